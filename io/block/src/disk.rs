@@ -1,0 +1,97 @@
+//! The trait that everything with blocks implements.
+
+use crate::{Op, Reply, Result};
+use bytes::Bytes;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// The identity of a disk, unique for all time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DiskId(pub u128);
+
+/// Size and block length of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Logical block length in bytes: 512 or 4096.
+    pub block_bytes: u32,
+    /// Capacity in logical blocks.
+    pub blocks: u64,
+}
+
+impl Geometry {
+    /// Capacity in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.blocks * u64::from(self.block_bytes)
+    }
+}
+
+/// Space as a disk sees it, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Mapped by the host on this disk.
+    pub mapped: u64,
+    /// Physical space in use by everything that shares the pool of this disk.
+    pub pool_used: u64,
+    /// Physical space of that pool.
+    pub pool_total: u64,
+}
+
+/// A disk: blocks that can be read, written, unmapped and copied.
+///
+/// An operation takes effect at one moment between the call of [`Disk::execute`] and its answer. Dropping the
+/// [`Pending`] answer cancels: the operation then either took effect whole before the drop returned or never will.
+/// Operations whose answers are outstanding at the same time have no order among them.
+pub trait Disk: Send + Sync {
+    /// The identity; never changes.
+    fn id(&self) -> DiskId;
+
+    /// Size and block length. The size may grow during the disk's life.
+    fn geometry(&self) -> Geometry;
+
+    /// Space used now.
+    fn space(&self) -> Space;
+
+    /// What the last [`Op::SaveState`] stored; empty when there was none.
+    fn state(&self) -> Bytes;
+
+    /// Performs an operation. Never blocks: work that needs a device is in the answer's future. An answer that
+    /// waits makes progress only after it has been polled once, so that operations of one batch share one commit.
+    fn execute(&self, op: Op) -> Pending;
+}
+
+/// The answer to an operation: there at once (a read from memory), or later.
+pub enum Pending {
+    /// The answer; taken by the first poll.
+    Ready(Option<Result>),
+    /// An answer to wait for.
+    Later(Pin<Box<dyn Future<Output = Result> + Send>>),
+}
+
+impl Pending {
+    /// An answer that is there at once.
+    pub fn ready(result: Result) -> Self {
+        Self::Ready(Some(result))
+    }
+
+    /// An answer that a future will give.
+    pub fn later(future: impl Future<Output = Result> + Send + 'static) -> Self {
+        Self::Later(Box::pin(future))
+    }
+
+    /// An operation that is done.
+    pub fn done() -> Self {
+        Self::ready(Ok(Reply::Done))
+    }
+}
+
+impl Future for Pending {
+    type Output = Result;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result> {
+        match &mut *self {
+            Pending::Ready(result) => Poll::Ready(result.take().expect("an answer is taken once")),
+            Pending::Later(future) => future.as_mut().poll(cx),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The waist of the array: one operation enum, one [`Disk`] trait, and the plain model of what a disk does.
+//!
+//! SCSI commands come down to [`Op`]; the engine, the model in [`mem`] and every test double answer it. This
+//! crate knows neither SCSI nor media, and makes no system call.
+
+mod data;
+mod disk;
+mod op;
+
+pub mod mem;
+
+pub use data::Data;
+pub use disk::{Disk, DiskId, Geometry, Pending, Space};
+pub use op::{CopySegment, Error, Extent, Op, Provisioning, Region, Reply, Result};

@@ -1,0 +1,231 @@
+//! The model: what each operation means, on a map of blocks in memory, with no thought for speed or durability.
+//! Everything else that implements [`Disk`] is held to it.
+
+use crate::{
+    CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Op, Pending, Provisioning, Region, Reply,
+    Result, Space,
+};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A family of disks in memory that can copy among each other.
+#[derive(Clone, Default)]
+pub struct MemArray {
+    state: Arc<Mutex<BTreeMap<DiskId, MemVolume>>>,
+}
+
+struct MemVolume {
+    geometry: Geometry,
+    blocks: BTreeMap<u64, Bytes>,
+    saved: Bytes,
+}
+
+/// One disk of a [`MemArray`].
+#[derive(Clone)]
+pub struct MemDisk {
+    id: DiskId,
+    array: MemArray,
+}
+
+impl MemArray {
+    /// An array without disks.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an empty disk.
+    ///
+    /// # Panics
+    /// When the identity is taken.
+    pub fn create(&self, id: DiskId, geometry: Geometry) -> MemDisk {
+        let volume = MemVolume { geometry, blocks: BTreeMap::new(), saved: Bytes::new() };
+        assert!(self.lock().insert(id, volume).is_none(), "{id:?} exists");
+        MemDisk { id, array: self.clone() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<DiskId, MemVolume>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl MemDisk {
+    /// Changes the capacity; blocks beyond a smaller one are lost.
+    pub fn resize(&self, blocks: u64) {
+        self.with(|volume| {
+            volume.geometry.blocks = blocks;
+            volume.blocks.split_off(&blocks);
+        });
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut MemVolume) -> T) -> T {
+        f(self.array.lock().get_mut(&self.id).expect("a disk of this array"))
+    }
+
+    fn perform(&self, op: Op) -> Result {
+        match op {
+            Op::Copy(segments) => self.array.copy(&segments),
+            op => self.with(|volume| volume.perform(op)),
+        }
+    }
+}
+
+impl MemArray {
+    fn copy(&self, segments: &[CopySegment]) -> Result {
+        let mut volumes = self.lock();
+        for segment in segments {
+            let source = volumes.get(&segment.source).ok_or(Error::Foreign(segment.source))?;
+            let target = volumes.get(&segment.target).ok_or(Error::Foreign(segment.target))?;
+            source.check(Extent::new(segment.source_lba, segment.blocks))?;
+            target.check(Extent::new(segment.target_lba, segment.blocks))?;
+            if source.geometry.block_bytes != target.geometry.block_bytes {
+                return Err(Error::Malformed("copy between different block lengths"));
+            }
+        }
+        for segment in segments {
+            let from = segment.source_lba..segment.source_lba + segment.blocks;
+            let copied: Vec<_> = volumes[&segment.source]
+                .blocks
+                .range(from)
+                .map(|(lba, block)| (*lba, block.clone()))
+                .collect();
+            let target = volumes.get_mut(&segment.target).ok_or(Error::Foreign(segment.target))?;
+            target.unmap(Extent::new(segment.target_lba, segment.blocks));
+            for (lba, block) in copied {
+                target.blocks.insert(lba - segment.source_lba + segment.target_lba, block);
+            }
+        }
+        Ok(Reply::Done)
+    }
+}
+
+impl MemVolume {
+    fn perform(&mut self, op: Op) -> Result {
+        match op {
+            Op::Read(extent) => self.read(extent).map(Reply::Data),
+            Op::Write { lba, data } => self.write(lba, &data),
+            Op::Fill { extent, block } => self.fill(extent, &block),
+            Op::Unmap(extents) => {
+                extents.iter().try_for_each(|extent| self.check(*extent))?;
+                extents.into_iter().for_each(|extent| self.unmap(extent));
+                Ok(Reply::Done)
+            }
+            Op::CompareAndWrite { lba, compare, write } => {
+                if compare.len() != write.len() {
+                    return Err(Error::Malformed("compare and write of different lengths"));
+                }
+                let extent = self.extent_of(lba, &compare)?;
+                match self.read(extent)?.first_difference(&compare) {
+                    Some(offset) => Err(Error::Miscompare { offset: offset as u64 }),
+                    None => self.write(lba, &write),
+                }
+            }
+            Op::Or { lba, data } => {
+                let extent = self.extent_of(lba, &data)?;
+                let merged: Vec<u8> =
+                    self.read(extent)?.to_bytes().iter().zip(data.to_bytes()).map(|(a, b)| a | b).collect();
+                self.write(lba, &merged.into())
+            }
+            Op::Status(extent) => self.status(extent).map(Reply::Status),
+            Op::SaveState(saved) => {
+                self.saved = saved;
+                Ok(Reply::Done)
+            }
+            Op::Flush => Ok(Reply::Done),
+            Op::Copy(_) => unreachable!("performed by the array"),
+        }
+    }
+
+    fn check(&self, extent: Extent) -> Result<()> {
+        match extent.end() {
+            Some(end) if end <= self.geometry.blocks => Ok(()),
+            _ => Err(Error::OutOfRange { extent, blocks: self.geometry.blocks }),
+        }
+    }
+
+    fn extent_of(&self, lba: u64, data: &Data) -> Result<Extent> {
+        let block = self.geometry.block_bytes as usize;
+        if !data.len().is_multiple_of(block) {
+            return Err(Error::Malformed("data is not a whole number of blocks"));
+        }
+        let extent = Extent::new(lba, (data.len() / block) as u64);
+        self.check(extent).map(|()| extent)
+    }
+
+    fn read(&self, extent: Extent) -> Result<Data> {
+        self.check(extent)?;
+        let zeros = Bytes::from(vec![0; self.geometry.block_bytes as usize]);
+        let mut data = Data::new();
+        for lba in extent.lba..extent.lba + extent.blocks {
+            data.push(self.blocks.get(&lba).unwrap_or(&zeros).clone());
+        }
+        Ok(data)
+    }
+
+    fn write(&mut self, lba: u64, data: &Data) -> Result {
+        let extent = self.extent_of(lba, data)?;
+        let (bytes, block) = (data.to_bytes(), self.geometry.block_bytes as usize);
+        for index in 0..extent.blocks {
+            let at = index as usize * block;
+            self.blocks.insert(lba + index, bytes.slice(at..at + block));
+        }
+        Ok(Reply::Done)
+    }
+
+    fn fill(&mut self, extent: Extent, block: &Data) -> Result {
+        self.check(extent)?;
+        if block.len() != self.geometry.block_bytes as usize {
+            return Err(Error::Malformed("fill takes exactly one block"));
+        }
+        let block = block.to_bytes();
+        for lba in extent.lba..extent.lba + extent.blocks {
+            self.blocks.insert(lba, block.clone());
+        }
+        Ok(Reply::Done)
+    }
+
+    fn unmap(&mut self, extent: Extent) {
+        let mut behind = self.blocks.split_off(&extent.lba);
+        let mut kept = behind.split_off(&(extent.lba + extent.blocks));
+        self.blocks.append(&mut kept);
+    }
+
+    fn status(&self, extent: Extent) -> Result<Vec<Region>> {
+        self.check(extent)?;
+        let mut regions: Vec<Region> = Vec::new();
+        for lba in extent.lba..extent.lba + extent.blocks {
+            let mapped = self.blocks.contains_key(&lba);
+            let state = if mapped { Provisioning::Mapped } else { Provisioning::Deallocated };
+            match regions.last_mut() {
+                Some(last) if last.state == state => last.extent.blocks += 1,
+                _ => regions.push(Region { extent: Extent::new(lba, 1), state }),
+            }
+        }
+        Ok(regions)
+    }
+}
+
+impl Disk for MemDisk {
+    fn id(&self) -> DiskId {
+        self.id
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.with(|volume| volume.geometry)
+    }
+
+    fn space(&self) -> Space {
+        self.with(|volume| {
+            let mapped = volume.blocks.len() as u64 * u64::from(volume.geometry.block_bytes);
+            Space { mapped, pool_used: mapped, pool_total: volume.geometry.bytes() }
+        })
+    }
+
+    fn state(&self) -> Bytes {
+        self.with(|volume| volume.saved.clone())
+    }
+
+    fn execute(&self, op: Op) -> Pending {
+        Pending::ready(self.perform(op))
+    }
+}

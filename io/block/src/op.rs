@@ -1,0 +1,176 @@
+//! What can be asked of a disk, and what it answers.
+
+use crate::{Data, DiskId};
+
+/// A run of logical blocks of one disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Extent {
+    /// First logical block.
+    pub lba: u64,
+    /// Number of logical blocks; zero is a run of nothing and always succeeds.
+    pub blocks: u64,
+}
+
+impl Extent {
+    /// A run of `blocks` logical blocks from `lba` on.
+    pub fn new(lba: u64, blocks: u64) -> Self {
+        Self { lba, blocks }
+    }
+
+    /// The first block behind the run, or none when that does not fit in 64 bits.
+    pub fn end(&self) -> Option<u64> {
+        self.lba.checked_add(self.blocks)
+    }
+
+    /// True when both runs have a block in common.
+    pub fn overlaps(&self, other: &Extent) -> bool {
+        let end = |extent: &Extent| extent.lba.saturating_add(extent.blocks);
+        self.lba < end(other) && other.lba < end(self)
+    }
+}
+
+/// One segment of a [`Op::Copy`]. Both disks have the same logical block length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopySegment {
+    /// Disk read from.
+    pub source: DiskId,
+    /// First block read.
+    pub source_lba: u64,
+    /// Disk written to.
+    pub target: DiskId,
+    /// First block written.
+    pub target_lba: u64,
+    /// Number of logical blocks.
+    pub blocks: u64,
+}
+
+/// An operation on a disk. Each takes effect whole and at one moment with respect to every other operation on the
+/// same disk, whatever its length; an error other than [`Error::Medium`] means that nothing took effect.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// Read the run; answered with [`Reply::Data`]. Blocks never written read as zeros.
+    Read(Extent),
+    /// Write `data`, a whole number of logical blocks, from `lba` on. Answered when it is durable.
+    Write {
+        /// First block written.
+        lba: u64,
+        /// The bytes; the length gives the number of blocks.
+        data: Data,
+    },
+    /// Write one logical block's bytes to every block of the run (SBC WRITE SAME). All-zero bytes make the run
+    /// mapped without storing anything.
+    Fill {
+        /// The run.
+        extent: Extent,
+        /// Exactly one logical block.
+        block: Data,
+    },
+    /// Deallocate the runs; they read as zeros afterwards. All runs in one step.
+    Unmap(Vec<Extent>),
+    /// Compare the blocks at `lba` with `compare` and, only when equal, write `write` of the same length.
+    /// A difference is [`Error::Miscompare`].
+    CompareAndWrite {
+        /// First block.
+        lba: u64,
+        /// What must be there.
+        compare: Data,
+        /// What replaces it.
+        write: Data,
+    },
+    /// Replace the blocks at `lba` by the bitwise OR of themselves and `data` (SBC ORWRITE).
+    Or {
+        /// First block.
+        lba: u64,
+        /// The bytes to merge.
+        data: Data,
+    },
+    /// Perform the segments in order as one step: a later segment sees what an earlier one wrote. It may be asked
+    /// of any disk; the disks are named by the segments. One that the receiver can't reach is [`Error::Foreign`].
+    /// Within a segment an overlap behaves as if the source had been read whole before the target was written.
+    Copy(Vec<CopySegment>),
+    /// Provisioning state of the run; answered with [`Reply::Status`].
+    Status(Extent),
+    /// Everything answered before is durable when this is answered.
+    Flush,
+    /// Store a small opaque state (at most 64 KiB) with the disk, durable when answered. The layer above keeps what
+    /// must move with the volume there: persistent reservations.
+    SaveState(bytes::Bytes),
+}
+
+/// Whether a block has been given space by its host (SBC-4 4.7.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provisioning {
+    /// Written since it was last unmapped.
+    Mapped,
+    /// Never written, or unmapped.
+    Deallocated,
+}
+
+/// A run of blocks with the same provisioning state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// The run.
+    pub extent: Extent,
+    /// Its state.
+    pub state: Provisioning,
+}
+
+/// The answer to an [`Op`] that succeeded.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// It is done, and durable where the operation changed something.
+    Done,
+    /// What was read: exactly the blocks asked for.
+    Data(Data),
+    /// Regions in order that cover the run asked for without gaps; neighbours differ in state.
+    Status(Vec<Region>),
+}
+
+/// Why an operation was not performed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The run leaves the disk.
+    #[error("{extent:?} is outside a disk of {blocks} blocks")]
+    OutOfRange {
+        /// The run asked for.
+        extent: Extent,
+        /// Size of the disk in logical blocks.
+        blocks: u64,
+    },
+    /// The lengths in the operation do not fit the disk's block length or each other.
+    #[error("malformed operation: {0}")]
+    Malformed(&'static str),
+    /// COMPARE AND WRITE found other data.
+    #[error("data differs at byte {offset}")]
+    Miscompare {
+        /// Offset in bytes of the first difference from the start of the compared data.
+        offset: u64,
+    },
+    /// No physical space for this write; unmapping or growth makes it possible again.
+    #[error("no physical space left")]
+    NoSpace,
+    /// A block can't be read and could not be reconstructed.
+    #[error("unrecoverable data at block {lba}")]
+    Medium {
+        /// The first such logical block.
+        lba: u64,
+    },
+    /// Not able to serve now, but soon: starting, taking over.
+    #[error("not ready yet")]
+    NotReady,
+    /// The disk accepts no changes.
+    #[error("read-only")]
+    ReadOnly,
+    /// A copy names a disk that the receiver can't reach.
+    #[error("{0:?} is not reachable from here")]
+    Foreign(DiskId),
+    /// The store behind the disk stopped to protect data; the text says why.
+    #[error("stopped: {0}")]
+    Stopped(String),
+    /// The disk has been deleted.
+    #[error("deleted")]
+    Gone,
+}
+
+/// What an operation ends with.
+pub type Result<T = Reply> = std::result::Result<T, Error>;

@@ -1,0 +1,129 @@
+//! What a transport and the device server say to each other (SAM-5 clause 5, the SCSI transport protocol services).
+
+use block::Data;
+use bytes::Bytes;
+use std::fmt;
+
+/// The initiator side of an I_T nexus: what its TransportID is made of (SPC-5 7.6.4.6).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InitiatorPort {
+    /// The initiator's name, an iSCSI name; LUN masking goes by it.
+    pub name: String,
+    /// The session part of the port name: the iSCSI ISID.
+    pub isid: [u8; 6],
+}
+
+/// The eight bytes of a LUN as they came (SAM-5 4.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Lun(pub [u8; 8]);
+
+/// Task attribute of a command (SAM-5 8.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Attribute {
+    /// May be reordered.
+    #[default]
+    Simple,
+    /// After everything older, before everything younger.
+    Ordered,
+    /// Before everything that has not begun.
+    HeadOfQueue,
+    /// ACA tasks need an ACA condition, which this target never establishes.
+    Aca,
+}
+
+/// A command with its data. The transport has gathered what the initiator announced, within its own limits.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// The initiator's task tag, unique among the nexus's outstanding commands.
+    pub tag: u64,
+    /// Where it is addressed.
+    pub lun: Lun,
+    /// The CDB with any additional part, as long as it came; short CDBs may be padded to 16 bytes.
+    pub cdb: Bytes,
+    /// Ordering among the tasks of the logical unit.
+    pub attribute: Attribute,
+    /// Data-Out that arrived; may be shorter or longer than the CDB asks for.
+    pub data_out: Data,
+    /// Data-In bytes that the initiator is ready to take. The device server may return more; the transport then
+    /// sends this many and reports an overflow.
+    pub data_in_limit: u64,
+}
+
+/// Status codes (SAM-5 5.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Status {
+    /// GOOD
+    Good = 0x00,
+    /// CHECK CONDITION; sense data is with it.
+    CheckCondition = 0x02,
+    /// CONDITION MET
+    ConditionMet = 0x04,
+    /// BUSY
+    Busy = 0x08,
+    /// RESERVATION CONFLICT
+    ReservationConflict = 0x18,
+    /// TASK SET FULL
+    TaskSetFull = 0x28,
+    /// TASK ABORTED
+    TaskAborted = 0x40,
+}
+
+/// The end of a command.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// Its status.
+    pub status: Status,
+    /// Sense data in the format that D_SENSE selects; empty unless the status is CHECK CONDITION.
+    pub sense: Bytes,
+    /// Data-In, already cut to the CDB's allocation length.
+    pub data_in: Data,
+    /// Data-Out bytes that the command asked for by its CDB, for the residual count. Zero for commands without.
+    pub data_out_wanted: u64,
+}
+
+/// What [`Nexus::execute`](crate) gives back.
+pub enum Execution {
+    /// It is over; the common case for what memory can answer.
+    Done(Response),
+    /// It goes on; dropping the task aborts it: it has then taken effect whole or never will.
+    Task(std::pin::Pin<Box<dyn Future<Output = Option<Response>> + Send>>),
+}
+
+impl fmt::Debug for Execution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Execution::Done(response) => f.debug_tuple("Done").field(response).finish(),
+            Execution::Task(_) => f.write_str("Task"),
+        }
+    }
+}
+
+/// Task management functions (SAM-5 clause 7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ManagementFunction {
+    /// ABORT TASK, of the nexus and logical unit it came by.
+    AbortTask {
+        /// Tag of the task to abort.
+        tag: u64,
+    },
+    /// ABORT TASK SET: every task of this nexus in the logical unit.
+    AbortTaskSet,
+    /// CLEAR TASK SET: every task in the logical unit's task set.
+    ClearTaskSet,
+    /// LOGICAL UNIT RESET
+    LogicalUnitReset,
+    /// Reset of every logical unit that the initiator sees (iSCSI TARGET WARM RESET).
+    TargetReset,
+}
+
+/// Answers to task management functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ManagementResponse {
+    /// FUNCTION COMPLETE; also for ABORT TASK of a task that is over (VMware resets the unit otherwise).
+    Complete,
+    /// INCORRECT LOGICAL UNIT NUMBER
+    IncorrectLun,
+    /// FUNCTION REJECTED
+    Rejected,
+}
