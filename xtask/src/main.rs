@@ -1,2 +1,65 @@
-//! Filled in by its own commits.
-fn main() {}
+//! The one door to every chore of the project: `cargo xtask VERB`.
+
+mod bench;
+mod ci;
+mod conformance;
+mod crash;
+mod demo;
+mod fuzz;
+mod guest;
+mod openapi;
+mod setup;
+mod shell;
+mod sim;
+mod test;
+mod tidy;
+
+use anyhow::Result;
+use clap::Parser;
+
+/// Chores of the Ashlar project.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Verb {
+    /// Start an array in a folder, store a file system image on it, kill it, read it back
+    Demo(demo::Args),
+    /// Everything that must pass before a change lands
+    Test(test::Args),
+    /// What the continuous integration runs: `setup`, then `test`
+    Ci,
+    /// Install the Debian packages that the other verbs use, or say which are missing
+    Setup(setup::Args),
+    /// libiscsi's test program against the array, family by family
+    Conformance(conformance::Args),
+    /// A real Linux initiator in a throw-away virtual machine against the array
+    Guest(guest::Args),
+    /// The array and tgt side by side, as ratios
+    Bench(bench::Args),
+    /// Seeded worlds of crashing drives around the real engine
+    Sim(sim::Args),
+    /// Rules that the compiler can't hold: edges, file lengths, walks, dependencies, licences
+    Tidy,
+    /// Compare the API description with the checked-in one
+    Openapi(openapi::Args),
+    /// Kill -9 cycles of the running array under writes whose acknowledgements are recorded
+    Crash(crash::Args),
+    /// Fuzz every parser of outside bytes
+    Fuzz(fuzz::Args),
+}
+
+fn main() -> Result<()> {
+    match Verb::parse() {
+        Verb::Demo(args) => demo::run(&args),
+        Verb::Test(args) => test::run(&args),
+        Verb::Ci => ci::run(),
+        Verb::Setup(args) => setup::run(&args),
+        Verb::Conformance(args) => conformance::run(&args).map(drop),
+        Verb::Guest(args) => guest::run(&args),
+        Verb::Bench(args) => bench::run(&args),
+        Verb::Sim(args) => sim::run(&args),
+        Verb::Tidy => tidy::run(),
+        Verb::Openapi(args) => openapi::run(&args),
+        Verb::Crash(args) => crash::run(&args),
+        Verb::Fuzz(args) => fuzz::run(&args),
+    }
+}

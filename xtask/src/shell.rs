@@ -1,0 +1,65 @@
+//! Running other programs, and counting what passed.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The top folder of the work tree.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// Where cargo puts what it builds.
+pub fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+}
+
+/// A command that runs in the top folder.
+pub fn command(program: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root());
+    command
+}
+
+/// Cargo, the one that runs this program.
+pub fn cargo(args: &[&str]) -> Command {
+    command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), args)
+}
+
+/// Says what it runs, runs it with this terminal, and fails when it fails.
+pub fn exec(command: &mut Command) -> Result<()> {
+    eprintln!("$ {}", line(command));
+    let status = command.status().with_context(|| format!("can't start {}", line(command)))?;
+    if !status.success() {
+        bail!("{} ended with {status}", line(command));
+    }
+    Ok(())
+}
+
+/// Runs it and returns its standard output; fails when it fails.
+pub fn capture(command: &mut Command) -> Result<String> {
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("can't start {}", line(command)))?;
+    if !output.status.success() {
+        bail!("{} ended with {}", line(command), output.status);
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Builds a release binary of the workspace and returns its path.
+pub fn release_binary(package: &str, binary: &str) -> Result<PathBuf> {
+    exec(&mut cargo(&["build", "--release", "--quiet", "-p", package, "--bin", binary]))?;
+    Ok(target_dir().join("release").join(binary))
+}
+
+/// True when a program of this name is on the search path.
+pub fn installed(program: &str) -> bool {
+    let sbin = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).chain(sbin).any(|dir| dir.join(program).is_file())
+}
+
+fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
