@@ -1,17 +1,160 @@
-//! Filled in by its own commits.
+//! libiscsi's test program against a target: a process per family, a fresh volume for each, skips accounted for.
+//!
+//! Traps that this avoids: without a family the program runs some tests several times; one test of the
+//! CompareAndWrite family leaves a hook behind that spoils what the same process sends later; a reservation left
+//! by one family fails the next; and the program counts a skipped test as passed.
 
-use anyhow::{Result, bail};
+mod report;
+mod skips;
 
-/// No choice yet.
+use crate::shell::{release_binary, root, target_dir};
+use crate::test::Tally;
+use crate::{setup, shell};
+use anyhow::{Context, Result, bail};
+use lab::array::{Array, Drives, Programs};
+use lab::scratch::Scratch;
+use lab::target::{Shape, Target};
+use lab::tgt::{Backing, Tgt};
+use report::{Outcome, Verdict};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// What to test with what.
 #[derive(clap::Args)]
-pub struct Args {}
-
-/// Not there yet.
-pub fn run(_: &Args) -> Result<()> {
-    bail!("not there yet")
+pub struct Args {
+    /// Only this family; may be given more than once
+    #[arg(long)]
+    family: Vec<String>,
+    /// The target under test
+    #[arg(long, value_enum, default_value = "ashlar")]
+    target: Kind,
+    /// The test program, to try one that is newer than the system's
+    #[arg(long, default_value = "iscsi-test-cu")]
+    program: String,
+    /// Logical block length of the volume in bytes
+    #[arg(long, default_value_t = 512)]
+    block_size: u32,
 }
 
-/// What `cargo xtask test` runs.
-pub fn whole() -> Result<crate::test::Tally> {
-    run(&Args {}).map(|()| crate::test::Tally::default())
+/// The targets that can be tested.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    /// The array
+    Ashlar,
+    /// The Linux user-space target, to check this harness against known figures
+    Tgt,
+}
+
+/// The two initiators that the test program plays by default.
+const INITIATORS: [&str; 2] = [
+    "iqn.2007-10.com.github:sahlberg:libiscsi:iscsi-test",
+    "iqn.2007-10.com.github:sahlberg:libiscsi:iscsi-test-2",
+];
+const FAMILY_LIMIT: Duration = Duration::from_secs(180);
+const VOLUME_BYTES: u64 = 1 << 30;
+
+/// Runs the families, prints a table and fails when a test failed or was skipped without a stated reason.
+pub fn run(args: &Args) -> Result<()> {
+    let tally = tally(args)?;
+    match tally.failed {
+        0 => Ok(()),
+        failed => bail!("{failed} failed"),
+    }
+}
+
+/// What `cargo xtask test` runs: the whole program.
+pub fn whole() -> Result<Tally> {
+    let program = "iscsi-test-cu".into();
+    tally(&Args { family: Vec::new(), target: Kind::Ashlar, program, block_size: 512 })
+}
+
+fn tally(args: &Args) -> Result<Tally> {
+    setup::need(&["libiscsi-bin"])?;
+    let families = if args.family.is_empty() { families(&args.program)? } else { args.family.clone() };
+    let logs = target_dir().join("conformance");
+    std::fs::create_dir_all(&logs)?;
+    let mut scratch = Scratch::new(&logs, "target")?;
+    let mut target = start(args.target, scratch.path())?;
+    let shape = Shape { bytes: VOLUME_BYTES, block_bytes: args.block_size };
+    let expected = skips::read(&root().join("xtask/conformance-skips.txt"))?;
+    let mut all = Vec::new();
+    println!("{:<26}{:>7}{:>7}{:>8}{:>9}", "family", "passed", "failed", "skipped", "seconds");
+    for family in &families {
+        let start = Instant::now();
+        let luns = target.fresh(&[shape], &INITIATORS)?;
+        let urls = [target.url(0, luns[0])?, target.url(1, luns[0])?];
+        let mut outcomes = run_family(&args.program, family, &urls, &logs.join(format!("{family}.log")))?;
+        if args.target == Kind::Ashlar {
+            skips::judge(&mut outcomes, &expected);
+        }
+        let count = |verdict| outcomes.iter().filter(|outcome| outcome.verdict == verdict).count();
+        let (passed, failed, skipped) =
+            (count(Verdict::Passed), count(Verdict::Failed), count(Verdict::Skipped));
+        println!("{family:<26}{passed:>7}{failed:>7}{skipped:>8}{:>9.1}", start.elapsed().as_secs_f32());
+        all.append(&mut outcomes);
+    }
+    let tally = finish(&all, &logs);
+    if tally.failed > 0 {
+        scratch.keep();
+    }
+    Ok(tally)
+}
+
+fn start(kind: Kind, folder: &Path) -> Result<Box<dyn Target>> {
+    Ok(match kind {
+        Kind::Tgt => {
+            setup::need(&["tgt"])?;
+            Box::new(Tgt::new(folder, Backing::Buffered, None)?)
+        }
+        Kind::Ashlar => {
+            let drives = Drives { count: 4, bytes: 4 << 30 };
+            Box::new(Array::start(&programs()?, folder, drives, None)?)
+        }
+    })
+}
+
+/// The array's programs, built.
+pub fn programs() -> Result<Programs> {
+    Ok(Programs { ashlard: release_binary("ashlard", "ashlard")?, ashlar: release_binary("cli", "ashlar")? })
+}
+
+/// Every family that the program knows, in its order.
+fn families(program: &str) -> Result<Vec<String>> {
+    let list = shell::capture(Command::new(program).arg("--list"))?;
+    let families = list.lines().filter_map(|line| line.strip_prefix("ALL."));
+    let families: Vec<_> = families.filter(|name| !name.contains('.')).map(str::to_owned).collect();
+    if families.is_empty() {
+        bail!("{program} --list names no family");
+    }
+    Ok(families)
+}
+
+fn run_family(program: &str, family: &str, urls: &[String; 2], log: &PathBuf) -> Result<Vec<Outcome>> {
+    let file = std::fs::File::create(log).with_context(|| format!("can't write {}", log.display()))?;
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", &FAMILY_LIMIT.as_secs().to_string(), program]);
+    command.args([&format!("--test=ALL.{family}"), "-d", "-S", "-g", "-v"]).args(urls);
+    let status = command.stdout(file.try_clone()?).stderr(file).status()?;
+    let text = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
+    let mut outcomes = report::read(family, &text);
+    if outcomes.is_empty() || status.code() == Some(124) {
+        let name = format!("{family}.(the program itself)");
+        let what = format!("ended with {status} after {} tests", outcomes.len());
+        outcomes.push(Outcome { name, verdict: Verdict::Failed, detail: vec![what] });
+    }
+    Ok(outcomes)
+}
+
+/// Prints what failed and the sum.
+fn finish(all: &[Outcome], logs: &Path) -> Tally {
+    let of = |verdict| all.iter().filter(move |outcome| outcome.verdict == verdict);
+    for outcome in of(Verdict::Failed) {
+        println!("\nFAILED {}", outcome.name);
+        outcome.detail.iter().take(12).for_each(|line| println!("    {line}"));
+    }
+    let count = |verdict| of(verdict).count();
+    let (passed, failed, skipped) = (count(Verdict::Passed), count(Verdict::Failed), count(Verdict::Skipped));
+    println!("\n{passed} passed, {failed} failed, {skipped} skipped; logs in {}", logs.display());
+    Tally { passed, failed, skipped }
 }

@@ -53,7 +53,7 @@ fn main() -> Result<()> {
         Verb::Test(args) => test::run(&args),
         Verb::Ci => ci::run(),
         Verb::Setup(args) => setup::run(&args),
-        Verb::Conformance(args) => conformance::run(&args).map(drop),
+        Verb::Conformance(args) => conformance::run(&args),
         Verb::Guest(args) => guest::run(&args),
         Verb::Bench(args) => bench::run(&args),
         Verb::Sim(args) => sim::run(&args),

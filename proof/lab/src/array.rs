@@ -1,0 +1,192 @@
+//! The array itself as a process: `ashlard` started, killed, restarted, and told what to do by `ashlar`.
+
+use crate::scratch::free_addresses;
+use crate::target::{Process, Shape, Target, pinned};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The programs of the array.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// The daemon.
+    pub ashlard: PathBuf,
+    /// The command line.
+    pub ashlar: PathBuf,
+}
+
+/// What the array is made of.
+#[derive(Clone, Debug)]
+pub struct Drives {
+    /// How many file-backed drives.
+    pub count: u32,
+    /// Bytes of each; the files are sparse.
+    pub bytes: u64,
+}
+
+/// An array in a folder.
+pub struct Array {
+    programs: Programs,
+    folder: PathBuf,
+    drives: Drives,
+    portals: [SocketAddr; 2],
+    api: SocketAddr,
+    core: Option<usize>,
+    iqn: String,
+    process: Option<Process>,
+}
+
+/// Recovery of a small array takes far less; a loaded test machine gets its time.
+const START_LIMIT: Duration = Duration::from_secs(60);
+const STOP_LIMIT: Duration = Duration::from_secs(60);
+
+impl Array {
+    /// An array with two portals whose drives are files in `folder`, started, pinned to a processor when `core`
+    /// says so.
+    pub fn start(programs: &Programs, folder: &Path, drives: Drives, core: Option<usize>) -> Result<Self> {
+        let [a, b, api] = free_addresses()?;
+        let (programs, folder) = (programs.clone(), folder.to_path_buf());
+        let mut array =
+            Self { programs, folder, drives, portals: [a, b], api, core, iqn: String::new(), process: None };
+        array.restart()?;
+        let status = array.cli(&["array", "status"])?;
+        array.iqn = status["target_iqn"].as_str().context("array status without target_iqn")?.to_owned();
+        Ok(array)
+    }
+
+    /// Starts the daemon again on the same folder and ports, and waits until it serves.
+    pub fn restart(&mut self) -> Result<()> {
+        self.process = Some(self.launch()?);
+        self.wait_ready()
+    }
+
+    /// Starts the daemon without waiting for anything.
+    pub fn restart_unattended(&mut self) -> Result<()> {
+        self.process = Some(self.launch()?);
+        Ok(())
+    }
+
+    /// Waits until the API answers and every portal listens.
+    pub fn wait_ready(&mut self) -> Result<()> {
+        let mut process = self.process.take().context("ashlard is not running")?;
+        process.wait_until(START_LIMIT, || {
+            let listens = |address| std::net::TcpStream::connect(address).is_ok();
+            listens(&self.api) && self.portals.iter().all(listens) && self.cli(&["array", "status"]).is_ok()
+        })?;
+        self.process = Some(process);
+        Ok(())
+    }
+
+    fn launch(&self) -> Result<Process> {
+        let log = std::fs::File::options().create(true).append(true).open(self.folder.join("ashlard.log"))?;
+        let [a, b] = self.portals;
+        let mut command = pinned(&self.programs.ashlard, self.core);
+        command.arg("--data").arg(&self.folder);
+        command.args(["--drives", &self.drives.count.to_string()]);
+        command.args(["--drive-size", &self.drives.bytes.to_string()]);
+        command.args(["--iscsi", &format!("{a},{b}"), "--api", &self.api.to_string()]);
+        Process::start(command.stdout(log.try_clone()?).stderr(log))
+    }
+
+    /// Kill -9.
+    pub fn kill(&mut self) -> Result<()> {
+        self.process.take().context("ashlard is not running")?.kill()
+    }
+
+    /// Asks the daemon to stop and waits for it.
+    pub fn stop(&mut self) -> Result<()> {
+        self.process.take().context("ashlard is not running")?.terminate(STOP_LIMIT)
+    }
+
+    /// Fails when the daemon has died by itself.
+    pub fn check_alive(&mut self) -> Result<()> {
+        self.process.as_mut().context("ashlard is not running")?.check_alive()
+    }
+
+    /// Runs `ashlar` with these words and `-o json`, and returns what it printed.
+    pub fn cli(&self, words: &[&str]) -> Result<Value> {
+        let mut command = Command::new(&self.programs.ashlar);
+        command.args(["--array", &format!("http://{}", self.api)]).args(words).args(["-o", "json"]);
+        let output = command.stdin(Stdio::null()).output().context("can't start ashlar")?;
+        if !output.status.success() {
+            let error = String::from_utf8_lossy(&output.stderr);
+            bail!("ashlar {} failed: {}", words.join(" "), error.trim());
+        }
+        match output.stdout.trim_ascii() {
+            [] => Ok(Value::Null),
+            json => {
+                serde_json::from_slice(json).with_context(|| format!("ashlar {} -o json", words.join(" ")))
+            }
+        }
+    }
+
+    /// Makes a host for an initiator.
+    pub fn add_host(&self, name: &str, iqn: &str) -> Result<()> {
+        self.cli(&["host", "create", name, "--iqn", iqn]).map(drop)
+    }
+
+    /// Makes a volume.
+    pub fn add_volume(&self, name: &str, shape: Shape) -> Result<()> {
+        let (size, block) = (shape.bytes.to_string(), shape.block_bytes.to_string());
+        self.cli(&["volume", "create", name, "--size", &size, "--block-size", &block]).map(drop)
+    }
+
+    /// Shows a volume to a host.
+    pub fn connect(&self, volume: &str, host: &str, lun: u16) -> Result<()> {
+        self.cli(&["volume", "connect", volume, "--host", host, "--lun", &lun.to_string()]).map(drop)
+    }
+
+    /// The names in a list that `ashlar NOUN list` prints.
+    fn names(&self, noun: &str) -> Result<Vec<String>> {
+        let list = self.cli(&[noun, "list"])?;
+        let rows = list.as_array().or_else(|| list["items"].as_array()).context("a list")?;
+        Ok(rows.iter().filter_map(|row| row["name"].as_str()).map(str::to_owned).collect())
+    }
+
+    fn clear(&self) -> Result<()> {
+        for host in self.names("host")? {
+            self.cli(&["host", "delete", &host])?;
+        }
+        for volume in self.names("volume")? {
+            self.cli(&["volume", "delete", &volume])?;
+        }
+        Ok(())
+    }
+}
+
+impl Target for Array {
+    fn name(&self) -> &'static str {
+        "ashlar"
+    }
+
+    fn iqn(&self) -> &str {
+        &self.iqn
+    }
+
+    fn portals(&self) -> &[SocketAddr] {
+        &self.portals
+    }
+
+    fn pid(&self) -> Result<u32> {
+        self.process.as_ref().map(Process::pid).context("ashlard is not running")
+    }
+
+    fn fresh(&mut self, volumes: &[Shape], initiators: &[&str]) -> Result<Vec<u16>> {
+        self.clear()?;
+        for (index, iqn) in initiators.iter().enumerate() {
+            self.add_host(&format!("host{index}"), iqn)?;
+        }
+        let luns: Vec<u16> = (1..).take(volumes.len()).collect();
+        for (lun, shape) in luns.iter().zip(volumes) {
+            let volume = format!("volume{lun}");
+            self.add_volume(&volume, *shape)?;
+            for index in 0..initiators.len() {
+                self.connect(&volume, &format!("host{index}"), *lun)?;
+            }
+        }
+        Ok(luns)
+    }
+}

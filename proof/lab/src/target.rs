@@ -1,0 +1,122 @@
+//! What every iSCSI target under test can be asked, and the process behind it.
+
+use anyhow::{Context, Result, bail};
+use std::net::SocketAddr;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// A volume to be made on a target.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Capacity in bytes.
+    pub bytes: u64,
+    /// Logical block length in bytes.
+    pub block_bytes: u32,
+}
+
+/// A running iSCSI target.
+pub trait Target {
+    /// What it is called in reports.
+    fn name(&self) -> &'static str;
+
+    /// Its iSCSI name.
+    fn iqn(&self) -> &str;
+
+    /// Where it listens.
+    fn portals(&self) -> &[SocketAddr];
+
+    /// The process that serves, for measuring what it costs.
+    fn pid(&self) -> Result<u32>;
+
+    /// Replaces every volume by empty thin ones, visible to `initiators` as the LUNs that are returned. What
+    /// earlier volumes left, reservations included, is gone.
+    fn fresh(&mut self, volumes: &[Shape], initiators: &[&str]) -> Result<Vec<u16>>;
+
+    /// The URL of a LUN by one of the portals, as libiscsi's tools take it.
+    fn url(&self, portal: usize, lun: u16) -> Result<String> {
+        let portal = self.portals().get(portal).context("no such portal")?;
+        Ok(format!("iscsi://{portal}/{}/{lun}", self.iqn()))
+    }
+}
+
+/// A child process that does not outlive this value.
+pub struct Process {
+    child: Child,
+    name: String,
+}
+
+impl Process {
+    /// Starts a program.
+    pub fn start(command: &mut Command) -> Result<Self> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let child = command.spawn().with_context(|| format!("can't start {name}"))?;
+        Ok(Self { child, name })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks `ready` until it says yes, for at most `limit`; fails at once when the process ends.
+    pub fn wait_until(&mut self, limit: Duration, mut ready: impl FnMut() -> bool) -> Result<()> {
+        let start = Instant::now();
+        while !ready() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{} ended with {status} before it was ready", self.name);
+            }
+            if start.elapsed() > limit {
+                bail!("{} is not ready after {} s", self.name, limit.as_secs());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// Kill -9, and waits for the end.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Asks it to end and waits for that, for at most `limit`.
+    pub fn terminate(&mut self, limit: Duration) -> Result<()> {
+        let pid = libc::pid_t::try_from(self.child.id())?;
+        // SAFETY: the child has not been waited for, so the id is still its own.
+        unsafe { libc::kill(pid, libc::SIGTERM) };
+        let start = Instant::now();
+        loop {
+            match self.child.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => bail!("{} ended with {status} when asked to stop", self.name),
+                None if start.elapsed() > limit => bail!("{} does not stop", self.name),
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    /// Fails when the process has ended.
+    pub fn check_alive(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            Some(status) => bail!("{} ended with {status}", self.name),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may be gone already, which is just as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A command that will run on one processor core only, when one is given.
+pub fn pinned(program: impl AsRef<std::ffi::OsStr>, core: Option<usize>) -> Command {
+    let Some(core) = core else { return Command::new(program) };
+    let mut command = Command::new("taskset");
+    command.args(["-c", &core.to_string()]).arg(program);
+    command
+}

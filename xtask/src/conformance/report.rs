@@ -1,0 +1,99 @@
+//! Reading what libiscsi's test program prints: CUnit's verbose report with its own remarks in between.
+
+/// How a test ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It ran and every assertion held.
+    Passed,
+    /// An assertion did not hold, or the test never ended.
+    Failed,
+    /// It found that the target lacks something and did not run in full; the program itself says passed then.
+    Skipped,
+}
+
+/// One test.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// `Family.Test`
+    pub name: String,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// Remarks, reasons for a skip, assertions that did not hold.
+    pub detail: Vec<String>,
+}
+
+/// The outcomes in a report of one family.
+pub fn read(family: &str, report: &str) -> Vec<Outcome> {
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut open = false;
+    for line in report.lines() {
+        if let Some((name, rest)) = line.strip_prefix("  Test: ").and_then(|test| test.split_once(" ...")) {
+            let name = format!("{family}.{name}");
+            // Until its end is seen, a test has failed: the program may have died in it.
+            outcomes.push(Outcome { name, verdict: Verdict::Failed, detail: Vec::new() });
+            open = true;
+            take(&mut outcomes, rest, &mut open);
+        } else if line.starts_with("Run Summary") {
+            break;
+        } else {
+            take(&mut outcomes, line, &mut open);
+        }
+    }
+    outcomes
+}
+
+fn take(outcomes: &mut [Outcome], line: &str, open: &mut bool) {
+    let Some(test) = outcomes.last_mut() else { return };
+    match line {
+        "passed" if *open => {
+            let skipped = test.detail.iter().any(|line| line.starts_with("[SKIPPED]"));
+            test.verdict = if skipped { Verdict::Skipped } else { Verdict::Passed };
+            *open = false;
+        }
+        "FAILED" => *open = false,
+        other if !other.trim().is_empty() => test.detail.push(other.trim().to_owned()),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = "\
+found matching LU device identifier for all (2) paths
+
+
+     CUnit - A unit testing framework for C - Version 2.1-3
+
+Suite: MultipathIO
+  Test: Simple ...passed
+  Test: Atomic ...    [SKIPPED] COMPAREANDWRITE is not implemented.
+    [SKIPPED] COMPAREANDWRITE is not implemented.
+passed
+  Test: Async ...FAILED
+    1. test_async.c:45  - CU_ASSERT_EQUAL(a,b)
+  Test: Slow ...    [INFO] waiting
+";
+
+    #[test]
+    fn skips_are_not_passes_and_an_unfinished_test_has_failed() {
+        let outcomes = read("Family", REPORT);
+        let verdicts: Vec<_> = outcomes.iter().map(|it| (it.name.as_str(), it.verdict)).collect();
+        assert_eq!(
+            verdicts,
+            [
+                ("Family.Simple", Verdict::Passed),
+                ("Family.Atomic", Verdict::Skipped),
+                ("Family.Async", Verdict::Failed),
+                ("Family.Slow", Verdict::Failed),
+            ]
+        );
+        assert_eq!(outcomes[2].detail, ["1. test_async.c:45  - CU_ASSERT_EQUAL(a,b)"]);
+    }
+
+    #[test]
+    fn a_report_without_a_test_has_no_outcome() {
+        assert!(read("Family", "Login Failed.\n").is_empty());
+    }
+}
