@@ -1,0 +1,57 @@
+//! Who may import whom inside the workspace.
+
+use super::{members, metadata};
+use std::collections::BTreeSet;
+
+/// A crate, what it may import, and what only its tests and examples may import besides.
+struct Edges {
+    from: &'static str,
+    to: &'static [&'static str],
+    tests: &'static [&'static str],
+}
+
+const fn edges(from: &'static str, to: &'static [&'static str], tests: &'static [&'static str]) -> Edges {
+    Edges { from, to, tests }
+}
+
+/// The order of the path of an I/O, then control, then proof: nothing here points upwards.
+const ALLOWED: &[Edges] = &[
+    edges("block", &[], &[]),
+    edges("shelf", &[], &[]),
+    edges("engine", &["block", "shelf"], &[]),
+    edges("scsi", &["block"], &[]),
+    edges("iscsi", &["scsi"], &["block"]),
+    edges("array", &["block", "scsi", "iscsi", "engine", "shelf"], &[]),
+    edges("api", &["array"], &[]),
+    edges("cli", &[], &[]),
+    edges("ashlard", &["api", "array", "engine", "iscsi", "scsi", "shelf"], &[]),
+    edges("sim", &["block", "engine", "shelf"], &[]),
+    edges("lab", &[], &[]),
+    edges("xtask", &["lab"], &[]),
+];
+
+#[test]
+fn crates_import_only_what_lies_below_them() {
+    let metadata = metadata();
+    let names: BTreeSet<_> = members(&metadata).filter_map(|package| package["name"].as_str()).collect();
+    for package in members(&metadata) {
+        let name = package["name"].as_str().expect("a name");
+        let edges = ALLOWED.iter().find(|edges| edges.from == name);
+        let edges = edges.unwrap_or_else(|| panic!("{name} has no line in the edge list"));
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            let to = dependency["name"].as_str().expect("a name");
+            let test = dependency["kind"] == "dev";
+            let allowed = edges.to.contains(&to) || test && edges.tests.contains(&to);
+            assert!(allowed || !names.contains(to), "{name} must not import {to}");
+        }
+    }
+}
+
+#[test]
+fn the_edge_list_points_downwards() {
+    for (position, edges) in ALLOWED.iter().enumerate() {
+        for to in edges.to {
+            assert!(ALLOWED[..position].iter().any(|below| below.from == *to), "{} → {to}", edges.from);
+        }
+    }
+}

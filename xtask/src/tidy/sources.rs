@@ -1,0 +1,113 @@
+//! Rules about the text of our source files.
+
+use crate::shell::root;
+use std::path::{Path, PathBuf};
+
+const LINES_MAX: usize = 800;
+
+/// Every Rust file of ours, relative to the top folder, with its text.
+fn sources() -> Vec<(PathBuf, String)> {
+    let mut files = Vec::new();
+    for top in ["io", "control", "proof", "xtask"] {
+        collect(&root().join(top), &mut files);
+    }
+    assert!(files.len() > 20, "the source files were not found");
+    files
+}
+
+fn collect(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+        if entry.is_dir() && !entry.ends_with("target") {
+            collect(&entry, files);
+        } else if entry.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&entry).expect("a text file");
+            files.push((entry.strip_prefix(root()).expect("below the top").to_path_buf(), text));
+        }
+    }
+}
+
+/// The lines that end up in the product: no tests, no examples, no comments.
+fn product_lines<'a>(path: &Path, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
+    let name = path.to_string_lossy();
+    let test = ["_test.rs", "_tests.rs"].iter().any(|end| name.ends_with(end));
+    let aside = ["/tests/", "/examples/", "/benches/", "proof/", "xtask/"];
+    let product = !test && !aside.iter().any(|part| name.contains(part));
+    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    lines
+        .take_while(move |(_, line)| product && !inline_tests(line))
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+/// `mod tests {` in the same file: it stands at the end.
+fn inline_tests(line: &str) -> bool {
+    line.starts_with("mod test") && line.ends_with('{')
+}
+
+#[test]
+fn files_stay_short_enough_to_read() {
+    for (path, text) in sources() {
+        let lines = text.lines().count();
+        assert!(lines <= LINES_MAX, "{} has {lines} lines, {LINES_MAX} are enough", path.display());
+    }
+}
+
+#[test]
+fn nothing_is_left_to_be_written_later() {
+    let banned = [concat!("to", "do!("), concat!("unimplemen", "ted!("), concat!("db", "g!(")];
+    for (path, text) in sources() {
+        for (number, line) in text.lines().enumerate() {
+            let found = banned.iter().find(|word| line.contains(**word));
+            assert!(found.is_none(), "{}:{}: {}", path.display(), number + 1, line.trim());
+        }
+    }
+}
+
+/// System calls, clocks, threads, runtimes and randomness: what makes a run differ from the one before.
+const OUTSIDE_WORLD: &[&str] = &[
+    "Instant::now",
+    "SystemTime",
+    "std::thread",
+    "thread::spawn",
+    "thread::sleep",
+    "tokio::net",
+    "tokio::spawn",
+    "tokio::time",
+    "tokio::runtime",
+    "spawn_blocking",
+    "std::fs",
+    "std::net::Tcp",
+    "std::env",
+    "libc::",
+    "io_uring",
+    "getrandom",
+    "rand::",
+    "RandomState",
+];
+
+/// The files of `io/` that talk to the outside world.
+const DOORS: &[&str] = &["io/iscsi/src/portal", "io/shelf/src/device"];
+
+#[test]
+fn io_reaches_the_outside_world_only_by_its_doors() {
+    for (path, text) in sources() {
+        let name = path.to_string_lossy();
+        if !name.starts_with("io/") || DOORS.iter().any(|door| name.starts_with(door)) {
+            continue;
+        }
+        for (number, line) in product_lines(&path, &text) {
+            let found = OUTSIDE_WORLD.iter().find(|word| line.contains(**word));
+            assert!(found.is_none(), "{name}:{number}: {}", line.trim());
+        }
+    }
+}
+
+#[test]
+fn drawers_are_not_opened() {
+    for (path, _) in sources() {
+        let stem = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        assert!(
+            !["common", "util", "utils", "types", "helpers", "misc"].contains(&stem.as_str()),
+            "{path:?}"
+        );
+    }
+}
