@@ -1,6 +1,10 @@
 //! Real clients over sockets, and the targets that they are pointed at: the array and its peers side by side.
 
 pub mod array;
+pub mod cdb;
+pub mod crash;
+pub mod libiscsi;
 pub mod scratch;
+pub mod seed;
 pub mod target;
 pub mod tgt;

@@ -1,0 +1,125 @@
+//! The commands that the clients send, as bytes (SPC-5, SBC-4).
+
+use crate::libiscsi::{Command, Transfer};
+
+fn command(lun: u16, cdb: Vec<u8>, transfer: Transfer) -> Command {
+    Command { lun, cdb, transfer }
+}
+
+/// Opcode, one byte of flags, a 64-bit LBA and a 32-bit length: the shape of most 16-byte commands.
+fn cdb16(opcode: u8, flags: u8, lba: u64, length: u32) -> Vec<u8> {
+    let mut cdb = vec![opcode, flags];
+    cdb.extend(lba.to_be_bytes());
+    cdb.extend(length.to_be_bytes());
+    cdb.extend([0, 0]);
+    cdb
+}
+
+/// READ (16)
+pub fn read(lun: u16, lba: u64, blocks: u32, block_bytes: u32) -> Command {
+    let bytes = blocks as usize * block_bytes as usize;
+    command(lun, cdb16(0x88, 0, lba, blocks), Transfer::In(bytes))
+}
+
+/// WRITE (16), with FUA when asked.
+pub fn write(lun: u16, lba: u64, blocks: u32, fua: bool, data: Vec<u8>) -> Command {
+    command(lun, cdb16(0x8a, if fua { 8 } else { 0 }, lba, blocks), Transfer::Out(data))
+}
+
+/// WRITE SAME (16) with a block of data, or without (NDOB) for zeros; `unmap` asks to deallocate.
+pub fn write_same(lun: u16, lba: u64, blocks: u32, unmap: bool, block: Option<Vec<u8>>) -> Command {
+    let flags = if unmap { 8 } else { 0 } | if block.is_none() { 1 } else { 0 };
+    let transfer = block.map_or(Transfer::None, Transfer::Out);
+    command(lun, cdb16(0x93, flags, lba, blocks), transfer)
+}
+
+/// UNMAP of runs of (LBA, blocks).
+pub fn unmap(lun: u16, runs: &[(u64, u32)]) -> Command {
+    let descriptors = 16 * runs.len() as u16;
+    let mut list = Vec::new();
+    list.extend((descriptors + 6).to_be_bytes());
+    list.extend(descriptors.to_be_bytes());
+    list.extend([0; 4]);
+    for (lba, blocks) in runs {
+        list.extend(lba.to_be_bytes());
+        list.extend(blocks.to_be_bytes());
+        list.extend([0; 4]);
+    }
+    let mut cdb = vec![0x42, 0, 0, 0, 0, 0, 0];
+    cdb.extend((list.len() as u16).to_be_bytes());
+    cdb.push(0);
+    command(lun, cdb, Transfer::Out(list))
+}
+
+/// COMPARE AND WRITE of `blocks`; the data is what to compare with, then what to write.
+pub fn compare_and_write(lun: u16, lba: u64, blocks: u8, data: Vec<u8>) -> Command {
+    command(lun, cdb16(0x89, 0, lba, blocks.into()), Transfer::Out(data))
+}
+
+/// SYNCHRONIZE CACHE (16) of everything.
+pub fn synchronize(lun: u16) -> Command {
+    command(lun, cdb16(0x91, 0, 0, 0), Transfer::None)
+}
+
+/// INQUIRY of VPD page 83.
+pub fn inquiry_identification(lun: u16) -> Command {
+    command(lun, vec![0x12, 1, 0x83, 4, 0, 0], Transfer::In(1024))
+}
+
+/// The NAA designator in VPD page 83, to name the unit in an EXTENDED COPY.
+pub fn naa(page: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = page.get(4..)?;
+    while let [set, kind, _, len, ..] = *rest {
+        let designator = rest.get(4..4 + usize::from(len))?;
+        // Code set binary, associated with the logical unit, type NAA.
+        if set & 0x0f == 1 && kind & 0x3f == 3 {
+            return Some(designator.to_vec());
+        }
+        rest = rest.get(4 + usize::from(len)..)?;
+    }
+    None
+}
+
+/// One segment of an EXTENDED COPY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Index of the unit read from, in the list of units.
+    pub source: u16,
+    /// First block read.
+    pub source_lba: u64,
+    /// Index of the unit written to.
+    pub target: u16,
+    /// First block written.
+    pub target_lba: u64,
+    /// Number of blocks.
+    pub blocks: u16,
+}
+
+/// EXTENDED COPY (LID1) between units named by their NAA designators, with block-to-block segments.
+pub fn extended_copy(lun: u16, units: &[&[u8]], block_bytes: u32, segments: &[Segment]) -> Command {
+    let mut list = vec![1, 0];
+    list.extend((32 * units.len() as u16).to_be_bytes());
+    list.extend([0; 4]);
+    list.extend((28 * segments.len() as u32).to_be_bytes());
+    list.extend([0; 4]);
+    for naa in units {
+        let mut descriptor = vec![0xe4, 0, 0, 0, 1, 3, 0, naa.len() as u8];
+        descriptor.extend(*naa);
+        descriptor.resize(28, 0);
+        descriptor.extend(block_bytes.to_be_bytes());
+        list.append(&mut descriptor);
+    }
+    for segment in segments {
+        list.extend([0x02, 0x02, 0, 0x18]);
+        list.extend(segment.source.to_be_bytes());
+        list.extend(segment.target.to_be_bytes());
+        list.extend([0, 0]);
+        list.extend(segment.blocks.to_be_bytes());
+        list.extend(segment.source_lba.to_be_bytes());
+        list.extend(segment.target_lba.to_be_bytes());
+    }
+    let mut cdb = vec![0x83, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    cdb.extend((list.len() as u32).to_be_bytes());
+    cdb.extend([0, 0]);
+    command(lun, cdb, Transfer::Out(list))
+}

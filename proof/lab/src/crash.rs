@@ -1,0 +1,313 @@
+//! Kill -9 of the running array, again and again, under operations whose answers are recorded. After each restart
+//! every block of every unit is read: what was answered must be there, what was not is there or is not, and no
+//! logical block is torn.
+
+mod model;
+mod plan;
+
+use crate::array::{Array, Drives, Programs};
+use crate::cdb;
+use crate::libiscsi::{Completion, Ending, Libiscsi, Login, Session, wait};
+use crate::scratch::Scratch;
+use crate::seed::{Seed, stamp_of};
+use crate::target::{Shape, Target};
+use anyhow::{Context, Result, bail, ensure};
+use model::{Model, Tick};
+use plan::{Expected, Operation, Plan, Unit};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// How long and from which seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Kills.
+    pub cycles: u64,
+    /// Determines what is sent and when the kill comes, as far as the array's answers allow.
+    pub seed: u64,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Kills survived.
+    pub cycles: u64,
+    /// Operations answered GOOD that changed something.
+    pub acknowledged: u64,
+    /// Operations that were in flight when the array died.
+    pub unanswered: u64,
+    /// Blocks compared after restarts.
+    pub verified: u64,
+    /// Longest time from start to serving.
+    pub slowest_start: Duration,
+}
+
+const INITIATOR: &str = "iqn.2001-04.org.example:crash";
+const SHAPES: [Shape; 4] = [
+    Shape { bytes: 48 << 20, block_bytes: 512 },
+    Shape { bytes: 48 << 20, block_bytes: 512 },
+    Shape { bytes: 48 << 20, block_bytes: 4096 },
+    Shape { bytes: 20 << 20, block_bytes: 4096 },
+];
+const SESSIONS: u32 = 2;
+const DEPTH: usize = 16;
+const VERIFY_BYTES: u32 = 256 << 10;
+/// The load of one cycle ends at the latest after this, whatever was answered until then.
+const LOAD_LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs the cycles in a folder below `parent`; the first fault ends them with the folder kept.
+pub fn run(programs: &Programs, parent: &Path, options: Options) -> Result<Report> {
+    let mut scratch = Scratch::new(parent, "crash")?;
+    let result = World::new(programs, scratch.path(), options).and_then(|mut world| {
+        for cycle in 0..options.cycles {
+            world.cycle(cycle).with_context(|| format!("cycle {cycle} of seed {}", options.seed))?;
+        }
+        Ok(world.report)
+    });
+    if result.is_err() {
+        scratch.keep();
+    }
+    result
+}
+
+struct World {
+    library: Rc<Libiscsi>,
+    array: Array,
+    units: Vec<Unit>,
+    plan: Plan,
+    now: Tick,
+    in_flight: BTreeMap<Tick, Operation>,
+    report: Report,
+}
+
+impl World {
+    fn new(programs: &Programs, folder: &Path, options: Options) -> Result<Self> {
+        let library = Libiscsi::load()?;
+        let mut array = Array::start(programs, folder, Drives { count: 4, bytes: 1 << 30 }, None)?;
+        let luns = array.fresh(&SHAPES, &[INITIATOR])?;
+        let mut session = login(&library, &array, 0)?;
+        let units = luns.iter().zip(SHAPES).map(|(lun, shape)| unit(&mut session, *lun, shape));
+        let units = units.collect::<Result<_>>()?;
+        let plan = Plan::new(options.seed);
+        let (now, in_flight, report) = (0, BTreeMap::new(), Report::default());
+        Ok(Self { library, array, units, plan, now, in_flight, report })
+    }
+
+    /// Load, kill, restart, verify.
+    fn cycle(&mut self, cycle: u64) -> Result<()> {
+        let mut sessions = (0..SESSIONS)
+            .map(|session| login(&self.library, &self.array, session))
+            .collect::<Result<Vec<_>>>()?;
+        let small = self.plan.seed().one_in(2);
+        let answers = self.plan.seed().range(1, if small { 200 } else { 3000 });
+        self.load(&mut sessions, answers)?;
+        match self.plan.seed().one_in(10) {
+            true => self.array.stop()?,
+            false => self.array.kill()?,
+        }
+        self.drain(sessions)?;
+        self.report.unanswered += self.in_flight.len() as u64;
+        let unanswered = std::mem::take(&mut self.in_flight).len();
+        self.restart()?;
+        self.verify()?;
+        self.report.cycles += 1;
+        if cycle % 10 == 9 {
+            eprintln!(
+                "cycle {}: {answers} answers, then {unanswered} in flight; {:?}",
+                cycle + 1,
+                self.report
+            );
+        }
+        Ok(())
+    }
+
+    /// Keeps the queues full until so many operations were answered.
+    fn load(&mut self, sessions: &mut [Session], answers: u64) -> Result<()> {
+        let (start, goal) = (Instant::now(), self.report.acknowledged + answers);
+        while self.report.acknowledged < goal && start.elapsed() < LOAD_LIMIT {
+            for session in &mut *sessions {
+                while session.in_flight() < DEPTH {
+                    self.send(session)?;
+                }
+            }
+            let mut polls: Vec<_> = sessions.iter().map(Session::pollfd).collect();
+            wait(&mut polls, 1000)?;
+            for (session, poll) in sessions.iter_mut().zip(polls) {
+                let ended = session.service(poll.revents).context("while the array should be running")?;
+                ended.into_iter().try_for_each(|completion| self.end(completion, true))?;
+            }
+        }
+        self.array.check_alive()
+    }
+
+    fn send(&mut self, session: &mut Session) -> Result<()> {
+        let operation = loop {
+            let Some(operation) = self.plan.next(&self.units) else { continue };
+            if self.in_flight.values().all(|other| other.independent(&operation)) {
+                break operation;
+            }
+        };
+        self.now += 1;
+        for effect in &operation.effects {
+            let model = &mut self.units[effect.run.unit].model;
+            for (lba, stamp) in (effect.run.lba..).zip(&effect.stamps) {
+                model.send(lba, *stamp, self.now);
+            }
+        }
+        session.submit(self.now, operation.command.clone())?;
+        self.in_flight.insert(self.now, operation);
+        Ok(())
+    }
+
+    /// An operation ended. While the array runs every one must be answered.
+    fn end(&mut self, completion: Completion, running: bool) -> Result<()> {
+        let Completion { tag, ending } = completion;
+        if ending == Ending::Unanswered && !running {
+            return Ok(());
+        }
+        let operation = self.in_flight.remove(&tag).context("an answer to nothing")?;
+        let what = || {
+            let (name, out) = (operation.name, plan::bytes_out(&operation.command));
+            format!(
+                "{name} to LUN {}, CDB {:02x?}, {out} bytes out",
+                operation.command.lun, operation.command.cdb
+            )
+        };
+        match (&operation.expected, ending) {
+            (Expected::Miscompare, Ending::Check { key: 0x0e, .. }) => {}
+            (Expected::Good(None), Ending::Good(_)) => self.acknowledge(tag, &operation),
+            (Expected::Good(Some(run)), Ending::Good(data)) => {
+                self.compare(run.unit, run.lba, &data, false).with_context(what)?;
+            }
+            // The stop was asked for: units say so while they go down, and nothing has happened.
+            (_, Ending::Check { key: 2, .. } | Ending::Status(_)) if !running => self.refuse(tag, &operation),
+            (expected, ending) => bail!("{} ended with {ending:?} instead of {expected:?}", what()),
+        }
+        Ok(())
+    }
+
+    fn acknowledge(&mut self, sent: Tick, operation: &Operation) {
+        self.now += 1;
+        for effect in &operation.effects {
+            let model = &mut self.units[effect.run.unit].model;
+            (effect.run.lba..effect.run.lba + effect.run.blocks)
+                .for_each(|lba| model.answer(lba, sent, self.now));
+        }
+        self.report.acknowledged += u64::from(!operation.effects.is_empty());
+    }
+
+    fn refuse(&mut self, sent: Tick, operation: &Operation) {
+        for effect in &operation.effects {
+            let model = &mut self.units[effect.run.unit].model;
+            (effect.run.lba..effect.run.lba + effect.run.blocks).for_each(|lba| model.refuse(lba, sent));
+        }
+    }
+
+    /// Takes the answers that were on their way when the array died: the host got them, so they count.
+    fn drain(&mut self, sessions: Vec<Session>) -> Result<()> {
+        for mut session in sessions {
+            while session.in_flight() > 0 {
+                let mut poll = [session.pollfd()];
+                wait(&mut poll, 1000)?;
+                let lost = session.service(poll[0].revents);
+                let ended = lost.as_ref().map_or_else(|_| session.ended(), |ended| ended.clone());
+                ended.into_iter().try_for_each(|completion| self.end(completion, false))?;
+                if lost.is_err() || poll[0].revents & (libc::POLLHUP | libc::POLLERR) != 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the array again; now and then it dies in the middle of that.
+    fn restart(&mut self) -> Result<()> {
+        while self.plan.seed().one_in(5) {
+            self.array.restart_unattended()?;
+            std::thread::sleep(Duration::from_millis(self.plan.seed().range(0, 150)));
+            self.array.kill()?;
+        }
+        let start = Instant::now();
+        self.array.restart().context("the array does not come back")?;
+        self.report.slowest_start = self.report.slowest_start.max(start.elapsed());
+        Ok(())
+    }
+
+    /// Reads everything and compares it with the model.
+    fn verify(&mut self) -> Result<()> {
+        let mut session = login(&self.library, &self.array, 0)?;
+        for index in 0..self.units.len() {
+            let unit = &self.units[index];
+            let (lun, block_bytes, blocks) = (unit.lun, unit.block_bytes, unit.model.blocks());
+            let step = VERIFY_BYTES / block_bytes;
+            let mut next = 0;
+            while next < blocks || session.in_flight() > 0 {
+                while next < blocks && session.in_flight() < DEPTH {
+                    let count = u64::from(step).min(blocks - next) as u32;
+                    session.submit(next, cdb::read(lun, next, count, block_bytes))?;
+                    next += u64::from(count);
+                }
+                let mut poll = [session.pollfd()];
+                wait(&mut poll, 1000)?;
+                for completion in session.service(poll[0].revents)? {
+                    let Ending::Good(data) = completion.ending else {
+                        bail!("LUN {lun}, reading at {}: {:?}", completion.tag, completion.ending);
+                    };
+                    self.compare(index, completion.tag, &data, true)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds what was read against the model; with nothing in flight, what was found is from now on the truth.
+    fn compare(&mut self, index: usize, first: u64, data: &[u8], settle: bool) -> Result<()> {
+        let unit = &mut self.units[index];
+        for (lba, block) in (first..).zip(data.chunks(unit.block_bytes as usize)) {
+            let found = stamp_of(block);
+            let allowed = found.is_some_and(|stamp| unit.model.allows(lba, stamp));
+            ensure!(
+                allowed,
+                "LUN {} block {lba}: may hold {}, holds {}",
+                unit.lun,
+                unit.model.describe(lba),
+                found.map_or_else(
+                    || format!("a torn block {:02x?}", &block[..32]),
+                    |stamp| format!("{stamp:#x}")
+                )
+            );
+            if let (true, Some(stamp)) = (settle, found) {
+                unit.model.settle(lba, stamp);
+                self.report.verified += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn login(library: &Rc<Libiscsi>, array: &Array, session: u32) -> Result<Session> {
+    let portals = array.portals();
+    let portal = portals[session as usize % portals.len()].to_string();
+    let (target, header_digest) = (array.iqn(), session % 2 == 1);
+    let login = Login { initiator: INITIATOR, portal: &portal, target, lun: 1, session, header_digest };
+    Session::login(library, login)
+}
+
+fn unit(session: &mut Session, lun: u16, shape: Shape) -> Result<Unit> {
+    // A first command to a unit may be answered with a unit attention.
+    for _ in 0..5 {
+        if let Ending::Good(page) = session.perform(cdb::inquiry_identification(lun))? {
+            let naa = cdb::naa(&page).with_context(|| format!("LUN {lun} has no NAA designator"))?;
+            let model = Model::new(shape.bytes / u64::from(shape.block_bytes));
+            return Ok(Unit { lun, block_bytes: shape.block_bytes, naa, model });
+        }
+    }
+    bail!("LUN {lun} does not answer INQUIRY")
+}
+
+/// A seed that was not used before, from the clock.
+pub fn new_seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Seed::new(now.as_nanos() as u64).bits() >> 32
+}
