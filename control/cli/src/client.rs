@@ -1,0 +1,139 @@
+//! One request to the array, and its answer or problem.
+
+use anyhow::{Context, Result, anyhow, bail};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use ureq::http::{Request, StatusCode};
+
+/// Where `ashlard` keeps its things when nobody says otherwise.
+const DEFAULT_DATA: &str = "/var/lib/ashlar";
+
+/// What may stand in a path segment as it is (RFC 3986 2.3).
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// How to find the array.
+#[derive(Debug, Default)]
+pub struct Whereabouts {
+    /// Folder of an array on this machine; it holds the address and the token.
+    pub data: Option<PathBuf>,
+    /// Address of the API.
+    pub array: Option<String>,
+    /// The token for it.
+    pub token: Option<String>,
+}
+
+/// A connection to an array's API.
+pub struct Client {
+    agent: ureq::Agent,
+    url: String,
+    token: String,
+    started_by: String,
+}
+
+impl Client {
+    /// Finds the array: `--array`, else `--data`, else ASHLAR_ARRAY, else ASHLAR_DATA, else the usual folder.
+    pub fn find(place: Whereabouts) -> Result<Client> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let array = match &place.data {
+            Some(_) => None,
+            None => place.array.or_else(|| variable("ASHLAR_ARRAY")),
+        };
+        if let Some(url) = array {
+            let token = place.token.or_else(|| variable("ASHLAR_TOKEN")).context(
+                "--array needs the array's token: give --token or set ASHLAR_TOKEN; it is in api.json in the \
+                 folder that ashlard was started with",
+            )?;
+            return Ok(Self::new(url, token, "on that machine".into()));
+        }
+        let data = place.data.or_else(|| variable("ASHLAR_DATA").map(Into::into));
+        let data = data.unwrap_or_else(|| DEFAULT_DATA.into());
+        let (url, token) = read_access(&data)?;
+        Ok(Self::new(
+            url,
+            place.token.unwrap_or(token),
+            format!("with `ashlard --data {} …`", data.display()),
+        ))
+    }
+
+    fn new(url: String, token: String, started_by: String) -> Client {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .timeout_connect(Some(Duration::from_secs(5)))
+            .timeout_global(Some(Duration::from_secs(600)))
+            .build();
+        Client { agent: config.into(), url: url.trim_end_matches('/').into(), token, started_by }
+    }
+
+    /// Asks `method` of `/api/v1` and the given segments, which are quoted as needed. Null when there is no body.
+    pub fn ask(&self, method: &str, segments: &[&str], body: Option<Value>) -> Result<Value> {
+        let path: String =
+            segments.iter().map(|segment| format!("/{}", utf8_percent_encode(segment, SEGMENT))).collect();
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}/api/v1{path}", self.url))
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("accept", "application/json")
+            .header("content-type", "application/json");
+        let sent = match body {
+            Some(body) => self.agent.run(request.body(body.to_string())?),
+            None => self.agent.run(request.body(())?),
+        };
+        let mut response = sent.map_err(|error| {
+            anyhow!(
+                "can't reach the array at {}: {error}; is it running? Start it {}",
+                self.url,
+                self.started_by
+            )
+        })?;
+        let text = response.body_mut().read_to_string().context("the array's answer broke off")?;
+        if response.status().is_success() {
+            return match text.is_empty() {
+                true => Ok(Value::Null),
+                false => serde_json::from_str(&text).context("the array's answer is not JSON"),
+            };
+        }
+        Err(problem(response.status(), &text))
+    }
+}
+
+/// What a refusal says.
+fn problem(status: StatusCode, text: &str) -> anyhow::Error {
+    let detail =
+        serde_json::from_str::<Value>(text).ok().and_then(|it| Some(it.get("detail")?.as_str()?.to_owned()));
+    match (status, detail) {
+        (StatusCode::UNAUTHORIZED, detail) => anyhow!(
+            "{}; it is in api.json in the folder that ashlard was started with",
+            detail.unwrap_or_else(|| "the array does not accept this token".into())
+        ),
+        (_, Some(detail)) => anyhow!(detail),
+        (status, None) => anyhow!("the array answered {status}; is it really an Ashlar array?"),
+    }
+}
+
+/// Address and token of the array that was started in a folder.
+fn read_access(data: &Path) -> Result<(String, String)> {
+    let path = data.join("api.json");
+    let text = match std::fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
+            "no array has been started in {}: start one with `ashlard --data {} --iscsi ADDR:PORT --api ADDR:PORT`, \
+             or name another with --data DIR or --array URL",
+            data.display(),
+            data.display()
+        ),
+        Err(error) => {
+            return Err(error).with_context(|| format!("can't read {}; are you its owner?", path.display()));
+        }
+    };
+    let access: Value =
+        serde_json::from_slice(&text).with_context(|| format!("{} is not JSON", path.display()))?;
+    let field = |name: &str| {
+        access.get(name).and_then(Value::as_str).map(str::to_owned).with_context(|| {
+            format!("{} has no {name:?}; starting ashlard again writes it anew", path.display())
+        })
+    };
+    Ok((field("url")?, field("token")?))
+}

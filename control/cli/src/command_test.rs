@@ -1,0 +1,51 @@
+use super::*;
+use clap::CommandFactory;
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(std::iter::once("ashlar").chain(line.split_whitespace()))
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn sizes_take_binary_and_decimal_units_and_bytes() {
+    for (text, bytes) in [
+        ("10GiB", 10 << 30),
+        ("10 GiB", 10 << 30),
+        ("10gib", 10 << 30),
+        ("16PiB", 16 << 50),
+        ("1.5TiB", 3 << 39),
+        ("500GB", 500_000_000_000),
+        ("512", 512),
+        ("1048576", 1 << 20),
+    ] {
+        assert_eq!(size(text), Ok(bytes), "{text}");
+    }
+    for bad in ["", "GiB", "10XiB", "-1GiB", "ten", "0x10"] {
+        assert!(size(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn global_options_may_come_last() {
+    assert!(parse("volume list -o json --data /d").is_ok());
+    assert!(parse("--data /d -o table array status").is_ok());
+    assert!(parse("array status --data /d --array http://x").is_err());
+}
+
+#[test]
+fn chap_users_and_secrets_come_in_pairs() {
+    assert!(parse("host create h --iqn iqn.2001-04.com.a:1 --iqn iqn.2001-04.com.a:2").is_ok());
+    assert!(parse("host create h").is_err());
+    assert!(parse("host create h --iqn i --chap-user u --chap-secret s").is_ok());
+    assert!(parse("host create h --iqn i --chap-user u").is_err());
+    assert!(parse("host create h --iqn i --chap-secret s").is_err());
+    assert!(parse("host create h --iqn i --mutual-user u --mutual-secret s").is_err());
+    assert!(
+        parse("host create h --iqn i --chap-user u --chap-secret s --mutual-user v --mutual-secret t")
+            .is_ok()
+    );
+}
