@@ -1,17 +1,97 @@
-//! Filled in by its own commits.
+//! The array and tgt side by side on the same disk, as ratios: absolute figures say more about the machine.
 
+use crate::conformance::programs;
+use crate::setup;
+use crate::shell::target_dir;
 use anyhow::{Result, bail};
+use lab::bench::{self, Options, Row};
+use lab::load::{Content, Direction, Order};
+use std::time::Duration;
 
-/// No choice yet.
+/// How to measure.
 #[derive(clap::Args)]
-pub struct Args {}
-
-/// Not there yet.
-pub fn run(_: &Args) -> Result<()> {
-    bail!("not there yet")
+pub struct Args {
+    /// Seconds of each run
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Runs of each load on each target; the median counts
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// What is written
+    #[arg(long, value_enum, default_value = "half")]
+    data: Data,
+    /// MiB of the volume that are used
+    #[arg(long, default_value_t = 1024)]
+    span: u64,
+    /// Fail when a promise in docs/benchmarks.md is not kept
+    #[arg(long)]
+    check: bool,
 }
 
-/// What `cargo xtask test` runs.
-pub fn short() -> Result<()> {
-    run(&Args {})
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Data {
+    /// Compresses to half, no duplicates
+    Half,
+    /// Does not compress
+    Random,
+    /// 64 different blocks
+    Duplicate,
+}
+
+/// Durable random writes per processor second, as a multiple of tgt's.
+const WRITES_MIN: f64 = 2.0;
+
+/// Measures and prints the table of docs/benchmarks.md.
+pub fn run(args: &Args) -> Result<()> {
+    setup::need(&["tgt"])?;
+    let content = match args.data {
+        Data::Half => Content::Half,
+        Data::Random => Content::Random,
+        Data::Duplicate => Content::Duplicate,
+    };
+    let options = Options {
+        time: Duration::from_secs(args.seconds),
+        rounds: args.rounds,
+        content,
+        span: args.span << 20,
+        target_core: 0,
+        client_core: 1,
+    };
+    let rows = bench::run(&programs()?, &target_dir(), options)?;
+    print(&rows);
+    if args.check {
+        return check(&rows);
+    }
+    Ok(())
+}
+
+fn print(rows: &[Row]) {
+    println!(
+        "| load | IOPS, × tgt | I/O per CPU second, × tgt | CPU µs per I/O | tgt's | p50, × tgt | p99, × tgt |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for Row { name, ours, peer, .. } in rows {
+        println!(
+            "| {name} | {:.2} | {:.2} | {:.1} | {:.1} | {:.2} | {:.2} |",
+            ours.iops / peer.iops,
+            peer.cpu_us / ours.cpu_us,
+            ours.cpu_us,
+            peer.cpu_us,
+            ours.p50_us / peer.p50_us,
+            ours.p99_us / peer.p99_us
+        );
+    }
+}
+
+/// Only what does not depend on the machine's disk is promised.
+fn check(rows: &[Row]) -> Result<()> {
+    for Row { name, load, ours, peer } in rows {
+        let random_write =
+            load.direction == Direction::Write && load.order == Order::Random && load.depth > 1;
+        let ratio = peer.cpu_us / ours.cpu_us;
+        if random_write && ratio < WRITES_MIN {
+            bail!("{name}: {ratio:.2} times tgt's I/O per CPU second, {WRITES_MIN} are promised");
+        }
+    }
+    Ok(())
 }

@@ -1,9 +1,12 @@
 //! Real clients over sockets, and the targets that they are pointed at: the array and its peers side by side.
 
 pub mod array;
+pub mod bench;
 pub mod cdb;
 pub mod crash;
+pub mod initiator;
 pub mod libiscsi;
+pub mod load;
 pub mod scratch;
 pub mod seed;
 pub mod target;

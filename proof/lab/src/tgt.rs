@@ -15,7 +15,7 @@ const IQN: &str = "iqn.2001-04.org.example:peer";
 pub enum Backing {
     /// Through the page cache, each command in a thread.
     Buffered,
-    /// `O_DIRECT` through Linux native asynchronous I/O: its fastest durable way.
+    /// Linux native asynchronous I/O, which tgt always opens with `O_DIRECT`: its fastest durable way.
     DirectAio,
 }
 
@@ -73,7 +73,7 @@ impl Tgt {
         let block = shape.block_bytes.to_string();
         let mut new = vec!["--lun", &lun, "-b", &file, "--blocksize", &block];
         if self.backing == Backing::DirectAio {
-            new.extend(["--bstype", "aio", "--bsoflags", "direct"]);
+            new.extend(["--bstype", "aio"]);
         }
         self.admin("new", "logicalunit", &new)?;
         self.admin("update", "logicalunit", &["--lun", &lun, "--params", "thin_provisioning=1"])

@@ -1,0 +1,136 @@
+//! The array and its peer side by side: the same loads on the same disk, in turn, as ratios.
+
+use crate::array::{Array, Drives, Programs};
+use crate::load::{self, Content, Direction, INITIATOR, Load, Measure, Order, Until};
+use crate::scratch::Scratch;
+use crate::target::{Shape, Target};
+use crate::tgt::{Backing, Tgt};
+use anyhow::{Context, Result};
+use std::path::Path;
+use std::time::Duration;
+
+/// How to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Time of each run.
+    pub time: Duration,
+    /// Runs of each load on each target; the median counts.
+    pub rounds: usize,
+    /// What is written.
+    pub content: Content,
+    /// Bytes of the volume that are used.
+    pub span: u64,
+    /// Core of the target; the client takes the other one.
+    pub target_core: usize,
+    /// Core of the client.
+    pub client_core: usize,
+}
+
+/// One load on both.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What it is.
+    pub name: String,
+    /// The load.
+    pub load: Load,
+    /// The array.
+    pub ours: Measure,
+    /// The peer.
+    pub peer: Measure,
+}
+
+const LUN_BYTES: u64 = 4 << 30;
+
+/// The loads: random 4 KiB at depth 32, sequential 64 KiB, and one 4 KiB at a time, from one session and from four.
+fn loads(options: Options) -> Vec<(String, Load)> {
+    let shapes = [
+        ("4K random, depth 32", Order::Random, 4096, 32),
+        ("64K sequential, depth 8", Order::Sequential, 65536, 8),
+        ("4K random, depth 1", Order::Random, 4096, 1),
+    ];
+    let mut loads = Vec::new();
+    for (name, order, bytes, depth) in shapes {
+        for (word, direction) in [("read", Direction::Read), ("write", Direction::Write)] {
+            for sessions in [1, 4] {
+                if depth == 1 && sessions > 1 {
+                    continue;
+                }
+                let (content, span) = (options.content, options.span);
+                let load = Load { direction, order, bytes, depth, sessions, content, span };
+                let plural = if sessions == 1 { "1 session" } else { "4 sessions" };
+                loads.push((format!("{name} {word}, {plural}"), load));
+            }
+        }
+    }
+    loads
+}
+
+/// Measures everything with the targets in turn, in a folder below `parent`, which is on the disk to be used.
+pub fn run(programs: &Programs, parent: &Path, options: Options) -> Result<Vec<Row>> {
+    pin(options.client_core)?;
+    let scratch = Scratch::new(parent, "bench")?;
+    let (ours, peers) = (scratch.path().join("ashlar"), scratch.path().join("tgt"));
+    std::fs::create_dir_all(&ours)?;
+    std::fs::create_dir_all(&peers)?;
+    let drives = Drives { count: 4, bytes: 8 << 30 };
+    let mut array = Array::start(programs, &ours, drives, Some(options.target_core))?;
+    let mut tgt = Tgt::new(&peers, Backing::DirectAio, Some(options.target_core))?;
+    let shape = Shape { bytes: LUN_BYTES, block_bytes: 512 };
+    let mut luns = Vec::new();
+    for target in [&mut array as &mut dyn Target, &mut tgt] {
+        let lun = *target.fresh(&[shape], &[INITIATOR])?.first().context("a LUN")?;
+        fill(target, lun, options)?;
+        luns.push(lun);
+    }
+    let mut rows = Vec::new();
+    for (name, load) in loads(options) {
+        let mut measures: [Vec<Measure>; 2] = [Vec::new(), Vec::new()];
+        for _ in 0..options.rounds {
+            for (index, target) in [&array as &dyn Target, &tgt].into_iter().enumerate() {
+                let measure = load::run(target, luns[index], load, Until::Time(options.time));
+                measures[index].push(measure.with_context(|| format!("{name} on {}", target.name()))?);
+            }
+        }
+        let [ours, peer] = measures.map(median);
+        eprintln!("{name}: {ours:.1?} against {peer:.1?}");
+        rows.push(Row { name, load, ours, peer });
+    }
+    Ok(rows)
+}
+
+/// Writes everything once: nothing is read that was never written.
+fn fill(target: &dyn Target, lun: u16, options: Options) -> Result<()> {
+    let (direction, order) = (Direction::Write, Order::Sequential);
+    let (content, span) = (options.content, options.span);
+    let load = Load { direction, order, bytes: 65536, depth: 8, sessions: 1, content, span };
+    load::run(target, lun, load, Until::Covered).map(drop)
+}
+
+fn median(measures: Vec<Measure>) -> Measure {
+    let middle = |value: fn(&Measure) -> f64| {
+        let mut values: Vec<_> = measures.iter().map(value).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    };
+    Measure {
+        iops: middle(|it| it.iops),
+        cpu_us: middle(|it| it.cpu_us),
+        p50_us: middle(|it| it.p50_us),
+        p99_us: middle(|it| it.p99_us),
+    }
+}
+
+/// Keeps this process on one core.
+fn pin(core: usize) -> Result<()> {
+    // SAFETY: the set is plain data, initialised by CPU_ZERO, and lives through the call.
+    let result = unsafe {
+        let mut set = std::mem::zeroed();
+        libc::CPU_ZERO(&mut set);
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()).with_context(|| format!("no core {core} to run on")),
+    }
+}

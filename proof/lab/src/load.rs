@@ -1,0 +1,250 @@
+//! A closed-loop load on a target, and what it cost the target's process.
+
+use crate::initiator::{Connection, Source};
+use crate::libiscsi::wait;
+use crate::seed::Seed;
+use crate::target::Target;
+use anyhow::{Context, Result, bail, ensure};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// READ (16)
+    Read,
+    /// WRITE (16)
+    Write,
+}
+
+/// Which addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Uniformly random.
+    Random,
+    /// One after the other, each session in a part of its own.
+    Sequential,
+}
+
+/// What the data is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Every block compresses to half.
+    Half,
+    /// No block compresses.
+    Random,
+    /// 64 different blocks again and again.
+    Duplicate,
+}
+
+/// A load.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Reads or writes.
+    pub direction: Direction,
+    /// Which addresses.
+    pub order: Order,
+    /// Bytes of each operation.
+    pub bytes: u32,
+    /// Outstanding operations of each session.
+    pub depth: u32,
+    /// Sessions.
+    pub sessions: u16,
+    /// What is written.
+    pub content: Content,
+    /// The part of the volume that is used, in bytes from its start.
+    pub span: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Measure {
+    /// Operations a second.
+    pub iops: f64,
+    /// Processor time of the target's process for an operation, in µs.
+    pub cpu_us: f64,
+    /// Median latency in µs.
+    pub p50_us: f64,
+    /// 99th percentile of the latency in µs.
+    pub p99_us: f64,
+}
+
+/// The initiator that loads come from.
+pub const INITIATOR: &str = "iqn.2001-04.org.example:load";
+const LOGICAL_BLOCK: u32 = 512;
+const PAYLOAD: usize = 8 << 20;
+/// Different blocks in [`Content::Duplicate`].
+const DUPLICATES: usize = 64;
+const STALL: i32 = 20_000;
+
+struct Session {
+    connection: Connection,
+    free: Vec<u32>,
+    started: Vec<Instant>,
+    next: u64,
+    part: std::ops::Range<u64>,
+}
+
+/// When to stop.
+#[derive(Clone, Copy, Debug)]
+pub enum Until {
+    /// After a time.
+    Time(Duration),
+    /// When the span was covered once, sequentially.
+    Covered,
+}
+
+/// Puts the load on LUN `lun` of a target.
+pub fn run(target: &dyn Target, lun: u16, load: Load, until: Until) -> Result<Measure> {
+    let payload: Arc<[u8]> = payload(load.content).into();
+    let mut sessions = Vec::new();
+    for index in 0..load.sessions {
+        let portal = *target.portals().first().context("a portal")?;
+        let connection = Connection::login(portal, INITIATOR, target.iqn(), index, payload.clone())?;
+        let part = load.span / u64::from(load.sessions);
+        let part = part * u64::from(index)..part * (u64::from(index) + 1);
+        let mut session = Session {
+            connection,
+            free: (0..load.depth).collect(),
+            started: vec![Instant::now(); load.depth as usize],
+            next: part.start,
+            part,
+        };
+        session.make_ready(lun)?;
+        sessions.push(session);
+    }
+    measure(target, &mut sessions, lun, load, until)
+}
+
+fn measure(
+    target: &dyn Target,
+    sessions: &mut [Session],
+    lun: u16,
+    load: Load,
+    until: Until,
+) -> Result<Measure> {
+    // Other numbers in every run: nothing that was written before comes again.
+    let mut seed = Seed::new(crate::crash::new_seed());
+    let (mut latencies, mut answers) = (Vec::with_capacity(1 << 20), Vec::new());
+    let (before, start) = (processor_time(target.pid()?)?, Instant::now());
+    let goal = load.span / u64::from(load.bytes);
+    let mut issued = 0;
+    loop {
+        let over = match until {
+            Until::Time(time) => start.elapsed() >= time,
+            Until::Covered => issued >= goal,
+        };
+        for session in &mut *sessions {
+            while !over && !session.free.is_empty() && session.connection.may_send() {
+                session.issue(lun, load, &mut seed);
+                issued += 1;
+            }
+            session.connection.flush()?;
+        }
+        if sessions.iter().all(|session| session.free.len() == load.depth as usize) {
+            break;
+        }
+        let mut polls: Vec<_> = sessions.iter().map(|session| session.connection.pollfd()).collect();
+        wait(&mut polls, STALL)?;
+        ensure!(polls.iter().any(|poll| poll.revents != 0), "the target has stalled");
+        for (session, _) in
+            sessions.iter_mut().zip(&polls).filter(|(_, poll)| poll.revents & !libc::POLLOUT != 0)
+        {
+            session.connection.receive(&mut answers)?;
+            for answer in answers.drain(..) {
+                ensure!(answer.status == 0, "{load:?}: status {:#x}", answer.status);
+                latencies.push(session.started[answer.tag as usize].elapsed());
+                session.free.push(answer.tag);
+            }
+        }
+    }
+    let (time, used) = (start.elapsed(), processor_time(target.pid()?)? - before);
+    Ok(summary(latencies, time, used))
+}
+
+fn summary(mut latencies: Vec<Duration>, time: Duration, used: Duration) -> Measure {
+    latencies.sort_unstable();
+    let count = latencies.len().max(1);
+    let at = |part: f64| {
+        let index = ((count as f64 * part) as usize).min(count - 1);
+        latencies.get(index).map_or(0.0, |latency| latency.as_secs_f64() * 1e6)
+    };
+    Measure {
+        iops: count as f64 / time.as_secs_f64(),
+        cpu_us: used.as_secs_f64() * 1e6 / count as f64,
+        p50_us: at(0.5),
+        p99_us: at(0.99),
+    }
+}
+
+impl Session {
+    /// A new session may be told about unit attentions first.
+    fn make_ready(&mut self, lun: u16) -> Result<()> {
+        let mut answers = Vec::new();
+        for _ in 0..10 {
+            self.connection.queue(0, lun, &[0; 16], 0, None);
+            self.connection.flush()?;
+            while answers.is_empty() {
+                let mut poll = [self.connection.pollfd()];
+                wait(&mut poll, STALL)?;
+                ensure!(poll[0].revents != 0, "the target does not answer TEST UNIT READY");
+                self.connection.receive(&mut answers)?;
+            }
+            if answers.drain(..).all(|answer| answer.status == 0) {
+                return Ok(());
+            }
+        }
+        bail!("LUN {lun} does not get ready")
+    }
+
+    fn issue(&mut self, lun: u16, load: Load, seed: &mut Seed) {
+        let Some(tag) = self.free.pop() else { return };
+        let bytes = u64::from(load.bytes);
+        let at = match load.order {
+            Order::Random => seed.range(0, load.span / bytes) * bytes,
+            Order::Sequential => {
+                let at = self.next;
+                let next = at + bytes;
+                self.next = if next + bytes <= self.part.end { next } else { self.part.start };
+                at
+            }
+        };
+        let mut cdb = [0; 16];
+        cdb[0] = if load.direction == Direction::Read { 0x88 } else { 0x8a };
+        cdb[2..10].copy_from_slice(&(at / u64::from(LOGICAL_BLOCK)).to_be_bytes());
+        cdb[10..14].copy_from_slice(&(load.bytes / LOGICAL_BLOCK).to_be_bytes());
+        let pages = (PAYLOAD as u64 - bytes) / 4096;
+        let source = (load.direction == Direction::Write).then(|| Source {
+            at: seed.range(0, pages) as usize * 4096,
+            stamp: if load.content == Content::Duplicate { 0 } else { seed.bits() },
+        });
+        self.started[tag as usize] = Instant::now();
+        self.connection.queue(tag, lun, &cdb, load.bytes, source);
+    }
+}
+
+/// What writes take their data from; all but duplicates are stamped on their way out.
+fn payload(content: Content) -> Vec<u8> {
+    let mut seed = Seed::new(1);
+    let mut payload = vec![0; PAYLOAD];
+    for (index, block) in payload.chunks_mut(4096).enumerate() {
+        if content == Content::Duplicate && index % DUPLICATES == 0 {
+            seed = Seed::new(1);
+        }
+        let random = if content == Content::Half { 2048 } else { 4096 };
+        for word in block[..random].chunks_mut(8) {
+            word.copy_from_slice(&seed.bits().to_le_bytes());
+        }
+    }
+    payload
+}
+
+/// Processor time that a process has used until now, all its threads together.
+pub fn processor_time(pid: u32) -> Result<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).context("the target is gone")?;
+    let fields: Vec<_> = stat.rsplit_once(") ").context("a stat line")?.1.split(' ').collect();
+    let ticks = |at: usize| -> Result<u64> { Ok(fields.get(at).context("a short stat line")?.parse()?) };
+    // SAFETY: asks for a constant of the system.
+    let per_second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) })?;
+    Ok(Duration::from_micros((ticks(11)? + ticks(12)?) * 1_000_000 / per_second))
+}
