@@ -3,12 +3,11 @@
 
 use crate::conformance::programs;
 use crate::setup;
-use crate::shell::{capture, command, exec, root, target_dir};
+use crate::shell::{command, exec, target_dir};
 use anyhow::{Context, Result, bail, ensure};
 use lab::array::{Array, Drives};
 use lab::scratch::Scratch;
 use lab::target::{Shape, Target};
-use serde_json::Value;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -116,7 +115,7 @@ fn walk(folder: &Path) -> Result<()> {
     let back = folder.join("back");
     fetch(&array, 0, &back)?;
     same(&image, &back)?;
-    exec(&mut command("e2fsck", &["-f", "-n", text(&back)?]))?;
+    exec(&mut administrator("e2fsck", &["-f", "-n", text(&back)?]))?;
 
     let first = settled(&array)?;
     show("one copy on the array", &first);
@@ -148,7 +147,15 @@ fn make_image(folder: &Path, image: &Path) -> Result<()> {
     let release = target_dir().join("release");
     exec(command("cp", &[]).arg(release.join("ashlard")).arg(release.join("ashlar")).arg(&files))?;
     File::create(image)?.set_len(IMAGE_BYTES)?;
-    exec(&mut command("mke2fs", &["-q", "-t", "ext4", "-d", text(&files)?, text(image)?]))
+    exec(&mut administrator("mke2fs", &["-q", "-t", "ext4", "-d", text(&files)?, text(image)?]))
+}
+
+/// A program that Debian keeps off the search path of ordinary users.
+fn administrator(program: &str, args: &[&str]) -> Command {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = command(program, args);
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    command
 }
 
 /// What qemu's tools are told to open a LUN.

@@ -101,6 +101,11 @@ impl Array {
         self.process.take().context("ashlard is not running")?.terminate(STOP_LIMIT)
     }
 
+    /// Waits until the daemon ends by itself, or by Ctrl-C.
+    pub fn wait(&mut self) -> Result<()> {
+        self.process.take().context("ashlard is not running")?.wait()
+    }
+
     /// Fails when the daemon has died by itself.
     pub fn check_alive(&mut self) -> Result<()> {
         self.process.as_mut().context("ashlard is not running")?.check_alive()
@@ -109,7 +114,7 @@ impl Array {
     /// Runs `ashlar` with these words and `-o json`, and returns what it printed.
     pub fn cli(&self, words: &[&str]) -> Result<Value> {
         let mut command = Command::new(&self.programs.ashlar);
-        command.args(["--array", &format!("http://{}", self.api)]).args(words).args(["-o", "json"]);
+        command.arg("--data").arg(&self.folder).args(words).args(["-o", "json"]);
         let output = command.stdin(Stdio::null()).output().context("can't start ashlar")?;
         if !output.status.success() {
             let error = String::from_utf8_lossy(&output.stderr);
@@ -147,6 +152,10 @@ impl Array {
     }
 
     fn clear(&self) -> Result<()> {
+        for connection in self.cli(&["connection", "list"])?.as_array().context("a list")? {
+            let name = |what: &str| connection[what].as_str().context("a name");
+            self.cli(&["volume", "disconnect", name("volume")?, "--host", name("host")?])?;
+        }
         for host in self.names("host")? {
             self.cli(&["host", "delete", &host])?;
         }

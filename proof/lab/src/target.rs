@@ -96,6 +96,15 @@ impl Process {
         }
     }
 
+    /// Waits for it to end by itself, or by a signal from the terminal.
+    pub fn wait(&mut self) -> Result<()> {
+        let status = self.child.wait()?;
+        if !status.success() {
+            bail!("{} ended with {status}", self.name);
+        }
+        Ok(())
+    }
+
     /// Fails when the process has ended.
     pub fn check_alive(&mut self) -> Result<()> {
         match self.child.try_wait()? {
