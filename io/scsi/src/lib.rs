@@ -3,9 +3,32 @@
 //! A transport turns its bytes into a [`Command`] with all its data gathered, gives it to a [`Nexus`] and sends
 //! the [`Response`]. This crate does not know sockets, volumes or media.
 
+mod absent;
+mod ats;
+mod cdb;
+mod command;
+mod inquiry;
+mod limits;
+mod log;
+mod mode;
+mod opcode;
+mod order;
+mod report;
+mod reserve;
+mod rw;
+mod sense;
+mod state;
+mod target;
+mod task;
+mod thin;
 mod transport;
+mod unit;
+mod unmap;
+mod verify;
+mod zero;
 
 pub use block::Data;
+pub use target::{Identity, Nexus, Target, UnitConfig};
 pub use transport::{
     Attribute, Command, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Response,
     Status,

@@ -127,3 +127,25 @@ pub enum ManagementResponse {
     /// FUNCTION REJECTED
     Rejected,
 }
+
+impl Lun {
+    /// The single-level logical unit number of a peripheral or flat address; none for any other address.
+    pub(crate) fn number(self) -> Option<u16> {
+        let [first, second, rest @ ..] = self.0;
+        let number = match first >> 6 {
+            // Peripheral device addressing of bus 0.
+            0b00 if first == 0 => u16::from(second),
+            // Flat space addressing.
+            0b01 => u16::from_be_bytes([first & 0x3F, second]),
+            _ => return None,
+        };
+        (rest == [0; 6]).then_some(number)
+    }
+
+    /// The address of a logical unit number: peripheral up to 255, flat above (SAM-5 4.7.7).
+    pub(crate) fn of(number: u16) -> Lun {
+        let [high, low] = number.to_be_bytes();
+        let first = if number < 256 { 0 } else { 0x40 | high };
+        Lun([first, low, 0, 0, 0, 0, 0, 0])
+    }
+}

@@ -1,0 +1,35 @@
+//! Commands to a logical unit number behind which there is nothing (SPC-5 5.2, SAM-5 4.7.4): INQUIRY, REPORT LUNS and
+//! REQUEST SENSE answer, so that an initiator can find what there is.
+
+use crate::cdb::Cdb;
+use crate::sense::{Code, Sense};
+use crate::target::Identity;
+use crate::{Command, Response, Status, inquiry, report};
+use block::Data;
+use bytes::Bytes;
+
+/// Answers a command to an address without a logical unit; `luns` are the numbers that the nexus sees.
+pub(crate) fn respond(command: &Command, identity: &Identity, luns: &[u16]) -> Response {
+    let cdb = Cdb::new(command.cdb.clone());
+    let not_supported = Sense::from(Code::UNIT_NOT_SUPPORTED);
+    match cdb.u8(0) {
+        0x12 if cdb.bit(1, 0x03) => check(Code::INVALID_FIELD_IN_CDB.into()),
+        0x12 => good(inquiry::standard(identity, inquiry::NO_DEVICE).into(), cdb.u16(3).into()),
+        0xA0 => match report::lun_list(cdb.u8(2), luns) {
+            Some(list) => good(list.into(), cdb.u32(6)),
+            None => check(Code::INVALID_FIELD_IN_CDB.into()),
+        },
+        0x03 => good(not_supported.encode(cdb.bit(1, 0x01)).into(), cdb.u8(4).into()),
+        _ => check(not_supported),
+    }
+}
+
+fn good(mut data_in: Data, allocation: u32) -> Response {
+    data_in.truncate(allocation as usize);
+    Response { status: Status::Good, sense: Bytes::new(), data_in, data_out_wanted: 0 }
+}
+
+fn check(sense: Sense) -> Response {
+    let sense = sense.encode(false);
+    Response { status: Status::CheckCondition, sense, data_in: Data::new(), data_out_wanted: 0 }
+}

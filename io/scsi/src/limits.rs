@@ -1,0 +1,56 @@
+//! How much one command may ask for; VPD page B0h says it and the handlers hold to it.
+
+/// Blocks in one COMPARE AND WRITE.
+pub(crate) const COMPARE_AND_WRITE_BLOCKS: u8 = 8;
+
+/// Block descriptors in one UNMAP.
+pub(crate) const UNMAP_DESCRIPTORS: u32 = 256;
+
+/// Bytes in one READ, WRITE or VERIFY.
+const TRANSFER_BYTES: u32 = 8 << 20;
+
+/// Bytes that cost least per byte in one command.
+const OPTIMAL_BYTES: u32 = 1 << 20;
+
+/// What space is given and taken in. It divides 1 MiB: above that, ESXi does not unmap by itself.
+const GRANULARITY_BYTES: u32 = 4096;
+
+/// Bytes in one WRITE ATOMIC.
+const ATOMIC_BYTES: u32 = 1 << 20;
+
+/// Bytes in one WRITE SAME.
+const WRITE_SAME_BYTES: u64 = 4 << 30;
+
+/// Blocks in one UNMAP, all descriptors together.
+const UNMAP_BLOCKS: u32 = 1 << 20;
+
+/// The limits in logical blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// READ, WRITE, VERIFY and their kin.
+    pub(crate) transfer: u32,
+    /// Optimal transfer length.
+    pub(crate) optimal_transfer: u32,
+    /// Optimal transfer length granularity and optimal unmap granularity.
+    pub(crate) granularity: u32,
+    /// WRITE ATOMIC.
+    pub(crate) atomic_transfer: u32,
+    /// UNMAP, all descriptors together.
+    pub(crate) unmap_blocks: u32,
+    /// WRITE SAME.
+    pub(crate) write_same: u64,
+}
+
+impl Limits {
+    /// The limits of a unit with this block length.
+    pub(crate) fn of(block_bytes: u32) -> Limits {
+        Limits {
+            transfer: TRANSFER_BYTES / block_bytes,
+            optimal_transfer: OPTIMAL_BYTES / block_bytes,
+            granularity: (GRANULARITY_BYTES / block_bytes).max(1),
+            atomic_transfer: ATOMIC_BYTES / block_bytes,
+            unmap_blocks: UNMAP_BLOCKS,
+            write_same: WRITE_SAME_BYTES / u64::from(block_bytes),
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The command table. It drives decoding, dispatch, conflict checks, data lengths and REPORT SUPPORTED OPERATION
+//! CODES.
+
+use crate::cdb::{Cdb, Span};
+use crate::command::Handler;
+use crate::order::Class;
+use crate::{ats, inquiry, log, mode, report, reserve, rw, thin, unmap, verify, zero};
+use block::Extent;
+
+/// One command: an operation code, with its service action where it has any.
+pub(crate) struct Row {
+    pub(crate) opcode: u8,
+    /// The service action, in the low five bits of CDB byte 1 (byte 9 of variable length CDBs, which are not used).
+    pub(crate) action: Option<u8>,
+    pub(crate) name: &'static str,
+    /// Bits of the CDB that are looked at; the length is the CDB's. Byte 0 is the operation code.
+    pub(crate) usage: &'static [u8],
+    pub(crate) access: Access,
+    pub(crate) class: Class,
+    pub(crate) transfer: Transfer,
+    pub(crate) handler: Handler,
+}
+
+/// What a command is to reservations held by others (SPC-5 5.14.1, SBC-4 5.3; SPC-2 5.5.1 for RESERVE).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Allowed whatever is reserved, and reports no unit attention: INQUIRY, REPORT LUNS, REQUEST SENSE.
+    Open,
+    /// Allowed under every persistent reservation and under RESERVE.
+    Always,
+    /// Allowed under every persistent reservation, not under RESERVE.
+    Persistent,
+    /// Allowed to others under the Write Exclusive types.
+    Read,
+    /// Not allowed to others.
+    Write,
+    /// Changes the medium: not allowed to others, nor under software write protection.
+    Medium,
+    /// Decides by itself: RESERVE, RELEASE and the persistent commands.
+    Own,
+}
+
+/// The data of a command and where the CDB tells how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transfer {
+    None,
+    /// Data-In up to the allocation length at the byte, of the length in bytes.
+    In(usize, usize),
+    /// As many logical blocks come back as the CDB asks for.
+    BlocksIn(Span),
+    /// The command names blocks but moves none.
+    Blocks(Span),
+    /// A parameter list of the length at the byte, of the length in bytes.
+    Out(usize, usize),
+    /// As many logical blocks as the CDB tells.
+    BlocksOut(Span),
+    /// Twice as many: what to compare, then what to write.
+    TwiceOut(Span),
+    /// One logical block, or none with NDOB.
+    OneOut(Span),
+    /// By BYTCHK: none, all, or one logical block (SBC-4 5.33).
+    VerifyOut(Span),
+}
+
+impl Row {
+    /// The run of blocks that the CDB names; empty for commands that name none.
+    pub(crate) fn extent(&self, cdb: &Cdb) -> Extent {
+        use Transfer::{Blocks, BlocksIn, BlocksOut, OneOut, TwiceOut, VerifyOut};
+        match self.transfer {
+            BlocksIn(span) | Blocks(span) | BlocksOut(span) | TwiceOut(span) | OneOut(span)
+            | VerifyOut(span) => cdb.extent(span),
+            _ => Extent::new(0, 0),
+        }
+    }
+
+    /// Bytes of Data-Out that the CDB asks for.
+    pub(crate) fn data_out(&self, cdb: &Cdb, block_bytes: u32) -> u64 {
+        let blocks = |count: u64| count * u64::from(block_bytes);
+        match self.transfer {
+            Transfer::Out(at, bytes) => cdb.field(at, bytes),
+            Transfer::BlocksOut(span) => blocks(cdb.extent(span).blocks),
+            Transfer::TwiceOut(span) => blocks(2 * cdb.extent(span).blocks),
+            Transfer::OneOut(_) if self.opcode == 0x93 && cdb.bit(1, 0x01) => 0,
+            Transfer::OneOut(_) => blocks(1),
+            Transfer::VerifyOut(span) => match cdb.u8(1) >> 1 & 3 {
+                1 => blocks(cdb.extent(span).blocks),
+                3 => blocks(1),
+                _ => 0,
+            },
+            _ => 0,
+        }
+    }
+
+    /// Whether Data-Out longer than the CDB asks for is an error rather than a residual: the bytes would be taken
+    /// for something that they are not.
+    pub(crate) fn exact(&self) -> bool {
+        matches!(self.transfer, Transfer::TwiceOut(_) | Transfer::OneOut(_))
+    }
+
+    /// The allocation length that cuts Data-In, where the command has one.
+    pub(crate) fn allocation(&self, cdb: &Cdb) -> Option<u64> {
+        match self.transfer {
+            Transfer::In(at, bytes) => Some(cdb.field(at, bytes)),
+            _ => None,
+        }
+    }
+
+    /// The first bit set in the CDB that must not be: byte and bit.
+    pub(crate) fn stray_bit(&self, cdb: &Cdb) -> Option<(u16, u8)> {
+        let stray = |(given, used): (&u8, &u8)| (given & !used) != 0;
+        let at = cdb.bytes().iter().zip(self.usage).skip(1).position(stray)? + 1;
+        let bits = cdb.u8(at) & !self.usage.get(at).copied().unwrap_or(0);
+        Some((at as u16, 7 - bits.leading_zeros() as u8))
+    }
+}
+
+/// The command of a CDB, when there is such a command.
+pub(crate) fn find(cdb: &Cdb) -> Option<&'static Row> {
+    let first = usize::from(*FIRST.get(usize::from(cdb.u8(0)))?);
+    let rows = TABLE.get(first..)?;
+    if rows.first()?.action.is_none() {
+        return rows.first();
+    }
+    rows.iter().take_while(|row| row.opcode == cdb.u8(0)).find(|row| row.action == Some(cdb.u8(1) & 0x1F))
+}
+
+/// True when there is a command with this operation code, whatever its service actions.
+pub(crate) fn known(opcode: u8) -> bool {
+    TABLE.iter().any(|row| row.opcode == opcode)
+}
+
+/// The usage data of a command: byte 0 and the service action are told as they are, the rest as masks.
+pub(crate) fn usage(row: &Row) -> Vec<u8> {
+    let mut out = row.usage.to_vec();
+    if let (Some(action), Some(byte)) = (row.action, out.get_mut(1)) {
+        *byte = *byte & 0xE0 | action;
+    }
+    out
+}
+
+/// The first row of each operation code; the table's length where there is none.
+static FIRST: [u8; 256] = {
+    let mut first = [TABLE.len() as u8; 256];
+    let mut at = TABLE.len();
+    while at > 0 {
+        at -= 1;
+        first[TABLE[at].opcode as usize] = at as u8;
+    }
+    first
+};
+
+#[rustfmt::skip]
+const fn row(
+    opcode: u8, action: Option<u8>, name: &'static str, access: Access, class: Class, transfer: Transfer,
+    handler: Handler, usage: &'static [u8],
+) -> Row {
+    Row { opcode, action, name, usage, access, class, transfer, handler }
+}
+
+use Access::{Always, Medium, Open, Own, Persistent, Read, Write};
+use Class::{Change, Free, Media};
+use Span::{Atomic, Compare, Six, Sixteen, Ten, Twelve};
+use Transfer::{Blocks, BlocksIn, BlocksOut, In, OneOut, Out, TwiceOut, VerifyOut};
+
+/// Every command there is, by operation code and service action.
+#[rustfmt::skip]
+pub(crate) const TABLE: &[Row] = &[
+    row(0x00, None, "TEST UNIT READY", Persistent, Free, Transfer::None,
+        rw::test_unit_ready, b"\x00\x00\x00\x00\x00\x00"),
+    row(0x03, None, "REQUEST SENSE", Open, Free, In(4, 1),
+        report::request_sense, b"\x03\x01\x00\x00\xff\x00"),
+    row(0x08, None, "READ (6)", Read, Media, BlocksIn(Six),
+        rw::read, b"\x08\x1f\xff\xff\xff\x00"),
+    row(0x0A, None, "WRITE (6)", Medium, Media, BlocksOut(Six),
+        rw::write, b"\x0a\x1f\xff\xff\xff\x00"),
+    row(0x12, None, "INQUIRY", Open, Free, In(3, 2),
+        inquiry::inquiry, b"\x12\x01\xff\xff\xff\x00"),
+    row(0x15, None, "MODE SELECT (6)", Write, Change, Out(4, 1),
+        mode::select, b"\x15\x11\x00\x00\xff\x00"),
+    row(0x16, None, "RESERVE (6)", Own, Change, Transfer::None,
+        reserve::reserve, b"\x16\x00\x00\x00\x00\x00"),
+    row(0x17, None, "RELEASE (6)", Own, Change, Transfer::None,
+        reserve::release, b"\x17\x00\x00\x00\x00\x00"),
+    row(0x1A, None, "MODE SENSE (6)", Read, Free, In(4, 1),
+        mode::sense, b"\x1a\x08\xff\xff\xff\x00"),
+    row(0x1B, None, "START STOP UNIT", Write, Free, Transfer::None,
+        report::start_stop_unit, b"\x1b\x01\x00\x0f\xf7\x00"),
+    row(0x1D, None, "SEND DIAGNOSTIC", Write, Free, Out(3, 2),
+        report::send_diagnostic, b"\x1d\xf7\x00\xff\xff\x00"),
+    row(0x1E, None, "PREVENT ALLOW MEDIUM REMOVAL", Write, Free, Transfer::None,
+        report::prevent_allow, b"\x1e\x00\x00\x00\x03\x00"),
+    row(0x25, None, "READ CAPACITY (10)", Always, Free, Transfer::None,
+        rw::read_capacity_10, b"\x25\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
+    row(0x28, None, "READ (10)", Read, Media, BlocksIn(Ten),
+        rw::read, b"\x28\x1a\xff\xff\xff\xff\x3f\xff\xff\x00"),
+    row(0x2A, None, "WRITE (10)", Medium, Media, BlocksOut(Ten),
+        rw::write, b"\x2a\x1a\xff\xff\xff\xff\x3f\xff\xff\x00"),
+    row(0x2E, None, "WRITE AND VERIFY (10)", Medium, Media, BlocksOut(Ten),
+        verify::write_and_verify, b"\x2e\x16\xff\xff\xff\xff\x3f\xff\xff\x00"),
+    row(0x2F, None, "VERIFY (10)", Read, Media, VerifyOut(Ten),
+        verify::verify, b"\x2f\x16\xff\xff\xff\xff\x3f\xff\xff\x00"),
+    row(0x34, None, "PRE-FETCH (10)", Read, Media, Blocks(Ten),
+        rw::pre_fetch, b"\x34\x02\xff\xff\xff\xff\x3f\xff\xff\x00"),
+    row(0x35, None, "SYNCHRONIZE CACHE (10)", Write, Media, Blocks(Ten),
+        rw::synchronize_cache, b"\x35\x06\xff\xff\xff\xff\x3f\xff\xff\x00"),
+    row(0x37, None, "READ DEFECT DATA (10)", Read, Free, In(7, 2),
+        rw::read_defect_data, b"\x37\x00\x1f\x00\x00\x00\x00\xff\xff\x00"),
+    row(0x41, None, "WRITE SAME (10)", Medium, Media, OneOut(Ten),
+        zero::write_same, b"\x41\x18\xff\xff\xff\xff\x3f\xff\xff\x00"),
+    row(0x42, None, "UNMAP", Medium, Media, Out(7, 2),
+        unmap::unmap, b"\x42\x01\x00\x00\x00\x00\x3f\xff\xff\x00"),
+    row(0x4D, None, "LOG SENSE", Always, Free, In(7, 2),
+        log::sense, b"\x4d\x01\xff\xff\x00\xff\xff\xff\xff\x00"),
+    row(0x55, None, "MODE SELECT (10)", Write, Change, Out(7, 2),
+        mode::select, b"\x55\x11\x00\x00\x00\x00\x00\xff\xff\x00"),
+    row(0x56, None, "RESERVE (10)", Own, Change, Transfer::None,
+        reserve::reserve, b"\x56\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
+    row(0x57, None, "RELEASE (10)", Own, Change, Transfer::None,
+        reserve::release, b"\x57\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
+    row(0x5A, None, "MODE SENSE (10)", Read, Free, In(7, 2),
+        mode::sense, b"\x5a\x18\xff\xff\x00\x00\x00\xff\xff\x00"),
+    row(0x5E, Some(0x00), "PERSISTENT RESERVE IN, READ KEYS", Persistent, Free, In(7, 2),
+        reserve::persistent_in, b"\x5e\x1f\x00\x00\x00\x00\x00\xff\xff\x00"),
+    row(0x5E, Some(0x01), "PERSISTENT RESERVE IN, READ RESERVATION", Persistent, Free, In(7, 2),
+        reserve::persistent_in, b"\x5e\x1f\x00\x00\x00\x00\x00\xff\xff\x00"),
+    row(0x5E, Some(0x02), "PERSISTENT RESERVE IN, REPORT CAPABILITIES", Persistent, Free, In(7, 2),
+        reserve::persistent_in, b"\x5e\x1f\x00\x00\x00\x00\x00\xff\xff\x00"),
+    row(0x5E, Some(0x03), "PERSISTENT RESERVE IN, READ FULL STATUS", Persistent, Free, In(7, 2),
+        reserve::persistent_in, b"\x5e\x1f\x00\x00\x00\x00\x00\xff\xff\x00"),
+    row(0x5F, Some(0x00), "PERSISTENT RESERVE OUT, REGISTER", Persistent, Change, Out(5, 4),
+        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+    row(0x5F, Some(0x01), "PERSISTENT RESERVE OUT, RESERVE", Persistent, Change, Out(5, 4),
+        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+    row(0x5F, Some(0x02), "PERSISTENT RESERVE OUT, RELEASE", Persistent, Change, Out(5, 4),
+        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+    row(0x5F, Some(0x03), "PERSISTENT RESERVE OUT, CLEAR", Persistent, Change, Out(5, 4),
+        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+    row(0x5F, Some(0x04), "PERSISTENT RESERVE OUT, PREEMPT", Persistent, Change, Out(5, 4),
+        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+    row(0x5F, Some(0x05), "PERSISTENT RESERVE OUT, PREEMPT AND ABORT", Persistent, Free, Out(5, 4),
+        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+    row(0x5F, Some(0x06), "PERSISTENT RESERVE OUT, REGISTER AND IGNORE EXISTING KEY", Persistent, Change, Out(5, 4),
+        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+    row(0x5F, Some(0x07), "PERSISTENT RESERVE OUT, REGISTER AND MOVE", Persistent, Change, Out(5, 4),
+        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+    row(0x5F, Some(0x08), "PERSISTENT RESERVE OUT, REPLACE LOST RESERVATION", Persistent, Change, Out(5, 4),
+        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+    row(0x88, None, "READ (16)", Read, Media, BlocksIn(Sixteen),
+        rw::read, b"\x88\x1a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
+    row(0x89, None, "COMPARE AND WRITE", Medium, Media, TwiceOut(Compare),
+        ats::compare_and_write, b"\x89\x18\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\xff\x3f\x00"),
+    row(0x8A, None, "WRITE (16)", Medium, Media, BlocksOut(Sixteen),
+        rw::write, b"\x8a\x1a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
+    row(0x8B, None, "ORWRITE (16)", Medium, Media, BlocksOut(Sixteen),
+        rw::or_write, b"\x8b\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
+    row(0x8E, None, "WRITE AND VERIFY (16)", Medium, Media, BlocksOut(Sixteen),
+        verify::write_and_verify, b"\x8e\x16\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
+    row(0x8F, None, "VERIFY (16)", Read, Media, VerifyOut(Sixteen),
+        verify::verify, b"\x8f\x16\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
+    row(0x90, None, "PRE-FETCH (16)", Read, Media, Blocks(Sixteen),
+        rw::pre_fetch, b"\x90\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
+    row(0x91, None, "SYNCHRONIZE CACHE (16)", Write, Media, Blocks(Sixteen),
+        rw::synchronize_cache, b"\x91\x06\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
+    row(0x93, None, "WRITE SAME (16)", Medium, Media, OneOut(Sixteen),
+        zero::write_same, b"\x93\x19\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
+    row(0x9C, None, "WRITE ATOMIC (16)", Medium, Media, BlocksOut(Atomic),
+        rw::write_atomic, b"\x9c\x18\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\xff\xff\x3f\x00"),
+    row(0x9E, Some(0x10), "READ CAPACITY (16)", Always, Free, In(10, 4),
+        rw::read_capacity_16, b"\x9e\x1f\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
+    row(0x9E, Some(0x12), "GET LBA STATUS", Read, Media, In(10, 4),
+        thin::get_lba_status, b"\x9e\x1f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00"),
+    row(0xA0, None, "REPORT LUNS", Open, Free, In(6, 4),
+        report::luns, b"\xa0\x00\xff\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
+    row(0xA3, Some(0x0A), "REPORT TARGET PORT GROUPS", Always, Free, In(6, 4),
+        report::target_port_groups, b"\xa3\xff\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
+    row(0xA3, Some(0x0C), "REPORT SUPPORTED OPERATION CODES", Read, Free, In(6, 4),
+        report::operation_codes, b"\xa3\x1f\x87\xff\xff\xff\xff\xff\xff\xff\x00\x00"),
+    row(0xA3, Some(0x0D), "REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS", Read, Free, In(6, 4),
+        report::task_management_functions, b"\xa3\x1f\x80\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
+    row(0xA8, None, "READ (12)", Read, Media, BlocksIn(Twelve),
+        rw::read, b"\xa8\x1a\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
+    row(0xAA, None, "WRITE (12)", Medium, Media, BlocksOut(Twelve),
+        rw::write, b"\xaa\x1a\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
+    row(0xAE, None, "WRITE AND VERIFY (12)", Medium, Media, BlocksOut(Twelve),
+        verify::write_and_verify, b"\xae\x16\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
+    row(0xAF, None, "VERIFY (12)", Read, Media, VerifyOut(Twelve),
+        verify::verify, b"\xaf\x16\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
+    row(0xB7, None, "READ DEFECT DATA (12)", Read, Free, In(6, 4),
+        rw::read_defect_data, b"\xb7\x1f\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
+];
+
+#[cfg(test)]
+#[path = "opcode_test.rs"]
+mod tests;

@@ -1,0 +1,104 @@
+//! Reservations: who may use a unit. SCSI-2 RESERVE and RELEASE here, persistent reservations below.
+
+mod persist;
+mod registry;
+
+pub(crate) use persist::{persistent_in, persistent_out};
+pub(crate) use registry::{Held, Kind, Port, Registrant, Registry};
+
+use crate::cdb::Cdb;
+use crate::command::{Flow, Request};
+use crate::opcode::{Access, Row};
+use crate::sense::Fault;
+use crate::unit::Path;
+use std::sync::Arc;
+
+/// The reservations of a unit.
+#[derive(Default)]
+pub(crate) struct Reservations {
+    /// The path that holds a SCSI-2 reservation.
+    simple: Option<Arc<Path>>,
+    pub(crate) registry: Registry,
+}
+
+impl Reservations {
+    /// Reservations as saved.
+    pub(crate) fn new(registry: Registry) -> Self {
+        Reservations { simple: None, registry }
+    }
+
+    /// Whether any command of the path may be refused.
+    pub(crate) fn concerns(&self, path: &Path) -> bool {
+        self.simple_of_another(path)
+            || self.registry.held().is_some() && !self.registry.admits(&Port::of(path))
+    }
+
+    /// Whether a command has to end with RESERVATION CONFLICT.
+    pub(crate) fn refuses(&self, path: &Path, row: &Row, cdb: &Cdb) -> bool {
+        let access = effective(row, cdb);
+        if self.simple_of_another(path) {
+            // RELEASE by another than the holder does nothing, and succeeds (SPC-2 5.5.1).
+            let release = matches!(row.opcode, 0x17 | 0x57);
+            return !release && !matches!(access, Access::Open | Access::Always);
+        }
+        let Some(held) = self.registry.held() else { return false };
+        match access {
+            Access::Open | Access::Always | Access::Persistent | Access::Own => false,
+            Access::Read => !held.kind.lets_others_read() && !self.registry.admits(&Port::of(path)),
+            Access::Write | Access::Medium => !self.registry.admits(&Port::of(path)),
+        }
+    }
+
+    /// What the loss of a nexus ends.
+    pub(crate) fn lose(&mut self, path: &Arc<Path>) {
+        if !self.simple_of_another(path) {
+            self.simple = None;
+        }
+    }
+
+    /// What a reset of the unit ends.
+    pub(crate) fn reset(&mut self) {
+        self.simple = None;
+    }
+
+    fn simple_of_another(&self, path: &Path) -> bool {
+        self.simple.as_ref().is_some_and(|holder| !std::ptr::eq(&**holder, path))
+    }
+}
+
+/// What a command is, given its CDB: some are harmless in one form only.
+fn effective(row: &Row, cdb: &Cdb) -> Access {
+    match row.opcode {
+        // START STOP UNIT that starts, and PREVENT ALLOW that allows, harm nobody (SPC-5 table 69).
+        0x1B if cdb.u8(4) & 0xF1 == 0x01 => Access::Always,
+        0x1E if cdb.u8(4) & 0x03 == 0 => Access::Always,
+        _ => row.access,
+    }
+}
+
+/// RESERVE (6) and (10) (SPC-2 7.21, 7.22)
+pub(crate) fn reserve(request: Request<'_>) -> Result<Flow, Fault> {
+    let mut core = request.path.unit.lock();
+    // Where anybody is registered, the old commands are refused (SPC-5 5.14.3).
+    if core.reservations.registry.is_used() || core.reservations.simple_of_another(request.path) {
+        return Err(Fault::CONFLICT);
+    }
+    core.reservations.simple = Some(request.path.clone());
+    core.refresh();
+    Ok(Flow::good())
+}
+
+/// RELEASE (6) and (10) (SPC-2 7.16, 7.17)
+pub(crate) fn release(request: Request<'_>) -> Result<Flow, Fault> {
+    let mut core = request.path.unit.lock();
+    if core.reservations.registry.is_used() {
+        return Err(Fault::CONFLICT);
+    }
+    core.reservations.lose(request.path);
+    core.refresh();
+    Ok(Flow::good())
+}
+
+#[cfg(test)]
+#[path = "reserve_test.rs"]
+mod tests;

@@ -1,0 +1,130 @@
+//! Commands that read and write runs of blocks (SBC-4 clause 5), and those that only ask about the medium.
+
+use crate::command::{Flow, Request};
+use crate::limits::Limits;
+use crate::sense::{Code, Fault};
+use crate::unit::Unit;
+use block::{Extent, Op, Pending};
+use std::sync::atomic::Ordering;
+
+/// TEST UNIT READY (SPC-5 6.51)
+pub(crate) fn test_unit_ready(_: Request<'_>) -> Result<Flow, Fault> {
+    Ok(Flow::good())
+}
+
+/// Checks a run against the capacity and the transfer limit. A run of nothing may begin at the end of the medium.
+pub(crate) fn check_range(unit: &Unit, extent: Extent, most: u64) -> Result<(), Fault> {
+    let blocks = unit.geometry().blocks;
+    if extent.end().is_none_or(|end| end > blocks) {
+        return Err(Code::LBA_OUT_OF_RANGE.into());
+    }
+    if extent.blocks > most {
+        return Err(Code::INVALID_FIELD_IN_CDB.into());
+    }
+    Ok(())
+}
+
+/// The run of a media command after the checks that all of them share.
+pub(crate) fn checked_extent(request: &Request<'_>) -> Result<Extent, Fault> {
+    let extent = request.extent();
+    let unit = &request.path.unit;
+    check_range(unit, extent, Limits::of(unit.block_bytes).transfer.into())?;
+    Ok(extent)
+}
+
+/// READ (6), (10), (12) and (16) (SBC-4 5.13 to 5.16)
+pub(crate) fn read(request: Request<'_>) -> Result<Flow, Fault> {
+    let extent = checked_extent(&request)?;
+    if extent.blocks == 0 {
+        return Ok(Flow::good());
+    }
+    let counters = &request.path.counters;
+    counters.reads.fetch_add(1, Ordering::Relaxed);
+    counters.blocks_read.fetch_add(extent.blocks, Ordering::Relaxed);
+    Ok(Flow::Disk(request.path.unit.disk.execute(Op::Read(extent))))
+}
+
+/// WRITE (6), (10), (12), (16) and WRITE ATOMIC (16) (SBC-4 5.39 to 5.48). Every write is durable when it is
+/// answered, so FUA adds nothing; and every write is atomic.
+pub(crate) fn write(request: Request<'_>) -> Result<Flow, Fault> {
+    let extent = checked_extent(&request)?;
+    if extent.blocks == 0 {
+        return Ok(Flow::good());
+    }
+    request.count_write(extent.blocks);
+    Ok(Flow::Disk(request.path.unit.disk.execute(Op::Write { lba: extent.lba, data: request.data })))
+}
+
+/// WRITE ATOMIC (16) (SBC-4 5.48)
+pub(crate) fn write_atomic(request: Request<'_>) -> Result<Flow, Fault> {
+    let limits = Limits::of(request.path.unit.block_bytes);
+    check_range(&request.path.unit, request.extent(), limits.atomic_transfer.into())?;
+    write(request)
+}
+
+/// ORWRITE (16) (SBC-4 5.10)
+pub(crate) fn or_write(request: Request<'_>) -> Result<Flow, Fault> {
+    let extent = checked_extent(&request)?;
+    if extent.blocks == 0 {
+        return Ok(Flow::good());
+    }
+    request.count_write(extent.blocks);
+    Ok(Flow::Disk(request.path.unit.disk.execute(Op::Or { lba: extent.lba, data: request.data })))
+}
+
+/// SYNCHRONIZE CACHE (10) and (16) (SBC-4 5.29, 5.30). Zero blocks means to the end of the medium.
+pub(crate) fn synchronize_cache(request: Request<'_>) -> Result<Flow, Fault> {
+    check_range(&request.path.unit, request.extent(), u64::MAX)?;
+    Ok(Flow::Disk(request.path.unit.disk.execute(Op::Flush)))
+}
+
+/// PRE-FETCH (10) and (16) (SBC-4 5.11, 5.12). There is room for everything, which CONDITION MET says; nothing is
+/// fetched, since a host's guess is worth less than the bandwidth.
+pub(crate) fn pre_fetch(request: Request<'_>) -> Result<Flow, Fault> {
+    check_range(&request.path.unit, request.extent(), u64::MAX)?;
+    Ok(Flow::Done(crate::command::Answer { condition_met: true, ..Default::default() }))
+}
+
+/// READ CAPACITY (10) (SBC-4 5.20)
+pub(crate) fn read_capacity_10(request: Request<'_>) -> Result<Flow, Fault> {
+    let geometry = request.path.unit.geometry();
+    let last = u32::try_from(geometry.blocks.saturating_sub(1)).unwrap_or(u32::MAX);
+    let mut out = last.to_be_bytes().to_vec();
+    out.extend_from_slice(&geometry.block_bytes.to_be_bytes());
+    Ok(Flow::data(out))
+}
+
+/// READ CAPACITY (16) (SBC-4 5.21)
+pub(crate) fn read_capacity_16(request: Request<'_>) -> Result<Flow, Fault> {
+    let geometry = request.path.unit.geometry();
+    let mut out = vec![0; 32];
+    out[..8].copy_from_slice(&geometry.blocks.saturating_sub(1).to_be_bytes());
+    out[8..12].copy_from_slice(&geometry.block_bytes.to_be_bytes());
+    // Space is given in 4 KiB: blocks below that share a physical block.
+    out[13] = Limits::of(geometry.block_bytes).granularity.trailing_zeros() as u8;
+    out[14] = 0xC0; // LBPME, LBPRZ; lowest aligned block 0
+    Ok(Flow::data(out))
+}
+
+/// READ DEFECT DATA (10) and (12) (SBC-4 5.22, 5.23): there is no list, in whatever format.
+pub(crate) fn read_defect_data(request: Request<'_>) -> Result<Flow, Fault> {
+    let long = request.cdb.u8(0) == 0xB7;
+    let asked = if long { request.cdb.u8(1) } else { request.cdb.u8(2) };
+    let mut out = vec![0; if long { 8 } else { 4 }];
+    out[1] = asked & 0x1F;
+    Ok(Flow::data(out))
+}
+
+impl Request<'_> {
+    /// Counts a write for the statistics.
+    pub(crate) fn count_write(&self, blocks: u64) {
+        let counters = &self.path.counters;
+        counters.writes.fetch_add(1, Ordering::Relaxed);
+        counters.blocks_written.fetch_add(blocks, Ordering::Relaxed);
+    }
+
+    /// Performs an operation on the unit's disk.
+    pub(crate) fn perform(&self, op: Op) -> Pending {
+        self.path.unit.disk.execute(op)
+    }
+}

@@ -1,0 +1,62 @@
+//! What a thinly provisioned unit tells about its space: VPD page B2h, GET LBA STATUS.
+
+use crate::command::{Flow, Request};
+use crate::sense::{Code, Fault};
+use crate::unit::{Path, Unit};
+use block::{Extent, Op, Provisioning, Region, Reply};
+
+/// One threshold unit is 2^11 blocks: 1 MiB of 512-byte blocks.
+pub(crate) const THRESHOLD_EXPONENT: u8 = 11;
+
+/// Blocks looked at by one GET LBA STATUS. The answer may end early; initiators ask again.
+const STATUS_BLOCKS: u64 = 1 << 21;
+
+/// Page B2h (SBC-4 6.6.7).
+pub(crate) fn provisioning_page(_: &Path) -> Vec<u8> {
+    // LBPU, LBPWS, LBPWS10; unmapped blocks read as zeros (LBPRZ 1); no anchors; thin.
+    vec![THRESHOLD_EXPONENT, 0xE0 | 0x04, 0x02, 0x00]
+}
+
+/// GET LBA STATUS (SBC-4 5.6)
+pub(crate) fn get_lba_status(request: Request<'_>) -> Result<Flow, Fault> {
+    let unit = request.path.unit.clone();
+    let lba = request.cdb.u64(2);
+    let blocks = unit.geometry().blocks;
+    if lba >= blocks {
+        return Err(Code::LBA_OUT_OF_RANGE.into());
+    }
+    let room = (request.cdb.u32(10) as usize).saturating_sub(8) / 16;
+    let pending = unit.disk.execute(Op::Status(Extent::new(lba, (blocks - lba).min(STATUS_BLOCKS))));
+    Ok(Flow::later(async move {
+        match pending.await? {
+            Reply::Status(regions) => Ok(status_list(&regions, room).into()),
+            Reply::Done | Reply::Data(_) => Err(Code::INTERNAL_TARGET_FAILURE.into()),
+        }
+    }))
+}
+
+/// The parameter data with as many descriptors as there is room for, but at least one.
+fn status_list(regions: &[Region], room: usize) -> block::Data {
+    let mut out = vec![0; 8];
+    for region in regions.iter().take(room.clamp(1, 4096)) {
+        out.extend_from_slice(&region.extent.lba.to_be_bytes());
+        out.extend_from_slice(&u32::try_from(region.extent.blocks).unwrap_or(u32::MAX).to_be_bytes());
+        let state = match region.state {
+            Provisioning::Mapped => 0,
+            Provisioning::Deallocated => 1,
+        };
+        out.extend_from_slice(&[state, 0, 0, 0]);
+    }
+    let len = out.len() as u32 - 4;
+    out[..4].copy_from_slice(&len.to_be_bytes());
+    out.into()
+}
+
+/// Available and used space in threshold units, as the pool has them.
+pub(crate) fn resources(unit: &Unit) -> (u32, u32) {
+    let space = unit.disk.space();
+    let units = |bytes: u64| {
+        u32::try_from((bytes / u64::from(unit.block_bytes)) >> THRESHOLD_EXPONENT).unwrap_or(u32::MAX)
+    };
+    (units(space.pool_total.saturating_sub(space.pool_used)), units(space.pool_used))
+}

@@ -1,0 +1,48 @@
+//! UNMAP (SBC-4 5.32).
+
+use crate::cdb::List;
+use crate::command::{Flow, Request};
+use crate::limits::{Limits, UNMAP_DESCRIPTORS};
+use crate::rw::check_range;
+use crate::sense::{Code, Fault};
+use block::{Extent, Op};
+
+/// UNMAP: all runs of the list in one step.
+pub(crate) fn unmap(request: Request<'_>) -> Result<Flow, Fault> {
+    if request.cdb.bit(1, 0x01) {
+        return Err(Fault::cdb_bit(1, 0)); // ANC_SUP is zero
+    }
+    let bytes = request.data.to_bytes();
+    if bytes.is_empty() {
+        return Ok(Flow::good());
+    }
+    let list = List(&bytes);
+    if list.len() < 8 {
+        return Err(Code::PARAMETER_LIST_LENGTH.into());
+    }
+    let described = usize::from(list.u16(2));
+    if list.len() < 8 + described || !described.is_multiple_of(16) {
+        return Err(Code::PARAMETER_LIST_LENGTH.into());
+    }
+    if described / 16 > UNMAP_DESCRIPTORS as usize {
+        return Err(Fault::list_byte(2));
+    }
+    let unit = &request.path.unit;
+    let mut extents = Vec::with_capacity(described / 16);
+    let mut total = 0;
+    for at in (8..8 + described).step_by(16) {
+        let extent = Extent::new(list.u64(at), list.u32(at + 8).into());
+        check_range(unit, extent, u64::MAX)?;
+        total += extent.blocks;
+        if total > u64::from(Limits::of(unit.block_bytes).unmap_blocks) {
+            return Err(Fault::list_byte(at + 8));
+        }
+        if extent.blocks > 0 {
+            extents.push(extent);
+        }
+    }
+    if extents.is_empty() {
+        return Ok(Flow::good());
+    }
+    Ok(Flow::Disk(request.perform(Op::Unmap(extents))))
+}

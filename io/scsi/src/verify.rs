@@ -1,0 +1,99 @@
+//! VERIFY and WRITE AND VERIFY (SBC-4 5.33 to 5.37, 5.44 to 5.47).
+
+use crate::command::{Answer, Flow, Request};
+use crate::limits::Limits;
+use crate::rw::{check_range, checked_extent};
+use crate::sense::{Code, Fault, Sense};
+use crate::unit::Unit;
+use block::{Data, Extent, Op, Reply};
+use std::sync::Arc;
+
+/// Blocks read at a time to verify.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// What the data is compared with.
+enum Against {
+    /// Nothing: the medium only has to be readable (BYTCHK 0).
+    Medium,
+    /// As many blocks from the initiator (BYTCHK 1).
+    All(Data),
+    /// One block, to which each has to be equal (BYTCHK 3).
+    One(Data),
+}
+
+/// VERIFY (10), (12) and (16)
+pub(crate) fn verify(request: Request<'_>) -> Result<Flow, Fault> {
+    let against = against(&request)?;
+    let extent = match against {
+        // No data is transferred, so the transfer limit does not apply.
+        Against::Medium | Against::One(_) => request.extent(),
+        Against::All(_) => checked_extent(&request)?,
+    };
+    check_range(&request.path.unit, extent, u64::MAX)?;
+    let unit = request.path.unit.clone();
+    Ok(Flow::later(async move { compare(&unit, extent, &against).await }))
+}
+
+/// WRITE AND VERIFY (10), (12) and (16). What is answered as written is checked at each read, so the medium is not
+/// read again for BYTCHK 0; otherwise it is compared.
+pub(crate) fn write_and_verify(request: Request<'_>) -> Result<Flow, Fault> {
+    let compares = match request.cdb.u8(1) >> 1 & 3 {
+        0 => false,
+        1 => true,
+        _ => return Err(Fault::cdb_bit(1, 2)),
+    };
+    let extent = checked_extent(&request)?;
+    if extent.blocks == 0 {
+        return Ok(Flow::good());
+    }
+    request.count_write(extent.blocks);
+    let write = request.perform(Op::Write { lba: extent.lba, data: request.data.clone() });
+    if !compares {
+        return Ok(Flow::Disk(write));
+    }
+    let (unit, against) = (request.path.unit.clone(), Against::All(request.data));
+    Ok(Flow::later(async move {
+        write.await?;
+        compare(&unit, extent, &against).await
+    }))
+}
+
+fn against(request: &Request<'_>) -> Result<Against, Fault> {
+    match request.cdb.u8(1) >> 1 & 3 {
+        0 => Ok(Against::Medium),
+        1 => Ok(Against::All(request.data.clone())),
+        3 => Ok(Against::One(request.data.clone())),
+        _ => Err(Fault::cdb_bit(1, 2)),
+    }
+}
+
+/// Reads the run in chunks and compares; the first difference is told by its offset in bytes.
+async fn compare(unit: &Arc<Unit>, extent: Extent, against: &Against) -> Result<Answer, Fault> {
+    let block = u64::from(unit.block_bytes);
+    let step = (CHUNK_BYTES / block).min(Limits::of(unit.block_bytes).transfer.into());
+    let mut done = 0;
+    while done < extent.blocks {
+        let blocks = step.min(extent.blocks - done);
+        let pending = unit.disk.execute(Op::Read(Extent::new(extent.lba + done, blocks)));
+        let Reply::Data(read) = pending.await? else {
+            return Err(Code::INTERNAL_TARGET_FAILURE.into());
+        };
+        let (from, to) = ((done * block) as usize, ((done + blocks) * block) as usize);
+        let difference = match against {
+            Against::Medium => None,
+            Against::All(data) => read.first_difference(&data.slice(from, to)),
+            Against::One(one) => difference_to_one(&read, one),
+        };
+        if let Some(offset) = difference {
+            let information = Some((from + offset) as u64);
+            return Err(Sense { code: Code::MISCOMPARE, information, field: None }.into());
+        }
+        done += blocks;
+    }
+    Ok(Answer::default())
+}
+
+fn difference_to_one(read: &Data, one: &Data) -> Option<usize> {
+    let (read, one) = (read.to_bytes(), one.to_bytes());
+    read.iter().zip(one.iter().cycle()).position(|(a, b)| a != b)
+}

@@ -1,0 +1,248 @@
+//! The other side of the wire for tests: an array in memory behind a target, and hosts that send CDBs to it.
+
+#![allow(dead_code, reason = "every test program uses a part of the vocabulary")]
+
+use block::mem::{MemArray, MemDisk};
+use block::{DiskId, Geometry};
+use bytes::Bytes;
+use scsi::{
+    Attribute, Command, Data, Execution, Identity, InitiatorPort, Lun, ManagementFunction,
+    ManagementResponse, Nexus, Response, Status, Target, UnitConfig,
+};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+pub const BLOCK: usize = 512;
+pub const BLOCKS: u64 = 1 << 16;
+
+/// A target over disks in memory.
+pub struct Array {
+    pub target: Arc<Target>,
+    pub store: MemArray,
+}
+
+pub fn identity() -> Identity {
+    Identity {
+        name: "iqn.2025-01.org.example:array".into(),
+        vendor: "ASHLAR".into(),
+        product: "ALL-FLASH ARRAY".into(),
+        revision: "0.1".into(),
+        ports: 2,
+    }
+}
+
+impl Array {
+    pub fn new() -> Array {
+        Array { target: Target::new(identity()), store: MemArray::new() }
+    }
+
+    /// Adds a disk of [`BLOCKS`] blocks as a unit.
+    pub fn disk(&self, id: u128) -> MemDisk {
+        let disk = self.store.create(DiskId(id), Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS });
+        self.target.add_unit(UnitConfig { disk: Arc::new(disk.clone()) });
+        disk
+    }
+
+    /// Shows disks to an initiator: number and identity.
+    pub fn show(&self, name: &str, luns: &[(u16, u128)]) {
+        let view: BTreeMap<u16, DiskId> = luns.iter().map(|(lun, id)| (*lun, DiskId(*id))).collect();
+        self.target.set_view(name, view);
+    }
+
+    /// Connects a host through a target port.
+    pub fn connect(&self, name: &str, port: u16) -> Host {
+        let initiator = InitiatorPort { name: name.into(), isid: [0, 2, 0x3D, 0, 0, port as u8] };
+        Host { nexus: self.target.attach(initiator, port), tag: Cell::new(1) }
+    }
+
+    /// One disk, shown as LUN 0 to host "a", whose first unit attention is over.
+    pub fn with_host() -> (Array, MemDisk, Host) {
+        let array = Array::new();
+        let disk = array.disk(1);
+        let host = array.host("a", 1);
+        (array, disk, host)
+    }
+
+    /// A host that sees disk 1 as LUN 0 and has no unit attention left.
+    pub fn host(&self, name: &str, port: u16) -> Host {
+        self.show(name, &[(0, 1)]);
+        let host = self.connect(name, port);
+        host.settle();
+        host
+    }
+}
+
+/// An initiator port with its session.
+pub struct Host {
+    pub nexus: Nexus,
+    tag: Cell<u64>,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct End {
+    pub status: Status,
+    pub sense: Bytes,
+    pub data: Bytes,
+    pub wanted: u64,
+}
+
+impl From<Response> for End {
+    fn from(response: Response) -> End {
+        End {
+            status: response.status,
+            sense: response.sense,
+            data: response.data_in.to_bytes(),
+            wanted: response.data_out_wanted,
+        }
+    }
+}
+
+impl End {
+    /// The data of a command that must have ended with GOOD.
+    #[track_caller]
+    pub fn good(self) -> Bytes {
+        assert_eq!(self.status, Status::Good, "sense {:?}", self.code());
+        self.data
+    }
+
+    /// Sense key, additional sense code and qualifier.
+    pub fn code(&self) -> Option<(u8, u8, u8)> {
+        match *self.sense.first()? {
+            0x70 => Some((self.sense[2], self.sense[12], self.sense[13])),
+            0xF0 => Some((self.sense[2], self.sense[12], self.sense[13])),
+            _ => Some((self.sense[1], self.sense[2], self.sense[3])),
+        }
+    }
+
+    #[track_caller]
+    pub fn fails(self, key: u8, asc: u8, ascq: u8) -> End {
+        assert_eq!(self.status, Status::CheckCondition);
+        assert_eq!(self.code(), Some((key, asc, ascq)));
+        self
+    }
+
+    #[track_caller]
+    pub fn conflicts(self) {
+        assert_eq!(self.status, Status::ReservationConflict, "sense {:?}", self.code());
+    }
+}
+
+impl Host {
+    /// Sends a command and waits for its end.
+    pub fn send(&self, cdb: &[u8], data: &[u8]) -> End {
+        wait(self.start(0, cdb, data)).expect("a response").into()
+    }
+
+    /// Sends a command without Data-Out.
+    pub fn ask(&self, cdb: &[u8]) -> End {
+        self.send(cdb, &[])
+    }
+
+    /// Sends a command to a logical unit and waits for its end.
+    pub fn ask_lun(&self, lun: u16, cdb: &[u8]) -> End {
+        wait(self.start(lun, cdb, &[])).expect("a response").into()
+    }
+
+    /// Begins a command.
+    pub fn start(&self, lun: u16, cdb: &[u8], data: &[u8]) -> Execution {
+        self.start_with(Attribute::Simple, lun, cdb, data)
+    }
+
+    pub fn start_with(&self, attribute: Attribute, lun: u16, cdb: &[u8], data: &[u8]) -> Execution {
+        let tag = self.tag.replace(self.tag.get() + 1);
+        self.nexus.execute(Command {
+            tag,
+            lun: address(lun),
+            cdb: padded(cdb),
+            attribute,
+            data_out: Data::from(data.to_vec()),
+            data_in_limit: u64::MAX,
+        })
+    }
+
+    /// The tag of the command sent last.
+    pub fn last_tag(&self) -> u64 {
+        self.tag.get() - 1
+    }
+
+    pub fn manage(&self, function: ManagementFunction) -> ManagementResponse {
+        self.nexus.manage(address(0), function)
+    }
+
+    /// Takes every unit attention condition of LUN 0.
+    pub fn settle(&self) -> Vec<(u8, u8)> {
+        let mut seen = Vec::new();
+        while let Some((6, asc, ascq)) = self.ask(&[0; 6]).code() {
+            seen.push((asc, ascq));
+        }
+        seen
+    }
+
+    pub fn write(&self, lba: u64, data: &[u8]) -> End {
+        self.send(&long(0x8A, 0, lba, (data.len() / BLOCK) as u32), data)
+    }
+
+    pub fn read(&self, lba: u64, blocks: u32) -> End {
+        self.ask(&long(0x88, 0, lba, blocks))
+    }
+}
+
+/// The wire form of a logical unit number.
+pub fn address(lun: u16) -> Lun {
+    let [high, low] = lun.to_be_bytes();
+    Lun([if lun < 256 { 0 } else { 0x40 | high }, low, 0, 0, 0, 0, 0, 0])
+}
+
+/// iSCSI carries CDBs in 16 bytes.
+fn padded(cdb: &[u8]) -> Bytes {
+    let mut out = cdb.to_vec();
+    out.resize(cdb.len().max(16), 0);
+    out.into()
+}
+
+/// A 16-byte CDB of a media command.
+pub fn long(opcode: u8, flags: u8, lba: u64, blocks: u32) -> Vec<u8> {
+    let mut cdb = vec![opcode, flags];
+    cdb.extend_from_slice(&lba.to_be_bytes());
+    cdb.extend_from_slice(&blocks.to_be_bytes());
+    cdb.extend_from_slice(&[0, 0]);
+    cdb
+}
+
+/// A 10-byte CDB of a media command.
+pub fn ten(opcode: u8, flags: u8, lba: u32, blocks: u16) -> Vec<u8> {
+    let mut cdb = vec![opcode, flags];
+    cdb.extend_from_slice(&lba.to_be_bytes());
+    cdb.push(0);
+    cdb.extend_from_slice(&blocks.to_be_bytes());
+    cdb.push(0);
+    cdb
+}
+
+/// Drives an execution to its end. Everything here is answered from memory, so a task that stays pending after some
+/// polls is stuck.
+pub fn wait(execution: Execution) -> Option<Response> {
+    match execution {
+        Execution::Done(response) => Some(response),
+        Execution::Task(task) => {
+            let mut task = pin!(task);
+            let mut context = Context::from_waker(Waker::noop());
+            for _ in 0..1000 {
+                if let Poll::Ready(end) = task.as_mut().poll(&mut context) {
+                    return end;
+                }
+            }
+            panic!("the task is stuck");
+        }
+    }
+}
+
+/// Bytes that tell blocks apart.
+pub fn pattern(blocks: usize, seed: u8) -> Vec<u8> {
+    (0..blocks * BLOCK).map(|at| (at / BLOCK) as u8 ^ (at % 251) as u8 ^ seed).collect()
+}

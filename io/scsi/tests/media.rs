@@ -1,0 +1,80 @@
+//! Commands to the medium, from the host's side.
+
+mod host;
+
+use host::{Array, BLOCK, BLOCKS, long, pattern, ten};
+use scsi::Status;
+
+#[test]
+fn what_is_written_is_read_by_every_length_of_cdb() {
+    let (_array, _disk, host) = Array::with_host();
+    let data = pattern(3, 7);
+    host.send(&[0x0A, 0, 0, 8, 3, 0], &data).good();
+    assert_eq!(host.ask(&[0x08, 0, 0, 8, 3, 0]).good(), data);
+    assert_eq!(host.ask(&ten(0x28, 0, 8, 3)).good(), data);
+    assert_eq!(host.ask(&[0xA8, 0, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0]).good(), data);
+    assert_eq!(host.read(8, 3).good(), data);
+    host.send(&ten(0x2A, 0, 100, 3), &data).good();
+    host.send(&[0xAA, 0, 0, 0, 0, 103, 0, 0, 0, 3, 0, 0], &data).good();
+    assert_eq!(host.read(100, 6).good(), [&data[..], &data[..]].concat());
+}
+
+#[test]
+fn a_run_must_lie_on_the_medium() {
+    let (_array, _disk, host) = Array::with_host();
+    host.read(BLOCKS - 1, 1).good();
+    host.read(BLOCKS, 0).good();
+    host.read(BLOCKS, 1).fails(5, 0x21, 0);
+    host.read(BLOCKS + 1, 0).fails(5, 0x21, 0);
+    host.read(u64::MAX, 0).fails(5, 0x21, 0);
+    host.read(u64::MAX, 2).fails(5, 0x21, 0);
+    host.write(BLOCKS - 1, &pattern(2, 0)).fails(5, 0x21, 0);
+}
+
+#[test]
+fn missing_data_out_writes_nothing_and_more_is_left_over() {
+    let (_array, _disk, host) = Array::with_host();
+    let end = host.send(&long(0x8A, 0, 0, 2), &pattern(1, 9)).fails(5, 0x0E, 3);
+    assert_eq!(end.wanted, 2 * BLOCK as u64);
+    assert_eq!(host.read(0, 1).good(), vec![0; BLOCK]);
+    host.send(&long(0x8A, 0, 0, 1), &pattern(2, 9)).good();
+    assert_eq!(host.read(1, 1).good(), vec![0; BLOCK]);
+}
+
+#[test]
+fn protection_information_is_not_offered() {
+    let (_array, _disk, host) = Array::with_host();
+    let end = host.ask(&long(0x88, 0x20, 0, 1)).fails(5, 0x24, 0);
+    assert_eq!(&end.sense[15..18], [0xCD, 0, 1], "the field pointer is at byte 1 bit 5");
+}
+
+#[test]
+fn capacity_is_told_short_and_long() {
+    let (_array, _disk, host) = Array::with_host();
+    let short = host.ask(&[0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0]).good();
+    assert_eq!(&short[..], [0, 0, 0xFF, 0xFF, 0, 0, 2, 0]);
+    let mut cdb = long(0x9E, 0x10, 0, 32);
+    let long = host.ask(&cdb).good();
+    assert_eq!(&long[..16], [0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 2, 0, 0, 3, 0xC0, 0]);
+    cdb[13] = 12;
+    assert_eq!(host.ask(&cdb).good().len(), 12);
+}
+
+#[test]
+fn compare_and_write_tells_where_it_differs() {
+    let (_array, _disk, host) = Array::with_host();
+    let (old, new) = (pattern(2, 1), pattern(2, 2));
+    host.write(5, &old).good();
+    let mut cdb = long(0x89, 0, 5, 0);
+    cdb[13] = 2;
+    host.send(&cdb, &[&old[..], &new[..]].concat()).good();
+    let mut wrong = new.clone();
+    wrong[700] ^= 1;
+    let end = host.send(&cdb, &[&wrong[..], &old[..]].concat()).fails(0x0E, 0x1D, 0);
+    assert_eq!(&end.sense[..7], [0xF0, 0, 0x0E, 0, 0, 2, 0xBC], "INFORMATION is 700");
+    assert_eq!(host.read(5, 2).good(), new);
+    cdb[13] = 9;
+    host.send(&cdb, &vec![0; 18 * BLOCK]).fails(5, 0x24, 0);
+    cdb[13] = 1;
+    assert_eq!(host.send(&cdb, &vec![0; 4 * BLOCK]).status, Status::CheckCondition);
+}
