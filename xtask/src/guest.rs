@@ -1,17 +1,224 @@
-//! Filled in by its own commits.
+//! A real Linux initiator in a throw-away virtual machine against the array: `xtask/guest/`.
 
-use anyhow::{Result, bail};
+use crate::conformance::programs;
+use crate::setup;
+use crate::shell::{root, target_dir};
+use anyhow::{Context, Result, bail};
+use lab::array::{Array, Drives, Programs};
+use lab::scratch::Scratch;
+use lab::target::{Shape, Target};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-/// No choice yet.
+/// Which cases.
 #[derive(clap::Args)]
-pub struct Args {}
-
-/// Not there yet.
-pub fn run(_: &Args) -> Result<()> {
-    bail!("not there yet")
+pub struct Args {
+    /// Cases by name; all without one
+    case: Vec<String>,
+    /// Print what the guest said even when all went well
+    #[arg(long)]
+    verbose: bool,
 }
 
-/// What `cargo xtask test` runs.
-pub fn short() -> Result<()> {
-    run(&Args {})
+/// A host of a case: name, initiator, further options of `ashlar host create`.
+type Host = (&'static str, &'static str, &'static [&'static str]);
+/// A volume of a case: name, MiB, block length, and where it is connected: host and LUN.
+type Volume = (&'static str, u64, u32, &'static [(&'static str, u16)]);
+
+struct Case {
+    name: &'static str,
+    hosts: &'static [Host],
+    volumes: &'static [Volume],
+    seconds: u64,
+}
+
+const GUEST: Host = ("guest", "iqn.2001-04.org.example:guest", &[]);
+const ONE_WAY: Host =
+    ("oneway", "iqn.2001-04.org.example:oneway", &["--chap-user=alice", "--chap-secret=alice-secret-1"]);
+const MUTUAL: Host = (
+    "mutual",
+    "iqn.2001-04.org.example:mutual",
+    &[
+        "--chap-user=bob",
+        "--chap-secret=bob-secret-123",
+        "--mutual-user=array",
+        "--mutual-secret=array-secret-1",
+    ],
+);
+
+const CASES: &[Case] = &[
+    Case {
+        name: "discovery",
+        hosts: &[GUEST, ("elsewhere", "iqn.2001-04.org.example:elsewhere", &[])],
+        volumes: &[
+            ("small", 512, 512, &[("guest", 1), ("elsewhere", 3)]),
+            ("native", 64, 4096, &[("guest", 7)]),
+            ("far", 64, 512, &[("guest", 300)]),
+            ("late", 64, 512, &[]),
+            ("hidden", 64, 512, &[("elsewhere", 1)]),
+        ],
+        seconds: 180,
+    },
+    Case {
+        name: "chap",
+        hosts: &[ONE_WAY, MUTUAL],
+        volumes: &[("one", 64, 512, &[("oneway", 0)]), ("two", 64, 512, &[("mutual", 0)])],
+        seconds: 180,
+    },
+    Case {
+        name: "multipath",
+        hosts: &[GUEST],
+        volumes: &[("shared", 256, 512, &[("guest", 0)])],
+        seconds: 400,
+    },
+    Case {
+        name: "filesystem",
+        hosts: &[GUEST],
+        volumes: &[("small", 512, 512, &[("guest", 0)]), ("native", 512, 4096, &[("guest", 1)])],
+        seconds: 400,
+    },
+    Case {
+        name: "offload",
+        hosts: &[GUEST],
+        volumes: &[("a", 256, 512, &[("guest", 0)]), ("b", 256, 512, &[("guest", 1)])],
+        seconds: 240,
+    },
+    Case {
+        name: "restart",
+        hosts: &[GUEST],
+        volumes: &[("fs", 256, 512, &[("guest", 0)]), ("raw", 256, 512, &[("guest", 1)])],
+        seconds: 400,
+    },
+];
+
+/// Runs the cases; fails when one did.
+pub fn run(args: &Args) -> Result<()> {
+    setup::need(&["qemu-system-x86", "mmdebstrap", "cpio", "kmod", "xz-utils", "e2fsprogs"])?;
+    let programs = programs()?;
+    let unknown = args.case.iter().find(|name| !CASES.iter().any(|case| case.name == **name));
+    if let Some(name) = unknown {
+        bail!(
+            "no case {name}; there are {}",
+            CASES.iter().map(|case| case.name).collect::<Vec<_>>().join(", ")
+        );
+    }
+    boot(&["build", &cache().display().to_string()]).status().context("can't build the guest")?;
+    let mut failed = 0;
+    for case in CASES.iter().filter(|case| args.case.is_empty() || args.case.iter().any(|it| it == case.name))
+    {
+        let start = Instant::now();
+        let verdict = match run_case(case, &programs, args.verbose) {
+            Ok(()) => "passed".to_owned(),
+            Err(error) => {
+                failed += 1;
+                format!("FAILED: {error:#}")
+            }
+        };
+        println!("{:<12}{:>5} s  {verdict}", case.name, start.elapsed().as_secs());
+    }
+    if failed > 0 {
+        bail!("{failed} cases failed");
+    }
+    Ok(())
+}
+
+fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<()> {
+    let mut scratch = Scratch::new(&target_dir(), &format!("guest-{}", case.name))?;
+    let result = in_guest(case, programs, scratch.path());
+    let said = std::fs::read(scratch.path().join("lab/out")).unwrap_or_default();
+    if verbose || result.is_err() {
+        println!("{}", String::from_utf8_lossy(&said));
+    }
+    if result.is_err() {
+        scratch.keep();
+    }
+    result
+}
+
+fn in_guest(case: &Case, programs: &Programs, folder: &Path) -> Result<()> {
+    let (data, lab) = (folder.join("array"), folder.join("lab"));
+    std::fs::create_dir_all(&data)?;
+    std::fs::create_dir_all(&lab)?;
+    let mut array = Array::start(programs, &data, Drives { count: 4, bytes: 2 << 30 }, None)?;
+    furnish(&array, case)?;
+    std::fs::write(lab.join("script"), script(&array, case)?)?;
+    let words =
+        ["run", &cache().display().to_string(), &lab.display().to_string(), &case.seconds.to_string()];
+    let mut guest = boot(&words).stdin(Stdio::null()).spawn().context("can't start the guest")?;
+    while guest.try_wait()?.is_none() {
+        if let Err(error) = answer(&mut array, &lab) {
+            guest.kill()?;
+            return Err(error);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    array.check_alive()?;
+    let code = std::fs::read_to_string(lab.join("rc")).context("the guest ended without a result")?;
+    match code.trim() {
+        "0" => Ok(()),
+        code => bail!("the guest ended with {code}"),
+    }
+}
+
+fn furnish(array: &Array, case: &Case) -> Result<()> {
+    for (name, iqn, options) in case.hosts {
+        let words: Vec<_> = ["host", "create", name, "--iqn", iqn].iter().chain(*options).copied().collect();
+        array.cli(&words)?;
+    }
+    for (name, mib, block_bytes, connections) in case.volumes {
+        array.add_volume(name, Shape { bytes: mib << 20, block_bytes: *block_bytes })?;
+        for (host, lun) in *connections {
+            array.connect(name, host, *lun)?;
+        }
+    }
+    Ok(())
+}
+
+fn script(array: &Array, case: &Case) -> Result<String> {
+    let guest = root().join("xtask/guest");
+    let read = |path: PathBuf| {
+        std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))
+    };
+    let (lib, body) = (read(guest.join("lib.sh"))?, read(guest.join(format!("cases/{}.sh", case.name)))?);
+    let ports: Vec<_> = array.portals().iter().map(|portal| portal.port()).collect();
+    Ok(format!("IQN={}\nPORT_A={}\nPORT_B={}\n{lib}\n{body}", array.iqn(), ports[0], ports[1]))
+}
+
+/// Does what the guest asks for, if it asks.
+fn answer(array: &mut Array, lab: &Path) -> Result<()> {
+    let question = lab.join("question");
+    let Ok(words) = std::fs::read_to_string(&question) else { return Ok(()) };
+    std::fs::remove_file(&question)?;
+    let words: Vec<_> = words.split_whitespace().collect();
+    let answer = match words.as_slice() {
+        ["crash"] => array.kill().and_then(|()| array.restart()).map(|()| String::new()),
+        ["restart"] => array.stop().and_then(|()| array.restart()).map(|()| String::new()),
+        ["mapped", volume] => mapped(array, volume).map(|bytes| format!("{bytes}\n")),
+        ["cli", words @ ..] => array.cli(words).map(|answer| format!("{answer}\n")),
+        other => bail!("the guest asks for {other:?}"),
+    };
+    let text = answer.map_or_else(|error| format!("failed\n{error:#}\n"), |text| format!("ok\n{text}"));
+    std::fs::write(lab.join("answer.new"), text)?;
+    Ok(std::fs::rename(lab.join("answer.new"), lab.join("answer"))?)
+}
+
+/// Bytes of a volume that its host has allocated.
+fn mapped(array: &Array, volume: &str) -> Result<u64> {
+    let show = array.cli(&["volume", "show", volume])?;
+    let mapped = show.get("mapped").or_else(|| show.get("space")?.get("mapped"));
+    mapped.and_then(serde_json::Value::as_u64).context("volume show without mapped bytes")
+}
+
+fn boot(words: &[&str]) -> Command {
+    let mut command = Command::new("bash");
+    command.arg(root().join("xtask/guest/boot.sh")).args(words);
+    command
+}
+
+/// The image is kept where caches are kept: it outlives `cargo clean`.
+fn cache() -> PathBuf {
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let caches = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
+    caches.unwrap_or_else(target_dir).join("ashlar-guest")
 }

@@ -1,0 +1,99 @@
+#!/bin/bash
+# boot.sh - builds a small Debian guest once and boots it under QEMU for one script.
+#   boot.sh build CACHE
+#   boot.sh run CACHE DIR SECONDS    runs DIR/script in the guest; DIR/out and DIR/rc come back
+# The guest: root, bash, udevd, iscsid, multipathd to be started by hand; no system manager. The host's 127.0.0.1 is
+# 10.0.2.2 there. DIR is /run/lab in the guest, read-write, which is also how a script asks the host for something.
+# Emulated without KVM, so that it runs everywhere; one processor, because that is what emulation is steady with.
+set -euo pipefail
+
+SUITE=bookworm
+PACKAGES=linux-image-amd64,busybox-static,kmod,udev,iproute2,procps,nftables,open-iscsi,multipath-tools,sg3-utils
+PACKAGES+=,lsscsi,fio,xfsprogs,e2fsprogs,util-linux
+BOOT_MODULES="virtio_pci virtio_blk ext4 9pnet_virtio 9p"
+LATER_MODULES="virtio_net iscsi_tcp sd_mod sg dm_multipath dm_round_robin dm_service_time scsi_dh_alua"
+LATER_MODULES+=" xfs nf_tables nft_chain_nat nft_nat nft_masq nft_reject_inet nft_ct virtio_console af_packet"
+IMAGE=root-$(md5sum <<<"$SUITE $PACKAGES" | cut -c1-8).img
+
+die() { echo "guest: $*" >&2; exit 125; }
+
+# The mirror that this machine itself uses.
+mirror() {
+  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1
+}
+
+build() {
+  local cache=$1 root=$1/root version modules initrd=$1/initrd.d
+  [ -f "$cache/$IMAGE" ] && return
+  [ "$(id -u)" = 0 ] || die "building the guest needs root"
+  echo "guest: building the image, once" >&2
+  mkdir -p "$cache"; rm -rf "$root" "$initrd"
+  mmdebstrap --quiet --mode=root --variant=minbase --include="$PACKAGES" \
+    --aptopt='APT::Install-Recommends "0"' --dpkgopt=force-unsafe-io \
+    --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
+    --dpkgopt='path-exclude=/usr/share/locale/*' "$SUITE" "$root" "$(mirror)" >"$cache/build.log" 2>&1 ||
+    die "mmdebstrap failed, see $cache/build.log"
+  version=$(ls "$root/lib/modules"); modules=$root/lib/modules/$version
+  (cd "$modules/kernel"; rm -rf sound drivers/{gpu,media,staging,usb,iio,hid,input,hwmon,isdn,bluetooth,platform} \
+    drivers/{mtd,comedi,video,mmc,watchdog,i2c,ata,infiniband/hw,net/{ethernet,wireless,usb,can,wwan,phy}})
+  find "$modules" -name '*.ko.xz' -print0 | xargs -0r xz -d; depmod -b "$root" "$version"
+  cp "$root/boot/vmlinuz-$version" "$cache/vmlinuz"; rm -rf "$root"/boot/*
+  mkdir -p "$initrd/m" "$initrd/bin"; cp "$root/bin/busybox" "$initrd/bin/"
+  for module in $BOOT_MODULES; do modprobe -d "$root" -S "$version" --show-depends "$module"; done |
+    awk '$1 == "insmod" && !seen[$2]++ { print $2 }' |
+    while read -r file; do cp "$file" "$initrd/m/"; basename "$file"; done >"$initrd/list"
+  cat >"$initrd/init" <<'INIT'
+#!/bin/busybox sh
+b=/bin/busybox; $b mkdir -p /proc /sys /dev /r; $b mount -t devtmpfs d /dev; $b mount -t proc p /proc
+for m in $($b cat /list); do $b insmod /m/$m; done
+$b mount -t ext4 /dev/vda /r; $b mount -t tmpfs t /r/run; $b mkdir /r/run/lab
+$b mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 lab /r/run/lab
+for m in proc dev; do $b mount -o move /$m /r/$m; done
+exec $b switch_root /r /bin/bash /run/lab/init
+INIT
+  chmod +x "$initrd/init"; (cd "$initrd"; find . | cpio -o -H newc --quiet) >"$cache/initrd"
+  truncate -s 1500M "$cache/root.tmp"
+  mkfs.ext4 -q -O ^has_journal -m 0 -d "$root" "$cache/root.tmp"
+  rm -rf "$root" "$initrd"; mv "$cache/root.tmp" "$cache/$IMAGE"
+}
+
+guest_init() {
+  cat <<INIT
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb
+mount -t sysfs s /sys; mkdir -p /dev/shm /run/lock; mount -t tmpfs s /dev/shm; mount -t tmpfs t /tmp
+for x in fd: stdin:/0 stdout:/1 stderr:/2; do ln -sfn /proc/self/fd\${x#*:} /dev/\${x%:*}; done
+hostname guest; ip link set lo up
+modprobe -a $LATER_MODULES
+ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0; ip route add default via 10.0.2.2
+/lib/systemd/systemd-udevd --daemon; udevadm trigger --action=add; udevadm settle
+cd /tmp; setsid bash /run/lab/script </dev/null >/run/lab/out 2>&1; echo \$? >/run/lab/rc
+busybox poweroff -f
+INIT
+}
+
+run() {
+  local cache=$1 dir=$2 seconds=$3 khz try
+  build "$cache"
+  guest_init >"$dir/init"
+  # The emulated clock is the host's: the kernel need not, and can't well, measure it.
+  khz=$(awk -F: '/^cpu MHz/ { printf "%d", $2 * 1000; exit }' /proc/cpuinfo)
+  for try in 1 2 3; do
+    timeout -k 5 "$seconds" qemu-system-x86_64 -accel tcg,thread=multi,tb-size=512 -cpu max -M pc,usb=off \
+      -smp 1 -m 1536 -nodefaults -no-user-config -display none -no-reboot -serial "file:$dir/serial" \
+      -kernel "$cache/vmlinuz" -initrd "$cache/initrd" -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr \
+tsc=reliable ${khz:+tsc_early_khz=$khz} no_timer_check cryptomgr.notests net.ifnames=0 init_on_alloc=0 audit=0 apparmor=0" \
+      -drive "file=$cache/$IMAGE,format=raw,if=virtio,snapshot=on,cache=unsafe" \
+      -netdev user,id=n,ipv6=off -device virtio-net-pci,netdev=n,romfile= \
+      -virtfs "local,path=$dir,mount_tag=lab,security_model=none,multidevs=remap" </dev/null 2>"$dir/qemu" || true
+    [ -s "$dir/rc" ] && return
+    [ -e "$dir/out" ] && die "no result: timed out after $seconds s or died, see $dir/serial"
+    echo "guest: it did not start (try $try)" >&2
+  done
+  die "it does not start, see $dir/serial and $dir/qemu"
+}
+
+case ${1:-} in
+  build) build "$2" ;;
+  run) run "$2" "$3" "$4" ;;
+  *) sed -n '2,8p' "$0"; exit 126 ;;
+esac

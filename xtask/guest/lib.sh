@@ -1,0 +1,64 @@
+# What the cases share. $IQN, $PORT_A and $PORT_B come before this; the array listens on the host's 127.0.0.1.
+set -euo pipefail
+trap 'echo "failed at line $LINENO: $BASH_COMMAND"' ERR
+
+say() { echo "[$(cut -d' ' -f1 /proc/uptime)] $*"; }
+fail() { say "FAILED: $*"; exit 1; }
+
+# ask WORDS: has the host do something and prints its answer. See xtask/src/guest.rs.
+ask() {
+  echo "$*" >/run/lab/question.new; mv /run/lab/question.new /run/lab/question
+  until [ -e /run/lab/answer ]; do sleep 0.05; done
+  local status; status=$(head -n 1 /run/lab/answer); tail -n +2 /run/lab/answer; rm /run/lab/answer
+  [ "$status" = ok ]
+}
+
+# within A B LIMIT: A and B differ by at most LIMIT.
+within() {
+  local difference=$(($1 - $2)); [ "${difference#-}" -le "$3" ] || fail "$1 and $2 differ by more than $3 ($4)"
+}
+
+# until_true SECONDS COMMAND: repeats a command until it succeeds.
+until_true() {
+  local end=$(($(date +%s) + $1)); shift
+  until "$@"; do [ "$(date +%s)" -lt "$end" ] || fail "not within the time: $*"; sleep 0.3; done
+}
+
+# SendTargets names the array's own address, 127.0.0.1: lead that to the host.
+reach_host() {
+  sysctl -qw net.ipv4.conf.all.route_localnet=1
+  nft -f - <<NFT
+table ip lab {
+  chain out { type nat hook output priority -100; ip daddr 127.0.0.1 tcp dport { $PORT_A, $PORT_B } dnat to 10.0.2.2; }
+  chain post { type nat hook postrouting priority 100; oifname "eth0" masquerade; }
+  chain cut { type filter hook output priority 0; }
+}
+NFT
+}
+
+# initiator NAME: becomes this initiator, with open-iscsi as it comes but for short times.
+initiator() {
+  local pid; pid=$(cat /run/iscsid.pid 2>/dev/null || true)
+  if [ -n "$pid" ]; then iscsiadm -k 0 >/dev/null 2>&1 || true; until_true 10 test ! -d "/proc/$pid"; fi
+  echo "InitiatorName=$1" >/etc/iscsi/initiatorname.iscsi
+  sed -i -e '/^iscsid.startup/d' -e 's/^\(node.conn\[0\].timeo.noop_out_interval\).*/\1 = 1/' \
+    -e 's/^\(node.conn\[0\].timeo.noop_out_timeout\).*/\1 = 2/' /etc/iscsi/iscsid.conf
+  mkdir -p /run/lock/iscsi; iscsid; until_true 10 iscsiadm -m iface >/dev/null
+}
+
+discover() { iscsiadm -m discovery -t sendtargets -p "127.0.0.1:$PORT_A"; }
+set_node() { iscsiadm -m node -T "$IQN" -o update -n "$1" -v "$2"; }
+login() { iscsiadm -m node -T "$IQN" -p "127.0.0.1:$1" --login >/dev/null && udevadm settle; }
+logout() { iscsiadm -m node -T "$IQN" -p "127.0.0.1:$1" --logout >/dev/null; udevadm settle; }
+
+# disk PORT LUN: the device of a LUN by the session of a portal.
+disk() { readlink -f "/dev/disk/by-path/ip-127.0.0.1:$1-iscsi-$IQN-lun-$2"; }
+
+# verify DEVICE BYTES SECONDS: random writes of several sizes, read back and compared.
+verify() {
+  fio --name=verify --filename="$1" --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite --bsrange=4k-64k \
+    --size="$2" --verify=crc32c --verify_fatal=1 --do_verify=1 --time_based=0 --loops="${3:-1}" --minimal >/tmp/fio.out 2>&1 ||
+    { cat /tmp/fio.out; fail "fio on $1"; }
+}
+
+reach_host
