@@ -17,6 +17,7 @@ const fn package(name: &'static str, shown_by: &'static str, test: bool) -> Pack
 const PACKAGES: &[Package] = &[
     package("gcc", "cc", true),
     package("libc6-dev", "/usr/include/stdio.h", true),
+    package("g++", "c++", true),
     package("libiscsi-bin", "iscsi-test-cu", true),
     package("qemu-utils", "qemu-io", true),
     package("qemu-block-extra", "/usr/lib/x86_64-linux-gnu/qemu/block-iscsi.so", true),
