@@ -1,1 +1,31 @@
-//! Filled in by its own commits.
+//! An iSCSI target (RFC 7143): from bytes on sockets to SCSI commands and back.
+//!
+//! A [`Server`] listens on portals; each connection is a [`Connection`] without sockets, driven by the portal. This
+//! crate knows PDUs, login, sessions and data transfer, but no block lengths and no CDBs.
+
+mod access;
+mod answer;
+mod chap;
+mod connection;
+mod discovery;
+mod keys;
+mod login;
+mod manage;
+mod pdu;
+mod portal;
+mod server;
+mod session;
+mod sessions;
+mod tasks;
+mod text;
+mod transfer;
+mod wire;
+
+pub use access::{Access, AccessTable, Credentials, Directory, Portal};
+pub use chap::Nonce;
+pub use connection::{Connection, Opened, Patience, Setup};
+pub use keys::{Offers, Parameters};
+pub use login::{Identity, LoginStatus};
+pub use server::{Server, Settings};
+pub use session::{Device, SessionLimits};
+pub use sessions::SessionInfo;

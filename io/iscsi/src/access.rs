@@ -1,0 +1,80 @@
+//! Who may log in where: the facts that every connection shares, without sockets.
+
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+/// A CHAP name and secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// CHAP_N
+    pub name: String,
+    /// The shared secret; RFC 7143 asks for at least 12 bytes.
+    pub secret: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Credentials({:?}, secret withheld)", self.name)
+    }
+}
+
+/// What is known of an initiator that may log in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// What it must authenticate itself with; none lets it in by its name alone.
+    pub chap: Option<Credentials>,
+    /// What the target authenticates itself with, when asked.
+    pub mutual: Option<Credentials>,
+}
+
+/// The access table: initiators by their iSCSI names.
+pub type AccessTable = HashMap<String, Access>;
+
+/// A network portal with a portal group of its own, so that sessions through different portals are different
+/// I_T nexuses even when an initiator uses one ISID for all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Portal {
+    /// Target portal group tag, also the relative target port identifier; from 1.
+    pub tag: u16,
+    /// Where it listens; an unspecified address stands for every address of the machine.
+    pub address: SocketAddr,
+}
+
+/// The target's name, its portals and the access table.
+#[derive(Debug)]
+pub struct Directory {
+    /// The iSCSI name of the target.
+    pub target_name: String,
+    portals: RwLock<Vec<Portal>>,
+    access: RwLock<AccessTable>,
+}
+
+impl Directory {
+    /// A directory without portals and initiators.
+    pub fn new(target_name: impl Into<String>) -> Self {
+        Self { target_name: target_name.into(), portals: RwLock::default(), access: RwLock::default() }
+    }
+
+    /// Replaces the access table.
+    pub fn set_access(&self, table: AccessTable) {
+        *self.access.write() = table;
+    }
+
+    /// Replaces the list of portals.
+    pub fn set_portals(&self, portals: Vec<Portal>) {
+        *self.portals.write() = portals;
+    }
+
+    /// The portals that discovery tells of.
+    pub fn portals(&self) -> Vec<Portal> {
+        self.portals.read().clone()
+    }
+
+    /// What an initiator may do; none when it is unknown. Names compare without regard to case, as iSCSI names
+    /// are folded to lower case (RFC 3722).
+    pub fn access(&self, initiator: &str) -> Option<Access> {
+        let table = self.access.read();
+        table.get(initiator).or_else(|| table.get(&initiator.to_lowercase())).cloned()
+    }
+}

@@ -1,0 +1,338 @@
+//! One connection, from its first byte to its last, without sockets and clocks: bytes in, SCSI commands to the device
+//! server, bytes out. The spine of this crate.
+//!
+//! Whoever owns it (the portal, a test) fills [`Connection::space`], tells it with [`Connection::received`], polls
+//! its tasks, sends what [`Connection::slices`] shows, and calls [`Connection::tick`] once a second.
+
+use crate::access::Directory;
+use crate::chap::Nonce;
+use crate::keys::{Offers, Parameters};
+use crate::login::{Answer, Identity, Login, LoginStatus, Refusal};
+use crate::pdu::incoming::Pdu;
+use crate::pdu::outgoing::Outgoing;
+use crate::pdu::{FINAL, Header, opcode};
+use crate::session::{Device, End, Session, SessionLimits, Start};
+use crate::wire::{StatSn, Window, Wire};
+use bytes::BytesMut;
+use bytes::buf::Limit;
+use scsi::Data;
+use smallvec::SmallVec;
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// What a connection starts with.
+#[derive(Clone)]
+pub struct Setup {
+    /// The target's name, portals and access table.
+    pub directory: Arc<Directory>,
+    /// What is proposed in login.
+    pub offers: Offers,
+    /// Bounds on the session.
+    pub limits: SessionLimits,
+    /// Time-outs.
+    pub patience: Patience,
+    /// Portal group tag of the portal that it came through.
+    pub portal: u16,
+    /// The address at which the initiator reached us.
+    pub local: SocketAddr,
+    /// Randomness for CHAP.
+    pub nonce: Nonce,
+    /// Whether the session that an initiator names by TSIH is there.
+    pub session_exists: Arc<dyn Fn(&Identity) -> bool + Send + Sync>,
+}
+
+/// Time-outs in ticks, which are seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// A login has to be complete after this time.
+    pub login: u32,
+    /// After this much silence the initiator is pinged.
+    pub idle: u32,
+    /// After this much more silence the connection is dropped.
+    pub dead: u32,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { login: 30, idle: 15, dead: 15 }
+    }
+}
+
+/// A connection.
+pub struct Connection {
+    setup: Setup,
+    wire: Wire,
+    stage: Stage,
+    /// Ticks since there was a sign of life, and whether there was one since the last tick.
+    quiet: u32,
+    heard: bool,
+    /// The last send left something behind, so that sending more proves that the initiator takes it.
+    backlog: bool,
+}
+
+enum Stage {
+    /// The window stands for the first CmdSN, which the session will go on from.
+    Login(Box<Login>, Window),
+    /// Login is complete but for the session.
+    Opening(Box<Opening>),
+    Full(Box<Session>),
+    Ended(End),
+}
+
+struct Opening {
+    request: Answer,
+    window: Window,
+    header: Header,
+    taken: bool,
+}
+
+/// A session that the owner opened for a login.
+pub struct Opened {
+    /// Its handle; not zero.
+    pub tsih: u16,
+    /// The device server; none for discovery.
+    pub device: Option<Box<dyn Device>>,
+}
+
+impl Connection {
+    /// A connection that expects a login.
+    pub fn new(setup: Setup) -> Self {
+        let login = Login::new(setup.offers.clone(), setup.portal, setup.nonce);
+        // The window is the initiator's to begin: the first request replaces it.
+        let window = Window::new(0, setup.limits.commands);
+        Self {
+            wire: Wire::new(setup.offers.max_receive_data as usize),
+            setup,
+            stage: Stage::Login(Box::new(login), window),
+            quiet: 0,
+            heard: false,
+            backlog: false,
+        }
+    }
+
+    /// Where the next bytes from the initiator belong.
+    pub fn space(&mut self) -> Limit<&mut BytesMut> {
+        self.wire.incoming.space()
+    }
+
+    /// True when it can take more bytes now.
+    pub fn wants_input(&self) -> bool {
+        match &self.stage {
+            Stage::Login(..) => true,
+            Stage::Full(session) => session.takes_input(&self.wire),
+            Stage::Opening(_) | Stage::Ended(_) => false,
+        }
+    }
+
+    /// Bytes were put into [`Connection::space`].
+    pub fn received(&mut self) {
+        self.heard = true;
+        self.proceed();
+    }
+
+    /// Takes the PDUs that have arrived, as far as there is room for what they ask.
+    pub fn proceed(&mut self) {
+        while self.wants_input() {
+            match self.wire.incoming.next() {
+                Ok(Some(pdu)) => self.take(pdu),
+                Ok(None) => return,
+                Err(error) => self.end(End::Protocol(error.to_string())),
+            }
+        }
+    }
+
+    fn take(&mut self, pdu: Pdu) {
+        let ended = match &mut self.stage {
+            Stage::Full(session) => session.receive(&mut self.wire, pdu).err(),
+            Stage::Login(..) => return self.login(&pdu),
+            Stage::Opening(_) | Stage::Ended(_) => None,
+        };
+        if let Some(end) = ended {
+            self.end(end);
+        }
+    }
+
+    fn login(&mut self, pdu: &Pdu) {
+        let Stage::Login(login, window) = &mut self.stage else { return };
+        let header = pdu.header;
+        if login.is_fresh() {
+            if header.opcode() != opcode::LOGIN {
+                // It may not even be iSCSI: no answer (6.3).
+                return self.end(End::Protocol(format!("{header:?} instead of a login")));
+            }
+            *window = Window::new(header.cmd_sn(), self.setup.limits.commands);
+        }
+        let outcome = login.request(pdu, &self.setup.directory, &*self.setup.session_exists);
+        let window = window.clone();
+        match outcome {
+            Ok(answer) if answer.complete.is_some() => {
+                self.stage =
+                    Stage::Opening(Box::new(Opening { request: answer, window, header, taken: false }));
+            }
+            Ok(answer) => {
+                let response =
+                    login_response(&header, answer.flags, header.u16::<14>(), LoginStatus::Success);
+                self.wire.send(&window, response, &answer.text.to_bytes().into(), StatSn::Next);
+            }
+            Err(refusal) => self.refuse(&window, &header, refusal),
+        }
+    }
+
+    fn refuse(&mut self, window: &Window, header: &Header, refusal: Refusal) {
+        let response = login_response(header, header.flags() & 0x0c, 0, refusal.status);
+        self.wire.send(window, response, &Data::new(), StatSn::Next);
+        self.end(End::Protocol(format!("login refused: {}", refusal.reason)));
+    }
+
+    /// The session that has to be opened for a login to be complete; given once.
+    pub fn opening(&mut self) -> Option<(Identity, Parameters)> {
+        let Stage::Opening(opening) = &mut self.stage else { return None };
+        if std::mem::replace(&mut opening.taken, true) {
+            return None;
+        }
+        let complete = opening.request.complete.as_ref()?;
+        Some((complete.identity.clone(), complete.negotiation.parameters.clone()))
+    }
+
+    /// The session of [`Connection::opening`] is there, or can't be.
+    pub fn opened(&mut self, opened: Result<Opened, LoginStatus>) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Ended(End::LoggedOut));
+        let Stage::Opening(opening) = stage else {
+            self.stage = stage;
+            return;
+        };
+        let Opening { request, window, header, .. } = *opening;
+        let (complete, opened) = match (request.complete, opened) {
+            (Some(complete), Ok(opened)) => (complete, opened),
+            (_, refused) => {
+                let status = refused.err().unwrap_or(LoginStatus::ServiceUnavailable);
+                let reason = format!("{status:?}");
+                return self.refuse(&window, &header, Refusal { status, reason });
+            }
+        };
+        let response = login_response(&header, request.flags, opened.tsih, LoginStatus::Success);
+        self.wire.send(&window, response, &request.text.to_bytes().into(), StatSn::Next);
+        let Parameters { header_digest, data_digest, .. } = complete.negotiation.parameters;
+        self.wire.incoming.set_digests(header_digest, data_digest);
+        self.wire.out.set_digests(header_digest, data_digest);
+        let setup = &self.setup;
+        self.stage = Stage::Full(Box::new(Session::new(Start {
+            identity: complete.identity,
+            negotiation: complete.negotiation,
+            offers: setup.offers.clone(),
+            limits: setup.limits.clone(),
+            directory: setup.directory.clone(),
+            local: setup.local,
+            device: opened.device,
+            cmd_sn: header.cmd_sn(),
+        })));
+        self.proceed();
+    }
+
+    /// Answers tasks that have ended; pending when there are none. The context is woken when there may be some.
+    pub fn poll_tasks(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.stage {
+            Stage::Full(session) => session.poll_tasks(&mut self.wire, cx),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// The bytes to send next.
+    pub fn slices(&self) -> SmallVec<[IoSlice<'_>; 96]> {
+        self.wire.out.slices()
+    }
+
+    /// True when there is something to send.
+    pub fn wants_output(&self) -> bool {
+        !self.wire.out.is_empty()
+    }
+
+    /// The first `bytes` of [`Connection::slices`] were sent.
+    pub fn sent(&mut self, bytes: usize) {
+        self.heard |= self.backlog;
+        self.wire.out.advance(bytes);
+        self.backlog = !self.wire.out.is_empty();
+    }
+
+    /// A second has passed.
+    pub fn tick(&mut self) {
+        let Patience { login, idle, dead } = self.setup.patience;
+        let waits_for_initiator = self.wants_input() || self.wants_output();
+        let in_login = matches!(self.stage, Stage::Login(..) | Stage::Opening(_));
+        let alive = std::mem::take(&mut self.heard) || !waits_for_initiator;
+        // A login does not get more time by sending more.
+        if alive && !in_login {
+            self.quiet = 0;
+            return;
+        }
+        self.quiet += 1;
+        match &mut self.stage {
+            Stage::Login(..) | Stage::Opening(_) if self.quiet >= login => {
+                self.end(End::Protocol("login took too long".to_owned()));
+            }
+            Stage::Full(_) if self.quiet >= idle + dead => {
+                self.end(End::Protocol(format!("nothing heard for {} seconds", self.quiet)));
+            }
+            Stage::Full(session) if self.quiet == idle => session.ping(&mut self.wire),
+            // Its last bytes are not taken.
+            Stage::Ended(_) if self.quiet >= dead => self.wire.out = Outgoing::default(),
+            _ => {}
+        }
+    }
+
+    /// Asks the initiator to log out within `seconds`; a connection that is not logged in ends.
+    pub fn request_logout(&mut self, seconds: u16) {
+        match &mut self.stage {
+            Stage::Full(session) => session.request_logout(&mut self.wire, seconds),
+            _ => self.end(End::Protocol("shutting down".to_owned())),
+        }
+    }
+
+    /// Ends the connection; tasks are aborted, what is queued may still be sent.
+    pub fn close(&mut self, reason: &str) {
+        self.end(End::Protocol(reason.to_owned()));
+    }
+
+    fn end(&mut self, end: End) {
+        if !matches!(self.stage, Stage::Ended(_)) {
+            self.stage = Stage::Ended(end);
+        }
+    }
+
+    /// Why it has ended, once it has. What is queued is still to be sent.
+    pub fn ended(&self) -> Option<String> {
+        match &self.stage {
+            Stage::Ended(end) => Some(end.to_string()),
+            _ => None,
+        }
+    }
+
+    /// True when the initiator asked for a cold reset.
+    pub fn is_cold_reset(&self) -> bool {
+        matches!(self.stage, Stage::Ended(End::ColdReset))
+    }
+
+    /// The initiator's name as far as it is known.
+    pub fn initiator(&self) -> Option<&str> {
+        match &self.stage {
+            Stage::Login(login, _) => login.initiator(),
+            Stage::Full(session) => Some(&session.identity.initiator),
+            Stage::Opening(opening) => {
+                opening.request.complete.as_ref().map(|it| it.identity.initiator.as_str())
+            }
+            Stage::Ended(_) => None,
+        }
+    }
+}
+
+/// Login Response (11.13).
+fn login_response(request: &Header, flags: u8, tsih: u16, status: LoginStatus) -> Header {
+    let flags = if status == LoginStatus::Success { flags } else { flags & !FINAL };
+    Header::new(opcode::LOGIN_RESPONSE, flags)
+        .put(8, request.array::<8, 6>())
+        .put_u16(14, tsih)
+        .with_itt(request.itt())
+        .put_u16(36, status as u16)
+}

@@ -1,0 +1,131 @@
+//! Text exchanges of the full feature phase (RFC 7143 11.10, 11.11): SendTargets (Appendix C), the few keys that
+//! may change during a session, and texts that take several PDUs either way.
+
+use crate::access::Directory;
+use crate::keys::{KeyError, Negotiation, Offers, Setting};
+use crate::pdu::incoming::Pdu;
+use crate::pdu::{CONTINUE, FINAL, Header, NO_TAG, opcode};
+use crate::text::{Pairs, TextError};
+use bytes::Bytes;
+use std::net::SocketAddr;
+
+/// Most bytes of one text that comes in several requests.
+const MAX_TEXT_BYTES: usize = 64 << 10;
+/// The target transfer tag of the exchange that is open; there is one at a time.
+const EXCHANGE_TAG: u32 = 1;
+
+/// Why a text request is rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TextRequestError {
+    #[error(transparent)]
+    Text(#[from] TextError),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error("text too long")]
+    Long,
+    #[error("a continuation of no exchange")]
+    Tag,
+    #[error("a value of SendTargets that is not allowed here")]
+    SendTargets,
+    #[error("no key that is known")]
+    Unknown,
+}
+
+/// The exchange that is open, if any.
+#[derive(Default)]
+pub(crate) struct Exchange {
+    request: Vec<u8>,
+    /// What of an answer did not fit in one PDU yet.
+    answer: Bytes,
+}
+
+/// What an answer depends on.
+pub(crate) struct Place<'a> {
+    pub(crate) directory: &'a Directory,
+    /// The address at which the initiator reached us.
+    pub(crate) local: SocketAddr,
+    pub(crate) offers: &'a Offers,
+    pub(crate) discovery: bool,
+}
+
+impl Exchange {
+    /// Takes a text request; gives the response.
+    pub(crate) fn request(
+        &mut self,
+        pdu: &Pdu,
+        place: &Place<'_>,
+        negotiation: &mut Negotiation,
+    ) -> Result<(Header, Bytes), TextRequestError> {
+        let header = &pdu.header;
+        match header.ttt() {
+            // A new exchange ends whatever was open (11.10.4).
+            NO_TAG => *self = Self::default(),
+            EXCHANGE_TAG if !self.request.is_empty() || !self.answer.is_empty() => {}
+            _ => return Err(TextRequestError::Tag),
+        }
+        if self.answer.is_empty() {
+            if self.request.len() + pdu.data.len() > MAX_TEXT_BYTES {
+                return Err(TextRequestError::Long);
+            }
+            self.request.extend_from_slice(&pdu.data);
+            if header.flags() & CONTINUE != 0 {
+                return Ok((response(header, 0, EXCHANGE_TAG), Bytes::new()));
+            }
+            let sent = Pairs::parse(&std::mem::take(&mut self.request))?;
+            self.answer = answer(&sent, place, negotiation)?.to_bytes();
+        }
+        let limit = negotiation.parameters.max_send_data as usize;
+        let part = self.answer.split_to(self.answer.len().min(limit));
+        Ok(match self.answer.is_empty() {
+            true if header.is_final() => (response(header, FINAL, NO_TAG), part),
+            true => (response(header, 0, EXCHANGE_TAG), part),
+            false => (response(header, CONTINUE, EXCHANGE_TAG), part),
+        })
+    }
+}
+
+fn response(request: &Header, flags: u8, ttt: u32) -> Header {
+    Header::new(opcode::TEXT_RESPONSE, flags).put(8, request.lun()).with_itt(request.itt()).with_ttt(ttt)
+}
+
+fn answer(sent: &Pairs, place: &Place<'_>, negotiation: &mut Negotiation) -> Result<Pairs, TextRequestError> {
+    let mut answers = Pairs::new();
+    let mut others = Pairs::new();
+    for (key, value) in sent.iter() {
+        match key {
+            "SendTargets" => answers.extend(targets(value, place)?),
+            _ => others.push(key, value),
+        }
+    }
+    let setting = Setting { login: false, discovery: place.discovery };
+    let negotiated = negotiation.answer(&others, place.offers, setting)?;
+    let not_understood = negotiated.iter().filter(|(_, value)| *value == "NotUnderstood").count();
+    if not_understood > 0 && not_understood == sent.iter().count() {
+        return Err(TextRequestError::Unknown);
+    }
+    answers.extend(negotiated);
+    Ok(answers)
+}
+
+/// The answer to SendTargets: the target's name, and every portal with its portal group tag.
+fn targets(value: &str, place: &Place<'_>) -> Result<Pairs, TextRequestError> {
+    let mut answers = Pairs::new();
+    let name = place.directory.target_name.as_str();
+    match value {
+        "All" => {}
+        "" if !place.discovery => {}
+        value if value == name => {}
+        // A name: any other target has no addresses here.
+        value if ["iqn.", "eui.", "naa."].iter().any(|form| value.starts_with(form)) => return Ok(answers),
+        _ => return Err(TextRequestError::SendTargets),
+    }
+    answers.push("TargetName", name);
+    for portal in place.directory.portals() {
+        let mut address = portal.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(place.local.ip().to_canonical());
+        }
+        answers.push("TargetAddress", format!("{address},{}", portal.tag));
+    }
+    Ok(answers)
+}

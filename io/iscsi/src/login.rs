@@ -1,0 +1,388 @@
+//! The login phase (RFC 7143 clause 6.3, 11.12, 11.13): security negotiation, operational negotiation, and the
+//! step into the full feature phase, as a state machine over whole requests.
+
+use crate::access::{Access, Directory};
+use crate::chap::{Challenge, ChapError, Nonce};
+use crate::keys::{KeyError, Negotiation, Offers, Setting};
+use crate::pdu::incoming::Pdu;
+use crate::pdu::{CONTINUE, FINAL, Header, opcode};
+use crate::text::{Pairs, TextError};
+
+/// Most bytes of one text that comes in several requests.
+const MAX_TEXT_BYTES: usize = 64 << 10;
+/// Most requests in a login; a complete one takes four.
+const MAX_REQUESTS: u32 = 64;
+/// Longest iSCSI name in bytes (4.2.7.1).
+const MAX_NAME_BYTES: usize = 223;
+
+/// Status class and detail (11.13.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum LoginStatus {
+    /// The login goes on, or is complete.
+    Success = 0x0000,
+    /// The initiator broke the protocol.
+    InitiatorError = 0x0200,
+    /// It did not prove to be what it says.
+    AuthenticationFailure = 0x0201,
+    /// It may not use this target.
+    AuthorizationFailure = 0x0202,
+    /// There is no target of this name.
+    NotFound = 0x0203,
+    /// No version in common.
+    UnsupportedVersion = 0x0205,
+    /// A session has one connection only.
+    TooManyConnections = 0x0206,
+    /// A key that must be sent was not.
+    MissingParameter = 0x0207,
+    /// Neither a normal nor a discovery session.
+    SessionTypeNotSupported = 0x0209,
+    /// There is no session with this TSIH.
+    SessionDoesNotExist = 0x020a,
+    /// Another request than a login request.
+    InvalidDuringLogin = 0x020b,
+    /// The target can't serve now.
+    ServiceUnavailable = 0x0301,
+    /// The target has no room for another session.
+    OutOfResources = 0x0302,
+}
+
+/// A login that ends badly.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub(crate) struct Refusal {
+    pub(crate) status: LoginStatus,
+    pub(crate) reason: String,
+}
+
+fn refuse<T>(status: LoginStatus, reason: impl ToString) -> Result<T, Refusal> {
+    Err(Refusal { status, reason: reason.to_string() })
+}
+
+impl From<TextError> for Refusal {
+    fn from(error: TextError) -> Self {
+        Refusal { status: LoginStatus::InitiatorError, reason: error.to_string() }
+    }
+}
+
+impl From<KeyError> for Refusal {
+    fn from(error: KeyError) -> Self {
+        Refusal { status: LoginStatus::InitiatorError, reason: error.to_string() }
+    }
+}
+
+impl From<ChapError> for Refusal {
+    fn from(error: ChapError) -> Self {
+        Refusal { status: LoginStatus::AuthenticationFailure, reason: error.to_string() }
+    }
+}
+
+/// Who logs in, and for what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// InitiatorName
+    pub initiator: String,
+    /// Initiator session identifier.
+    pub isid: [u8; 6],
+    /// Target session identifying handle that the initiator named; zero for a new session.
+    pub tsih: u16,
+    /// Connection identifier.
+    pub cid: u16,
+    /// SessionType=Discovery
+    pub discovery: bool,
+}
+
+/// A login that succeeded but for the session that has to be opened.
+#[derive(Debug)]
+pub(crate) struct Complete {
+    pub(crate) identity: Identity,
+    pub(crate) negotiation: Negotiation,
+}
+
+/// What to answer to a request.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// Byte 1 of the response: transit, stages.
+    pub(crate) flags: u8,
+    pub(crate) text: Pairs,
+    /// Set with the last answer: the session to open before it is sent.
+    pub(crate) complete: Option<Complete>,
+}
+
+/// Stages as CSG and NSG number them (11.12.3).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Security = 0,
+    Operational = 1,
+    FullFeature = 3,
+}
+
+impl Stage {
+    fn from_bits(bits: u8) -> Option<Self> {
+        [Self::Security, Self::Operational, Self::FullFeature]
+            .into_iter()
+            .find(|stage| *stage as u8 == bits & 3)
+    }
+}
+
+enum Authentication {
+    /// Nothing is agreed on.
+    Open,
+    /// CHAP is agreed on.
+    Chap,
+    /// The initiator has our challenge.
+    Challenged(Challenge),
+    /// Done, or not needed.
+    Done,
+}
+
+/// Where a login is.
+pub(crate) struct Login {
+    offers: Offers,
+    portal: u16,
+    nonce: Nonce,
+    stage: Stage,
+    /// ISID, TSIH and CID of the first request, which all others must repeat.
+    first: Option<([u8; 6], u16, u16)>,
+    /// Text of requests with the continue bit.
+    text: Vec<u8>,
+    identity: Option<Identity>,
+    access: Access,
+    authentication: Authentication,
+    negotiation: Negotiation,
+    /// Our MaxRecvDataSegmentLength has been declared.
+    declared: bool,
+    requests: u32,
+}
+
+impl Login {
+    pub(crate) fn new(offers: Offers, portal: u16, nonce: Nonce) -> Self {
+        Self {
+            offers,
+            portal,
+            nonce,
+            stage: Stage::Security,
+            first: None,
+            text: Vec::new(),
+            identity: None,
+            access: Access::default(),
+            authentication: Authentication::Open,
+            negotiation: Negotiation::default(),
+            declared: false,
+            requests: 0,
+        }
+    }
+
+    /// The initiator's name, once it is known.
+    pub(crate) fn initiator(&self) -> Option<&str> {
+        self.identity.as_ref().map(|identity| identity.initiator.as_str())
+    }
+
+    /// True before the first request.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.requests == 0
+    }
+
+    /// Takes a request. `exists` says whether the session of a non-zero TSIH is there.
+    pub(crate) fn request(
+        &mut self,
+        pdu: &Pdu,
+        directory: &Directory,
+        exists: impl Fn(&Identity) -> bool,
+    ) -> Result<Answer, Refusal> {
+        self.requests += 1;
+        if pdu.header.opcode() != opcode::LOGIN {
+            return refuse(LoginStatus::InvalidDuringLogin, format!("{:?} during login", pdu.header));
+        }
+        if self.requests > MAX_REQUESTS {
+            return refuse(LoginStatus::InitiatorError, "too many login requests");
+        }
+        let next = self.check_header(&pdu.header)?;
+        if self.text.len() + pdu.data.len() > MAX_TEXT_BYTES {
+            return refuse(LoginStatus::InitiatorError, "login text too long");
+        }
+        self.text.extend_from_slice(&pdu.data);
+        if pdu.header.flags() & CONTINUE != 0 {
+            return Ok(Answer { flags: (self.stage as u8) << 2, text: Pairs::new(), complete: None });
+        }
+        let sent = Pairs::parse(&std::mem::take(&mut self.text))?;
+        let mut answer = Pairs::new();
+        if self.identity.is_none() {
+            self.identify(&sent, directory, exists, &mut answer)?;
+        }
+        if self.stage == Stage::Security {
+            self.authenticate(&sent, &mut answer)?;
+        }
+        self.negotiate(&sent, &mut answer)?;
+        self.transit(next, answer)
+    }
+
+    /// Checks what repeats in every request; gives the stage that the initiator wants to go to.
+    fn check_header(&mut self, header: &Header) -> Result<Option<Stage>, Refusal> {
+        let flags = header.flags();
+        // Version 0 is the only one (11.12.4); the initiator's minimum is byte 3.
+        if header.0[3] > 0 {
+            return refuse(LoginStatus::UnsupportedVersion, "the initiator needs a newer version");
+        }
+        let current = Stage::from_bits(flags >> 2);
+        let ids = (header.array::<8, 6>(), header.u16::<14>(), header.u16::<20>());
+        match self.first {
+            None => {
+                self.first = Some(ids);
+                match current {
+                    Some(stage @ (Stage::Security | Stage::Operational)) => self.stage = stage,
+                    _ => return refuse(LoginStatus::InitiatorError, "login starts in no stage"),
+                }
+            }
+            Some(first) if first != ids => {
+                return refuse(LoginStatus::InitiatorError, "ISID, TSIH or CID changed during login");
+            }
+            Some(_) if current != Some(self.stage) => {
+                return refuse(LoginStatus::InitiatorError, "a request for another stage");
+            }
+            Some(_) => {}
+        }
+        if flags & FINAL == 0 {
+            return Ok(None);
+        }
+        if flags & CONTINUE != 0 {
+            return refuse(LoginStatus::InitiatorError, "transit and continue in one request");
+        }
+        match Stage::from_bits(flags) {
+            Some(next) if next > self.stage => Ok(Some(next)),
+            _ => refuse(LoginStatus::InitiatorError, "transit to no later stage"),
+        }
+    }
+
+    /// Names and session type, from the first whole text (6.3.1).
+    fn identify(
+        &mut self,
+        sent: &Pairs,
+        directory: &Directory,
+        exists: impl Fn(&Identity) -> bool,
+        answer: &mut Pairs,
+    ) -> Result<(), Refusal> {
+        let (isid, tsih, cid) = self.first.unwrap_or_default();
+        let Some(initiator) = sent.get("InitiatorName") else {
+            return refuse(LoginStatus::MissingParameter, "no InitiatorName");
+        };
+        if initiator.is_empty() || initiator.len() > MAX_NAME_BYTES {
+            return refuse(LoginStatus::InitiatorError, "an InitiatorName of a wrong length");
+        }
+        let discovery = match sent.get("SessionType") {
+            None | Some("Normal") => false,
+            Some("Discovery") => true,
+            Some(other) => {
+                return refuse(LoginStatus::SessionTypeNotSupported, format!("SessionType={other}"));
+            }
+        };
+        let identity = Identity { initiator: initiator.to_owned(), isid, tsih, cid, discovery };
+        let known = directory.access(initiator);
+        if !discovery {
+            match sent.get("TargetName") {
+                None => return refuse(LoginStatus::MissingParameter, "no TargetName"),
+                Some(name) if !name.eq_ignore_ascii_case(&directory.target_name) => {
+                    return refuse(LoginStatus::NotFound, format!("no target {name}"));
+                }
+                Some(_) => {}
+            }
+            if known.is_none() {
+                return refuse(LoginStatus::AuthorizationFailure, format!("{initiator} has no access"));
+            }
+            answer.push("TargetPortalGroupTag", self.portal.to_string());
+        }
+        if tsih != 0 {
+            return match exists(&identity) {
+                true => refuse(LoginStatus::TooManyConnections, "a second connection for a session"),
+                false => refuse(LoginStatus::SessionDoesNotExist, format!("no session with TSIH {tsih}")),
+            };
+        }
+        self.access = known.unwrap_or_default();
+        self.identity = Some(identity);
+        Ok(())
+    }
+
+    fn needs_chap(&self) -> bool {
+        let discovery = self.identity.as_ref().is_some_and(|identity| identity.discovery);
+        self.access.chap.is_some() && !discovery
+    }
+
+    /// The security keys (clause 12).
+    fn authenticate(&mut self, sent: &Pairs, answer: &mut Pairs) -> Result<(), Refusal> {
+        if let Some(methods) = sent.get("AuthMethod") {
+            if !matches!(self.authentication, Authentication::Open) {
+                return refuse(LoginStatus::InitiatorError, "AuthMethod negotiated a second time");
+            }
+            // Without a secret to check there is no use in CHAP; with one to check there is no way without.
+            let method = match self.needs_chap() {
+                false if methods.split(',').any(|method| method == "None") => "None",
+                _ if self.access.chap.is_some() && methods.split(',').any(|method| method == "CHAP") => {
+                    "CHAP"
+                }
+                _ => return refuse(LoginStatus::AuthenticationFailure, "no AuthMethod in common"),
+            };
+            answer.push("AuthMethod", method);
+            let is_none = method == "None";
+            self.authentication = if is_none { Authentication::Done } else { Authentication::Chap };
+        }
+        match (&self.authentication, &self.access.chap) {
+            (Authentication::Chap, Some(_)) if sent.get("CHAP_A").is_some() => {
+                let (challenge, offer) = Challenge::offer(sent, self.nonce)?;
+                answer.extend(offer);
+                self.authentication = Authentication::Challenged(challenge);
+            }
+            (Authentication::Challenged(challenge), Some(chap)) => {
+                answer.extend(challenge.check(sent, chap, self.access.mutual.as_ref())?);
+                self.authentication = Authentication::Done;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The operational keys; they may come in either stage.
+    fn negotiate(&mut self, sent: &Pairs, answer: &mut Pairs) -> Result<(), Refusal> {
+        let discovery = self.identity.as_ref().is_some_and(|identity| identity.discovery);
+        let mut operational = Pairs::new();
+        for (key, value) in sent.iter().filter(|(key, _)| *key != "AuthMethod" && !key.starts_with("CHAP_")) {
+            operational.push(key, value);
+        }
+        let setting = Setting { login: true, discovery };
+        answer.extend(self.negotiation.answer(&operational, &self.offers, setting)?);
+        if self.stage == Stage::Operational && !self.declared {
+            self.declared = true;
+            answer.push("MaxRecvDataSegmentLength", self.offers.max_receive_data.to_string());
+        }
+        Ok(())
+    }
+
+    /// Goes to the next stage when the initiator wants to and nothing is missing.
+    fn transit(&mut self, wanted: Option<Stage>, text: Pairs) -> Result<Answer, Refusal> {
+        let here = (self.stage as u8) << 2;
+        let authenticated = match self.authentication {
+            Authentication::Done => true,
+            Authentication::Open => !self.needs_chap(),
+            Authentication::Chap | Authentication::Challenged(_) => false,
+        };
+        let skipped = matches!(self.authentication, Authentication::Open) && wanted.is_some();
+        if !authenticated && (skipped || self.stage == Stage::Operational) {
+            return refuse(LoginStatus::AuthenticationFailure, "security negotiation was skipped");
+        }
+        let Some(next) = wanted.filter(|_| authenticated) else {
+            return Ok(Answer { flags: here, text, complete: None });
+        };
+        self.stage = next;
+        let flags = FINAL | here | next as u8;
+        let complete = match (&self.identity, next) {
+            (Some(identity), Stage::FullFeature) => {
+                Some(Complete { identity: identity.clone(), negotiation: self.negotiation.clone() })
+            }
+            _ => None,
+        };
+        Ok(Answer { flags, text, complete })
+    }
+}
+
+#[cfg(test)]
+#[path = "login_test.rs"]
+mod tests;

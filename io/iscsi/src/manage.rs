@@ -1,0 +1,124 @@
+//! Task management (RFC 7143 11.5, 11.6).
+
+use crate::pdu::{FINAL, Header, opcode};
+use crate::session::{End, Session};
+use crate::wire::{StatSn, Wire, before};
+use scsi::{Data, Lun, ManagementFunction, ManagementResponse};
+
+/// Functions (11.5.1).
+const ABORT_TASK: u8 = 1;
+const ABORT_TASK_SET: u8 = 2;
+const CLEAR_TASK_SET: u8 = 4;
+const LOGICAL_UNIT_RESET: u8 = 5;
+const TARGET_WARM_RESET: u8 = 6;
+const TARGET_COLD_RESET: u8 = 7;
+const TASK_REASSIGN: u8 = 8;
+
+/// Responses (11.6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Outcome {
+    Complete = 0,
+    TaskDoesNotExist = 1,
+    LunDoesNotExist = 2,
+    ReassignmentNotSupported = 4,
+    NotSupported = 5,
+    Rejected = 255,
+}
+
+impl From<ManagementResponse> for Outcome {
+    fn from(response: ManagementResponse) -> Self {
+        match response {
+            ManagementResponse::Complete => Outcome::Complete,
+            ManagementResponse::IncorrectLun => Outcome::LunDoesNotExist,
+            ManagementResponse::Rejected => Outcome::Rejected,
+        }
+    }
+}
+
+impl Session {
+    /// Task Management Function Request. When the response is queued no aborted task answers any more.
+    pub(super) fn manage(&mut self, wire: &mut Wire, header: &Header) -> Result<(), End> {
+        let lun = Lun(header.lun());
+        let function = header.flags() & 0x7f;
+        let outcome = match function {
+            ABORT_TASK => self.abort_task(header, lun),
+            ABORT_TASK_SET => self.unit_wide(lun, ManagementFunction::AbortTaskSet),
+            CLEAR_TASK_SET => self.unit_wide(lun, ManagementFunction::ClearTaskSet),
+            LOGICAL_UNIT_RESET => self.unit_wide(lun, ManagementFunction::LogicalUnitReset),
+            TARGET_WARM_RESET | TARGET_COLD_RESET => self.target_wide(lun),
+            TASK_REASSIGN => Outcome::ReassignmentNotSupported,
+            // CLEAR ACA among them: there is never an ACA condition.
+            _ => Outcome::NotSupported,
+        };
+        tracing::info!(initiator = %self.identity.initiator, function, ?outcome, "task management");
+        let response = Header::new(opcode::TASK_MANAGEMENT_RESPONSE, FINAL)
+            .put(2, [outcome as u8])
+            .with_itt(header.itt());
+        wire.send(&self.window, response, &Data::new(), StatSn::Next);
+        if function == TARGET_COLD_RESET && outcome == Outcome::Complete {
+            return Err(End::ColdReset);
+        }
+        // An abort may have made room, or let held commands go on.
+        self.catch_up(wire)?;
+        self.go_on(wire);
+        Ok(())
+    }
+
+    fn call(&mut self, lun: Lun, function: ManagementFunction) -> Outcome {
+        self.device().map_or(Outcome::Rejected, |device| device.manage(lun, function).into())
+    }
+
+    /// ABORT TASK. A task that is over counts as aborted: its response and this request have crossed, and some
+    /// initiators reset the unit when they are told that there is no such task.
+    fn abort_task(&mut self, header: &Header, lun: Lun) -> Outcome {
+        let (itt, cmd_sn) = (header.ttt(), header.u32::<32>());
+        if let Some(expectation) = self.transfers.remove(itt, lun) {
+            self.forget(&expectation);
+            return Outcome::Complete;
+        }
+        let running = self.tasks.lun(itt) == Some(lun);
+        let outcome = self.call(lun, ManagementFunction::AbortTask { tag: u64::from(itt) });
+        if running && let Some(expectation) = self.tasks.remove(itt) {
+            self.forget(&expectation);
+        }
+        if running || outcome != Outcome::Complete || before(cmd_sn, self.window.expected()) {
+            return outcome;
+        }
+        // The command has not come (11.6.1): it counts as received when its number lies in the window and before
+        // this request's, and is ignored when it comes.
+        match () {
+            () if before(header.cmd_sn(), cmd_sn) || before(self.window.max(), cmd_sn) => {
+                Outcome::TaskDoesNotExist
+            }
+            // An immediate command bears the number of this request, and it is over.
+            () if cmd_sn == header.cmd_sn() => Outcome::Complete,
+            () => {
+                self.early.remove(&cmd_sn);
+                self.void.insert(cmd_sn);
+                Outcome::Complete
+            }
+        }
+    }
+
+    /// A function on every task of a logical unit.
+    fn unit_wide(&mut self, lun: Lun, function: ManagementFunction) -> Outcome {
+        let outcome = self.call(lun, function);
+        if outcome == Outcome::Complete {
+            for expectation in
+                self.transfers.remove_lun(Some(lun)).iter().chain(&self.tasks.remove_lun(Some(lun)))
+            {
+                self.forget(expectation);
+            }
+        }
+        outcome
+    }
+
+    fn target_wide(&mut self, lun: Lun) -> Outcome {
+        let outcome = self.call(lun, ManagementFunction::TargetReset);
+        if outcome == Outcome::Complete {
+            self.drop_everything();
+        }
+        outcome
+    }
+}

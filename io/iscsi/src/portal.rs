@@ -1,0 +1,331 @@
+//! Sockets and time: the only place of this crate that makes system calls. Listens, hands connections to shards,
+//! and moves bytes and seconds into [`Connection`].
+
+use crate::access::Portal;
+use crate::chap::Nonce;
+use crate::connection::{Connection, Opened};
+use crate::login::LoginStatus;
+use crate::server::Server;
+use crate::sessions::{Control, Registration, SessionInfo};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
+
+/// One tick of [`Connection::tick`].
+const TICK: Duration = Duration::from_secs(1);
+/// How long a connection that ended waits for its peer to take the last bytes and close.
+const LINGER: Duration = Duration::from_secs(1);
+/// Bytes that are read and thrown away meanwhile.
+const LINGER_BYTES: usize = 1 << 20;
+/// Pause after a failure to accept, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The listening portals and their connections.
+pub(crate) struct Portals {
+    listeners: Vec<JoinHandle<()>>,
+    connections: Arc<Connections>,
+}
+
+/// Every connection, and the load of every shard.
+struct Connections {
+    shards: Vec<(Handle, AtomicUsize)>,
+    controls: Mutex<HashMap<u64, UnboundedSender<Control>>>,
+    last: AtomicU64,
+}
+
+impl Portals {
+    pub(crate) async fn open(
+        server: &Arc<Server>,
+        shards: Vec<Handle>,
+    ) -> io::Result<(Self, Vec<SocketAddr>)> {
+        assert!(!shards.is_empty(), "connections need a shard to live on");
+        let mut sockets = Vec::new();
+        for address in &server.settings.portals {
+            sockets.push(TcpListener::bind(address).await?);
+        }
+        let addresses = sockets.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
+        let portals: Vec<Portal> =
+            (1..).zip(&addresses).map(|(tag, address)| Portal { tag, address: *address }).collect();
+        server.directory.set_portals(portals);
+        let connections = Arc::new(Connections {
+            shards: shards.into_iter().map(|handle| (handle, AtomicUsize::new(0))).collect(),
+            controls: Mutex::default(),
+            last: AtomicU64::new(0),
+        });
+        let listen = |(tag, socket)| tokio::spawn(listen(server.clone(), connections.clone(), tag, socket));
+        let listeners = (1..).zip(sockets).map(listen).collect();
+        Ok((Self { listeners, connections }, addresses))
+    }
+
+    /// Stops listening and ends every connection, politely first.
+    pub(crate) async fn close(self, seconds: u16) {
+        self.listeners.iter().for_each(JoinHandle::abort);
+        for listener in self.listeners {
+            let _aborted = listener.await;
+        }
+        self.connections.tell(&Control::RequestLogout(seconds));
+        let gone = async {
+            while let Some(control) = self.connections.any() {
+                control.closed().await;
+            }
+        };
+        if timeout(Duration::from_secs(seconds.into()), gone).await.is_err() {
+            self.connections.tell(&Control::Close("shutting down"));
+            while let Some(control) = self.connections.any() {
+                control.closed().await;
+            }
+        }
+    }
+}
+
+impl Connections {
+    fn tell(&self, control: &Control) {
+        for sender in self.controls.lock().values() {
+            // One that has ended does not listen any more.
+            let _gone = sender.send(control.clone());
+        }
+    }
+
+    fn any(&self) -> Option<UnboundedSender<Control>> {
+        self.controls.lock().values().next().cloned()
+    }
+
+    fn least_loaded(&self) -> usize {
+        let load = |index: &usize| self.shards[*index].1.load(Ordering::Relaxed);
+        (0..self.shards.len()).min_by_key(load).unwrap_or(0)
+    }
+}
+
+/// A connection's place among the others; given back when this is dropped.
+struct Place {
+    connections: Arc<Connections>,
+    id: u64,
+    shard: usize,
+}
+
+impl Place {
+    /// A place on the shard with the fewest connections; none when there are too many.
+    fn take(connections: &Arc<Connections>, control: UnboundedSender<Control>, limit: usize) -> Option<Self> {
+        let mut controls = connections.controls.lock();
+        if controls.len() >= limit {
+            return None;
+        }
+        let shard = connections.least_loaded();
+        connections.shards[shard].1.fetch_add(1, Ordering::Relaxed);
+        let id = connections.last.fetch_add(1, Ordering::Relaxed);
+        controls.insert(id, control);
+        Some(Self { connections: connections.clone(), id, shard })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.shards[self.shard].1.fetch_sub(1, Ordering::Relaxed);
+        self.connections.controls.lock().remove(&self.id);
+    }
+}
+
+/// Accepts connections of one portal.
+async fn listen(server: Arc<Server>, connections: Arc<Connections>, tag: u16, socket: TcpListener) {
+    loop {
+        match socket.accept().await {
+            Ok((stream, peer)) => {
+                if let Err(error) = start(&server, &connections, tag, stream, peer) {
+                    tracing::warn!(%peer, %error, "connection not served");
+                }
+            }
+            Err(error) => {
+                tracing::warn!(portal = tag, %error, "accepting a connection failed");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Moves an accepted connection to its shard.
+fn start(
+    server: &Arc<Server>,
+    connections: &Arc<Connections>,
+    tag: u16,
+    stream: TcpStream,
+    peer: SocketAddr,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let local = stream.local_addr()?;
+    let (sender, receiver) = unbounded_channel();
+    let Some(place) = Place::take(connections, sender.clone(), server.settings.max_connections) else {
+        return Err(io::Error::other("too many connections"));
+    };
+    let connection = Connection::new(server.setup(tag, local, nonce()?));
+    // A socket belongs to the runtime that it is used on.
+    let stream = stream.into_std()?;
+    let server = server.clone();
+    let info = SessionInfo { initiator: String::new(), isid: [0; 6], tsih: 0, portal: tag, peer, local };
+    let handle = connections.shards[place.shard].0.clone();
+    handle.spawn(async move {
+        let stream = match TcpStream::from_std(stream) {
+            Ok(stream) => stream,
+            Err(error) => return tracing::warn!(%peer, %error, "connection not served"),
+        };
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let driver = Driver {
+            connection,
+            registration: None,
+            opening: None,
+            ticks,
+            sender,
+            receiver,
+            stream,
+            server,
+            info,
+            place,
+        };
+        driver.run().await;
+    });
+    Ok(())
+}
+
+/// Randomness for CHAP, from the system.
+fn nonce() -> io::Result<Nonce> {
+    let mut bytes = [0; 33];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    let [id, challenge @ ..] = bytes;
+    Ok(Nonce { id, challenge })
+}
+
+type Opening = Pin<Box<dyn Future<Output = Result<(Opened, Option<Registration>), LoginStatus>> + Send>>;
+
+/// Moves bytes and time between a socket and a connection. What it holds goes in this order, so that whoever waits
+/// for the receiver to close finds the nexus and the registration gone.
+struct Driver {
+    connection: Connection,
+    opening: Option<Opening>,
+    registration: Option<Registration>,
+    place: Place,
+    receiver: UnboundedReceiver<Control>,
+    sender: UnboundedSender<Control>,
+    ticks: Interval,
+    stream: TcpStream,
+    server: Arc<Server>,
+    info: SessionInfo,
+}
+
+impl Driver {
+    async fn run(mut self) {
+        let peer = self.info.peer;
+        let lost = poll_fn(|cx| self.poll(cx)).await.err();
+        let initiator = self.info.initiator.clone();
+        let reason =
+            lost.map(|error| error.to_string()).or_else(|| self.connection.ended()).unwrap_or_default();
+        tracing::info!(%peer, initiator, reason, "connection closed");
+        if self.connection.is_cold_reset() {
+            self.server.sessions.close("target cold reset", |name| name == initiator);
+        }
+        let Self { connection, opening, registration, place, receiver, mut stream, .. } = self;
+        drop((connection, opening, registration, place));
+        drop(receiver);
+        // Closing a socket with unread input would reset it and destroy what the peer has not read yet.
+        let farewell = async {
+            stream.shutdown().await?;
+            tokio::io::copy(&mut stream.take(LINGER_BYTES as u64), &mut tokio::io::sink()).await
+        };
+        let _lost_or_late = timeout(LINGER, farewell).await;
+    }
+
+    /// Runs until the connection has ended and its last bytes are sent, or the socket fails.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let mut progress = self.poll_control(cx) | self.poll_opening(cx);
+            // Input first: an abort that has come wins over an answer that has not gone.
+            if self.connection.wants_input() && self.poll_read(cx)?.is_ready() {
+                progress = true;
+            }
+            while self.connection.poll_tasks(cx).is_ready() {
+                progress = true;
+            }
+            while self.connection.wants_output() {
+                match self.poll_write(cx)? {
+                    Poll::Ready(()) => progress = true,
+                    Poll::Pending => break,
+                }
+            }
+            if self.connection.ended().is_some() && !self.connection.wants_output() {
+                return Poll::Ready(Ok(()));
+            }
+            if !progress {
+                return Poll::Pending;
+            }
+            // Room that has come may let PDUs go on that have arrived.
+            self.connection.proceed();
+        }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut space = self.connection.space();
+        let bytes = ready!(pin!(self.stream.read_buf(&mut space)).poll(cx))?;
+        if bytes == 0 {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the initiator")));
+        }
+        self.connection.received();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let slices = self.connection.slices();
+        let bytes = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &slices))?;
+        drop(slices);
+        self.connection.sent(bytes);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ticks and messages from outside.
+    fn poll_control(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut progress = false;
+        while self.ticks.poll_tick(cx).is_ready() {
+            self.connection.tick();
+            progress = true;
+        }
+        while let Poll::Ready(Some(control)) = self.receiver.poll_recv(cx) {
+            match control {
+                Control::Close(reason) => self.connection.close(reason),
+                Control::RequestLogout(seconds) => self.connection.request_logout(seconds),
+            }
+            progress = true;
+        }
+        progress
+    }
+
+    /// The session that a login waits for.
+    fn poll_opening(&mut self, cx: &mut Context<'_>) -> bool {
+        if let Some((identity, _)) = self.connection.opening() {
+            self.info.initiator.clone_from(&identity.initiator);
+            self.info.isid = identity.isid;
+            let (server, info, sender) = (self.server.clone(), self.info.clone(), self.sender.clone());
+            self.opening = Some(Box::pin(async move { server.open(identity, info, sender).await }));
+        }
+        let Some(opening) = &mut self.opening else { return false };
+        let Poll::Ready(result) = opening.as_mut().poll(cx) else { return false };
+        self.opening = None;
+        let (opened, registration) = match result {
+            Ok((opened, registration)) => (Ok(opened), registration),
+            Err(status) => (Err(status), None),
+        };
+        self.registration = registration;
+        self.connection.opened(opened);
+        true
+    }
+}

@@ -1,0 +1,151 @@
+//! The iSCSI target as a whole: its settings, access table, portals and sessions.
+
+use crate::access::{AccessTable, Directory};
+use crate::chap::Nonce;
+use crate::connection::{Opened, Patience, Setup};
+use crate::keys::Offers;
+use crate::login::{Identity, LoginStatus};
+use crate::portal::Portals;
+use crate::session::{Device, SessionLimits};
+use crate::sessions::{Control, Registration, SessionInfo, Sessions};
+use parking_lot::Mutex;
+use scsi::{Command, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Nexus, Target};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// What a server is made with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The target's iSCSI name.
+    pub target_name: String,
+    /// Where to listen. The portal at index *i* has target portal group tag and relative target port *i* + 1.
+    pub portals: Vec<SocketAddr>,
+    /// Connections at a time, logged in or not.
+    pub max_connections: usize,
+    /// What is proposed in login.
+    pub offers: Offers,
+    /// Bounds on each session.
+    pub session: SessionLimits,
+    /// Time-outs of each connection.
+    pub patience: Patience,
+    /// Seconds that initiators get to log out when the server shuts down.
+    pub logout_seconds: u16,
+}
+
+impl Settings {
+    /// Settings with the defaults for everything else.
+    pub fn new(target_name: impl Into<String>, portals: Vec<SocketAddr>) -> Self {
+        Self {
+            target_name: target_name.into(),
+            portals,
+            max_connections: 1024,
+            offers: Offers::default(),
+            session: SessionLimits::default(),
+            patience: Patience::default(),
+            logout_seconds: 3,
+        }
+    }
+}
+
+/// An iSCSI target that serves a SCSI target.
+pub struct Server {
+    target: Arc<Target>,
+    pub(crate) settings: Settings,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) sessions: Arc<Sessions>,
+    portals: Mutex<Option<Portals>>,
+}
+
+impl Device for Nexus {
+    fn execute(&mut self, command: Command) -> Execution {
+        Nexus::execute(self, command)
+    }
+
+    fn manage(&mut self, lun: Lun, function: ManagementFunction) -> ManagementResponse {
+        Nexus::manage(self, lun, function)
+    }
+}
+
+impl Server {
+    /// A server that does not listen yet, with an empty access table.
+    pub fn new(target: Arc<Target>, settings: Settings) -> Arc<Self> {
+        let directory = Arc::new(Directory::new(settings.target_name.clone()));
+        Arc::new(Self { target, settings, directory, sessions: Arc::default(), portals: Mutex::default() })
+    }
+
+    /// Replaces the access table. Sessions of initiators that are not in it any more end.
+    pub fn set_access(&self, table: AccessTable) {
+        self.directory.set_access(table);
+        self.sessions.close("access withdrawn", |initiator| self.directory.access(initiator).is_none());
+    }
+
+    /// Binds every portal and serves connections on the shards' runtimes until [`Server::shutdown`]. Gives the
+    /// addresses bound, in the order of the settings.
+    ///
+    /// # Errors
+    /// What the system says of an address that can't be bound; then nothing is served.
+    ///
+    /// # Panics
+    /// Without a shard, or when it is called a second time.
+    pub async fn serve(self: &Arc<Self>, shards: Vec<Handle>) -> io::Result<Vec<SocketAddr>> {
+        let (portals, addresses) = Portals::open(self, shards).await?;
+        let before = self.portals.lock().replace(portals);
+        assert!(before.is_none(), "a server serves once");
+        Ok(addresses)
+    }
+
+    /// Stops listening, asks every initiator to log out, and closes what is left after
+    /// [`Settings::logout_seconds`].
+    pub async fn shutdown(&self) {
+        let portals = self.portals.lock().take();
+        if let Some(portals) = portals {
+            portals.close(self.settings.logout_seconds).await;
+        }
+    }
+
+    /// The sessions there are, discovery sessions excepted.
+    pub fn sessions(&self) -> Vec<SessionInfo> {
+        self.sessions.list()
+    }
+
+    /// What a connection starts with that came through `portal` to `local`.
+    pub(crate) fn setup(&self, portal: u16, local: SocketAddr, nonce: Nonce) -> Setup {
+        let sessions = self.sessions.clone();
+        Setup {
+            directory: self.directory.clone(),
+            offers: self.settings.offers.clone(),
+            limits: self.settings.session.clone(),
+            patience: self.settings.patience,
+            portal,
+            local,
+            nonce,
+            session_exists: Arc::new(move |identity| sessions.exists(identity)),
+        }
+    }
+
+    /// Opens the session of a login.
+    pub(crate) async fn open(
+        &self,
+        identity: Identity,
+        info: SessionInfo,
+        control: UnboundedSender<Control>,
+    ) -> Result<(Opened, Option<Registration>), LoginStatus> {
+        // A discovery session has no nexus; any handle will do.
+        if identity.discovery {
+            return Ok((Opened { tsih: 1, device: None }, None));
+        }
+        let portal = info.portal;
+        let registration = self.sessions.register(&identity, info, &control).await;
+        let registration = registration.ok_or(LoginStatus::OutOfResources)?;
+        // Access may have been withdrawn between the check in login and the registration.
+        if self.directory.access(&identity.initiator).is_none() {
+            return Err(LoginStatus::AuthorizationFailure);
+        }
+        let port = InitiatorPort { name: identity.initiator, isid: identity.isid };
+        let nexus = self.target.attach(port, portal);
+        Ok((Opened { tsih: registration.tsih, device: Some(Box::new(nexus)) }, Some(registration)))
+    }
+}

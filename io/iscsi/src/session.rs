@@ -1,0 +1,446 @@
+//! A session in the full feature phase: sequencing of commands (RFC 7143 4.2.2.1), and what each request does.
+//! A session has one connection (MaxConnections=1) and ends with it (ErrorRecoveryLevel=0).
+
+use crate::access::Directory;
+use crate::answer::{Condition, Expectation, answer};
+use crate::discovery::{Exchange, Place};
+use crate::keys::{Negotiation, Offers};
+use crate::login::Identity;
+use crate::pdu::incoming::Pdu;
+use crate::pdu::{FINAL, Header, NO_TAG, RejectReason, opcode};
+use crate::tasks::Tasks;
+use crate::transfer::{Bounds, Pending, SequenceError, Taken, Transfers};
+use crate::wire::{StatSn, Turn, Window, Wire};
+use bytes::{Bytes, BytesMut};
+use scsi::{Attribute, Command, Data, Execution, Lun, ManagementFunction, ManagementResponse};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Immediate commands outstanding beside the command window.
+const MAX_IMMEDIATE: u32 = 32;
+/// Flags of a SCSI Command PDU (11.3.1).
+const READ: u8 = 0x40;
+const WRITE: u8 = 0x20;
+/// Longest CDB: 16 bytes in the header, the rest in an additional header segment (11.2.2.3).
+const MAX_CDB_BYTES: usize = 260;
+/// Types of additional header segments (11.2.2.1).
+const EXTENDED_CDB: u8 = 1;
+const BIDIRECTIONAL_LENGTH: u8 = 2;
+
+/// The device server as a session sees it: a SCSI nexus.
+pub trait Device: Send {
+    /// Performs a command that has all its data.
+    fn execute(&mut self, command: Command) -> Execution;
+    /// Performs a task management function.
+    fn manage(&mut self, lun: Lun, function: ManagementFunction) -> ManagementResponse;
+}
+
+/// Bounds on a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// Commands outstanding: the command window.
+    pub commands: u32,
+    /// Most bytes of Data-Out for one command.
+    pub command_bytes: u32,
+    /// Bytes of Data-Out asked for at a time.
+    pub solicited_bytes: u64,
+    /// Bytes of commands in execution and of answers not sent yet, beyond which no more input is taken.
+    pub busy_bytes: u64,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self { commands: 256, command_bytes: 32 << 20, solicited_bytes: 16 << 20, busy_bytes: 64 << 20 }
+    }
+}
+
+/// Why a session ends.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum End {
+    #[error("logged out")]
+    LoggedOut,
+    #[error("target cold reset")]
+    ColdReset,
+    #[error("{0}")]
+    Protocol(String),
+}
+
+impl From<SequenceError> for End {
+    fn from(error: SequenceError) -> Self {
+        End::Protocol(error.to_string())
+    }
+}
+
+/// Everything a session is made of.
+pub(crate) struct Session {
+    pub(crate) identity: Identity,
+    negotiation: Negotiation,
+    offers: Offers,
+    limits: SessionLimits,
+    directory: Arc<Directory>,
+    local: SocketAddr,
+    /// None in a discovery session.
+    device: Option<Box<dyn Device>>,
+    pub(super) window: Window,
+    immediate: u32,
+    /// Requests that came before their turn.
+    pub(super) early: BTreeMap<u32, Pdu>,
+    /// Numbers of commands that were aborted before they came.
+    pub(super) void: BTreeSet<u32>,
+    pub(super) transfers: Transfers,
+    pub(super) tasks: Tasks,
+    exchange: Exchange,
+    next_ping: u32,
+}
+
+/// What a session starts with.
+pub(crate) struct Start {
+    pub(crate) identity: Identity,
+    pub(crate) negotiation: Negotiation,
+    pub(crate) offers: Offers,
+    pub(crate) limits: SessionLimits,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) local: SocketAddr,
+    pub(crate) device: Option<Box<dyn Device>>,
+    /// CmdSN of the login, which the first command repeats.
+    pub(crate) cmd_sn: u32,
+}
+
+impl Session {
+    pub(crate) fn new(start: Start) -> Self {
+        let bounds = Bounds {
+            command_bytes: start.limits.command_bytes.max(start.offers.first_burst),
+            solicited_bytes: start.limits.solicited_bytes,
+        };
+        Self {
+            identity: start.identity,
+            negotiation: start.negotiation,
+            offers: start.offers,
+            directory: start.directory,
+            local: start.local,
+            device: start.device,
+            window: Window::new(start.cmd_sn, start.limits.commands),
+            limits: start.limits,
+            immediate: 0,
+            early: BTreeMap::new(),
+            void: BTreeSet::new(),
+            transfers: Transfers::new(bounds),
+            tasks: Tasks::default(),
+            exchange: Exchange::default(),
+            next_ping: 0,
+        }
+    }
+
+    /// True while there is room for more commands.
+    pub(crate) fn takes_input(&self, wire: &Wire) -> bool {
+        self.tasks.charge() + wire.out.len() as u64 <= self.limits.busy_bytes
+    }
+
+    /// Takes a PDU.
+    pub(crate) fn receive(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), End> {
+        if pdu.damaged {
+            self.reject(wire, &pdu.header, RejectReason::DataDigest);
+        }
+        match pdu.header.opcode() {
+            opcode::DATA_OUT => return self.data_out(wire, pdu),
+            // The PDU is as if it had not come (7.8).
+            _ if pdu.damaged => return Ok(()),
+            opcode::SNACK => {
+                self.reject(wire, &pdu.header, RejectReason::SnackReject);
+                return Ok(());
+            }
+            opcode::NOP_OUT
+            | opcode::SCSI_COMMAND
+            | opcode::TASK_MANAGEMENT
+            | opcode::TEXT
+            | opcode::LOGOUT => {}
+            other => return Err(End::Protocol(format!("opcode {other:#04x} in the full feature phase"))),
+        }
+        if pdu.header.immediate() {
+            return self.perform(wire, pdu);
+        }
+        match self.window.turn(pdu.header.cmd_sn()) {
+            Turn::Now => self.in_order(wire, pdu),
+            Turn::Later => {
+                self.early.entry(pdu.header.cmd_sn()).or_insert(pdu);
+                Ok(())
+            }
+            Turn::Never => {
+                tracing::debug!(cmd_sn = pdu.header.cmd_sn(), "outside the command window, ignored");
+                Ok(())
+            }
+        }
+    }
+
+    /// Performs the request whose turn it is, and those that waited for it.
+    fn in_order(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), End> {
+        self.window.advance();
+        self.perform(wire, pdu)?;
+        self.catch_up(wire)
+    }
+
+    /// Performs what is not early any more.
+    pub(super) fn catch_up(&mut self, wire: &mut Wire) -> Result<(), End> {
+        loop {
+            let expected = self.window.expected();
+            if self.void.remove(&expected) {
+                self.window.advance();
+            } else if let Some(pdu) = self.early.remove(&expected) {
+                self.window.advance();
+                self.perform(wire, pdu)?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn perform(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), End> {
+        match pdu.header.opcode() {
+            opcode::SCSI_COMMAND => self.command(wire, pdu),
+            opcode::TASK_MANAGEMENT => self.manage(wire, &pdu.header),
+            opcode::TEXT => self.text(wire, &pdu),
+            opcode::LOGOUT => self.logout(wire, &pdu.header),
+            _ => self.nop_out(wire, pdu),
+        }
+    }
+
+    /// SCSI Command (11.3).
+    fn command(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), End> {
+        let Pdu { header, ahs, data, .. } = pdu;
+        let (flags, itt) = (header.flags(), header.itt());
+        let (read, write, more) = (flags & READ != 0, flags & WRITE != 0, !header.is_final());
+        let malformed = itt == NO_TAG || self.device.is_none() || !write && (more || !data.is_empty());
+        let Some(extended) = extended_cdb(&header, &ahs).filter(|_| !malformed) else {
+            self.reject(
+                wire,
+                &header,
+                if malformed { RejectReason::Protocol } else { RejectReason::InvalidField },
+            );
+            return Ok(());
+        };
+        if self.tasks.contains(itt) || self.transfers.contains(itt) {
+            self.reject(wire, &header, RejectReason::TaskInProgress);
+            return Ok(());
+        }
+        let immediate = header.immediate();
+        if immediate && self.immediate == MAX_IMMEDIATE {
+            self.reject(wire, &header, RejectReason::ImmediateCommand);
+            return Ok(());
+        }
+        if immediate {
+            self.immediate += 1;
+        } else {
+            self.window.open();
+        }
+        let transfer_length = header.u32::<20>();
+        let expectation = Expectation { itt, immediate, read, write, transfer_length, r2ts: 0 };
+        if read && write {
+            // The data that may follow belong to no command and are ignored.
+            self.end(wire, &expectation, Condition::Bidirectional.response());
+            return Ok(());
+        }
+        let command = Command {
+            tag: u64::from(itt),
+            lun: Lun(header.lun()),
+            cdb: extended,
+            attribute: attribute(flags),
+            data_out: Data::new(),
+            data_in_limit: if read { u64::from(transfer_length) } else { 0 },
+        };
+        self.transfers.begin(expectation, command, data, more, &self.negotiation.parameters);
+        self.go_on(wire);
+        Ok(())
+    }
+
+    /// SCSI Data-Out (11.7).
+    fn data_out(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), End> {
+        let header = pdu.header;
+        match self.transfers.data_out(pdu) {
+            Ok(Taken::Used) => self.go_on(wire),
+            Ok(Taken::Ignored) => {}
+            Ok(Taken::Unasked) => self.reject(wire, &header, RejectReason::Protocol),
+            Err(error) => {
+                self.reject(wire, &header, RejectReason::Protocol);
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the device server what is ready for it, and asks for more data.
+    pub(super) fn go_on(&mut self, wire: &mut Wire) {
+        while let Some((pending, failure)) = self.transfers.next_ready() {
+            match failure {
+                None => self.execute(wire, pending),
+                Some(condition) => self.end(wire, &pending.expectation, condition.response()),
+            }
+        }
+        while let Some(r2t) = self.transfers.next_r2t(&self.negotiation.parameters) {
+            wire.send(&self.window, r2t, &Data::new(), StatSn::Current);
+        }
+    }
+
+    fn execute(&mut self, wire: &mut Wire, pending: Pending) {
+        let Pending { expectation, command, .. } = pending;
+        let Some(device) = &mut self.device else { return };
+        let lun = command.lun;
+        let charge =
+            command.data_out.len() as u64 + command.data_in_limit.min(u64::from(self.limits.command_bytes));
+        match device.execute(command) {
+            Execution::Done(response) => self.end(wire, &expectation, response),
+            Execution::Task(running) => self.tasks.insert(expectation, lun, charge, running),
+        }
+    }
+
+    /// Answers a command.
+    fn end(&mut self, wire: &mut Wire, expectation: &Expectation, response: scsi::Response) {
+        self.forget(expectation);
+        answer(wire, &self.window, &self.negotiation.parameters, expectation, response);
+    }
+
+    /// Gives back a command's place.
+    pub(super) fn forget(&mut self, expectation: &Expectation) {
+        if expectation.immediate {
+            self.immediate -= 1;
+        } else {
+            self.window.close();
+        }
+    }
+
+    /// Answers the tasks that have ended. Pending when none has.
+    pub(crate) fn poll_tasks(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Poll<()> {
+        let Poll::Ready(ended) = self.tasks.poll(cx) else { return Poll::Pending };
+        for (expectation, response) in ended {
+            match response {
+                Some(response) => self.end(wire, &expectation, response),
+                // Aborted by another nexus: nothing is sent.
+                None => self.forget(&expectation),
+            }
+        }
+        Poll::Ready(())
+    }
+
+    pub(super) fn device(&mut self) -> Option<&mut Box<dyn Device>> {
+        self.device.as_mut()
+    }
+
+    /// Text Request (11.10).
+    fn text(&mut self, wire: &mut Wire, pdu: &Pdu) -> Result<(), End> {
+        let place = Place {
+            directory: &self.directory,
+            local: self.local,
+            offers: &self.offers,
+            discovery: self.identity.discovery,
+        };
+        match self.exchange.request(pdu, &place, &mut self.negotiation) {
+            Ok((header, text)) => wire.send(&self.window, header, &text.into(), StatSn::Next),
+            Err(error) => {
+                tracing::info!(initiator = %self.identity.initiator, %error, "text request rejected");
+                self.exchange = Exchange::default();
+                self.reject(wire, &pdu.header, RejectReason::Protocol);
+            }
+        }
+        Ok(())
+    }
+
+    /// Logout Request (11.14): whatever it asks to close is this connection and its session.
+    fn logout(&mut self, wire: &mut Wire, header: &Header) -> Result<(), End> {
+        const CLOSE_SESSION: u8 = 0;
+        const CLOSE_CONNECTION: u8 = 1;
+        const NO_SUCH_CID: u8 = 1;
+        const RECOVERY_NOT_SUPPORTED: u8 = 2;
+        let response = match header.flags() & 0x7f {
+            CLOSE_SESSION => 0,
+            CLOSE_CONNECTION if header.u16::<20>() == self.identity.cid => 0,
+            CLOSE_CONNECTION => NO_SUCH_CID,
+            _ => RECOVERY_NOT_SUPPORTED,
+        };
+        let parameters = &self.negotiation.parameters;
+        let header = Header::new(opcode::LOGOUT_RESPONSE, FINAL)
+            .put(2, [response])
+            .with_itt(header.itt())
+            .put_u16(40, parameters.time_to_wait as u16)
+            .put_u16(42, parameters.time_to_retain as u16);
+        if response == 0 {
+            self.drop_everything();
+        }
+        wire.send(&self.window, header, &Data::new(), StatSn::Next);
+        if response == 0 { Err(End::LoggedOut) } else { Ok(()) }
+    }
+
+    /// Aborts whatever is under way, without answers.
+    pub(super) fn drop_everything(&mut self) {
+        for expectation in self.transfers.remove_lun(None).iter().chain(&self.tasks.remove_lun(None)) {
+            self.forget(expectation);
+        }
+    }
+
+    /// NOP-Out (11.18): a ping to be answered, or the answer to ours.
+    fn nop_out(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), End> {
+        let header = pdu.header;
+        if header.itt() == NO_TAG {
+            return Ok(());
+        }
+        let limit = self.negotiation.parameters.max_send_data as usize;
+        let answer =
+            Header::new(opcode::NOP_IN, FINAL).put(8, header.lun()).with_itt(header.itt()).with_ttt(NO_TAG);
+        let data = pdu.data.slice(..pdu.data.len().min(limit));
+        wire.send(&self.window, answer, &data.into(), StatSn::Next);
+        Ok(())
+    }
+
+    /// Sends a NOP-In that the initiator has to answer (11.19).
+    pub(crate) fn ping(&mut self, wire: &mut Wire) {
+        self.next_ping = (self.next_ping + 1) & 0x7fff_ffff;
+        let header = Header::new(opcode::NOP_IN, FINAL).with_itt(NO_TAG).with_ttt(self.next_ping);
+        wire.send(&self.window, header, &Data::new(), StatSn::Current);
+    }
+
+    /// Asks the initiator to log out within `seconds` (Async Message, 11.9.1, event 1).
+    pub(crate) fn request_logout(&mut self, wire: &mut Wire, seconds: u16) {
+        const REQUEST_LOGOUT: u8 = 1;
+        let header =
+            Header::new(opcode::ASYNC, FINAL).with_itt(NO_TAG).put(36, [REQUEST_LOGOUT]).put_u16(42, seconds);
+        wire.send(&self.window, header, &Data::new(), StatSn::Next);
+    }
+
+    /// Reject (11.17) with the header of what is rejected.
+    fn reject(&mut self, wire: &mut Wire, rejected: &Header, reason: RejectReason) {
+        tracing::info!(initiator = %self.identity.initiator, pdu = ?rejected, ?reason, "rejected");
+        let header = Header::new(opcode::REJECT, FINAL).put(2, [reason as u8]).with_itt(NO_TAG);
+        let copy = Bytes::copy_from_slice(&rejected.0);
+        wire.send(&self.window, header, &copy.into(), StatSn::Next);
+    }
+}
+
+/// Task attribute (11.3.1); untagged tasks are simple ones.
+fn attribute(flags: u8) -> Attribute {
+    match flags & 0x07 {
+        2 => Attribute::Ordered,
+        3 => Attribute::HeadOfQueue,
+        4 => Attribute::Aca,
+        _ => Attribute::Simple,
+    }
+}
+
+/// The CDB with what an additional header segment adds; none when the segments are malformed (11.2.2).
+fn extended_cdb(header: &Header, mut ahs: &[u8]) -> Option<Bytes> {
+    let start = header.array::<32, 16>();
+    let mut cdb = BytesMut::from(&start[..]);
+    while !ahs.is_empty() {
+        let ([high, low, kind], rest) = ahs.split_first_chunk::<3>()?;
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        // Behind the type stands a reserved byte, which the length counts; segments are padded to words.
+        let (segment, behind) = rest.split_at_checked((length + 3).next_multiple_of(4) - 3)?;
+        let body = segment.get(1..length)?;
+        match *kind {
+            EXTENDED_CDB => cdb.extend_from_slice(body),
+            BIDIRECTIONAL_LENGTH => {}
+            _ => return None,
+        }
+        ahs = behind;
+    }
+    (cdb.len() <= MAX_CDB_BYTES).then(|| cdb.freeze())
+}

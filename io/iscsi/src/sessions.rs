@@ -1,0 +1,138 @@
+//! The sessions of a server: who is logged in through which portal, and a way to end each.
+
+use crate::login::Identity;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// What a connection is told from outside.
+#[derive(Clone, Debug)]
+pub(crate) enum Control {
+    /// End now, for this reason.
+    Close(&'static str),
+    /// Ask the initiator to log out within this many seconds.
+    RequestLogout(u16),
+}
+
+/// A session, for display.
+#[derive(Clone, Debug)]
+pub struct SessionInfo {
+    /// The initiator's iSCSI name.
+    pub initiator: String,
+    /// Its part of the session identifier.
+    pub isid: [u8; 6],
+    /// Our part.
+    pub tsih: u16,
+    /// Portal group tag, and relative target port, that it came through.
+    pub portal: u16,
+    /// The initiator's address.
+    pub peer: SocketAddr,
+    /// The address it reached us at.
+    pub local: SocketAddr,
+}
+
+/// The initiator port and target port of an I_T nexus: there is one session between them (RFC 7143 4.4.3).
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct NexusKey {
+    initiator: String,
+    isid: [u8; 6],
+    portal: u16,
+}
+
+struct Entry {
+    info: SessionInfo,
+    control: UnboundedSender<Control>,
+}
+
+/// All normal sessions.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    entries: HashMap<NexusKey, Entry>,
+    last_tsih: u16,
+}
+
+/// A session's entry; it goes with this.
+pub(crate) struct Registration {
+    sessions: Arc<Sessions>,
+    key: NexusKey,
+    pub(crate) tsih: u16,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.sessions.table.lock().entries.remove(&self.key);
+    }
+}
+
+impl Table {
+    /// A handle that no session has; never zero, which means a new session.
+    fn fresh_tsih(&mut self) -> Option<u16> {
+        let taken = |tsih: u16| self.entries.values().any(|entry| entry.info.tsih == tsih);
+        let after = self.last_tsih;
+        let fresh =
+            (1..=u16::MAX).map(|step| after.wrapping_add(step)).find(|tsih| *tsih != 0 && !taken(*tsih))?;
+        self.last_tsih = fresh;
+        Some(fresh)
+    }
+}
+
+impl Sessions {
+    /// Registers a session. Reinstatement (6.3.5): one that the same initiator port has at the same portal is ended
+    /// first, and gone when this is answered. None when there is no handle left.
+    pub(crate) async fn register(
+        self: &Arc<Self>,
+        identity: &Identity,
+        mut info: SessionInfo,
+        control: &UnboundedSender<Control>,
+    ) -> Option<Registration> {
+        let key =
+            NexusKey { initiator: identity.initiator.clone(), isid: identity.isid, portal: info.portal };
+        loop {
+            let older = {
+                let mut table = self.table.lock();
+                match table.entries.get(&key) {
+                    Some(entry) => entry.control.clone(),
+                    None => {
+                        let tsih = table.fresh_tsih()?;
+                        info.tsih = tsih;
+                        table.entries.insert(key.clone(), Entry { info, control: control.clone() });
+                        return Some(Registration { sessions: self.clone(), key, tsih });
+                    }
+                }
+            };
+            let _gone = older.send(Control::Close("session reinstated"));
+            older.closed().await;
+        }
+    }
+
+    /// Whether the session that a login names by its TSIH is there.
+    pub(crate) fn exists(&self, identity: &Identity) -> bool {
+        let is_it = |entry: &Entry| {
+            entry.info.tsih == identity.tsih
+                && entry.info.isid == identity.isid
+                && entry.info.initiator == identity.initiator
+        };
+        self.table.lock().entries.values().any(is_it)
+    }
+
+    pub(crate) fn list(&self) -> Vec<SessionInfo> {
+        let mut list: Vec<_> = self.table.lock().entries.values().map(|entry| entry.info.clone()).collect();
+        list.sort_by_key(|info| info.tsih);
+        list
+    }
+
+    /// Ends the sessions of the initiators that `choose` names.
+    pub(crate) fn close(&self, reason: &'static str, choose: impl Fn(&str) -> bool) {
+        for entry in self.table.lock().entries.values().filter(|entry| choose(&entry.info.initiator)) {
+            // A connection that is ending already does not listen any more.
+            let _gone = entry.control.send(Control::Close(reason));
+        }
+    }
+}

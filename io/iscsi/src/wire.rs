@@ -1,0 +1,104 @@
+//! What numbers every PDU that leaves: StatSN, and the command window (RFC 7143 4.2.2).
+
+use crate::pdu::Header;
+use crate::pdu::incoming::Incoming;
+use crate::pdu::outgoing::Outgoing;
+use scsi::Data;
+
+/// How a PDU uses StatSN.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StatSn {
+    /// It is a status: takes the number and advances it.
+    Next,
+    /// It carries the number that the next status will have.
+    Current,
+    /// The field is reserved.
+    None,
+}
+
+/// Both halves of a connection, and its status numbering.
+pub(crate) struct Wire {
+    pub(crate) incoming: Incoming,
+    pub(crate) out: Outgoing,
+    stat_sn: u32,
+}
+
+impl Wire {
+    pub(crate) fn new(max_receive_data: usize) -> Self {
+        Self { incoming: Incoming::new(max_receive_data), out: Outgoing::default(), stat_sn: 1 }
+    }
+
+    /// Queues a PDU with its three sequence numbers, which stand at the same place in all of them.
+    pub(crate) fn send(&mut self, window: &Window, header: Header, data: &Data, stat_sn: StatSn) {
+        let number = if stat_sn == StatSn::None { 0 } else { self.stat_sn };
+        if stat_sn == StatSn::Next {
+            self.stat_sn = self.stat_sn.wrapping_add(1);
+        }
+        let header = header.put_u32(24, number).put_u32(28, window.expected()).put_u32(32, window.max());
+        self.out.push(header, data);
+    }
+}
+
+/// Whose turn a command is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Now,
+    /// Commands before it have not arrived yet.
+    Later,
+    /// Outside the window: it is ignored.
+    Never,
+}
+
+/// The command window of a session (4.2.2.1): ExpCmdSN, and how many commands may be outstanding.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    expected: u32,
+    size: u32,
+    outstanding: u32,
+}
+
+impl Window {
+    pub(crate) fn new(expected: u32, size: u32) -> Self {
+        Self { expected, size, outstanding: 0 }
+    }
+
+    /// ExpCmdSN
+    pub(crate) fn expected(&self) -> u32 {
+        self.expected
+    }
+
+    /// MaxCmdSN. It never goes back: a command that arrives moves ExpCmdSN on and is outstanding.
+    pub(crate) fn max(&self) -> u32 {
+        self.expected.wrapping_add(self.size - self.outstanding).wrapping_sub(1)
+    }
+
+    pub(crate) fn turn(&self, cmd_sn: u32) -> Turn {
+        match cmd_sn.wrapping_sub(self.expected) {
+            ahead if ahead >= self.size - self.outstanding => Turn::Never,
+            0 => Turn::Now,
+            _ => Turn::Later,
+        }
+    }
+
+    /// The expected command has arrived.
+    pub(crate) fn advance(&mut self) {
+        self.expected = self.expected.wrapping_add(1);
+    }
+
+    /// A command takes a place in the window until [`Window::close`].
+    pub(crate) fn open(&mut self) {
+        assert!(self.outstanding < self.size, "more commands than the window has places");
+        self.outstanding += 1;
+    }
+
+    /// It is over.
+    pub(crate) fn close(&mut self) {
+        assert!(self.outstanding > 0, "a command ended that was not outstanding");
+        self.outstanding -= 1;
+    }
+}
+
+/// True when `a` comes before `b` in serial number arithmetic (RFC 1982).
+pub(crate) fn before(a: u32, b: u32) -> bool {
+    a != b && b.wrapping_sub(a) < 1 << 31
+}
