@@ -1,11 +1,26 @@
 //! Drives as protected, fenced, append-only space: a journal, segments and a superblock.
 //!
 //! The shelf does not know volumes, maps or hosts; it keeps bytes and proves that they are the ones written.
-//! Its parts: [`device`] is the only place that makes system calls; [`label`] recognises drives; the spine
-//! lays segments, journal copies and superblocks over the drives that are there.
+//! Its parts: [`device`] is the only place that makes system calls; [`label`] recognises drives; [`geometry`] says
+//! where everything lies; [`journal`] and [`superblock`] are the records on media; the spine `raid` lays segments,
+//! journal copies and superblocks over the drives that are there.
 
+mod drive;
+mod media;
+mod raid;
 mod shelf;
+mod task;
 
+pub mod device;
+pub mod geometry;
+pub mod journal;
+pub mod label;
+pub mod superblock;
+
+pub use drive::{Drive, MemDrive};
+pub use geometry::Sizes;
+pub use media::FORMAT_VERSION;
+pub use raid::{DriveShelf, FormatOptions};
 pub use shelf::{
     ALIGN, AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, SegmentId, Shelf, Superblock, Wait,
     wait,

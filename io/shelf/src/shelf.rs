@@ -19,12 +19,20 @@ pub struct Layout {
     pub stripe_bytes: u32,
     /// Number of segments.
     pub segments: u32,
-    /// Payload that the journal holds before it must be trimmed.
+    /// What the journal holds before it must be trimmed, counted by [`Layout::journal_cost`]. Every opening since
+    /// the last trim may have taken one page more.
     pub journal_bytes: u64,
     /// Largest `head` plus `body` of one journal batch.
     pub batch_bytes: u32,
     /// Largest superblock payload.
     pub superblock_bytes: u32,
+}
+
+impl Layout {
+    /// Bytes of `journal_bytes` that a batch takes: head and the shelf's own header in whole pages, and the body.
+    pub fn journal_cost(head: usize, body: usize) -> u64 {
+        crate::journal::cost(head, body)
+    }
 }
 
 /// A segment of the log, `0..Layout::segments`.
@@ -87,7 +95,8 @@ pub enum Error {
 /// What a shelf operation ends with.
 pub type Result<T = ()> = std::result::Result<T, Error>;
 
-/// Called exactly once with the outcome, from any thread; must not block.
+/// Called once with the outcome, from any thread, perhaps before the method that was given it returns; must not
+/// block. When the shelf is dropped meanwhile it is dropped uncalled.
 pub type Done<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
 /// Protected space. One owner at a time: opening takes a new, higher epoch, written to the drives, and every write of
@@ -103,11 +112,17 @@ pub trait Shelf: Send + Sync {
     ///
     /// `head` describes what is in `body` and means nothing to the shelf; it shares the batch's first page with the
     /// shelf's own header. Every piece of `body` starts on a 4096-byte border of memory and is a multiple of 4096
-    /// long, so that it goes to the device as it is (see [`AlignedBuf::share`]). An error is final for this owner.
+    /// long, so that it goes to the device as it is (see [`AlignedBuf::share`]). An error is final for this owner, but
+    /// for [`Error::JournalFull`], which is answered at once: nothing was written, and after a superblock that trims
+    /// the journal the batch may be appended again.
+    ///
+    /// # Panics
+    /// When `head` and `body` together are longer than [`Layout::batch_bytes`].
     fn append(&self, head: Bytes, body: Vec<Bytes>, done: Done<JournalPos>);
 
     /// Reads the journal from `from` to its end: every batch whose append was answered, in order, and perhaps some
-    /// that were not. A torn or stale batch ends it.
+    /// that were not. A torn or stale batch ends it. Called once after opening, before the first append; on a shelf
+    /// that was just formatted it may be left out.
     fn recover(&self, from: JournalPos, done: Done<Vec<Batch>>);
 
     /// Writes whole stripes of a segment at `offset`, a multiple of `stripe_bytes`. Not durable before a later
@@ -217,7 +232,7 @@ impl AsRef<[u8]> for Shared {
 pub fn wait<T: Send + 'static>() -> (Done<T>, Wait<T>) {
     let slot = Arc::new(Mutex::new(Slot { outcome: None, waker: None }));
     let promise = Promise(slot.clone());
-    (Box::new(move |outcome| promise.0.lock().complete(outcome)), Wait(slot))
+    (Box::new(move |outcome| promise.complete(outcome)), Wait(slot))
 }
 
 /// The future of [`wait`].
@@ -228,22 +243,27 @@ struct Slot<T> {
     waker: Option<Waker>,
 }
 
-impl<T> Slot<T> {
-    fn complete(&mut self, outcome: Result<T>) {
-        self.outcome = Some(outcome);
-        if let Some(waker) = self.waker.take() {
+struct Promise<T>(Arc<Mutex<Slot<T>>>);
+
+impl<T> Promise<T> {
+    fn complete(&self, outcome: Result<T>) {
+        let waker = {
+            let mut slot = self.0.lock();
+            slot.outcome = Some(outcome);
+            slot.waker.take()
+        };
+        // With the lock released: a waker may poll at once, on this thread.
+        if let Some(waker) = waker {
             waker.wake();
         }
     }
 }
 
-struct Promise<T>(Arc<Mutex<Slot<T>>>);
-
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
-        let mut slot = self.0.lock();
-        if slot.outcome.is_none() && Arc::strong_count(&self.0) > 1 {
-            slot.complete(Err(Error::Drive { what: "the device dropped the request".into() }));
+        // After an answer was taken nobody polls again, and this one is never seen.
+        if self.0.lock().outcome.is_none() {
+            self.complete(Err(Error::Drive { what: "the device dropped the request".into() }));
         }
     }
 }

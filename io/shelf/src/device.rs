@@ -1,0 +1,176 @@
+//! Files and block devices as drives: the only place of the shelf that makes system calls or starts a thread.
+//!
+//! One io_uring serves all drives of a process. A request is put in the submission queue and handed to the kernel by
+//! the thread that asks; when several ask at once, the one inside the kernel submits for the others. One thread, the
+//! reaper, waits for completions and calls back.
+//!
+//! What this relies on: a write answered with RWF_DSYNC, and every write answered before an fdatasync that
+//! succeeded, survives a power cut. Direct I/O is used wherever the file system has it, so the page cache can neither
+//! hide a failed write nor lend memory to bytes that the array caches by itself.
+
+use crate::{ALIGN, Done, Drive, Error};
+use bytes::Bytes;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+mod request;
+mod ring;
+
+use request::{Request, Work};
+pub use ring::Ring;
+
+/// A file or block device, locked against every other user of it that asks.
+struct Device {
+    ring: Arc<Ring>,
+    file: Arc<Node>,
+}
+
+/// What a request under way keeps open.
+struct Node {
+    name: String,
+    file: File,
+    bytes: u64,
+    /// Cleared by the first answer that says the drive can't; from then on a discard does nothing.
+    discards: AtomicBool,
+}
+
+/// Creates a file of `bytes` zeros, sparse where the file system can, for [`open`].
+pub fn create(path: &Path, bytes: u64) -> Result<(), Error> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|cause| unusable(path, "can't be created", &cause))?;
+    let made = file.set_len(bytes).and_then(|()| file.sync_all()).and_then(|()| sync_folder(path));
+    made.map_err(|cause| unusable(path, "can't be given its size", &cause))
+}
+
+/// Opens a drive for this process alone.
+///
+/// # Errors
+/// [`Error::Unusable`] when it can't be opened, is in use by another process, is neither a regular file nor a block
+/// device, or has logical blocks of more than 4096 bytes.
+pub fn open(ring: &Arc<Ring>, path: &Path) -> Result<Arc<dyn Drive>, Error> {
+    let kind = std::fs::metadata(path).map_err(|cause| unusable(path, "can't be found", &cause))?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(Error::Unusable(format!("{}: neither a file nor a block device", path.display())));
+    }
+    // On a block device, O_EXCL without O_CREAT refuses one that is mounted or held by another driver.
+    let exclusive = if kind.is_block_device() { libc::O_EXCL } else { 0 };
+    let open = |flags| OpenOptions::new().read(true).write(true).custom_flags(flags | exclusive).open(path);
+    let file = match open(libc::O_DIRECT) {
+        Err(cause) if cause.raw_os_error() == Some(libc::EINVAL) => {
+            tracing::warn!(drive = %path.display(), "no direct I/O here: the page cache is used");
+            open(0)
+        }
+        other => other,
+    };
+    let file = file.map_err(|cause| match cause.raw_os_error() {
+        Some(libc::EBUSY) => unusable(path, "is in use: mounted, or part of another array", &cause),
+        _ => unusable(path, "can't be opened", &cause),
+    })?;
+    lock(&file, path)?;
+    let bytes = size(&file, path, kind.is_block_device())?;
+    let node = Node { name: path.display().to_string(), file, bytes, discards: AtomicBool::new(true) };
+    Ok(Arc::new(Device { ring: ring.clone(), file: Arc::new(node) }))
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), Error> {
+    // SAFETY: flock takes an open descriptor and touches no memory of ours.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(());
+    }
+    let cause = io::Error::last_os_error();
+    Err(match cause.kind() {
+        io::ErrorKind::WouldBlock => Error::Unusable(format!(
+            "{}: another process has this drive open; stop it first (fuser -v {0} names it)",
+            path.display()
+        )),
+        _ => unusable(path, "can't be locked", &cause),
+    })
+}
+
+fn size(file: &File, path: &Path, is_device: bool) -> Result<u64, Error> {
+    let failed = |cause: &io::Error| unusable(path, "does not tell its size", cause);
+    let bytes = if is_device {
+        let (mut bytes, mut block): (u64, libc::c_int) = (0, 0);
+        // SAFETY: BLKGETSIZE64 stores a 64-bit number at the address given, BLKSSZGET an int.
+        let outcome = unsafe {
+            libc::ioctl(file.as_raw_fd(), BLKGETSIZE64, &raw mut bytes)
+                | libc::ioctl(file.as_raw_fd(), BLKSSZGET, &raw mut block)
+        };
+        if outcome != 0 {
+            return Err(failed(&io::Error::last_os_error()));
+        }
+        if block as usize > ALIGN {
+            return Err(Error::Unusable(format!(
+                "{}: its blocks of {block} bytes are too long",
+                path.display()
+            )));
+        }
+        bytes
+    } else {
+        file.metadata().map_err(|cause| failed(&cause))?.len()
+    };
+    Ok(bytes / ALIGN as u64 * ALIGN as u64)
+}
+
+/// `<linux/fs.h>`: _IOR(0x12, 114, size_t) and _IO(0x12, 104), which libc does not name for every target.
+const BLKGETSIZE64: libc::Ioctl = 0x8008_1272_u32 as libc::Ioctl;
+const BLKSSZGET: libc::Ioctl = 0x1268;
+
+/// The name of a new file is durable only when its folder is.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn unusable(path: &Path, what: &str, cause: &io::Error) -> Error {
+    Error::Unusable(format!("{} {what}: {cause}", path.display()))
+}
+
+impl Device {
+    fn submit(&self, offset: u64, work: Work) {
+        self.ring.submit(Request::new(self.file.clone(), offset, work));
+    }
+}
+
+impl Drive for Device {
+    fn name(&self) -> &str {
+        &self.file.name
+    }
+
+    fn bytes(&self) -> u64 {
+        self.file.bytes
+    }
+
+    fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
+        self.submit(offset, Work::read(len, done));
+    }
+
+    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>) {
+        self.submit(offset, Work::write(pieces, durable, done));
+    }
+
+    fn sync(&self, done: Done<()>) {
+        self.submit(0, Work::Sync { done });
+    }
+
+    fn discard(&self, offset: u64, len: u64, done: Done<()>) {
+        if self.file.discards.load(Ordering::Relaxed) {
+            self.submit(offset, Work::Discard { len, done });
+        } else {
+            done(Ok(()));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "device_test.rs"]
+mod tests;

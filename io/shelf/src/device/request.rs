@@ -1,0 +1,187 @@
+//! One request to the kernel, from its submission to its answer, however many steps that takes.
+
+use super::Node;
+use crate::{ALIGN, AlignedBuf, Done, Error, Result};
+use bytes::Bytes;
+use io_uring::{opcode, squeue, types};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Most pieces that the kernel takes in one vectored write (UIO_MAXIOV).
+const MAX_PIECES: usize = 1024;
+
+/// `<linux/falloc.h>`: FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE. On a block device this deallocates where the drive
+/// can, and is refused where it would have to write zeros.
+const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+
+/// A request under way. It owns every byte that the kernel reads or writes, and stays at one address until it ends.
+pub(super) struct Request {
+    node: Arc<Node>,
+    offset: u64,
+    work: Work,
+}
+
+/// What is to be done, and what of it already is.
+pub(super) enum Work {
+    Read { buffer: AlignedBuf, filled: usize, done: Done<Bytes> },
+    Write { vectors: Vectors, durable: bool, done: Done<()> },
+    Sync { done: Done<()> },
+    Discard { len: u64, done: Done<()> },
+}
+
+/// The pieces of a write as the kernel takes them; `next` is the first that still has bytes to write.
+pub(super) struct Vectors {
+    list: Vec<libc::iovec>,
+    next: usize,
+    written: u64,
+    /// Keeps the memory that `list` points into.
+    _pieces: Vec<Bytes>,
+}
+
+// SAFETY: the pointers in `list` lead into `_pieces`, which are immutable and live as long.
+unsafe impl Send for Vectors {}
+
+impl Vectors {
+    /// Pieces that lie one behind the other in memory become one vector.
+    fn new(pieces: Vec<Bytes>) -> Self {
+        let mut list: Vec<libc::iovec> = Vec::with_capacity(pieces.len());
+        for piece in &pieces {
+            debug_assert!(piece.as_ptr().addr().is_multiple_of(ALIGN) && piece.len().is_multiple_of(ALIGN));
+            let start = piece.as_ptr().cast_mut().cast::<libc::c_void>();
+            match list.last_mut() {
+                Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == start => {
+                    last.iov_len += piece.len()
+                }
+                _ => list.push(libc::iovec { iov_base: start, iov_len: piece.len() }),
+            }
+        }
+        Self { list, next: 0, written: 0, _pieces: pieces }
+    }
+
+    /// Takes note that `bytes` more are written; true when that was all.
+    fn advance(&mut self, bytes: usize) -> bool {
+        self.written += bytes as u64;
+        let mut rest = bytes;
+        while let Some(vector) = self.list.get_mut(self.next) {
+            if rest < vector.iov_len {
+                vector.iov_base = vector.iov_base.wrapping_byte_add(rest);
+                vector.iov_len -= rest;
+                return false;
+            }
+            rest -= vector.iov_len;
+            self.next += 1;
+        }
+        true
+    }
+
+    fn rest(&self) -> &[libc::iovec] {
+        let rest = &self.list[self.next..];
+        &rest[..rest.len().min(MAX_PIECES)]
+    }
+}
+
+impl Work {
+    pub(super) fn read(len: u32, done: Done<Bytes>) -> Self {
+        let mut buffer = AlignedBuf::with_capacity(len as usize);
+        buffer.set_len(len as usize);
+        Self::Read { buffer, filled: 0, done }
+    }
+
+    pub(super) fn write(pieces: Vec<Bytes>, durable: bool, done: Done<()>) -> Self {
+        Self::Write { vectors: Vectors::new(pieces), durable, done }
+    }
+}
+
+/// What follows a completion.
+pub(super) enum Next {
+    /// The request has to go to the kernel again, for the rest of it or because it was interrupted.
+    Again(Box<Request>),
+    /// It has been answered.
+    Answered,
+}
+
+impl Request {
+    pub(super) fn new(node: Arc<Node>, offset: u64, work: Work) -> Box<Self> {
+        Box::new(Self { node, offset, work })
+    }
+
+    /// The submission queue entry of its next step. It points into this request, which must stay where it is.
+    pub(super) fn entry(&mut self) -> squeue::Entry {
+        let file = types::Fd(self.node.file.as_raw_fd());
+        match &mut self.work {
+            Work::Read { buffer, filled, .. } => {
+                let rest = &mut buffer[*filled..];
+                opcode::Read::new(file, rest.as_mut_ptr(), rest.len() as u32)
+                    .offset(self.offset + *filled as u64)
+                    .build()
+            }
+            Work::Write { vectors, durable, .. } => {
+                let rest = vectors.rest();
+                opcode::Writev::new(file, rest.as_ptr(), rest.len() as u32)
+                    .offset(self.offset + vectors.written)
+                    .rw_flags(if *durable { libc::RWF_DSYNC } else { 0 })
+                    .build()
+            }
+            Work::Sync { .. } => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
+            Work::Discard { len, .. } => {
+                opcode::Fallocate::new(file, *len).offset(self.offset).mode(PUNCH_HOLE).build()
+            }
+        }
+    }
+
+    /// Takes the kernel's answer to a step: bytes done, or a negative error number.
+    pub(super) fn complete(mut self: Box<Self>, answer: i32) -> Next {
+        // The kernel cancels what a thread that ended had still waiting; that is no answer of the drive.
+        if matches!(-answer, libc::EINTR | libc::EAGAIN | libc::ECANCELED) {
+            return Next::Again(self);
+        }
+        let count = usize::try_from(answer).map_err(|_| io::Error::from_raw_os_error(-answer));
+        match (&mut self.work, count) {
+            (Work::Read { buffer, filled, .. }, Ok(count)) if count > 0 => {
+                // Only whole pages count, so that the rest is still aligned; the last one may well be complete.
+                let end = *filled + count;
+                *filled = if end < buffer.len() { end / ALIGN * ALIGN } else { end };
+                if *filled < buffer.len() && count >= ALIGN { Next::Again(self) } else { self.answer(Ok(())) }
+            }
+            (Work::Write { vectors, .. }, Ok(count)) if count > 0 => {
+                if vectors.advance(count) {
+                    self.answer(Ok(()))
+                } else {
+                    Next::Again(self)
+                }
+            }
+            (Work::Read { .. } | Work::Write { .. }, Ok(_)) => {
+                self.answer(Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the drive ends here")))
+            }
+            (Work::Discard { .. }, Err(cause)) if cause.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                self.node.discards.store(false, Ordering::Relaxed);
+                self.answer(Ok(()))
+            }
+            (_, outcome) => self.answer(outcome.map(|_| ())),
+        }
+    }
+
+    fn answer(self, outcome: io::Result<()>) -> Next {
+        let Self { node, offset, work } = self;
+        let say = |verb: &str, cause: io::Error| Error::Drive {
+            what: format!("{}: {verb} at byte {offset}: {cause}", node.name),
+        };
+        match work {
+            Work::Read { buffer, filled, done } => done(match outcome {
+                Ok(()) if filled < buffer.len() => Err(say("read", io::ErrorKind::UnexpectedEof.into())),
+                Ok(()) => Ok(Arc::new(buffer).share(0..filled)),
+                Err(cause) => Err(say("read", cause)),
+            }),
+            Work::Write { done, .. } => end(done, outcome.map_err(|cause| say("write", cause))),
+            Work::Sync { done } => end(done, outcome.map_err(|cause| say("sync", cause))),
+            Work::Discard { done, .. } => end(done, outcome.map_err(|cause| say("discard", cause))),
+        }
+        Next::Answered
+    }
+}
+
+fn end(done: Done<()>, outcome: Result) {
+    done(outcome);
+}

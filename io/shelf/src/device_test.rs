@@ -1,0 +1,203 @@
+use super::*;
+use crate::{AlignedBuf, DriveShelf, FormatOptions, JournalPos, Shelf, wait};
+use std::path::PathBuf;
+use std::pin::pin;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+const MIB: u64 = 1 << 20;
+
+/// A folder that goes away with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("ashlar-shelf-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn drive(&self, name: &str, bytes: u64) -> PathBuf {
+        let path = self.0.join(name);
+        create(&path, bytes).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+fn call<T: Send + 'static>(start: impl FnOnce(Done<T>)) -> crate::Result<T> {
+    let (done, outcome) = wait();
+    start(done);
+    block_on(outcome)
+}
+
+fn pages(count: usize, first: u8) -> Bytes {
+    let mut pages = AlignedBuf::zeroed(count * ALIGN);
+    pages.chunks_mut(ALIGN).zip(0u8..=255).for_each(|(page, index)| page.fill(first.wrapping_add(index)));
+    Arc::new(pages).share(0..count * ALIGN)
+}
+
+#[test]
+fn bytes_come_back_from_a_file() {
+    let (folder, ring) = (Folder::new("bytes"), Ring::start().unwrap());
+    let drive = open(&ring, &folder.drive("a", MIB)).unwrap();
+    assert_eq!(drive.bytes(), MIB);
+    let (one, two) = (pages(2, 1), pages(1, 9));
+    call(|done| drive.write(8192, vec![one.clone(), two.clone()], true, done)).unwrap();
+    call(|done| drive.write(0, vec![two.clone()], false, done)).unwrap();
+    call(|done| drive.sync(done)).unwrap();
+    let read = call(|done| drive.read(0, 5 * ALIGN as u32, done)).unwrap();
+    assert!(
+        read[..ALIGN] == two[..] && read[2 * ALIGN..4 * ALIGN] == one[..] && read[4 * ALIGN..] == two[..]
+    );
+    call(|done| drive.discard(0, 8192, done)).unwrap();
+    assert!(call(|done| drive.read(0, ALIGN as u32, done)).unwrap().iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_write_of_more_pieces_than_the_kernel_takes_is_whole() {
+    let (folder, ring) = (Folder::new("pieces"), Ring::start().unwrap());
+    let drive = open(&ring, &folder.drive("a", 16 * MIB)).unwrap();
+    // Every other page of a buffer, so that no two pieces are neighbours.
+    let all = pages(5000, 0);
+    let pieces: Vec<_> =
+        (0..2500).map(|index| all.slice(index * 2 * ALIGN..(index * 2 + 1) * ALIGN)).collect();
+    let expected = pieces.concat();
+    call(|done| drive.write(4096, pieces, true, done)).unwrap();
+    assert!(call(|done| drive.read(4096, expected.len() as u32, done)).unwrap()[..] == expected[..]);
+}
+
+#[test]
+fn the_end_of_a_drive_is_an_error_that_names_it() {
+    let (folder, ring) = (Folder::new("end"), Ring::start().unwrap());
+    let drive = open(&ring, &folder.drive("short", MIB)).unwrap();
+    let beyond = call(|done| drive.read(MIB - 4096, 8192, done)).unwrap_err().to_string();
+    assert!(beyond.contains("short: read at byte 1044480"), "{beyond}");
+}
+
+#[test]
+fn a_drive_is_opened_once() {
+    let (folder, ring) = (Folder::new("lock"), Ring::start().unwrap());
+    let path = folder.drive("a", MIB);
+    let first = open(&ring, &path).unwrap();
+    let second = open(&ring, &path).err().unwrap().to_string();
+    assert!(second.contains("another process has this drive open"), "{second}");
+    drop(first);
+    open(&ring, &path).unwrap();
+    let none = open(&ring, &folder.0.join("none")).err().unwrap().to_string();
+    assert!(none.contains("can't be found"), "{none}");
+    assert!(open(&ring, &folder.0).err().unwrap().to_string().contains("neither a file nor a block device"));
+    assert!(create(&path, MIB).unwrap_err().to_string().contains("can't be created"));
+}
+
+#[test]
+fn more_requests_than_the_queues_hold_are_all_answered() {
+    let (folder, ring) = (Folder::new("many"), Ring::start().unwrap());
+    let drive = open(&ring, &folder.drive("a", 4 * MIB)).unwrap();
+    let threads: Vec<_> = (0..4)
+        .map(|part: u64| {
+            let drive = drive.clone();
+            thread::spawn(move || {
+                let waits = (0..2500).map(|index: u64| {
+                    let (done, written) = wait();
+                    let at = (part * 256 + index % 256) * 4096;
+                    drive.write(at, vec![pages(1, index as u8)], false, done);
+                    written
+                });
+                waits.collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    // The threads end while the kernel still has their requests.
+    let waits: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+    waits.into_iter().for_each(|written| block_on(written).unwrap());
+}
+
+#[test]
+fn a_sync_outlives_the_thread_that_asked_for_it() {
+    let (folder, ring) = (Folder::new("sync"), Ring::start().unwrap());
+    let drive = open(&ring, &folder.drive("a", 64 * MIB)).unwrap();
+    for round in 0..20 {
+        let drive = drive.clone();
+        let asked = thread::spawn(move || {
+            let (done, written) = wait();
+            drive.write(round * MIB, vec![pages(256, 1)], true, done);
+            let (done, synced) = wait();
+            drive.sync(done);
+            (written, synced)
+        });
+        let (written, synced) = asked.join().unwrap();
+        block_on(written).unwrap();
+        block_on(synced).unwrap();
+    }
+}
+
+#[test]
+fn the_last_user_of_a_ring_may_be_a_callback() {
+    let (folder, ring) = (Folder::new("drop"), Ring::start().unwrap());
+    let drive = open(&ring, &folder.drive("a", MIB)).unwrap();
+    drop(ring);
+    let (finished, told) = std::sync::mpsc::channel();
+    let user = drive.clone();
+    let done: Done<Bytes> = Box::new(move |read| {
+        drop(user);
+        finished.send(read.map(|bytes| bytes.len())).unwrap();
+    });
+    drive.read(0, 4096, done);
+    drop(drive);
+    assert_eq!(told.recv().unwrap(), Ok(4096));
+}
+
+#[test]
+fn a_shelf_on_files_is_there_again_after_reopening() {
+    let (folder, ring) = (Folder::new("shelf"), Ring::start().unwrap());
+    let paths: Vec<_> = ["a", "b", "c", "d"].map(|name| folder.drive(name, 32 * MIB)).into();
+    let drives = || paths.iter().map(|path| open(&ring, path).unwrap()).collect::<Vec<_>>();
+    let options = FormatOptions { array: 1, ..FormatOptions::default() };
+    let shelf = block_on(DriveShelf::format(drives(), options)).unwrap();
+    for byte in 0..50 {
+        let head = Bytes::from(vec![byte; 10]);
+        call(|done| shelf.append(head, vec![pages(3, byte)], done)).unwrap();
+    }
+    let stripe = shelf.layout().stripe_bytes as usize;
+    let mut stripes = AlignedBuf::zeroed(stripe);
+    stripes.fill(0x5a);
+    call(|done| shelf.write(crate::SegmentId(3), 0, Arc::new(stripes), done)).unwrap();
+    call(|done| shelf.sync(done)).unwrap();
+    drop(shelf);
+    let shelf = block_on(DriveShelf::open(drives())).unwrap();
+    let batches = call(|done| shelf.recover(JournalPos(1), done)).unwrap();
+    assert_eq!(batches.len(), 50);
+    assert!(
+        batches
+            .iter()
+            .zip(0..)
+            .all(|(batch, byte)| batch.head[..] == [byte; 10] && batch.body == pages(3, byte))
+    );
+    let read = call(|done| shelf.read(crate::SegmentId(3), 5, 100_000, done)).unwrap();
+    assert!(read.iter().all(|byte| *byte == 0x5a));
+}

@@ -1,0 +1,321 @@
+use super::*;
+use crate::MemDrive;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+const MIB: u64 = 1 << 20;
+
+/// Runs a future that never has to wait: drives in memory answer at once.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("a drive in memory does not let anybody wait"),
+    }
+}
+
+fn call<T: Send + 'static>(start: impl FnOnce(Done<T>)) -> Result<T> {
+    let (done, outcome) = wait();
+    start(done);
+    now(outcome)
+}
+
+fn mem(count: usize) -> Vec<Arc<MemDrive>> {
+    (0..count).map(|index| MemDrive::new(format!("mem{index}"), 16 * MIB)).collect()
+}
+
+fn drives(mem: &[Arc<MemDrive>]) -> Vec<Arc<dyn Drive>> {
+    mem.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect()
+}
+
+fn format(mem: &[Arc<MemDrive>]) -> Arc<DriveShelf> {
+    now(DriveShelf::format(drives(mem), FormatOptions { array: 7, ..FormatOptions::default() })).unwrap()
+}
+
+fn open(mem: &[Arc<MemDrive>]) -> Result<Arc<DriveShelf>> {
+    now(DriveShelf::open(drives(mem)))
+}
+
+fn why<T>(outcome: Result<T>) -> String {
+    outcome.err().expect("it fails").to_string()
+}
+
+/// A page of body filled with `byte`.
+fn page(byte: u8) -> Bytes {
+    let mut page = AlignedBuf::zeroed(ALIGN);
+    page.fill(byte);
+    Arc::new(page).share(0..ALIGN)
+}
+
+fn append(shelf: &DriveShelf, head: &'static str, body: &[u8]) -> Result<JournalPos> {
+    let body = body.iter().map(|byte| page(*byte)).collect();
+    call(|done| shelf.append(Bytes::from_static(head.as_bytes()), body, done))
+}
+
+fn recover(shelf: &DriveShelf) -> Result<Vec<(u64, String, Vec<u8>)>> {
+    let from = shelf.superblock().map_or(JournalPos(1), |superblock| superblock.journal_from);
+    let batches = call(|done| shelf.recover(from, done))?;
+    let show = |batch: Batch| {
+        let bytes = batch.body.chunks(ALIGN).map(|page| page[0]).collect();
+        (batch.pos.0, String::from_utf8(batch.head.to_vec()).unwrap(), bytes)
+    };
+    Ok(batches.into_iter().map(show).collect())
+}
+
+fn heads(shelf: &DriveShelf) -> Result<String> {
+    Ok(recover(shelf)?.into_iter().map(|(_, head, _)| head).collect::<Vec<_>>().join(" "))
+}
+
+fn put(shelf: &DriveShelf, from: u64, payload: &'static [u8]) -> Result {
+    let superblock = Superblock { journal_from: JournalPos(from), payload: Bytes::from_static(payload) };
+    call(|done| shelf.write_superblock(superblock, done))
+}
+
+/// Where the journal record at `address` lies on a drive.
+fn on_drive(shelf: &DriveShelf, address: u64) -> usize {
+    (shelf.plan.journal_at() + address % shelf.plan.journal_bytes) as usize
+}
+
+#[test]
+fn batches_come_back_in_order_with_their_bytes() {
+    let mem = mem(2);
+    let shelf = format(&mem);
+    assert_eq!(append(&shelf, "a", &[1, 2]), Ok(JournalPos(1)));
+    assert_eq!(append(&shelf, "b", &[]), Ok(JournalPos(2)));
+    drop(shelf);
+    let shelf = open(&mem).unwrap();
+    let expected = vec![(1, "a".to_owned(), vec![1, 2]), (2, "b".to_owned(), vec![])];
+    assert_eq!(recover(&shelf).unwrap(), expected);
+    assert_eq!(append(&shelf, "c", &[3]), Ok(JournalPos(3)));
+    assert_eq!(heads(&open(&mem).unwrap()).unwrap(), "a b c");
+}
+
+#[test]
+fn nothing_is_appended_before_recovery() {
+    let mem = mem(1);
+    format(&mem);
+    assert!(why(append(&open(&mem).unwrap(), "a", &[])).contains("recovered first"));
+}
+
+#[test]
+fn a_full_journal_takes_batches_again_after_a_trim_and_goes_round_its_ring() {
+    let mem = mem(1);
+    let shelf = format(&mem);
+    let mut last = JournalPos(0);
+    for round in 0..5 {
+        loop {
+            match append(&shelf, "x", &[round, 1, 2]) {
+                Ok(pos) => last = pos,
+                Err(Error::JournalFull) => break,
+                Err(other) => panic!("{other}"),
+            }
+        }
+        put(&shelf, last.0, b"root").unwrap();
+    }
+    append(&shelf, "last", &[9]).unwrap();
+    let shelf = open(&mem).unwrap();
+    assert_eq!(
+        recover(&shelf).unwrap().iter().map(|batch| batch.0).collect::<Vec<_>>(),
+        [last.0, last.0 + 1]
+    );
+}
+
+#[test]
+fn openings_of_a_full_journal_use_up_nothing() {
+    let mem = mem(1);
+    let shelf = format(&mem);
+    let mut count = 0;
+    while append(&shelf, "x", &[1, 2, 3]).is_ok() {
+        count += 1;
+    }
+    for _ in 0..5 {
+        assert_eq!(recover(&open(&mem).unwrap()).unwrap().len(), count);
+    }
+}
+
+#[test]
+fn a_batch_torn_on_one_copy_is_taken_from_another_and_healed() {
+    let mem = mem(3);
+    let shelf = format(&mem);
+    append(&shelf, "a", &[1]).unwrap();
+    append(&shelf, "b", &[2]).unwrap();
+    for (drive, byte) in mem.iter().zip([0, ALIGN, 2 * ALIGN]) {
+        let at = on_drive(&shelf, byte as u64);
+        drive.with(|memory| memory[at] ^= 1);
+    }
+    assert_eq!(heads(&open(&mem).unwrap()).unwrap(), "a b");
+    for lost in [0, 1] {
+        let at = on_drive(&shelf, 0);
+        mem[lost].with(|memory| memory[at..at + 4 * ALIGN].fill(0));
+    }
+    assert_eq!(heads(&open(&mem).unwrap()).unwrap(), "a b", "the third copy alone is whole again");
+}
+
+#[test]
+fn an_acknowledged_batch_that_no_copy_has_is_an_error_not_the_end() {
+    let mem = mem(1);
+    let shelf = format(&mem);
+    for head in ["a", "b", "c"] {
+        append(&shelf, head, &[1]).unwrap();
+    }
+    let at = on_drive(&shelf, 2 * PAGE);
+    mem[0].with(|memory| memory[at] ^= 1);
+    let outcome = recover(&open(&mem).unwrap());
+    assert!(matches!(&outcome, Err(Error::Corrupt { .. })), "{outcome:?}");
+    assert!(why(outcome).contains("batch 2"));
+}
+
+const PAGE: u64 = ALIGN as u64;
+
+#[test]
+fn a_batch_behind_a_gap_never_comes_back() {
+    let mem = mem(1);
+    let shelf = format(&mem);
+    append(&shelf, "a", &[1]).unwrap();
+    // Both under way at the crash, so neither knows the other as answered: 2 is lost, 3 is durable.
+    let saved = mem[0].with(|memory| memory.to_vec());
+    append(&shelf, "old2", &[2]).unwrap();
+    let third = Header {
+        seal: false,
+        array: 7,
+        epoch: 1,
+        pos: JournalPos(3),
+        at: 4 * PAGE,
+        answered: JournalPos(1),
+        head: 4,
+        body: 0,
+        contents: crc32c([&b"old3"[..]]),
+    };
+    let at = on_drive(&shelf, 4 * PAGE);
+    mem[0].with(|memory| {
+        memory.copy_from_slice(&saved);
+        memory[at..at + ALIGN].copy_from_slice(&third.encode(b"old3"));
+    });
+    let shelf = open(&mem).unwrap();
+    assert_eq!(heads(&shelf).unwrap(), "a");
+    // The seal took page 2; a batch of one page ends exactly where the old third one begins.
+    append(&shelf, "new2", &[]).unwrap();
+    let shelf = open(&mem).unwrap();
+    assert_eq!(heads(&shelf).unwrap(), "a new2");
+    append(&shelf, "new3", &[]).unwrap();
+    assert_eq!(heads(&open(&mem).unwrap()).unwrap(), "a new2 new3");
+}
+
+#[test]
+fn a_batch_that_recovery_did_not_see_stays_unseen() {
+    let mem = mem(3);
+    let shelf = format(&mem);
+    append(&shelf, "a", &[1]).unwrap();
+    let before: Vec<_> = mem.iter().map(|drive| drive.with(|memory| memory.to_vec())).collect();
+    append(&shelf, "b", &[2]).unwrap();
+    let at = on_drive(&shelf, 2 * PAGE);
+    let hidden = mem[2].with(|memory| memory[at..at + ALIGN].to_vec());
+    for (drive, before) in mem.iter().zip(&before) {
+        drive.with(|memory| memory.copy_from_slice(before));
+    }
+    assert_eq!(heads(&open(&mem).unwrap()).unwrap(), "a");
+    mem[2].with(|memory| memory[at..at + ALIGN].copy_from_slice(&hidden));
+    assert_eq!(heads(&open(&mem).unwrap()).unwrap(), "a");
+}
+
+#[test]
+fn the_newest_superblock_wins_and_a_torn_one_leaves_the_one_before() {
+    let mem = mem(2);
+    let shelf = format(&mem);
+    assert_eq!(shelf.superblock(), None);
+    put(&shelf, 1, b"first").unwrap();
+    let before: Vec<_> = mem.iter().map(|drive| drive.with(|memory| memory.to_vec())).collect();
+    put(&shelf, 1, b"second").unwrap();
+    let second = open(&mem).unwrap().superblock().unwrap();
+    assert_eq!(&second.payload[..], b"second");
+    // Only slot 0 of drive 1 was reached.
+    let at = shelf.plan.superblock_at(0) as usize;
+    let reached = mem[1].with(|memory| memory[at..at + ALIGN].to_vec());
+    mem.iter().zip(&before).for_each(|(drive, before)| drive.with(|memory| memory.copy_from_slice(before)));
+    assert_eq!(&open(&mem).unwrap().superblock().unwrap().payload[..], b"first");
+    mem[1].with(|memory| memory[at..at + ALIGN].copy_from_slice(&reached));
+    assert_eq!(&open(&mem).unwrap().superblock().unwrap().payload[..], b"second");
+    mem[1].with(|memory| memory[at] ^= 1);
+    assert_eq!(
+        &open(&mem).unwrap().superblock().unwrap().payload[..],
+        b"second",
+        "opening put it everywhere"
+    );
+}
+
+#[test]
+fn segments_read_back_at_any_alignment() {
+    let mem = mem(3);
+    let shelf = format(&mem);
+    let layout = shelf.layout();
+    let mut stripes = AlignedBuf::zeroed(layout.segment_bytes as usize);
+    stripes.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 7 % 251) as u8);
+    let stripes = Arc::new(stripes);
+    for segment in [0, layout.segments - 1] {
+        call(|done| shelf.write(SegmentId(segment), 0, stripes.clone(), done)).unwrap();
+        call(|done| shelf.sync(done)).unwrap();
+        for (offset, len) in [(0, 1), (4095, 2), (65_535, 70_000), (1, layout.segment_bytes - 1), (5, 0)] {
+            let read = call(|done| shelf.read(SegmentId(segment), offset, len, done)).unwrap();
+            assert!(read[..] == stripes[offset as usize..][..len as usize], "{len} bytes at {offset}");
+        }
+    }
+    let beyond = call(|done| shelf.read(SegmentId(0), layout.segment_bytes - 1, 2, done));
+    assert!(matches!(beyond, Err(Error::Corrupt { .. })));
+    shelf.discard(SegmentId(0));
+    call(|done| shelf.write(SegmentId(0), 0, stripes, done)).unwrap();
+}
+
+#[test]
+fn an_older_owner_is_fenced_when_it_writes_a_superblock() {
+    let mem = mem(2);
+    let old = format(&mem);
+    append(&old, "a", &[]).unwrap();
+    let new = open(&mem).unwrap();
+    assert_eq!(heads(&new).unwrap(), "a");
+    assert_eq!(put(&old, 1, b"late"), Err(Error::Fenced { epoch: 2 }));
+    assert_eq!(append(&old, "late", &[]), Err(Error::Fenced { epoch: 2 }));
+    put(&new, 1, b"mine").unwrap();
+    assert_eq!(&open(&mem).unwrap().superblock().unwrap().payload[..], b"mine");
+}
+
+#[test]
+fn drives_may_come_in_any_order() {
+    let mut mem = mem(4);
+    let shelf = format(&mem);
+    put(&shelf, 1, b"root").unwrap();
+    mem.rotate_left(3);
+    let shelf = open(&mem).unwrap();
+    assert_eq!(shelf.drives(), ["mem0", "mem1", "mem2", "mem3"]);
+    assert_eq!(shelf.journal_copies(), [0, 1, 2]);
+}
+
+#[test]
+fn drives_that_do_not_make_up_an_array_are_refused_with_the_reason() {
+    let array = mem(3);
+    let shelf = format(&array);
+    let blank = MemDrive::new("blank", 16 * MIB);
+    assert!(why(open(&array[..2])).contains("slot [2] is missing"));
+    assert!(why(open(&[&array[..2], std::slice::from_ref(&blank)].concat())).contains("blank is blank"));
+    let foreign = mem(1);
+    now(DriveShelf::format(drives(&foreign), FormatOptions { array: 8, ..FormatOptions::default() }))
+        .unwrap();
+    assert!(why(open(&[&array[..], &foreign].concat())).contains("give only the drives of one array"));
+    let copy = MemDrive::new("copy", 16 * MIB);
+    let bytes = array[1].with(|memory| memory.to_vec());
+    copy.with(|memory| memory.copy_from_slice(&bytes));
+    assert!(why(open(&[&array[..], std::slice::from_ref(&copy)].concat())).contains("both claim slot 1"));
+    // The copy stays behind while the array goes on.
+    put(&shelf, 1, b"root").unwrap();
+    let next = open(&array).unwrap();
+    recover(&next).unwrap();
+    put(&next, 1, b"root").unwrap();
+    let stale = [array[0].clone(), copy, array[2].clone()];
+    assert!(why(open(&stale)).contains("copy is stale"));
+    let short = MemDrive::new("short", 12 * MIB);
+    array[0].with(|memory| short.with(|cut| cut.copy_from_slice(&memory[..12 * MIB as usize])));
+    assert!(why(open(&[short])).contains("cut short"));
+    assert!(
+        why(now(DriveShelf::format(drives(&array), FormatOptions::default()))).contains("belongs to array")
+    );
+    assert!(!now(DriveShelf::is_formatted(&drives(&[blank]))).unwrap());
+    assert!(now(DriveShelf::is_formatted(&drives(&array[..1]))).unwrap());
+}

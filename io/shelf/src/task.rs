@@ -1,0 +1,47 @@
+//! Futures that run on whatever thread completes what they wait for: the shelf has no runtime of its own.
+
+use parking_lot::Mutex;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
+
+/// Runs the future until it first waits; every wake-up runs it on, on the waking thread.
+pub fn spawn(future: impl Future<Output = ()> + Send + 'static) {
+    Arc::new(Task { future: Mutex::new(Some(Box::pin(future))), wakes: AtomicUsize::new(0) }).run();
+}
+
+struct Task {
+    future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+    /// Wake-ups not yet answered by a poll. Who finds it zero polls; who finds it higher leaves that to him.
+    wakes: AtomicUsize,
+}
+
+impl Task {
+    fn run(self: Arc<Self>) {
+        if self.wakes.fetch_add(1, Ordering::AcqRel) > 0 {
+            return;
+        }
+        let waker = Waker::from(self.clone());
+        loop {
+            let seen = self.wakes.load(Ordering::Acquire);
+            {
+                let mut future = self.future.lock();
+                let Some(running) = future.as_mut() else { return };
+                if running.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+                    *future = None;
+                }
+            }
+            if self.wakes.compare_exchange(seen, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                return;
+            }
+        }
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.run();
+    }
+}
