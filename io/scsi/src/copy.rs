@@ -1,7 +1,264 @@
-//! Third-party copy.
-use crate::unit::Path;
-pub(crate) fn third_party_copy_page(_: &Path) -> Vec<u8> {
-    Vec::new()
+//! Third-party copy (SPC-5 5.18, 6.6): EXTENDED COPY (LID1) and RECEIVE COPY RESULTS.
+//!
+//! A list becomes one operation of the disk, whatever its number of segments. Disks are looked for only among the
+//! units that the sender sees: a copy can't reach what its initiator can't.
+
+mod list;
+mod results;
+
+pub(crate) use results::Results;
+
+use crate::Status;
+use crate::command::{Answer, Flow, Request};
+use crate::order::Class;
+use crate::sense::{Code, Fault};
+use crate::unit::{Pass, Path, Unit};
+use block::{CopySegment, Data, Error, Extent, Op, Reply};
+use list::{Cscd, Description, Segment};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Copy source and copy destination descriptors in one list.
+const MOST_CSCDS: usize = 128;
+
+/// Segment descriptors in one list.
+const MOST_SEGMENTS: usize = 256;
+
+/// Bytes of all descriptors of one list.
+const MOST_DESCRIPTOR_BYTES: usize = MOST_CSCDS * 32 + MOST_SEGMENTS * 28;
+
+/// Bytes in one segment.
+const MOST_SEGMENT_BYTES: u64 = 256 << 20;
+
+/// Copies in progress: as many as there are list identifiers.
+const MOST_COPIES: u8 = 255;
+
+/// Bytes moved at a time where a disk can't copy from another by itself.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// A copy whose descriptors are all understood.
+struct Plan {
+    segments: Vec<CopySegment>,
+    /// The units that take part, by the order in which they were named.
+    units: Vec<Arc<Unit>>,
+    /// Places in the order of the other units' tasks: their reservations can't change under the copy.
+    passes: Vec<Pass>,
+    bytes: u64,
 }
-pub(crate) fn extended_copy(_: crate::command::Request<'_>) -> Result<crate::command::Flow, crate::sense::Fault> { Err(crate::sense::Code::INVALID_OPCODE.into()) }
-pub(crate) fn receive_copy_results(_: crate::command::Request<'_>) -> Result<crate::command::Flow, crate::sense::Fault> { Err(crate::sense::Code::INVALID_OPCODE.into()) }
+
+/// EXTENDED COPY (LID1)
+pub(crate) fn extended_copy(request: Request<'_>) -> Result<Flow, Fault> {
+    let bytes = request.data.to_bytes();
+    if bytes.is_empty() {
+        return Ok(Flow::good());
+    }
+    let description = Description::parse(&bytes)?;
+    let keeper = Results::begin(request.path, description.list_id)?;
+    let plan = match Plan::make(&request, &description) {
+        Ok(plan) => plan,
+        Err(fault) => {
+            keeper.end(Err(fault), 0, 0);
+            return Err(fault);
+        }
+    };
+    let unit = request.path.unit.clone();
+    Ok(Flow::later(async move {
+        let (count, bytes) = (plan.segments.len(), plan.bytes);
+        let end = plan.run(&unit).await;
+        match &end {
+            Ok(()) => keeper.end(Ok(()), count, bytes),
+            Err(fault) => keeper.end(Err(*fault), 0, 0),
+        }
+        end.map(|()| Answer::default())
+    }))
+}
+
+/// RECEIVE COPY RESULTS: copy status, operating parameters, failed segment details.
+pub(crate) fn receive_copy_results(request: Request<'_>) -> Result<Flow, Fault> {
+    let list_id = request.cdb.u8(2);
+    match request.row.action {
+        Some(0x03) => Ok(Flow::data(operating_parameters())),
+        Some(0x00) => request.path.copies.status(list_id).map(Flow::data),
+        _ => request.path.copies.failed_segment(list_id).map(Flow::data),
+    }
+}
+
+impl Plan {
+    /// Finds the disks of all segments and checks them, their runs and their reservations.
+    fn make(request: &Request<'_>, description: &Description) -> Result<Plan, Fault> {
+        let cscds: Vec<Option<Arc<Path>>> =
+            description.cscds.iter().map(|cscd| resolve(cscd, request)).collect();
+        let find = |id: u16| match id {
+            list::RECEIVER => Some(request.path),
+            id => cscds.get(usize::from(id)).and_then(Option::as_ref),
+        };
+        let mut plan = Plan { segments: Vec::new(), units: Vec::new(), passes: Vec::new(), bytes: 0 };
+        let mut roles = BTreeMap::new();
+        for (number, segment) in description.segments.iter().enumerate() {
+            let unreachable = |byte| Fault::in_segment(Code::COPY_CSCD_UNREACHABLE, number, byte);
+            let source = find(segment.source).ok_or(unreachable(4))?;
+            let target = find(segment.target).ok_or(unreachable(6))?;
+            let copy = plan.segment(number, segment, source, target)?;
+            roles.entry(copy.source).or_insert((source, false));
+            roles.entry(copy.target).and_modify(|role| role.1 = true).or_insert((target, true));
+            plan.units.extend([source.unit.clone(), target.unit.clone()]);
+            plan.segments.push(copy);
+        }
+        for (path, written) in roles.into_values() {
+            plan.passes.push(admit(path, written)?);
+        }
+        Ok(plan)
+    }
+
+    /// One segment in terms of disks.
+    fn segment(
+        &mut self,
+        number: usize,
+        segment: &Segment,
+        source: &Path,
+        target: &Path,
+    ) -> Result<CopySegment, Fault> {
+        let wrong = |byte| Fault::in_segment(Code::COPY_ABORTED, number, byte);
+        let block = u64::from(source.unit.block_bytes);
+        if source.unit.block_bytes != target.unit.block_bytes {
+            return Err(Fault::in_segment(Code::COPY_DEVICE_TYPE, number, 6));
+        }
+        let bytes = segment.bytes(block);
+        if bytes > MOST_SEGMENT_BYTES {
+            return Err(wrong(8));
+        }
+        let blocks = segment.blocks(block).ok_or(wrong(8))?;
+        let fits = |path: &Path, lba| {
+            Extent::new(lba, blocks).end().is_some_and(|end| end <= path.unit.geometry().blocks)
+        };
+        if !fits(source, segment.source_lba) {
+            return Err(wrong(12));
+        }
+        if !fits(target, segment.target_lba) {
+            return Err(wrong(20));
+        }
+        self.bytes += bytes;
+        Ok(CopySegment {
+            source: source.unit.id,
+            source_lba: segment.source_lba,
+            target: target.unit.id,
+            target_lba: segment.target_lba,
+            blocks,
+        })
+    }
+
+    /// Copies: as one operation of the disk, or through us where the disk does not reach the other one.
+    async fn run(self, unit: &Unit) -> Result<(), Fault> {
+        if self.segments.is_empty() {
+            return Ok(());
+        }
+        match unit.disk.execute(Op::Copy(self.segments.clone())).await {
+            Ok(_) => Ok(()),
+            Err(Error::Foreign(_)) => self.move_data().await,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads and writes in chunks, segment after segment.
+    async fn move_data(&self) -> Result<(), Fault> {
+        for segment in &self.segments {
+            let unit = |id| self.units.iter().find(|unit| unit.id == id);
+            let (Some(source), Some(target)) = (unit(segment.source), unit(segment.target)) else {
+                return Err(Code::COPY_DEVICE_UNREACHABLE.into());
+            };
+            let step = CHUNK_BYTES / u64::from(source.block_bytes);
+            // An overlap is walked from its far end, as if the source had been read whole before.
+            let backwards = segment.source == segment.target && segment.source_lba < segment.target_lba;
+            let mut done = 0;
+            while done < segment.blocks {
+                let blocks = step.min(segment.blocks - done);
+                let at = if backwards { segment.blocks - done - blocks } else { done };
+                let data = read(source, Extent::new(segment.source_lba + at, blocks)).await?;
+                target.disk.execute(Op::Write { lba: segment.target_lba + at, data }).await?;
+                done += blocks;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn read(unit: &Unit, extent: Extent) -> Result<Data, Fault> {
+    match unit.disk.execute(Op::Read(extent)).await? {
+        Reply::Data(data) => Ok(data),
+        Reply::Done | Reply::Status(_) => Err(Code::INTERNAL_TARGET_FAILURE.into()),
+    }
+}
+
+/// The path that a descriptor names, among those of the sender.
+fn resolve(cscd: &Cscd, request: &Request<'_>) -> Option<Arc<Path>> {
+    let name = cscd.naa?;
+    request.peers.values().find(|path| crate::inquiry::naa(path.unit.id) == name).cloned()
+}
+
+/// A place in the order of a unit that takes part, when its reservations and its write protection allow it.
+fn admit(path: &Arc<Path>, written: bool) -> Result<Pass, Fault> {
+    let (pass, flags) = path.enter(Class::Media);
+    // Waiting here for one unit while holding a place in another could close a circle.
+    if !pass.has_turn() {
+        return Err(Fault::Status(Status::Busy));
+    }
+    if flags.reserved() && path.unit.lock().reservations.refuses_use(path, written) {
+        return Err(Code::COPY_DEVICE_FAILED.into());
+    }
+    if flags.protected() && written {
+        return Err(Code::SOFTWARE_PROTECTED.into());
+    }
+    Ok(pass)
+}
+
+/// RECEIVE COPY RESULTS, OPERATING PARAMETERS (SPC-4 6.24.4)
+fn operating_parameters() -> Vec<u8> {
+    let mut out = vec![0; 44];
+    out[4] = 0x01; // SNLID: a list needs no identifier
+    out[8..10].copy_from_slice(&(MOST_CSCDS as u16).to_be_bytes());
+    out[10..12].copy_from_slice(&(MOST_SEGMENTS as u16).to_be_bytes());
+    out[12..16].copy_from_slice(&(MOST_DESCRIPTOR_BYTES as u32).to_be_bytes());
+    out[16..20].copy_from_slice(&(MOST_SEGMENT_BYTES as u32).to_be_bytes());
+    out[34..36].copy_from_slice(&u16::from(MOST_COPIES).to_be_bytes());
+    out[36] = MOST_COPIES;
+    out[37] = GRANULARITY;
+    out[43] = list::DESCRIPTORS.len() as u8;
+    out.extend_from_slice(&list::DESCRIPTORS);
+    let available = out.len() as u32 - 4;
+    out[..4].copy_from_slice(&available.to_be_bytes());
+    out
+}
+
+/// Segments are multiples of 2^9 bytes.
+const GRANULARITY: u8 = 9;
+
+/// VPD page 8Fh (SPC-5 7.7.18)
+pub(crate) fn third_party_copy_page(_: &Path) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    // Supported commands: EXTENDED COPY (LID1), RECEIVE COPY RESULTS and their service actions.
+    let commands = [0x83, 1, 0x00, 0x84, 3, 0x00, 0x03, 0x04];
+    copy_descriptor(&mut out, 0x0001, &[&[commands.len() as u8], &commands[..]].concat());
+    let mut limits = vec![0; 28];
+    limits[4..6].copy_from_slice(&(MOST_CSCDS as u16).to_be_bytes());
+    limits[6..8].copy_from_slice(&(MOST_SEGMENTS as u16).to_be_bytes());
+    limits[8..12].copy_from_slice(&(MOST_DESCRIPTOR_BYTES as u32).to_be_bytes());
+    copy_descriptor(&mut out, 0x0004, &limits);
+    copy_descriptor(&mut out, 0x0008, &[&[list::DESCRIPTORS.len() as u8], &list::DESCRIPTORS[..]].concat());
+    copy_descriptor(&mut out, 0x000C, &[&[0, 2], &list::RECEIVER.to_be_bytes()[..]].concat());
+    let mut general = vec![0; 32];
+    general[..4].copy_from_slice(&u32::from(MOST_COPIES).to_be_bytes());
+    general[4..8].copy_from_slice(&u32::from(MOST_COPIES).to_be_bytes());
+    general[8..12].copy_from_slice(&(MOST_SEGMENT_BYTES as u32).to_be_bytes());
+    general[12] = GRANULARITY;
+    copy_descriptor(&mut out, 0x8001, &general);
+    out
+}
+
+/// One descriptor of page 8Fh: type, length, body padded so that the whole is a multiple of four long.
+fn copy_descriptor(out: &mut Vec<u8>, kind: u16, body: &[u8]) {
+    let length = body.len().next_multiple_of(4);
+    out.extend_from_slice(&kind.to_be_bytes());
+    out.extend_from_slice(&(length as u16).to_be_bytes());
+    out.extend_from_slice(body);
+    out.resize(out.len() + length - body.len(), 0);
+}

@@ -2,9 +2,17 @@
 
 mod vpd;
 
+pub(crate) use vpd::naa;
+
 use crate::command::{Flow, Request};
 use crate::sense::Fault;
 use crate::target::Identity;
+use block::DiskId;
+
+/// The name by which hosts know the unit of a disk: "naa." and the 32 hexadecimal digits of VPD page 83h.
+pub fn name(id: DiskId) -> String {
+    format!("naa.{:032x}", u128::from_be_bytes(naa(id)))
+}
 
 /// Peripheral qualifier and device type of a direct access block device that is there.
 pub(crate) const DISK: u8 = 0x00;
@@ -37,7 +45,7 @@ pub(crate) fn standard(identity: &Identity, peripheral: u8) -> Vec<u8> {
     out[2] = 0x06; // SPC-4
     out[3] = 0x12; // hierarchical addressing (HISUP), response data format 2
     out[4] = 96 - 5;
-    out[5] = 0x10; // TPGS: implicit
+    out[5] = 0x18; // TPGS: implicit; third-party copy (3PC)
     out[6] = 0x10; // MULTIP
     out[7] = 0x02; // CMDQUE
     put_text(&mut out[8..16], &identity.vendor);

@@ -7,6 +7,7 @@ mod absent;
 mod ats;
 mod cdb;
 mod command;
+mod copy;
 mod inquiry;
 mod limits;
 mod log;
@@ -28,6 +29,7 @@ mod verify;
 mod zero;
 
 pub use block::Data;
+pub use inquiry::name;
 pub use target::{Identity, Nexus, Target, UnitConfig};
 pub use transport::{
     Attribute, Command, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Response,

@@ -5,6 +5,7 @@ use crate::cdb::List;
 use crate::command::{Answer, Flow, Request};
 use crate::sense::{Code, Fault};
 use crate::state;
+use crate::thin;
 use crate::unit::{Path, Unit};
 use block::{Geometry, Op};
 use std::sync::Arc;
@@ -314,11 +315,14 @@ async fn adopt(path: Arc<Path>, next: Pages, save: bool) -> Result<Answer, Fault
     let mut core = unit.lock();
     let changed = core.pages.current != next.current;
     core.pages = next;
+    core.threshold_crossed = false;
     unit.descriptor_sense.store(core.pages.current().descriptor_sense, Ordering::Relaxed);
     core.refresh();
     if changed {
         core.attend(Code::MODE_CHANGED, |other| !std::ptr::eq(other, &*path));
     }
+    drop(core);
+    thin::watch(&path);
     Ok(Answer::default())
 }
 

@@ -4,7 +4,7 @@
 use crate::cdb::{Cdb, Span};
 use crate::command::Handler;
 use crate::order::Class;
-use crate::{ats, inquiry, log, mode, report, reserve, rw, thin, unmap, verify, zero};
+use crate::{ats, copy, inquiry, log, mode, report, reserve, rw, thin, unmap, verify, zero};
 use block::Extent;
 
 /// One command: an operation code, with its service action where it has any.
@@ -245,6 +245,14 @@ pub(crate) const TABLE: &[Row] = &[
         reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
     row(0x5F, Some(0x08), "PERSISTENT RESERVE OUT, REPLACE LOST RESERVATION", Persistent, Change, Out(5, 4),
         reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+    row(0x83, Some(0x00), "EXTENDED COPY (LID1)", Write, Media, Out(10, 4),
+        copy::extended_copy, b"\x83\x1f\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
+    row(0x84, Some(0x00), "RECEIVE COPY RESULTS, COPY STATUS (LID1)", Write, Free, In(10, 4),
+        copy::receive_copy_results, b"\x84\x1f\xff\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
+    row(0x84, Some(0x03), "RECEIVE COPY RESULTS, OPERATING PARAMETERS", Write, Free, In(10, 4),
+        copy::receive_copy_results, b"\x84\x1f\xff\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
+    row(0x84, Some(0x04), "RECEIVE COPY RESULTS, FAILED SEGMENT DETAILS (LID1)", Write, Free, In(10, 4),
+        copy::receive_copy_results, b"\x84\x1f\xff\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
     row(0x88, None, "READ (16)", Read, Media, BlocksIn(Sixteen),
         rw::read, b"\x88\x1a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
     row(0x89, None, "COMPARE AND WRITE", Medium, Media, TwiceOut(Compare),

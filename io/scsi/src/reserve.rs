@@ -49,6 +49,14 @@ impl Reservations {
         }
     }
 
+    /// Whether a copy that reads from the unit, or writes to it, may not use it.
+    pub(crate) fn refuses_use(&self, path: &Path, written: bool) -> bool {
+        let readable = |held: &Held| !written && held.kind.lets_others_read();
+        self.simple_of_another(path)
+            || self.registry.held().is_some_and(|held| !readable(held))
+                && !self.registry.admits(&Port::of(path))
+    }
+
     /// What the loss of a nexus ends.
     pub(crate) fn lose(&mut self, path: &Arc<Path>) {
         if !self.simple_of_another(path) {

@@ -3,13 +3,18 @@
 use crate::command::{Flow, Request};
 use crate::limits::Limits;
 use crate::sense::{Code, Fault};
+use crate::thin;
 use crate::unit::Unit;
 use block::{Extent, Op, Pending};
 use std::sync::atomic::Ordering;
 
-/// TEST UNIT READY (SPC-5 6.51)
-pub(crate) fn test_unit_ready(_: Request<'_>) -> Result<Flow, Fault> {
-    Ok(Flow::good())
+/// TEST UNIT READY (SPC-5 6.51). Hosts send it from time to time, which makes it a good moment to look at thresholds.
+pub(crate) fn test_unit_ready(request: Request<'_>) -> Result<Flow, Fault> {
+    thin::watch(request.path);
+    match request.path.take_attention() {
+        Some(sense) => Err(sense.into()),
+        None => Ok(Flow::good()),
+    }
 }
 
 /// Checks a run against the capacity and the transfer limit. A run of nothing may begin at the end of the medium.
@@ -116,11 +121,14 @@ pub(crate) fn read_defect_data(request: Request<'_>) -> Result<Flow, Fault> {
 }
 
 impl Request<'_> {
-    /// Counts a write for the statistics.
+    /// Counts a write for the statistics, and looks at the thresholds once in a threshold unit.
     pub(crate) fn count_write(&self, blocks: u64) {
         let counters = &self.path.counters;
         counters.writes.fetch_add(1, Ordering::Relaxed);
-        counters.blocks_written.fetch_add(blocks, Ordering::Relaxed);
+        let before = counters.blocks_written.fetch_add(blocks, Ordering::Relaxed);
+        if before >> thin::THRESHOLD_EXPONENT != (before + blocks) >> thin::THRESHOLD_EXPONENT {
+            thin::watch(self.path);
+        }
     }
 
     /// Performs an operation on the unit's disk.

@@ -32,15 +32,14 @@ impl Code {
     pub(crate) const INVALID_FIELD_IN_CDB: Code = code(0x5, 0x24, 0x00);
     pub(crate) const UNIT_NOT_SUPPORTED: Code = code(0x5, 0x25, 0x00);
     pub(crate) const INVALID_FIELD_IN_LIST: Code = code(0x5, 0x26, 0x00);
-    pub(crate) const PARAMETER_NOT_SUPPORTED: Code = code(0x5, 0x26, 0x01);
     pub(crate) const INVALID_RELEASE: Code = code(0x5, 0x26, 0x04);
     pub(crate) const TOO_MANY_CSCDS: Code = code(0x5, 0x26, 0x06);
     pub(crate) const UNSUPPORTED_CSCD_TYPE: Code = code(0x5, 0x26, 0x07);
     pub(crate) const TOO_MANY_SEGMENTS: Code = code(0x5, 0x26, 0x08);
     pub(crate) const UNSUPPORTED_SEGMENT_TYPE: Code = code(0x5, 0x26, 0x09);
-    pub(crate) const SAVING_NOT_SUPPORTED: Code = code(0x5, 0x39, 0x00);
+    pub(crate) const INLINE_DATA_LENGTH: Code = code(0x5, 0x26, 0x0B);
+    pub(crate) const OPERATION_IN_PROGRESS: Code = code(0x5, 0x00, 0x16);
     pub(crate) const INVALID_MESSAGE: Code = code(0x5, 0x49, 0x00);
-    pub(crate) const MEDIUM_REMOVAL_PREVENTED: Code = code(0x5, 0x53, 0x02);
     pub(crate) const NO_REGISTRATION_RESOURCES: Code = code(0x5, 0x55, 0x04);
 
     pub(crate) const THIN_THRESHOLD: Code = code(0x6, 0x38, 0x07);
@@ -58,20 +57,30 @@ impl Code {
     pub(crate) const SOFTWARE_PROTECTED: Code = code(0x7, 0x27, 0x02);
     pub(crate) const SPACE_ALLOCATION_FAILED: Code = code(0x7, 0x27, 0x07);
 
-    pub(crate) const COPY_TARGET_UNREACHABLE: Code = code(0xA, 0x0D, 0x02);
-    pub(crate) const COPY_INCORRECT_LENGTH: Code = code(0xA, 0x0D, 0x04);
-    pub(crate) const COPY_TARGET_FAILED: Code = code(0xA, 0x0D, 0x01);
+    pub(crate) const COPY_ABORTED: Code = code(0xA, 0x00, 0x00);
+    pub(crate) const COPY_CSCD_UNREACHABLE: Code = code(0xA, 0x08, 0x04);
+    pub(crate) const COPY_DEVICE_FAILED: Code = code(0xA, 0x0D, 0x01);
+    pub(crate) const COPY_DEVICE_UNREACHABLE: Code = code(0xA, 0x0D, 0x02);
+    pub(crate) const COPY_DEVICE_TYPE: Code = code(0xA, 0x0D, 0x03);
 
     pub(crate) const OVERLAPPED: Code = code(0xB, 0x4E, 0x00);
 
     pub(crate) const MISCOMPARE: Code = code(0xE, 0x1D, 0x00);
 }
 
-/// Where in the CDB or the parameter list an invalid field begins (SPC-5 4.4.2.4.2).
+/// Where a field pointer points into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Cdb,
+    List,
+    /// A segment descriptor of a copy, from its start.
+    Segment,
+}
+
+/// Where an invalid field begins (SPC-5 4.4.2.4.2 and 4.4.2.4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FieldPointer {
-    /// In the CDB; otherwise in the parameter list.
-    pub(crate) in_cdb: bool,
+    pub(crate) place: Place,
     /// Byte of the field.
     pub(crate) byte: u16,
     /// Its most significant bit, when it is not a whole byte.
@@ -135,7 +144,11 @@ impl Sense {
 impl FieldPointer {
     /// The three sense-key specific bytes.
     fn encode(&self) -> [u8; 3] {
-        let place = if self.in_cdb { 0xC0 } else { 0x80 };
+        let place = match self.place {
+            Place::Cdb => 0xC0,
+            Place::List => 0x80,
+            Place::Segment => 0xA0,
+        };
         let bit = self.bit.map_or(0, |bit| 0x08 | bit & 0x07);
         let [high, low] = self.byte.to_be_bytes();
         [place | bit, high, low]
@@ -166,13 +179,13 @@ impl From<Sense> for Fault {
 impl Fault {
     /// INVALID FIELD IN CDB, pointing at a whole byte.
     pub(crate) fn cdb_byte(byte: u16) -> Self {
-        let field = Some(FieldPointer { in_cdb: true, byte, bit: None });
+        let field = Some(FieldPointer { place: Place::Cdb, byte, bit: None });
         Sense { code: Code::INVALID_FIELD_IN_CDB, information: None, field }.into()
     }
 
     /// INVALID FIELD IN CDB, pointing at a bit.
     pub(crate) fn cdb_bit(byte: u16, bit: u8) -> Self {
-        let field = Some(FieldPointer { in_cdb: true, byte, bit: Some(bit) });
+        let field = Some(FieldPointer { place: Place::Cdb, byte, bit: Some(bit) });
         Sense { code: Code::INVALID_FIELD_IN_CDB, information: None, field }.into()
     }
 
@@ -184,8 +197,14 @@ impl Fault {
     /// A fault of the parameter list with its own code, pointing at a whole byte.
     pub(crate) fn in_list(code: Code, byte: usize) -> Self {
         let byte = u16::try_from(byte).unwrap_or(u16::MAX);
-        let field = Some(FieldPointer { in_cdb: false, byte, bit: None });
+        let field = Some(FieldPointer { place: Place::List, byte, bit: None });
         Sense { code, information: None, field }.into()
+    }
+
+    /// A copy that ended at the field at `byte` of the segment descriptor with the number `segment`.
+    pub(crate) fn in_segment(code: Code, segment: usize, byte: u16) -> Self {
+        let field = Some(FieldPointer { place: Place::Segment, byte, bit: None });
+        Sense { code, information: Some(segment as u64), field }.into()
     }
 
     pub(crate) const CONFLICT: Fault = Fault::Status(Status::ReservationConflict);
@@ -202,7 +221,7 @@ impl From<Error> for Fault {
             Error::Medium { lba } => (Code::UNRECOVERED_READ, Some(lba)),
             Error::NotReady => (Code::STATE_TRANSITION, None),
             Error::ReadOnly => (Code::WRITE_PROTECTED, None),
-            Error::Foreign(_) => (Code::COPY_TARGET_UNREACHABLE, None),
+            Error::Foreign(_) => (Code::COPY_DEVICE_UNREACHABLE, None),
             Error::Stopped(_) => (Code::INTERNAL_TARGET_FAILURE, None),
             Error::Gone => (Code::UNIT_NOT_SUPPORTED, None),
         };

@@ -4,12 +4,12 @@
 use crate::cdb::Cdb;
 use crate::command::{Flow, Request};
 use crate::opcode::{self, Access, Row};
-use crate::sense::{Code, Fault, FieldPointer, Sense};
+use crate::sense::{Code, Fault};
 use crate::task::{Running, Task};
 use crate::unit::{Flags, Pass, Path, Unit};
 use crate::{
     Attribute, Command, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Response,
-    Status, absent,
+    Status, absent, thin,
 };
 use block::{Data, Disk, DiskId, Pending};
 use parking_lot::{Mutex, RwLock};
@@ -95,6 +95,18 @@ impl Target {
         let unit = self.registry.lock().units.get(&id).cloned();
         if let Some(unit) = unit {
             unit.attend(Code::CAPACITY_CHANGED, |_| true);
+        }
+    }
+
+    /// Tells the initiators of a unit that space becomes scarce (38/07): one of them or all, as the unit's mode page
+    /// has it.
+    pub fn space_becomes_scarce(&self, id: DiskId) {
+        let unit = self.registry.lock().units.get(&id).cloned();
+        if let Some(unit) = unit {
+            let core = unit.lock();
+            if let Some(path) = core.paths.first() {
+                thin::tell(&core, path);
+            }
         }
     }
 
@@ -276,11 +288,7 @@ fn queue(
 }
 
 /// Enters a task in the task set of its path.
-fn enlist(
-    path: &Arc<Path>,
-    tasks: &mut std::collections::HashMap<u64, Arc<Task>>,
-    task: Arc<Task>,
-) -> Execution {
+fn enlist(path: &Arc<Path>, tasks: &mut BTreeMap<u64, Arc<Task>>, task: Arc<Task>) -> Execution {
     if tasks.contains_key(&task.tag) {
         task.abort(None);
         return Execution::Done(path.respond(Err(Code::OVERLAPPED.into()), 0, None));
@@ -313,7 +321,11 @@ fn begin(
         return Err(Code::SHORT_DATA.into());
     }
     data.truncate(wanted as usize);
-    (row.handler)(Request { path, peers: view, row, cdb, data })
+    let flow = (row.handler)(Request { path, peers: view, row, cdb, data });
+    if let Err(fault) = &flow {
+        tracing::debug!(command = row.name, lun = path.lun, ?fault, "refused");
+    }
+    flow
 }
 
 /// The checks of a path that is not plain: unit attentions, reservations, write protection.
@@ -342,12 +354,7 @@ fn refuse(path: &Path, cdb: &Cdb) -> Response {
 
 /// INVALID COMMAND OPERATION CODE, or INVALID FIELD IN CDB at a service action that is not there.
 pub(crate) fn unknown(cdb: &Cdb) -> Fault {
-    if opcode::known(cdb.u8(0)) {
-        let field = Some(FieldPointer { in_cdb: true, byte: 1, bit: Some(4) });
-        Sense { code: Code::INVALID_FIELD_IN_CDB, information: None, field }.into()
-    } else {
-        Code::INVALID_OPCODE.into()
-    }
+    if opcode::known(cdb.u8(0)) { Fault::cdb_bit(1, 4) } else { Code::INVALID_OPCODE.into() }
 }
 
 /// CLEAR TASK SET: every task of the unit, whoever sent it.

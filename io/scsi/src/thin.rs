@@ -1,8 +1,8 @@
-//! What a thinly provisioned unit tells about its space: VPD page B2h, GET LBA STATUS.
+//! What a thinly provisioned unit tells about its space: VPD page B2h, GET LBA STATUS, thresholds.
 
 use crate::command::{Flow, Request};
 use crate::sense::{Code, Fault};
-use crate::unit::{Path, Unit};
+use crate::unit::{Core, Path, Unit};
 use block::{Extent, Op, Provisioning, Region, Reply};
 
 /// One threshold unit is 2^11 blocks: 1 MiB of 512-byte blocks.
@@ -59,4 +59,28 @@ pub(crate) fn resources(unit: &Unit) -> (u32, u32) {
         u32::try_from((bytes / u64::from(unit.block_bytes)) >> THRESHOLD_EXPONENT).unwrap_or(u32::MAX)
     };
     (units(space.pool_total.saturating_sub(space.pool_used)), units(space.pool_used))
+}
+
+/// Looks whether a threshold of the logical block provisioning mode page is crossed (SBC-4 4.7.3.8). Each crossing is
+/// told once, by a unit attention condition on the path that met it (SITUA) or on all of them.
+pub(crate) fn watch(path: &Path) {
+    let unit = &path.unit;
+    let mut core = unit.lock();
+    let settings = core.pages.current();
+    if settings.least_available.is_none() && settings.most_used.is_none() {
+        return;
+    }
+    let (available, used) = resources(unit);
+    let crossed = settings.least_available.is_some_and(|least| available <= least)
+        || settings.most_used.is_some_and(|most| used >= most);
+    let before = std::mem::replace(&mut core.threshold_crossed, crossed);
+    if crossed && !before && settings.report_thresholds {
+        tell(&core, path);
+    }
+}
+
+/// THIN PROVISIONING SOFT THRESHOLD REACHED, on one path or on all of them as SITUA says.
+pub(crate) fn tell(core: &Core, path: &Path) {
+    let single = core.pages.current().single_initiator;
+    core.attend(Code::THIN_THRESHOLD, |other| !single || std::ptr::eq(other, path));
 }

@@ -1,6 +1,7 @@
 //! A logical unit, and a path to it: what one I_T nexus and one unit have with each other (an I_T_L nexus).
 
 use crate::command::{Answer, End};
+use crate::copy::Results;
 use crate::mode::Pages;
 use crate::order::{Class, Queue};
 use crate::reserve::Reservations;
@@ -11,7 +12,7 @@ use crate::{InitiatorPort, Response, Status};
 use block::{Data, Disk, DiskId, Geometry};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -34,6 +35,8 @@ pub(crate) struct Core {
     pub(crate) queue: Queue,
     pub(crate) reservations: Reservations,
     pub(crate) pages: Pages,
+    /// A threshold of the provisioning mode page is crossed, and the initiators know it.
+    pub(crate) threshold_crossed: bool,
 }
 
 /// Gate flags; the low half of a gate counts the tasks inside.
@@ -83,8 +86,10 @@ pub(crate) struct Path {
     pub(crate) lun: u16,
     gate: AtomicU64,
     attentions: Mutex<Vec<Sense>>,
-    tasks: Mutex<HashMap<u64, Arc<Task>>>,
+    tasks: Mutex<BTreeMap<u64, Arc<Task>>>,
     pub(crate) counters: Counters,
+    /// Third-party copies that came by this path.
+    pub(crate) copies: Results,
 }
 
 /// What went over one path, for the general statistics log page (SPC-5 7.3.9).
@@ -119,7 +124,13 @@ impl Unit {
             block_bytes: disk.geometry().block_bytes,
             identity,
             descriptor_sense: AtomicBool::new(pages.current().descriptor_sense),
-            core: Mutex::new(Core { paths: Vec::new(), queue: Queue::default(), reservations, pages }),
+            core: Mutex::new(Core {
+                paths: Vec::new(),
+                queue: Queue::default(),
+                reservations,
+                pages,
+                threshold_crossed: false,
+            }),
             disk,
         };
         Arc::new(unit)
@@ -243,8 +254,9 @@ impl Path {
             lun,
             gate: AtomicU64::new(0),
             attentions: Mutex::new(Vec::new()),
-            tasks: Mutex::new(HashMap::new()),
+            tasks: Mutex::new(BTreeMap::new()),
             counters: Counters::default(),
+            copies: Results::default(),
         });
         path.attend(Code::POWER_ON.into());
         let mut core = path.unit.lock();
@@ -335,7 +347,7 @@ impl Path {
     }
 
     /// The task set of this path; while it is locked no task begins to change anything.
-    pub(crate) fn tasks(&self) -> MutexGuard<'_, HashMap<u64, Arc<Task>>> {
+    pub(crate) fn tasks(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Task>>> {
         self.tasks.lock()
     }
 

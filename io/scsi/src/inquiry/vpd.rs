@@ -2,18 +2,19 @@
 
 use crate::target::Identity;
 use crate::unit::{Path, Unit};
-use crate::{limits, thin};
+use crate::{copy, limits, thin};
 use block::DiskId;
 
 type Page = fn(&Path) -> Vec<u8>;
 
 /// Page codes in ascending order, as page 00h lists them.
-const PAGES: [(u8, Page); 8] = [
+const PAGES: [(u8, Page); 9] = [
     (0x00, supported_pages),
     (0x80, unit_serial_number),
     (0x83, device_identification),
     (0x86, extended_inquiry_data),
     (0x87, mode_page_policy),
+    (0x8F, copy::third_party_copy_page),
     (0xB0, block_limits),
     (0xB1, block_device_characteristics),
     (0xB2, thin::provisioning_page),
@@ -57,7 +58,7 @@ pub(crate) fn naa(id: DiskId) -> [u8; 16] {
 /// 40 lowest bits of the identity by themselves.
 fn t10_name(identity: &Identity, id: DiskId) -> Vec<u8> {
     const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    let mut out = vec![0; 8];
+    let mut out = vec![0; 9];
     super::put_text(&mut out, &identity.vendor);
     out.extend((0..8).rev().map(|place| DIGITS[(id.0 >> (5 * place)) as usize & 31]));
     out.extend_from_slice(serial(id).as_bytes());
@@ -84,10 +85,9 @@ fn device_identification(path: &Path) -> Vec<u8> {
     out
 }
 
-/// The designators of the unit itself, by which a third-party copy may name it.
-pub(crate) fn unit_designators(unit: &Unit) -> Vec<u8> {
-    let naa = naa(unit.id);
-    let name = naa.iter().fold("naa.".to_owned(), |text, byte| format!("{text}{byte:02X}"));
+/// The designators of the unit itself.
+fn unit_designators(unit: &Unit) -> Vec<u8> {
+    let (naa, name) = (naa(unit.id), format!("naa.{:032X}", u128::from_be_bytes(naa(unit.id))));
     let mut out = Vec::with_capacity(256);
     designator(&mut out, 0x01, Association::Unit, 0x03, &naa);
     designator(&mut out, 0x02, Association::Unit, 0x01, &t10_name(&unit.identity, unit.id));
