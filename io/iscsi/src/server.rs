@@ -106,6 +106,11 @@ impl Server {
         }
     }
 
+    /// The addresses that it listens on; none before [`Server::serve`].
+    pub fn portals(&self) -> Vec<SocketAddr> {
+        self.directory.portals().into_iter().map(|portal| portal.address).collect()
+    }
+
     /// The sessions there are, discovery sessions excepted.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         self.sessions.list()
