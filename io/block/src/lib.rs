@@ -8,6 +8,8 @@ mod disk;
 mod op;
 
 pub mod mem;
+pub mod suite;
+pub mod workload;
 
 pub use data::Data;
 pub use disk::{Disk, DiskId, Geometry, Pending, Space};

@@ -15,6 +15,7 @@ pub struct MemArray {
     state: Arc<Mutex<BTreeMap<DiskId, MemVolume>>>,
 }
 
+#[derive(Clone)]
 struct MemVolume {
     geometry: Geometry,
     blocks: BTreeMap<u64, Bytes>,
@@ -42,6 +43,37 @@ impl MemArray {
         let volume = MemVolume { geometry, blocks: BTreeMap::new(), saved: Bytes::new() };
         assert!(self.lock().insert(id, volume).is_none(), "{id:?} exists");
         MemDisk { id, array: self.clone() }
+    }
+
+    /// An array of its own with the same contents.
+    pub fn fork(&self) -> Self {
+        Self { state: Arc::new(Mutex::new(self.lock().clone())) }
+    }
+
+    /// The disk of this identity.
+    pub fn disk(&self, id: DiskId) -> Option<MemDisk> {
+        self.lock().contains_key(&id).then(|| MemDisk { id, array: self.clone() })
+    }
+
+    /// Adds a disk with the contents of another, without its saved state.
+    ///
+    /// # Panics
+    /// When there is no such disk, or the identity is taken.
+    pub fn clone_disk(&self, source: DiskId, id: DiskId) -> MemDisk {
+        let mut copy = self.lock()[&source].clone();
+        copy.saved = Bytes::new();
+        assert!(self.lock().insert(id, copy).is_none(), "{id:?} exists");
+        MemDisk { id, array: self.clone() }
+    }
+
+    /// Takes a disk away.
+    pub fn remove(&self, id: DiskId) {
+        self.lock().remove(&id);
+    }
+
+    /// The bytes of a run, empty where there is no such disk or run.
+    pub fn peek(&self, id: DiskId, extent: Extent) -> Data {
+        self.lock().get(&id).and_then(|volume| volume.read(extent).ok()).unwrap_or_default()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<DiskId, MemVolume>> {

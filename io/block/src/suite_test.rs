@@ -1,0 +1,69 @@
+use super::*;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+fn now(pending: crate::Pending) -> Result {
+    match pin!(pending).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => panic!("the model does not wait"),
+    }
+}
+
+fn disks() -> Vec<Arc<dyn Disk>> {
+    let array = MemArray::new();
+    let disk = |id, block_bytes, blocks| {
+        Arc::new(array.create(DiskId(id), Geometry { block_bytes, blocks })) as Arc<dyn Disk>
+    };
+    vec![disk(1, 512, 20_000), disk(2, 4096, 1000), disk(3, 512, 5000)]
+}
+
+#[test]
+fn the_model_keeps_its_own_contract() {
+    for seed in 0..5 {
+        run(&disks(), seed, 300, Mix::default(), now).unwrap();
+    }
+}
+
+#[test]
+fn a_seed_is_for_ever_the_same_workload() {
+    let known: Vec<_> = disks().iter().map(|disk| (disk.id(), disk.geometry())).collect();
+    let ops = || {
+        let mut workload = Workload::new(1, Mix::default());
+        let looked = |_, extent: Extent| vec![0; extent.blocks as usize * 512].into();
+        (0..100).map(|_| show(&workload.next(&known, looked).1)).collect::<Vec<_>>()
+    };
+    assert_eq!(ops(), ops());
+    assert_eq!(Workload::new(1, Mix::default()).next(&known, |_, _| Default::default()).0, DiskId(2));
+}
+
+/// A disk that forgets one write.
+struct Forgetful(MemDisk, std::sync::atomic::AtomicU32);
+
+impl Disk for Forgetful {
+    fn id(&self) -> DiskId {
+        self.0.id()
+    }
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+    fn space(&self) -> crate::Space {
+        self.0.space()
+    }
+    fn state(&self) -> bytes::Bytes {
+        self.0.state()
+    }
+    fn execute(&self, op: Op) -> crate::Pending {
+        let count = self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        match op {
+            Op::Write { .. } if count > 50 => crate::Pending::done(),
+            op => self.0.execute(op),
+        }
+    }
+}
+
+#[test]
+fn a_lost_write_is_found() {
+    let disk = MemArray::new().create(DiskId(1), Geometry { block_bytes: 512, blocks: 1000 });
+    let disk: Arc<dyn Disk> = Arc::new(Forgetful(disk, Default::default()));
+    assert!(run(&[disk], 1, 300, Mix { wrong: 0, ..Mix::default() }, now).is_err());
+}

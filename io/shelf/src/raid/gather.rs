@@ -1,0 +1,38 @@
+//! One answer for many requests.
+
+use crate::{Done, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Counts the parts of an operation on several drives and answers when the last has ended.
+pub(super) struct Gather<T>(Mutex<Option<Gathering<T>>>);
+
+struct Gathering<T> {
+    left: usize,
+    whole: Result<T>,
+    done: Done<T>,
+}
+
+impl<T: Send + 'static> Gather<T> {
+    pub(super) fn new(parts: usize, whole: T, done: Done<T>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Some(Gathering { left: parts, whole: Ok(whole), done }))))
+    }
+
+    /// Takes note of a part: `add` puts what it brought into the whole.
+    pub(super) fn part<P>(&self, outcome: Result<P>, add: impl FnOnce(&mut T, P)) {
+        let mut slot = self.0.lock();
+        let Some(gathering) = slot.as_mut() else { return };
+        match (outcome, &mut gathering.whole) {
+            (Ok(part), Ok(whole)) => add(whole, part),
+            (Err(cause), whole @ Ok(_)) => *whole = Err(cause),
+            (_, Err(_)) => {}
+        }
+        gathering.left -= 1;
+        if gathering.left == 0
+            && let Some(Gathering { whole, done, .. }) = slot.take()
+        {
+            drop(slot);
+            done(whole);
+        }
+    }
+}
