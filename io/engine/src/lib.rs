@@ -1,1 +1,38 @@
-//! Filled in by its own commits.
+//! Volumes over a shelf: journal, acknowledge, reduce, log.
+//!
+//! The way down is [`volume`] → `change` → `journal`; behind the acknowledgement `flush` moves what the journal
+//! holds into frames of the log, `checkpoint` makes that durable and `clean` wins back space. The way up is `read`.
+//! The engine makes no system call, starts no thread and reads no clock; whoever opens it drives
+//! [`Engine::background`].
+
+mod background;
+mod cache;
+mod catalog;
+mod change;
+mod codec;
+mod copy;
+mod core;
+mod directory;
+mod draft;
+mod edges;
+mod engine;
+mod entry;
+mod frame;
+mod gate;
+mod journal;
+mod log;
+mod map;
+mod pages;
+mod read;
+mod record;
+mod recover;
+mod root;
+mod slots;
+mod space;
+mod state;
+mod table;
+mod volume;
+
+pub use engine::{Engine, Options};
+pub use space::SpaceReport;
+pub use volume::Volume;

@@ -1,0 +1,153 @@
+//! A change that has been prepared outside the locks: actions, the pages they put in the journal, and what must
+//! still be true when they take effect.
+
+use crate::core::Core;
+use crate::entry::{BLOCK, Entry, SlotId};
+use crate::journal::Staged;
+use crate::record::{self, Action, Record};
+use crate::state::{Refusal, State};
+use block::Error;
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+/// Blocks that a volume's change was prepared from, with the entries they had.
+pub type Expected = SmallVec<[(u32, u64, Entry); 2]>;
+
+/// A change of any number of volumes that takes effect whole or not at all.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    /// What to do. Slots name pages of `pages`: their `page`-th, in batch zero.
+    pub actions: Record,
+    /// Whole blocks for the journal, on a 4096-byte border of memory.
+    pub pages: Bytes,
+    /// What must not have changed.
+    pub expected: Expected,
+}
+
+/// A change that has been made.
+#[derive(Clone, Copy, Debug)]
+pub struct Made {
+    /// It is durable when this batch is.
+    pub batch: u64,
+    /// Progress of the flusher that its acknowledgement waits for; zero when it need not.
+    pub pace: u64,
+}
+
+/// The most pages of a change.
+pub const MOST_PAGES: usize = 1 << 16;
+
+impl Change {
+    /// A change of one action without data.
+    pub fn of(action: Action) -> Self {
+        Self { actions: [action].into_iter().collect(), ..Self::default() }
+    }
+
+    fn pages(&self) -> usize {
+        self.pages.len() / BLOCK
+    }
+
+    /// The actions with the slots that the pages got. A run of pages may have been split over several batches.
+    fn placed(&self, staged: &[Staged]) -> Record {
+        let mut placed = Record::new();
+        for action in &self.actions {
+            match action {
+                Action::Slots { volume, block, count, first } => {
+                    let (from, to) = (usize::from(first.page), usize::from(first.page) + *count as usize);
+                    for run in staged.iter().filter(|run| run.page < to && run.page + run.count > from) {
+                        let (start, end) = (run.page.max(from), (run.page + run.count).min(to));
+                        placed.push(Action::Slots {
+                            volume: *volume,
+                            block: block + (start - from) as u64,
+                            count: (end - start) as u32,
+                            first: run.slot.offset(start - run.page),
+                        });
+                    }
+                }
+                Action::Same { volume, block, count, slot } => {
+                    let slot = slot_of(staged, usize::from(slot.page));
+                    placed.push(Action::Same { volume: *volume, block: *block, count: *count, slot });
+                }
+                action => placed.push(action.clone()),
+            }
+        }
+        placed
+    }
+}
+
+fn slot_of(staged: &[Staged], page: usize) -> SlotId {
+    let run = staged.iter().find(|run| (run.page..run.page + run.count).contains(&page));
+    let run = run.expect("every page was staged");
+    run.slot.offset(page - run.page)
+}
+
+impl Core {
+    /// Makes a change: validates it, applies it to the maps and puts it in the open journal batch, in one step.
+    /// `first` is true for the operation at the head of the queue for room.
+    pub fn make(&self, change: &Change, first: bool) -> Result<Made, Refusal> {
+        if change.pages() > MOST_PAGES {
+            return Err(Error::Malformed("more than 256 MiB in one operation").into());
+        }
+        let parts = change.pages.len() / (self.layout.batch_bytes as usize / 2) + 2;
+        let bound = record::bound(&change.actions) + 56 * parts;
+        let mut state = self.state.write();
+        self.admit(&state, change, bound, first)?;
+        for (volume, block, entry) in &change.expected {
+            if state.entry(*volume, *block)? != *entry {
+                return Err(Refusal::Changed);
+            }
+        }
+        state.probe(&change.actions)?;
+        let mut journal = self.journal.lock();
+        if journal.is_stopped() {
+            drop(journal);
+            return Err(self.why_stopped().into());
+        }
+        let staged = journal.stage(&change.pages, bound);
+        let record = change.placed(&staged);
+        let batch = journal.record(&record);
+        drop(journal);
+        let page = |slot: SlotId| {
+            let run = staged.iter().find(|run| {
+                run.slot.batch == slot.batch
+                    && (run.slot.page..run.slot.page + run.count as u16).contains(&slot.page)
+            });
+            let run = run.expect("every slot was staged");
+            let at = (run.page + usize::from(slot.page - run.slot.page)) * BLOCK;
+            change.pages.slice(at..at + BLOCK)
+        };
+        record.iter().for_each(|action| state.apply(action, batch, &page));
+        let pace = if change.pages.is_empty() { 0 } else { self.pace_of(&state) };
+        drop(state);
+        self.signal.notify();
+        Ok(Made { batch, pace })
+    }
+
+    /// Refuses what has no room in the journal, in memory or in the log.
+    fn admit(&self, state: &State, change: &Change, record: usize, first: bool) -> Result<(), Refusal> {
+        self.check_running()?;
+        let cost = self.journal.cost(record, change.pages());
+        if record > self.journal.record_limit() || cost > self.journal.limit() {
+            return Err(Error::Malformed("larger than the journal").into());
+        }
+        if !change.pages.is_empty() {
+            self.admit_space(state, change)?;
+        }
+        let bytes = state.maps.slots.bytes();
+        let full = bytes > 0 && bytes + change.pages.len() > self.options.slot_bytes;
+        if full || self.journal.used() + cost > self.journal.limit() || !first && self.room.is_queued() {
+            self.wants_room.store(true, std::sync::atomic::Ordering::Release);
+            return Err(Refusal::Room);
+        }
+        Ok(())
+    }
+
+    /// An acknowledgement waits for an eighth of what memory holds beyond the half of what it may hold: latency
+    /// grows with the amount, and what comes in settles at what the flusher can do.
+    fn pace_of(&self, state: &State) -> u64 {
+        let slots = &state.maps.slots;
+        match slots.bytes().saturating_sub(self.options.slot_bytes / 2) as u64 / 8 {
+            0 => 0,
+            debt => slots.progress() + debt,
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What volumes and the background share: the state behind its lock, the journal, the log, and the ways to wait.
+
+use crate::cache::Cache;
+use crate::catalog::VolumeState;
+use crate::change::{Change, Made};
+use crate::engine::Options;
+use crate::entry::BLOCK;
+use crate::gate::{Pace, Room, Signal};
+use crate::journal::Journal;
+use crate::log::Log;
+use crate::space::Usage;
+use crate::state::{Refusal, State};
+use block::{Error, Result};
+use parking_lot::RwLock;
+use shelf::{Layout, Shelf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The parts of an engine.
+pub struct Core {
+    pub options: Options,
+    pub layout: Layout,
+    pub state: RwLock<State>,
+    pub journal: Arc<Journal>,
+    pub log: Arc<Log>,
+    pub cache: Cache,
+    /// Wakes the background.
+    pub signal: Arc<Signal>,
+    /// Operations that wait for room.
+    pub room: Room,
+    pub wants_room: AtomicBool,
+    /// Acknowledgements that wait for the flusher.
+    pub pace: Pace,
+    pub stopping: AtomicBool,
+    /// Key of the fingerprints.
+    pub key: [u8; 32],
+}
+
+impl Core {
+    pub fn new(
+        shelf: Arc<dyn Shelf>,
+        options: Options,
+        key: [u8; 32],
+        mut state: State,
+        journal: Arc<Journal>,
+    ) -> Arc<Self> {
+        state.maps.usage = Usage::new(shelf.layout().segments);
+        Arc::new(Self {
+            layout: shelf.layout(),
+            cache: Cache::new(options.cache_bytes),
+            options,
+            signal: journal.stop_signal(),
+            journal,
+            log: Arc::new(Log::new(shelf)),
+            room: Room::default(),
+            wants_room: AtomicBool::new(false),
+            pace: Pace::default(),
+            stopping: AtomicBool::new(false),
+            key,
+            state: RwLock::new(state),
+        })
+    }
+
+    /// Makes a change that needs nothing prepared, and waits until it is durable.
+    pub async fn change(&self, change: Change) -> Result<()> {
+        loop {
+            if let Some(made) = self.make_soon(&change).await? {
+                return self.acknowledge(made).await;
+            }
+        }
+    }
+
+    /// Waits until a change is durable, and then as long as the flusher is behind.
+    pub async fn acknowledge(&self, made: Made) -> Result<()> {
+        self.journal.until(made.batch).await?;
+        if made.pace > 0 {
+            self.pace.reached(made.pace).await;
+        }
+        Ok(())
+    }
+
+    /// Makes a change as soon as it can be made; none when a block that it expects has changed.
+    pub async fn make_soon(&self, change: &Change) -> Result<Option<Made>> {
+        let mut attempt = self.make(change, false);
+        loop {
+            match attempt {
+                Ok(made) => return Ok(Some(made)),
+                Err(Refusal::Error(error)) => return Err(error),
+                Err(Refusal::Changed) => return Ok(None),
+                Err(Refusal::Need(need)) => {
+                    self.load(need).await?;
+                    attempt = self.make(change, false);
+                }
+                Err(Refusal::Room) => {
+                    let ticket = self.room.ticket();
+                    self.signal.notify();
+                    let try_again = || match self.make(change, true) {
+                        Err(Refusal::Room) => None,
+                        attempt => Some(attempt),
+                    };
+                    attempt = ticket.turn(try_again).await;
+                }
+            }
+        }
+    }
+
+    pub fn check_running(&self) -> Result<()> {
+        if self.stopping.load(Ordering::Acquire) { Err(Error::NotReady) } else { Ok(()) }
+    }
+
+    pub fn why_stopped(&self) -> Error {
+        Error::Stopped(self.journal.stopped().unwrap_or_default())
+    }
+}
+
+impl Core {
+    /// Size of the log.
+    pub fn total_bytes(&self) -> u64 {
+        u64::from(self.layout.segments) * u64::from(self.layout.segment_bytes)
+    }
+
+    /// Bytes of the log that are kept for checkpoints and cleaning.
+    pub fn reserve_bytes(&self) -> u64 {
+        let segments = u64::from(self.layout.segments);
+        (segments / 14).max(6).min(segments / 2) * u64::from(self.layout.segment_bytes)
+    }
+
+    /// Bytes in use or promised, if nothing that waits to be written reduces.
+    pub fn used_bytes(&self, state: &State) -> u64 {
+        let maps = &state.maps;
+        let dirty = maps.nodes.dirty() + maps.table.pages.dirty();
+        let waiting = (maps.slots.bytes() / BLOCK) as u64 * SLOT_WORST;
+        maps.usage.physical + maps.usage.metadata + waiting + dirty as u64 * PAGE_WORST
+    }
+
+    /// Bytes that can still be written.
+    pub fn free_bytes(&self, state: &State) -> u64 {
+        (self.total_bytes() - self.reserve_bytes()).saturating_sub(self.used_bytes(state))
+    }
+
+    /// Refuses a change with data that might not find space in the log.
+    pub fn admit_space(&self, state: &State, change: &Change) -> Result<()> {
+        let pages = (change.pages.len() / BLOCK) as u64;
+        let leaves = pages.div_ceil(crate::entry::FAN as u64) + 1;
+        let needed = pages * SLOT_WORST + leaves * PAGE_WORST;
+        if self.free_bytes(state) < needed { Err(Error::NoSpace) } else { Ok(()) }
+    }
+}
+
+/// What a block takes in the log when it does not reduce: a frame of its own, and its part of the frame table.
+const SLOT_WORST: u64 = (BLOCK + crate::frame::HEADER + 16 + 16) as u64;
+
+/// What a metadata page takes at most: 512 entries of ten bytes would be more, but their values are near each other.
+const PAGE_WORST: u64 = 4096;
+
+/// Bytes that a host has mapped on a volume.
+pub fn mapped_bytes(state: &State, volume: &VolumeState) -> u64 {
+    state.maps.mapped(volume.tree) * BLOCK as u64
+}

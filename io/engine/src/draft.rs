@@ -1,0 +1,153 @@
+//! Putting a change together: whole blocks, with zeros found and neighbours joined.
+
+use crate::change::{Change, Expected, MOST_PAGES};
+use crate::entry::{BLOCK, SlotId};
+use crate::record::{Action, Record};
+use block::Data;
+use shelf::AlignedBuf;
+use std::sync::Arc;
+
+/// A change that is being put together.
+pub struct Draft {
+    actions: Record,
+    pages: AlignedBuf,
+    /// What must not have changed.
+    pub expected: Expected,
+}
+
+/// True when every byte is zero.
+pub fn is_zero(bytes: &[u8]) -> bool {
+    bytes.chunks(128).all(|chunk| chunk.iter().fold(0, |acc, byte| acc | byte) == 0)
+}
+
+impl Draft {
+    /// An empty change with room for so many pages.
+    pub fn new(pages: usize) -> Self {
+        Self {
+            actions: Record::new(),
+            pages: AlignedBuf::with_capacity(pages.min(MOST_PAGES + 1) * BLOCK),
+            expected: Expected::new(),
+        }
+    }
+
+    /// Writes one whole block.
+    pub fn block(&mut self, volume: u32, block: u64, bytes: &[u8]) {
+        if is_zero(bytes) {
+            return self.hole(volume, block, 1, true);
+        }
+        let page = self.page(bytes);
+        if let Some(Action::Slots { volume: last, block: from, count, first }) = self.actions.last_mut()
+            && *last == volume
+            && *from + u64::from(*count) == block
+            && u32::from(first.page) + *count == u32::from(page)
+        {
+            *count += 1;
+            return;
+        }
+        self.actions.push(Action::Slots { volume, block, count: 1, first: SlotId { batch: 0, page } });
+    }
+
+    fn page(&mut self, bytes: &[u8]) -> u16 {
+        (self.pages.push(bytes) / BLOCK) as u16
+    }
+
+    /// Writes blocks of zeros, or unmaps.
+    pub fn hole(&mut self, volume: u32, block: u64, count: u64, mapped: bool) {
+        if let Some(Action::Hole { volume: last, block: from, count: before, mapped: same }) =
+            self.actions.last_mut()
+            && *last == volume
+            && *from + *before == block
+            && *same == mapped
+        {
+            *before += count;
+        } else if count > 0 {
+            self.actions.push(Action::Hole { volume, block, count, mapped });
+        }
+    }
+
+    /// Writes the same bytes to several blocks.
+    pub fn same(&mut self, volume: u32, block: u64, count: u64, bytes: &[u8]) {
+        if count == 0 || is_zero(bytes) {
+            return self.hole(volume, block, count, true);
+        }
+        let page = self.page(bytes);
+        self.actions.push(Action::Same { volume, block, count, slot: SlotId { batch: 0, page } });
+    }
+
+    /// Adds any other action.
+    pub fn action(&mut self, action: Action) {
+        self.actions.push(action);
+    }
+
+    /// The change.
+    pub fn finish(self) -> Change {
+        let len = self.pages.len();
+        Change { actions: self.actions, pages: Arc::new(self.pages).share(0..len), expected: self.expected }
+    }
+}
+
+/// Calls `each` for every whole block of `data` from byte `from` up to `to`, in order. Only a block that lies across
+/// two pieces is copied.
+pub fn each_block(data: &Data, from: usize, to: usize, mut each: impl FnMut(&[u8])) {
+    let mut straddling = [0; BLOCK];
+    let mut gathered = 0;
+    let mut start = 0;
+    for part in data.parts() {
+        let (low, high) = (from.max(start), to.min(start + part.len()));
+        let mut rest = if low < high { &part[low - start..high - start] } else { &[][..] };
+        start += part.len();
+        if gathered > 0 {
+            let more = rest.len().min(BLOCK - gathered);
+            straddling[gathered..gathered + more].copy_from_slice(&rest[..more]);
+            (gathered, rest) = (gathered + more, &rest[more..]);
+            if gathered < BLOCK {
+                continue;
+            }
+            each(&straddling);
+            gathered = 0;
+        }
+        let whole = rest.chunks_exact(BLOCK);
+        gathered = whole.remainder().len();
+        straddling[..gathered].copy_from_slice(whole.remainder());
+        whole.for_each(&mut each);
+    }
+    assert!(gathered == 0, "whole blocks");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    #[test]
+    fn blocks_are_found_across_pieces() {
+        let bytes: Vec<u8> = (0..5 * BLOCK).map(|n| (n / 7) as u8).collect();
+        for cut in [1, 100, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5] {
+            let mut data = Data::new();
+            bytes.chunks(cut).for_each(|part| data.push(Bytes::copy_from_slice(part)));
+            let mut seen = Vec::new();
+            each_block(&data, 512, 512 + 4 * BLOCK, |block| seen.extend_from_slice(block));
+            assert_eq!(seen, &bytes[512..512 + 4 * BLOCK]);
+        }
+    }
+
+    #[test]
+    fn neighbours_are_joined_and_zeros_take_no_page() {
+        let mut draft = Draft::new(9);
+        let (data, zeros) = ([1; BLOCK], [0; BLOCK]);
+        for (block, bytes) in [(5, &data), (6, &data), (7, &zeros), (8, &zeros), (9, &data)] {
+            draft.block(1, block, bytes);
+        }
+        let change = draft.finish();
+        let first = |page| SlotId { batch: 0, page };
+        assert_eq!(
+            change.actions.as_slice(),
+            [
+                Action::Slots { volume: 1, block: 5, count: 2, first: first(0) },
+                Action::Hole { volume: 1, block: 7, count: 2, mapped: true },
+                Action::Slots { volume: 1, block: 9, count: 1, first: first(2) },
+            ]
+        );
+        assert_eq!(change.pages.len(), 3 * BLOCK);
+    }
+}

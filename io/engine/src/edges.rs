@@ -1,0 +1,182 @@
+//! Changes that cover 4 KiB blocks in part, or depend on what is there: what is there is read without a lock, the
+//! change is prepared, and made only if nothing of it has changed since; else all over again.
+
+use crate::draft::{Draft, each_block};
+use crate::entry::{BLOCK, Entry};
+use crate::volume::{Handle, Span};
+use block::{Data, Error, Reply, Result};
+
+const STEP: u64 = BLOCK as u64;
+
+/// The parts of a span: the blocks at its ends that it covers in part, and the whole blocks between them.
+pub struct Parts {
+    /// Blocks covered in part, with the part.
+    pub edges: Vec<(u64, Span)>,
+    /// The span of whole blocks; empty when there is none.
+    pub whole: Span,
+}
+
+impl Span {
+    /// Takes the span apart.
+    pub fn parts(self) -> Parts {
+        let (low, high) = (self.from.next_multiple_of(STEP), self.to / STEP * STEP);
+        if low > high {
+            return Parts { edges: vec![(self.from / STEP, self)], whole: Span { from: low, to: low } };
+        }
+        let head = Span { from: self.from, to: low };
+        let tail = Span { from: high, to: self.to };
+        let edges = [head, tail].into_iter().filter(|edge| edge.len() > 0);
+        Parts {
+            edges: edges.map(|edge| (edge.from / STEP, edge)).collect(),
+            whole: Span { from: low, to: high },
+        }
+    }
+
+    /// The part in its block.
+    fn in_block(self) -> std::ops::Range<usize> {
+        let base = self.from / STEP * STEP;
+        (self.from - base) as usize..(self.to - base) as usize
+    }
+}
+
+impl Handle {
+    /// Reads a block that a change covers in part, and has the change expect it.
+    pub async fn edge(&self, draft: &mut Draft, block: u64) -> Result<(Vec<u8>, Entry)> {
+        let (data, entries) = self.core.view(self.number, block, 1).await?;
+        draft.expected.push((self.number, block, entries[0]));
+        Ok((data.to_bytes().to_vec(), entries[0]))
+    }
+
+    /// Writes the part of a block.
+    async fn patch(&self, draft: &mut Draft, block: u64, part: Span, bytes: &[u8]) -> Result<()> {
+        let (mut old, _) = self.edge(draft, block).await?;
+        old[part.in_block()].copy_from_slice(bytes);
+        draft.block(self.number, block, &old);
+        Ok(())
+    }
+
+    /// Adds the write of `data` at `span` to a draft.
+    pub async fn draft_write(&self, draft: &mut Draft, span: Span, data: &Data) -> Result<()> {
+        let Parts { edges, whole } = span.parts();
+        let at = |byte: u64| (byte - span.from) as usize;
+        for (block, part) in edges {
+            let bytes = data.slice(at(part.from), at(part.to)).to_bytes();
+            self.patch(draft, block, part, &bytes).await.map_err(|error| self.in_blocks(error, span))?;
+        }
+        if whole.len() > 0 {
+            let mut block = whole.from / STEP;
+            each_block(data, at(whole.from), at(whole.to), |bytes| {
+                draft.block(self.number, block, bytes);
+                block += 1;
+            });
+        }
+        Ok(())
+    }
+
+    /// A write that covers blocks in part.
+    pub async fn write_edges(self, span: Span, data: Data) -> Result {
+        loop {
+            let mut draft = Draft::new(span.blocks().1 as usize);
+            self.draft_write(&mut draft, span, &data).await?;
+            if let Some(reply) = self.attempt(draft.finish()).await? {
+                return Ok(reply);
+            }
+        }
+    }
+
+    /// A fill that covers blocks in part.
+    pub async fn fill_edges(self, span: Span, block: Data) -> Result {
+        let pattern = block.to_bytes().repeat(BLOCK / block.len());
+        loop {
+            let mut draft = Draft::new(3);
+            let Parts { edges, whole } = span.parts();
+            for (block, part) in edges {
+                self.patch(&mut draft, block, part, &pattern[part.in_block()]).await?;
+            }
+            draft.same(self.number, whole.from / STEP, whole.len() / STEP, &pattern);
+            if let Some(reply) = self.attempt(draft.finish()).await? {
+                return Ok(reply);
+            }
+        }
+    }
+
+    /// Unmaps spans that are in order and do not touch. Blocks covered in part become zeros there and stay mapped.
+    pub async fn unmap_edges(self, spans: Vec<Span>) -> Result {
+        loop {
+            let mut draft = Draft::new(2 * spans.len());
+            let mut merged: Option<(u64, Vec<u8>)> = None;
+            for span in &spans {
+                let Parts { edges, whole } = span.parts();
+                for (block, part) in edges {
+                    // Two spans may have their ends in the same block.
+                    let same = merged.as_ref().is_some_and(|(before, _)| *before == block);
+                    if !same {
+                        self.put_merged(&mut draft, merged.take());
+                        let (old, entry) = self.edge(&mut draft, block).await?;
+                        merged = (!entry.is_hole()).then_some((block, old));
+                    }
+                    if let Some((_, bytes)) = &mut merged {
+                        bytes[part.in_block()].fill(0);
+                    }
+                }
+                draft.hole(self.number, whole.from / STEP, whole.len() / STEP, false);
+            }
+            self.put_merged(&mut draft, merged.take());
+            if let Some(reply) = self.attempt(draft.finish()).await? {
+                return Ok(reply);
+            }
+        }
+    }
+
+    fn put_merged(&self, draft: &mut Draft, merged: Option<(u64, Vec<u8>)>) {
+        if let Some((block, bytes)) = merged {
+            draft.block(self.number, block, &bytes);
+        }
+    }
+
+    /// Reads a span, prepares what replaces it, and writes that if nothing has changed.
+    async fn replace(&self, span: Span, mut with: impl FnMut(Data) -> Result<Data>) -> Result {
+        if span.len() == 0 {
+            return Ok(Reply::Done);
+        }
+        let (first, count) = span.blocks();
+        loop {
+            let view = self.core.view(self.number, first, count).await;
+            let (all, entries) = view.map_err(|error| self.in_blocks(error, span))?;
+            let skip = (span.from - first * STEP) as usize;
+            let new = with(all.slice(skip, skip + span.len() as usize))?;
+            let mut data = all.slice(0, skip);
+            data.append(new);
+            data.append(all.slice(data.len(), all.len()));
+            let mut draft = Draft::new(count as usize);
+            let mut block = first;
+            each_block(&data, 0, data.len(), |bytes| {
+                draft.block(self.number, block, bytes);
+                block += 1;
+            });
+            let numbered = entries.into_iter().zip(first..);
+            draft.expected.extend(numbered.map(|(entry, block)| (self.number, block, entry)));
+            if let Some(reply) = self.attempt(draft.finish()).await? {
+                return Ok(reply);
+            }
+        }
+    }
+
+    /// COMPARE AND WRITE.
+    pub async fn compare_and_write(self, span: Span, compare: Data, write: Data) -> Result {
+        self.replace(span, |old| match old.first_difference(&compare) {
+            Some(offset) => Err(Error::Miscompare { offset: offset as u64 }),
+            None => Ok(write.clone()),
+        })
+        .await
+    }
+
+    /// ORWRITE.
+    pub async fn or(self, span: Span, data: Data) -> Result {
+        self.replace(span, |old| {
+            let merged = old.to_bytes().iter().zip(data.to_bytes()).map(|(a, b)| a | b).collect::<Vec<u8>>();
+            Ok(merged.into())
+        })
+        .await
+    }
+}

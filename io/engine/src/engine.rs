@@ -1,0 +1,156 @@
+//! The engine: opening, operations on whole volumes, the array's records, space.
+
+use crate::change::Change;
+use crate::core::{Core, mapped_bytes};
+use crate::entry::BLOCK;
+use crate::record::Action;
+use crate::space::SpaceReport;
+use crate::volume::Volume;
+use block::{Disk, DiskId, Error, Extent, Geometry, Op, Result};
+use bytes::Bytes;
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the engine is opened with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Entropy for the fingerprint key of a shelf that is formatted; not used for one that has an engine already.
+    pub seed: [u8; 32],
+    /// Bytes of written data in memory that wait to be flushed.
+    pub slot_bytes: usize,
+    /// Bytes of decoded frames kept for reads.
+    pub cache_bytes: usize,
+    /// Bytes of the deduplication index.
+    pub index_bytes: usize,
+    /// Bytes of map and frame table pages kept in memory.
+    pub page_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: [0; 32],
+            slot_bytes: 256 << 20,
+            cache_bytes: 256 << 20,
+            index_bytes: 128 << 20,
+            page_bytes: 512 << 20,
+        }
+    }
+}
+
+/// Volumes over a shelf.
+pub struct Engine {
+    pub(crate) core: Arc<Core>,
+    volumes: RwLock<BTreeMap<DiskId, Arc<Volume>>>,
+}
+
+impl Engine {
+    pub(crate) fn new(core: Arc<Core>) -> Arc<Self> {
+        let known: Vec<_> =
+            core.state.read().catalog.volumes.iter().map(|(number, volume)| (*number, volume.id)).collect();
+        let engine = Self { core, volumes: RwLock::default() };
+        for (number, id) in known {
+            engine.register(number, id);
+        }
+        Arc::new(engine)
+    }
+
+    fn register(&self, number: u32, id: DiskId) -> Arc<Volume> {
+        let volume = Arc::new(Volume::new(self.core.clone(), number, id));
+        self.volumes.write().insert(id, volume.clone());
+        volume
+    }
+
+    /// The volume with this identity.
+    pub fn volume(&self, id: DiskId) -> Option<Arc<Volume>> {
+        self.volumes.read().get(&id).cloned()
+    }
+
+    /// All volumes, by identity.
+    pub fn volumes(&self) -> Vec<Arc<Volume>> {
+        self.volumes.read().values().cloned().collect()
+    }
+
+    /// Creates an empty volume; durable when answered.
+    pub async fn create_volume(&self, id: DiskId, geometry: Geometry) -> Result<Arc<Volume>> {
+        self.add_volume(id, |volume| Action::Create { volume, id, geometry }).await
+    }
+
+    /// Creates a volume with the content and size of another, which it shares until one of them changes: one step,
+    /// whatever the size. Durable when answered.
+    pub async fn clone_volume(&self, source: DiskId, id: DiskId) -> Result<Arc<Volume>> {
+        let source = self.volume(source).ok_or(Error::Gone)?.number();
+        self.add_volume(id, |volume| Action::Clone { volume, id, source }).await
+    }
+
+    async fn add_volume(&self, id: DiskId, action: impl Fn(u32) -> Action) -> Result<Arc<Volume>> {
+        let next = || self.core.state.read().catalog.next;
+        loop {
+            // Two that begin at the same time may choose the same number; then one of them tries again.
+            let number = next();
+            match self.core.make_soon(&Change::of(action(number))).await {
+                Ok(Some(made)) => {
+                    let volume = self.register(number, id);
+                    self.core.acknowledge(made).await?;
+                    return Ok(volume);
+                }
+                Ok(None) => {}
+                Err(_) if next() != number => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Changes the size in logical blocks; what is beyond a smaller size is lost. Durable when answered.
+    pub async fn resize_volume(&self, id: DiskId, blocks: u64) -> Result<()> {
+        let volume = self.volume(id).ok_or(Error::Gone)?;
+        let old = volume.geometry().blocks;
+        if blocks < old {
+            // The part of a 4 KiB block behind the new end must read as zeros should the volume grow again.
+            let tail = Extent::new(blocks, (old - blocks).min(BLOCK as u64 / 512));
+            volume.execute(Op::Unmap(vec![tail])).await?;
+        }
+        self.core.change(Change::of(Action::Resize { volume: volume.number(), blocks })).await
+    }
+
+    /// Deletes a volume; its space comes back in the background. Durable when answered.
+    pub async fn delete_volume(&self, id: DiskId) -> Result<()> {
+        let volume = self.volume(id).ok_or(Error::Gone)?;
+        self.core.change(Change::of(Action::Delete { volume: volume.number() })).await?;
+        self.volumes.write().remove(&id);
+        Ok(())
+    }
+
+    /// Keeps a small record under a key, or removes it. Durable when answered.
+    pub async fn put_record(&self, key: &str, value: Option<Bytes>) -> Result<()> {
+        self.core.change(Change::of(Action::PutRecord { key: key.to_owned(), value })).await
+    }
+
+    /// The records whose keys begin with `prefix`, by key.
+    pub fn records(&self, prefix: &str) -> Vec<(String, Bytes)> {
+        let state = self.core.state.read();
+        let from = state.catalog.records.range(prefix.to_owned()..);
+        from.take_while(|(key, _)| key.starts_with(prefix)).map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
+
+    /// Space of the whole array.
+    pub fn space(&self) -> SpaceReport {
+        let state = self.core.state.read();
+        let (mut provisioned, mut mapped) = (0, 0);
+        for volume in state.catalog.volumes.values() {
+            provisioned += volume.geometry.bytes();
+            mapped += mapped_bytes(&state, volume);
+        }
+        let (waiting, usage) = (state.maps.slots.bytes() as u64, &state.maps.usage);
+        SpaceReport {
+            provisioned,
+            mapped,
+            unique: usage.unique_blocks * BLOCK as u64 + waiting,
+            physical: usage.physical + waiting,
+            metadata: usage.metadata,
+            free: self.core.free_bytes(&state),
+            total: self.core.total_bytes(),
+        }
+    }
+}

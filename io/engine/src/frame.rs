@@ -1,0 +1,241 @@
+//! Objects of the log: a header, then data blocks or metadata. An object says what it is and proves it, so that a
+//! segment can be read without any map, and a read that meets other bytes knows.
+
+use crate::codec::{Malformed, Put, Take};
+use crate::entry::{BLOCK, BlockId};
+use crate::record::checksum;
+use bytes::Bytes;
+
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ObjectKind {
+    /// A frame of up to eight blocks; the number is the frame's.
+    Frame = 1,
+    /// A map page.
+    Map = 2,
+    /// A page of the frame table.
+    Table = 3,
+    /// A chunk of the directory of map pages.
+    MapDirectory = 4,
+    /// A chunk of the directory of frame table pages.
+    TableDirectory = 5,
+    /// A part of the catalog; the number is the part's.
+    Catalog = 6,
+    /// A part of a checkpoint's root.
+    Root = 7,
+}
+
+impl ObjectKind {
+    fn from_byte(byte: u8) -> Option<Self> {
+        use ObjectKind::{Catalog, Frame, Map, MapDirectory, Root, Table, TableDirectory};
+        [Frame, Map, Table, MapDirectory, TableDirectory, Catalog, Root]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// Bytes of an object's header.
+pub const HEADER: usize = 24;
+const MAGIC: u32 = u32::from_le_bytes(*b"ALO1");
+
+/// The header of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What it is.
+    pub kind: ObjectKind,
+    /// How a frame's blocks are stored.
+    pub packing: u8,
+    /// Which of a frame's blocks are stored, one bit each.
+    pub stored: u8,
+    /// Bytes behind the header.
+    pub payload: u32,
+    /// Which one of its kind it is.
+    pub number: u64,
+    checksum: u32,
+}
+
+impl Header {
+    /// Reads a header, without the check of its checksum, which needs the whole object.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut take = Take::new(bytes, "object header");
+        take.expect(MAGIC)?;
+        let checksum = take.u32()?;
+        let kind = ObjectKind::from_byte(take.u8()?).ok_or(take.malformed())?;
+        let (packing, stored, _) = (take.u8()?, take.u8()?, take.u8()?);
+        Ok(Self { kind, packing, stored, payload: take.u32()?, number: take.u64()?, checksum })
+    }
+
+    /// Length in bytes of the whole object.
+    pub fn len(&self) -> usize {
+        HEADER + self.payload as usize
+    }
+}
+
+/// Completes an object whose first [`HEADER`] bytes are free.
+fn seal(object: &mut [u8], kind: ObjectKind, packing: u8, stored: u8, number: u64) {
+    let mut front = Vec::with_capacity(HEADER);
+    front.u32(MAGIC);
+    front.u32(0);
+    front.extend_from_slice(&[kind as u8, packing, stored, 0]);
+    front.u32((object.len() - HEADER) as u32);
+    front.u64(number);
+    object[..HEADER].copy_from_slice(&front);
+    let sum = checksum(&object[8..]);
+    object[4..8].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Checks an object and answers with its header.
+pub fn verify(object: &[u8]) -> Result<Header, Malformed> {
+    let header = Header::decode(object)?;
+    if object.len() != header.len() || checksum(&object[8..]) != header.checksum {
+        return Err(Malformed("object: the checksum differs"));
+    }
+    Ok(header)
+}
+
+/// An object of metadata; `fill` writes its payload.
+pub fn metadata(kind: ObjectKind, number: u64, fill: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+    let mut object = vec![0; HEADER];
+    fill(&mut object);
+    seal(&mut object, kind, 0, 0, number);
+    object.into()
+}
+
+/// The payload of a metadata object that must be of this kind and number.
+pub fn payload(object: &Bytes, kind: ObjectKind, number: u64) -> Result<Bytes, Malformed> {
+    let header = verify(object)?;
+    if (header.kind, header.number) != (kind, number) {
+        return Err(Malformed("object: it is another one"));
+    }
+    Ok(object.slice(HEADER..))
+}
+
+/// The fingerprint of a block.
+pub type Fingerprint = [u8; 16];
+
+/// How the blocks of a frame are stored.
+const RAW: u8 = 0;
+const LZ4: u8 = 1;
+
+/// A frame as the log holds it: the blocks that `stored` names, in `blocks` one after the other, with their
+/// fingerprints. It is compressed when that saves at least a sixteenth.
+pub fn pack(number: u64, stored: u8, blocks: &[u8], fingerprints: &[Fingerprint]) -> Bytes {
+    let count = stored.count_ones() as usize;
+    assert!(count == fingerprints.len() && count * BLOCK == blocks.len() && count > 0);
+    let front = HEADER + count * size_of::<Fingerprint>();
+    let most = blocks.len() - blocks.len() / 16;
+    let mut object = vec![0; front + most];
+    for (n, fingerprint) in fingerprints.iter().enumerate() {
+        object[HEADER + n * 16..][..16].copy_from_slice(fingerprint);
+    }
+    let mode = Some(lz4::block::CompressionMode::FAST(1));
+    // The buffer is smaller than the worst case: compression that does not pay is given up half-way.
+    let packing = match lz4::block::compress_to_buffer(blocks, mode, false, &mut object[front..]) {
+        Ok(len) if len > 0 => {
+            object.truncate(front + len);
+            LZ4
+        }
+        _ => {
+            object.truncate(front);
+            object.extend_from_slice(blocks);
+            RAW
+        }
+    };
+    seal(&mut object, ObjectKind::Frame, packing, stored, number);
+    object.into()
+}
+
+/// A frame's blocks in memory.
+#[derive(Clone, Debug)]
+pub struct Decoded {
+    /// Which blocks there are, one bit each.
+    pub stored: u8,
+    blocks: Bytes,
+}
+
+impl Decoded {
+    /// The bytes of `count` blocks from `index` on; none when they are not all stored next to each other.
+    pub fn blocks(&self, index: u8, count: usize) -> Option<Bytes> {
+        let wanted = ((1u16 << count) - 1) << index;
+        if count == 0 || wanted & !u16::from(self.stored) != 0 {
+            return None;
+        }
+        let rank = (self.stored & ((1u16 << index) - 1) as u8).count_ones() as usize;
+        Some(self.blocks.slice(rank * BLOCK..(rank + count) * BLOCK))
+    }
+
+    /// Bytes that it takes in memory.
+    pub fn bytes(&self) -> usize {
+        self.blocks.len()
+    }
+}
+
+/// The stored blocks of a frame, after a check of everything.
+pub fn unpack(object: &Bytes, number: u64) -> Result<Decoded, Malformed> {
+    let header = verify(object)?;
+    let count = header.stored.count_ones() as usize;
+    let front = HEADER + count * size_of::<Fingerprint>();
+    if (header.kind, header.number) != (ObjectKind::Frame, number) || object.len() < front {
+        return Err(Malformed("frame: it is another one"));
+    }
+    let packed = object.slice(front..);
+    let blocks = match header.packing {
+        RAW => packed,
+        LZ4 => lz4::block::decompress(&packed, Some((count * BLOCK) as i32))
+            .map(Bytes::from)
+            .map_err(|_| Malformed("frame: it does not decompress"))?,
+        _ => return Err(Malformed("frame: unknown packing")),
+    };
+    if blocks.len() != count * BLOCK || count > BlockId::PER_FRAME {
+        return Err(Malformed("frame: it has another length"));
+    }
+    Ok(Decoded { stored: header.stored, blocks })
+}
+
+/// The fingerprints of a frame's stored blocks, in order.
+pub fn fingerprints(object: &[u8], header: &Header) -> Result<Vec<Fingerprint>, Malformed> {
+    let mut take = Take::new(object.get(HEADER..).unwrap_or_default(), "frame fingerprints");
+    (0..header.stored.count_ones())
+        .map(|_| take.bytes(16)?.try_into().map_err(|_| take.malformed()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(len: usize) -> Vec<u8> {
+        let mut state = 1u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        };
+        (0..len).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn frames_come_back_compressed_or_raw() {
+        for (blocks, smaller) in [(noise(3 * BLOCK), false), (vec![7; 3 * BLOCK], true)] {
+            let object = pack(99, 0b1101, &blocks, &[[1; 16], [2; 16], [3; 16]]);
+            assert_eq!(object.len() < blocks.len(), smaller);
+            let frame = unpack(&object, 99).unwrap();
+            assert_eq!(frame.blocks(0, 1).unwrap(), blocks[..BLOCK]);
+            assert_eq!(frame.blocks(2, 2).unwrap(), blocks[BLOCK..]);
+            assert!(frame.blocks(1, 1).is_none() && frame.blocks(0, 3).is_none());
+            let header = verify(&object).unwrap();
+            assert_eq!(fingerprints(&object, &header).unwrap(), [[1; 16], [2; 16], [3; 16]]);
+            assert!(unpack(&object, 98).is_err());
+        }
+    }
+
+    #[test]
+    fn every_changed_byte_is_noticed() {
+        let mut object = pack(99, 1, &vec![7; BLOCK], &[[1; 16]]).to_vec();
+        for at in 0..object.len() {
+            object[at] ^= 1;
+            assert!(unpack(&Bytes::from(object.clone()), 99).is_err(), "byte {at}");
+            object[at] ^= 1;
+        }
+    }
+}

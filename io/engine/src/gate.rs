@@ -1,0 +1,182 @@
+//! Waiting without clocks: a signal for the background, a queue for operations that need room, and acknowledgements
+//! that keep pace with the flusher.
+
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Poll, Waker};
+
+/// Wakes one waiter; a call with nobody waiting is remembered.
+#[derive(Default)]
+pub struct Signal(Mutex<(bool, Option<Waker>)>);
+
+impl Signal {
+    /// Wakes the waiter, or the next one at once.
+    pub fn notify(&self) {
+        let waker = {
+            let mut state = self.0.lock();
+            state.0 = true;
+            state.1.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Waits for the next [`Signal::notify`].
+    pub fn wait(&self) -> impl Future<Output = ()> + '_ {
+        std::future::poll_fn(|cx| {
+            let mut state = self.0.lock();
+            if std::mem::take(&mut state.0) {
+                return Poll::Ready(());
+            }
+            state.1 = Some(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+}
+
+/// Lets other tasks of the executor run once.
+pub fn pause() -> impl Future<Output = ()> {
+    let mut paused = false;
+    std::future::poll_fn(move |cx| {
+        if paused {
+            return Poll::Ready(());
+        }
+        paused = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+}
+
+/// Waiters in the order of their tickets.
+#[derive(Default)]
+struct Queue {
+    next: u64,
+    waiting: BTreeMap<(u64, u64), Option<Waker>>,
+}
+
+/// Operations that wait until the background has made room, first come, first served.
+#[derive(Default)]
+pub struct Room {
+    queue: Mutex<Queue>,
+    waiting: AtomicUsize,
+}
+
+impl Room {
+    /// True when somebody waits: a newcomer has to queue up.
+    pub fn is_queued(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) > 0
+    }
+
+    /// Queues up.
+    pub fn ticket(&self) -> Ticket<'_> {
+        let mut queue = self.queue.lock();
+        let number = queue.next;
+        queue.next += 1;
+        queue.waiting.insert((number, 0), None);
+        self.waiting.fetch_add(1, Ordering::Release);
+        Ticket { room: self, number }
+    }
+
+    /// Has the first in the queue try again: the background made room.
+    pub fn freed(&self) {
+        let waker = {
+            let mut queue = self.queue.lock();
+            queue.waiting.first_entry().and_then(|mut first| first.get_mut().take())
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// A place in the queue; dropped when the operation got its room, or was cancelled.
+pub struct Ticket<'a> {
+    room: &'a Room,
+    number: u64,
+}
+
+impl Ticket<'_> {
+    /// Waits until this is the first in the queue and `try_again` succeeds; it is tried again whenever room is made.
+    pub async fn turn<T>(&self, mut try_again: impl FnMut() -> Option<T>) -> T {
+        std::future::poll_fn(|cx| {
+            let first = {
+                let mut queue = self.room.queue.lock();
+                let first = queue.waiting.first_key_value().is_some_and(|(key, _)| key.0 == self.number);
+                if let Some(waker) = queue.waiting.get_mut(&(self.number, 0)) {
+                    *waker = Some(cx.waker().clone());
+                }
+                first
+            };
+            match first.then(&mut try_again).flatten() {
+                Some(got) => Poll::Ready(got),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.room.queue.lock().waiting.remove(&(self.number, 0));
+        self.room.waiting.fetch_sub(1, Ordering::Release);
+        self.room.freed();
+    }
+}
+
+/// How far the flusher is; acknowledgements wait for it in proportion to how full memory is.
+#[derive(Default)]
+pub struct Pace {
+    progress: AtomicU64,
+    queue: Mutex<Queue>,
+}
+
+impl Pace {
+    /// The flusher got to `progress`, a count of bytes that never goes back.
+    pub fn advance(&self, progress: u64) {
+        if self.progress.fetch_max(progress, Ordering::AcqRel) >= progress {
+            return;
+        }
+        let ready = {
+            let mut queue = self.queue.lock();
+            let behind = queue.waiting.split_off(&(progress + 1, 0));
+            std::mem::replace(&mut queue.waiting, behind)
+        };
+        ready.into_values().flatten().for_each(Waker::wake);
+    }
+
+    /// Waits until the count has reached `target`.
+    pub async fn reached(&self, target: u64) {
+        std::future::poll_fn(|cx| {
+            let mut queue = self.queue.lock();
+            if self.progress.load(Ordering::Acquire) >= target {
+                return Poll::Ready(());
+            }
+            let number = queue.next;
+            queue.next += 1;
+            queue.waiting.insert((target, number), Some(cx.waker().clone()));
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// Polls several futures together and answers when all are done, in their order.
+pub async fn join<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
+    std::future::poll_fn(|cx| {
+        let mut waits = false;
+        for (future, outcome) in running.iter_mut().filter(|(_, outcome)| outcome.is_none()) {
+            match future.as_mut().poll(cx) {
+                Poll::Ready(done) => *outcome = Some(done),
+                Poll::Pending => waits = true,
+            }
+        }
+        if waits { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    running.into_iter().filter_map(|(_, outcome)| outcome).collect()
+}

@@ -1,0 +1,338 @@
+//! The journal: records gather in the open batch until somebody waits for them; then the batch is appended, and
+//! the next one gathers. Several operations share one durable write; the order of records is the order of batches.
+
+use crate::entry::{BLOCK, SlotId};
+use crate::gate::Signal;
+use crate::record::{self, Action};
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use shelf::{JournalPos, Shelf};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+/// Appends under way at the same time: one on the device while the next is on its way there.
+const IN_FLIGHT: usize = 2;
+
+/// Pieces of a batch's body: what one vectored write takes.
+const PIECES: usize = 500;
+
+/// Bytes that a batch takes in the journal beyond its body: the page that its head shares with the shelf's header.
+fn media_bytes(head: usize, body: usize) -> u64 {
+    ((head + 512).next_multiple_of(BLOCK) + body) as u64
+}
+
+struct Gathering {
+    number: u64,
+    head: Vec<u8>,
+    body: Vec<Bytes>,
+    pages: usize,
+}
+
+impl Gathering {
+    fn new(number: u64) -> Self {
+        Self { number, head: vec![0; record::FRONT], body: Vec::new(), pages: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.head.len() == record::FRONT && self.pages == 0
+    }
+}
+
+struct State {
+    open: Gathering,
+    sealed: VecDeque<Gathering>,
+    /// Bytes of each batch appended or sealed since the last trim.
+    sizes: VecDeque<u64>,
+    /// Number of the first batch in `sizes`.
+    first: u64,
+    submitting: bool,
+    in_flight: usize,
+    stopped: Option<String>,
+    waiting: Vec<(u64, Waker)>,
+}
+
+/// The journal of the engine.
+pub struct Journal {
+    shelf: Arc<dyn Shelf>,
+    state: Mutex<State>,
+    durable: AtomicU64,
+    stopped: std::sync::atomic::AtomicBool,
+    used: AtomicU64,
+    batch_bytes: usize,
+    journal_bytes: u64,
+    /// Woken when the journal stops.
+    signal: Arc<Signal>,
+}
+
+impl Journal {
+    /// A journal whose next batch is `next`; `sizes` are the media bytes of the batches before it that the last
+    /// checkpoint still needs.
+    pub fn new(shelf: Arc<dyn Shelf>, next: u64, recovered: &[shelf::Batch]) -> Arc<Self> {
+        let layout = shelf.layout();
+        let sizes: VecDeque<u64> =
+            recovered.iter().map(|batch| media_bytes(batch.head.len(), batch.body.len())).collect();
+        let state = State {
+            open: Gathering::new(next),
+            sealed: VecDeque::new(),
+            first: next - sizes.len() as u64,
+            submitting: false,
+            in_flight: 0,
+            stopped: None,
+            waiting: Vec::new(),
+            sizes,
+        };
+        Arc::new(Self {
+            shelf,
+            durable: AtomicU64::new(next - 1),
+            stopped: false.into(),
+            used: AtomicU64::new(state.sizes.iter().sum()),
+            batch_bytes: layout.batch_bytes as usize,
+            journal_bytes: layout.journal_bytes,
+            signal: Arc::default(),
+            state: Mutex::new(state),
+        })
+    }
+
+    /// The last batch that is durable; all before it are.
+    pub fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// Media bytes of batches that have not been trimmed.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Media bytes that may be used: some are left for batches that are not full.
+    pub fn limit(&self) -> u64 {
+        let spare = (2 * self.batch_bytes as u64).min(self.journal_bytes / 4);
+        self.journal_bytes - spare
+    }
+
+    /// An upper bound of the media bytes that a change adds.
+    pub fn cost(&self, record: usize, pages: usize) -> u64 {
+        let batches = (record + pages * BLOCK).div_ceil(self.batch_bytes / 2) + 1;
+        media_bytes(record, pages * BLOCK) + (batches * 2 * BLOCK) as u64
+    }
+
+    /// The largest record.
+    pub fn record_limit(&self) -> usize {
+        self.batch_bytes - record::FRONT - 2 * BLOCK
+    }
+
+    /// Locks the open batch to add a change. The caller holds the lock that orders changes.
+    pub fn lock(&self) -> Writer<'_> {
+        Writer { journal: self, state: self.state.lock() }
+    }
+
+    /// Why the journal stopped, when it did.
+    pub fn stopped(&self) -> Option<String> {
+        if !self.stopped.load(Ordering::Acquire) {
+            return None;
+        }
+        self.state.lock().stopped.clone()
+    }
+
+    /// Stops the journal for good: nothing is acknowledged from now on.
+    pub fn stop(&self, why: String) {
+        let mut state = self.state.lock();
+        tracing::error!("the engine stops: {why}");
+        state.stopped.get_or_insert(why);
+        self.stopped.store(true, Ordering::Release);
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(|(_, waker)| waker.wake());
+        self.signal.notify();
+    }
+
+    /// The signal that is given when the journal stops.
+    pub fn stop_signal(&self) -> Arc<Signal> {
+        self.signal.clone()
+    }
+
+    /// Appends what has gathered, unless enough is under way. One thread at a time hands batches to the shelf, so
+    /// that they arrive there in order, and no lock is held while it does.
+    pub fn pump(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        loop {
+            if state.submitting || state.in_flight >= IN_FLIGHT || state.stopped.is_some() {
+                return;
+            }
+            if state.sealed.is_empty() {
+                self.seal(&mut state);
+            }
+            let Some(batch) = state.sealed.pop_front() else { return };
+            state.submitting = true;
+            state.in_flight += 1;
+            drop(state);
+            self.submit(batch);
+            state = self.state.lock();
+            state.submitting = false;
+        }
+    }
+
+    fn submit(self: &Arc<Self>, mut batch: Gathering) {
+        record::seal(&mut batch.head, batch.number, batch.pages as u32);
+        let (journal, number) = (self.clone(), batch.number);
+        let done = Box::new(move |outcome| journal.appended(number, outcome));
+        self.shelf.append(Bytes::from(batch.head), batch.body, done);
+    }
+
+    fn appended(self: &Arc<Self>, number: u64, outcome: shelf::Result<JournalPos>) {
+        let outcome = match outcome {
+            Ok(JournalPos(at)) if at == number => Ok(()),
+            Ok(JournalPos(at)) => Err(format!("batch {number} became number {at} of the journal")),
+            Err(error) => Err(format!("journal append: {error}")),
+        };
+        let mut state = self.state.lock();
+        state.in_flight -= 1;
+        if let Err(why) = outcome {
+            drop(state);
+            return self.stop(why);
+        }
+        self.durable.fetch_max(number, Ordering::Release);
+        let mut woken = SmallVec::<[Waker; 32]>::new();
+        state.waiting.retain(|(until, waker)| {
+            let waits = *until > number;
+            if !waits {
+                woken.push(waker.clone());
+            }
+            waits
+        });
+        drop(state);
+        // The next batch first: its way to the device is longer than that of the answers.
+        self.pump();
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    fn seal(&self, state: &mut State) {
+        if state.open.is_empty() {
+            return;
+        }
+        let next = Gathering::new(state.open.number + 1);
+        let full = std::mem::replace(&mut state.open, next);
+        let bytes = media_bytes(full.head.len(), full.pages * BLOCK);
+        state.sizes.push_back(bytes);
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+        state.sealed.push_back(full);
+    }
+
+    /// A superblock that needs batches from `from` on is durable.
+    pub fn trimmed(&self, from: u64) {
+        let mut state = self.state.lock();
+        while state.first < from {
+            let Some(bytes) = state.sizes.pop_front() else { break };
+            self.used.fetch_sub(bytes, Ordering::Relaxed);
+            state.first += 1;
+        }
+    }
+
+    /// Waits until a batch is durable. The first poll starts the append of the open batch.
+    pub fn until(self: &Arc<Self>, batch: u64) -> Durable {
+        Durable { journal: self.clone(), batch }
+    }
+}
+
+/// The open batch, locked.
+pub struct Writer<'a> {
+    journal: &'a Journal,
+    state: MutexGuard<'a, State>,
+}
+
+/// Consecutive slots that got pages of a change: how many, from which page of the change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Staged {
+    /// The first slot.
+    pub slot: SlotId,
+    /// Page of the change that it has.
+    pub page: usize,
+    /// Number of slots.
+    pub count: usize,
+}
+
+impl Writer<'_> {
+    /// True when nothing can be added any more.
+    pub fn is_stopped(&self) -> bool {
+        self.state.stopped.is_some()
+    }
+
+    /// Closes the open batch when there is something in it; answers with the number of the batch that is open then.
+    pub fn cut(&mut self) -> u64 {
+        self.journal.seal(&mut self.state);
+        self.state.open.number
+    }
+
+    /// Puts the pages of a change, a multiple of 4 KiB, into batches. The record of at most `record` bytes has to
+    /// follow before the lock is given back; it goes to the same batch as the last page.
+    pub fn stage(&mut self, pages: &Bytes, record: usize) -> SmallVec<[Staged; 1]> {
+        let capacity = self.journal.batch_bytes;
+        let total = pages.len() / BLOCK;
+        let room = |open: &Gathering| {
+            let used = (open.head.len() + record + 512).next_multiple_of(BLOCK) + open.pages * BLOCK;
+            if open.body.len() >= PIECES { 0 } else { capacity.saturating_sub(used) / BLOCK }
+        };
+        let fits = |open: &Gathering| {
+            room(open) >= total && (open.head.len() + record + 512).next_multiple_of(BLOCK) <= capacity
+        };
+        if !fits(&self.state.open) {
+            self.journal.seal(&mut self.state);
+        }
+        let mut staged = SmallVec::new();
+        let mut page = 0;
+        while page < total {
+            let open = &mut self.state.open;
+            let count = room(open).min(total - page);
+            assert!(count > 0, "an empty batch holds no page");
+            let slot = SlotId { batch: open.number, page: open.pages as u16 };
+            staged.push(Staged { slot, page, count });
+            open.body.push(pages.slice(page * BLOCK..(page + count) * BLOCK));
+            open.pages += count;
+            page += count;
+            if page < total {
+                self.journal.seal(&mut self.state);
+            }
+        }
+        staged
+    }
+
+    /// Adds a record to the open batch; answers with the batch's number.
+    pub fn record(&mut self, record: &[Action]) -> u64 {
+        let open = &mut self.state.open;
+        record::encode(record, open.number, &mut open.head);
+        open.number
+    }
+}
+
+/// Waits until a batch is durable: see [`Journal::until`].
+pub struct Durable {
+    journal: Arc<Journal>,
+    batch: u64,
+}
+
+impl Future for Durable {
+    type Output = block::Result<()>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<block::Result<()>> {
+        let journal = &self.journal;
+        if journal.durable() >= self.batch {
+            return Poll::Ready(Ok(()));
+        }
+        {
+            let mut state = journal.state.lock();
+            if let Some(why) = &state.stopped {
+                return Poll::Ready(Err(block::Error::Stopped(why.clone())));
+            }
+            if journal.durable() >= self.batch {
+                return Poll::Ready(Ok(()));
+            }
+            state.waiting.push((self.batch, cx.waker().clone()));
+        }
+        journal.pump();
+        Poll::Pending
+    }
+}

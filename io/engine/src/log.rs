@@ -1,0 +1,179 @@
+//! Reading and writing objects in segments. Objects are packed byte by byte into stripes; what has been placed but
+//! not written yet is read from memory.
+
+use crate::space::Place;
+use bytes::Bytes;
+use parking_lot::RwLock;
+use shelf::{AlignedBuf, Layout, SegmentId, Shelf, Wait, wait};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Stripe writes under way at the same time, of all streams together.
+const IN_FLIGHT: usize = 4;
+
+/// The log as readers see it.
+pub struct Log {
+    shelf: Arc<dyn Shelf>,
+    placed: RwLock<HashMap<(u32, u32), Bytes>>,
+}
+
+impl Log {
+    /// The log of a shelf.
+    pub fn new(shelf: Arc<dyn Shelf>) -> Self {
+        Self { shelf, placed: RwLock::default() }
+    }
+
+    /// Reads an object; its bytes are those of the place, not yet verified.
+    pub async fn read(&self, place: Place) -> shelf::Result<Bytes> {
+        let placed = self.placed.read().get(&(place.segment, place.offset)).cloned();
+        if let Some(object) = placed.filter(|object| object.len() == place.len as usize) {
+            return Ok(object);
+        }
+        let (done, read) = wait();
+        self.shelf.read(place.segment(), place.offset, place.len, done);
+        read.await
+    }
+
+    /// The shelf.
+    pub fn shelf(&self) -> &Arc<dyn Shelf> {
+        &self.shelf
+    }
+}
+
+/// The log is full: no free segment is left for this stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+struct Open {
+    segment: u32,
+    /// Offset of the stripe that is being filled.
+    base: u32,
+    stripe: AlignedBuf,
+    /// Objects that begin or go on in this stripe, to be read from memory until it is written.
+    objects: Vec<u32>,
+}
+
+/// One of the places where the log grows. Data, moved data and metadata each have their own, because they live for
+/// different times.
+#[derive(Default)]
+pub struct Stream {
+    open: Option<Open>,
+}
+
+/// What the writer needs of the segments.
+pub trait Segments {
+    /// A free segment to be written from its front, unless too few are left for this stream.
+    fn allocate(&mut self) -> Option<u32>;
+}
+
+struct Write {
+    segment: u32,
+    objects: Vec<u32>,
+    outcome: Wait<()>,
+}
+
+/// Writes stripes for all streams.
+pub struct Writer {
+    log: Arc<Log>,
+    layout: Layout,
+    writes: VecDeque<Write>,
+}
+
+impl Writer {
+    /// A writer without anything under way.
+    pub fn new(log: Arc<Log>) -> Self {
+        let layout = log.shelf.layout();
+        Self { log, layout, writes: VecDeque::new() }
+    }
+
+    /// Places an object. It can be read at once; it is durable when [`Writer::finish`] and a sync have followed.
+    pub async fn place(
+        &mut self,
+        stream: &mut Stream,
+        segments: &mut impl Segments,
+        object: Bytes,
+    ) -> shelf::Result<Result<Place, Full>> {
+        let len = object.len() as u32;
+        assert!(len <= self.layout.segment_bytes, "an object fits in a segment");
+        let left = stream
+            .open
+            .as_ref()
+            .map_or(0, |open| self.layout.segment_bytes - open.base - open.stripe.len() as u32);
+        if left < len {
+            // The old segment stays open when there is no new one, so that smaller objects may still fit.
+            let Some(segment) = segments.allocate() else { return Ok(Err(Full)) };
+            self.flush(stream).await?;
+            self.log.shelf.discard(SegmentId(segment));
+            stream.open = Some(self.begin(segment, 0));
+        }
+        let open = stream.open.as_ref().expect("a segment is open");
+        let place = Place { segment: open.segment, offset: open.base + open.stripe.len() as u32, len };
+        self.log.placed.write().insert((place.segment, place.offset), object.clone());
+        let mut rest = &object[..];
+        while !rest.is_empty() {
+            let open = stream.open.as_mut().expect("a segment is open");
+            let room = self.layout.stripe_bytes as usize - open.stripe.len();
+            let (now, later) = rest.split_at(room.min(rest.len()));
+            open.stripe.push(now);
+            if later.is_empty() {
+                // Readers find the object in memory until its last stripe is written.
+                open.objects.push(place.offset);
+            }
+            rest = later;
+            if open.stripe.len() == self.layout.stripe_bytes as usize {
+                self.flush(stream).await?;
+            }
+        }
+        Ok(Ok(place))
+    }
+
+    fn begin(&self, segment: u32, base: u32) -> Open {
+        let stripe = AlignedBuf::with_capacity(self.layout.stripe_bytes as usize);
+        Open { segment, base, stripe, objects: Vec::new() }
+    }
+
+    /// The segment that a stream is writing to.
+    pub fn segment(stream: &Stream) -> Option<u32> {
+        stream.open.as_ref().map(|open| open.segment)
+    }
+
+    /// Starts the write of what a stream has gathered, padded to a stripe.
+    pub async fn flush(&mut self, stream: &mut Stream) -> shelf::Result {
+        let Some(open) = stream.open.take() else { return Ok(()) };
+        if open.stripe.is_empty() {
+            stream.open = Some(open);
+            return Ok(());
+        }
+        let Open { segment, base, mut stripe, objects } = open;
+        let used = stripe.len();
+        stripe.set_len(self.layout.stripe_bytes as usize);
+        stripe[used..].fill(0);
+        while self.writes.len() >= IN_FLIGHT {
+            self.settle().await?;
+        }
+        let (done, outcome) = wait();
+        self.log.shelf.write(SegmentId(segment), base, Arc::new(stripe), done);
+        self.writes.push_back(Write { segment, objects, outcome });
+        let next = base + self.layout.stripe_bytes;
+        stream.open = (next < self.layout.segment_bytes).then(|| self.begin(segment, next));
+        Ok(())
+    }
+
+    async fn settle(&mut self) -> shelf::Result {
+        let Some(write) = self.writes.pop_front() else { return Ok(()) };
+        write.outcome.await?;
+        let mut placed = self.log.placed.write();
+        for offset in write.objects {
+            placed.remove(&(write.segment, offset));
+        }
+        Ok(())
+    }
+
+    /// Waits until every write that was started has been answered.
+    pub async fn finish(&mut self) -> shelf::Result {
+        while !self.writes.is_empty() {
+            self.settle().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,471 @@
+//! The map of a volume: a copy-on-write radix tree of pages with 512 entries. Pages are shared between volumes and
+//! within one; a page counts as one holder of everything its entries name, however many share it. Changing a shared
+//! page copies it. Dropping a tree takes one step; what was below is released in the background.
+
+use crate::directory::{CHUNK, Directory, Listing};
+use crate::entry::{Entry, FAN, Kind, Node, SlotId};
+use crate::pages::Pages;
+use crate::slots::Slots;
+use crate::space::{Place, Usage};
+use crate::table::{Absent, Table};
+use std::collections::VecDeque;
+
+/// A metadata page that must be read before the operation can go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A page of a map.
+    Map(u64),
+    /// A page of the frame table.
+    Table(u64),
+}
+
+impl From<Absent> for Need {
+    fn from(Absent(page): Absent) -> Self {
+        Need::Table(page)
+    }
+}
+
+/// The root of a volume's tree and its height: a tree of level 0 is a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// A page, or `Unmapped` or `Zero` for everything.
+    pub root: Entry,
+    /// Height of the root above the blocks.
+    pub level: u8,
+}
+
+impl Tree {
+    /// The tree of a volume of `blocks` blocks where nothing is mapped.
+    pub fn empty(blocks: u64) -> Self {
+        Self { root: Entry::UNMAPPED, level: (0..).find(|level| span(*level) >= blocks).expect("64 bits") }
+    }
+}
+
+/// Blocks below a page of this level.
+pub fn span(level: u8) -> u64 {
+    (FAN as u64).saturating_pow(u32::from(level) + 1)
+}
+
+/// What a scan of a tree finds, in order.
+pub enum Seen<'a> {
+    /// A number of blocks that are all `Unmapped` or all `Zero`.
+    Hole(Entry, u64),
+    /// Blocks of one leaf.
+    Blocks(&'a [Entry]),
+}
+
+/// What a run of blocks is set to. References have been counted by the caller.
+#[derive(Clone, Copy)]
+enum Content<'a> {
+    Hole(Entry),
+    Slots(SlotId),
+    Same(SlotId),
+    Entries(&'a [Entry]),
+}
+
+impl Content<'_> {
+    fn at(&self, index: u64) -> Entry {
+        match self {
+            Content::Hole(entry) => *entry,
+            Content::Slots(first) => Entry::slot(first.offset(index as usize)),
+            Content::Same(slot) => Entry::slot(*slot),
+            Content::Entries(entries) => entries[index as usize],
+        }
+    }
+}
+
+/// A part of a copy, with its references counted.
+enum Piece {
+    Hole(Entry, u64),
+    Entries(Vec<Entry>),
+    Tree(Entry, u8),
+}
+
+/// All maps, with what their entries refer to.
+#[derive(Default)]
+pub struct Maps {
+    /// Map pages in memory.
+    pub nodes: Pages<Node>,
+    /// Every map page.
+    pub listings: Directory,
+    /// Pages that nothing refers to any more, whose entries have not been released yet.
+    pub orphans: VecDeque<u64>,
+    /// The frame table.
+    pub table: Table,
+    /// Blocks in the journal.
+    pub slots: Slots,
+    /// Bytes in use.
+    pub usage: Usage,
+    /// Page numbers free for use, below `next_page`.
+    pub free: Vec<u64>,
+    /// The lowest page number never used.
+    pub next_page: u64,
+}
+
+/// The children of a page of `level` that `from..to` touches: index, and the part of the child's span.
+fn children(level: u8, from: u64, to: u64) -> impl DoubleEndedIterator<Item = (usize, u64, u64)> {
+    let each = span(level - 1);
+    (from / each..to.div_ceil(each)).map(move |index| {
+        let base = index * each;
+        (index as usize, from.saturating_sub(base), (to - base).min(each))
+    })
+}
+
+impl Maps {
+    /// Reads a tree from block `from` up to `to`.
+    pub fn scan(&self, tree: Tree, from: u64, to: u64, see: &mut impl FnMut(Seen<'_>)) -> Result<(), Need> {
+        let Some(page) = tree.root.as_page() else {
+            see(Seen::Hole(tree.root, to - from));
+            return Ok(());
+        };
+        let node = self.nodes.get(page).ok_or(Need::Map(page))?;
+        if tree.level == 0 {
+            see(Seen::Blocks(&node[from as usize..to as usize]));
+            return Ok(());
+        }
+        children(tree.level, from, to).try_for_each(|(index, from, to)| {
+            self.scan(Tree { root: node[index], level: tree.level - 1 }, from, to, see)
+        })
+    }
+
+    /// The entry of one block.
+    pub fn get(&self, tree: Tree, block: u64) -> Result<Entry, Need> {
+        let mut found = Entry::UNMAPPED;
+        self.scan(tree, block, block + 1, &mut |seen| {
+            found = match seen {
+                Seen::Hole(entry, _) => entry,
+                Seen::Blocks(entries) => entries[0],
+            }
+        })?;
+        Ok(self.resolve(found))
+    }
+
+    /// The entry with a flushed slot replaced by the block that has its bytes.
+    pub fn resolve(&self, entry: Entry) -> Entry {
+        match entry.kind() {
+            Kind::Slot(slot) => {
+                self.slots.get(slot).and_then(|slot| slot.flushed).map_or(entry, Entry::block)
+            }
+            _ => entry,
+        }
+    }
+
+    /// Mapped blocks of a tree.
+    pub fn mapped(&self, tree: Tree) -> u64 {
+        match tree.root.as_page() {
+            Some(page) => self.listings.get(page).mapped,
+            None if tree.root.is_mapped() => span(tree.level),
+            None => 0,
+        }
+    }
+
+    /// Fails unless every page is in memory that a change of `from..to` has to look into.
+    pub fn probe_change(&self, tree: Tree, from: u64, to: u64) -> Result<(), Need> {
+        let (Some(page), false) = (tree.root.as_page(), from == 0 && to == span(tree.level)) else {
+            return Ok(());
+        };
+        let node = self.nodes.get(page).ok_or(Need::Map(page))?;
+        if tree.level == 0 || from == to {
+            return Ok(());
+        }
+        let probe = |(index, from, to)| {
+            self.probe_change(Tree { root: node[index], level: tree.level - 1 }, from, to)
+        };
+        let mut touched = children(tree.level, from, to);
+        touched.next().map_or(Ok(()), probe)?;
+        touched.next_back().map_or(Ok(()), probe)
+    }
+
+    /// Fails unless every page is in memory that a copy of `from..to` has to look into, when whole pages up to level
+    /// `share` are shared.
+    pub fn probe_copy(&self, tree: Tree, from: u64, to: u64, share: Option<u8>) -> Result<(), Need> {
+        let shared = share >= Some(tree.level) && from == 0 && to == span(tree.level);
+        let (Some(page), false) = (tree.root.as_page(), shared) else { return Ok(()) };
+        let node = self.nodes.get(page).ok_or(Need::Map(page))?;
+        if tree.level == 0 {
+            return Ok(());
+        }
+        children(tree.level, from, to).try_for_each(|(index, from, to)| {
+            self.probe_copy(Tree { root: node[index], level: tree.level - 1 }, from, to, share)
+        })
+    }
+
+    /// Makes `from..to` read as zeros: `Unmapped` or `Zero`.
+    pub fn set_hole(&mut self, tree: &mut Tree, from: u64, to: u64, hole: Entry) {
+        self.set_root(tree, from, to, Content::Hole(hole));
+    }
+
+    /// Points the `count` blocks at `from` to as many slots in order. Each slot has one reference.
+    pub fn set_slots(&mut self, tree: &mut Tree, from: u64, count: u64, first: SlotId) {
+        self.set_root(tree, from, from + count, Content::Slots(first));
+    }
+
+    /// Points all of `from..to` to one slot, which has a reference for each block.
+    pub fn set_same(&mut self, tree: &mut Tree, from: u64, to: u64, slot: SlotId) {
+        self.set_root(tree, from, to, Content::Same(slot));
+    }
+
+    fn set_root(&mut self, tree: &mut Tree, from: u64, to: u64, content: Content<'_>) {
+        if from < to {
+            tree.root = self.set(*tree, from, to, content, 0);
+        }
+    }
+
+    fn set(&mut self, tree: Tree, from: u64, to: u64, content: Content<'_>, skip: u64) -> Entry {
+        let Tree { mut root, level } = tree;
+        if from == 0 && to == span(level) {
+            self.drop_tree(root);
+            root = Entry::UNMAPPED;
+            if let Content::Hole(hole) = content {
+                return hole;
+            }
+        }
+        if matches!(content, Content::Hole(hole) if hole == root) {
+            return root;
+        }
+        let page = self.own(Tree { root, level });
+        let mut grown = 0;
+        if level == 0 {
+            grown = self.set_leaf(page, from, to, content, skip);
+        } else {
+            let mut skip = skip;
+            for (index, from, to) in children(level, from, to) {
+                let old = Tree { root: self.node(page)[index], level: level - 1 };
+                let before = self.mapped(old);
+                let new = Tree { root: self.set(old, from, to, content, skip), ..old };
+                grown += self.mapped(new) as i64 - before as i64;
+                self.set_child(page, index, new.root);
+                skip += to - from;
+            }
+        }
+        self.grow(page, grown);
+        if self.listings.get(page).mapped == 0 {
+            self.drop_tree(Entry::page(page));
+            return Entry::UNMAPPED;
+        }
+        Entry::page(page)
+    }
+
+    fn set_leaf(&mut self, page: u64, from: u64, to: u64, content: Content<'_>, skip: u64) -> i64 {
+        let mut grown = 0;
+        let mut old = smallvec::SmallVec::<[Entry; 32]>::new();
+        let node = self.edit(page);
+        for (n, entry) in node[from as usize..to as usize].iter_mut().enumerate() {
+            let new = content.at(skip + n as u64);
+            grown += i64::from(new.is_mapped()) - i64::from(entry.is_mapped());
+            let before = std::mem::replace(entry, new);
+            if !before.is_hole() {
+                old.push(before);
+            }
+        }
+        old.into_iter().for_each(|entry| self.release(entry));
+        grown
+    }
+
+    fn grow(&mut self, page: u64, blocks: i64) {
+        if blocks != 0 {
+            let mapped = &mut self.listings.edit(page).mapped;
+            *mapped = mapped.checked_add_signed(blocks).expect("mapped blocks are counted exactly");
+        }
+    }
+
+    fn set_child(&mut self, page: u64, index: usize, child: Entry) {
+        if self.node(page)[index] != child {
+            self.edit(page)[index] = child;
+        }
+    }
+
+    fn node(&self, page: u64) -> &Node {
+        self.nodes.get(page).expect("the operation was probed")
+    }
+
+    fn edit(&mut self, page: u64) -> &mut Node {
+        let (node, fresh) = self.nodes.edit(page).expect("the operation was probed");
+        if fresh {
+            self.listings.mark(page / CHUNK);
+        }
+        node
+    }
+
+    /// Marks a page that is in memory to be written again.
+    pub fn mark(&mut self, page: u64) {
+        if self.nodes.get(page).is_some() {
+            self.edit(page);
+        }
+    }
+
+    /// A page with the content of `tree` that nobody else refers to; its references replace the caller's.
+    fn own(&mut self, tree: Tree) -> u64 {
+        let Some(page) = tree.root.as_page() else {
+            return self.create([tree.root; FAN], self.mapped(tree), tree.level);
+        };
+        let Listing { refs, mapped, level, .. } = self.listings.get(page);
+        assert!(level == tree.level && refs > 0, "page {page} has another place in the tree");
+        if refs == 1 {
+            return page;
+        }
+        let mut copy = *self.node(page);
+        for entry in &mut copy {
+            match entry.as_page() {
+                Some(child) if level > 0 => self.listings.edit(child).refs += 1,
+                _ => *entry = self.retain(*entry),
+            }
+        }
+        self.listings.edit(page).refs -= 1;
+        self.create(copy, mapped, level)
+    }
+
+    fn create(&mut self, node: Node, mapped: u64, level: u8) -> u64 {
+        let page = self.free.pop().unwrap_or_else(|| {
+            self.next_page += 1;
+            self.next_page - 1
+        });
+        self.nodes.create(page, node);
+        *self.listings.edit(page) = Listing { refs: 1, mapped, level, ..Listing::default() };
+        page
+    }
+
+    /// Counts one more holder of what an entry of a leaf names; the entry that the holder is to have.
+    fn retain(&mut self, entry: Entry) -> Entry {
+        let entry = self.resolve(entry);
+        match entry.kind() {
+            Kind::Slot(slot) => self.slots.hold(slot, 1),
+            Kind::Block(block) => self.table.refer(block, 1, &mut self.usage),
+            Kind::Unmapped | Kind::Zero => {}
+        }
+        entry
+    }
+
+    fn release(&mut self, entry: Entry) {
+        let block = match entry.kind() {
+            Kind::Slot(slot) => self.slots.release(slot),
+            Kind::Block(block) => Some(block),
+            Kind::Unmapped | Kind::Zero => None,
+        };
+        if let Some(block) = block {
+            self.table.refer(block, -1, &mut self.usage);
+        }
+    }
+
+    /// Adds a reference to the root of a tree: a clone.
+    pub fn share_tree(&mut self, root: Entry) {
+        if let Some(page) = root.as_page() {
+            self.listings.edit(page).refs += 1;
+        }
+    }
+
+    /// Drops a reference to the root of a tree. When it was the last the page waits to be released.
+    pub fn drop_tree(&mut self, root: Entry) {
+        let Some(page) = root.as_page() else { return };
+        let refs = &mut self.listings.edit(page).refs;
+        *refs = refs.checked_sub(1).expect("references are exact");
+        if *refs == 0 {
+            self.orphans.push_back(page);
+        }
+    }
+
+    /// Releases what the oldest orphaned page refers to, and the page. False when there is none.
+    pub fn release_orphan(&mut self) -> Result<bool, Need> {
+        let Some(page) = self.orphans.front().copied() else { return Ok(false) };
+        let node = *self.nodes.get(page).ok_or(Need::Map(page))?.as_ref();
+        self.orphans.pop_front();
+        let leaf = self.listings.get(page).level == 0;
+        for entry in node {
+            if leaf { self.release(entry) } else { self.drop_tree(entry) }
+        }
+        self.nodes.remove(page);
+        let listing = std::mem::take(self.listings.edit(page));
+        self.usage.move_meta(listing.place, Place::default());
+        self.free.push(page);
+        Ok(true)
+    }
+
+    /// Makes a tree higher until it can hold `blocks`.
+    pub fn heighten(&mut self, tree: &mut Tree, blocks: u64) {
+        while span(tree.level) < blocks {
+            let mapped = self.mapped(*tree);
+            tree.level += 1;
+            if tree.root != Entry::UNMAPPED {
+                let mut node = [Entry::UNMAPPED; FAN];
+                node[0] = tree.root;
+                tree.root = Entry::page(self.create(node, mapped, tree.level));
+            }
+        }
+    }
+
+    /// The highest level whose pages a copy from block `from` to block `to` can share.
+    pub fn shareable(from: u64, to: u64) -> Option<u8> {
+        (0..7).take_while(|level| from.abs_diff(to).is_multiple_of(span(*level))).last()
+    }
+
+    /// Copies `count` blocks from `from` of one tree to `to` of another, or the same, as if the source was read
+    /// whole first.
+    pub fn copy(&mut self, source: Tree, from: u64, target: &mut Tree, to: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let mut pieces = Vec::new();
+        self.gather(source, from, from + count, Self::shareable(from, to), &mut pieces);
+        self.set_hole(target, to, to + count, Entry::UNMAPPED);
+        let mut at = to;
+        for piece in pieces {
+            at += match piece {
+                Piece::Hole(hole, count) => {
+                    self.set_hole(target, at, at + count, hole);
+                    count
+                }
+                Piece::Entries(entries) => {
+                    self.set_root(target, at, at + entries.len() as u64, Content::Entries(&entries));
+                    entries.len() as u64
+                }
+                Piece::Tree(root, level) => {
+                    target.root = self.graft(*target, at, Tree { root, level });
+                    span(level)
+                }
+            };
+        }
+    }
+
+    fn gather(&mut self, tree: Tree, from: u64, to: u64, share: Option<u8>, out: &mut Vec<Piece>) {
+        let Some(page) = tree.root.as_page() else {
+            out.push(Piece::Hole(tree.root, to - from));
+            return;
+        };
+        if share >= Some(tree.level) && from == 0 && to == span(tree.level) {
+            self.share_tree(tree.root);
+            out.push(Piece::Tree(tree.root, tree.level));
+            return;
+        }
+        if tree.level == 0 {
+            let entries = self.node(page)[from as usize..to as usize].to_vec();
+            out.push(Piece::Entries(entries.into_iter().map(|entry| self.retain(entry)).collect()));
+            return;
+        }
+        for (index, from, to) in children(tree.level, from, to) {
+            let child = Tree { root: self.node(page)[index], level: tree.level - 1 };
+            self.gather(child, from, to, share, out);
+        }
+    }
+
+    /// Puts a whole tree, whose reference is handed over, at a block aligned to its span.
+    fn graft(&mut self, tree: Tree, at: u64, new: Tree) -> Entry {
+        if tree.level == new.level {
+            self.drop_tree(tree.root);
+            return new.root;
+        }
+        let page = self.own(tree);
+        let each = span(tree.level - 1);
+        let index = (at / each) as usize;
+        let old = Tree { root: self.node(page)[index], level: tree.level - 1 };
+        let before = self.mapped(old);
+        let child = Tree { root: self.graft(old, at % each, new), ..old };
+        let grown = self.mapped(child) as i64 - before as i64;
+        self.set_child(page, index, child.root);
+        self.grow(page, grown);
+        Entry::page(page)
+    }
+}
+
+#[cfg(test)]
+#[path = "map_test.rs"]
+mod tests;

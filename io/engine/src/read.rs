@@ -1,0 +1,296 @@
+//! Reading: one look-up says for each block whether it is a hole, in memory, or in a frame; what is missing is
+//! read, and the look-up is done again, so that an answer is what was there at one moment.
+
+use crate::core::Core;
+use crate::directory::Listing;
+use crate::entry::{BLOCK, BlockId, Entry, Kind, decode_node};
+use crate::frame::{self, Decoded, ObjectKind};
+use crate::gate::join;
+use crate::map::{Need, Seen};
+use crate::pages::NumberMap;
+use crate::state::{Refusal, State};
+use crate::table::TablePage;
+use block::{Data, Error, Result};
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+/// The entries of a run of blocks.
+pub type Entries = SmallVec<[Entry; 4]>;
+
+/// Frames that a read has fetched, so that it does not depend on the cache keeping them.
+pub type Fetched = NumberMap<u64, Decoded>;
+
+/// Why a look-up has no answer yet.
+pub enum Blocked {
+    /// A metadata page has to be read.
+    Need(Need),
+    /// What is there is not durable before this batch is.
+    Durable(u64),
+    /// Frames have to be read: their numbers, with the first block that wants each.
+    Frames(SmallVec<[(u64, u64); 4]>),
+    /// It can't be answered.
+    Error(Error),
+}
+
+impl From<Error> for Blocked {
+    fn from(error: Error) -> Self {
+        Blocked::Error(error)
+    }
+}
+
+impl From<Need> for Blocked {
+    fn from(need: Need) -> Self {
+        Blocked::Need(need)
+    }
+}
+
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
+fn push_zeros(data: &mut Data, mut bytes: u64) {
+    while bytes > 0 {
+        let len = bytes.min(ZEROS.len() as u64);
+        data.push(Bytes::from_static(&ZEROS[..len as usize]));
+        bytes -= len;
+    }
+}
+
+/// Gathers the bytes of blocks in order; neighbours in a frame become one piece.
+struct Gather<'a> {
+    core: &'a Core,
+    state: &'a State,
+    fetched: &'a Fetched,
+    durable: u64,
+    data: Data,
+    block: u64,
+    run: Option<(BlockId, usize, Decoded)>,
+    missing: SmallVec<[(u64, u64); 4]>,
+    wait: u64,
+}
+
+impl Gather<'_> {
+    fn add(&mut self, entry: Entry) {
+        match self.state.maps.resolve(entry).kind() {
+            Kind::Unmapped | Kind::Zero => {
+                self.end_run();
+                push_zeros(&mut self.data, BLOCK as u64);
+            }
+            Kind::Slot(slot) => {
+                self.end_run();
+                if slot.batch > self.durable {
+                    self.wait = self.wait.max(slot.batch);
+                }
+                let page = self.state.maps.slots.get(slot).map(|slot| slot.page.clone());
+                self.data.push(page.expect("a slot that is named has its bytes"));
+            }
+            Kind::Block(block) => self.add_block(block),
+        }
+        self.block += 1;
+    }
+
+    fn add_block(&mut self, block: BlockId) {
+        if let Some((first, count, _)) = &mut self.run
+            && first.frame == block.frame
+            && usize::from(first.index) + *count == usize::from(block.index)
+        {
+            *count += 1;
+            return;
+        }
+        self.end_run();
+        let known = self.fetched.get(&block.frame).cloned().or_else(|| self.core.cache.get(block.frame));
+        match known.filter(|frame| frame.stored >> block.index & 1 == 1) {
+            Some(frame) => self.run = Some((block, 1, frame)),
+            None if self.missing.last().is_some_and(|(frame, _)| *frame == block.frame) => {}
+            None => self.missing.push((block.frame, self.block)),
+        }
+    }
+
+    fn end_run(&mut self) {
+        if let Some((first, count, frame)) = self.run.take() {
+            match frame.blocks(first.index, count) {
+                Some(bytes) => self.data.push(bytes),
+                None => self.missing.push((first.frame, self.block - count as u64)),
+            }
+        }
+    }
+}
+
+impl Core {
+    /// The bytes of `count` blocks, and the entries where `entries` asks for them.
+    pub fn look(
+        &self,
+        volume: u32,
+        from: u64,
+        count: u64,
+        fetched: &Fetched,
+        mut entries: Option<&mut Entries>,
+    ) -> std::result::Result<Data, Blocked> {
+        let state = self.state.read();
+        let found = state.volume(volume)?;
+        let durable = self.journal.durable();
+        if found.changed > durable {
+            return Err(Blocked::Durable(found.changed));
+        }
+        let mut gather = Gather {
+            core: self,
+            state: &state,
+            fetched,
+            durable,
+            data: Data::new(),
+            block: from,
+            run: None,
+            missing: SmallVec::new(),
+            wait: 0,
+        };
+        let resolve = |entry: &Entry| state.maps.resolve(*entry);
+        state.maps.scan(found.tree, from, from + count, &mut |seen| match seen {
+            Seen::Hole(hole, count) => {
+                gather.end_run();
+                push_zeros(&mut gather.data, count * BLOCK as u64);
+                gather.block += count;
+                if let Some(entries) = &mut entries {
+                    entries.extend(std::iter::repeat_n(hole, count as usize));
+                }
+            }
+            Seen::Blocks(blocks) => {
+                blocks.iter().for_each(|entry| gather.add(*entry));
+                if let Some(entries) = &mut entries {
+                    entries.extend(blocks.iter().map(resolve));
+                }
+            }
+        })?;
+        gather.end_run();
+        if gather.wait > 0 {
+            return Err(Blocked::Durable(gather.wait));
+        }
+        if !gather.missing.is_empty() {
+            return Err(Blocked::Frames(gather.missing));
+        }
+        Ok(gather.data)
+    }
+
+    /// The bytes of `count` blocks as soon as they can be had, with their entries.
+    pub async fn view(&self, volume: u32, from: u64, count: u64) -> Result<(Data, Entries)> {
+        let mut fetched = Fetched::default();
+        loop {
+            let mut entries = Entries::new();
+            match self.look(volume, from, count, &fetched, Some(&mut entries)) {
+                Ok(data) => return Ok((data, entries)),
+                Err(blocked) => self.unblock(blocked, &mut fetched).await?,
+            }
+        }
+    }
+
+    /// Does what a look-up waits for. A frame that can't be read is [`Error::Medium`] with the 4 KiB block's number.
+    pub async fn unblock(&self, blocked: Blocked, fetched: &mut Fetched) -> Result<()> {
+        match blocked {
+            Blocked::Error(error) => Err(error),
+            Blocked::Need(need) => self.load(need).await,
+            Blocked::Durable(batch) => self.journal.until(batch).await,
+            Blocked::Frames(frames) => {
+                let reads = frames.iter().map(|(frame, _)| self.fetch(*frame));
+                for (outcome, (number, block)) in join(reads).await.into_iter().zip(&frames) {
+                    match outcome {
+                        Ok(Some(frame)) => drop(fetched.insert(*number, frame)),
+                        Ok(None) => {}
+                        Err(Error::Medium { .. }) => return Err(Error::Medium { lba: *block }),
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads a frame through the cache; none when it is gone, because nothing refers to it any more.
+    pub async fn fetch(&self, number: u64) -> Result<Option<Decoded>> {
+        let Some((object, frame)) = self.fetch_object(number).await? else { return Ok(None) };
+        drop(object);
+        self.cache.insert(number, frame.clone());
+        Ok(Some(frame))
+    }
+
+    /// Reads a frame from the log: the object and its blocks.
+    pub async fn fetch_object(&self, number: u64) -> Result<Option<(Bytes, Decoded)>> {
+        let mut tried = None;
+        loop {
+            let found = self.state.read().maps.table.get(number).map(|frame| frame.map(|frame| frame.place));
+            let place = match found {
+                Err(absent) => {
+                    self.load(absent.into()).await?;
+                    continue;
+                }
+                Ok(None) => return Ok(None),
+                Ok(Some(place)) => place,
+            };
+            if tried == Some(place) {
+                // Not moved meanwhile: these are the bytes that should have been the frame.
+                tracing::error!(frame = number, ?place, "a frame can't be read");
+                return Err(Error::Medium { lba: 0 });
+            }
+            if let Ok(object) = self.log.read(place).await
+                && let Ok(frame) = frame::unpack(&object, number)
+            {
+                return Ok(Some((object, frame)));
+            }
+            tried = Some(place);
+        }
+    }
+
+    /// Reads a metadata page into memory.
+    pub async fn load(&self, need: Need) -> Result<()> {
+        let mut tried = None;
+        loop {
+            let Some(place) = self.listing(need) else { return Ok(()) };
+            if tried == Some(place) {
+                let why = format!("metadata {need:?} at {place:?} is corrupt");
+                tracing::error!("{why}");
+                return Err(Error::Stopped(why));
+            }
+            tried = Some(place);
+            let Ok(object) = self.log.read(place).await else { continue };
+            let (kind, number) = match need {
+                Need::Map(page) => (ObjectKind::Map, page),
+                Need::Table(page) => (ObjectKind::Table, page),
+            };
+            let Ok(payload) = frame::payload(&object, kind, number) else { continue };
+            match need {
+                Need::Map(page) => {
+                    let Ok(node) = decode_node(&payload) else { continue };
+                    let mut state = self.state.write();
+                    if state.maps.listings.get(page).place == place {
+                        state.maps.nodes.load(page, node);
+                    }
+                }
+                Need::Table(page) => {
+                    let Ok(body) = TablePage::decode(&payload) else { continue };
+                    let maps = &mut self.state.write().maps;
+                    if maps.table.directory.get(page).place == place {
+                        maps.table.load(page, body, &mut maps.usage);
+                    }
+                }
+            }
+            return Ok(());
+        }
+    }
+
+    /// Where a page is that is not in memory.
+    fn listing(&self, need: Need) -> Option<crate::space::Place> {
+        let state = self.state.read();
+        let maps = &state.maps;
+        let (held, Listing { place, .. }) = match need {
+            Need::Map(page) => (maps.nodes.get(page).is_some(), maps.listings.get(page)),
+            Need::Table(page) => (maps.table.pages.get(page).is_some(), maps.table.directory.get(page)),
+        };
+        (!held && !place.is_none()).then_some(place)
+    }
+}
+
+impl From<Refusal> for Blocked {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Need(need) => Blocked::Need(need),
+            Refusal::Error(error) => Blocked::Error(error),
+            Refusal::Changed | Refusal::Room => unreachable!("a read refuses nothing"),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What a journal batch says: records, each a list of actions that take effect together.
+
+use crate::codec::{Malformed, Put, Take};
+use crate::entry::SlotId;
+use block::{DiskId, Geometry};
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+/// One step of a change. Volumes go by number, blocks are of 4 KiB.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Blocks get the bytes of as many consecutive slots.
+    Slots { volume: u32, block: u64, count: u32, first: SlotId },
+    /// All blocks get the bytes of one slot.
+    Same { volume: u32, block: u64, count: u64, slot: SlotId },
+    /// Blocks become zeros, mapped or not.
+    Hole { volume: u32, block: u64, count: u64, mapped: bool },
+    /// Blocks are copied as if the source was read whole first.
+    Copy { source: u32, from: u64, target: u32, to: u64, count: u64 },
+    /// A volume begins.
+    Create { volume: u32, id: DiskId, geometry: Geometry },
+    /// A volume begins with the content and geometry of another.
+    Clone { volume: u32, id: DiskId, source: u32 },
+    /// A volume has another size in logical blocks.
+    Resize { volume: u32, blocks: u64 },
+    /// A volume ends.
+    Delete { volume: u32 },
+    /// The state that the layer above keeps with a volume.
+    SaveState { volume: u32, state: Bytes },
+    /// A small record of the array, or its end.
+    PutRecord { key: String, value: Option<Bytes> },
+}
+
+impl Action {
+    /// The first and the last slot that it names.
+    pub fn slots(&self) -> impl Iterator<Item = SlotId> {
+        let (first, last) = match self {
+            Action::Slots { count, first, .. } if *count > 0 => {
+                (Some(*first), Some(first.offset(*count as usize - 1)))
+            }
+            Action::Same { slot, .. } => (Some(*slot), None),
+            _ => (None, None),
+        };
+        first.into_iter().chain(last)
+    }
+}
+
+/// Actions that take effect together.
+pub type Record = SmallVec<[Action; 1]>;
+
+/// An upper bound of the bytes that [`encode`] needs.
+pub fn bound(record: &[Action]) -> usize {
+    let each = |action: &Action| match action {
+        Action::SaveState { state, .. } => 32 + state.len(),
+        Action::PutRecord { key, value } => 32 + key.len() + value.as_ref().map_or(0, Bytes::len),
+        _ => 56,
+    };
+    10 + record.iter().map(each).sum::<usize>()
+}
+
+/// Writes a record into the head of batch `batch`; slots are named by their distance to it.
+pub fn encode(record: &[Action], batch: u64, out: &mut Vec<u8>) {
+    out.var(record.len() as u64);
+    record.iter().for_each(|action| encode_action(action, batch, out));
+}
+
+fn encode_action(action: &Action, batch: u64, out: &mut Vec<u8>) {
+    let mut fields = |kind: u8, numbers: &[u64]| {
+        out.u8(kind);
+        numbers.iter().for_each(|number| out.var(*number));
+    };
+    let n = u64::from;
+    let back = |slot: &SlotId| batch - slot.batch;
+    match action {
+        Action::Slots { volume, block, count, first } => {
+            fields(1, &[n(*volume), *block, n(*count), back(first), u64::from(first.page)]);
+        }
+        Action::Same { volume, block, count, slot } => {
+            fields(2, &[n(*volume), *block, *count, back(slot), u64::from(slot.page)]);
+        }
+        Action::Hole { volume, block, count, mapped } => {
+            fields(3, &[n(*volume), *block, *count, u64::from(*mapped)]);
+        }
+        Action::Copy { source, from, target, to, count } => {
+            fields(4, &[n(*source), *from, n(*target), *to, *count]);
+        }
+        Action::Create { volume, id, geometry } => {
+            fields(5, &[n(*volume), n(geometry.block_bytes), geometry.blocks]);
+            out.u128(id.0);
+        }
+        Action::Clone { volume, id, source } => {
+            fields(6, &[n(*volume), n(*source)]);
+            out.u128(id.0);
+        }
+        Action::Resize { volume, blocks } => fields(7, &[n(*volume), *blocks]),
+        Action::Delete { volume } => fields(8, &[n(*volume)]),
+        Action::SaveState { volume, state } => {
+            fields(9, &[n(*volume)]);
+            out.blob(state);
+        }
+        Action::PutRecord { key, value } => {
+            fields(10, &[u64::from(value.is_some())]);
+            out.blob(key.as_bytes());
+            out.blob(value.as_deref().unwrap_or_default());
+        }
+    }
+}
+
+fn take_slot(take: &mut Take<'_>, batch: u64) -> Result<SlotId, Malformed> {
+    let (back, page) = (take.var()?, take.var()?);
+    let batch = batch.checked_sub(back).ok_or(take.malformed())?;
+    Ok(SlotId { batch, page: u16::try_from(page).map_err(|_| take.malformed())? })
+}
+
+/// Reads what [`encode`] wrote into the head of `batch`.
+pub fn decode(take: &mut Take<'_>, batch: u64) -> Result<Record, Malformed> {
+    let count = take.count()?;
+    (0..count).map(|_| decode_action(take, batch)).collect()
+}
+
+fn decode_action(take: &mut Take<'_>, batch: u64) -> Result<Action, Malformed> {
+    let kind = take.u8()?;
+    if kind == 10 {
+        let some = take.var()? == 1;
+        let key = String::from_utf8(take.blob()?.to_vec()).map_err(|_| take.malformed())?;
+        let value = Bytes::copy_from_slice(take.blob()?);
+        return Ok(Action::PutRecord { key, value: some.then_some(value) });
+    }
+    let volume = take.var32()?;
+    Ok(match kind {
+        1 => {
+            let (block, count, first) = (take.var()?, take.var32()?, take_slot(take, batch)?);
+            take.check(u64::from(first.page) + u64::from(count) <= 1 << 16)?;
+            Action::Slots { volume, block, count, first }
+        }
+        2 => Action::Same { volume, block: take.var()?, count: take.var()?, slot: take_slot(take, batch)? },
+        3 => Action::Hole { volume, block: take.var()?, count: take.var()?, mapped: take.var()? != 0 },
+        4 => {
+            let (from, target, to, count) = (take.var()?, take.var32()?, take.var()?, take.var()?);
+            Action::Copy { source: volume, from, target, to, count }
+        }
+        5 => {
+            let geometry = Geometry { block_bytes: take.var32()?, blocks: take.var()? };
+            Action::Create { volume, geometry, id: DiskId(take.u128()?) }
+        }
+        6 => Action::Clone { volume, source: take.var32()?, id: DiskId(take.u128()?) },
+        7 => Action::Resize { volume, blocks: take.var()? },
+        8 => Action::Delete { volume },
+        9 => Action::SaveState { volume, state: Bytes::copy_from_slice(take.blob()?) },
+        _ => return Err(take.malformed()),
+    })
+}
+
+/// Bytes of the fixed front of a batch's head.
+pub const FRONT: usize = 24;
+const MAGIC: u32 = u32::from_le_bytes(*b"ALJ1");
+
+/// Completes a head whose first [`FRONT`] bytes are free.
+pub fn seal(head: &mut [u8], batch: u64, pages: u32) {
+    let mut front = Vec::with_capacity(FRONT);
+    front.u32(MAGIC);
+    front.u32(0);
+    front.u64(batch);
+    front.u32(pages);
+    front.u32(0);
+    head[..FRONT].copy_from_slice(&front);
+    let sum = checksum(&head[8..]);
+    head[4..8].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Reads the head of a batch.
+pub fn open(head: &[u8], batch: u64, body: usize) -> Result<Vec<Record>, Malformed> {
+    let mut take = Take::new(head, "journal batch");
+    take.check(head.len() >= FRONT)?;
+    take.expect(MAGIC)?;
+    let sum = take.u32()?;
+    take.check(sum == checksum(&head[8..]))?;
+    let number = take.u64()?;
+    take.check(number == batch)?;
+    let pages = take.u32()? as usize;
+    take.check(body == pages * crate::entry::BLOCK)?;
+    take.u32()?;
+    let mut records = Vec::new();
+    while !take.is_empty() {
+        records.push(decode(&mut take, batch)?);
+    }
+    Ok(records)
+}
+
+/// CRC-32C.
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn every_action() -> Record {
+        let (volume, id, first) = (7, DiskId(u128::MAX - 5), SlotId { batch: 90, page: 3 });
+        let geometry = Geometry { block_bytes: 512, blocks: 1 << 45 };
+        [
+            Action::Slots { volume, block: 1 << 40, count: 300, first },
+            Action::Same { volume, block: 2, count: 1 << 33, slot: first },
+            Action::Hole { volume, block: 0, count: u64::MAX, mapped: true },
+            Action::Copy { source: 1, from: 2, target: 3, to: 4, count: 5 },
+            Action::Create { volume, id, geometry },
+            Action::Clone { volume, id, source: 8 },
+            Action::Resize { volume, blocks: 9 },
+            Action::Delete { volume },
+            Action::SaveState { volume, state: Bytes::from(vec![5; 300]) },
+            Action::PutRecord { key: "hosts/a".into(), value: Some(Bytes::from_static(b"{}")) },
+            Action::PutRecord { key: "hosts/b".into(), value: None },
+        ]
+        .into_iter()
+        .collect()
+    }
+
+    #[test]
+    fn records_come_back() {
+        let record = every_action();
+        let mut head = vec![0; FRONT];
+        encode(&record, 91, &mut head);
+        assert!(head.len() - FRONT <= bound(&record));
+        encode(&record[..2], 91, &mut head);
+        seal(&mut head, 91, 2);
+        assert_eq!(open(&head, 91, 2 * 4096).unwrap(), [record.clone(), record[..2].into()]);
+    }
+
+    #[test]
+    fn a_changed_byte_or_another_batch_is_malformed() {
+        let mut head = vec![0; FRONT];
+        encode(&every_action(), 91, &mut head);
+        seal(&mut head, 91, 0);
+        assert!(open(&head, 92, 0).is_err());
+        assert!(open(&head, 91, 4096).is_err());
+        for at in 0..head.len() {
+            head[at] ^= 0x40;
+            assert!(open(&head, 91, 0).is_err());
+            head[at] ^= 0x40;
+        }
+    }
+
+    #[test]
+    fn a_copy_command_costs_few_bytes() {
+        let copy = Action::Copy { source: 1000, from: 1 << 31, target: 1001, to: 1 << 30, count: 4096 };
+        let mut out = Vec::new();
+        encode(&[copy], 1, &mut out);
+        assert!(out.len() <= 24, "{} bytes", out.len());
+    }
+}

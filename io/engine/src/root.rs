@@ -1,0 +1,223 @@
+//! The superblock's payload and the root of a checkpoint: where recovery begins.
+
+use crate::codec::{Malformed, Put, Take};
+use crate::entry::{BlockId, SlotId};
+use crate::pages::NumberMap;
+use crate::record::checksum;
+use crate::space::{Live, Place};
+
+const MAGIC: u32 = u32::from_le_bytes(*b"ALE1");
+
+/// The version of everything that the engine writes. A newer one is refused.
+pub const VERSION: u32 = 1;
+
+/// What the superblock says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Payload {
+    /// Key of the fingerprints: secret, one for each array.
+    pub key: [u8; 32],
+    /// The first journal batch that is replayed. Earlier ones only hold slots that the root names.
+    pub replay_from: u64,
+    /// The parts of the root; none for an array that has just been formatted.
+    pub root: Vec<Place>,
+}
+
+impl Payload {
+    /// Writes it.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.u32(MAGIC);
+        out.u32(0);
+        out.u32(VERSION);
+        out.extend_from_slice(&self.key);
+        out.u64(self.replay_from);
+        out.var(self.root.len() as u64);
+        self.root.iter().for_each(|place| place.put(&mut out));
+        let sum = checksum(&out[8..]);
+        out[4..8].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// Reads what [`Payload::encode`] wrote.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut take = Take::new(bytes, "superblock");
+        take.expect(MAGIC)?;
+        let sum = take.u32()?;
+        take.check(sum == checksum(&bytes[8..]))?;
+        if take.u32()? != VERSION {
+            return Err(Malformed("superblock: the format is of another version"));
+        }
+        let mut key = [0; 32];
+        key.copy_from_slice(take.bytes(32)?);
+        let replay_from = take.u64()?;
+        let root = (0..take.count()?).map(|_| Place::take(&mut take)).collect::<Result<_, _>>()?;
+        take.check(take.is_empty())?;
+        Ok(Self { key, replay_from, root })
+    }
+}
+
+/// A slot that was not flushed when the checkpoint was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unflushed {
+    /// The slot.
+    pub slot: SlotId,
+    /// Entries that name it.
+    pub holders: u64,
+    /// The volume it was written to.
+    pub volume: u32,
+    /// The first block it was written to.
+    pub block: u64,
+}
+
+/// The root of a checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Root {
+    /// The number of the next frame.
+    pub next_frame: u64,
+    /// The lowest map page number never used.
+    pub next_page: u64,
+    /// Live bytes of each segment, without the root itself.
+    pub segments: Vec<Live>,
+    /// Blocks in frames with at least one reference.
+    pub unique_blocks: u64,
+    /// The parts of the catalog.
+    pub catalog: Vec<Place>,
+    /// The chunks of the directory of map pages.
+    pub map_chunks: Vec<(u64, Place)>,
+    /// The chunks of the directory of frame table pages.
+    pub table_chunks: Vec<(u64, Place)>,
+    /// Map pages that wait to be released.
+    pub orphans: Vec<u64>,
+    /// Changes of references that wait for their page of the frame table.
+    pub deferred: Vec<(BlockId, i64)>,
+    /// Slots that wait to be flushed.
+    pub unflushed: Vec<Unflushed>,
+}
+
+fn put_chunks(out: &mut Vec<u8>, chunks: &[(u64, Place)]) {
+    out.var(chunks.len() as u64);
+    for (number, place) in chunks {
+        out.var(*number);
+        place.put(out);
+    }
+}
+
+fn take_chunks(take: &mut Take<'_>) -> Result<Vec<(u64, Place)>, Malformed> {
+    (0..take.count()?).map(|_| Ok((take.var()?, Place::take(take)?))).collect()
+}
+
+impl Root {
+    /// Writes it.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.var(self.next_frame);
+        out.var(self.next_page);
+        out.var(self.unique_blocks);
+        out.var(self.segments.len() as u64);
+        for live in &self.segments {
+            out.var(live.data);
+            out.var(live.meta);
+        }
+        out.var(self.catalog.len() as u64);
+        self.catalog.iter().for_each(|place| place.put(&mut out));
+        put_chunks(&mut out, &self.map_chunks);
+        put_chunks(&mut out, &self.table_chunks);
+        out.var(self.orphans.len() as u64);
+        self.orphans.iter().for_each(|page| out.var(*page));
+        out.var(self.deferred.len() as u64);
+        for (block, change) in &self.deferred {
+            out.var(block.frame);
+            out.u8(block.index);
+            out.signed(*change);
+        }
+        out.var(self.unflushed.len() as u64);
+        for one in &self.unflushed {
+            out.var(one.slot.batch);
+            out.var(u64::from(one.slot.page));
+            out.var(one.holders);
+            out.var(u64::from(one.volume));
+            out.var(one.block);
+        }
+        out
+    }
+
+    /// Reads what [`Root::encode`] wrote.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut take = Take::new(bytes, "checkpoint root");
+        let (next_frame, next_page, unique_blocks) = (take.var()?, take.var()?, take.var()?);
+        let segments = (0..take.count()?)
+            .map(|_| Ok(Live { data: take.var()?, meta: take.var()? }))
+            .collect::<Result<_, Malformed>>()?;
+        let catalog = (0..take.count()?).map(|_| Place::take(&mut take)).collect::<Result<_, _>>()?;
+        let (map_chunks, table_chunks) = (take_chunks(&mut take)?, take_chunks(&mut take)?);
+        let orphans = (0..take.count()?).map(|_| take.var()).collect::<Result<_, _>>()?;
+        let deferred = (0..take.count()?)
+            .map(|_| {
+                let block = BlockId { frame: take.var()?, index: take.u8()? };
+                take.check(usize::from(block.index) < BlockId::PER_FRAME)?;
+                Ok((block, take.signed()?))
+            })
+            .collect::<Result<_, Malformed>>()?;
+        let unflushed = (0..take.count()?)
+            .map(|_| {
+                let (batch, page) = (take.var()?, take.var()?);
+                let slot = SlotId { batch, page: u16::try_from(page).map_err(|_| take.malformed())? };
+                Ok(Unflushed { slot, holders: take.var()?, volume: take.var32()?, block: take.var()? })
+            })
+            .collect::<Result<_, Malformed>>()?;
+        take.check(take.is_empty())?;
+        Ok(Self {
+            next_frame,
+            next_page,
+            segments,
+            unique_blocks,
+            catalog,
+            map_chunks,
+            table_chunks,
+            orphans,
+            deferred,
+            unflushed,
+        })
+    }
+}
+
+/// Chunks of a directory by number.
+pub fn chunks_of(places: &NumberMap<u64, Place>) -> Vec<(u64, Place)> {
+    let mut chunks: Vec<_> = places.iter().map(|(number, place)| (*number, *place)).collect();
+    chunks.sort_unstable();
+    chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_superblock_and_the_root_come_back() {
+        let place = Place { segment: 3, offset: 4096, len: 500 };
+        let payload = Payload { key: [7; 32], replay_from: 12, root: vec![place, place] };
+        let bytes = payload.encode();
+        assert_eq!(Payload::decode(&bytes), Ok(payload));
+        assert!(Payload::decode(&bytes[..bytes.len() - 1]).is_err());
+        let root = Root {
+            next_frame: 1 << 40,
+            next_page: 9,
+            segments: vec![Live { data: 5, meta: 6 }; 3],
+            unique_blocks: 77,
+            catalog: vec![place],
+            map_chunks: vec![(0, place), (1 << 33, place)],
+            table_chunks: vec![],
+            orphans: vec![1, 2],
+            deferred: vec![(BlockId { frame: 8, index: 7 }, -3)],
+            unflushed: vec![Unflushed {
+                slot: SlotId { batch: 11, page: 2 },
+                holders: 1,
+                volume: 4,
+                block: 1 << 41,
+            }],
+        };
+        let bytes = root.encode();
+        assert_eq!(Root::decode(&bytes), Ok(root));
+        assert!(Root::decode(&bytes[..bytes.len() - 1]).is_err());
+    }
+}

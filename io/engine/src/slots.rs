@@ -1,0 +1,228 @@
+//! Pages of the journal that maps refer to. A slot's bytes stay in memory until they are flushed; then the slot
+//! only says which block of a frame has them, until a checkpoint has rewritten the last map page that names it.
+
+use crate::entry::{BLOCK, BlockId, SlotId};
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// One page of a journal batch.
+#[derive(Clone, Debug, Default)]
+pub struct Slot {
+    /// The bytes; empty when they are in a frame, or needed no more.
+    pub page: Bytes,
+    /// Entries of distinct map pages that name it.
+    pub holders: u64,
+    /// The block that has the bytes now.
+    pub flushed: Option<BlockId>,
+    /// Number of the volume it was written to.
+    pub volume: u32,
+    /// The first block it was written to.
+    pub block: u64,
+}
+
+impl Slot {
+    /// True when it waits to be flushed.
+    pub fn is_waiting(&self) -> bool {
+        self.holders > 0 && self.flushed.is_none()
+    }
+}
+
+#[derive(Default)]
+struct Group {
+    slots: Vec<Slot>,
+    held: usize,
+}
+
+/// The slots of all batches that are still referred to.
+#[derive(Default)]
+pub struct Slots {
+    first: u64,
+    groups: VecDeque<Group>,
+    cursor: Cursor,
+    waiting: usize,
+    added: u64,
+}
+
+/// Flushing goes on from here.
+#[derive(Clone, Copy, Default)]
+struct Cursor {
+    batch: u64,
+    page: usize,
+}
+
+impl Slots {
+    /// Bytes in memory that wait to be flushed.
+    pub fn bytes(&self) -> usize {
+        self.waiting * BLOCK
+    }
+
+    /// Bytes that were added and do not wait any more: a count that never goes back.
+    pub fn progress(&self) -> u64 {
+        (self.added - self.waiting as u64) * BLOCK as u64
+    }
+
+    /// The slot; none when nothing refers to it.
+    pub fn get(&self, id: SlotId) -> Option<&Slot> {
+        let group = self.groups.get(id.batch.checked_sub(self.first)? as usize)?;
+        group.slots.get(usize::from(id.page))
+    }
+
+    fn group(&mut self, batch: u64) -> &mut Group {
+        if self.groups.is_empty() {
+            self.first = batch;
+        }
+        assert!(batch >= self.first, "batch {batch} comes after {}", self.first);
+        while self.first + self.groups.len() as u64 <= batch {
+            self.groups.push_back(Group::default());
+        }
+        &mut self.groups[(batch - self.first) as usize]
+    }
+
+    /// Adds a slot with `holders` references.
+    pub fn add(&mut self, id: SlotId, slot: Slot) {
+        let waiting = slot.is_waiting();
+        let group = self.group(id.batch);
+        let index = usize::from(id.page);
+        if group.slots.len() <= index {
+            group.slots.resize_with(index + 1, Slot::default);
+        }
+        group.held += usize::from(slot.holders > 0);
+        group.slots[index] = slot;
+        self.waiting += usize::from(waiting);
+        self.added += u64::from(waiting);
+    }
+
+    fn edit(&mut self, id: SlotId) -> &mut Slot {
+        let index = id.batch.checked_sub(self.first).expect("a slot that is named exists") as usize;
+        &mut self.groups[index].slots[usize::from(id.page)]
+    }
+
+    /// Adds references to a slot that has some.
+    pub fn hold(&mut self, id: SlotId, more: u64) {
+        let slot = self.edit(id);
+        assert!(slot.holders > 0, "{id:?} is gone");
+        slot.holders += more;
+    }
+
+    /// Drops one reference; answers where the bytes went when the slot has been flushed.
+    pub fn release(&mut self, id: SlotId) -> Option<BlockId> {
+        let slot = self.edit(id);
+        slot.holders = slot.holders.checked_sub(1).expect("references are exact");
+        let flushed = slot.flushed;
+        if slot.holders == 0 {
+            slot.page = Bytes::new();
+            self.waiting -= usize::from(flushed.is_none());
+            let group = &mut self.groups[(id.batch - self.first) as usize];
+            group.held -= 1;
+            self.drop_front();
+        }
+        flushed
+    }
+
+    fn drop_front(&mut self) {
+        // The last group stays: its batch may still be filling.
+        while self.groups.len() > 1 && self.groups[0].held == 0 {
+            self.groups.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// The bytes of a slot are in `block` now; answers with the number of references that moved there.
+    pub fn flushed(&mut self, id: SlotId, block: BlockId) -> u64 {
+        let slot = self.edit(id);
+        assert!(slot.is_waiting(), "{id:?} does not wait to be flushed");
+        slot.flushed = Some(block);
+        slot.page = Bytes::new();
+        let holders = slot.holders;
+        self.waiting -= 1;
+        holders
+    }
+
+    /// Up to `limit` waiting slots of batches up to `last`, oldest first, after those that were taken before.
+    pub fn take_oldest(&mut self, last: u64, limit: usize) -> Vec<SlotId> {
+        let mut taken = Vec::new();
+        if self.cursor.batch < self.first {
+            self.cursor = Cursor { batch: self.first, page: 0 };
+        }
+        while self.cursor.batch <= last && taken.len() < limit {
+            let Some(group) = self.groups.get((self.cursor.batch - self.first) as usize) else { break };
+            let batch = self.cursor.batch;
+            let left = limit - taken.len();
+            let waiting =
+                group.slots.iter().enumerate().skip(self.cursor.page).filter(|(_, slot)| slot.is_waiting());
+            let before = taken.len();
+            taken.extend(waiting.take(left).map(|(page, _)| SlotId { batch, page: page as u16 }));
+            match taken.last() {
+                Some(slot) if taken.len() == limit && taken.len() > before => {
+                    self.cursor.page = usize::from(slot.page) + 1;
+                }
+                _ => self.cursor = Cursor { batch: batch + 1, page: 0 },
+            }
+        }
+        taken
+    }
+
+    /// Starts over at the oldest: what was taken has not been flushed.
+    pub fn rewind(&mut self) {
+        self.cursor = Cursor::default();
+    }
+
+    /// Every slot that waits, oldest first.
+    pub fn waiting(&self) -> impl Iterator<Item = (SlotId, &Slot)> {
+        self.iter().filter(|(_, slot)| slot.is_waiting())
+    }
+
+    /// Every slot that is referred to.
+    pub fn iter(&self) -> impl Iterator<Item = (SlotId, &Slot)> {
+        self.groups.iter().enumerate().flat_map(move |(n, group)| {
+            let batch = self.first + n as u64;
+            let held = group.slots.iter().enumerate().filter(|(_, slot)| slot.holders > 0);
+            held.map(move |(page, slot)| (SlotId { batch, page: page as u16 }, slot))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(batch: u64, page: u16) -> SlotId {
+        SlotId { batch, page }
+    }
+
+    fn slot(block: u64) -> Slot {
+        Slot { page: Bytes::from_static(&[1; BLOCK]), holders: 1, block, ..Slot::default() }
+    }
+
+    #[test]
+    fn slots_are_taken_oldest_first_and_once() {
+        let mut slots = Slots::default();
+        for (batch, page) in [(5, 0), (5, 1), (6, 0), (8, 0)] {
+            slots.add(id(batch, page), slot(0));
+        }
+        slots.release(id(5, 1));
+        assert_eq!(slots.take_oldest(6, 1), [id(5, 0)]);
+        assert_eq!(slots.take_oldest(6, 9), [id(6, 0)]);
+        assert_eq!(slots.take_oldest(6, 9), []);
+        assert_eq!(slots.take_oldest(9, 9), [id(8, 0)]);
+        slots.rewind();
+        assert_eq!(slots.take_oldest(9, 2), [id(5, 0), id(6, 0)]);
+        assert_eq!(slots.bytes(), 3 * BLOCK);
+    }
+
+    #[test]
+    fn a_flushed_slot_says_where_its_bytes_went_until_the_last_reference_is_gone() {
+        let mut slots = Slots::default();
+        slots.add(id(1, 0), slot(0));
+        slots.add(id(2, 0), slot(0));
+        slots.hold(id(1, 0), 1);
+        let block = BlockId { frame: 9, index: 1 };
+        assert_eq!(slots.flushed(id(1, 0), block), 2);
+        assert_eq!(slots.bytes(), BLOCK);
+        assert_eq!(slots.release(id(1, 0)), Some(block));
+        assert_eq!(slots.release(id(1, 0)), Some(block));
+        assert!(slots.get(id(1, 0)).is_none());
+        assert_eq!(slots.release(id(2, 0)), None);
+        assert_eq!(slots.bytes(), 0);
+    }
+}

@@ -1,0 +1,233 @@
+//! Everything that an operation changes, behind one lock that is held for the change alone: never across a device
+//! operation, hashing or compression. What is done live and what recovery does is the same [`State::apply`].
+
+use crate::catalog::{Catalog, VolumeState};
+use crate::entry::{Entry, SlotId};
+use crate::map::{Maps, Need, Tree};
+use crate::record::Action;
+use crate::slots::Slot;
+use block::{DiskId, Error, Extent};
+use bytes::Bytes;
+
+/// Volumes and their maps.
+#[derive(Default)]
+pub struct State {
+    /// Volumes and records.
+    pub catalog: Catalog,
+    /// The maps and all that they refer to.
+    pub maps: Maps,
+}
+
+/// Why a change was not made now.
+#[derive(Debug)]
+pub enum Refusal {
+    /// A page has to be read first.
+    Need(Need),
+    /// A block is not what it was when the change was prepared.
+    Changed,
+    /// The background has to make room in the journal or in memory first.
+    Room,
+    /// It can't be made.
+    Error(Error),
+}
+
+impl From<Need> for Refusal {
+    fn from(need: Need) -> Self {
+        Refusal::Need(need)
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Refusal::Error(error)
+    }
+}
+
+impl State {
+    /// The volume with this number.
+    pub fn volume(&self, number: u32) -> Result<&VolumeState, Error> {
+        self.catalog.volumes.get(&number).ok_or(Error::Gone)
+    }
+
+    fn tree(&self, number: u32) -> Tree {
+        self.volume(number).expect("the operation was checked").tree
+    }
+
+    fn set_tree(&mut self, number: u32, tree: Tree, batch: Option<u64>) {
+        let volume = self.catalog.volumes.get_mut(&number).expect("the operation was checked");
+        if volume.tree != tree {
+            volume.tree = tree;
+            self.catalog.dirty = true;
+        }
+        if let Some(batch) = batch {
+            volume.changed = batch;
+        }
+    }
+
+    /// The map entry of a block of 4 KiB.
+    pub fn entry(&self, volume: u32, block: u64) -> Result<Entry, Refusal> {
+        let tree = self.volume(volume)?.tree;
+        Ok(self.maps.get(tree, block)?)
+    }
+
+    fn check(&self, volume: u32, block: u64, count: u64) -> Result<Tree, Error> {
+        let volume = self.volume(volume)?;
+        let blocks = VolumeState::blocks(volume.geometry);
+        match block.checked_add(count) {
+            Some(end) if end <= blocks => Ok(volume.tree),
+            _ => Err(Error::OutOfRange { extent: Extent::new(block, count), blocks }),
+        }
+    }
+
+    /// Fails unless all actions can be applied one after the other without reading a page.
+    pub fn probe(&self, actions: &[Action]) -> Result<(), Refusal> {
+        // A copy behind another may look into what that one shared: then the sharing must be in memory too.
+        let alone = actions.iter().filter(|action| matches!(action, Action::Copy { .. })).count() < 2;
+        actions.iter().try_for_each(|action| self.probe_one(action, alone))
+    }
+
+    fn probe_one(&self, action: &Action, alone: bool) -> Result<(), Refusal> {
+        let change = |volume, block, count| -> Result<(), Refusal> {
+            let tree = self.check(volume, block, count)?;
+            Ok(if count > 0 {
+                self.maps.probe_change(tree, block, block + count)?
+            })
+        };
+        match *action {
+            Action::Slots { volume, block, count, .. } => change(volume, block, u64::from(count))?,
+            Action::Same { volume, block, count, .. } => change(volume, block, count)?,
+            Action::Hole { volume, block, count, .. } => change(volume, block, count)?,
+            Action::Copy { source, from, target, to, count } => {
+                let tree = self.check(source, from, count)?;
+                let share = alone.then(|| Maps::shareable(from, to)).flatten();
+                if count > 0 {
+                    self.maps.probe_copy(tree, from, from + count, share)?;
+                }
+                change(target, to, count)?;
+            }
+            Action::Create { id, volume, geometry } => {
+                let fine = matches!(geometry.block_bytes, 512 | 4096)
+                    && geometry.blocks <= MAX_BYTES / u64::from(geometry.block_bytes);
+                if !fine {
+                    return Err(
+                        Error::Malformed("a volume has 512 or 4096 byte blocks and at most 64 PiB").into()
+                    );
+                }
+                self.is_new(volume, id)?;
+            }
+            Action::Clone { id, volume, source } => {
+                self.volume(source)?;
+                self.is_new(volume, id)?;
+            }
+            Action::Resize { volume, blocks } => {
+                let volume = self.volume(volume)?;
+                if blocks > MAX_BYTES / u64::from(volume.geometry.block_bytes) {
+                    return Err(Error::Malformed("a volume has at most 64 PiB").into());
+                }
+                let end = VolumeState::blocks(volume.geometry);
+                let new = block::Geometry { blocks, ..volume.geometry };
+                let kept = VolumeState::blocks(new).min(end);
+                if kept < end {
+                    self.maps.probe_change(volume.tree, kept, end)?;
+                }
+            }
+            Action::Delete { volume } | Action::SaveState { volume, .. } => drop(self.volume(volume)?),
+            Action::PutRecord { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn is_new(&self, number: u32, id: DiskId) -> Result<(), Error> {
+        let taken = self.catalog.volumes.contains_key(&number) || self.catalog.number(id).is_some();
+        if taken { Err(Error::Malformed("the volume exists")) } else { Ok(()) }
+    }
+
+    /// Applies an action of batch `batch` that has been probed. `page` gives the bytes of the slots it names.
+    pub fn apply(&mut self, action: &Action, batch: u64, page: &dyn Fn(SlotId) -> Bytes) {
+        match action {
+            Action::Slots { volume, block, count, first } => {
+                for n in 0..u64::from(*count) {
+                    let id = first.offset(n as usize);
+                    let slot =
+                        Slot { page: page(id), holders: 1, flushed: None, volume: *volume, block: block + n };
+                    self.maps.slots.add(id, slot);
+                }
+                let mut tree = self.tree(*volume);
+                self.maps.set_slots(&mut tree, *block, u64::from(*count), *first);
+                self.set_tree(*volume, tree, None);
+            }
+            Action::Same { volume, block, count, slot } => {
+                let (volume, block, count, id) = (*volume, *block, *count, *slot);
+                if count > 0 {
+                    self.maps
+                        .slots
+                        .add(id, Slot { page: page(id), holders: count, flushed: None, volume, block });
+                    let mut tree = self.tree(volume);
+                    self.maps.set_same(&mut tree, block, block + count, id);
+                    self.set_tree(volume, tree, None);
+                }
+            }
+            Action::Hole { volume, block, count, mapped } => {
+                let hole = if *mapped { Entry::ZERO } else { Entry::UNMAPPED };
+                let mut tree = self.tree(*volume);
+                self.maps.set_hole(&mut tree, *block, block + count, hole);
+                self.set_tree(*volume, tree, Some(batch));
+            }
+            Action::Copy { source, from, target, to, count } => {
+                let mut tree = self.tree(*target);
+                self.maps.copy(self.tree(*source), *from, &mut tree, *to, *count);
+                // What was copied may itself be on its way to the journal, in this or an earlier batch.
+                self.set_tree(*target, tree, Some(batch));
+            }
+            _ => self.apply_to_catalog(action, batch),
+        }
+    }
+
+    fn apply_to_catalog(&mut self, action: &Action, batch: u64) {
+        self.catalog.dirty = true;
+        match action {
+            Action::Create { volume, id, geometry } => {
+                let tree = Tree::empty(VolumeState::blocks(*geometry));
+                let new =
+                    VolumeState { id: *id, geometry: *geometry, tree, saved: Bytes::new(), changed: batch };
+                self.catalog.add(*volume, new);
+            }
+            Action::Clone { volume, id, source } => {
+                let source = self.volume(*source).expect("the operation was checked");
+                let new = VolumeState { id: *id, saved: Bytes::new(), changed: batch, ..source.clone() };
+                self.maps.share_tree(new.tree.root);
+                self.catalog.add(*volume, new);
+            }
+            Action::Resize { volume, blocks } => {
+                let state = self.catalog.volumes.get_mut(volume).expect("the operation was checked");
+                let (old, mut tree) = (VolumeState::blocks(state.geometry), state.tree);
+                state.geometry.blocks = *blocks;
+                let new = VolumeState::blocks(state.geometry);
+                self.maps.heighten(&mut tree, new);
+                if new < old {
+                    self.maps.set_hole(&mut tree, new, old, Entry::UNMAPPED);
+                }
+                self.set_tree(*volume, tree, Some(batch));
+            }
+            Action::Delete { volume } => {
+                if let Some(state) = self.catalog.remove(*volume) {
+                    self.maps.drop_tree(state.tree.root);
+                }
+            }
+            Action::SaveState { volume, state } => {
+                let volume = self.catalog.volumes.get_mut(volume).expect("the operation was checked");
+                volume.saved = state.clone();
+            }
+            Action::PutRecord { key, value } => {
+                match value {
+                    Some(value) => self.catalog.records.insert(key.clone(), value.clone()),
+                    None => self.catalog.records.remove(key),
+                };
+            }
+            _ => unreachable!("a change of a map"),
+        }
+    }
+}
+
+/// The largest volume.
+const MAX_BYTES: u64 = 64 << 50;

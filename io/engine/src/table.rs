@@ -1,0 +1,267 @@
+//! The frame table: a frame's number leads to its place in the log and to the number of references of each of its
+//! blocks. Maps name frames by number, so that cleaning moves frames without touching a map.
+//!
+//! Pages of the table are read when needed. A reference that changes while its page is not in memory is noted and
+//! applied when the page comes in: nobody who writes or unmaps waits for the table.
+
+use crate::codec::{Malformed, Put, Take};
+use crate::directory::Directory;
+use crate::entry::BlockId;
+use crate::pages::{NumberMap, Pages};
+use crate::space::{Place, Usage};
+use smallvec::SmallVec;
+
+/// Frames of a page.
+pub const FRAMES: u64 = 64;
+
+/// What the table says about a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Where it is.
+    pub place: Place,
+    /// The blocks that are stored there, one bit each; cleaning leaves out the dead ones.
+    pub stored: u8,
+    /// References of each block that was there when the frame was made.
+    pub refs: SmallVec<[u64; 2]>,
+}
+
+impl Frame {
+    /// The part of the frame's bytes that a stored block answers for. The parts of all stored blocks add up to the
+    /// length exactly.
+    pub fn share(&self, index: u8) -> u64 {
+        let (len, stored) = (u64::from(self.place.len), u64::from(self.stored.count_ones()));
+        let rank = u64::from((self.stored & ((1u8 << index) - 1)).count_ones());
+        len * (rank + 1) / stored - len * rank / stored
+    }
+
+    /// The blocks that are referred to, one bit each.
+    pub fn live(&self) -> u8 {
+        (0..self.refs.len()).filter(|index| self.refs[*index] > 0).fold(0, |bits, index| bits | 1 << index)
+    }
+
+    /// References of a block; none when it is not stored.
+    pub fn refs(&self, index: u8) -> u64 {
+        self.refs.get(usize::from(index)).copied().unwrap_or(0)
+    }
+
+    fn count(&self, usage: &mut Usage, alive: bool) {
+        for index in (0..8).filter(|index| self.live() >> index & 1 == 1) {
+            match alive {
+                true => usage.add_block(self.place.segment, self.share(index)),
+                false => usage.sub_block(self.place.segment, self.share(index)),
+            }
+        }
+    }
+}
+
+/// 64 frames with consecutive numbers.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub struct TablePage {
+    frames: Vec<Option<Frame>>,
+}
+
+impl TablePage {
+    fn get(&self, index: u64) -> Option<&Frame> {
+        self.frames.get(index as usize)?.as_ref()
+    }
+
+    fn slot(&mut self, index: u64) -> &mut Option<Frame> {
+        if self.frames.len() <= index as usize {
+            self.frames.resize(index as usize + 1, None);
+        }
+        &mut self.frames[index as usize]
+    }
+
+    fn is_empty(&self) -> bool {
+        self.frames.iter().all(Option::is_none)
+    }
+
+    /// The frames that are there, with their index in the page.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Frame)> {
+        self.frames.iter().enumerate().filter_map(|(index, frame)| Some((index as u64, frame.as_ref()?)))
+    }
+
+    /// Writes the frames that are there; a place is the difference to the end of the frame before.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut expected = (0u32, 0u32);
+        for (index, frame) in self.iter() {
+            let Place { segment, offset, len } = frame.place;
+            out.u8(index as u8);
+            out.signed(i64::from(segment) - i64::from(expected.0));
+            out.signed(i64::from(offset) - i64::from(expected.1));
+            out.var(u64::from(len));
+            expected = (segment, offset.saturating_add(len));
+            out.u8(frame.stored);
+            out.u8(frame.refs.len() as u8);
+            frame.refs.iter().for_each(|refs| out.var(*refs));
+        }
+    }
+
+    /// Reads what [`TablePage::encode`] wrote.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut take = Take::new(bytes, "frame table page");
+        let mut page = Self::default();
+        let mut expected = (0u32, 0u32);
+        let step = |take: &mut Take<'_>, base: u32| {
+            let value = take.signed()?.checked_add(i64::from(base)).and_then(|sum| u32::try_from(sum).ok());
+            value.ok_or(take.malformed())
+        };
+        while !take.is_empty() {
+            let index = u64::from(take.u8()?);
+            take.check(index < FRAMES)?;
+            let segment = step(&mut take, expected.0)?;
+            let offset = step(&mut take, expected.1)?;
+            let len = take.var32()?;
+            expected = (segment, offset.saturating_add(len));
+            let (stored, blocks) = (take.u8()?, take.u8()?);
+            take.check(stored != 0 && usize::from(blocks) <= BlockId::PER_FRAME)?;
+            let refs = (0..blocks).map(|_| take.var()).collect::<Result<SmallVec<_>, _>>()?;
+            let frame = Frame { place: Place { segment, offset, len }, stored, refs };
+            take.check(frame.live() & !stored == 0 && frame.live() != 0)?;
+            *page.slot(index) = Some(frame);
+        }
+        Ok(page)
+    }
+}
+
+/// The page of the table that must be read first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Absent(pub u64);
+
+/// The frame table.
+#[derive(Default)]
+pub struct Table {
+    pub(crate) pages: Pages<TablePage>,
+    pub(crate) directory: Directory,
+    /// Changes of references for pages that are not in memory, by page.
+    pub(crate) deferred: NumberMap<u64, Vec<(BlockId, i64)>>,
+    /// The number of the next frame.
+    pub next: u64,
+}
+
+impl Table {
+    /// The page that has to be read before anything can be said about `frame`.
+    fn absent(&self, frame: u64) -> Option<Absent> {
+        let page = frame / FRAMES;
+        let known = self.pages.get(page).is_some() || self.directory.get(page).refs == 0;
+        (!known).then_some(Absent(page))
+    }
+
+    /// What the table says about a frame; none when there is no such frame.
+    pub fn get(&self, frame: u64) -> Result<Option<&Frame>, Absent> {
+        if let Some(page) = self.pages.get(frame / FRAMES) {
+            return Ok(page.get(frame % FRAMES));
+        }
+        self.absent(frame).map_or(Ok(None), Err)
+    }
+
+    /// Adds a frame.
+    pub fn insert(&mut self, number: u64, frame: Frame, usage: &mut Usage) -> Result<(), Absent> {
+        self.absent(number).map_or(Ok(()), Err)?;
+        assert!(
+            frame.live() != 0 && frame.live() & !frame.stored == 0,
+            "frame {number} is dead or not stored"
+        );
+        frame.count(usage, true);
+        let page = number / FRAMES;
+        if self.pages.get(page).is_none() {
+            self.pages.create(page, TablePage::default());
+            self.directory.edit(page).refs = 1;
+        }
+        let slot = self.edit(page).slot(number % FRAMES);
+        assert!(slot.is_none(), "frame {number} exists");
+        *slot = Some(frame);
+        Ok(())
+    }
+
+    /// Puts a frame that cleaning has moved at its new place, where only the `stored` blocks are.
+    pub fn relocate(&mut self, number: u64, place: Place, stored: u8, usage: &mut Usage) {
+        let slot = self.edit(number / FRAMES).slot(number % FRAMES);
+        let frame = slot.as_mut().expect("a frame that is moved is in the table");
+        frame.count(usage, false);
+        (frame.place, frame.stored) = (place, stored);
+        assert!(frame.live() & !stored == 0, "frame {number} lost a block");
+        frame.count(usage, true);
+    }
+
+    /// One page, to change it.
+    fn edit(&mut self, page: u64) -> &mut TablePage {
+        let (body, fresh) = self.pages.edit(page).expect("the page is in memory");
+        if fresh {
+            self.directory.mark(page / crate::directory::CHUNK);
+        }
+        body
+    }
+
+    /// Marks a page that is in memory to be written again.
+    pub fn mark(&mut self, page: u64) {
+        if self.pages.get(page).is_some() {
+            self.edit(page);
+        }
+    }
+
+    /// Adds `change` to the references of a block, now or when its page is read.
+    pub fn refer(&mut self, block: BlockId, change: i64, usage: &mut Usage) {
+        let page = block.frame / FRAMES;
+        if self.pages.get(page).is_none() {
+            assert!(self.directory.get(page).refs > 0, "a reference to {block:?}, which does not exist");
+            let notes = self.deferred.entry(page).or_default();
+            match notes.last_mut() {
+                Some((last, sum)) if *last == block => *sum += change,
+                _ => notes.push((block, change)),
+            }
+            return;
+        }
+        self.apply(block, change, usage);
+    }
+
+    fn apply(&mut self, block: BlockId, change: i64, usage: &mut Usage) {
+        let page = block.frame / FRAMES;
+        let slot = self.edit(page).slot(block.frame % FRAMES);
+        let frame = slot.as_mut().expect("a frame that is referred to exists");
+        let before = frame.refs(block.index);
+        let after = before.checked_add_signed(change).expect("references are exact");
+        assert!(before > 0, "{block:?} is dead");
+        frame.refs[usize::from(block.index)] = after;
+        if after > 0 {
+            return;
+        }
+        usage.sub_block(frame.place.segment, frame.share(block.index));
+        if frame.live() == 0 {
+            *slot = None;
+            self.remove_if_empty(page, usage);
+        }
+    }
+
+    fn remove_if_empty(&mut self, page: u64, usage: &mut Usage) {
+        // The page that new frames go to stays.
+        if self.pages.get(page).is_some_and(|body| body.is_empty()) && page != self.next / FRAMES {
+            self.pages.remove(page);
+            let listing = std::mem::take(self.directory.edit(page));
+            usage.move_meta(listing.place, Place::default());
+        }
+    }
+
+    /// Takes in a page that was read, with the changes noted for it.
+    pub fn load(&mut self, page: u64, body: TablePage, usage: &mut Usage) {
+        if !self.pages.load(page, body) {
+            return;
+        }
+        let mut sums: NumberMap<u64, (BlockId, i64)> = NumberMap::default();
+        for (block, change) in self.deferred.remove(&page).unwrap_or_default() {
+            sums.entry(block.frame << 3 | u64::from(block.index)).or_insert((block, 0)).1 += change;
+        }
+        for (block, change) in sums.into_values().filter(|(_, change)| *change != 0) {
+            self.apply(block, change, usage);
+        }
+    }
+
+    /// Number of noted changes.
+    pub fn deferred(&self) -> usize {
+        self.deferred.values().map(Vec::len).sum()
+    }
+}
+
+#[cfg(test)]
+#[path = "table_test.rs"]
+mod tests;

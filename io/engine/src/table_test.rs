@@ -1,0 +1,66 @@
+use super::*;
+
+fn frame(offset: u32, len: u32, refs: &[u64]) -> Frame {
+    let stored = (1u16 << refs.len()) as u8;
+    let stored = if refs.len() == 8 { 0xff } else { stored - 1 };
+    Frame { place: Place { segment: 1, offset, len }, stored, refs: refs.into() }
+}
+
+#[test]
+fn shares_add_up_to_the_length() {
+    for stored in 1..=255u8 {
+        let frame = Frame {
+            place: Place { segment: 0, offset: 0, len: 12347 },
+            stored,
+            refs: [1; 8].into_iter().collect(),
+        };
+        let sum: u64 = (0..8).filter(|index| stored >> index & 1 == 1).map(|index| frame.share(index)).sum();
+        assert_eq!(sum, 12347);
+    }
+}
+
+#[test]
+fn a_frame_lives_until_its_last_block_is_dropped() {
+    let (mut table, mut usage) = (Table { next: 64, ..Table::default() }, Usage::new(2));
+    table.insert(0, frame(0, 1001, &[1, 2]), &mut usage).unwrap();
+    assert_eq!((usage.physical, usage.unique_blocks), (1001, 2));
+    let block = |index| BlockId { frame: 0, index };
+    table.refer(block(1), -1, &mut usage);
+    table.refer(block(0), -1, &mut usage);
+    assert_eq!((usage.physical, usage.unique_blocks), (501, 1));
+    table.refer(block(1), -1, &mut usage);
+    assert_eq!(usage, Usage::new(2));
+    assert_eq!(table.get(0), Ok(None));
+    assert_eq!(table.pages.len(), 0, "an empty page goes");
+}
+
+#[test]
+fn references_to_a_page_in_the_log_are_noted_until_it_is_read() {
+    let (mut table, mut usage) = (Table { next: 640, ..Table::default() }, Usage::new(2));
+    table.insert(5, frame(0, 100, &[3]), &mut usage).unwrap();
+    table.pages.freeze();
+    let page = (*table.pages.thaw(0).unwrap()).clone();
+    table.pages.evict(0, 9);
+    table.pages.evict(0, 9);
+    assert_eq!(table.get(5), Err(Absent(0)));
+    let block = BlockId { frame: 5, index: 0 };
+    for change in [-1, -1, 2, -1, -1] {
+        table.refer(block, change, &mut usage);
+    }
+    assert_eq!(usage.unique_blocks, 1);
+    table.load(0, page, &mut usage);
+    assert_eq!(table.get(5).unwrap().unwrap().refs(0), 1);
+    assert_eq!(table.deferred(), 0);
+}
+
+#[test]
+fn table_pages_come_back() {
+    let mut page = TablePage::default();
+    *page.slot(3) = Some(frame(70, 4144, &[u64::MAX]));
+    *page.slot(63) = Some(frame(10, 32_000, &[1, 0, 3, 4, 5, 6, 7, 8]));
+    let mut bytes = Vec::new();
+    page.encode(&mut bytes);
+    let again = TablePage::decode(&bytes).unwrap();
+    assert!(again.iter().eq(page.iter()));
+    assert!(TablePage::decode(&bytes[..bytes.len() - 1]).is_err());
+}

@@ -1,0 +1,357 @@
+//! A volume: the spine of every operation. What is aligned and in memory is done before `execute` returns; what has
+//! to wait for a device, for durability or for room goes on in the answer's future.
+
+use crate::catalog::VolumeState;
+use crate::change::{Change, MOST_PAGES, Made};
+use crate::core::{Core, mapped_bytes};
+use crate::draft::{Draft, each_block};
+use crate::entry::BLOCK;
+use crate::map::Seen;
+use crate::read::{Blocked, Fetched};
+use crate::record::Action;
+use crate::state::Refusal;
+use block::{
+    CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Op, Pending, Provisioning, Region, Reply,
+    Result, Space,
+};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// A volume of the engine.
+pub struct Volume {
+    id: DiskId,
+    handle: Handle,
+}
+
+/// What an operation needs of its volume while it waits.
+#[derive(Clone)]
+pub struct Handle {
+    pub core: Arc<Core>,
+    pub number: u32,
+}
+
+/// Largest [`Op::SaveState`].
+const STATE_BYTES: usize = 64 << 10;
+
+impl Volume {
+    pub(crate) fn new(core: Arc<Core>, number: u32, id: DiskId) -> Self {
+        Self { id, handle: Handle { core, number } }
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.handle.number
+    }
+
+    fn look_up<T>(&self, look: impl FnOnce(&VolumeState) -> T) -> Option<T> {
+        self.handle.core.state.read().volume(self.handle.number).ok().map(look)
+    }
+}
+
+impl Disk for Volume {
+    fn id(&self) -> DiskId {
+        self.id
+    }
+
+    fn geometry(&self) -> Geometry {
+        let gone = Geometry { block_bytes: 512, blocks: 0 };
+        self.look_up(|volume| volume.geometry).unwrap_or(gone)
+    }
+
+    fn space(&self) -> Space {
+        let core = &self.handle.core;
+        let state = core.state.read();
+        let mapped = state.volume(self.handle.number).map_or(0, |volume| mapped_bytes(&state, volume));
+        let total = core.total_bytes();
+        Space { mapped, pool_used: total - core.free_bytes(&state), pool_total: total }
+    }
+
+    fn state(&self) -> Bytes {
+        self.look_up(|volume| volume.saved.clone()).unwrap_or_default()
+    }
+
+    fn execute(&self, op: Op) -> Pending {
+        self.handle.execute(op).unwrap_or_else(|error| Pending::ready(Err(error)))
+    }
+}
+
+/// The part of a run of logical blocks in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    pub from: u64,
+    pub to: u64,
+}
+
+impl Span {
+    pub fn is_aligned(self) -> bool {
+        self.from.is_multiple_of(BLOCK as u64) && self.to.is_multiple_of(BLOCK as u64)
+    }
+
+    /// The first 4 KiB block that it touches, and how many.
+    pub fn blocks(self) -> (u64, u64) {
+        let first = self.from / BLOCK as u64;
+        (first, self.to.div_ceil(BLOCK as u64) - first)
+    }
+
+    pub fn len(self) -> u64 {
+        self.to - self.from
+    }
+}
+
+impl Handle {
+    fn execute(&self, op: Op) -> Result<Pending> {
+        match op {
+            Op::Read(extent) => self.read(extent),
+            Op::Status(extent) => self.status(extent),
+            Op::Flush => match self.core.journal.stopped() {
+                Some(why) => Err(Error::Stopped(why)),
+                // Every answer to a change was given after it was durable.
+                None => Ok(Pending::done()),
+            },
+            Op::Write { lba, data } => {
+                let span = self.span_of(lba, &data)?;
+                if !span.is_aligned() {
+                    return Ok(self.later(move |volume| volume.write_edges(span, data)));
+                }
+                Ok(self.submit(self.write(span, &data)))
+            }
+            Op::Fill { extent, block } => self.fill(extent, block),
+            Op::Unmap(extents) => self.unmap(extents),
+            Op::CompareAndWrite { lba, compare, write } => {
+                if compare.len() != write.len() {
+                    return Err(Error::Malformed("compare and write of different lengths"));
+                }
+                let span = self.span_of(lba, &compare)?;
+                Ok(self.later(move |volume| volume.compare_and_write(span, compare, write)))
+            }
+            Op::Or { lba, data } => {
+                let span = self.span_of(lba, &data)?;
+                Ok(self.later(move |volume| volume.or(span, data)))
+            }
+            Op::Copy(segments) => self.copy(segments),
+            Op::SaveState(state) if state.len() > STATE_BYTES => {
+                Err(Error::Malformed("a state of more than 64 KiB"))
+            }
+            Op::SaveState(state) => {
+                let volume = self.number;
+                Ok(self.submit(Change::of(Action::SaveState { volume, state })))
+            }
+        }
+    }
+
+    fn later<F>(&self, work: impl FnOnce(Handle) -> F) -> Pending
+    where
+        F: Future<Output = Result> + Send + 'static,
+    {
+        Pending::later(work(self.clone()))
+    }
+
+    pub fn geometry(&self) -> Result<Geometry> {
+        self.core.state.read().volume(self.number).map(|volume| volume.geometry)
+    }
+
+    pub fn span(&self, extent: Extent) -> Result<Span> {
+        let Geometry { block_bytes, blocks } = self.geometry()?;
+        match extent.end() {
+            Some(end) if end <= blocks => {
+                let each = u64::from(block_bytes);
+                Ok(Span { from: extent.lba * each, to: end * each })
+            }
+            _ => Err(Error::OutOfRange { extent, blocks }),
+        }
+    }
+
+    fn span_of(&self, lba: u64, data: &Data) -> Result<Span> {
+        let each = self.geometry()?.block_bytes as usize;
+        if !data.len().is_multiple_of(each) {
+            return Err(Error::Malformed("data is not a whole number of blocks"));
+        }
+        if data.len() > MOST_PAGES * BLOCK / 2 {
+            return Err(Error::Malformed("more than 128 MiB in one operation"));
+        }
+        self.span(Extent::new(lba, (data.len() / each) as u64))
+    }
+
+    /// Makes a change now if that is possible, else as soon as it is.
+    fn submit(&self, change: Change) -> Pending {
+        if change.actions.is_empty() {
+            return Pending::done();
+        }
+        let core = self.core.clone();
+        match core.make(&change, false) {
+            Ok(made) => Pending::later(async move { core.acknowledge(made).await.map(|()| Reply::Done) }),
+            Err(Refusal::Error(error)) => Pending::ready(Err(error)),
+            Err(_) => Pending::later(async move { core.change(change).await.map(|()| Reply::Done) }),
+        }
+    }
+
+    /// Makes a change prepared from blocks that it expects; none when one of them has changed.
+    pub async fn attempt(&self, change: Change) -> Result<Option<Reply>> {
+        if change.actions.is_empty() {
+            return Ok(Some(Reply::Done));
+        }
+        let Some(made): Option<Made> = self.core.make_soon(&change).await? else { return Ok(None) };
+        self.core.acknowledge(made).await.map(|()| Some(Reply::Done))
+    }
+
+    fn write(&self, span: Span, data: &Data) -> Change {
+        let (first, count) = span.blocks();
+        let mut draft = Draft::new(count as usize);
+        let mut block = first;
+        each_block(data, 0, data.len(), |bytes| {
+            draft.block(self.number, block, bytes);
+            block += 1;
+        });
+        draft.finish()
+    }
+
+    fn fill(&self, extent: Extent, block: Data) -> Result<Pending> {
+        let span = self.span(extent)?;
+        if block.len() != self.geometry()?.block_bytes as usize {
+            return Err(Error::Malformed("fill takes exactly one block"));
+        }
+        if !span.is_aligned() {
+            return Ok(self.later(move |volume| volume.fill_edges(span, block)));
+        }
+        let (first, count) = span.blocks();
+        let mut draft = Draft::new(1);
+        draft.same(self.number, first, count, &block.to_bytes().repeat(BLOCK / block.len()));
+        Ok(self.submit(draft.finish()))
+    }
+
+    fn unmap(&self, extents: Vec<Extent>) -> Result<Pending> {
+        let mut spans = extents.iter().map(|extent| self.span(*extent)).collect::<Result<Vec<_>>>()?;
+        spans.retain(|span| span.len() > 0);
+        spans.sort_unstable_by_key(|span| span.from);
+        spans.dedup_by(|next, last| {
+            let joins = next.from <= last.to;
+            if joins {
+                last.to = last.to.max(next.to);
+            }
+            joins
+        });
+        if !spans.iter().all(|span| span.is_aligned()) {
+            return Ok(self.later(move |volume| volume.unmap_edges(spans)));
+        }
+        let mut draft = Draft::new(0);
+        for (first, count) in spans.into_iter().map(Span::blocks) {
+            draft.hole(self.number, first, count, false);
+        }
+        Ok(self.submit(draft.finish()))
+    }
+
+    fn copy(&self, segments: Vec<CopySegment>) -> Result<Pending> {
+        let mut copies = Vec::with_capacity(segments.len());
+        for segment in segments.iter() {
+            let [source, target] = [segment.source, segment.target].map(|id| {
+                let number = self.core.state.read().catalog.number(id).ok_or(Error::Foreign(id))?;
+                Ok(Handle { core: self.core.clone(), number })
+            });
+            let (source, target) = (source?, target?);
+            let from = source.span(Extent::new(segment.source_lba, segment.blocks))?;
+            let to = target.span(Extent::new(segment.target_lba, segment.blocks))?;
+            if source.geometry()?.block_bytes != target.geometry()?.block_bytes {
+                return Err(Error::Malformed("copy between different block lengths"));
+            }
+            if segment.blocks > 0 {
+                copies.push(crate::copy::Copy { source, from, target, to });
+            }
+        }
+        if !copies.iter().all(|copy| copy.from.is_aligned() && copy.to.is_aligned()) {
+            return Ok(self.later(move |_| crate::copy::copy_edges(copies)));
+        }
+        let mut draft = Draft::new(0);
+        copies.iter().for_each(|copy| draft.action(copy.action(copy.from, copy.to)));
+        Ok(self.submit(draft.finish()))
+    }
+
+    fn read(&self, extent: Extent) -> Result<Pending> {
+        let span = self.span(extent)?;
+        if span.len() == 0 {
+            return Ok(Pending::ready(Ok(Reply::Data(Data::new()))));
+        }
+        let blocked = match self.look(span, &Fetched::default()) {
+            Ok(data) => return Ok(Pending::ready(Ok(Reply::Data(data)))),
+            Err(Blocked::Error(error)) => return Err(error),
+            Err(blocked) => blocked,
+        };
+        Ok(self.later(move |volume| async move {
+            let (mut blocked, mut fetched) = (blocked, Fetched::default());
+            loop {
+                volume
+                    .core
+                    .unblock(blocked, &mut fetched)
+                    .await
+                    .map_err(|error| volume.in_blocks(error, span))?;
+                blocked = match volume.look(span, &fetched) {
+                    Ok(data) => return Ok(Reply::Data(data)),
+                    Err(blocked) => blocked,
+                }
+            }
+        }))
+    }
+
+    fn look(&self, span: Span, fetched: &Fetched) -> std::result::Result<Data, Blocked> {
+        let (first, count) = span.blocks();
+        let data = self.core.look(self.number, first, count, fetched, None)?;
+        if span.is_aligned() {
+            return Ok(data);
+        }
+        let skip = (span.from - first * BLOCK as u64) as usize;
+        Ok(data.slice(skip, skip + span.len() as usize))
+    }
+
+    /// An error that names a 4 KiB block, in logical blocks of the volume.
+    pub fn in_blocks(&self, error: Error, span: Span) -> Error {
+        match (error, self.geometry()) {
+            (Error::Medium { lba }, Ok(geometry)) => {
+                Error::Medium { lba: (lba * BLOCK as u64).max(span.from) / u64::from(geometry.block_bytes) }
+            }
+            (error, _) => error,
+        }
+    }
+
+    fn status(&self, extent: Extent) -> Result<Pending> {
+        let span = self.span(extent)?;
+        Ok(self.later(move |volume| async move {
+            loop {
+                match volume.regions(span) {
+                    Ok(regions) => return Ok(Reply::Status(regions)),
+                    Err(blocked) => volume.core.unblock(blocked, &mut Fetched::default()).await?,
+                }
+            }
+        }))
+    }
+
+    fn regions(&self, span: Span) -> std::result::Result<Vec<Region>, Blocked> {
+        let state = self.core.state.read();
+        let volume = state.volume(self.number)?;
+        let durable = self.core.journal.durable();
+        let mut regions: Vec<Region> = Vec::new();
+        let mut wait = volume.changed;
+        let (first, count) = span.blocks();
+        let each = u64::from(volume.geometry.block_bytes);
+        let mut at = span.from;
+        let mut add = |mapped: bool, count: u64| {
+            let end = (at / BLOCK as u64 + count).saturating_mul(BLOCK as u64).min(span.to);
+            let state = if mapped { Provisioning::Mapped } else { Provisioning::Deallocated };
+            let blocks = (end - at) / each;
+            match regions.last_mut() {
+                Some(last) if last.state == state => last.extent.blocks += blocks,
+                _ => regions.push(Region { extent: Extent::new(at / each, blocks), state }),
+            }
+            at = end;
+        };
+        if count > 0 {
+            state.maps.scan(volume.tree, first, first + count, &mut |seen| match seen {
+                Seen::Hole(hole, count) => add(hole.is_mapped(), count),
+                Seen::Blocks(entries) => entries.iter().for_each(|entry| {
+                    if let crate::entry::Kind::Slot(slot) = entry.kind() {
+                        wait = wait.max(slot.batch);
+                    }
+                    add(entry.is_mapped(), 1);
+                }),
+            })?;
+        }
+        if wait > durable { Err(Blocked::Durable(wait)) } else { Ok(regions) }
+    }
+}

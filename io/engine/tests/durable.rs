@@ -1,0 +1,105 @@
+//! What is acknowledged survives; what was not either took effect whole or not at all.
+
+mod support;
+
+use block::{Disk, DiskId, Error, Extent, Op, Reply};
+use bytes::Bytes;
+use std::task::{Context, Poll, Waker};
+use support::{Dice, MemShelf, World, data};
+
+#[test]
+fn what_is_acknowledged_survives_a_power_loss() {
+    let mut dice = Dice::new(1);
+    let mut world = World::open(MemShelf::small());
+    world.create(1, 512, 1 << 20);
+    let bytes = dice.bytes(3 * 4096 + 1024);
+    world.write(1, 5, &bytes);
+    world.execute(1, Op::SaveState(Bytes::from_static(b"keys"))).unwrap();
+    let engine = world.engine.clone();
+    world.run(engine.put_record("hosts/a", Some(Bytes::from_static(b"{}")))).unwrap();
+    drop(engine);
+    let mut world = world.crash(&mut dice);
+    let volume = world.volume(1);
+    assert_eq!(world.read(1, 5, bytes.len() as u64 / 512), bytes);
+    assert_eq!(world.read(1, 0, 5), vec![0; 5 * 512]);
+    assert_eq!(volume.state(), "keys");
+    assert_eq!(world.engine.records("hosts/"), [("hosts/a".to_owned(), Bytes::from_static(b"{}"))]);
+}
+
+#[test]
+fn nobody_reads_what_is_not_durable() {
+    let shelf = MemShelf::small();
+    let mut world = World::open(shelf.clone());
+    let volume = world.create(1, 4096, 1 << 20);
+    shelf.hold();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut write = Box::pin(volume.execute(Op::Write { lba: 3, data: data(&[9; 4096]) }));
+    assert!(write.as_mut().poll(&mut context).is_pending());
+    let mut read = Box::pin(volume.execute(Op::Read(Extent::new(2, 2))));
+    assert!(read.as_mut().poll(&mut context).is_pending());
+    let mut elsewhere = Box::pin(volume.execute(Op::Read(Extent::new(4, 2))));
+    assert!(elsewhere.as_mut().poll(&mut context).is_ready());
+    shelf.release();
+    assert!(matches!(write.as_mut().poll(&mut context), Poll::Ready(Ok(Reply::Done))));
+    let Poll::Ready(Ok(Reply::Data(read))) = read.as_mut().poll(&mut context) else {
+        panic!("it is durable")
+    };
+    assert_eq!(read.to_bytes()[4096..], [9; 4096]);
+}
+
+#[test]
+fn after_a_failed_append_nothing_is_acknowledged() {
+    let shelf = MemShelf::small();
+    let mut world = World::open(shelf.clone());
+    world.create(1, 4096, 1 << 20);
+    world.write(1, 0, &[1; 4096]);
+    shelf.fail();
+    let write = |lba| Op::Write { lba, data: data(&[2; 4096]) };
+    assert!(matches!(world.execute(1, write(1)), Err(Error::Stopped(_))));
+    assert!(matches!(world.execute(1, write(2)), Err(Error::Stopped(_))));
+    assert_eq!(world.read(1, 0, 1), [1; 4096], "what is durable can still be read");
+}
+
+#[test]
+fn an_operation_larger_than_a_batch_is_whole_or_absent() {
+    for seed in 0..40 {
+        let mut dice = Dice::new(seed);
+        let shelf = MemShelf::small();
+        let mut world = World::open(shelf.clone());
+        let volume = world.create(1, 4096, 1 << 20);
+        let (old, new) = (dice.bytes(160 << 10), dice.bytes(160 << 10));
+        world.write(1, 0, &old[..80 << 10]);
+        world.write(1, 20, &old[80 << 10..]);
+        shelf.hold();
+        let mut write = Box::pin(volume.execute(Op::Write { lba: 0, data: data(&new) }));
+        assert!(write.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let mut world = world.crash(&mut dice);
+        let read = world.read(1, 0, 40);
+        assert!(read == old || read == new);
+        world.write(1, 39, &old[..4096]);
+        assert_eq!(world.read(1, 39, 1), old[..4096]);
+    }
+}
+
+#[test]
+fn clones_and_deleted_volumes_survive() {
+    let mut dice = Dice::new(3);
+    let mut world = World::open(MemShelf::small());
+    world.create(1, 512, 1 << 20);
+    world.write(1, 0, &[5; 8192]);
+    let engine = world.engine.clone();
+    world.run(engine.clone_volume(DiskId(1), DiskId(2))).unwrap();
+    world.write(1, 0, &[6; 512]);
+    world.run(engine.resize_volume(DiskId(2), 12)).unwrap();
+    world.create(3, 512, 1 << 20);
+    world.run(engine.delete_volume(DiskId(3))).unwrap();
+    drop(engine);
+    let mut world = world.crash(&mut dice);
+    assert_eq!(world.engine.volumes().len(), 2);
+    assert_eq!(world.read(1, 0, 2), [[6; 512], [5; 512]].concat());
+    assert_eq!(world.read(2, 0, 2), [5; 1024]);
+    assert_eq!(world.volume(2).geometry().blocks, 12);
+    let engine = world.engine.clone();
+    world.run(engine.resize_volume(DiskId(2), 16)).unwrap();
+    assert_eq!(world.read(2, 8, 8), [vec![5; 4 * 512], vec![0; 4 * 512]].concat());
+}

@@ -1,0 +1,406 @@
+//! A shelf in memory that forgets on a crash what it was not made to keep, and a world that runs an engine on it.
+
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
+use bytes::Bytes;
+use engine::{Engine, Options, Volume};
+use parking_lot::Mutex;
+use shelf::{AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, SegmentId, Shelf, Superblock};
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// Numbers that look random and depend on the seed alone.
+#[derive(Clone)]
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        (self.next() >> 11) % end
+    }
+
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len.div_ceil(8)).flat_map(|_| self.next().to_le_bytes()).take(len).collect()
+    }
+}
+
+#[derive(Default)]
+struct Contents {
+    journal: VecDeque<Batch>,
+    next: u64,
+    journal_bytes: u64,
+    segments: BTreeMap<u32, BTreeMap<u32, Vec<u8>>>,
+    durable: BTreeMap<u32, BTreeMap<u32, Vec<u8>>>,
+    superblock: Option<Superblock>,
+    /// Appends that are held back, oldest first.
+    held: VecDeque<(Batch, Done<JournalPos>)>,
+    holds: bool,
+    fails: bool,
+    broken: Vec<(u32, u32)>,
+    pub segment_writes: u64,
+    pub appended: u64,
+}
+
+/// The shelf.
+pub struct MemShelf {
+    layout: Layout,
+    contents: Mutex<Contents>,
+}
+
+impl MemShelf {
+    pub fn new(layout: Layout) -> Arc<Self> {
+        Arc::new(Self { layout, contents: Mutex::new(Contents { next: 1, ..Contents::default() }) })
+    }
+
+    /// 64 segments of 256 KiB.
+    pub fn small() -> Arc<Self> {
+        Self::new(small_layout())
+    }
+
+    /// Holds appends back until [`MemShelf::release`].
+    pub fn hold(&self) {
+        self.contents.lock().holds = true;
+    }
+
+    /// Answers the appends held back.
+    pub fn release(&self) {
+        loop {
+            let next = {
+                let mut contents = self.contents.lock();
+                contents.holds = false;
+                contents.held.pop_front()
+            };
+            let Some((batch, done)) = next else { return };
+            let pos = batch.pos;
+            self.contents.lock().keep(batch);
+            done(Ok(pos));
+        }
+    }
+
+    /// Every write from now on fails.
+    pub fn fail(&self) {
+        self.contents.lock().fails = true;
+    }
+
+    /// What a power loss leaves: durable batches, perhaps some that were held, and of unsynced segment writes any.
+    pub fn crash(&self, dice: &mut Dice) -> Arc<Self> {
+        let mut old = self.contents.lock();
+        let mut new = Contents {
+            journal: old.journal.clone(),
+            journal_bytes: old.journal_bytes,
+            superblock: old.superblock.clone(),
+            segments: old.durable.clone(),
+            next: old.next,
+            ..Contents::default()
+        };
+        for (batch, _) in &old.held {
+            if dice.below(2) == 0 {
+                break;
+            }
+            new.keep(batch.clone());
+        }
+        new.next = new.journal.back().map_or(new.next - old.held.len() as u64, |last| last.pos.0 + 1);
+        for (segment, stripes) in &old.segments {
+            for (offset, stripe) in stripes {
+                let kept = old.durable.get(segment).and_then(|kept| kept.get(offset));
+                if kept != Some(stripe) && dice.below(2) == 0 {
+                    new.segments.entry(*segment).or_default().insert(*offset, stripe.clone());
+                }
+            }
+        }
+        new.durable = new.segments.clone();
+        old.held.clear();
+        Arc::new(Self { layout: self.layout, contents: Mutex::new(new) })
+    }
+
+    /// Changes a byte of every stripe that holds `needle`.
+    pub fn corrupt(&self, needle: &[u8]) -> usize {
+        let mut contents = self.contents.lock();
+        let stripes = contents.segments.values_mut().flat_map(BTreeMap::values_mut);
+        let mut hits = 0;
+        for stripe in stripes {
+            if let Some(at) = stripe.windows(needle.len()).position(|bytes| bytes == needle) {
+                stripe[at] ^= 1;
+                hits += 1;
+            }
+        }
+        hits
+    }
+
+    pub fn segment_writes(&self) -> u64 {
+        self.contents.lock().segment_writes
+    }
+
+    pub fn appended_bytes(&self) -> u64 {
+        self.contents.lock().appended
+    }
+}
+
+pub fn small_layout() -> Layout {
+    Layout {
+        segment_bytes: 256 << 10,
+        stripe_bytes: 16 << 10,
+        segments: 64,
+        journal_bytes: 1 << 20,
+        batch_bytes: 128 << 10,
+        superblock_bytes: 4096,
+    }
+}
+
+fn batch_bytes(batch: &Batch) -> u64 {
+    ((batch.head.len() + 128).next_multiple_of(4096) + batch.body.len()) as u64
+}
+
+impl Contents {
+    fn keep(&mut self, batch: Batch) {
+        self.journal_bytes += batch_bytes(&batch);
+        self.appended += batch_bytes(&batch);
+        self.journal.push_back(batch);
+    }
+
+    fn drive_error<T>() -> Result<T> {
+        Err(Error::Drive { what: "told to fail".into() })
+    }
+}
+
+impl Shelf for MemShelf {
+    fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    fn append(&self, head: Bytes, body: Vec<Bytes>, done: Done<JournalPos>) {
+        let mut contents = self.contents.lock();
+        if contents.fails {
+            drop(contents);
+            return done(Contents::drive_error());
+        }
+        let mut whole = Vec::new();
+        for piece in &body {
+            assert!(piece.len().is_multiple_of(4096) && piece.as_ptr().addr().is_multiple_of(4096));
+            whole.extend_from_slice(piece);
+        }
+        assert!(head.len() + whole.len() <= self.layout.batch_bytes as usize);
+        let batch = Batch { pos: JournalPos(contents.next), head, body: whole.into() };
+        contents.next += 1;
+        let waiting: u64 = contents.held.iter().map(|(batch, _)| batch_bytes(batch)).sum();
+        if contents.journal_bytes + waiting + batch_bytes(&batch) > self.layout.journal_bytes {
+            drop(contents);
+            return done(Err(Error::JournalFull));
+        }
+        if contents.holds {
+            contents.held.push_back((batch, done));
+            return;
+        }
+        let pos = batch.pos;
+        contents.keep(batch);
+        drop(contents);
+        done(Ok(pos));
+    }
+
+    fn recover(&self, from: JournalPos, done: Done<Vec<Batch>>) {
+        let found = self.contents.lock().journal.iter().filter(|batch| batch.pos >= from).cloned().collect();
+        done(Ok(found));
+    }
+
+    fn write(&self, segment: SegmentId, offset: u32, stripes: Arc<AlignedBuf>, done: Done<()>) {
+        let mut contents = self.contents.lock();
+        if contents.fails {
+            drop(contents);
+            return done(Contents::drive_error());
+        }
+        let each = self.layout.stripe_bytes;
+        assert!(offset.is_multiple_of(each) && (stripes.len() as u32).is_multiple_of(each));
+        assert!(
+            segment.0 < self.layout.segments && offset + stripes.len() as u32 <= self.layout.segment_bytes
+        );
+        contents.segment_writes += stripes.len() as u64;
+        for (n, stripe) in stripes.chunks(each as usize).enumerate() {
+            let written = contents.segments.entry(segment.0).or_default();
+            let before = written.insert(offset + n as u32 * each, stripe.to_vec());
+            assert!(before.is_none(), "stripe {offset} of {segment:?} is written twice");
+        }
+        drop(contents);
+        done(Ok(()));
+    }
+
+    fn read(&self, segment: SegmentId, offset: u32, len: u32, done: Done<Bytes>) {
+        let contents = self.contents.lock();
+        let each = self.layout.stripe_bytes;
+        let first = offset / each * each;
+        let mut bytes = Vec::new();
+        for base in (first..offset + len).step_by(each as usize) {
+            match contents.segments.get(&segment.0).and_then(|stripes| stripes.get(&base)) {
+                Some(stripe) => bytes.extend_from_slice(stripe),
+                None => {
+                    drop(contents);
+                    return done(Err(Error::Corrupt {
+                        what: format!("{segment:?} at {base} is not written"),
+                    }));
+                }
+            }
+        }
+        drop(contents);
+        let skip = (offset - first) as usize;
+        done(Ok(Bytes::copy_from_slice(&bytes[skip..skip + len as usize])));
+    }
+
+    fn sync(&self, done: Done<()>) {
+        let mut contents = self.contents.lock();
+        contents.durable = contents.segments.clone();
+        drop(contents);
+        done(Ok(()));
+    }
+
+    fn discard(&self, segment: SegmentId) {
+        let mut contents = self.contents.lock();
+        contents.segments.remove(&segment.0);
+        contents.durable.remove(&segment.0);
+    }
+
+    fn write_superblock(&self, superblock: Superblock, done: Done<()>) {
+        let mut contents = self.contents.lock();
+        if contents.fails {
+            drop(contents);
+            return done(Contents::drive_error());
+        }
+        assert!(superblock.payload.len() <= self.layout.superblock_bytes as usize);
+        while contents.journal.front().is_some_and(|batch| batch.pos < superblock.journal_from) {
+            if let Some(batch) = contents.journal.pop_front() {
+                contents.journal_bytes -= batch_bytes(&batch);
+            }
+        }
+        contents.superblock = Some(superblock);
+        drop(contents);
+        done(Ok(()));
+    }
+
+    fn superblock(&self) -> Option<Superblock> {
+        self.contents.lock().superblock.clone()
+    }
+}
+
+/// Small memory bounds, so that tests meet them.
+pub fn options() -> Options {
+    Options {
+        seed: [7; 32],
+        slot_bytes: 1 << 20,
+        cache_bytes: 1 << 20,
+        index_bytes: 1 << 16,
+        page_bytes: 1 << 20,
+    }
+}
+
+/// An engine with its background, on one thread.
+pub struct World {
+    pub shelf: Arc<MemShelf>,
+    pub engine: Arc<Engine>,
+    background: Option<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+impl World {
+    pub fn open(shelf: Arc<MemShelf>) -> Self {
+        Self::open_with(shelf, options())
+    }
+
+    pub fn open_with(shelf: Arc<MemShelf>, options: Options) -> Self {
+        let mut opening = Box::pin(Engine::open(shelf.clone(), options));
+        let Poll::Ready(engine) = poll_once(opening.as_mut()) else {
+            panic!("the shelf in memory never waits")
+        };
+        let engine = engine.expect("the engine opens");
+        let background = Some(Box::pin(engine.background()) as Pin<Box<dyn Future<Output = ()>>>);
+        Self { shelf, engine, background }
+    }
+
+    /// A new world from what a power loss leaves.
+    pub fn crash(self, dice: &mut Dice) -> Self {
+        let shelf = self.shelf.crash(dice);
+        drop(self);
+        Self::open(shelf)
+    }
+
+    /// Polls the background a number of times.
+    pub fn turn(&mut self, times: usize) {
+        for _ in 0..times {
+            if let Some(background) = &mut self.background
+                && poll_once(background.as_mut()).is_ready()
+            {
+                self.background = None;
+            }
+        }
+    }
+
+    /// Runs a future to its end beside the background.
+    pub fn run<F: Future>(&mut self, future: F) -> F::Output {
+        let mut future = std::pin::pin!(future);
+        for _ in 0..200_000 {
+            if let Poll::Ready(outcome) = poll_once(future.as_mut()) {
+                return outcome;
+            }
+            self.turn(1);
+        }
+        panic!("it waits for ever")
+    }
+
+    pub fn create(&mut self, id: u128, block_bytes: u32, bytes: u64) -> Arc<Volume> {
+        let geometry = Geometry { block_bytes, blocks: bytes / u64::from(block_bytes) };
+        let engine = self.engine.clone();
+        self.run(async move { engine.create_volume(DiskId(id), geometry).await }).expect("created")
+    }
+
+    pub fn volume(&self, id: u128) -> Arc<Volume> {
+        self.engine.volume(DiskId(id)).expect("the volume is there")
+    }
+
+    pub fn execute(&mut self, id: u128, op: Op) -> block::Result {
+        let pending = self.volume(id).execute(op);
+        self.run(pending)
+    }
+
+    pub fn write(&mut self, id: u128, lba: u64, bytes: &[u8]) {
+        self.execute(id, Op::Write { lba, data: bytes.to_vec().into() }).expect("written");
+    }
+
+    pub fn read(&mut self, id: u128, lba: u64, blocks: u64) -> Vec<u8> {
+        match self.execute(id, Op::Read(Extent::new(lba, blocks))) {
+            Ok(Reply::Data(data)) => data.to_bytes().to_vec(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Lets the background run until it has nothing to do.
+    pub fn settle(&mut self) {
+        self.turn(20_000);
+    }
+
+    #[cfg(any())]
+    /// Recomputes everything that is counted and compares.
+    pub fn check(&mut self) {
+        let engine = self.engine.clone();
+        let findings = self.run(async move { engine.check().await }).expect("checked");
+        assert!(findings.is_empty(), "{findings:#?}");
+    }
+}
+
+pub fn data(bytes: &[u8]) -> Data {
+    bytes.to_vec().into()
+}
