@@ -1,7 +1,7 @@
 //! Who may log in where: the facts that every connection shares, without sockets.
 
 use parking_lot::RwLock;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// A CHAP name and secret.
@@ -28,8 +28,8 @@ pub struct Access {
     pub mutual: Option<Credentials>,
 }
 
-/// The access table: initiators by their iSCSI names.
-pub type AccessTable = HashMap<String, Access>;
+/// The access table: initiators by their iSCSI names in lower case (RFC 3722).
+pub type AccessTable = BTreeMap<String, Access>;
 
 /// A network portal with a portal group of its own, so that sessions through different portals are different
 /// I_T nexuses even when an initiator uses one ISID for all of them.
@@ -71,10 +71,8 @@ impl Directory {
         self.portals.read().clone()
     }
 
-    /// What an initiator may do; none when it is unknown. Names compare without regard to case, as iSCSI names
-    /// are folded to lower case (RFC 3722).
+    /// What an initiator may do; none when it is unknown.
     pub fn access(&self, initiator: &str) -> Option<Access> {
-        let table = self.access.read();
-        table.get(initiator).or_else(|| table.get(&initiator.to_lowercase())).cloned()
+        self.access.read().get(initiator).cloned()
     }
 }

@@ -80,7 +80,7 @@ impl From<ChapError> for Refusal {
 /// Who logs in, and for what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// InitiatorName
+    /// InitiatorName, in lower case as iSCSI names are (RFC 3722).
     pub initiator: String,
     /// Initiator session identifier.
     pub isid: [u8; 6],
@@ -276,8 +276,8 @@ impl Login {
                 return refuse(LoginStatus::SessionTypeNotSupported, format!("SessionType={other}"));
             }
         };
-        let identity = Identity { initiator: initiator.to_owned(), isid, tsih, cid, discovery };
-        let known = directory.access(initiator);
+        let identity = Identity { initiator: initiator.to_lowercase(), isid, tsih, cid, discovery };
+        let known = directory.access(&identity.initiator);
         if !discovery {
             match sent.get("TargetName") {
                 None => return refuse(LoginStatus::MissingParameter, "no TargetName"),

@@ -8,7 +8,7 @@ use crate::login::LoginStatus;
 use crate::server::Server;
 use crate::sessions::{Control, Registration, SessionInfo};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +19,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Handle;
+/// A runtime that connections live on.
+pub use tokio::runtime::Handle as Shard;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
@@ -41,15 +42,15 @@ pub(crate) struct Portals {
 
 /// Every connection, and the load of every shard.
 struct Connections {
-    shards: Vec<(Handle, AtomicUsize)>,
-    controls: Mutex<HashMap<u64, UnboundedSender<Control>>>,
+    shards: Vec<(Shard, AtomicUsize)>,
+    controls: Mutex<BTreeMap<u64, UnboundedSender<Control>>>,
     last: AtomicU64,
 }
 
 impl Portals {
     pub(crate) async fn open(
         server: &Arc<Server>,
-        shards: Vec<Handle>,
+        shards: Vec<Shard>,
     ) -> io::Result<(Self, Vec<SocketAddr>)> {
         assert!(!shards.is_empty(), "connections need a shard to live on");
         let mut sockets = Vec::new();

@@ -6,6 +6,7 @@ use crate::connection::{Opened, Patience, Setup};
 use crate::keys::Offers;
 use crate::login::{Identity, LoginStatus};
 use crate::portal::Portals;
+use crate::portal::Shard;
 use crate::session::{Device, SessionLimits};
 use crate::sessions::{Control, Registration, SessionInfo, Sessions};
 use parking_lot::Mutex;
@@ -13,7 +14,6 @@ use scsi::{Command, Execution, InitiatorPort, Lun, ManagementFunction, Managemen
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 
 /// What a server is made with.
@@ -90,7 +90,7 @@ impl Server {
     ///
     /// # Panics
     /// Without a shard, or when it is called a second time.
-    pub async fn serve(self: &Arc<Self>, shards: Vec<Handle>) -> io::Result<Vec<SocketAddr>> {
+    pub async fn serve(self: &Arc<Self>, shards: Vec<Shard>) -> io::Result<Vec<SocketAddr>> {
         let (portals, addresses) = Portals::open(self, shards).await?;
         let before = self.portals.lock().replace(portals);
         assert!(before.is_none(), "a server serves once");
@@ -106,9 +106,9 @@ impl Server {
         }
     }
 
-    /// The addresses that it listens on; none before [`Server::serve`].
+    /// The addresses that it listens on, in the order of the settings; empty before [`Server::serve`].
     pub fn portals(&self) -> Vec<SocketAddr> {
-        self.directory.portals().into_iter().map(|portal| portal.address).collect()
+        self.directory.portals().iter().map(|portal| portal.address).collect()
     }
 
     /// The sessions there are, discovery sessions excepted.

@@ -9,7 +9,7 @@ use crate::login::Identity;
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{FINAL, Header, NO_TAG, RejectReason, opcode};
 use crate::tasks::Tasks;
-use crate::transfer::{Bounds, Pending, SequenceError, Taken, Transfers};
+use crate::transfer::{Bounds, Pending, Taken, Transfers};
 use crate::wire::{StatSn, Turn, Window, Wire};
 use bytes::{Bytes, BytesMut};
 use scsi::{Attribute, Command, Data, Execution, Lun, ManagementFunction, ManagementResponse};
@@ -65,12 +65,6 @@ pub(crate) enum End {
     ColdReset,
     #[error("{0}")]
     Protocol(String),
-}
-
-impl From<SequenceError> for End {
-    fn from(error: SequenceError) -> Self {
-        End::Protocol(error.to_string())
-    }
 }
 
 /// Everything a session is made of.
@@ -144,7 +138,10 @@ impl Session {
             self.reject(wire, &pdu.header, RejectReason::DataDigest);
         }
         match pdu.header.opcode() {
-            opcode::DATA_OUT => return self.data_out(wire, pdu),
+            opcode::DATA_OUT => {
+                self.data_out(wire, pdu);
+                return Ok(());
+            }
             // The PDU is as if it had not come (7.8).
             _ if pdu.damaged => return Ok(()),
             opcode::SNACK => {
@@ -255,18 +252,13 @@ impl Session {
     }
 
     /// SCSI Data-Out (11.7).
-    fn data_out(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), End> {
+    fn data_out(&mut self, wire: &mut Wire, pdu: Pdu) {
         let header = pdu.header;
         match self.transfers.data_out(pdu) {
-            Ok(Taken::Used) => self.go_on(wire),
-            Ok(Taken::Ignored) => {}
-            Ok(Taken::Unasked) => self.reject(wire, &header, RejectReason::Protocol),
-            Err(error) => {
-                self.reject(wire, &header, RejectReason::Protocol);
-                return Err(error.into());
-            }
+            Taken::Used => self.go_on(wire),
+            Taken::Ignored => {}
+            Taken::Unasked => self.reject(wire, &header, RejectReason::Protocol),
         }
-        Ok(())
     }
 
     /// Gives the device server what is ready for it, and asks for more data.

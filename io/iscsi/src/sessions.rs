@@ -2,7 +2,7 @@
 
 use crate::login::Identity;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
@@ -34,7 +34,7 @@ pub struct SessionInfo {
 }
 
 /// The initiator port and target port of an I_T nexus: there is one session between them (RFC 7143 4.4.3).
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct NexusKey {
     initiator: String,
     isid: [u8; 6],
@@ -54,7 +54,7 @@ pub(crate) struct Sessions {
 
 #[derive(Default)]
 struct Table {
-    entries: HashMap<NexusKey, Entry>,
+    entries: BTreeMap<NexusKey, Entry>,
     last_tsih: u16,
 }
 

@@ -4,7 +4,7 @@
 use crate::answer::Expectation;
 use parking_lot::Mutex;
 use scsi::{Lun, Response};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ pub(crate) type Running = Pin<Box<dyn Future<Output = Option<Response>> + Send>>
 pub(crate) struct Tasks {
     slots: Vec<Slot>,
     free: Vec<usize>,
-    by_tag: HashMap<u32, usize>,
+    by_tag: BTreeMap<u32, usize>,
     shared: Arc<Shared>,
     charge: u64,
 }

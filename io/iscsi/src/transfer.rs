@@ -81,11 +81,6 @@ pub(crate) struct Bounds {
     pub(crate) solicited_bytes: u64,
 }
 
-/// A Data-Out PDU that breaks the protocol: the session can't go on (ERL 0).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("Data-Out breaks the protocol: {0}")]
-pub(crate) struct SequenceError(&'static str);
-
 /// What became of a Data-Out PDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
@@ -178,17 +173,17 @@ impl Transfers {
     }
 
     /// Takes a Data-Out PDU.
-    pub(crate) fn data_out(&mut self, pdu: Pdu) -> Result<Taken, SequenceError> {
+    pub(crate) fn data_out(&mut self, pdu: Pdu) -> Taken {
         let (itt, ttt) = (pdu.header.itt(), pdu.header.ttt());
         let found = self.gathers.iter().position(|gather| gather.pending.expectation.itt == itt);
         // Data for a command that was aborted, or refused, may still be on their way when it is gone.
         let was_asked = ttt == NO_TAG || ttt < self.next_ttt;
         let unasked = if was_asked { Taken::Ignored } else { Taken::Unasked };
-        let Some(index) = found else { return Ok(unasked) };
+        let Some(index) = found else { return unasked };
         let gather = &mut self.gathers[index];
         let before = u64::from(gather.asked);
-        if !gather.take(pdu)? {
-            return Ok(unasked);
+        if !gather.take(pdu) {
+            return unasked;
         }
         self.load += u64::from(gather.asked) - before;
         if self.gathers[index].is_complete() {
@@ -198,7 +193,7 @@ impl Transfers {
             pending.command.data_out = data.finish();
             self.finish(pending, failure);
         }
-        Ok(Taken::Used)
+        Taken::Used
     }
 
     /// The next R2T that may be sent, if any. The caller asks again until there is none.
@@ -311,57 +306,73 @@ impl Gather {
         idle && (self.failure.is_some() || self.data.received >= self.wanted)
     }
 
-    /// Takes a PDU; false when it belongs to no sequence.
-    fn take(&mut self, pdu: Pdu) -> Result<bool, SequenceError> {
+    /// Takes a PDU; false when it belongs to no sequence. What is wrong with it fails the command, once the
+    /// initiator has sent the rest: at this error recovery level nothing is asked for again (7.8, 7.9).
+    fn take(&mut self, pdu: Pdu) -> bool {
         let header = pdu.header;
-        let unsolicited = header.ttt() == NO_TAG;
-        let sequence = if unsolicited {
-            let Some(sequence) = &mut self.unsolicited else {
-                return Err(SequenceError("unsolicited data after the last of them"));
-            };
-            sequence
-        } else {
-            let Some(index) = self.solicited.iter().position(|sequence| sequence.ttt == header.ttt()) else {
-                return Ok(false);
-            };
-            if index > 0 {
-                return Err(SequenceError("R2Ts answered out of order"));
+        if header.ttt() == NO_TAG {
+            match &mut self.unsolicited {
+                None => self.fail(Condition::UnexpectedUnsolicitedData),
+                Some(sequence) => {
+                    let fault = sequence.advance(&pdu);
+                    self.asked = self.asked.max(sequence.offset);
+                    if header.is_final() {
+                        self.unsolicited = None;
+                    }
+                    self.keep(pdu, fault);
+                }
             }
-            &mut self.solicited[index]
+            return true;
+        }
+        let Some(index) = self.solicited.iter().position(|sequence| sequence.ttt == header.ttt()) else {
+            return false;
         };
-        let bytes = header.data_bytes() as u32;
-        if header.u32::<36>() != sequence.data_sn {
-            return Err(SequenceError("DataSN out of order"));
+        let sequence = &mut self.solicited[index];
+        let mut fault = sequence.advance(&pdu);
+        let reached_end = sequence.offset == sequence.end;
+        if header.is_final() && !reached_end {
+            fault = fault.or(Some(Condition::IncorrectAmountOfData));
         }
-        if header.u32::<40>() != sequence.offset {
-            return Err(SequenceError("a gap or an overlap in the data"));
+        // DataSequenceInOrder=Yes: R2Ts are answered in the order of their offsets.
+        if index > 0 {
+            fault = fault.or(Some(Condition::IncorrectAmountOfData));
         }
-        if bytes > sequence.end - sequence.offset && !unsolicited {
-            return Err(SequenceError("more data than the R2T asked for"));
+        if header.is_final() || reached_end {
+            self.solicited.remove(index);
         }
-        sequence.data_sn += 1;
-        let fits = bytes <= sequence.end - sequence.offset;
-        sequence.offset += if fits { bytes } else { 0 };
-        let (reached, ended) = (sequence.offset, header.is_final());
-        let short = ended && !unsolicited && reached < sequence.end;
-        let over = ended || !unsolicited && reached == sequence.end;
-        if unsolicited {
-            self.asked = self.asked.max(reached);
+        self.keep(pdu, fault);
+        true
+    }
+
+    fn keep(&mut self, pdu: Pdu, fault: Option<Condition>) {
+        match fault {
+            Some(condition) => self.fail(condition),
+            None if self.failure.is_none() => self.data.push(pdu.data),
+            None => {}
         }
-        match () {
-            () if pdu.damaged => self.failure = Some(Condition::ProtocolServiceCrcError),
-            () if !fits || short => {
-                self.failure = Some(self.failure.unwrap_or(Condition::IncorrectAmountOfData))
-            }
-            () if self.failure.is_none() => self.data.push(pdu.data),
-            () => {}
+    }
+
+    /// The first condition is the one that is reported.
+    fn fail(&mut self, condition: Condition) {
+        self.failure.get_or_insert(condition);
+    }
+}
+
+impl Sequence {
+    /// Checks a PDU's place in the sequence and moves on behind it.
+    fn advance(&mut self, pdu: &Pdu) -> Option<Condition> {
+        let (data_sn, offset) = (pdu.header.u32::<36>(), pdu.header.u32::<40>());
+        let bytes = pdu.header.data_bytes() as u32;
+        // A gap means that a PDU was lost, which only a digest error can do.
+        if pdu.damaged || data_sn != self.data_sn || offset != self.offset {
+            return Some(Condition::ProtocolServiceCrcError);
         }
-        if over && unsolicited {
-            self.unsolicited = None;
-        } else if over {
-            self.solicited.pop_front();
+        if bytes > self.end - self.offset {
+            return Some(Condition::IncorrectAmountOfData);
         }
-        Ok(true)
+        self.data_sn += 1;
+        self.offset += bytes;
+        None
     }
 }
 
