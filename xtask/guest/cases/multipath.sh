@@ -10,7 +10,9 @@ defaults {
   failback immediate
   no_path_retry 60
 }
-blacklist { devnode "^vd" }
+blacklist {
+  devnode "^vd"
+}
 CONF
 initiator iqn.2001-04.org.example:guest
 discover >/dev/null
