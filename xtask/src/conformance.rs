@@ -7,11 +7,12 @@
 mod report;
 mod skips;
 
-use crate::shell::{release_binary, root, target_dir};
+use crate::shell::{cargo, exec, release_binary, root, target_dir};
 use crate::test::Tally;
 use crate::{setup, shell};
 use anyhow::{Context, Result, bail};
 use lab::array::{Array, Drives, Programs};
+use lab::front::Front;
 use lab::scratch::Scratch;
 use lab::target::{Shape, Target};
 use lab::tgt::{Backing, Tgt};
@@ -42,6 +43,8 @@ pub struct Args {
 enum Kind {
     /// The array
     Ashlar,
+    /// Its front end alone, over disks in memory: what fails there is not the engine's fault
+    Front,
     /// The Linux user-space target, to check this harness against known figures
     Tgt,
 }
@@ -85,7 +88,7 @@ fn tally(args: &Args) -> Result<Tally> {
         let luns = target.fresh(&[shape], &INITIATORS)?;
         let urls = [target.url(0, luns[0])?, target.url(1, luns[0])?];
         let mut outcomes = run_family(&args.program, family, &urls, &logs.join(format!("{family}.log")))?;
-        if args.target == Kind::Ashlar {
+        if args.target != Kind::Tgt {
             skips::judge(&mut outcomes, &expected);
         }
         let count = |verdict| outcomes.iter().filter(|outcome| outcome.verdict == verdict).count();
@@ -106,6 +109,10 @@ fn start(kind: Kind, folder: &Path) -> Result<Box<dyn Target>> {
         Kind::Tgt => {
             setup::need(&["tgt"])?;
             Box::new(Tgt::new(folder, Backing::Buffered, None)?)
+        }
+        Kind::Front => {
+            exec(&mut cargo(&["build", "--release", "--quiet", "-p", "iscsi", "--example", "mem_target"]))?;
+            Box::new(Front::new(&target_dir().join("release/examples/mem_target"), None)?)
         }
         Kind::Ashlar => {
             let drives = Drives { count: 4, bytes: 4 << 30 };

@@ -4,6 +4,7 @@ pub mod array;
 pub mod bench;
 pub mod cdb;
 pub mod crash;
+pub mod front;
 pub mod initiator;
 pub mod libiscsi;
 pub mod load;

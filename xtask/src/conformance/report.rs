@@ -44,15 +44,15 @@ pub fn read(family: &str, report: &str) -> Vec<Outcome> {
 
 fn take(outcomes: &mut [Outcome], line: &str, open: &mut bool) {
     let Some(test) = outcomes.last_mut() else { return };
-    match line {
-        "passed" if *open => {
-            let skipped = test.detail.iter().any(|line| line.starts_with("[SKIPPED]"));
-            test.verdict = if skipped { Verdict::Skipped } else { Verdict::Passed };
-            *open = false;
-        }
-        "FAILED" => *open = false,
-        other if !other.trim().is_empty() => test.detail.push(other.trim().to_owned()),
-        _ => {}
+    // What the program says while it cleans up behind a test follows the verdict on the same line.
+    if let (true, Some(_)) = (*open, line.strip_prefix("passed")) {
+        let skipped = test.detail.iter().any(|line| line.starts_with("[SKIPPED]"));
+        test.verdict = if skipped { Verdict::Skipped } else { Verdict::Passed };
+        *open = false;
+    } else if line.starts_with("FAILED") {
+        *open = false;
+    } else if !line.trim().is_empty() {
+        test.detail.push(line.trim().to_owned());
     }
 }
 
@@ -71,6 +71,7 @@ Suite: MultipathIO
   Test: Atomic ...    [SKIPPED] COMPAREANDWRITE is not implemented.
     [SKIPPED] COMPAREANDWRITE is not implemented.
 passed
+  Test: Clean ...passed    [FAILED] PRIN command: failed with sense.
   Test: Async ...FAILED
     1. test_async.c:45  - CU_ASSERT_EQUAL(a,b)
   Test: Slow ...    [INFO] waiting
@@ -85,11 +86,12 @@ passed
             [
                 ("Family.Simple", Verdict::Passed),
                 ("Family.Atomic", Verdict::Skipped),
+                ("Family.Clean", Verdict::Passed),
                 ("Family.Async", Verdict::Failed),
                 ("Family.Slow", Verdict::Failed),
             ]
         );
-        assert_eq!(outcomes[2].detail, ["1. test_async.c:45  - CU_ASSERT_EQUAL(a,b)"]);
+        assert_eq!(outcomes[3].detail, ["1. test_async.c:45  - CU_ASSERT_EQUAL(a,b)"]);
     }
 
     #[test]
