@@ -1,27 +1,286 @@
-//! What goes on behind the acknowledgements, one step at a time.
+//! What goes on behind the acknowledgements, one step at a time: flush, checkpoint, clean, release. One task does it
+//! all, so that the steps never meet each other; foreground operations go on between and beside them.
 
+use crate::core::Core;
+use crate::dedup::Index;
 use crate::engine::Engine;
+use crate::gate::pause;
+use crate::log::{Segments, Stream, Writer};
+use crate::space::Place;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-impl Engine {
-    /// The background work. Whoever opened the engine drives this future, on a thread of its own if there is one;
-    /// it ends after [`Engine::shutdown`], or when the engine stopped.
-    pub fn background(&self) -> impl Future<Output = ()> + Send + 'static {
+/// Free segments that only cleaning and checkpoints may take.
+const KEPT_FROM_DATA: usize = 4;
+
+/// Free segments that only checkpoints may take.
+const KEPT_FROM_CLEANING: usize = 2;
+
+/// Map pages released in one step.
+const RELEASES: usize = 16;
+
+/// Noted changes of references that have their pages of the frame table read.
+const MOST_DEFERRED: usize = 4096;
+
+/// The segments as the background sees them.
+pub struct Space {
+    /// Segments that can be written.
+    pub free: BTreeSet<u32>,
+    /// When each segment was last taken: a count of segments taken.
+    pub taken: Vec<u64>,
+    clock: u64,
+    /// Free segments that the stream at hand must leave.
+    pub leave: usize,
+}
+
+impl Segments for Space {
+    fn allocate(&mut self) -> Option<u32> {
+        if self.free.len() <= self.leave {
+            return None;
+        }
+        let segment = self.free.pop_first()?;
+        self.clock += 1;
+        self.taken[segment as usize] = self.clock;
+        Some(segment)
+    }
+}
+
+/// The places where the log grows.
+#[derive(Default)]
+pub struct Streams {
+    /// Frames as they are flushed.
+    pub data: Stream,
+    /// Frames that cleaning moved: they have lived long and will live on.
+    pub moved: Stream,
+    /// Metadata.
+    pub meta: Stream,
+}
+
+/// What became of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Something was done; there may be more.
+    Done,
+    /// There was nothing to do.
+    Idle,
+    /// It needs free segments.
+    Full,
+}
+
+/// The background of an engine.
+pub struct Worker {
+    pub core: Arc<Core>,
+    pub writer: Writer,
+    pub streams: Streams,
+    pub space: Space,
+    pub index: Index,
+    /// Where the root of the last checkpoint is.
+    pub root: Vec<Place>,
+    /// Where the catalog was put last.
+    pub catalog: Vec<Place>,
+    /// Pages in the log that name slots and are not dirty in memory.
+    pub stale: Vec<u64>,
+    /// Segments that cleaning could not empty, with the live bytes that they had.
+    pub stuck: std::collections::BTreeMap<u32, u64>,
+    /// Segments whose metadata has been marked for the next checkpoint.
+    pub marked: BTreeSet<u32>,
+    /// For the check: see [`Worker::note_roots`].
+    pub roots: Arc<Mutex<Vec<Place>>>,
+    /// Segments cleaned since the last checkpoint.
+    pub cleaned: usize,
+    /// The last try to make room changed nothing: wait until something does.
+    pub exhausted: Option<u64>,
+}
+
+impl Worker {
+    /// The background of an engine that has been opened.
+    pub fn new(core: Arc<Core>, root: Vec<Place>, catalog: Vec<Place>) -> Self {
+        let state = core.state.read();
+        let segments = state.maps.usage.segments();
+        let free = (0..segments.len() as u32).filter(|one| segments[*one as usize].total() == 0).collect();
+        let taken = vec![0; segments.len()];
+        let listings = state.maps.listings.iter();
+        let stale = listings.filter(|(_, listing)| listing.names_slots).map(|(page, _)| page).collect();
+        drop(state);
+        let worker = Self {
+            writer: Writer::new(core.log.clone()),
+            streams: Streams::default(),
+            space: Space { free, taken, clock: 0, leave: 0 },
+            index: Index::new(core.options.index_bytes),
+            root,
+            catalog,
+            stale,
+            stuck: Default::default(),
+            marked: BTreeSet::new(),
+            roots: Arc::default(),
+            cleaned: 0,
+            exhausted: None,
+            core,
+        };
+        worker.note_roots();
+        worker
+    }
+
+    /// Works until the engine is shut down or stops.
+    async fn run(mut self) {
         let core = self.core.clone();
-        async move {
-            while core.journal.stopped().is_none() && !core.stopping.load(Ordering::Acquire) {
-                core.room.freed();
-                core.signal.wait().await;
+        let outcome = self.work().await;
+        if let Err(error) = outcome {
+            core.journal.stop(error.to_string());
+        }
+        core.stopping.store(true, Ordering::Release);
+        core.pace.advance(u64::MAX);
+        core.finished.advance(1);
+        core.room.freed();
+    }
+
+    async fn work(&mut self) -> block::Result<()> {
+        loop {
+            if self.core.journal.stopped().is_some() {
+                return Ok(());
+            }
+            let stopping = self.core.stopping.load(Ordering::Acquire);
+            let mut busy = self.release().await?;
+            if busy {
+                self.exhausted = None;
+            }
+            match self.flush().await? {
+                Step::Done => busy = true,
+                Step::Idle => {}
+                Step::Full => busy |= self.make_space().await?,
+            }
+            if self.space.free.len() < self.clean_below() {
+                busy |= self.make_space().await?;
+            }
+            if self.is_checkpoint_due() {
+                self.checkpoint().await?;
+                busy = true;
+            }
+            self.look_up_deferred().await?;
+            self.evict();
+            self.tell_progress();
+            if !busy && stopping {
+                return self.checkpoint().await;
+            }
+            if busy {
+                pause().await;
+            } else {
+                self.core.signal.wait().await;
             }
         }
     }
 
-    /// Stops taking changes, and answers when everything that was taken is durable. Reads go on.
+    fn tell_progress(&self) {
+        let progress = self.core.state.read().maps.slots.progress();
+        self.core.pace.advance(progress);
+        self.core.room.freed();
+    }
+
+    /// Releases what dropped trees referred to.
+    async fn release(&mut self) -> block::Result<bool> {
+        let mut busy = false;
+        for _ in 0..RELEASES {
+            let outcome = self.core.state.write().maps.release_orphan();
+            match outcome {
+                Ok(true) => busy = true,
+                Ok(false) => break,
+                Err(need) => self.core.load(need).await?,
+            }
+        }
+        Ok(busy)
+    }
+
+    /// Reads pages of the frame table that many changes wait for.
+    async fn look_up_deferred(&mut self) -> block::Result<()> {
+        let pages: Vec<u64> = {
+            let state = self.core.state.read();
+            if state.maps.table.deferred() <= MOST_DEFERRED {
+                return Ok(());
+            }
+            state.maps.table.deferred.keys().copied().collect()
+        };
+        for page in pages {
+            self.core.load(crate::map::Need::Table(page)).await?;
+        }
+        Ok(())
+    }
+
+    fn evict(&self) {
+        let limit = self.core.options.page_bytes;
+        let state = &mut *self.core.state.write();
+        let most = limit / 2 / size_of::<crate::entry::Node>();
+        state.maps.nodes.evict(most, 1000);
+        state.maps.table.pages.evict(limit / 2 / TABLE_PAGE_BYTES, 1000);
+    }
+
+    fn is_checkpoint_due(&self) -> bool {
+        let journal = &self.core.journal;
+        let wanted = self.core.wants_room.swap(false, Ordering::AcqRel);
+        let share = if wanted { 4 } else { 2 };
+        journal.used() > journal.limit() / share || self.core.dirty_bytes() > self.core.reserve_bytes() / 4
+    }
+
+    /// Free segments below which cleaning begins.
+    fn clean_below(&self) -> usize {
+        let reserve = self.core.reserve_bytes() / u64::from(self.core.layout.segment_bytes);
+        KEPT_FROM_DATA + 1 + reserve as usize / 4
+    }
+
+    /// Wins back segments: those without anything live by a checkpoint, others by moving what is live. False when
+    /// there is nothing to win.
+    async fn make_space(&mut self) -> block::Result<bool> {
+        let changes = self.core.changes.load(Ordering::Acquire);
+        if self.exhausted == Some(changes) {
+            return Ok(false);
+        }
+        let dead = self.dead_segments();
+        let low = self.space.free.len() <= KEPT_FROM_DATA;
+        if dead > 0 && (low || dead >= self.clean_below()) || self.cleaned > 0 && low {
+            self.checkpoint().await?;
+            return Ok(true);
+        }
+        self.space.leave = KEPT_FROM_CLEANING;
+        if self.clean().await? {
+            return Ok(true);
+        }
+        if self.cleaned > 0 || dead > 0 {
+            self.checkpoint().await?;
+            return Ok(true);
+        }
+        self.exhausted = Some(changes);
+        Ok(false)
+    }
+
+    /// The stream of flushed data must leave these segments alone.
+    pub fn leave_for_cleaning(&mut self) {
+        self.space.leave = KEPT_FROM_DATA;
+    }
+}
+
+/// About what a page of the frame table takes in memory.
+const TABLE_PAGE_BYTES: usize = 64 * size_of::<Option<crate::table::Frame>>();
+
+impl Engine {
+    /// The background work. Whoever opened the engine drives this future, on a thread of its own if there is one;
+    /// it ends after [`Engine::shutdown`], or when the engine stopped. Only the first call has work to do.
+    pub fn background(&self) -> impl Future<Output = ()> + Send + 'static {
+        let worker = self.worker.lock().take();
+        async move {
+            if let Some(worker) = worker {
+                worker.run().await;
+            }
+        }
+    }
+
+    /// Stops taking changes, flushes, writes a last checkpoint, and ends the background, which must be driven
+    /// meanwhile. Reads go on.
     pub async fn shutdown(&self) -> block::Result<()> {
         self.core.stopping.store(true, Ordering::Release);
         self.core.signal.notify();
-        let last = self.core.journal.lock().cut() - 1;
-        self.core.journal.until(last).await
+        self.core.finished.reached(1).await;
+        self.core.journal.stopped().map_or(Ok(()), |why| Err(block::Error::Stopped(why)))
     }
 }

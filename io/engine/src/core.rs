@@ -14,7 +14,7 @@ use block::{Error, Result};
 use parking_lot::RwLock;
 use shelf::{Layout, Shelf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The parts of an engine.
 pub struct Core {
@@ -32,6 +32,10 @@ pub struct Core {
     /// Acknowledgements that wait for the flusher.
     pub pace: Pace,
     pub stopping: AtomicBool,
+    /// Reaches one when the background has ended.
+    pub finished: Pace,
+    /// Number of changes made.
+    pub changes: AtomicU64,
     /// Key of the fingerprints.
     pub key: [u8; 32],
 }
@@ -56,6 +60,8 @@ impl Core {
             wants_room: AtomicBool::new(false),
             pace: Pace::default(),
             stopping: AtomicBool::new(false),
+            finished: Pace::default(),
+            changes: AtomicU64::new(0),
             key,
             state: RwLock::new(state),
         })
@@ -105,7 +111,11 @@ impl Core {
     }
 
     pub fn check_running(&self) -> Result<()> {
-        if self.stopping.load(Ordering::Acquire) { Err(Error::NotReady) } else { Ok(()) }
+        match self.journal.stopped() {
+            Some(why) => Err(Error::Stopped(why)),
+            None if self.stopping.load(Ordering::Acquire) => Err(Error::NotReady),
+            None => Ok(()),
+        }
     }
 
     pub fn why_stopped(&self) -> Error {
@@ -122,7 +132,13 @@ impl Core {
     /// Bytes of the log that are kept for checkpoints and cleaning.
     pub fn reserve_bytes(&self) -> u64 {
         let segments = u64::from(self.layout.segments);
-        (segments / 14).max(6).min(segments / 2) * u64::from(self.layout.segment_bytes)
+        (segments / 12).max(8).min(segments / 2) * u64::from(self.layout.segment_bytes)
+    }
+
+    /// Upper bound of the bytes that metadata pages take which a checkpoint would write.
+    pub fn dirty_bytes(&self) -> u64 {
+        let state = self.state.read();
+        (state.maps.nodes.dirty() + state.maps.table.pages.dirty()) as u64 * PAGE_WORST
     }
 
     /// Bytes in use or promised, if nothing that waits to be written reduces.

@@ -3,7 +3,7 @@
 
 use crate::codec::{Malformed, Put, Take};
 use crate::pages::{NumberMap, Pages};
-use crate::space::Place;
+use crate::space::{Place, Usage};
 use std::sync::Arc;
 
 /// Pages of a chunk.
@@ -108,19 +108,25 @@ impl Directory {
         self.chunks.thaw(number)
     }
 
-    /// Notes where a checkpoint put a page, in a chunk that has been thawed.
-    pub fn amend(&mut self, page: u64, place: Place, names_slots: bool) {
-        let number = page / CHUNK;
-        let Some(seen) = self.chunks.get(number).cloned() else { return };
-        let mut chunk = (*seen).clone();
-        let listing = &mut chunk.0[(page % CHUNK) as usize];
-        (listing.place, listing.names_slots) = (place, names_slots);
-        assert!(self.chunks.amend(number, &seen, chunk), "chunk {number} is being changed");
-    }
-
-    /// Number of dirty chunks.
-    pub fn dirty(&self) -> usize {
-        self.chunks.dirty()
+    /// Notes where a checkpoint put pages of a chunk that has been thawed: page, old place, new place and whether
+    /// it names slots. With `drops` a page without references has been dropped meanwhile and stays so.
+    pub fn moved(
+        &mut self,
+        number: u64,
+        moved: &[(u64, Place, Place, bool)],
+        usage: &mut Usage,
+        drops: bool,
+    ) {
+        let Some(chunk) = self.chunks.patch(number) else { return };
+        for (page, old, new, names_slots) in moved {
+            let listing = &mut chunk.0[(page % CHUNK) as usize];
+            if drops && listing.refs == 0 {
+                continue;
+            }
+            assert!(listing.place == *old, "page {page} was written by nobody else");
+            usage.move_meta(*old, *new);
+            (listing.place, listing.names_slots) = (*new, *names_slots);
+        }
     }
 
     /// Every page that is listed.

@@ -104,7 +104,6 @@ pub fn each_block(data: &Data, from: usize, to: usize, mut each: impl FnMut(&[u8
                 continue;
             }
             each(&straddling);
-            gathered = 0;
         }
         let whole = rest.chunks_exact(BLOCK);
         gathered = whole.remainder().len();

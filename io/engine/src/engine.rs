@@ -1,14 +1,15 @@
 //! The engine: opening, operations on whole volumes, the array's records, space.
 
+use crate::background::Worker;
 use crate::change::Change;
 use crate::core::{Core, mapped_bytes};
 use crate::entry::BLOCK;
 use crate::record::Action;
-use crate::space::SpaceReport;
+use crate::space::{Place, SpaceReport};
 use crate::volume::Volume;
 use block::{Disk, DiskId, Error, Extent, Geometry, Op, Result};
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,10 +28,11 @@ pub struct Options {
     pub page_bytes: usize,
 }
 
-impl Default for Options {
-    fn default() -> Self {
+impl Options {
+    /// The default bounds.
+    pub fn new(seed: [u8; 32]) -> Self {
         Self {
-            seed: [0; 32],
+            seed,
             slot_bytes: 256 << 20,
             cache_bytes: 256 << 20,
             index_bytes: 128 << 20,
@@ -42,14 +44,19 @@ impl Default for Options {
 /// Volumes over a shelf.
 pub struct Engine {
     pub(crate) core: Arc<Core>,
+    /// The background, until somebody drives it.
+    pub(crate) worker: Mutex<Option<Worker>>,
+    /// For the check: where the checkpoint's root and catalog are.
+    pub(crate) roots: Arc<Mutex<Vec<Place>>>,
     volumes: RwLock<BTreeMap<DiskId, Arc<Volume>>>,
 }
 
 impl Engine {
-    pub(crate) fn new(core: Arc<Core>) -> Arc<Self> {
+    pub(crate) fn new(worker: Worker) -> Arc<Self> {
+        let (core, roots) = (worker.core.clone(), worker.roots.clone());
         let known: Vec<_> =
             core.state.read().catalog.volumes.iter().map(|(number, volume)| (*number, volume.id)).collect();
-        let engine = Self { core, volumes: RwLock::default() };
+        let engine = Self { core, worker: Mutex::new(Some(worker)), roots, volumes: RwLock::default() };
         for (number, id) in known {
             engine.register(number, id);
         }
@@ -132,6 +139,11 @@ impl Engine {
         let state = self.core.state.read();
         let from = state.catalog.records.range(prefix.to_owned()..);
         from.take_while(|(key, _)| key.starts_with(prefix)).map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
+
+    /// Why the engine stopped for good, if it did: nothing is changed any more.
+    pub fn stopped(&self) -> Option<String> {
+        self.core.journal.stopped()
     }
 
     /// Space of the whole array.

@@ -142,7 +142,7 @@ impl Pace {
         }
         let ready = {
             let mut queue = self.queue.lock();
-            let behind = queue.waiting.split_off(&(progress + 1, 0));
+            let behind = queue.waiting.split_off(&(progress, u64::MAX));
             std::mem::replace(&mut queue.waiting, behind)
         };
         ready.into_values().flatten().for_each(Waker::wake);

@@ -6,7 +6,7 @@ use crate::gate::Signal;
 use crate::record::{self, Action};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use shelf::{JournalPos, Shelf};
+use shelf::{JournalPos, Layout, Shelf};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,9 +21,9 @@ const IN_FLIGHT: usize = 2;
 /// Pieces of a batch's body: what one vectored write takes.
 const PIECES: usize = 500;
 
-/// Bytes that a batch takes in the journal beyond its body: the page that its head shares with the shelf's header.
+/// What a batch takes of the journal.
 fn media_bytes(head: usize, body: usize) -> u64 {
-    ((head + 512).next_multiple_of(BLOCK) + body) as u64
+    Layout::journal_cost(head, body)
 }
 
 struct Gathering {

@@ -5,7 +5,7 @@ use crate::space::Place;
 use bytes::Bytes;
 use parking_lot::RwLock;
 use shelf::{AlignedBuf, Layout, SegmentId, Shelf, Wait, wait};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Stripe writes under way at the same time, of all streams together.
@@ -14,7 +14,7 @@ const IN_FLIGHT: usize = 4;
 /// The log as readers see it.
 pub struct Log {
     shelf: Arc<dyn Shelf>,
-    placed: RwLock<HashMap<(u32, u32), Bytes>>,
+    placed: RwLock<BTreeMap<(u32, u32), Bytes>>,
 }
 
 impl Log {

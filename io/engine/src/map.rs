@@ -294,6 +294,21 @@ impl Maps {
         }
     }
 
+    /// Replaces flushed slots in a page by their blocks for good, if the page is still as it was when they were
+    /// looked up.
+    pub fn settle(&mut self, page: u64, seen: &std::sync::Arc<Node>, resolved: &Node) {
+        if !self.nodes.amend(page, seen, *resolved) {
+            return;
+        }
+        let changed = seen.iter().zip(resolved).filter(|(before, after)| before != after);
+        for (before, _) in changed {
+            if let Kind::Slot(slot) = before.kind() {
+                // The reference of the block was counted when the slot was flushed.
+                self.slots.release(slot);
+            }
+        }
+    }
+
     /// A page with the content of `tree` that nobody else refers to; its references replace the caller's.
     fn own(&mut self, tree: Tree) -> u64 {
         let Some(page) = tree.root.as_page() else {

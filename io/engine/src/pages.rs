@@ -65,6 +65,7 @@ impl<T: Clone> Pages<T> {
     }
 
     /// Number of pages in memory.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.held.len()
     }
@@ -107,6 +108,13 @@ impl<T: Clone> Pages<T> {
             self.dirty.push(number);
         }
         Some((Arc::make_mut(&mut held.body), fresh))
+    }
+
+    /// A page that is not frozen, to change what a checkpoint need not write again.
+    pub fn patch(&mut self, number: u64) -> Option<&mut T> {
+        let held = self.held.get_mut(&number)?;
+        assert!(!held.frozen, "page {number} is frozen");
+        Some(Arc::make_mut(&mut held.body))
     }
 
     /// Replaces the body of a page by one that means the same, when it is still the one that `seen` is.

@@ -1,17 +1,25 @@
 //! Opening: the newest checkpoint, then the journal from there on, applied by the same code that served the hosts.
 
+use crate::background::Worker;
+use crate::catalog::Catalog;
 use crate::codec::Malformed;
 use crate::core::Core;
+use crate::directory::Chunk;
 use crate::engine::{Engine, Options};
 use crate::entry::{BLOCK, SlotId};
+use crate::frame::{self, ObjectKind};
+use crate::gate::join;
 use crate::journal::Journal;
 use crate::record::{self, Record};
-use crate::root::Payload;
+use crate::root::{Payload, Root};
+use crate::slots::Slot;
+use crate::space::{Place, Usage};
 use crate::state::{Refusal, State};
+use crate::table::FRAMES;
 use block::Error;
 use bytes::Bytes;
 use shelf::{Batch, JournalPos, Shelf, Superblock, wait};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Engine {
@@ -37,10 +45,11 @@ impl Engine {
         }
         let journal = Journal::new(shelf.clone(), next, &batches);
         let core = Core::new(shelf, options, payload.key, State::default(), journal);
-        core.load_root(&payload, &batches).await?;
+        let catalog = core.load_root(&payload, &batches).await?;
+        let worker = Worker::new(core.clone(), payload.root, catalog);
         core.replay(&batches, payload.replay_from).await?;
         tracing::info!(batches = batches.len(), next, "engine opened");
-        Ok(Engine::new(core))
+        Ok(Engine::new(worker))
     }
 }
 
@@ -62,7 +71,7 @@ async fn format(shelf: &Arc<dyn Shelf>, options: &Options) -> block::Result<Supe
 }
 
 /// The pages of batches, by slot.
-struct Bodies<'a>(HashMap<u64, &'a Batch>);
+struct Bodies<'a>(BTreeMap<u64, &'a Batch>);
 
 impl Bodies<'_> {
     fn page(&self, slot: SlotId) -> Option<Bytes> {
@@ -116,9 +125,81 @@ impl Core {
         }
     }
 
-    /// Loads what the checkpoint's root says.
-    async fn load_root(&self, payload: &Payload, batches: &[Batch]) -> block::Result<()> {
-        let _ = (payload, batches);
-        Ok(())
+    /// Loads what the checkpoint's root says; answers with the places of the catalog.
+    async fn load_root(&self, payload: &Payload, batches: &[Batch]) -> block::Result<Vec<Place>> {
+        if payload.root.is_empty() {
+            return Ok(Vec::new());
+        }
+        let root = Root::decode(&self.read_parts(ObjectKind::Root, &payload.root).await?).map_err(damaged)?;
+        let catalog = self.read_parts(ObjectKind::Catalog, &root.catalog).await?;
+        let catalog_state = Catalog::decode(&catalog).map_err(damaged)?;
+        let map_chunks = self.read_chunks(ObjectKind::MapDirectory, &root.map_chunks).await?;
+        let table_chunks = self.read_chunks(ObjectKind::TableDirectory, &root.table_chunks).await?;
+        if root.segments.len() > self.layout.segments as usize {
+            return Err(damaged(Malformed("checkpoint root: it has more segments than the shelf")));
+        }
+        let mut state = self.state.write();
+        state.catalog = catalog_state;
+        let maps = &mut state.maps;
+        maps.usage = Usage::from_root(&root, self.layout.segments);
+        payload.root.iter().for_each(|place| maps.usage.move_meta(Place::default(), *place));
+        for (number, place, chunk) in map_chunks {
+            maps.listings.load(number, chunk, place);
+        }
+        for (number, place, chunk) in table_chunks {
+            maps.table.directory.load(number, chunk, place);
+        }
+        maps.table.next = root.next_frame;
+        maps.next_page = root.next_page;
+        maps.orphans = root.orphans.iter().copied().collect();
+        for (block, change) in &root.deferred {
+            maps.table.deferred.entry(block.frame / FRAMES).or_default().push((*block, *change));
+        }
+        let taken: BTreeSet<u64> =
+            maps.listings.iter().map(|(page, _)| page).chain(root.orphans.iter().copied()).collect();
+        maps.free = (0..maps.next_page).rev().filter(|page| !taken.contains(page)).collect();
+        let bodies = bodies(batches);
+        for one in &root.unflushed {
+            let missing = damaged(Malformed("journal: the checkpoint names a page that is not there"));
+            let page = bodies.page(one.slot).ok_or(missing)?;
+            let slot =
+                Slot { page, holders: one.holders, flushed: None, volume: one.volume, block: one.block };
+            maps.slots.add(one.slot, slot);
+        }
+        Ok(root.catalog)
+    }
+
+    async fn read_parts(&self, kind: ObjectKind, places: &[Place]) -> block::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        for (number, place) in (0..).zip(places) {
+            bytes.extend_from_slice(&self.read_metadata(kind, number, *place).await?);
+        }
+        Ok(bytes)
+    }
+
+    async fn read_metadata(&self, kind: ObjectKind, number: u64, place: Place) -> block::Result<Bytes> {
+        let inside = place.segment < self.layout.segments
+            && u64::from(place.offset) + u64::from(place.len) <= u64::from(self.layout.segment_bytes);
+        if !inside {
+            return Err(damaged(Malformed("checkpoint: a place outside the log")));
+        }
+        let object = self.log.read(place).await.map_err(failed)?;
+        frame::payload(&object, kind, number).map_err(damaged)
+    }
+
+    async fn read_chunks(
+        &self,
+        kind: ObjectKind,
+        chunks: &[(u64, Place)],
+    ) -> block::Result<Vec<(u64, Place, Chunk)>> {
+        let mut read = Vec::with_capacity(chunks.len());
+        for group in chunks.chunks(64) {
+            let objects =
+                join(group.iter().map(|(number, place)| self.read_metadata(kind, *number, *place))).await;
+            for (object, (number, place)) in objects.into_iter().zip(group) {
+                read.push((*number, *place, Chunk::decode(&object?).map_err(damaged)?));
+            }
+        }
+        Ok(read)
     }
 }

@@ -1,6 +1,7 @@
 //! Bytes in use, counted as they change: per segment, and for the whole array.
 
 use crate::codec::{Malformed, Put, Take};
+use crate::root::Root;
 use shelf::SegmentId;
 
 /// Where an object lies in the log.
@@ -75,6 +76,16 @@ impl Usage {
     /// Nothing used in `segments` segments.
     pub fn new(segments: u32) -> Self {
         Self { segments: vec![Live::default(); segments as usize], ..Self::default() }
+    }
+
+    /// What a checkpoint counted, in a log of at least as many segments.
+    pub fn from_root(root: &Root, segments: u32) -> Self {
+        let mut usage =
+            Self { segments: root.segments.clone(), unique_blocks: root.unique_blocks, ..Self::default() };
+        usage.segments.resize(segments as usize, Live::default());
+        usage.physical = usage.segments.iter().map(|live| live.data).sum();
+        usage.metadata = usage.segments.iter().map(|live| live.meta).sum();
+        usage
     }
 
     /// Live bytes of a segment.

@@ -163,7 +163,7 @@ pub fn small_layout() -> Layout {
 }
 
 fn batch_bytes(batch: &Batch) -> u64 {
-    ((batch.head.len() + 128).next_multiple_of(4096) + batch.body.len()) as u64
+    Layout::journal_cost(batch.head.len(), batch.body.len())
 }
 
 impl Contents {
@@ -392,7 +392,6 @@ impl World {
         self.turn(20_000);
     }
 
-    #[cfg(any())]
     /// Recomputes everything that is counted and compares.
     pub fn check(&mut self) {
         let engine = self.engine.clone();

@@ -1,0 +1,320 @@
+//! Checkpoints: what has changed in the maps, the frame table and the catalog goes to the log beside what was there
+//! before; then one superblock makes all of it valid, and journal and segments that are not needed any more free.
+//!
+//! Everything is written as it was at one moment, the cut, between two journal batches. The cut takes as long as
+//! swapping some lists; pages that change before they are written keep their old version for it.
+
+use crate::background::Worker;
+use crate::directory::{CHUNK, Directory};
+use crate::entry::{Node, encode_node};
+use crate::frame::{self, ObjectKind};
+use crate::gate::pause;
+use crate::map::{Maps, Need};
+use crate::pages::NumberMap;
+use crate::recover::failed;
+use crate::root::{Payload, Root, Unflushed, chunks_of};
+use crate::space::{Place, Usage};
+use bytes::Bytes;
+use shelf::{JournalPos, Superblock, wait};
+use std::sync::Arc;
+
+/// Pages taken under one lock.
+const BATCH: usize = 32;
+
+/// Bytes of a part of the catalog or the root.
+const PART: usize = 128 << 10;
+
+/// The state at one moment, as far as it is not in frozen pages.
+struct Cut {
+    replay_from: u64,
+    nodes: Vec<u64>,
+    tables: Vec<u64>,
+    map_chunks: Vec<u64>,
+    table_chunks: Vec<u64>,
+    catalog: Option<Vec<u8>>,
+    usage: Usage,
+    root: Root,
+}
+
+/// Where the checkpoint put pages of one kind, and whether they name slots.
+type Moves = NumberMap<u64, (Place, bool)>;
+
+impl Worker {
+    /// Writes a checkpoint.
+    pub async fn checkpoint(&mut self) -> block::Result<()> {
+        self.load_stale().await?;
+        self.space.leave = 0;
+        let mut cut = self.cut();
+        self.core.journal.pump();
+        let nodes = std::mem::take(&mut cut.nodes);
+        let moves = self.write_nodes(nodes).await?;
+        let chunks = std::mem::take(&mut cut.map_chunks);
+        self.write_chunks(ObjectKind::MapDirectory, chunks, &moves, &mut cut.usage).await?;
+        let tables = std::mem::take(&mut cut.tables);
+        let moves = self.write_tables(tables).await?;
+        let chunks = std::mem::take(&mut cut.table_chunks);
+        self.write_chunks(ObjectKind::TableDirectory, chunks, &moves, &mut cut.usage).await?;
+        self.write_catalog(&mut cut).await?;
+        let root = self.write_root(&mut cut).await?;
+        self.publish(cut, root).await
+    }
+
+    /// After recovery the log has pages that name slots: they are written again, without them if they have been
+    /// flushed.
+    async fn load_stale(&mut self) -> block::Result<()> {
+        for page in std::mem::take(&mut self.stale) {
+            self.core.load(Need::Map(page)).await?;
+            self.core.state.write().maps.mark(page);
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self) -> Cut {
+        let mut state = self.core.state.write();
+        let replay_from = self.core.journal.lock().cut();
+        let state = &mut *state;
+        let catalog = std::mem::take(&mut state.catalog.dirty).then(|| {
+            let mut bytes = Vec::new();
+            state.catalog.encode(&mut bytes);
+            bytes
+        });
+        let maps = &mut state.maps;
+        let unflushed = maps.slots.waiting().map(|(slot, found)| Unflushed {
+            slot,
+            holders: found.holders,
+            volume: found.volume,
+            block: found.block,
+        });
+        let deferred = maps.table.deferred.values().flatten().copied().filter(|(_, change)| *change != 0);
+        let root = Root {
+            next_frame: maps.table.next,
+            next_page: maps.next_page,
+            unique_blocks: maps.usage.unique_blocks,
+            orphans: maps.orphans.iter().copied().collect(),
+            deferred: deferred.collect(),
+            unflushed: unflushed.collect(),
+            ..Root::default()
+        };
+        Cut {
+            replay_from,
+            nodes: maps.nodes.freeze(),
+            tables: maps.table.pages.freeze(),
+            map_chunks: maps.listings.freeze(),
+            table_chunks: maps.table.directory.freeze(),
+            catalog,
+            usage: maps.usage.clone(),
+            root,
+        }
+    }
+
+    async fn place(&mut self, object: Bytes) -> block::Result<Place> {
+        let placed = self.writer.place(&mut self.streams.meta, &mut self.space, object).await;
+        let full = |_| block::Error::Stopped("no segment is left for a checkpoint".into());
+        placed.map_err(failed)?.map_err(full)
+    }
+
+    async fn write_nodes(&mut self, numbers: Vec<u64>) -> block::Result<Moves> {
+        let mut moves = Moves::default();
+        for batch in numbers.chunks(BATCH) {
+            let thawed: Vec<_> = {
+                let mut state = self.core.state.write();
+                batch.iter().filter_map(|number| thaw_node(&mut state.maps, *number)).collect()
+            };
+            for (number, body, resolved) in thawed {
+                let node = resolved.as_ref().map_or(&*body, |resolved| &**resolved);
+                let names_slots = node.iter().any(|entry| entry.is_slot());
+                let object = frame::metadata(ObjectKind::Map, number, |out| encode_node(node, out));
+                moves.insert(number, (self.place(object).await?, names_slots));
+                let maps = &mut self.core.state.write().maps;
+                if let Some(resolved) = &resolved {
+                    maps.settle(number, &body, resolved);
+                }
+                if names_slots {
+                    maps.mark(number);
+                }
+            }
+            pause().await;
+        }
+        Ok(moves)
+    }
+
+    async fn write_tables(&mut self, numbers: Vec<u64>) -> block::Result<Moves> {
+        let mut moves = Moves::default();
+        for batch in numbers.chunks(BATCH) {
+            let thawed: Vec<_> = {
+                let pages = &mut self.core.state.write().maps.table.pages;
+                batch.iter().filter_map(|number| Some((*number, pages.thaw(*number)?))).collect()
+            };
+            for (number, body) in thawed {
+                let object = frame::metadata(ObjectKind::Table, number, |out| body.encode(out));
+                moves.insert(number, (self.place(object).await?, false));
+            }
+            pause().await;
+        }
+        Ok(moves)
+    }
+
+    /// Writes the directory chunks of the cut with the new places of pages, and notes these in memory.
+    async fn write_chunks(
+        &mut self,
+        kind: ObjectKind,
+        numbers: Vec<u64>,
+        moves: &Moves,
+        usage: &mut Usage,
+    ) -> block::Result<()> {
+        for number in numbers {
+            let Some(frozen) = directory(kind, &mut self.core.state.write().maps).thaw(number) else {
+                continue;
+            };
+            let mut chunk = (*frozen).clone();
+            let mut moved = Vec::new();
+            for (index, listing) in chunk.0.iter_mut().enumerate() {
+                let page = number * CHUNK + index as u64;
+                if let Some((place, names_slots)) = moves.get(&page) {
+                    moved.push((page, listing.place, *place, *names_slots));
+                    (listing.place, listing.names_slots) = (*place, *names_slots);
+                }
+            }
+            let place = match chunk.is_empty() {
+                true => Place::default(),
+                false => self.place(frame::metadata(kind, number, |out| chunk.encode(out))).await?,
+            };
+            let mut state = self.core.state.write();
+            let maps = &mut state.maps;
+            for (_, old, new, _) in &moved {
+                usage.move_meta(*old, *new);
+            }
+            let current = &mut maps.usage;
+            let directory = match kind {
+                ObjectKind::MapDirectory => &mut maps.listings,
+                _ => &mut maps.table.directory,
+            };
+            directory.moved(number, &moved, current, kind == ObjectKind::TableDirectory);
+            let before = match place.is_none() {
+                true => directory.places.remove(&number),
+                false => directory.places.insert(number, place),
+            };
+            for counted in [current, usage] {
+                counted.move_meta(before.unwrap_or_default(), place);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes bytes of any length in parts.
+    async fn write_parts(&mut self, kind: ObjectKind, bytes: &[u8]) -> block::Result<Vec<Place>> {
+        let part = PART.min(self.core.layout.segment_bytes as usize / 4);
+        let mut places = Vec::new();
+        for (number, part) in bytes.chunks(part).enumerate() {
+            let object = frame::metadata(kind, number as u64, |out| out.extend_from_slice(part));
+            places.push(self.place(object).await?);
+        }
+        Ok(places)
+    }
+
+    async fn write_catalog(&mut self, cut: &mut Cut) -> block::Result<()> {
+        if let Some(bytes) = cut.catalog.take() {
+            let places = self.write_parts(ObjectKind::Catalog, &bytes).await?;
+            let before = std::mem::replace(&mut self.catalog, places);
+            let current = &mut self.core.state.write().maps.usage;
+            for counted in [current, &mut cut.usage] {
+                before.iter().for_each(|place| counted.move_meta(*place, Place::default()));
+                self.catalog.iter().for_each(|place| counted.move_meta(Place::default(), *place));
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_root(&mut self, cut: &mut Cut) -> block::Result<Vec<Place>> {
+        let before = std::mem::take(&mut self.root);
+        {
+            let maps = &mut self.core.state.write().maps;
+            for counted in [&mut maps.usage, &mut cut.usage] {
+                before.iter().for_each(|place| counted.move_meta(*place, Place::default()));
+            }
+            cut.root.map_chunks = chunks_of(&maps.listings.places);
+            cut.root.table_chunks = chunks_of(&maps.table.directory.places);
+        }
+        cut.root.catalog = self.catalog.clone();
+        cut.root.segments = cut.usage.segments().to_vec();
+        let root = self.write_parts(ObjectKind::Root, &cut.root.encode()).await?;
+        let current = &mut self.core.state.write().maps.usage;
+        for counted in [current, &mut cut.usage] {
+            root.iter().for_each(|place| counted.move_meta(Place::default(), *place));
+        }
+        Ok(root)
+    }
+
+    /// Makes everything durable, then valid; then frees what only the checkpoint before needed.
+    async fn publish(&mut self, cut: Cut, root: Vec<Place>) -> block::Result<()> {
+        for stream in [&mut self.streams.data, &mut self.streams.moved, &mut self.streams.meta] {
+            self.writer.flush(stream).await.map_err(failed)?;
+        }
+        self.writer.finish().await.map_err(failed)?;
+        let (done, synced) = wait();
+        self.core.log.shelf().sync(done);
+        synced.await.map_err(failed)?;
+        self.core.journal.until(cut.replay_from - 1).await?;
+        let oldest = cut.root.unflushed.first().map_or(cut.replay_from, |one| one.slot.batch);
+        let journal_from = oldest.min(cut.replay_from);
+        let payload = Payload { key: self.core.key, replay_from: cut.replay_from, root: root.clone() };
+        let superblock =
+            Superblock { journal_from: JournalPos(journal_from), payload: payload.encode().into() };
+        let (done, written) = wait();
+        self.core.log.shelf().write_superblock(superblock, done);
+        written.await.map_err(failed)?;
+        self.core.journal.trimmed(journal_from);
+        self.root = root;
+        self.cleaned = 0;
+        self.marked.clear();
+        self.note_roots();
+        let open = self.open_segments();
+        for (segment, live) in (0..).zip(cut.usage.segments()) {
+            if live.total() == 0 && !open.contains(&segment) {
+                self.space.free.insert(segment);
+                self.stuck.remove(&segment);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the check where root and catalog are.
+    pub fn note_roots(&self) {
+        *self.roots.lock() = self.root.iter().chain(&self.catalog).copied().collect();
+    }
+
+    /// The segments that streams are writing to.
+    pub fn open_segments(&self) -> Vec<u32> {
+        let streams = [&self.streams.data, &self.streams.moved, &self.streams.meta];
+        streams.into_iter().filter_map(crate::log::Writer::segment).collect()
+    }
+
+    /// Number of segments with nothing live that a checkpoint would free.
+    pub fn dead_segments(&self) -> usize {
+        let open = self.open_segments();
+        let state = self.core.state.read();
+        let used = (0..).zip(state.maps.usage.segments());
+        used.filter(|(segment, live)| {
+            live.data == 0 && live.meta == 0 && !self.space.free.contains(segment) && !open.contains(segment)
+        })
+        .count()
+    }
+}
+
+/// The directory whose chunks are of this kind.
+pub fn directory(kind: ObjectKind, maps: &mut Maps) -> &mut Directory {
+    match kind {
+        ObjectKind::MapDirectory => &mut maps.listings,
+        _ => &mut maps.table.directory,
+    }
+}
+
+type Thawed = (u64, Arc<Node>, Option<Box<Node>>);
+
+/// A page of the cut, with flushed slots replaced by their blocks if it names any.
+fn thaw_node(maps: &mut Maps, number: u64) -> Option<Thawed> {
+    let body = maps.nodes.thaw(number)?;
+    let flushed = body.iter().any(|entry| entry.is_slot() && maps.resolve(*entry) != *entry);
+    let resolved = flushed.then(|| Box::new(body.map(|entry| maps.resolve(entry))));
+    Some((number, body, resolved))
+}

@@ -1,0 +1,221 @@
+//! Cleaning: a segment with little left in it is read, and what is live moves on: frames through the frame table,
+//! metadata by being marked for the next checkpoint, after which the segment is free.
+
+use crate::background::Worker;
+use crate::checkpoint::directory;
+use crate::frame::{self, Fingerprint, HEADER, Header, ObjectKind};
+use crate::gate::pause;
+use crate::map::Need;
+use crate::recover::failed;
+use crate::space::Place;
+use bytes::{Bytes, BytesMut};
+use shelf::{SegmentId, wait};
+
+/// Bytes read at once.
+const WINDOW: u32 = 1 << 20;
+
+/// A segment is not cleaned when more of it than this is live, in 64ths.
+const MOST_LIVE: u64 = 62;
+
+impl Worker {
+    /// Cleans the segment where it pays most. False when there is none, or no room to move things to.
+    pub async fn clean(&mut self) -> block::Result<bool> {
+        let Some(victim) = self.victim() else { return Ok(false) };
+        let before = self.core.state.read().maps.usage.of(victim);
+        self.move_segment(victim).await?;
+        self.cleaned += 1;
+        let after = self.core.state.read().maps.usage.of(victim);
+        if after.data > 0 {
+            // Something in it can't be read, or there was no room: not again before it has changed.
+            self.stuck.insert(victim, after.total());
+        }
+        Ok(after.data < before.data || before.meta > 0)
+    }
+
+    /// The segment with the best ratio of what is won, weighted with how long it has been quiet, to what is moved.
+    fn victim(&self) -> Option<u32> {
+        let open = self.open_segments();
+        let size = u64::from(self.core.layout.segment_bytes);
+        let state = self.core.state.read();
+        let newest = self.space.taken.iter().max().copied().unwrap_or(0);
+        let worth = |segment: u32, live: u64| {
+            let age = newest - self.space.taken[segment as usize] + 1;
+            (size - live.min(size)) * age * 1024 / (size + live)
+        };
+        (0..)
+            .zip(state.maps.usage.segments())
+            .map(|(segment, live)| (segment, live.total()))
+            .filter(|(segment, live)| {
+                (1..size * MOST_LIVE / 64).contains(live)
+                    && !self.space.free.contains(segment)
+                    && !open.contains(segment)
+                    && self.stuck.get(segment) != Some(live)
+                    && !self.marked.contains(segment)
+            })
+            .max_by_key(|(segment, live)| worth(*segment, *live))
+            .map(|(segment, _)| segment)
+    }
+
+    async fn move_segment(&mut self, segment: u32) -> block::Result<()> {
+        self.marked.insert(segment);
+        let (size, stripe) = (self.core.layout.segment_bytes, self.core.layout.stripe_bytes);
+        let mut window = Window { base: 0, bytes: Bytes::new() };
+        let mut at = 0;
+        while at < size {
+            let live = self.core.state.read().maps.usage.of(segment);
+            if live.data == 0 && live.meta == 0 {
+                break;
+            }
+            let next_stripe = (at / stripe + 1) * stripe;
+            let Some(header) = self.header_at(&mut window, segment, at).await? else {
+                at = next_stripe;
+                continue;
+            };
+            let len = header.len() as u32;
+            let Some(object) = self.object_at(&mut window, segment, at, len).await? else {
+                at = next_stripe;
+                continue;
+            };
+            let place = Place { segment, offset: at, len };
+            if !self.move_object(place, &header, object).await? {
+                return Ok(());
+            }
+            at += len;
+            pause().await;
+        }
+        Ok(())
+    }
+
+    async fn header_at(&self, window: &mut Window, segment: u32, at: u32) -> block::Result<Option<Header>> {
+        let bytes = self.bytes_at(window, segment, at, HEADER as u32).await?;
+        Ok(bytes.and_then(|bytes| Header::decode(&bytes).ok()))
+    }
+
+    async fn object_at(
+        &self,
+        window: &mut Window,
+        segment: u32,
+        at: u32,
+        len: u32,
+    ) -> block::Result<Option<Bytes>> {
+        let bytes = self.bytes_at(window, segment, at, len).await?;
+        Ok(bytes.filter(|bytes| frame::verify(bytes).is_ok()))
+    }
+
+    /// Bytes of a segment through the window; none behind its end or where nothing can be read.
+    async fn bytes_at(
+        &self,
+        window: &mut Window,
+        segment: u32,
+        at: u32,
+        len: u32,
+    ) -> block::Result<Option<Bytes>> {
+        let size = self.core.layout.segment_bytes;
+        if u64::from(at) + u64::from(len) > u64::from(size) {
+            return Ok(None);
+        }
+        if window.get(at, len).is_none() {
+            // Stripe by stripe: a segment may end early, and reading behind that fails.
+            let stripe = self.core.layout.stripe_bytes;
+            let mut bytes = BytesMut::new();
+            let base = at / stripe * stripe;
+            let mut next = base;
+            while next < size && (next < at + len || next - base < WINDOW) {
+                let (done, read) = wait();
+                self.core.log.shelf().read(SegmentId(segment), next, stripe, done);
+                let Ok(read) = read.await else { break };
+                bytes.extend_from_slice(&read);
+                next += stripe;
+            }
+            *window = Window { base, bytes: bytes.freeze() };
+        }
+        Ok(window.get(at, len))
+    }
+
+    /// Moves an object if it is still what it was. False when there is no room.
+    async fn move_object(&mut self, place: Place, header: &Header, object: Bytes) -> block::Result<bool> {
+        let number = header.number;
+        match header.kind {
+            ObjectKind::Frame => return self.move_frame(place, header, object).await,
+            ObjectKind::Map => {
+                if self.core.state.read().maps.listings.get(number).place == place {
+                    self.core.load(Need::Map(number)).await?;
+                    self.core.state.write().maps.mark(number);
+                }
+            }
+            ObjectKind::Table => {
+                if self.core.state.read().maps.table.directory.get(number).place == place {
+                    self.core.load(Need::Table(number)).await?;
+                    self.core.state.write().maps.table.mark(number);
+                }
+            }
+            kind @ (ObjectKind::MapDirectory | ObjectKind::TableDirectory) => {
+                let mut state = self.core.state.write();
+                let directory = directory(kind, &mut state.maps);
+                if directory.places.get(&number) == Some(&place) {
+                    directory.mark(number);
+                }
+            }
+            ObjectKind::Catalog => {
+                if self.catalog.contains(&place) {
+                    self.core.state.write().catalog.dirty = true;
+                }
+            }
+            ObjectKind::Root => {}
+        }
+        Ok(true)
+    }
+
+    async fn move_frame(&mut self, place: Place, header: &Header, object: Bytes) -> block::Result<bool> {
+        let number = header.number;
+        let found = self.core.state.read().maps.table.get(number).map(|frame| frame.cloned());
+        let found = match found {
+            Ok(found) => found,
+            Err(absent) => {
+                self.core.load(absent.into()).await?;
+                self.core.state.read().maps.table.get(number).ok().flatten().cloned()
+            }
+        };
+        let Some(frame) = found.filter(|frame| frame.place == place) else { return Ok(true) };
+        let live = frame.live();
+        let object = if live == header.stored { object } else { without_dead(&object, header, live) };
+        let placed = self.writer.place(&mut self.streams.moved, &mut self.space, object).await;
+        let Ok(new) = placed.map_err(failed)? else { return Ok(false) };
+        let maps = &mut self.core.state.write().maps;
+        // It may have died while it was written; then the copy is dead too.
+        let current = maps.table.get(number).ok().flatten().is_some_and(|frame| frame.place == place);
+        if current {
+            maps.table.relocate(number, new, live, &mut maps.usage);
+        }
+        Ok(true)
+    }
+}
+
+/// A verified frame with only its live blocks.
+fn without_dead(object: &Bytes, header: &Header, live: u8) -> Bytes {
+    let (Ok(decoded), Ok(known)) =
+        (frame::unpack(object, header.number), frame::fingerprints(object, header))
+    else {
+        return object.clone();
+    };
+    let stored = (0..8u8).filter(|index| header.stored >> index & 1 == 1);
+    let (mut blocks, mut fingerprints) = (Vec::new(), Vec::<Fingerprint>::new());
+    for (index, fingerprint) in stored.zip(known).filter(|(index, _)| live >> index & 1 == 1) {
+        blocks.extend_from_slice(&decoded.blocks(index, 1).unwrap_or_default());
+        fingerprints.push(fingerprint);
+    }
+    frame::pack(header.number, live, &blocks, &fingerprints)
+}
+
+struct Window {
+    base: u32,
+    bytes: Bytes,
+}
+
+impl Window {
+    fn get(&self, at: u32, len: u32) -> Option<Bytes> {
+        let from = at.checked_sub(self.base)? as usize;
+        let to = from + len as usize;
+        (to <= self.bytes.len()).then(|| self.bytes.slice(from..to))
+    }
+}

@@ -1,0 +1,220 @@
+//! Random operations on an engine and on the model, with power losses between them: both always agree, and every
+//! count of the engine is what a recount finds.
+
+mod support;
+
+use block::mem::MemArray;
+use block::{CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Op, Provisioning, Region, Reply};
+use support::{Dice, MemShelf, World};
+
+/// Volumes: identity, block length, MiB.
+const VOLUMES: [(u128, u32, u64); 3] = [(1, 512, 6), (2, 512, 9), (3, 4096, 5)];
+
+struct Pair {
+    world: World,
+    model: MemArray,
+    dice: Dice,
+    log: Vec<String>,
+}
+
+impl Pair {
+    fn new(seed: u64) -> Self {
+        let mut world = World::open(MemShelf::small());
+        let model = MemArray::new();
+        for (id, block_bytes, mib) in VOLUMES {
+            world.create(id, block_bytes, mib << 20);
+            let blocks = (mib << 20) / u64::from(block_bytes);
+            model.create(DiskId(id), Geometry { block_bytes, blocks });
+        }
+        Self { world, model, dice: Dice::new(seed), log: Vec::new() }
+    }
+
+    fn disk(&self, id: u128) -> block::mem::MemDisk {
+        self.model.disk(DiskId(id)).expect("a disk of the model")
+    }
+
+    fn extent(&mut self, id: u128, most: u64) -> Extent {
+        let blocks = self.disk(id).geometry().blocks;
+        let per_leaf = (2 << 20) / u64::from(self.disk(id).geometry().block_bytes);
+        let count = match self.dice.below(8) {
+            0 => per_leaf,
+            1 => 1,
+            2 => 8 * (1 + self.dice.below(most / 8 + 1)),
+            _ => 1 + self.dice.below(most),
+        }
+        .min(blocks);
+        let mut lba = self.dice.below(blocks - count + 1);
+        match self.dice.below(3) {
+            0 => lba = lba / 8 * 8,
+            1 if count == per_leaf => lba = lba / per_leaf * per_leaf,
+            _ => {}
+        }
+        Extent::new(lba, count)
+    }
+
+    fn payload(&mut self, blocks: u64, block_bytes: u32) -> Data {
+        let len = blocks as usize * block_bytes as usize;
+        let mut bytes = match self.dice.below(4) {
+            0 => self.dice.bytes(len),
+            1 => vec![self.dice.below(3) as u8; len],
+            _ => {
+                let pattern = self.dice.below(20) as u8;
+                (0..len).map(|at| (at / 4096) as u8 ^ pattern).collect()
+            }
+        };
+        if self.dice.below(4) == 0 {
+            bytes[..len / 2].fill(0);
+        }
+        let mut data = Data::new();
+        let cut = [len, 512, 5000, 8192][self.dice.below(4) as usize];
+        bytes.chunks(cut).for_each(|part| data.push(bytes::Bytes::copy_from_slice(part)));
+        data
+    }
+
+    fn op(&mut self, id: u128) -> Op {
+        let block_bytes = self.disk(id).geometry().block_bytes;
+        let small = 200 * 512 / u64::from(block_bytes);
+        let kind = self.dice.below(20);
+        let extent = if kind < 8 { self.extent(id, small) } else { self.extent(id, small * 8) };
+        let extent = if kind < 8 { Extent::new(extent.lba, extent.blocks.min(small)) } else { extent };
+        match kind {
+            0..=5 => Op::Write { lba: extent.lba, data: self.payload(extent.blocks, block_bytes) },
+            6 => {
+                let extent = Extent::new(extent.lba, extent.blocks.min(9));
+                let right = self.dice.below(2) == 0;
+                let compare = match self.disk(id).execute(Op::Read(extent)) {
+                    block::Pending::Ready(Some(Ok(Reply::Data(data)))) if right => data,
+                    _ => self.payload(extent.blocks, block_bytes),
+                };
+                Op::CompareAndWrite {
+                    lba: extent.lba,
+                    compare,
+                    write: self.payload(extent.blocks, block_bytes),
+                }
+            }
+            7 => Op::Or { lba: extent.lba, data: self.payload(extent.blocks, block_bytes) },
+            8 | 9 => Op::Fill { extent, block: self.payload(1, block_bytes) },
+            10..=12 => {
+                let count = 1 + self.dice.below(3);
+                Op::Unmap((0..count).map(|_| self.extent(id, small * 4)).collect())
+            }
+            13..=16 => {
+                let count = 1 + self.dice.below(3);
+                Op::Copy((0..count).map(|_| self.segment(block_bytes)).collect())
+            }
+            17 => Op::SaveState(bytes::Bytes::from(vec![7; self.dice.below(300) as usize])),
+            18 => Op::Status(extent),
+            _ => Op::Read(extent),
+        }
+    }
+
+    fn segment(&mut self, block_bytes: u32) -> CopySegment {
+        let alike: Vec<u128> = VOLUMES.iter().filter(|one| one.1 == block_bytes).map(|one| one.0).collect();
+        let source = alike[self.dice.below(alike.len() as u64) as usize];
+        let target = alike[self.dice.below(alike.len() as u64) as usize];
+        let from = self.extent(source, 3000 * 512 / u64::from(block_bytes));
+        let room = self.disk(target).geometry().blocks;
+        let blocks = from.blocks.min(room);
+        let mut target_lba = self.dice.below(room - blocks + 1);
+        match self.dice.below(3) {
+            0 if target_lba > 8 => target_lba = target_lba / 8 * 8 - 8 + from.lba % 8,
+            1 => target_lba = from.lba.min(room - blocks),
+            _ => {}
+        }
+        CopySegment {
+            source: DiskId(source),
+            source_lba: from.lba,
+            target: DiskId(target),
+            target_lba,
+            blocks,
+        }
+    }
+
+    fn step(&mut self) {
+        let id = VOLUMES[self.dice.below(3) as usize].0;
+        let op = self.op(id);
+        self.log.push(format!("{id} {op:?}"));
+        let expected = match self.disk(id).execute(op.clone()) {
+            block::Pending::Ready(Some(result)) => result,
+            _ => panic!("the model answers at once"),
+        };
+        let answer = self.world.execute(id, op);
+        match (&expected, &answer) {
+            (Ok(Reply::Status(model)), Ok(Reply::Status(engine))) => self.compare_status(id, model, engine),
+            (Ok(Reply::Data(model)), Ok(Reply::Data(engine))) => {
+                assert_eq!(model.first_difference(engine), None);
+            }
+            (Ok(Reply::Done), Ok(Reply::Done)) => {}
+            (Err(Error::Miscompare { offset: a }), Err(Error::Miscompare { offset: b })) => assert_eq!(a, b),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What the model has mapped is mapped. The engine maps whole blocks of 4 KiB.
+    fn compare_status(&self, id: u128, model: &[Region], engine: &[Region]) {
+        let mapped = |regions: &[Region]| -> Vec<bool> {
+            let state = |region: &Region| {
+                std::iter::repeat_n(region.state == Provisioning::Mapped, region.extent.blocks as usize)
+            };
+            regions.iter().flat_map(state).collect()
+        };
+        let (model, engine) = (mapped(model), mapped(engine));
+        assert_eq!(model.len(), engine.len());
+        let exact = self.disk(id).geometry().block_bytes == 4096;
+        let fits = |(model, engine): (&bool, &bool)| if exact { model == engine } else { !model || *engine };
+        assert!(model.iter().zip(&engine).all(fits));
+    }
+
+    fn compare_all(&mut self) {
+        for (id, block_bytes, mib) in VOLUMES {
+            let blocks = (mib << 20) / u64::from(block_bytes);
+            let block::Pending::Ready(Some(Ok(Reply::Data(model)))) =
+                self.disk(id).execute(Op::Read(Extent::new(0, blocks)))
+            else {
+                panic!("the model reads")
+            };
+            let engine = self.world.read(id, 0, blocks);
+            let difference = model.first_difference(&engine.into());
+            assert_eq!(difference, None, "volume {id}");
+            assert_eq!(self.disk(id).state(), self.world.volume(id).state());
+        }
+    }
+}
+
+fn run(seed: u64, rounds: u64, ops: u64) {
+    let mut pair = Pair::new(seed);
+    for _ in 0..rounds {
+        for _ in 0..ops {
+            pair.step();
+            let turns = pair.dice.below(3) as usize;
+            pair.world.turn(turns);
+        }
+        if pair.dice.below(2) == 0 {
+            pair.world.settle();
+        }
+        pair.compare_all();
+        pair.world.check();
+        if pair.dice.below(3) > 0 {
+            let mut dice = pair.dice.clone();
+            pair.dice.next();
+            pair = Pair { world: pair.world.crash(&mut dice), ..pair };
+            pair.world.check();
+            pair.compare_all();
+        }
+    }
+}
+
+#[test]
+fn engine_and_model_agree_through_power_losses() {
+    let range = match std::env::var("SEEDS") {
+        Ok(range) => {
+            let (from, to) = range.split_once("..").expect("SEEDS=from..to");
+            from.parse().unwrap()..to.parse().unwrap()
+        }
+        Err(_) => 0..4,
+    };
+    for seed in range {
+        let outcome = std::panic::catch_unwind(|| run(seed, 6, 60));
+        assert!(outcome.is_ok(), "seed {seed}");
+    }
+}
