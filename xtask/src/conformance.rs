@@ -121,8 +121,11 @@ fn start(kind: Kind, folder: &Path) -> Result<Box<dyn Target>> {
     })
 }
 
-/// The array's programs, built.
+/// The array's programs: built now, or those in the folder that `ASHLAR_PROGRAMS` names.
 pub fn programs() -> Result<Programs> {
+    if let Some(folder) = std::env::var_os("ASHLAR_PROGRAMS").map(PathBuf::from) {
+        return Ok(Programs { ashlard: folder.join("ashlard"), ashlar: folder.join("ashlar") });
+    }
     Ok(Programs { ashlard: release_binary("ashlard", "ashlard")?, ashlar: release_binary("cli", "ashlar")? })
 }
 

@@ -16,6 +16,7 @@ mod tidy;
 
 use anyhow::Result;
 use clap::Parser;
+use std::process::ExitCode;
 
 /// Chores of the Ashlar project.
 #[derive(Parser)]
@@ -47,8 +48,18 @@ enum Verb {
     Fuzz(fuzz::Args),
 }
 
-fn main() -> Result<()> {
-    match Verb::parse() {
+fn main() -> ExitCode {
+    match perform(Verb::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(verb: Verb) -> Result<()> {
+    match verb {
         Verb::Demo(args) => demo::run(&args),
         Verb::Test(args) => test::run(&args),
         Verb::Ci => ci::run(),

@@ -15,6 +15,11 @@ fn cdb16(opcode: u8, flags: u8, lba: u64, length: u32) -> Vec<u8> {
     cdb
 }
 
+/// TEST UNIT READY
+pub fn test_unit_ready(lun: u16) -> Command {
+    command(lun, vec![0; 6], Transfer::None)
+}
+
 /// READ (16)
 pub fn read(lun: u16, lba: u64, blocks: u32, block_bytes: u32) -> Command {
     let bytes = blocks as usize * block_bytes as usize;
@@ -95,9 +100,16 @@ pub struct Segment {
     pub blocks: u16,
 }
 
-/// EXTENDED COPY (LID1) between units named by their NAA designators, with block-to-block segments.
-pub fn extended_copy(lun: u16, units: &[&[u8]], block_bytes: u32, segments: &[Segment]) -> Command {
-    let mut list = vec![1, 0];
+/// EXTENDED COPY (LID1) between units named by their NAA designators, with block-to-block segments. Copies in
+/// flight in one session need different list identifiers.
+pub fn extended_copy(
+    lun: u16,
+    list_id: u8,
+    units: &[&[u8]],
+    block_bytes: u32,
+    segments: &[Segment],
+) -> Command {
+    let mut list = vec![list_id, 0];
     list.extend((32 * units.len() as u16).to_be_bytes());
     list.extend([0; 4]);
     list.extend((28 * segments.len() as u32).to_be_bytes());

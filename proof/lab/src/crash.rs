@@ -291,19 +291,32 @@ fn login(library: &Rc<Libiscsi>, array: &Array, session: u32) -> Result<Session>
     let portal = portals[session as usize % portals.len()].to_string();
     let (target, header_digest) = (array.iqn(), session % 2 == 1);
     let login = Login { initiator: INITIATOR, portal: &portal, target, lun: 1, session, header_digest };
-    Session::login(library, login)
+    let mut session = Session::login(library, login)?;
+    for lun in (1..).take(SHAPES.len()) {
+        make_ready(&mut session, lun)?;
+    }
+    Ok(session)
+}
+
+/// The first commands of a new session are answered with unit attentions.
+fn make_ready(session: &mut Session, lun: u16) -> Result<()> {
+    let mut last = Ending::Unanswered;
+    for _ in 0..10 {
+        last = session.perform(cdb::test_unit_ready(lun))?;
+        if last == Ending::Good(Vec::new()) {
+            return Ok(());
+        }
+    }
+    bail!("LUN {lun} does not get ready: {last:?}")
 }
 
 fn unit(session: &mut Session, lun: u16, shape: Shape) -> Result<Unit> {
-    // A first command to a unit may be answered with a unit attention.
-    for _ in 0..5 {
-        if let Ending::Good(page) = session.perform(cdb::inquiry_identification(lun))? {
-            let naa = cdb::naa(&page).with_context(|| format!("LUN {lun} has no NAA designator"))?;
-            let model = Model::new(shape.bytes / u64::from(shape.block_bytes));
-            return Ok(Unit { lun, block_bytes: shape.block_bytes, naa, model });
-        }
-    }
-    bail!("LUN {lun} does not answer INQUIRY")
+    let Ending::Good(page) = session.perform(cdb::inquiry_identification(lun))? else {
+        bail!("LUN {lun} does not answer INQUIRY");
+    };
+    let naa = cdb::naa(&page).with_context(|| format!("LUN {lun} has no NAA designator"))?;
+    let model = Model::new(shape.bytes / u64::from(shape.block_bytes));
+    Ok(Unit { lun, block_bytes: shape.block_bytes, naa, model })
 }
 
 /// A seed that was not used before, from the clock.

@@ -28,7 +28,7 @@ sg_write_same --16 --ndob --lba=0 --num=1 "$b"; same "$b" 0 512 /dev/zero
 sg_get_lba_status --lba=0 "$b" >/dev/null
 
 say "COMPARE AND WRITE"
-cat /tmp/block /dev/zero | head -c 1024 >/tmp/caw
+{ cat /tmp/block; head -c 512 /dev/zero; } >/tmp/caw
 sg_compare_and_write --in=/tmp/caw --lba=1000 --num=1 --xferlen=1024 "$b"
 same "$b" 1000 512 /dev/zero
 if sg_compare_and_write --in=/tmp/caw --lba=1000 --num=1 --xferlen=1024 "$b" 2>/tmp/miscompare; then fail "no miscompare"; fi

@@ -90,12 +90,13 @@ const LEAF_BYTES: u64 = 2 << 20;
 pub struct Plan {
     seed: Seed,
     fresh: u64,
+    copies: u8,
 }
 
 impl Plan {
     /// The operations of a seed.
     pub fn new(seed: u64) -> Self {
-        Self { seed: Seed::new(seed), fresh: FRESH_STAMPS }
+        Self { seed: Seed::new(seed), fresh: FRESH_STAMPS, copies: 0 }
     }
 
     /// Numbers for other choices of the same run.
@@ -234,7 +235,8 @@ impl Plan {
             effects.push(Effect { run: to, stamps });
         }
         let names: Vec<_> = peers.iter().map(|peer| units[*peer].naa.as_slice()).collect();
-        let command = cdb::extended_copy(units[unit].lun, &names, block_bytes, &segments);
+        self.copies = self.copies.wrapping_add(1);
+        let command = cdb::extended_copy(units[unit].lun, self.copies, &names, block_bytes, &segments);
         let (effects, expected) = (merged(effects), Expected::Good(None));
         Some(Operation { name: "EXTENDED COPY", command, effects, reads, expected })
     }
