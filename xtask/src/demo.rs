@@ -56,7 +56,7 @@ pub fn check() -> Result<()> {
 fn stay(data: &Path) -> Result<()> {
     std::fs::create_dir_all(data).with_context(|| format!("can't make {}", data.display()))?;
     let mut array = start(data)?;
-    if !array.cli(&["volume", "list"])?.as_array().is_some_and(|volumes| !volumes.is_empty()) {
+    if array.cli(&["volume", "list"])?.as_array().is_none_or(Vec::is_empty) {
         array.add_host(HOST, INITIATOR)?;
         array.add_volume(VOLUME, SHAPE)?;
         array.connect(VOLUME, HOST, 0)?;

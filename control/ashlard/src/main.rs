@@ -1,2 +1,140 @@
-//! Filled in by its own commits.
-fn main() {}
+//! `ashlard`: the array as a process. Wiring only: threads, runtimes, sockets and drives to parts.
+//!
+//! Order of a start: folder locked, drives opened (formatted when they are blank), engine recovered, configuration
+//! read and shown to the target; only then do the portals and the API listen, so that a host never finds a volume
+//! missing that is only late. Order of a stop: hosts are asked to log out, the engine writes its checkpoint.
+
+mod access;
+mod args;
+mod drives;
+mod threads;
+
+use anyhow::{Context, Result};
+use args::Args;
+use array::{Array, Identity, Parts, World};
+use clap::Parser;
+use engine::Engine;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What INQUIRY says. ESXi copies between units only when their products are equal, so it never changes.
+const VENDOR: &str = "ASHLAR";
+const PRODUCT: &str = "ALL-FLASH ARRAY";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    if args.openapi {
+        print!("{}", api::openapi());
+        return ExitCode::SUCCESS;
+    }
+    log_to_stderr();
+    let outcome = threads::management().and_then(|runtime| runtime.block_on(run(&args)));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Levels as in `RUST_LOG`; `info` when it is not set.
+fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
+    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(ansi).with_writer(std::io::stderr).init();
+}
+
+async fn run(args: &Args) -> Result<()> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let stop = async move {
+        tokio::select! { _ = terminate.recv() => "SIGTERM", _ = interrupt.recv() => "SIGINT" }
+    };
+    let _lock = access::lock(args.data())?;
+    let shelf = drives::open(args).await?;
+    let seed: [u8; 32] = random()?;
+    let engine =
+        Engine::open(shelf, args.engine_options(seed)).await.context("the array can't be recovered")?;
+    let background = threads::background(engine.clone())?;
+    let shards = threads::Shards::start(args.threads())?;
+
+    let array = assemble(args, &engine).await?;
+    let portals = array.server.serve(shards.handles()).await.with_context(|| {
+        let portals: Vec<_> = args.iscsi.iter().map(ToString::to_string).collect();
+        format!("can't listen for iSCSI on {}", portals.join(", "))
+    })?;
+    let listener =
+        TcpListener::bind(args.api).await.with_context(|| format!("can't listen on {}", args.api))?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let token = access::publish(args.data(), &url)?;
+    announce(&array.identity, &portals, &url)?;
+
+    let (ended, end) = tokio::sync::oneshot::channel::<()>();
+    let api = tokio::spawn(api::serve(listener, array.array, token, async {
+        let _ = end.await;
+    }));
+    let signal = stop.await;
+    tracing::info!(signal, "stopping");
+    drop(ended);
+    array.server.shutdown().await;
+    shards.stop();
+    let checkpoint = engine.shutdown().await.context("the last checkpoint could not be written");
+    background.end();
+    api.abort();
+    checkpoint?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The parts above the engine.
+struct Assembled {
+    identity: Identity,
+    server: Arc<iscsi::Server>,
+    array: Arc<Array>,
+}
+
+async fn assemble(args: &Args, engine: &Arc<Engine>) -> Result<Assembled> {
+    let identity = Identity::load(engine, &args.name, u64::from_le_bytes(random()?)).await?;
+    let target = scsi::Target::new(scsi::Identity {
+        name: identity.target_iqn(),
+        vendor: VENDOR.into(),
+        product: PRODUCT.into(),
+        revision: VERSION.chars().filter(char::is_ascii_digit).take(4).collect(),
+        ports: args.iscsi.len() as u16,
+    });
+    let settings = iscsi::Settings::new(identity.target_iqn(), args.iscsi.clone());
+    let server = iscsi::Server::new(target.clone(), settings);
+    let world = World {
+        random: Box::new(|| u128::from_le_bytes(random().expect("the system gave random numbers before"))),
+        now: Box::new(SystemTime::now),
+    };
+    let parts = Parts { engine: engine.clone(), target, server: server.clone() };
+    let array = Arc::new(Array::open(parts, identity.clone(), VERSION, world).await?);
+    Ok(Assembled { identity, server, array })
+}
+
+/// Tells whoever started us, in one line of JSON on standard output, that everything listens and where.
+fn announce(identity: &Identity, portals: &[std::net::SocketAddr], url: &str) -> Result<()> {
+    use std::io::Write;
+    let ready = serde_json::json!({
+        "ready": true,
+        "target_iqn": identity.target_iqn(),
+        "portals": portals.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "api": url,
+    });
+    tracing::info!(target_iqn = identity.target_iqn(), ?portals, api = url, "ready");
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{ready}").and_then(|()| out.flush()).context("nobody reads standard output")
+}
+
+/// Bytes from the system's generator.
+fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).context("the system has no random numbers")?;
+    Ok(bytes)
+}

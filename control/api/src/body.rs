@@ -1,0 +1,35 @@
+//! Taking requests apart, with problems instead of plain text when they don't fit.
+
+use crate::problem::Problem;
+use axum::Json;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+
+/// A JSON body.
+pub struct Body<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        match Json::<T>::from_request(request, state).await {
+            Ok(Json(body)) => Ok(Self(body)),
+            Err(rejection) => Err(Problem::rejected(rejection.status(), rejection.body_text())),
+        }
+    }
+}
+
+/// The variable parts of a path, percent-decoded.
+pub struct Named<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Path::<T>::from_request_parts(parts, state).await {
+            Ok(Path(path)) => Ok(Self(path)),
+            Err(rejection) => Err(Problem::rejected(rejection.status(), rejection.body_text())),
+        }
+    }
+}

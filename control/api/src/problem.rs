@@ -1,0 +1,105 @@
+//! Errors as RFC 9457 has them. The one table from [`array::Kind`] to HTTP is here.
+
+use array::Kind;
+use axum::Json;
+use axum::http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::{IntoResponses, ToSchema};
+
+/// What went wrong (application/problem+json).
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Problem {
+    /// `urn:ashlar:problem:` and the kind.
+    #[serde(rename = "type")]
+    pub kind_uri: String,
+    /// The same for every problem of this kind.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What was wrong and what to do.
+    pub detail: String,
+    /// For programs: not_found, conflict, invalid, precondition, failed or unauthorized.
+    pub kind: String,
+}
+
+/// What every path may answer instead of what was asked for.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "only its description is used")]
+pub enum Problems {
+    /// The request was refused; nothing changed.
+    #[response(status = "4XX", content_type = "application/problem+json")]
+    Refused(Problem),
+    /// The array could not do it.
+    #[response(status = "5XX", content_type = "application/problem+json")]
+    Failed(Problem),
+}
+
+/// Kind, name, title, HTTP status.
+const TABLE: &[(Kind, &str, &str, StatusCode)] = &[
+    (Kind::NotFound, "not_found", "There is no such thing", StatusCode::NOT_FOUND),
+    (Kind::Conflict, "conflict", "Taken", StatusCode::CONFLICT),
+    (Kind::Invalid, "invalid", "The request is wrong", StatusCode::BAD_REQUEST),
+    (Kind::Precondition, "precondition", "Something else comes first", StatusCode::CONFLICT),
+    (Kind::Failed, "failed", "The array could not do it", StatusCode::INTERNAL_SERVER_ERROR),
+];
+
+impl Problem {
+    fn new(kind: &str, title: &str, status: StatusCode, detail: String) -> Self {
+        let (status, title, kind) = (status.as_u16(), title.into(), kind.to_owned());
+        Self { kind_uri: format!("urn:ashlar:problem:{kind}"), title, status, detail, kind }
+    }
+
+    fn of(kind: Kind, status: Option<StatusCode>, detail: String) -> Self {
+        let (_, name, title, usual) =
+            TABLE.iter().find(|row| row.0 == kind).expect("the table has a row for every kind");
+        Self::new(name, title, status.unwrap_or(*usual), detail)
+    }
+
+    /// Somebody without the token.
+    pub fn unauthorized(detail: &str) -> Self {
+        Self::new("unauthorized", "Not allowed", StatusCode::UNAUTHORIZED, detail.into())
+    }
+
+    /// A request that could not be taken apart.
+    pub fn rejected(status: StatusCode, detail: String) -> Self {
+        Self::of(Kind::Invalid, Some(status), detail)
+    }
+
+    /// The array's own side is wrong, which is worth a line in the log.
+    pub fn internal(detail: String) -> Self {
+        tracing::error!(%detail, "an API request failed");
+        Self::of(Kind::Failed, None, detail)
+    }
+}
+
+impl From<array::Error> for Problem {
+    fn from(error: array::Error) -> Self {
+        Self::of(error.kind, None, error.message)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(self)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, axum::http::HeaderValue::from_static("application/problem+json"));
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, axum::http::HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// For paths that nothing answers.
+pub async fn no_such_path(uri: Uri) -> Problem {
+    Problem::of(Kind::NotFound, None, format!("there is nothing at {}", uri.path()))
+}
+
+/// For methods that a path does not have.
+pub async fn no_such_method(method: Method, uri: Uri) -> Problem {
+    let detail = format!("{method} is not possible at {}", uri.path());
+    Problem::of(Kind::Invalid, Some(StatusCode::METHOD_NOT_ALLOWED), detail)
+}

@@ -1,0 +1,172 @@
+//! Judging what an operator typed: names, sizes, initiator names, LUNs, CHAP. Pure functions.
+
+use crate::config::Chap;
+use crate::{Error, Result};
+use block::Geometry;
+
+/// Highest LUN that flat space addressing can say (SAM-5 4.7.3).
+pub const MAX_LUN: u16 = 16_383;
+/// Smallest volume in bytes.
+pub const MIN_VOLUME: u64 = 1 << 20;
+/// Largest volume in bytes.
+pub const MAX_VOLUME: u64 = 16 << 50;
+/// Most initiators of one host.
+pub const MAX_INITIATORS: usize = 64;
+
+const MAX_NAME: usize = 63;
+/// Longest iSCSI name in bytes (RFC 7143 4.2.7.2).
+const MAX_ISCSI_NAME: usize = 223;
+/// 96 bits is the least that RFC 7143 12.1.4 accepts without IPsec.
+const MIN_SECRET: usize = 12;
+const MAX_SECRET: usize = 255;
+
+/// A name for a `noun`: 1 to 63 ASCII letters, digits, `-`, `_`, `.`, beginning with a letter or digit.
+pub fn name(noun: &str, name: &str) -> Result<()> {
+    let first = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
+    let rest = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    if first && rest && name.len() <= MAX_NAME {
+        return Ok(());
+    }
+    let shown: String = name.chars().take(MAX_NAME + 1).collect();
+    Err(Error::invalid(format!(
+        "{shown:?} can't be the name of a {noun}: use 1 to {MAX_NAME} letters (a-z, A-Z), digits, '-', '_' \
+         or '.', beginning with a letter or digit"
+    )))
+}
+
+/// Size and block length of a volume.
+pub fn geometry(bytes: u64, block_bytes: u32) -> Result<Geometry> {
+    if !matches!(block_bytes, 512 | 4096) {
+        return Err(Error::invalid(format!(
+            "block size {block_bytes} is not offered: use 512 or 4096 bytes"
+        )));
+    }
+    if !(MIN_VOLUME..=MAX_VOLUME).contains(&bytes) {
+        return Err(Error::invalid(format!(
+            "a volume of {bytes} bytes is not offered: sizes go from 1 MiB ({MIN_VOLUME}) to 16 PiB ({MAX_VOLUME})"
+        )));
+    }
+    let blocks = bytes / u64::from(block_bytes);
+    if !bytes.is_multiple_of(u64::from(block_bytes)) {
+        let above = (blocks + 1) * u64::from(block_bytes);
+        return Err(Error::invalid(format!(
+            "{bytes} bytes is not a whole number of {block_bytes}-byte blocks; the next larger size is {above}"
+        )));
+    }
+    Ok(Geometry { block_bytes, blocks })
+}
+
+/// A LUN chosen by the operator.
+pub fn lun(lun: u16) -> Result<u16> {
+    if lun > MAX_LUN {
+        return Err(Error::invalid(format!("LUN {lun} can't be addressed: use 0 to {MAX_LUN}")));
+    }
+    Ok(lun)
+}
+
+/// The initiator names of a host, normalised; at least one, each once.
+pub fn initiators(names: &[String]) -> Result<Vec<String>> {
+    if names.is_empty() {
+        return Err(Error::invalid("a host needs at least one initiator name (IQN)"));
+    }
+    if names.len() > MAX_INITIATORS {
+        return Err(Error::invalid(format!("a host has at most {MAX_INITIATORS} initiator names")));
+    }
+    let mut out: Vec<String> = Vec::with_capacity(names.len());
+    for name in names {
+        let name = initiator(name)?;
+        if out.contains(&name) {
+            return Err(Error::invalid(format!("initiator {name} is given twice")));
+        }
+        out.push(name);
+    }
+    Ok(out)
+}
+
+/// An iSCSI name in normal form, which is lower case (RFC 7143 4.2.7, RFC 3722).
+pub fn initiator(name: &str) -> Result<String> {
+    let lower = name.to_lowercase();
+    let well_formed = match lower.split_once('.') {
+        Some(("iqn", rest)) => iqn(rest),
+        Some(("eui", id)) => id.len() == 16 && hex(id),
+        Some(("naa", id)) => matches!(id.len(), 16 | 32) && hex(id),
+        _ => false,
+    };
+    if well_formed && lower.len() <= MAX_ISCSI_NAME {
+        return Ok(lower);
+    }
+    let shown: String = name.chars().take(MAX_ISCSI_NAME + 1).collect();
+    Err(Error::invalid(format!(
+        "{shown:?} is not an iSCSI name: use iqn.YYYY-MM.reversed.domain[:anything], eui. and 16 hex digits, or naa. \
+         and 16 or 32; on Linux it is in /etc/iscsi/initiatorname.iscsi"
+    )))
+}
+
+/// What follows `iqn.`: a year and month, the naming authority's reversed domain, and perhaps a colon with a string
+/// of its own (RFC 7143 4.2.7.4).
+fn iqn(rest: &str) -> bool {
+    let (authority, unique) = match rest.split_once(':') {
+        Some((authority, unique)) => (authority, Some(unique)),
+        None => (rest, None),
+    };
+    let Some((date, domain)) = authority.split_once('.') else { return false };
+    let label = |label: &str| {
+        !label.is_empty() && label.chars().all(|c| c == '-' || c.is_alphanumeric() && !c.is_ascii_uppercase())
+    };
+    year_month(date)
+        && domain.split('.').all(label)
+        && unique.is_none_or(|unique| !unique.is_empty() && unique.chars().all(iscsi_character))
+}
+
+fn year_month(date: &str) -> bool {
+    let Some((year, month)) = date.split_once('-') else { return false };
+    let number =
+        |digits: &str| digits.chars().all(|c| c.is_ascii_digit()).then(|| digits.parse::<u32>().ok());
+    year.len() == 4
+        && number(year).is_some()
+        && month.len() == 2
+        && matches!(number(month).flatten(), Some(1..=12))
+}
+
+/// The characters that RFC 3722 leaves in a normalised name, and the underscore, which initiators in the field use.
+fn iscsi_character(c: char) -> bool {
+    if c.is_ascii() { c.is_ascii_alphanumeric() || "-.:_".contains(c) } else { c.is_alphanumeric() }
+}
+
+fn hex(digits: &str) -> bool {
+    digits.chars().all(|c| c.is_ascii_hexdigit())
+}
+
+/// One-way and mutual CHAP of a host. The two secrets must differ, or the target's answer could be had by
+/// reflecting its own challenge (RFC 7143 12.1.4).
+pub fn chap(one_way: Option<&Chap>, mutual: Option<&Chap>) -> Result<()> {
+    one_way.into_iter().chain(mutual).try_for_each(credentials)?;
+    match (one_way, mutual) {
+        (None, Some(_)) => {
+            Err(Error::invalid("mutual CHAP needs one-way CHAP as well: give its user and secret"))
+        }
+        (Some(a), Some(b)) if a.secret == b.secret => {
+            Err(Error::invalid("the mutual CHAP secret must differ from the one-way secret"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn credentials(chap: &Chap) -> Result<()> {
+    let visible = |text: &str| text.chars().all(|c| !c.is_control());
+    if chap.user.is_empty() || chap.user.len() > MAX_ISCSI_NAME || !visible(&chap.user) {
+        return Err(Error::invalid(format!("a CHAP user has 1 to {MAX_ISCSI_NAME} printable characters")));
+    }
+    let secret = chap.secret.expose();
+    if !(MIN_SECRET..=MAX_SECRET).contains(&secret.len()) || !visible(secret) {
+        return Err(Error::invalid(format!(
+            "a CHAP secret has {MIN_SECRET} to {MAX_SECRET} printable characters; this one has {}",
+            secret.chars().count()
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "check_test.rs"]
+mod tests;

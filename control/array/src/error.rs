@@ -1,0 +1,56 @@
+//! The few ways in which an action is refused.
+
+/// What kind of refusal; what a program can act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The thing named does not exist.
+    NotFound,
+    /// The name, initiator or LUN is taken.
+    Conflict,
+    /// The request itself is wrong and will be wrong again.
+    Invalid,
+    /// Not in the present state of things; the message says what to do first.
+    Precondition,
+    /// The array could not do it, though nothing is wrong with the request.
+    Failed,
+}
+
+/// A refusal: its kind, and a sentence for people that says what was wrong and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    /// What kind.
+    pub kind: Kind,
+    /// What was wrong and what to do.
+    pub message: String,
+}
+
+/// What an action ends with.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// A thing that is not there.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self { kind: Kind::NotFound, message: message.into() }
+    }
+
+    /// A thing that is taken.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Conflict, message: message.into() }
+    }
+
+    /// A request that makes no sense.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Invalid, message: message.into() }
+    }
+
+    /// A request that something else must come before.
+    pub fn precondition(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Precondition, message: message.into() }
+    }
+
+    /// Something below went wrong: `what` was tried, `cause` came back.
+    pub fn failed(what: &str, cause: impl std::fmt::Display) -> Self {
+        Self { kind: Kind::Failed, message: format!("{what}: {cause}") }
+    }
+}

@@ -1,0 +1,344 @@
+//! What operators may do, what hosts see of it, and what is there after a restart.
+
+#![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
+
+mod rig;
+
+use array::{Action, Chap, Connection, Error, Host, Kind, Outcome, Volume};
+use block::Disk;
+use rig::{Rig, Up};
+use std::collections::BTreeSet;
+
+const IQN: &str = "iqn.1993-08.org.debian:01:web1";
+const GIB: u64 = 1 << 30;
+
+fn create(name: &str) -> Action {
+    Action::CreateVolume { name: name.into(), bytes: GIB, block_bytes: 512 }
+}
+
+fn host(name: &str, iqn: &str) -> Action {
+    Action::CreateHost { name: name.into(), initiators: vec![iqn.into()], chap: None, mutual: None }
+}
+
+fn connect(volume: &str, host: &str, lun: Option<u16>) -> Action {
+    Action::Connect { volume: volume.into(), host: host.into(), lun }
+}
+
+fn disconnect(volume: &str, host: &str) -> Action {
+    Action::Disconnect { volume: volume.into(), host: host.into() }
+}
+
+fn delete(name: &str) -> Action {
+    Action::DeleteVolume { name: name.into() }
+}
+
+fn resize(name: &str, bytes: u64, shrink: bool) -> Action {
+    Action::ResizeVolume { name: name.into(), bytes, shrink }
+}
+
+async fn volumes(up: &Up) -> Vec<Volume> {
+    match up.perform(Action::ListVolumes).await {
+        Ok(Outcome::Volumes(volumes)) => volumes,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn volume(up: &Up, name: &str) -> Result<Volume, Error> {
+    match up.perform(Action::ShowVolume { name: name.into() }).await? {
+        Outcome::Volume(volume) => Ok(volume),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn hosts(up: &Up) -> Vec<Host> {
+    match up.perform(Action::ListHosts).await {
+        Ok(Outcome::Hosts(hosts)) => hosts,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn connections(up: &Up) -> Vec<Connection> {
+    match up.perform(Action::ListConnections).await {
+        Ok(Outcome::Connections(connections)) => connections,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn ok(up: &Up, action: Action) -> Outcome {
+    up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
+}
+
+async fn refused(up: &Up, action: Action) -> Error {
+    match up.perform(action.clone()).await {
+        Ok(outcome) => panic!("{action:?}: {outcome:?}"),
+        Err(error) => error,
+    }
+}
+
+#[tokio::test]
+async fn a_volume_lives_from_creation_to_deletion() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let Outcome::Volume(made) = ok(&up, create("db1")).await else { panic!("a volume") };
+    assert_eq!((made.bytes, made.block_bytes, made.mapped), (GIB, 512, 0));
+    assert_eq!(volume(&up, "db1").await.unwrap(), made);
+    assert_eq!(refused(&up, create("db1")).await.kind, Kind::Conflict);
+    assert_eq!(refused(&up, create("a/b")).await.kind, Kind::Invalid);
+
+    ok(&up, resize("db1", 2 * GIB, false)).await;
+    assert_eq!(volume(&up, "db1").await.unwrap().bytes, 2 * GIB);
+    let smaller = refused(&up, resize("db1", GIB, false)).await;
+    assert_eq!(smaller.kind, Kind::Precondition);
+    ok(&up, resize("db1", GIB, true)).await;
+    assert_eq!(volume(&up, "db1").await.unwrap().bytes, GIB);
+
+    ok(&up, delete("db1")).await;
+    assert_eq!(volume(&up, "db1").await.unwrap_err().kind, Kind::NotFound);
+    assert_eq!(refused(&up, delete("db1")).await.kind, Kind::NotFound);
+    assert!(up.engine.volumes().is_empty());
+}
+
+#[tokio::test]
+async fn a_host_sees_what_is_connected_and_nothing_else() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    for name in ["a", "b", "c"] {
+        ok(&up, create(name)).await;
+    }
+    ok(&up, host("web1", IQN)).await;
+    assert!(up.luns(IQN).is_empty());
+    assert_eq!(ok(&up, connect("a", "web1", Some(1))).await, connection("a", "web1", 1));
+    assert_eq!(ok(&up, connect("b", "web1", None)).await, connection("b", "web1", 0));
+    assert_eq!(ok(&up, connect("c", "web1", None)).await, connection("c", "web1", 2));
+    assert_eq!(up.luns(IQN), [0, 1, 2]);
+    assert!(up.luns("iqn.1993-08.org.debian:01:stranger").is_empty());
+
+    assert_eq!(refused(&up, connect("a", "web1", None)).await.kind, Kind::Conflict);
+    assert_eq!(refused(&up, connect("a", "nobody", None)).await.kind, Kind::NotFound);
+    assert_eq!(refused(&up, connect("nothing", "web1", None)).await.kind, Kind::NotFound);
+    ok(&up, host("web2", "iqn.1993-08.org.debian:01:web2")).await;
+    ok(&up, connect("a", "web2", Some(16_383))).await;
+    assert_eq!(refused(&up, connect("b", "web2", Some(16_383))).await.kind, Kind::Conflict);
+    assert_eq!(refused(&up, connect("b", "web2", Some(16_384))).await.kind, Kind::Invalid);
+
+    ok(&up, disconnect("b", "web1")).await;
+    assert_eq!(up.luns(IQN), [1, 2]);
+    assert_eq!(refused(&up, disconnect("b", "web1")).await.kind, Kind::NotFound);
+    let seen: Vec<_> = connections(&up).await.into_iter().map(|it| (it.volume, it.host, it.lun)).collect();
+    let expected = [("a", "web1", 1), ("a", "web2", 16_383), ("c", "web1", 2)];
+    assert_eq!(seen, expected.map(|(volume, host, lun)| (volume.to_owned(), host.to_owned(), lun)));
+}
+
+fn connection(volume: &str, host: &str, lun: u16) -> Outcome {
+    Outcome::Connection(Connection { volume: volume.into(), host: host.into(), lun })
+}
+
+#[tokio::test]
+async fn what_is_connected_is_not_deleted() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    ok(&up, create("db1")).await;
+    ok(&up, host("web1", IQN)).await;
+    ok(&up, connect("db1", "web1", None)).await;
+    let volume = refused(&up, delete("db1")).await;
+    assert_eq!(volume.kind, Kind::Precondition);
+    assert!(volume.message.contains("web1") && volume.message.contains("disconnect"), "{volume}");
+    let host = refused(&up, Action::DeleteHost { name: "web1".into() }).await;
+    assert_eq!(host.kind, Kind::Precondition);
+    assert!(host.message.contains("db1"), "{host}");
+    ok(&up, disconnect("db1", "web1")).await;
+    ok(&up, Action::DeleteHost { name: "web1".into() }).await;
+    ok(&up, delete("db1")).await;
+    assert!(hosts(&up).await.is_empty());
+}
+
+#[tokio::test]
+async fn an_initiator_belongs_to_one_host_whatever_its_case() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    ok(&up, host("web1", IQN)).await;
+    assert_eq!(refused(&up, host("web2", &IQN.to_uppercase())).await.kind, Kind::Conflict);
+    assert_eq!(refused(&up, host("web1", "iqn.1993-08.org.debian:01:x")).await.kind, Kind::Conflict);
+    ok(&up, Action::DeleteHost { name: "web1".into() }).await;
+    ok(&up, host("web2", IQN)).await;
+}
+
+#[tokio::test]
+async fn a_clone_has_the_size_of_its_source() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    ok(&up, Action::CreateVolume { name: "gold".into(), bytes: GIB, block_bytes: 4096 }).await;
+    ok(&up, Action::CloneVolume { source: "gold".into(), name: "vm1".into() }).await;
+    let clone = volume(&up, "vm1").await.unwrap();
+    assert_eq!((clone.bytes, clone.block_bytes), (GIB, 4096));
+    let missing = Action::CloneVolume { source: "nothing".into(), name: "vm2".into() };
+    assert_eq!(refused(&up, missing).await.kind, Kind::NotFound);
+}
+
+#[tokio::test]
+async fn the_configuration_comes_back_from_the_drives_alone() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let chap = Some(Chap::new("web1", "twelve chars"));
+    let mutual = Some(Chap::new("array", "another secret"));
+    ok(&up, create("db1")).await;
+    ok(&up, create("db2")).await;
+    let initiators = vec![IQN.into(), "eui.02004567a425678d".into()];
+    ok(&up, Action::CreateHost { name: "web1".into(), initiators, chap, mutual }).await;
+    ok(&up, connect("db1", "web1", Some(7))).await;
+    ok(&up, resize("db2", 3 * GIB, false)).await;
+    let (volumes_before, hosts_before) = (volumes(&up).await, hosts(&up).await);
+    let Outcome::Array(before) = ok(&up, Action::ShowArray).await else { panic!("a status") };
+
+    up.down().await;
+    let up = rig.up().await;
+    assert_eq!(volumes(&up).await, volumes_before);
+    assert_eq!(hosts(&up).await, hosts_before);
+    assert_eq!(up.luns(IQN), [7]);
+    assert_eq!(up.luns("eui.02004567a425678d"), [7]);
+    let Outcome::Array(after) = ok(&up, Action::ShowArray).await else { panic!("a status") };
+    assert_eq!((after.serial, after.target_iqn), (before.serial, before.target_iqn));
+
+    ok(&up, delete("db2")).await;
+    up.crash().await;
+    let up = rig.up().await;
+    assert_eq!(volumes(&up).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_volume_without_configuration_is_kept_under_a_name() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let id = block::DiskId(0xabc);
+    up.engine.create_volume(id, block::Geometry { block_bytes: 512, blocks: 4096 }).await.unwrap();
+    up.crash().await;
+    let up = rig.up().await;
+    assert_eq!(volumes(&up).await[0].name, format!("recovered-{:032x}", 0xabc));
+    ok(&up, delete(&format!("recovered-{:032x}", 0xabc))).await;
+    up.down().await;
+    assert!(rig.up().await.engine.volumes().is_empty());
+}
+
+/// Every kind of change, with what must be there when it was answered.
+fn script() -> Vec<Action> {
+    vec![
+        create("a"),
+        create("b"),
+        host("web1", IQN),
+        connect("a", "web1", None),
+        connect("b", "web1", Some(9)),
+        resize("a", 2 * GIB, false),
+        Action::CloneVolume { source: "a".into(), name: "c".into() },
+        disconnect("b", "web1"),
+        delete("b"),
+        host("web2", "iqn.1993-08.org.debian:01:web2"),
+        Action::DeleteHost { name: "web2".into() },
+        disconnect("a", "web1"),
+        delete("a"),
+    ]
+}
+
+/// What an operator sees of the whole configuration.
+type Picture = (Vec<Volume>, Vec<Host>, Vec<Connection>);
+
+async fn picture(up: &Up) -> Picture {
+    (volumes(up).await, hosts(up).await, connections(up).await)
+}
+
+/// The picture after each number of actions.
+async fn pictures() -> Vec<Picture> {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let mut pictures = vec![picture(&up).await];
+    for action in script() {
+        ok(&up, action).await;
+        pictures.push(picture(&up).await);
+    }
+    pictures
+}
+
+#[tokio::test]
+async fn a_crash_anywhere_leaves_each_action_whole_or_undone() {
+    let pictures = pictures().await;
+    for last_is_written in [false, true] {
+        let mut complete = false;
+        for appends in 0.. {
+            let rig = Rig::new();
+            rig.up().await.down().await;
+            let up = rig.up_with_fuse(appends, last_is_written).await.expect("coming up writes nothing");
+            let mut answered = 0;
+            for action in script() {
+                if up.perform(action).await.is_err() {
+                    break;
+                }
+                answered += 1;
+            }
+            complete = answered == script().len();
+            up.crash().await;
+            let up = rig.up().await;
+            let now = names(&picture(&up).await);
+            let old = pictures.get(answered).map(names);
+            let new = pictures.get(answered + 1).map(names);
+            assert!(
+                Some(&now) == old.as_ref() || Some(&now) == new.as_ref(),
+                "after {appends} appends, {answered} actions answered:\n{now:?}\n{old:?}\n{new:?}"
+            );
+            let ids: BTreeSet<_> = volumes(&up).await.into_iter().map(|volume| volume.id).collect();
+            let there: BTreeSet<_> = up.engine.volumes().iter().map(|volume| volume.id()).collect();
+            assert_eq!(there, ids, "no orphans");
+            up.crash().await;
+            if complete {
+                break;
+            }
+        }
+        assert!(complete);
+    }
+}
+
+/// A picture without the identities, which chance made.
+fn names((volumes, hosts, connections): &Picture) -> (Vec<(String, u64)>, Vec<String>, Vec<Connection>) {
+    let volumes = volumes.iter().map(|volume| (volume.name.clone(), volume.bytes)).collect();
+    let hosts = hosts.iter().map(|host| host.name.clone()).collect();
+    (volumes, hosts, connections.clone())
+}
+
+#[tokio::test]
+async fn an_array_that_stopped_says_so_and_changes_nothing() {
+    let rig = Rig::new();
+    rig.up().await.down().await;
+    let up = rig.up_with_fuse(0, false).await.unwrap();
+    assert_eq!(refused(&up, create("a")).await.kind, Kind::Failed);
+    assert!(volumes(&up).await.is_empty());
+    let Outcome::Array(status) = ok(&up, Action::ShowArray).await else { panic!("a status") };
+    assert!(matches!(status.state, array::State::Stopped(why) if why.contains("power")));
+}
+
+#[tokio::test]
+async fn changes_at_the_same_time_do_not_mix() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..50 {
+        let array = up.array.clone();
+        tasks.spawn(async move { array.perform(create(&format!("v{}", number % 10))).await.is_ok() });
+    }
+    let made = tasks.join_all().await.into_iter().filter(|made| *made).count();
+    assert_eq!(made, 10);
+    assert_eq!(volumes(&up).await.len(), 10);
+}
+
+#[tokio::test]
+async fn many_volumes_are_no_burden() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    ok(&up, host("web1", IQN)).await;
+    for number in 0..100 {
+        let name = format!("v{number:04}");
+        ok(&up, create(&name)).await;
+        ok(&up, connect(&name, "web1", None)).await;
+    }
+    up.crash().await;
+    let up = rig.up().await;
+    assert_eq!(volumes(&up).await.len(), 100);
+    assert_eq!(up.luns(IQN), (0..100).collect::<Vec<u16>>());
+}

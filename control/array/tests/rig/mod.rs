@@ -1,0 +1,167 @@
+//! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
+
+use array::{Action, Array, Error, Identity, Outcome, Parts, World};
+use bytes::Bytes;
+use engine::Engine;
+use shelf::{
+    AlignedBuf, Batch, Done, Drive, DriveShelf, FormatOptions, JournalPos, Layout, MemDrive, SegmentId,
+    Shelf, Superblock,
+};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// The drives; what is on them outlives the array.
+pub struct Rig {
+    drives: Vec<Arc<MemDrive>>,
+    random: Arc<AtomicU64>,
+}
+
+/// An array that is up.
+pub struct Up {
+    pub array: Arc<Array>,
+    pub engine: Arc<Engine>,
+    pub target: Arc<scsi::Target>,
+    background: tokio::task::JoinHandle<()>,
+}
+
+/// A shelf whose journal stops taking batches after a number of them, as if the machine had lost power there.
+pub struct Fuse {
+    shelf: Arc<dyn Shelf>,
+    left: AtomicI64,
+    /// Whether the batch that is not answered reached the drives all the same.
+    last_is_written: bool,
+}
+
+impl Rig {
+    pub fn new() -> Self {
+        let drives = (0..4).map(|number| MemDrive::new(format!("drive{number}"), 64 << 20)).collect();
+        Self { drives, random: Arc::new(AtomicU64::new(1)) }
+    }
+
+    /// Brings the array up with a fuse that does not blow.
+    pub async fn up(&self) -> Up {
+        self.up_with_fuse(i64::MAX, false).await.expect("the array comes up")
+    }
+
+    /// Brings the array up; after `appends` journal batches the next is never answered well.
+    pub async fn up_with_fuse(&self, appends: i64, last_is_written: bool) -> Result<Up, Error> {
+        let drives: Vec<Arc<dyn Drive>> =
+            self.drives.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
+        let shelf = match DriveShelf::is_formatted(&drives).await.expect("drives that can be read") {
+            true => DriveShelf::open(drives).await,
+            false => DriveShelf::format(drives, FormatOptions { array: 7, ..FormatOptions::default() }).await,
+        };
+        let shelf = shelf.expect("a shelf");
+        let fuse = Arc::new(Fuse { shelf, left: AtomicI64::new(i64::MAX), last_is_written });
+        let engine = Engine::open(fuse.clone(), engine::Options::new([7; 32])).await.expect("an engine");
+        let background = tokio::spawn({
+            let engine = engine.clone();
+            async move { engine.background().await }
+        });
+        fuse.left.store(appends, Ordering::SeqCst);
+        let up = self.assemble(&engine).await;
+        match up {
+            Ok((array, target)) => Ok(Up { array, engine, target, background }),
+            Err(error) => {
+                background.abort();
+                Err(error)
+            }
+        }
+    }
+
+    async fn assemble(&self, engine: &Arc<Engine>) -> Result<(Arc<Array>, Arc<scsi::Target>), Error> {
+        let identity = Identity::load(engine, "test", 0x5e71a1).await?;
+        let target = scsi::Target::new(scsi::Identity {
+            name: identity.target_iqn(),
+            vendor: "ASHLAR".into(),
+            product: "ALL-FLASH ARRAY".into(),
+            revision: "0".into(),
+            ports: 1,
+        });
+        let portal = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let server =
+            iscsi::Server::new(target.clone(), iscsi::Settings::new(identity.target_iqn(), vec![portal]));
+        let random = self.random.clone();
+        let world = World {
+            random: Box::new(move || {
+                u128::from(random.fetch_add(1, Ordering::SeqCst)) * 0x0101_0000_0000_0000_0101
+            }),
+            now: Box::new(|| UNIX_EPOCH + Duration::from_secs(1_795_000_000)),
+        };
+        let parts = Parts { engine: engine.clone(), target: target.clone(), server };
+        Ok((Arc::new(Array::open(parts, identity, "0.0", world).await?), target))
+    }
+}
+
+impl Up {
+    pub async fn perform(&self, action: Action) -> Result<Outcome, Error> {
+        self.array.perform(action).await
+    }
+
+    /// The LUNs that an initiator sees.
+    pub fn luns(&self, initiator: &str) -> Vec<u16> {
+        let port = scsi::InitiatorPort { name: initiator.into(), isid: [0; 6] };
+        self.target.attach(port, 1).luns()
+    }
+
+    /// Stops in good order.
+    pub async fn down(self) {
+        self.engine.shutdown().await.expect("a last checkpoint");
+        self.background.await.expect("the background ends");
+    }
+
+    /// Is gone, like a process that was killed.
+    pub async fn crash(self) {
+        self.background.abort();
+        let _ = self.background.await;
+    }
+}
+
+impl Shelf for Fuse {
+    fn layout(&self) -> Layout {
+        self.shelf.layout()
+    }
+
+    fn append(&self, head: Bytes, body: Vec<Bytes>, done: Done<JournalPos>) {
+        let left = self.left.fetch_sub(1, Ordering::SeqCst);
+        let lost = || Err(shelf::Error::Drive { what: "the power is gone".into() });
+        match left {
+            1.. => self.shelf.append(head, body, done),
+            0 if self.last_is_written => self.shelf.append(head, body, Box::new(move |_| done(lost()))),
+            _ => done(lost()),
+        }
+    }
+
+    fn recover(&self, from: JournalPos, done: Done<Vec<Batch>>) {
+        self.shelf.recover(from, done);
+    }
+
+    fn write(&self, segment: SegmentId, offset: u32, stripes: Arc<AlignedBuf>, done: Done<()>) {
+        self.shelf.write(segment, offset, stripes, done);
+    }
+
+    fn read(&self, segment: SegmentId, offset: u32, len: u32, done: Done<Bytes>) {
+        self.shelf.read(segment, offset, len, done);
+    }
+
+    fn sync(&self, done: Done<()>) {
+        self.shelf.sync(done);
+    }
+
+    fn discard(&self, segment: SegmentId) {
+        self.shelf.discard(segment);
+    }
+
+    fn write_superblock(&self, superblock: Superblock, done: Done<()>) {
+        match self.left.load(Ordering::SeqCst) {
+            0.. => self.shelf.write_superblock(superblock, done),
+            _ => done(Err(shelf::Error::Drive { what: "the power is gone".into() })),
+        }
+    }
+
+    fn superblock(&self) -> Option<Superblock> {
+        self.shelf.superblock()
+    }
+}

@@ -1,0 +1,57 @@
+//! The array's folder: locked while the array runs, and where a local `ashlar` finds address and token.
+
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Makes the folder when it is not there, and locks it until the answer is dropped.
+pub fn lock(data: &Path) -> Result<File> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(data);
+    made.with_context(|| format!("can't make the folder {}", data.display()))?;
+    let path = data.join("lock");
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let file = file.with_context(|| format!("can't open {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => bail!("another ashlard runs in {}: stop it first", data.display()),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("can't lock {}", path.display()))
+        }
+    }
+}
+
+/// True when an array has been started in this folder before.
+pub fn was_used(data: &Path) -> bool {
+    data.join("api.json").exists()
+}
+
+/// Writes `api.json`, for the owner alone, and returns the token in it. The token of an earlier start stays valid.
+pub fn publish(data: &Path, url: &str) -> Result<api::Token> {
+    let path = data.join("api.json");
+    let token = match old_token(&path) {
+        Some(token) => token,
+        None => crate::random::<32>()?.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    let access = serde_json::json!({ "url": url, "token": token, "pid": std::process::id() });
+    write_whole(&path, format!("{access:#}\n").as_bytes())
+        .with_context(|| format!("can't write {}", path.display()))?;
+    Ok(api::Token::new(&token))
+}
+
+fn old_token(path: &Path) -> Option<String> {
+    let access: serde_json::Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    access["token"].as_str().filter(|token| token.len() >= 32).map(str::to_owned)
+}
+
+/// Replaces a file as a whole: a reader sees the old text or the new one.
+fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    let new = path.with_extension("new");
+    // What a crash may have left; its mode is not to be trusted.
+    let _ = fs::remove_file(&new);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(text)?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}

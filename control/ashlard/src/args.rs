@@ -1,0 +1,105 @@
+//! The command line.
+
+use bytesize::ByteSize;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// The Ashlar array: volumes for iSCSI hosts on the drives of this machine.
+#[derive(clap::Parser)]
+#[command(name = "ashlard", version)]
+pub struct Args {
+    /// Folder of this array: the API's address and token, and the drives when they are files
+    #[arg(long, value_name = "DIR", required_unless_present = "openapi")]
+    data: Option<PathBuf>,
+    /// Block device or file to keep data on; may be given several times [default: files in DIR]
+    #[arg(long, value_name = "PATH", value_delimiter = ',')]
+    pub drive: Vec<PathBuf>,
+    /// Without --drive: how many files to make at the first start
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub drives: u16,
+    /// Without --drive: size of each file, which takes space only as it fills
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = size)]
+    pub drive_size: u64,
+    /// Format --drives that hold something else than a whole Ashlar array, and destroy that
+    #[arg(long)]
+    pub format_force: bool,
+    /// Name of the array, kept from the first start on
+    #[arg(long, default_value = "ashlar")]
+    pub name: String,
+    /// Portals: addresses and ports to listen on for iSCSI; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',', required_unless_present = "openapi")]
+    pub iscsi: Vec<SocketAddr>,
+    /// Loopback address and port to listen on for the API; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = loopback)]
+    pub api: SocketAddr,
+    /// Threads for iSCSI [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+    /// Memory for written data that waits to be reduced [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    write_memory: Option<u64>,
+    /// Memory for data read from the drives [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    read_memory: Option<u64>,
+    /// Memory for finding duplicates [default: 128MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    index_memory: Option<u64>,
+    /// Memory for maps of volumes [default: 512MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    map_memory: Option<u64>,
+    /// Print the description of the API (OpenAPI 3.1) and do nothing else
+    #[arg(long)]
+    pub openapi: bool,
+}
+
+impl Args {
+    /// The array's folder.
+    ///
+    /// # Panics
+    /// With `--openapi`, which has none.
+    pub fn data(&self) -> &Path {
+        self.data.as_deref().expect("required for everything but --openapi")
+    }
+
+    /// How many threads serve iSCSI.
+    pub fn threads(&self) -> usize {
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.map_or_else(processors, usize::from)
+    }
+
+    /// Bounds for the engine; its own defaults where nothing was said.
+    pub fn engine_options(&self, seed: [u8; 32]) -> engine::Options {
+        let mut options = engine::Options::new(seed);
+        for (bound, given) in [
+            (&mut options.slot_bytes, self.write_memory),
+            (&mut options.cache_bytes, self.read_memory),
+            (&mut options.index_bytes, self.index_memory),
+            (&mut options.page_bytes, self.map_memory),
+        ] {
+            *bound = given.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(*bound);
+        }
+        options
+    }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let size = text.trim().parse::<ByteSize>();
+    size.map(|size| size.as_u64()).map_err(|_| "write bytes, or a number with a unit such as 4GiB".into())
+}
+
+/// The API speaks plain HTTP: its token must not leave this machine.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    match text.parse::<SocketAddr>() {
+        Ok(address) if address.ip().is_loopback() => Ok(address),
+        Ok(_) => Err(
+            "the API listens on loopback addresses only, such as 127.0.0.1:8080; reach it from elsewhere \
+                      through ssh -L"
+                .into(),
+        ),
+        Err(_) => Err("write an address with a port, such as 127.0.0.1:8080".into()),
+    }
+}
+
+#[cfg(test)]
+#[path = "args_test.rs"]
+mod tests;

@@ -1,0 +1,33 @@
+use super::*;
+use clap::{CommandFactory, Parser};
+
+fn parse(line: &str) -> Result<Args, clap::Error> {
+    Args::try_parse_from(std::iter::once("ashlard").chain(line.split_whitespace()))
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    Args::command().debug_assert();
+}
+
+#[test]
+fn portals_and_drives_are_lists() {
+    let args =
+        parse("--data d --drive a --drive b,c --iscsi 127.0.0.1:3260,[::1]:0 --api 127.0.0.1:1").unwrap();
+    assert_eq!(args.drive.len(), 3);
+    assert_eq!(args.iscsi.len(), 2);
+    assert_eq!((args.drives, args.drive_size), (8, 4 << 30));
+}
+
+#[test]
+fn the_api_stays_on_this_machine() {
+    assert!(parse("--data d --iscsi 127.0.0.1:0 --api 0.0.0.0:80").is_err());
+    assert!(parse("--data d --iscsi 127.0.0.1:0 --api [::1]:80").is_ok());
+}
+
+#[test]
+fn a_folder_and_a_portal_are_needed() {
+    assert!(parse("--iscsi 127.0.0.1:0").is_err());
+    assert!(parse("--data d").is_err());
+    assert!(parse("--openapi").is_ok());
+}

@@ -1,0 +1,82 @@
+//! Which drives the array is made of, and whether they hold it already.
+
+use crate::access;
+use crate::args::Args;
+use anyhow::{Context, Result, bail};
+use shelf::device::{self, Ring};
+use shelf::{Drive, DriveShelf, FormatOptions};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Opens the array's drives. Blank ones are formatted; ones that hold an array never are.
+pub async fn open(args: &Args) -> Result<Arc<DriveShelf>> {
+    let ring = Ring::start()?;
+    let paths = if args.drive.is_empty() { files(args)? } else { args.drive.clone() };
+    let drives: Vec<Arc<dyn Drive>> =
+        paths.iter().map(|path| device::open(&ring, path)).collect::<Result<_, _>>()?;
+    if !DriveShelf::is_formatted(&drives).await? {
+        return format(drives, false).await;
+    }
+    match DriveShelf::open(drives.clone()).await {
+        Ok(shelf) => Ok(shelf),
+        Err(error) if args.format_force => {
+            tracing::warn!(%error, "formatting all the same, as asked");
+            format(drives, true).await
+        }
+        Err(error) => Err(error).context("the drives can't be used"),
+    }
+}
+
+async fn format(drives: Vec<Arc<dyn Drive>>, force: bool) -> Result<Arc<DriveShelf>> {
+    let array = u128::from_le_bytes(crate::random()?);
+    tracing::info!(drives = drives.len(), array = format_args!("{array:032x}"), "formatting");
+    let options = FormatOptions { array, force, ..FormatOptions::default() };
+    DriveShelf::format(drives, options).await.context("the drives can't be formatted")
+}
+
+/// The files in the array's folder; made when there are none.
+fn files(args: &Args) -> Result<Vec<PathBuf>> {
+    let folder = args.data().join("drives");
+    let mut files = existing(&folder)?;
+    if !files.is_empty() {
+        return Ok(files);
+    }
+    if access::was_used(args.data()) {
+        bail!(
+            "the array in {} was made with --drive: give its drives again (or another folder for a new array)",
+            args.data().display()
+        );
+    }
+    make(&folder, args.drives, args.drive_size)?;
+    files = existing(&folder)?;
+    Ok(files)
+}
+
+fn existing(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).with_context(|| format!("can't list {}", folder.display())),
+    };
+    let mut files: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "drive"));
+    files.sort();
+    Ok(files)
+}
+
+/// Makes all files in a folder of another name first: there are all of them or none.
+fn make(folder: &Path, count: u16, bytes: u64) -> Result<()> {
+    let new = folder.with_extension("new");
+    let made = (|| {
+        if new.exists() {
+            fs::remove_dir_all(&new)?;
+        }
+        fs::create_dir_all(&new)
+    })();
+    made.with_context(|| format!("can't make the folder {}", new.display()))?;
+    for number in 0..count {
+        device::create(&new.join(format!("{number:02}.drive")), bytes)?;
+    }
+    fs::rename(&new, folder).with_context(|| format!("can't make the folder {}", folder.display()))
+}

@@ -1,0 +1,150 @@
+//! The HTTP interface by itself: who may ask, and what is answered to what is wrong.
+
+use crate::process::{Daemon, start};
+use serde_json::{Value, json};
+use ureq::http::{Request, Response};
+
+struct Api {
+    _daemon: Daemon,
+    _folder: tempfile::TempDir,
+    url: String,
+    token: String,
+    agent: ureq::Agent,
+}
+
+impl Api {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("array");
+        let daemon = start(&data, &[]).unwrap();
+        let access: Value = serde_json::from_slice(&std::fs::read(data.join("api.json")).unwrap()).unwrap();
+        let (url, token) = (daemon.url().to_owned(), access["token"].as_str().unwrap().to_owned());
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().into();
+        Self { _daemon: daemon, _folder: folder, url, token, agent }
+    }
+
+    fn send(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> Answer {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
+        if let Some(token) = token {
+            request = request.header("authorization", token);
+        }
+        if !body.is_empty() {
+            request = request.header("content-type", "application/json");
+        }
+        Answer::of(self.agent.run(request.body(body.to_owned()).unwrap()).unwrap())
+    }
+
+    fn ask(&self, method: &str, path: &str, body: Value) -> Answer {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.send(method, path, Some(&format!("Bearer {}", self.token)), &body)
+    }
+}
+
+struct Answer {
+    status: u16,
+    kind: String,
+    body: Value,
+}
+
+impl Answer {
+    fn of(mut response: Response<ureq::Body>) -> Self {
+        let header = response.headers().get("content-type").map(|value| value.to_str().unwrap().to_owned());
+        let text = response.body_mut().read_to_string().unwrap();
+        let body = if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() };
+        Self { status: response.status().as_u16(), kind: header.unwrap_or_default(), body }
+    }
+
+    fn assert_problem(&self, status: u16, kind: &str) {
+        assert_eq!((self.status, self.body["kind"].as_str()), (status, Some(kind)), "{}", self.body);
+        assert_eq!(self.kind, "application/problem+json");
+        assert_eq!(self.body["status"], status);
+        assert_eq!(self.body["type"], format!("urn:ashlar:problem:{kind}"));
+        assert!(!self.body["detail"].as_str().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn nobody_asks_without_the_token() {
+    let api = Api::start();
+    for token in [None, Some("Bearer "), Some("Bearer wrong"), Some("Basic YTpi"), Some(api.token.as_str())] {
+        for (method, path) in
+            [("GET", "/api/v1/array"), ("POST", "/api/v1/volumes"), ("DELETE", "/api/v1/hosts/h")]
+        {
+            api.send(method, path, token, "").assert_problem(401, "unauthorized");
+        }
+    }
+    assert_eq!(api.ask("GET", "/api/v1/array", Value::Null).status, 200);
+    let description = api.send("GET", "/api/v1/openapi.json", None, "");
+    assert_eq!(description.body["openapi"], "3.1.0");
+}
+
+#[test]
+fn what_is_wrong_is_answered_with_a_problem() {
+    let api = Api::start();
+    api.ask("GET", "/", Value::Null).assert_problem(404, "not_found");
+    api.ask("GET", "/api/v1/nothing", Value::Null).assert_problem(404, "not_found");
+    api.ask("PUT", "/api/v1/array", Value::Null).assert_problem(405, "invalid");
+    api.ask("GET", "/api/v1/volumes/none", Value::Null).assert_problem(404, "not_found");
+    api.ask("GET", "/api/v1/volumes/%2e%2e%2f", Value::Null).assert_problem(404, "not_found");
+    api.ask("GET", "/api/v1/volumes/%ff", Value::Null).assert_problem(400, "invalid");
+    let token = format!("Bearer {}", api.token);
+    api.send("POST", "/api/v1/volumes", Some(&token), "{").assert_problem(400, "invalid");
+    api.send("POST", "/api/v1/volumes", Some(&token), "").assert_problem(415, "invalid");
+    for body in [
+        json!([]),
+        json!({}),
+        json!({ "name": "a" }),
+        json!({ "name": "a", "size": -1 }),
+        json!({ "name": "a", "size": "1GiB" }),
+        json!({ "name": "a", "size": 1 << 30, "colour": "red" }),
+    ] {
+        let answer = api.ask("POST", "/api/v1/volumes", body);
+        assert!(matches!(answer.status, 400 | 422), "{}", answer.body);
+        answer.assert_problem(answer.status, "invalid");
+    }
+    let huge = json!({ "name": "x".repeat(80 << 10), "size": 1 << 30 });
+    api.ask("POST", "/api/v1/volumes", huge).assert_problem(413, "invalid");
+    assert_eq!(api.ask("GET", "/api/v1/volumes", Value::Null).body, json!({ "items": [] }));
+}
+
+#[test]
+fn volumes_hosts_and_connections_come_and_go() {
+    let api = Api::start();
+    let made = api.ask("POST", "/api/v1/volumes", json!({ "name": "db1", "size": 1 << 30 }));
+    assert_eq!((made.status, made.kind.as_str()), (201, "application/json"));
+    assert_eq!(api.ask("GET", "/api/v1/volumes/db1", Value::Null).body, made.body);
+    let again = api.ask("POST", "/api/v1/volumes", json!({ "name": "db1", "size": 1 << 30 }));
+    again.assert_problem(409, "conflict");
+    let clone = api.ask("POST", "/api/v1/volumes", json!({ "name": "db2", "source": "db1" }));
+    assert_eq!(clone.body["size"], 1 << 30);
+    let host = json!({ "name": "h", "initiators": ["iqn.1993-08.org.debian:01:h"] });
+    assert_eq!(api.ask("POST", "/api/v1/hosts", host).status, 201);
+    let connection = json!({ "volume": "db1", "host": "h", "lun": 5 });
+    assert_eq!(api.ask("POST", "/api/v1/connections", connection.clone()).body, connection);
+    assert_eq!(api.ask("GET", "/api/v1/connections", Value::Null).body, json!({ "items": [connection] }));
+    let grown = api.ask("PATCH", "/api/v1/volumes/db1", json!({ "size": 2u64 << 30 }));
+    assert_eq!((grown.status, grown.body["size"].as_u64()), (200, Some(2 << 30)));
+    api.ask("DELETE", "/api/v1/volumes/db1", Value::Null).assert_problem(409, "precondition");
+    assert_eq!(api.ask("DELETE", "/api/v1/connections/db1/h", Value::Null).status, 204);
+    api.ask("DELETE", "/api/v1/connections/db1/h", Value::Null).assert_problem(404, "not_found");
+    assert_eq!(api.ask("DELETE", "/api/v1/volumes/db1", Value::Null).status, 204);
+    assert_eq!(api.ask("DELETE", "/api/v1/hosts/h", Value::Null).status, 204);
+}
+
+#[test]
+fn many_clients_at_once_get_one_answer_each() {
+    let api = Api::start();
+    let made = std::thread::scope(|scope| {
+        let one = |number: usize| {
+            let api = &api;
+            move || {
+                let name = format!("v{}", number % 5);
+                api.ask("POST", "/api/v1/volumes", json!({ "name": name, "size": 1 << 30 })).status
+            }
+        };
+        let threads: Vec<_> = (0..20).map(|number| scope.spawn(one(number))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).filter(|status| *status == 201).count()
+    });
+    assert_eq!(made, 5);
+    assert_eq!(api.ask("GET", "/api/v1/volumes", Value::Null).body["items"].as_array().unwrap().len(), 5);
+}

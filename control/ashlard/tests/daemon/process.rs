@@ -1,0 +1,97 @@
+//! The real daemon on files in a folder that goes away, and the real command line.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::OnceLock;
+
+const ASHLARD: &str = env!("CARGO_BIN_EXE_ashlard");
+
+/// A running `ashlard`; killed when it is dropped.
+pub struct Daemon {
+    child: Child,
+    /// What it printed when everything listened.
+    pub ready: Value,
+}
+
+/// Starts `ashlard` in a folder and waits until it is ready; what it logged when it ends before that.
+pub fn start(data: &Path, more: &[&str]) -> Result<Daemon, String> {
+    let mut command = Command::new(ASHLARD);
+    command.arg("--data").arg(data).args(["--iscsi", "127.0.0.1:0,127.0.0.1:0", "--api", "127.0.0.1:0"]);
+    command.args(["--threads", "1"]).args(more);
+    if !more.contains(&"--drive") {
+        command.args(["--drives", "4", "--drive-size", "64MiB"]);
+    }
+    let log = data.with_extension("log");
+    let file = std::fs::File::create(&log).unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(file).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    if line.is_empty() {
+        child.wait().unwrap();
+        return Err(std::fs::read_to_string(log).unwrap());
+    }
+    Ok(Daemon { child, ready: serde_json::from_str(&line).unwrap() })
+}
+
+impl Daemon {
+    /// Kill -9.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM, and how it ended.
+    pub fn stop(mut self) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.child.wait().unwrap()
+    }
+
+    /// Address of the API.
+    pub fn url(&self) -> &str {
+        self.ready["api"].as_str().unwrap()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The `ashlar` that belongs to this `ashlard`, built when first asked for.
+fn ashlar() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let release = Path::new(ASHLARD).parent().unwrap().ends_with("release");
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--package", "cli", "--bin", "ashlar"]);
+        build.args(release.then_some("--release"));
+        assert!(build.status().unwrap().success());
+        Path::new(ASHLARD).with_file_name("ashlar")
+    })
+}
+
+/// Runs `ashlar` on the array in a folder.
+pub fn run(data: &Path, words: &str) -> Output {
+    let mut command = Command::new(ashlar());
+    command.env_clear().arg("--data").arg(data).args(words.split_whitespace());
+    command.output().unwrap()
+}
+
+/// What `ashlar -o json` prints.
+pub fn json(data: &Path, words: &str) -> Value {
+    let output = run(data, &format!("{words} -o json"));
+    assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What `ashlar` says when it fails with this status.
+pub fn fails(data: &Path, words: &str, status: i32) -> String {
+    let output = run(data, words);
+    assert_eq!(output.status.code(), Some(status), "{words}: {}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stderr).unwrap()
+}
