@@ -187,7 +187,7 @@ impl Array {
             bytes: disk.as_ref().map_or(0, |disk| disk.geometry().bytes()),
             block_bytes: disk.as_ref().map_or(0, |disk| disk.geometry().block_bytes),
             mapped: disk.as_ref().map_or(0, |disk| disk.space().mapped),
-            naa: scsi::name(entry.id),
+            naa: scsi::naa(entry.id),
             created: entry.created,
             connections: seen.iter().map(connection).collect(),
         }

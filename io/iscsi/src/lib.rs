@@ -21,6 +21,13 @@ mod text;
 mod transfer;
 mod wire;
 
+#[cfg(test)]
+mod connection_test;
+#[cfg(test)]
+mod lab_test;
+#[cfg(test)]
+mod manage_test;
+
 pub use access::{Access, AccessTable, Credentials, Directory, Portal};
 pub use chap::Nonce;
 pub use connection::{Connection, Opened, Patience, Setup};

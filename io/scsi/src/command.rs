@@ -22,7 +22,7 @@ pub(crate) struct Request<'a> {
     pub(crate) peers: &'a Arc<View>,
     pub(crate) row: &'static Row,
     pub(crate) cdb: &'a Cdb,
-    /// Data-Out, exactly as long as the CDB asks for.
+    /// Data-Out, as long as the CDB asks for; shorter where the command takes that.
     pub(crate) data: Data,
 }
 

@@ -11,9 +11,10 @@ pub(crate) use results::Results;
 use crate::Status;
 use crate::command::{Answer, Flow, Request};
 use crate::order::Class;
+use crate::rw::read_blocks;
 use crate::sense::{Code, Fault};
 use crate::unit::{Pass, Path, Unit};
-use block::{CopySegment, Data, Error, Extent, Op, Reply};
+use block::{CopySegment, Error, Extent, Op};
 use list::{Cscd, Description, Segment};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -173,7 +174,7 @@ impl Plan {
             while done < segment.blocks {
                 let blocks = step.min(segment.blocks - done);
                 let at = if backwards { segment.blocks - done - blocks } else { done };
-                let data = read(source, Extent::new(segment.source_lba + at, blocks)).await?;
+                let data = read_blocks(source, Extent::new(segment.source_lba + at, blocks)).await?;
                 target.disk.execute(Op::Write { lba: segment.target_lba + at, data }).await?;
                 done += blocks;
             }
@@ -182,17 +183,10 @@ impl Plan {
     }
 }
 
-async fn read(unit: &Unit, extent: Extent) -> Result<Data, Fault> {
-    match unit.disk.execute(Op::Read(extent)).await? {
-        Reply::Data(data) => Ok(data),
-        Reply::Done | Reply::Status(_) => Err(Code::INTERNAL_TARGET_FAILURE.into()),
-    }
-}
-
 /// The path that a descriptor names, among those of the sender.
 fn resolve(cscd: &Cscd, request: &Request<'_>) -> Option<Arc<Path>> {
     let name = cscd.naa?;
-    request.peers.values().find(|path| crate::inquiry::naa(path.unit.id) == name).cloned()
+    request.peers.values().find(|path| crate::inquiry::naa_bytes(path.unit.id) == name).cloned()
 }
 
 /// A place in the order of a unit that takes part, when its reservations and its write protection allow it.

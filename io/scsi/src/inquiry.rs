@@ -2,7 +2,7 @@
 
 mod vpd;
 
-pub(crate) use vpd::naa;
+pub(crate) use vpd::naa_bytes;
 
 use crate::command::{Flow, Request};
 use crate::sense::Fault;
@@ -10,8 +10,8 @@ use crate::target::Identity;
 use block::DiskId;
 
 /// The name by which hosts know the unit of a disk: "naa." and the 32 hexadecimal digits of VPD page 83h.
-pub fn name(id: DiskId) -> String {
-    format!("naa.{:032x}", u128::from_be_bytes(naa(id)))
+pub fn naa(id: DiskId) -> String {
+    format!("naa.{:032x}", u128::from_be_bytes(naa_bytes(id)))
 }
 
 /// Peripheral qualifier and device type of a direct access block device that is there.

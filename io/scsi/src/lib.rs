@@ -29,7 +29,7 @@ mod verify;
 mod zero;
 
 pub use block::Data;
-pub use inquiry::name;
+pub use inquiry::naa;
 pub use target::{Identity, Nexus, Target, UnitConfig};
 pub use transport::{
     Attribute, Command, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Response,

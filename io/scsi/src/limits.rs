@@ -7,7 +7,10 @@ pub(crate) const COMPARE_AND_WRITE_BLOCKS: u8 = 8;
 pub(crate) const UNMAP_DESCRIPTORS: u32 = 256;
 
 /// Bytes in one READ, WRITE or VERIFY.
-const TRANSFER_BYTES: u32 = 8 << 20;
+const TRANSFER_BYTES: u32 = 32 << 20;
+
+/// Bytes in one operation of the disk that carries data; longer commands become several.
+const OPERATION_BYTES: u32 = 8 << 20;
 
 /// Bytes that cost least per byte in one command.
 const OPTIMAL_BYTES: u32 = 1 << 20;
@@ -18,8 +21,9 @@ const GRANULARITY_BYTES: u32 = 4096;
 /// Bytes in one WRITE ATOMIC.
 const ATOMIC_BYTES: u32 = 1 << 20;
 
-/// Bytes in one WRITE SAME.
+/// Bytes in one WRITE SAME, and blocks: on 4 KiB blocks no more than WRITE SAME (10) can name.
 const WRITE_SAME_BYTES: u64 = 4 << 30;
+const WRITE_SAME_BLOCKS_4K: u64 = 65_535;
 
 /// Blocks in one UNMAP, all descriptors together.
 const UNMAP_BLOCKS: u32 = 1 << 20;
@@ -29,6 +33,8 @@ const UNMAP_BLOCKS: u32 = 1 << 20;
 pub(crate) struct Limits {
     /// READ, WRITE, VERIFY and their kin.
     pub(crate) transfer: u32,
+    /// One operation of the disk that carries data.
+    pub(crate) operation: u64,
     /// Optimal transfer length.
     pub(crate) optimal_transfer: u32,
     /// Optimal transfer length granularity and optimal unmap granularity.
@@ -46,11 +52,15 @@ impl Limits {
     pub(crate) fn of(block_bytes: u32) -> Limits {
         Limits {
             transfer: TRANSFER_BYTES / block_bytes,
+            operation: u64::from(OPERATION_BYTES / block_bytes),
             optimal_transfer: OPTIMAL_BYTES / block_bytes,
             granularity: (GRANULARITY_BYTES / block_bytes).max(1),
             atomic_transfer: ATOMIC_BYTES / block_bytes,
             unmap_blocks: UNMAP_BLOCKS,
-            write_same: WRITE_SAME_BYTES / u64::from(block_bytes),
+            write_same: match block_bytes {
+                4096 => WRITE_SAME_BLOCKS_4K,
+                _ => WRITE_SAME_BYTES / u64::from(block_bytes),
+            },
         }
     }
 }

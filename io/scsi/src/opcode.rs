@@ -52,8 +52,11 @@ pub(crate) enum Transfer {
     Blocks(Span),
     /// A parameter list of the length at the byte, of the length in bytes.
     Out(usize, usize),
-    /// As many logical blocks as the CDB tells.
+    /// As many logical blocks as the CDB tells. When the initiator announces less, what it sends is written and the
+    /// transport tells the residual.
     BlocksOut(Span),
+    /// As many logical blocks as the CDB tells, all of them.
+    AllOut(Span),
     /// Twice as many: what to compare, then what to write.
     TwiceOut(Span),
     /// One logical block, or none with NDOB.
@@ -65,10 +68,10 @@ pub(crate) enum Transfer {
 impl Row {
     /// The run of blocks that the CDB names; empty for commands that name none.
     pub(crate) fn extent(&self, cdb: &Cdb) -> Extent {
-        use Transfer::{Blocks, BlocksIn, BlocksOut, OneOut, TwiceOut, VerifyOut};
+        use Transfer::{AllOut, Blocks, BlocksIn, BlocksOut, OneOut, TwiceOut, VerifyOut};
         match self.transfer {
-            BlocksIn(span) | Blocks(span) | BlocksOut(span) | TwiceOut(span) | OneOut(span)
-            | VerifyOut(span) => cdb.extent(span),
+            BlocksIn(span) | Blocks(span) | BlocksOut(span) | AllOut(span) | TwiceOut(span)
+            | OneOut(span) | VerifyOut(span) => cdb.extent(span),
             _ => Extent::new(0, 0),
         }
     }
@@ -78,7 +81,7 @@ impl Row {
         let blocks = |count: u64| count * u64::from(block_bytes);
         match self.transfer {
             Transfer::Out(at, bytes) => cdb.field(at, bytes),
-            Transfer::BlocksOut(span) => blocks(cdb.extent(span).blocks),
+            Transfer::BlocksOut(span) | Transfer::AllOut(span) => blocks(cdb.extent(span).blocks),
             Transfer::TwiceOut(span) => blocks(2 * cdb.extent(span).blocks),
             Transfer::OneOut(_) if self.opcode == 0x93 && cdb.bit(1, 0x01) => 0,
             Transfer::OneOut(_) => blocks(1),
@@ -95,6 +98,11 @@ impl Row {
     /// for something that they are not.
     pub(crate) fn exact(&self) -> bool {
         matches!(self.transfer, Transfer::TwiceOut(_) | Transfer::OneOut(_))
+    }
+
+    /// Whether Data-Out shorter than the CDB asks for is taken for what it is.
+    pub(crate) fn takes_less(&self) -> bool {
+        matches!(self.transfer, Transfer::BlocksOut(_))
     }
 
     /// The allocation length that cuts Data-In, where the command has one.
@@ -160,7 +168,7 @@ const fn row(
 use Access::{Always, Medium, Open, Own, Persistent, Read, Write};
 use Class::{Change, Free, Media};
 use Span::{Atomic, Compare, Six, Sixteen, Ten, Twelve};
-use Transfer::{Blocks, BlocksIn, BlocksOut, In, OneOut, Out, TwiceOut, VerifyOut};
+use Transfer::{AllOut, Blocks, BlocksIn, BlocksOut, In, OneOut, Out, TwiceOut, VerifyOut};
 
 /// Every command there is, by operation code and service action.
 #[rustfmt::skip]
@@ -259,7 +267,7 @@ pub(crate) const TABLE: &[Row] = &[
         ats::compare_and_write, b"\x89\x18\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\xff\x3f\x00"),
     row(0x8A, None, "WRITE (16)", Medium, Media, BlocksOut(Sixteen),
         rw::write, b"\x8a\x1a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
-    row(0x8B, None, "ORWRITE (16)", Medium, Media, BlocksOut(Sixteen),
+    row(0x8B, None, "ORWRITE (16)", Medium, Media, AllOut(Sixteen),
         rw::or_write, b"\x8b\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
     row(0x8E, None, "WRITE AND VERIFY (16)", Medium, Media, BlocksOut(Sixteen),
         verify::write_and_verify, b"\x8e\x16\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
@@ -271,7 +279,7 @@ pub(crate) const TABLE: &[Row] = &[
         rw::synchronize_cache, b"\x91\x06\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
     row(0x93, None, "WRITE SAME (16)", Medium, Media, OneOut(Sixteen),
         zero::write_same, b"\x93\x19\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
-    row(0x9C, None, "WRITE ATOMIC (16)", Medium, Media, BlocksOut(Atomic),
+    row(0x9C, None, "WRITE ATOMIC (16)", Medium, Media, AllOut(Atomic),
         rw::write_atomic, b"\x9c\x18\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\xff\xff\x3f\x00"),
     row(0x9E, Some(0x10), "READ CAPACITY (16)", Always, Free, In(10, 4),
         rw::read_capacity_16, b"\x9e\x1f\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),

@@ -1,11 +1,12 @@
 //! Commands that read and write runs of blocks (SBC-4 clause 5), and those that only ask about the medium.
 
-use crate::command::{Flow, Request};
+use crate::command::{Answer, Flow, Request};
 use crate::limits::Limits;
 use crate::sense::{Code, Fault};
 use crate::thin;
 use crate::unit::Unit;
-use block::{Extent, Op, Pending};
+use block::{Data, Error, Extent, Op, Pending, Reply};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// TEST UNIT READY (SPC-5 6.51). Hosts send it from time to time, which makes it a good moment to look at thresholds.
@@ -43,16 +44,90 @@ pub(crate) fn read(request: Request<'_>) -> Result<Flow, Fault> {
     if extent.blocks == 0 {
         return Ok(Flow::good());
     }
+    let unit = &request.path.unit;
     let counters = &request.path.counters;
     counters.reads.fetch_add(1, Ordering::Relaxed);
     counters.blocks_read.fetch_add(extent.blocks, Ordering::Relaxed);
-    Ok(Flow::Disk(request.path.unit.disk.execute(Op::Read(extent))))
+    let most = Limits::of(unit.block_bytes).operation;
+    if extent.blocks <= most {
+        return Ok(Flow::Disk(unit.disk.execute(Op::Read(extent))));
+    }
+    let unit = unit.clone();
+    Ok(Flow::later(async move {
+        let mut data = Data::new();
+        for part in parts(extent, most) {
+            data.append(read_blocks(&unit, part).await?);
+        }
+        Ok(data.into())
+    }))
 }
 
-/// WRITE (6), (10), (12), (16) and WRITE ATOMIC (16) (SBC-4 5.39 to 5.48). Every write is durable when it is
-/// answered, so FUA adds nothing; and every write is atomic.
+/// Reads a run of at most one operation.
+pub(crate) async fn read_blocks(unit: &Unit, extent: Extent) -> Result<Data, Fault> {
+    match unit.disk.execute(Op::Read(extent)).await? {
+        Reply::Data(data) => Ok(data),
+        Reply::Done | Reply::Status(_) => Err(Code::INTERNAL_TARGET_FAILURE.into()),
+    }
+}
+
+/// A run cut into runs of at most `most` blocks.
+fn parts(extent: Extent, most: u64) -> impl Iterator<Item = Extent> {
+    (0..extent.blocks.div_ceil(most)).map(move |index| {
+        let start = index * most;
+        Extent::new(extent.lba + start, most.min(extent.blocks - start))
+    })
+}
+
+/// WRITE (6), (10), (12) and (16) (SBC-4 5.39 to 5.47). Every write is durable when it is answered, so FUA adds
+/// nothing.
 pub(crate) fn write(request: Request<'_>) -> Result<Flow, Fault> {
     let extent = checked_extent(&request)?;
+    if request.data.is_empty() {
+        return Ok(Flow::good());
+    }
+    request.count_write(extent.blocks);
+    Ok(write_data(&request.path.unit, extent.lba, request.data))
+}
+
+/// Writes what the initiator sent from `lba` on: one operation where it fits in one, and that is the rule.
+pub(crate) fn write_data(unit: &Arc<Unit>, lba: u64, data: Data) -> Flow {
+    let block = unit.block_bytes as usize;
+    let most = Limits::of(unit.block_bytes).operation as usize * block;
+    if data.len() <= most && data.len().is_multiple_of(block) {
+        return Flow::Disk(unit.disk.execute(Op::Write { lba, data }));
+    }
+    let unit = unit.clone();
+    Flow::later(async move {
+        let whole = data.len() - data.len() % block;
+        for from in (0..whole).step_by(most) {
+            let part = data.slice(from, whole.min(from + most));
+            unit.disk.execute(Op::Write { lba: lba + (from / block) as u64, data: part }).await?;
+        }
+        if whole < data.len() {
+            write_part(&unit, lba + (whole / block) as u64, data.slice(whole, data.len())).await?;
+        }
+        Ok(Answer::default())
+    })
+}
+
+/// Replaces the first bytes of a block, as an initiator asks for that announces less data than its CDB.
+async fn write_part(unit: &Unit, lba: u64, head: Data) -> Result<(), Fault> {
+    loop {
+        let compare = read_blocks(unit, Extent::new(lba, 1)).await?;
+        let mut write = head.clone();
+        write.append(compare.slice(head.len(), compare.len()));
+        match unit.disk.execute(Op::CompareAndWrite { lba, compare, write }).await {
+            Err(Error::Miscompare { .. }) => continue, // someone else wrote in between
+            end => return end.map(|_| ()).map_err(Fault::from),
+        }
+    }
+}
+
+/// WRITE ATOMIC (16) (SBC-4 5.48): one operation of the disk, so it is there whole or not at all.
+pub(crate) fn write_atomic(request: Request<'_>) -> Result<Flow, Fault> {
+    let limits = Limits::of(request.path.unit.block_bytes);
+    let extent = request.extent();
+    check_range(&request.path.unit, extent, limits.atomic_transfer.into())?;
     if extent.blocks == 0 {
         return Ok(Flow::good());
     }
@@ -60,16 +135,10 @@ pub(crate) fn write(request: Request<'_>) -> Result<Flow, Fault> {
     Ok(Flow::Disk(request.path.unit.disk.execute(Op::Write { lba: extent.lba, data: request.data })))
 }
 
-/// WRITE ATOMIC (16) (SBC-4 5.48)
-pub(crate) fn write_atomic(request: Request<'_>) -> Result<Flow, Fault> {
-    let limits = Limits::of(request.path.unit.block_bytes);
-    check_range(&request.path.unit, request.extent(), limits.atomic_transfer.into())?;
-    write(request)
-}
-
 /// ORWRITE (16) (SBC-4 5.10)
 pub(crate) fn or_write(request: Request<'_>) -> Result<Flow, Fault> {
-    let extent = checked_extent(&request)?;
+    let extent = request.extent();
+    check_range(&request.path.unit, extent, Limits::of(request.path.unit.block_bytes).operation)?;
     if extent.blocks == 0 {
         return Ok(Flow::good());
     }
@@ -87,7 +156,7 @@ pub(crate) fn synchronize_cache(request: Request<'_>) -> Result<Flow, Fault> {
 /// fetched, since a host's guess is worth less than the bandwidth.
 pub(crate) fn pre_fetch(request: Request<'_>) -> Result<Flow, Fault> {
     check_range(&request.path.unit, request.extent(), u64::MAX)?;
-    Ok(Flow::Done(crate::command::Answer { condition_met: true, ..Default::default() }))
+    Ok(Flow::Done(Answer { condition_met: true, ..Default::default() }))
 }
 
 /// READ CAPACITY (10) (SBC-4 5.20)

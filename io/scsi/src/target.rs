@@ -317,7 +317,10 @@ fn begin(
     }
     let wanted = row.data_out(cdb, path.unit.block_bytes);
     let given = data.len() as u64;
-    if given < wanted || (given > wanted && row.exact()) {
+    if given > wanted && row.exact() {
+        return Err(Code::INVALID_FIELD_IN_CDB.into());
+    }
+    if given < wanted && !row.takes_less() {
         return Err(Code::SHORT_DATA.into());
     }
     data.truncate(wanted as usize);

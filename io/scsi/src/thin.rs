@@ -1,6 +1,7 @@
 //! What a thinly provisioned unit tells about its space: VPD page B2h, GET LBA STATUS, thresholds.
 
 use crate::command::{Flow, Request};
+use crate::limits::Limits;
 use crate::sense::{Code, Fault};
 use crate::unit::{Core, Path, Unit};
 use block::{Extent, Op, Provisioning, Region, Reply};
@@ -25,6 +26,7 @@ pub(crate) fn get_lba_status(request: Request<'_>) -> Result<Flow, Fault> {
     if lba >= blocks {
         return Err(Code::LBA_OUT_OF_RANGE.into());
     }
+    let lba = next_physical(lba, &unit);
     let room = (request.cdb.u32(10) as usize).saturating_sub(8) / 16;
     let pending = unit.disk.execute(Op::Status(Extent::new(lba, (blocks - lba).min(STATUS_BLOCKS))));
     Ok(Flow::later(async move {
@@ -33,6 +35,16 @@ pub(crate) fn get_lba_status(request: Request<'_>) -> Result<Flow, Fault> {
             Reply::Done | Reply::Data(_) => Err(Code::INTERNAL_TARGET_FAILURE.into()),
         }
     }))
+}
+
+/// The first block at or behind `lba` with which a physical block begins, or `lba` where the medium ends before it.
+///
+/// SBC-4 5.6.2.3 wants the first descriptor to begin at the address asked for. libiscsi's GetLBAStatus.UnmapSingle
+/// asks inside of a physical block and takes an answer from the next one on only. Space is given by physical blocks,
+/// so an address inside of one has no state of its own, and nothing is lost by telling of the next.
+fn next_physical(lba: u64, unit: &Unit) -> u64 {
+    let next = lba.checked_next_multiple_of(Limits::of(unit.block_bytes).granularity.into());
+    next.filter(|next| *next < unit.geometry().blocks).unwrap_or(lba)
 }
 
 /// The parameter data with as many descriptors as there is room for, but at least one.

@@ -2,10 +2,10 @@
 
 use crate::command::{Answer, Flow, Request};
 use crate::limits::Limits;
-use crate::rw::{check_range, checked_extent};
+use crate::rw::{check_range, checked_extent, read_blocks, write_data};
 use crate::sense::{Code, Fault, Sense};
 use crate::unit::Unit;
-use block::{Data, Extent, Op, Reply};
+use block::{Data, Extent};
 use std::sync::Arc;
 
 /// Blocks read at a time to verify.
@@ -43,18 +43,19 @@ pub(crate) fn write_and_verify(request: Request<'_>) -> Result<Flow, Fault> {
         _ => return Err(Fault::cdb_bit(1, 2)),
     };
     let extent = checked_extent(&request)?;
-    if extent.blocks == 0 {
+    if request.data.is_empty() {
         return Ok(Flow::good());
     }
     request.count_write(extent.blocks);
-    let write = request.perform(Op::Write { lba: extent.lba, data: request.data.clone() });
+    let (unit, data) = (request.path.unit.clone(), request.data);
+    let mut write = write_data(&unit, extent.lba, data.clone());
     if !compares {
-        return Ok(Flow::Disk(write));
+        return Ok(write);
     }
-    let (unit, against) = (request.path.unit.clone(), Against::All(request.data));
     Ok(Flow::later(async move {
-        write.await?;
-        compare(&unit, extent, &against).await
+        std::future::poll_fn(|context| write.poll(context)).await?;
+        let written = (data.len() / unit.block_bytes as usize) as u64;
+        compare(&unit, Extent::new(extent.lba, written), &Against::All(data)).await
     }))
 }
 
@@ -74,10 +75,7 @@ async fn compare(unit: &Arc<Unit>, extent: Extent, against: &Against) -> Result<
     let mut done = 0;
     while done < extent.blocks {
         let blocks = step.min(extent.blocks - done);
-        let pending = unit.disk.execute(Op::Read(Extent::new(extent.lba + done, blocks)));
-        let Reply::Data(read) = pending.await? else {
-            return Err(Code::INTERNAL_TARGET_FAILURE.into());
-        };
+        let read = read_blocks(unit, Extent::new(extent.lba + done, blocks)).await?;
         let (from, to) = ((done * block) as usize, ((done + blocks) * block) as usize);
         let difference = match against {
             Against::Medium => None,

@@ -32,13 +32,33 @@ fn a_run_must_lie_on_the_medium() {
 }
 
 #[test]
-fn missing_data_out_writes_nothing_and_more_is_left_over() {
+fn less_data_than_announced_by_the_cdb_is_written_as_far_as_it_goes() {
     let (_array, _disk, host) = Array::with_host();
-    let end = host.send(&long(0x8A, 0, 0, 2), &pattern(1, 9)).fails(5, 0x0E, 3);
+    let (old, new) = (pattern(3, 1), pattern(2, 9));
+    host.write(0, &old).good();
+    let end = host.send(&long(0x8A, 0, 0, 3), &new[..BLOCK + 200]);
+    assert_eq!((end.status, end.wanted), (Status::Good, 3 * BLOCK as u64));
+    let expected = [&new[..BLOCK + 200], &old[BLOCK + 200..]].concat();
+    assert_eq!(host.read(0, 3).good(), expected);
+    host.send(&long(0x8A, 0, 0, 1), &new).good();
+    assert_eq!(host.read(1, 2).good(), expected[BLOCK..], "more than the CDB asks for is left over");
+}
+
+#[test]
+fn commands_that_need_all_their_data_do_nothing_without() {
+    let (_array, _disk, host) = Array::with_host();
+    let end = host.send(&long(0x8B, 0, 0, 2), &pattern(1, 9)).fails(5, 0x0E, 3);
     assert_eq!(end.wanted, 2 * BLOCK as u64);
+    host.send(&long(0x93, 0, 0, 2), &pattern(2, 9)).fails(5, 0x24, 0);
     assert_eq!(host.read(0, 1).good(), vec![0; BLOCK]);
-    host.send(&long(0x8A, 0, 0, 1), &pattern(2, 9)).good();
-    assert_eq!(host.read(1, 1).good(), vec![0; BLOCK]);
+}
+
+#[test]
+fn long_transfers_become_several_operations() {
+    let (_array, _disk, host) = Array::with_host();
+    let data = pattern(3 << 13, 3);
+    host.write(100, &data[..(1 << 14) * BLOCK + BLOCK]).good();
+    assert_eq!(host.read(100, (1 << 14) + 1).good(), data[..(1 << 14) * BLOCK + BLOCK]);
 }
 
 #[test]

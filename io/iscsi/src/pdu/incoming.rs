@@ -4,7 +4,7 @@
 //! exactly those data. Short data are copied out of it; of long data, what has not arrived yet is received straight
 //! into its own place.
 
-use super::{HEADER_BYTES, Header, padded};
+use super::{HEADER_BYTES, Header, opcode, padded};
 use bytes::buf::Limit;
 use bytes::{BufMut, Bytes, BytesMut};
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
@@ -34,6 +34,8 @@ pub(crate) enum FramingError {
     HeaderDigest,
     #[error("{got} bytes of data where at most {limit} are accepted")]
     TooLong { got: usize, limit: usize },
+    #[error("additional header segments with opcode {0:#04x}")]
+    Segments(u8),
 }
 
 /// A PDU whose data are being received into their own place.
@@ -101,6 +103,10 @@ impl Incoming {
         let Some((basic, behind)) = arrived.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
         let header = Header(*basic);
         let head_bytes = HEADER_BYTES + header.ahs_bytes();
+        // Without a digest a header is as trustworthy before the rest of it has come.
+        if !self.header_digest {
+            self.check(&header)?;
+        }
         let digest_bytes = if self.header_digest { DIGEST_BYTES } else { 0 };
         let Some((ahs, rest)) = behind.split_at_checked(header.ahs_bytes() + digest_bytes) else {
             return Ok(None);
@@ -109,9 +115,7 @@ impl Incoming {
         if self.header_digest && digest != self::digest(&arrived[..head_bytes]) {
             return Err(FramingError::HeaderDigest);
         }
-        if header.data_bytes() > self.max_data {
-            return Err(FramingError::TooLong { got: header.data_bytes(), limit: self.max_data });
-        }
+        self.check(&header)?;
         let wire_bytes = self.data_wire_bytes(&header);
         let ahs = Bytes::copy_from_slice(ahs);
         if let Some(wire) = rest.get(..wire_bytes) {
@@ -129,6 +133,16 @@ impl Incoming {
             self.taken = self.buffer.len();
         }
         Ok(None)
+    }
+
+    fn check(&self, header: &Header) -> Result<(), FramingError> {
+        if header.ahs_bytes() > 0 && header.opcode() != opcode::SCSI_COMMAND {
+            return Err(FramingError::Segments(header.opcode()));
+        }
+        if header.data_bytes() > self.max_data {
+            return Err(FramingError::TooLong { got: header.data_bytes(), limit: self.max_data });
+        }
+        Ok(())
     }
 
     /// Data, padding and digest together.

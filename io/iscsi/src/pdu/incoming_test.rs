@@ -1,1 +1,110 @@
+use super::*;
+use crate::pdu::outgoing::Outgoing;
+use scsi::Data;
 
+fn wire(pdus: &[(Header, Vec<u8>)], digests: bool) -> Vec<u8> {
+    let mut out = Outgoing::default();
+    out.set_digests(digests, digests);
+    pdus.iter().for_each(|(header, data)| out.push(*header, &Data::from(data.clone())));
+    let mut bytes = Vec::new();
+    while !out.is_empty() {
+        let part: Vec<u8> = out.slices().iter().flat_map(|slice| slice.to_vec()).collect();
+        out.advance(part.len());
+        bytes.extend(part);
+    }
+    bytes
+}
+
+/// Feeds `bytes` in portions and collects what comes out.
+fn receive(bytes: &[u8], portion: usize, digests: bool) -> Result<Vec<Pdu>, FramingError> {
+    let mut incoming = Incoming::new(1 << 20);
+    incoming.set_digests(digests, digests);
+    let (mut rest, mut pdus) = (bytes, Vec::new());
+    while !rest.is_empty() {
+        let mut space = incoming.space();
+        assert!(space.has_remaining_mut(), "no room though every PDU was taken");
+        let count = portion.min(rest.len()).min(space.remaining_mut());
+        space.put_slice(&rest[..count]);
+        rest = &rest[count..];
+        while let Some(pdu) = incoming.next()? {
+            pdus.push(pdu);
+        }
+    }
+    Ok(pdus)
+}
+
+fn data(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|index| (index % 251) as u8).collect()
+}
+
+#[test]
+fn pdus_are_the_same_however_the_stream_is_cut() {
+    let lengths = [0, 1, 3, 512, 4096, 13_000, 100_000, 155_000, 200_000, 0, 700];
+    for digests in [false, true] {
+        let pdus: Vec<_> = lengths
+            .iter()
+            .map(|bytes| (Header::new(1, 0x80).with_itt(*bytes as u32), data(*bytes)))
+            .collect();
+        let bytes = wire(&pdus, digests);
+        for portion in [1, 7, 48, 1000, 4144, 65_536, 1 << 20] {
+            let got = receive(&bytes, portion, digests).unwrap();
+            assert_eq!(got.len(), pdus.len());
+            for (pdu, length) in got.iter().zip(lengths) {
+                assert!(!pdu.damaged);
+                assert_eq!(pdu.header.itt(), length as u32);
+                assert_eq!(pdu.data, data(length));
+            }
+        }
+    }
+}
+
+#[test]
+fn data_pin_no_more_than_themselves() {
+    let bytes = wire(&[(Header::new(1, 0x80), data(512))], false);
+    let pdus = receive(&bytes, 4096, false).unwrap();
+    let vec: Vec<u8> = pdus[0].data.clone().into();
+    assert!(vec.capacity() < 1024);
+}
+
+#[test]
+fn a_flipped_bit_is_found() {
+    let header = Header::new(1, 0x80);
+    for length in [100, 50_000] {
+        let bytes = wire(&[(header, data(length))], true);
+        for at in 0..48 {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 0x10;
+            let result = receive(&bytes, 1 << 20, true);
+            // A header that says it is longer is waited for: its digest stands further back.
+            assert!(at == 4 || matches!(result, Err(FramingError::HeaderDigest)), "{at}");
+        }
+        for at in [52, 80, bytes.len() - 1] {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 0x10;
+            let pdus = receive(&bytes, 4096, true).unwrap();
+            assert!(pdus[0].damaged && pdus[0].data.is_empty());
+        }
+    }
+}
+
+/// RFC 7143 Appendix A.4 (CRC examples): 32 bytes of zeros.
+#[test]
+fn digests_are_those_of_the_standard() {
+    assert_eq!(digest(&[0; 32]), [0xaa, 0x36, 0x91, 0x8a]);
+    assert_eq!(digest(&[0xff; 32]), [0x43, 0xab, 0xa8, 0x62]);
+    let counting: Vec<u8> = (0..32).collect();
+    assert_eq!(digest(&counting), [0x4e, 0x79, 0xdd, 0x46]);
+}
+
+#[test]
+fn lengths_beyond_the_limit_are_refused_before_they_are_waited_for() {
+    let mut header = Header::new(1, 0x80);
+    header.set_data_bytes((1 << 20) + 1);
+    assert_eq!(
+        receive(&header.0, 48, false).unwrap_err(),
+        FramingError::TooLong { got: 1_048_577, limit: 1 << 20 }
+    );
+    let mut header = Header::new(0, 0x80);
+    header.0[4] = 1;
+    assert_eq!(receive(&header.0, 48, false).unwrap_err(), FramingError::Segments(0));
+}

@@ -50,7 +50,7 @@ const VENDOR_PART: u128 = (1 << 100) - 1;
 const COMPANY: u128 = 0x02_A5_1A;
 
 /// The unit's NAA IEEE Registered Extended name (SPC-5 7.7.6.6.5).
-pub(crate) fn naa(id: DiskId) -> [u8; 16] {
+pub(crate) fn naa_bytes(id: DiskId) -> [u8; 16] {
     (0x6 << 124 | COMPANY << 100 | id.0 & VENDOR_PART).to_be_bytes()
 }
 
@@ -87,7 +87,7 @@ fn device_identification(path: &Path) -> Vec<u8> {
 
 /// The designators of the unit itself.
 fn unit_designators(unit: &Unit) -> Vec<u8> {
-    let (naa, name) = (naa(unit.id), format!("naa.{:032X}", u128::from_be_bytes(naa(unit.id))));
+    let (naa, name) = (naa_bytes(unit.id), format!("naa.{:032X}", u128::from_be_bytes(naa_bytes(unit.id))));
     let mut out = Vec::with_capacity(256);
     designator(&mut out, 0x01, Association::Unit, 0x03, &naa);
     designator(&mut out, 0x02, Association::Unit, 0x01, &t10_name(&unit.identity, unit.id));
@@ -126,7 +126,7 @@ fn mode_page_policy(_: &Path) -> Vec<u8> {
 fn block_limits(path: &Path) -> Vec<u8> {
     let limits = limits::Limits::of(path.unit.block_bytes);
     let mut out = vec![0; 60];
-    out[0] = 0x01; // WSNZ: WRITE SAME with a zero length is refused
+    out[0] = 0x01; // WSNZ: WRITE SAME of zero blocks is refused
     out[1] = limits::COMPARE_AND_WRITE_BLOCKS;
     let mut put = |at: usize, value: u32| out[at - 4..at].copy_from_slice(&value.to_be_bytes());
     put(8, limits.transfer);
