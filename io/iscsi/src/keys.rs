@@ -205,10 +205,14 @@ impl Negotiation {
             if !setting.login && key.phase == Phase::Login {
                 return Err(KeyError::Phase(key.name));
             }
-            if setting.login && self.seen.contains(&key.name) {
-                return Err(KeyError::Twice(key.name));
+            // What is only declared may come again: some initiators repeat their name in the next stage.
+            let declared = matches!(key.rule, Rule::Declared(..) | Rule::Noted);
+            if setting.login && !declared {
+                if self.seen.contains(&key.name) {
+                    return Err(KeyError::Twice(key.name));
+                }
+                self.seen.push(key.name);
             }
-            self.seen.push(key.name);
             if setting.discovery && key.scope == Scope::NormalOnly {
                 answers.push(key.name, "Irrelevant");
             } else if let Some(answer) = self.apply(key, value, offers)? {

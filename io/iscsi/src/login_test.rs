@@ -55,6 +55,14 @@ fn a_login_through_both_stages() {
     assert_eq!(value(&answer, "MaxRecvDataSegmentLength"), None, "declared once");
 }
 
+/// libiscsi does so when it discovers with a secret that is not asked for.
+#[test]
+fn names_may_be_repeated_in_the_next_stage() {
+    let mut lab = fresh();
+    lab.login(0x81, &[ME, THERE, ("AuthMethod", "CHAP,None")]);
+    assert_eq!(status(&lab.login(0x87, &[ME, THERE])), 0);
+}
+
 #[test]
 fn the_security_stage_may_lead_to_full_feature() {
     let answer = fresh().login(0x83, &[ME, THERE, ("AuthMethod", "None")]);
