@@ -25,6 +25,9 @@ const RELEASES: usize = 16;
 /// Noted changes of references that have their pages of the frame table read.
 const MOST_DEFERRED: usize = 4096;
 
+/// Rounds of cleaning that win nothing before the log is taken to be full.
+const MOST_VAIN: u32 = 4;
+
 /// The segments as the background sees them.
 pub struct Space {
     /// Segments that can be written.
@@ -93,6 +96,17 @@ pub struct Worker {
     pub cleaned: usize,
     /// The last try to make room changed nothing: wait until something does.
     pub exhausted: Option<u64>,
+    /// What the last rounds of cleaning brought.
+    pub rounds: Rounds,
+}
+
+/// Rounds of cleaning, each ended by a checkpoint, with no change of the hosts between them.
+#[derive(Default)]
+pub struct Rounds {
+    changes: u64,
+    free: usize,
+    /// Rounds in a row that won no segment.
+    vain: u32,
 }
 
 impl Worker {
@@ -118,6 +132,7 @@ impl Worker {
             roots: Arc::default(),
             cleaned: 0,
             exhausted: None,
+            rounds: Rounds::default(),
             core,
         };
         worker.note_roots();
@@ -143,6 +158,7 @@ impl Worker {
                 return Ok(());
             }
             let stopping = self.core.stopping.load(Ordering::Acquire);
+            let mut full = false;
             let mut busy = self.release().await?;
             if busy {
                 self.exhausted = None;
@@ -150,12 +166,19 @@ impl Worker {
             match self.flush().await? {
                 Step::Done => busy = true,
                 Step::Idle => {}
-                Step::Full => busy |= self.make_space().await?,
+                Step::Full => {
+                    let won = self.make_space().await?;
+                    busy |= won;
+                    full = !won;
+                }
             }
+            self.core.set_full(full);
             if self.space.free.len() < self.clean_below() {
                 busy |= self.make_space().await?;
             }
-            if self.is_checkpoint_due() {
+            // Space is known when everything has been flushed and written.
+            let settle = !busy && self.core.wants_space.swap(false, Ordering::AcqRel);
+            if self.is_checkpoint_due() || settle {
                 self.checkpoint().await?;
                 busy = true;
             }
@@ -229,25 +252,28 @@ impl Worker {
         KEPT_FROM_DATA + 1 + reserve as usize / 4
     }
 
-    /// Wins back segments: those without anything live by a checkpoint, others by moving what is live. False when
-    /// there is nothing to win.
+    /// Wins back segments: moves what is live out of segments as long as there is room to move it to, then frees
+    /// them by a checkpoint. False when there is nothing to win before something changes.
     async fn make_space(&mut self) -> block::Result<bool> {
         let changes = self.core.changes.load(Ordering::Acquire);
         if self.exhausted == Some(changes) {
             return Ok(false);
         }
-        let dead = self.dead_segments();
-        let low = self.space.free.len() <= KEPT_FROM_DATA;
-        if dead > 0 && (low || dead >= self.clean_below()) || self.cleaned > 0 && low {
-            self.checkpoint().await?;
-            return Ok(true);
+        if self.rounds.changes != changes {
+            self.rounds = Rounds { changes, free: self.space.free.len(), vain: 0 };
         }
         self.space.leave = KEPT_FROM_CLEANING;
-        if self.clean().await? {
+        let dead = self.dead_segments();
+        let winnable = self.rounds.vain < MOST_VAIN && (self.cleaned > 0 || dead > 0);
+        let soon = self.space.free.len() <= KEPT_FROM_CLEANING + 1 || dead >= self.clean_below();
+        if !(winnable && soon) && self.clean().await? {
             return Ok(true);
         }
-        if self.cleaned > 0 || dead > 0 {
+        if winnable {
             self.checkpoint().await?;
+            let free = self.space.free.len();
+            let vain = if free > self.rounds.free { 0 } else { self.rounds.vain + 1 };
+            self.rounds = Rounds { changes, free, vain };
             return Ok(true);
         }
         self.exhausted = Some(changes);

@@ -14,8 +14,8 @@ use shelf::{SegmentId, wait};
 /// Bytes read at once.
 const WINDOW: u32 = 1 << 20;
 
-/// A segment is not cleaned when more of it than this is live, in 64ths.
-const MOST_LIVE: u64 = 62;
+/// A segment is not cleaned when more of it than this is live, in 16ths.
+const MOST_LIVE: u64 = 15;
 
 impl Worker {
     /// Cleans the segment where it pays most. False when there is none, or no room to move things to.
@@ -46,7 +46,7 @@ impl Worker {
             .zip(state.maps.usage.segments())
             .map(|(segment, live)| (segment, live.total()))
             .filter(|(segment, live)| {
-                (1..size * MOST_LIVE / 64).contains(live)
+                (1..size * MOST_LIVE / 16).contains(live)
                     && !self.space.free.contains(segment)
                     && !open.contains(segment)
                     && self.stuck.get(segment) != Some(live)

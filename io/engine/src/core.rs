@@ -29,11 +29,15 @@ pub struct Core {
     /// Operations that wait for room.
     pub room: Room,
     pub wants_room: AtomicBool,
+    /// Somebody waits until it is known what space there really is.
+    pub wants_space: AtomicBool,
     /// Acknowledgements that wait for the flusher.
     pub pace: Pace,
     pub stopping: AtomicBool,
     /// Reaches one when the background has ended.
     pub finished: Pace,
+    /// The flusher has no room in the log.
+    pub full: AtomicBool,
     /// Number of changes made.
     pub changes: AtomicU64,
     /// Key of the fingerprints.
@@ -58,9 +62,11 @@ impl Core {
             log: Arc::new(Log::new(shelf)),
             room: Room::default(),
             wants_room: AtomicBool::new(false),
+            wants_space: AtomicBool::new(false),
             pace: Pace::default(),
             stopping: AtomicBool::new(false),
             finished: Pace::default(),
+            full: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             key,
             state: RwLock::new(state),
@@ -124,50 +130,74 @@ impl Core {
 }
 
 impl Core {
-    /// Size of the log.
+    /// Size of the log without the part that is kept for checkpoints and cleaning.
     pub fn total_bytes(&self) -> u64 {
-        u64::from(self.layout.segments) * u64::from(self.layout.segment_bytes)
+        u64::from(self.layout.segments) * u64::from(self.layout.segment_bytes) - self.reserve_bytes()
+    }
+
+    /// Says whether the flusher is stuck without room in the log, which [`Core::admit_space`] should have prevented.
+    pub fn set_full(&self, full: bool) {
+        if self.full.swap(full, Ordering::AcqRel) != full && full {
+            tracing::warn!("the log is full");
+        }
+        self.pace.set_open(full);
     }
 
     /// Bytes of the log that are kept for checkpoints and cleaning.
     pub fn reserve_bytes(&self) -> u64 {
         let segments = u64::from(self.layout.segments);
-        (segments / 12).max(8).min(segments / 2) * u64::from(self.layout.segment_bytes)
+        (segments / 8).max(12).min(segments / 2) * u64::from(self.layout.segment_bytes)
     }
 
     /// Upper bound of the bytes that metadata pages take which a checkpoint would write.
     pub fn dirty_bytes(&self) -> u64 {
         let state = self.state.read();
-        (state.maps.nodes.dirty() + state.maps.table.pages.dirty()) as u64 * PAGE_WORST
+        dirty_bytes(&state)
     }
 
     /// Bytes in use or promised, if nothing that waits to be written reduces.
     pub fn used_bytes(&self, state: &State) -> u64 {
         let maps = &state.maps;
-        let dirty = maps.nodes.dirty() + maps.table.pages.dirty();
         let waiting = (maps.slots.bytes() / BLOCK) as u64 * SLOT_WORST;
-        maps.usage.physical + maps.usage.metadata + waiting + dirty as u64 * PAGE_WORST
+        maps.usage.physical + maps.usage.metadata + waiting + dirty_bytes(state)
     }
 
     /// Bytes that can still be written.
     pub fn free_bytes(&self, state: &State) -> u64 {
-        (self.total_bytes() - self.reserve_bytes()).saturating_sub(self.used_bytes(state))
+        self.total_bytes().saturating_sub(self.used_bytes(state))
     }
 
-    /// Refuses a change with data that might not find space in the log.
-    pub fn admit_space(&self, state: &State, change: &Change) -> Result<()> {
+    /// Refuses a change with data that might not find space in the log. What waits to be flushed and metadata that
+    /// waits for a checkpoint are counted at their worst: where that alone is the reason, it has to settle first.
+    pub fn admit_space(&self, state: &State, change: &Change) -> std::result::Result<(), Refusal> {
         let pages = (change.pages.len() / BLOCK) as u64;
         let leaves = pages.div_ceil(crate::entry::FAN as u64) + 1;
-        let needed = pages * SLOT_WORST + leaves * PAGE_WORST;
-        if self.free_bytes(state) < needed { Err(Error::NoSpace) } else { Ok(()) }
+        let needed = pages * SLOT_WORST + leaves * NODE_WORST;
+        let usage = &state.maps.usage;
+        if self.full.load(Ordering::Acquire) || usage.physical + usage.metadata + needed > self.total_bytes()
+        {
+            return Err(Error::NoSpace.into());
+        }
+        if self.free_bytes(state) < needed {
+            self.wants_space.store(true, Ordering::Release);
+            return Err(Refusal::Room);
+        }
+        Ok(())
     }
 }
 
 /// What a block takes in the log when it does not reduce: a frame of its own, and its part of the frame table.
 const SLOT_WORST: u64 = (BLOCK + crate::frame::HEADER + 16 + 16) as u64;
 
-/// What a metadata page takes at most: 512 entries of ten bytes would be more, but their values are near each other.
-const PAGE_WORST: u64 = 4096;
+/// What a map page takes at most: 512 entries of ten bytes would be more, but their values are near each other.
+const NODE_WORST: u64 = 4096;
+
+/// What a page of the frame table takes, rather more than less.
+const TABLE_WORST: u64 = 1024;
+
+fn dirty_bytes(state: &State) -> u64 {
+    state.maps.nodes.dirty() as u64 * NODE_WORST + state.maps.table.pages.dirty() as u64 * TABLE_WORST
+}
 
 /// Bytes that a host has mapped on a volume.
 pub fn mapped_bytes(state: &State, volume: &VolumeState) -> u64 {

@@ -4,7 +4,7 @@
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 
 /// Wakes one waiter; a call with nobody waiting is remembered.
@@ -131,6 +131,7 @@ impl Drop for Ticket<'_> {
 #[derive(Default)]
 pub struct Pace {
     progress: AtomicU64,
+    open: AtomicBool,
     queue: Mutex<Queue>,
 }
 
@@ -148,11 +149,20 @@ impl Pace {
         ready.into_values().flatten().for_each(Waker::wake);
     }
 
+    /// While it is open nobody waits.
+    pub fn set_open(&self, open: bool) {
+        self.open.store(open, Ordering::Release);
+        if open {
+            let ready = std::mem::take(&mut self.queue.lock().waiting);
+            ready.into_values().flatten().for_each(Waker::wake);
+        }
+    }
+
     /// Waits until the count has reached `target`.
     pub async fn reached(&self, target: u64) {
         std::future::poll_fn(|cx| {
             let mut queue = self.queue.lock();
-            if self.progress.load(Ordering::Acquire) >= target {
+            if self.progress.load(Ordering::Acquire) >= target || self.open.load(Ordering::Acquire) {
                 return Poll::Ready(());
             }
             let number = queue.next;

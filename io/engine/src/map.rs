@@ -161,11 +161,12 @@ impl Maps {
 
     /// Fails unless every page is in memory that a change of `from..to` has to look into.
     pub fn probe_change(&self, tree: Tree, from: u64, to: u64) -> Result<(), Need> {
-        let (Some(page), false) = (tree.root.as_page(), from == 0 && to == span(tree.level)) else {
+        let (Some(page), false) = (tree.root.as_page(), from == to || from == 0 && to == span(tree.level))
+        else {
             return Ok(());
         };
         let node = self.nodes.get(page).ok_or(Need::Map(page))?;
-        if tree.level == 0 || from == to {
+        if tree.level == 0 {
             return Ok(());
         }
         let probe = |(index, from, to)| {

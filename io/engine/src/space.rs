@@ -141,6 +141,6 @@ pub struct SpaceReport {
     pub metadata: u64,
     /// Can still be written before [`block::Error::NoSpace`], when nothing reduces.
     pub free: u64,
-    /// Size of the log.
+    /// Size of the log, without what is kept for checkpoints and cleaning.
     pub total: u64,
 }

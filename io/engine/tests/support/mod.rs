@@ -142,6 +142,10 @@ impl MemShelf {
         hits
     }
 
+    pub fn journal_batches(&self) -> usize {
+        self.contents.lock().journal.len()
+    }
+
     pub fn segment_writes(&self) -> u64 {
         self.contents.lock().segment_writes
     }
