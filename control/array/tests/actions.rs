@@ -332,13 +332,13 @@ async fn many_volumes_are_no_burden() {
     let rig = Rig::new();
     let up = rig.up().await;
     ok(&up, host("web1", IQN)).await;
-    for number in 0..100 {
+    for number in 0..1000 {
         let name = format!("v{number:04}");
         ok(&up, create(&name)).await;
         ok(&up, connect(&name, "web1", None)).await;
     }
     up.crash().await;
     let up = rig.up().await;
-    assert_eq!(volumes(&up).await.len(), 100);
-    assert_eq!(up.luns(IQN), (0..100).collect::<Vec<u16>>());
+    assert_eq!(volumes(&up).await.len(), 1000);
+    assert_eq!(up.luns(IQN), (0..1000).collect::<Vec<u16>>());
 }

@@ -36,7 +36,7 @@ pub struct Fuse {
 
 impl Rig {
     pub fn new() -> Self {
-        let drives = (0..4).map(|number| MemDrive::new(format!("drive{number}"), 64 << 20)).collect();
+        let drives = (0..4).map(|number| MemDrive::new(format!("drive{number}"), 16 << 20)).collect();
         Self { drives, random: Arc::new(AtomicU64::new(1)) }
     }
 
@@ -55,7 +55,7 @@ impl Rig {
         };
         let shelf = shelf.expect("a shelf");
         let fuse = Arc::new(Fuse { shelf, left: AtomicI64::new(i64::MAX), last_is_written });
-        let engine = Engine::open(fuse.clone(), engine::Options::new([7; 32])).await.expect("an engine");
+        let engine = Engine::open(fuse.clone(), small()).await.expect("an engine");
         let background = tokio::spawn({
             let engine = engine.clone();
             async move { engine.background().await }
@@ -92,6 +92,18 @@ impl Rig {
         };
         let parts = Parts { engine: engine.clone(), target: target.clone(), server };
         Ok((Arc::new(Array::open(parts, identity, "0.0", world).await?), target))
+    }
+}
+
+/// Bounds for an engine that has little to do and is opened often.
+fn small() -> engine::Options {
+    let options = engine::Options::new([7; 32]);
+    engine::Options {
+        slot_bytes: 4 << 20,
+        cache_bytes: 1 << 20,
+        index_bytes: 1 << 20,
+        page_bytes: 4 << 20,
+        ..options
     }
 }
 
