@@ -27,6 +27,8 @@ mod connection_test;
 mod lab_test;
 #[cfg(test)]
 mod manage_test;
+#[cfg(test)]
+mod server_test;
 
 pub use access::{Access, AccessTable, Credentials, Directory, Portal};
 pub use chap::Nonce;

@@ -1,0 +1,355 @@
+//! The whole server over loopback sockets, with a SCSI target over disks in memory.
+
+use crate::access::{Access, AccessTable};
+use crate::pdu::incoming::{Incoming, Pdu};
+use crate::pdu::outgoing::Outgoing;
+use crate::pdu::{FINAL, Header, NO_TAG, opcode};
+use crate::server::{Server, Settings};
+use block::mem::MemArray;
+use block::{DiskId, Geometry};
+use bytes::Bytes;
+use scsi::{Data, Identity, Target, UnitConfig};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const TARGET: &str = "iqn.2026-01.test:target";
+const HOST: &str = "iqn.2026-01.test:host";
+const OTHER: &str = "iqn.2026-01.test:other";
+
+struct World {
+    server: Arc<Server>,
+    portals: Vec<SocketAddr>,
+}
+
+fn access() -> AccessTable {
+    [HOST, OTHER].map(|name| (name.to_owned(), Access::default())).into()
+}
+
+impl World {
+    async fn new(change: impl FnOnce(&mut Settings)) -> Self {
+        let target = Target::new(Identity {
+            name: TARGET.to_owned(),
+            vendor: "TEST".to_owned(),
+            product: "TEST".to_owned(),
+            revision: "1".to_owned(),
+            ports: 2,
+        });
+        let geometry = Geometry { block_bytes: 512, blocks: 1 << 20 };
+        let disk = MemArray::new().create(DiskId(1), geometry);
+        target.add_unit(UnitConfig { disk: Arc::new(disk) });
+        for host in [HOST, OTHER] {
+            target.set_view(host, [(0, DiskId(1))].into());
+        }
+        let any = "127.0.0.1:0".parse().unwrap();
+        let mut settings = Settings::new(TARGET, vec![any, any]);
+        settings.logout_seconds = 1;
+        change(&mut settings);
+        let server = Server::new(target, settings);
+        server.set_access(access());
+        let portals = server.serve(vec![tokio::runtime::Handle::current()]).await.unwrap();
+        Self { server, portals }
+    }
+
+    async fn host(&self, portal: usize, name: &str, isid: u8) -> Host {
+        let mut host = Host::connect(self.portals[portal]).await;
+        let answer = host.login(name, isid, "").await;
+        assert_eq!(answer.header.u16::<36>(), 0);
+        // The unit attention of a new nexus.
+        host.command(&[0; 6], 0, &[]).await;
+        host
+    }
+
+    fn sessions(&self) -> Vec<(String, u16)> {
+        self.server.sessions().into_iter().map(|info| (info.initiator, info.portal)).collect()
+    }
+}
+
+/// An initiator on a socket.
+struct Host {
+    stream: TcpStream,
+    input: Incoming,
+    digests: bool,
+    cmd_sn: u32,
+    itt: u32,
+}
+
+impl Host {
+    async fn connect(portal: SocketAddr) -> Self {
+        let stream = TcpStream::connect(portal).await.unwrap();
+        Self { stream, input: Incoming::new(1 << 24), digests: false, cmd_sn: 1, itt: 0 }
+    }
+
+    async fn login(&mut self, name: &str, isid: u8, keys: &str) -> Pdu {
+        let text = format!("InitiatorName={name}\0TargetName={TARGET}\0{keys}");
+        let header =
+            Header::new(opcode::LOGIN | 0x40, 0x87).put(8, [0x80, 0, 0, 0, 0, isid]).put_u32(24, self.cmd_sn);
+        self.send(header, text.as_bytes()).await;
+        let answer = self.receive().await.expect("an answer to the login");
+        self.digests = keys.contains("Digest=CRC32C");
+        self.input.set_digests(self.digests, self.digests);
+        answer
+    }
+
+    async fn send(&mut self, header: Header, data: &[u8]) {
+        let mut out = Outgoing::default();
+        out.set_digests(self.digests, self.digests);
+        out.push(header, &Data::from(Bytes::copy_from_slice(data)));
+        let bytes: Vec<u8> = out.slices().iter().flat_map(|slice| slice.to_vec()).collect();
+        self.stream.write_all(&bytes).await.unwrap();
+    }
+
+    /// The next PDU, or none when the server has closed the connection.
+    async fn receive(&mut self) -> Option<Pdu> {
+        loop {
+            if let Some(pdu) = self.input.next().unwrap() {
+                assert!(!pdu.damaged);
+                return Some(pdu);
+            }
+            let mut space = self.input.space();
+            if self.stream.read_buf(&mut space).await.unwrap() == 0 {
+                return None;
+            }
+        }
+    }
+
+    fn begin(&mut self, flags: u8, cdb: &[u8], expected: u32) -> Header {
+        self.itt += 1;
+        self.cmd_sn += 1;
+        let mut header = Header::new(opcode::SCSI_COMMAND, FINAL | flags | 1)
+            .with_itt(self.itt)
+            .put_u32(20, expected)
+            .put_u32(24, self.cmd_sn - 1);
+        header.0[32..32 + cdb.len()].copy_from_slice(cdb);
+        header
+    }
+
+    /// Performs a command that sends `data` or expects `expected` bytes; gives status and what came.
+    async fn command(&mut self, cdb: &[u8], expected: u32, data: &[u8]) -> (u8, Vec<u8>) {
+        let flags = if expected > 0 {
+            0x40
+        } else if data.is_empty() {
+            0
+        } else {
+            0x20
+        };
+        let header = self.begin(flags, cdb, expected.max(data.len() as u32));
+        let immediate = data.len().min(65_536);
+        self.send(header, &data[..immediate]).await;
+        let mut got = Vec::new();
+        loop {
+            let pdu = self.receive().await.expect("an answer to the command");
+            match pdu.header.opcode() {
+                opcode::R2T => {
+                    let (at, bytes) = (pdu.header.u32::<40>() as usize, pdu.header.u32::<44>() as usize);
+                    for (number, part) in data[at..at + bytes].chunks(100_000).enumerate() {
+                        let offset = number * 100_000;
+                        let last = offset + part.len() == bytes;
+                        let header = Header::new(opcode::DATA_OUT, if last { FINAL } else { 0 })
+                            .with_itt(self.itt)
+                            .with_ttt(pdu.header.ttt())
+                            .put_u32(36, number as u32)
+                            .put_u32(40, (at + offset) as u32);
+                        self.send(header, part).await;
+                    }
+                }
+                opcode::DATA_IN => {
+                    got.extend_from_slice(&pdu.data);
+                    if pdu.header.flags() & 1 == 1 {
+                        return (pdu.header.0[3], got);
+                    }
+                }
+                _ => return (pdu.header.0[3], got),
+            }
+        }
+    }
+
+    /// Waits until the server has closed the connection.
+    async fn closed(mut self) {
+        while self.receive().await.is_some() {}
+    }
+}
+
+fn rw(op: u8, lba: u32, blocks: u16) -> [u8; 10] {
+    let ([a, b, c, d], [e, f]) = (lba.to_be_bytes(), blocks.to_be_bytes());
+    [op, 0, a, b, c, d, 0, e, f, 0]
+}
+
+#[tokio::test]
+async fn what_was_written_is_read_back_in_every_size() {
+    let world = World::new(|_| ()).await;
+    for keys in [
+        "",
+        "HeaderDigest=CRC32C\0DataDigest=CRC32C\0",
+        "MaxRecvDataSegmentLength=70000\0MaxBurstLength=200000\0",
+    ] {
+        let mut host = Host::connect(world.portals[0]).await;
+        host.login(HOST, 1, keys).await;
+        host.command(&[0; 6], 0, &[]).await;
+        for blocks in [1_u16, 8, 100, 128, 129, 1000, 4096] {
+            let bytes: Vec<u8> =
+                (0..usize::from(blocks) * 512).map(|at| (at / 7 + usize::from(blocks)) as u8).collect();
+            assert_eq!(host.command(&rw(0x2a, 77, blocks), 0, &bytes).await.0, 0);
+            let (status, got) = host.command(&rw(0x28, 77, blocks), bytes.len() as u32, &[]).await;
+            assert_eq!(status, 0);
+            assert!(got == bytes, "{blocks} blocks with {keys:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_reinstated_by_the_same_initiator_port() {
+    let world = World::new(|_| ()).await;
+    let first = world.host(0, HOST, 1).await;
+    let second = world.host(0, HOST, 1).await;
+    first.closed().await;
+    assert_eq!(world.sessions(), [(HOST.to_owned(), 1)]);
+    drop(second);
+}
+
+#[tokio::test]
+async fn other_ports_and_portals_are_other_sessions() {
+    let world = World::new(|_| ()).await;
+    let mut hosts = Vec::new();
+    for (portal, name, isid) in [(0, HOST, 1), (0, HOST, 2), (1, HOST, 1), (0, OTHER, 1)] {
+        hosts.push(world.host(portal, name, isid).await);
+    }
+    assert_eq!(world.sessions().len(), 4);
+    let handles: std::collections::BTreeSet<u16> =
+        world.server.sessions().iter().map(|info| info.tsih).collect();
+    assert_eq!(handles.len(), 4);
+    for host in &mut hosts {
+        assert_eq!(host.command(&[0; 6], 0, &[]).await.0, 0);
+    }
+}
+
+#[tokio::test]
+async fn an_initiator_without_access_is_refused_and_one_that_loses_it_is_closed() {
+    let world = World::new(|_| ()).await;
+    let kept = world.host(0, HOST, 1).await;
+    let lost = world.host(0, OTHER, 1).await;
+    let mut table = access();
+    table.remove(OTHER);
+    world.server.set_access(table);
+    lost.closed().await;
+    assert_eq!(world.sessions(), [(HOST.to_owned(), 1)]);
+    let mut stranger = Host::connect(world.portals[0]).await;
+    assert_eq!(stranger.login(OTHER, 1, "").await.header.u16::<36>(), 0x0202);
+    stranger.closed().await;
+    drop(kept);
+}
+
+#[tokio::test]
+async fn a_cold_reset_closes_every_session_of_its_initiator() {
+    let world = World::new(|_| ()).await;
+    let mut first = world.host(0, HOST, 1).await;
+    let second = world.host(1, HOST, 1).await;
+    let mut other = world.host(0, OTHER, 1).await;
+    let header =
+        Header::new(opcode::TASK_MANAGEMENT | 0x40, FINAL | 7).with_itt(99).put_u32(24, first.cmd_sn);
+    first.send(header, &[]).await;
+    assert_eq!(first.receive().await.unwrap().header.0[2], 0);
+    first.closed().await;
+    second.closed().await;
+    other.command(&[0; 6], 0, &[]).await;
+    assert_eq!(other.command(&[0; 6], 0, &[]).await.0, 0);
+}
+
+#[tokio::test]
+async fn a_shutdown_asks_for_logouts_and_waits_for_them() {
+    let world = World::new(|settings| settings.logout_seconds = 60).await;
+    let mut host = world.host(0, HOST, 1).await;
+    let shutdown = tokio::spawn(async move { world.server.shutdown().await });
+    let message = host.receive().await.unwrap().header;
+    assert_eq!((message.opcode(), message.0[36]), (opcode::ASYNC, 1));
+    let logout = Header::new(opcode::LOGOUT | 0x40, FINAL).with_itt(5).put_u32(24, host.cmd_sn);
+    host.send(logout, &[]).await;
+    assert_eq!(host.receive().await.unwrap().header.opcode(), opcode::LOGOUT_RESPONSE);
+    host.closed().await;
+    shutdown.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_shutdown_closes_who_does_not_log_out() {
+    let world = World::new(|settings| settings.logout_seconds = 0).await;
+    let host = world.host(0, HOST, 1).await;
+    world.server.shutdown().await;
+    host.closed().await;
+    assert!(world.sessions().is_empty());
+    assert!(TcpStream::connect(world.portals[0]).await.is_err(), "nobody listens");
+}
+
+#[tokio::test]
+async fn connections_are_bounded() {
+    let world = World::new(|settings| settings.max_connections = 2).await;
+    let first = world.host(0, HOST, 1).await;
+    let second = world.host(0, HOST, 2).await;
+    Host::connect(world.portals[0]).await.closed().await;
+    drop(first);
+    second.closed_by_logout().await;
+    let third = world.host(0, HOST, 3).await;
+    drop(third);
+}
+
+impl Host {
+    /// Logs out, so that the server has forgotten this session when the connection closes.
+    async fn closed_by_logout(mut self) {
+        let logout = Header::new(opcode::LOGOUT | 0x40, FINAL).with_itt(5).put_u32(24, self.cmd_sn);
+        self.send(logout, &[]).await;
+        self.closed().await;
+    }
+}
+
+#[tokio::test]
+async fn discovery_lists_both_portals() {
+    let world = World::new(|_| ()).await;
+    let mut host = Host::connect(world.portals[0]).await;
+    let answer = host.login("iqn.2026-01.test:stranger", 1, "SessionType=Discovery\0").await;
+    assert_eq!(answer.header.u16::<36>(), 0);
+    let request =
+        Header::new(opcode::TEXT | 0x40, FINAL).with_itt(3).with_ttt(NO_TAG).put_u32(24, host.cmd_sn);
+    host.send(request, b"SendTargets=All\0").await;
+    let text = String::from_utf8(host.receive().await.unwrap().data.to_vec()).unwrap();
+    let expected = format!(
+        "TargetName={TARGET}\0TargetAddress={},1\0TargetAddress={},2\0",
+        world.portals[0], world.portals[1]
+    );
+    assert_eq!(text, expected);
+    assert!(world.sessions().is_empty(), "discovery sessions are not shown");
+}
+
+#[tokio::test]
+async fn a_queue_of_commands_is_answered_in_full() {
+    let world = World::new(|_| ()).await;
+    let mut host = world.host(0, HOST, 1).await;
+    for round in 0..20 {
+        for _ in 0..32 {
+            let header = host.begin(0x40, &rw(0x28, round, 8), 4096);
+            host.send(header, &[]).await;
+        }
+        let mut tags = std::collections::BTreeSet::new();
+        for _ in 0..32 {
+            let pdu = host.receive().await.unwrap();
+            assert_eq!((pdu.header.opcode(), pdu.data.len()), (opcode::DATA_IN, 4096));
+            tags.insert(pdu.header.itt());
+        }
+        assert_eq!(tags.len(), 32);
+    }
+}
+
+#[tokio::test]
+async fn garbage_closes_its_connection_and_nothing_else() {
+    let world = World::new(|_| ()).await;
+    let mut host = world.host(0, HOST, 1).await;
+    for garbage in
+        [&[0xff; 500][..], b"GET / HTTP/1.0\r\n\r\n and more of this, to fill a header", &[0x43; 4000]]
+    {
+        let mut stream = TcpStream::connect(world.portals[0]).await.unwrap();
+        stream.write_all(garbage).await.unwrap();
+        let mut rest = Vec::new();
+        // It may be closed with or without an answer.
+        let _reset = stream.read_to_end(&mut rest).await;
+    }
+    assert_eq!(host.command(&[0; 6], 0, &[]).await.0, 0);
+}

@@ -1,0 +1,112 @@
+//! Arbitrary bytes against a connection without a socket: in the login phase, and behind a login.
+//!
+//! The first byte chooses: bit 0 a session that is logged in, bit 1 header digests, bit 2 data digests, bit 3
+//! unsolicited data; the rest is the stream, in portions whose sizes come from it too.
+
+#![no_main]
+
+use bytes::BufMut;
+use iscsi::{Access, Connection, Device, Directory, Nonce, Offers, Opened, Patience, SessionLimits, Setup};
+use libfuzzer_sys::fuzz_target;
+use scsi::{Command, Data, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status};
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+const INITIATOR: &str = "iqn.2026-01.test:initiator";
+const TARGET: &str = "iqn.2026-01.test:target";
+
+/// Answers at once, or never.
+struct Scripted;
+
+impl Device for Scripted {
+    fn execute(&mut self, command: Command) -> Execution {
+        let wanted = u64::from(command.cdb[8]) * 512;
+        let response = |data_in, data_out_wanted| Response {
+            status: Status::Good,
+            sense: Default::default(),
+            data_in,
+            data_out_wanted,
+        };
+        match command.cdb[0] % 4 {
+            0 => Execution::Done(response(Data::from(vec![0; wanted as usize]), 0)),
+            1 => Execution::Done(response(Data::new(), wanted)),
+            2 => Execution::Task(Box::pin(std::future::pending())),
+            _ => Execution::Task(Box::pin(std::future::ready(Some(response(Data::new(), 0))))),
+        }
+    }
+
+    fn manage(&mut self, lun: Lun, _: ManagementFunction) -> ManagementResponse {
+        if lun.0[1] > 3 { ManagementResponse::IncorrectLun } else { ManagementResponse::Complete }
+    }
+}
+
+fn connection() -> Connection {
+    let directory = Directory::new(TARGET);
+    directory.set_access([(INITIATOR.to_owned(), Access::default())].into());
+    Connection::new(Setup {
+        directory: Arc::new(directory),
+        offers: Offers::default(),
+        limits: SessionLimits {
+            commands: 8,
+            command_bytes: 1 << 20,
+            solicited_bytes: 1 << 20,
+            busy_bytes: 1 << 20,
+        },
+        patience: Patience::default(),
+        portal: 1,
+        local: ([127, 0, 0, 1], 3260).into(),
+        nonce: Nonce { id: 1, challenge: [2; 32] },
+        session_exists: Arc::new(|_| false),
+    })
+}
+
+/// Delivers bytes and lets everything happen that can.
+fn deliver(connection: &mut Connection, mut bytes: &[u8]) {
+    while !bytes.is_empty() && connection.wants_input() {
+        let mut space = connection.space();
+        let count = bytes.len().min(space.remaining_mut());
+        space.put_slice(&bytes[..count]);
+        bytes = &bytes[count..];
+        connection.received();
+        if connection.opening().is_some() {
+            connection.opened(Ok(Opened { tsih: 1, device: Some(Box::new(Scripted)) }));
+        }
+        while connection.poll_tasks(&mut Context::from_waker(Waker::noop())).is_ready() {}
+        while connection.wants_output() {
+            let count = connection.slices().iter().map(|slice| slice.len()).sum();
+            connection.sent(count);
+        }
+        connection.proceed();
+    }
+}
+
+fn login(choice: u8) -> Vec<u8> {
+    let digest = |bit: u8| if choice & bit != 0 { "CRC32C" } else { "None" };
+    let text = format!(
+        "InitiatorName={INITIATOR}\0TargetName={TARGET}\0HeaderDigest={}\0DataDigest={}\0InitialR2T={}\0",
+        digest(2),
+        digest(4),
+        if choice & 8 != 0 { "No" } else { "Yes" },
+    );
+    let mut bytes = vec![0; 48];
+    (bytes[0], bytes[1]) = (0x43, 0x87);
+    bytes[6..8].copy_from_slice(&(text.len() as u16).to_be_bytes());
+    bytes.extend(text.as_bytes());
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((choice, mut stream)) = input.split_first() else { return };
+    let mut connection = connection();
+    if choice & 1 != 0 {
+        deliver(&mut connection, &login(*choice));
+        assert_eq!(connection.ended(), None, "the login is accepted");
+    }
+    while let [size, ..] = stream {
+        let (portion, rest) = stream.split_at(stream.len().min(1 + usize::from(*size) * 8));
+        deliver(&mut connection, portion);
+        connection.tick();
+        stream = rest;
+    }
+});
