@@ -58,7 +58,7 @@ pub(crate) fn naa_bytes(id: DiskId) -> [u8; 16] {
 /// 40 lowest bits of the identity by themselves.
 fn t10_name(identity: &Identity, id: DiskId) -> Vec<u8> {
     const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    let mut out = vec![0; 9];
+    let mut out = vec![0; 8];
     super::put_text(&mut out, &identity.vendor);
     out.extend((0..8).rev().map(|place| DIGITS[(id.0 >> (5 * place)) as usize & 31]));
     out.extend_from_slice(serial(id).as_bytes());

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "every test program uses a part of the vocabulary")]
 
+pub mod held;
+
 use block::mem::{MemArray, MemDisk};
 use block::{DiskId, Geometry};
 use bytes::Bytes;
@@ -65,6 +67,15 @@ impl Array {
         let disk = array.disk(1);
         let host = array.host("a", 1);
         (array, disk, host)
+    }
+
+    /// One disk that holds changes back, shown as LUN 0 to whoever connects as a host.
+    pub fn with_held_disk() -> (Array, held::Held) {
+        let array = Array::new();
+        let geometry = Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS };
+        let disk = held::Held::new(array.store.create(DiskId(1), geometry));
+        array.target.add_unit(UnitConfig { disk: Arc::new(disk.clone()) });
+        (array, disk)
     }
 
     /// A host that sees disk 1 as LUN 0 and has no unit attention left.
@@ -170,6 +181,11 @@ impl Host {
         self.tag.get() - 1
     }
 
+    /// Makes the next command carry the tag of the last one.
+    pub fn reuse_last_tag(&self) {
+        self.tag.set(self.tag.get() - 1);
+    }
+
     pub fn manage(&self, function: ManagementFunction) -> ManagementResponse {
         self.nexus.manage(address(0), function)
     }
@@ -238,6 +254,33 @@ pub fn wait(execution: Execution) -> Option<Response> {
                 }
             }
             panic!("the task is stuck");
+        }
+    }
+}
+
+/// A task in progress, polled once.
+pub struct Task(std::pin::Pin<Box<dyn Future<Output = Option<Response>> + Send>>);
+
+impl Task {
+    /// Begins a command that must not be over at once.
+    #[track_caller]
+    pub fn begin(execution: Execution) -> Task {
+        let Execution::Task(task) = execution else { panic!("the command is over: {execution:?}") };
+        let mut task = Task(task);
+        assert!(task.poll().is_pending());
+        task
+    }
+
+    pub fn poll(&mut self) -> Poll<Option<Response>> {
+        self.0.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// The end of a task that must be over now.
+    #[track_caller]
+    pub fn end(mut self) -> Option<End> {
+        match self.poll() {
+            Poll::Ready(end) => end.map(End::from),
+            Poll::Pending => panic!("the task goes on"),
         }
     }
 }
