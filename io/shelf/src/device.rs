@@ -17,6 +17,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 mod request;
 mod ring;
@@ -61,8 +62,37 @@ pub fn open(ring: &Arc<Ring>, path: &Path) -> Result<Arc<dyn Drive>, Error> {
     if !kind.is_file() && !kind.is_block_device() {
         return Err(Error::Unusable(format!("{}: neither a file nor a block device", path.display())));
     }
+    let file = patiently(|| take(path, kind.is_block_device()))?;
+    let bytes = size(&file, path, kind.is_block_device())?;
+    let node = Node { name: path.display().to_string(), file, bytes, discards: AtomicBool::new(true) };
+    Ok(Arc::new(Device { ring: ring.clone(), file: Arc::new(node) }))
+}
+
+/// How long a process that was killed may hold its drives: the kernel first ends the requests that it had under
+/// way, which may still write. More than that, and it is another process.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Repeats what ends with [`Busy`] until it does not, or for as long as the kernel may need to end a killed process.
+fn patiently<T>(attempt: impl Fn() -> Result<T, Busy>) -> Result<T, Error> {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Err(Busy { may_pass: true, .. }) if start.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            other => return other.map_err(|busy| busy.error),
+        }
+    }
+}
+
+/// Why a drive could not be had, and whether a process that is about to end may be the reason.
+struct Busy {
+    may_pass: bool,
+    error: Error,
+}
+
+fn take(path: &Path, is_device: bool) -> Result<File, Busy> {
     // On a block device, O_EXCL without O_CREAT refuses one that is mounted or held by another driver.
-    let exclusive = if kind.is_block_device() { libc::O_EXCL } else { 0 };
+    let exclusive = if is_device { libc::O_EXCL } else { 0 };
     let open = |flags| OpenOptions::new().read(true).write(true).custom_flags(flags | exclusive).open(path);
     let file = match open(libc::O_DIRECT) {
         Err(cause) if cause.raw_os_error() == Some(libc::EINVAL) => {
@@ -72,27 +102,31 @@ pub fn open(ring: &Arc<Ring>, path: &Path) -> Result<Arc<dyn Drive>, Error> {
         other => other,
     };
     let file = file.map_err(|cause| match cause.raw_os_error() {
-        Some(libc::EBUSY) => unusable(path, "is in use: mounted, or part of another array", &cause),
-        _ => unusable(path, "can't be opened", &cause),
+        Some(libc::EBUSY) => Busy {
+            may_pass: true,
+            error: unusable(path, "is in use: mounted, or part of another array", &cause),
+        },
+        _ => Busy { may_pass: false, error: unusable(path, "can't be opened", &cause) },
     })?;
     lock(&file, path)?;
-    let bytes = size(&file, path, kind.is_block_device())?;
-    let node = Node { name: path.display().to_string(), file, bytes, discards: AtomicBool::new(true) };
-    Ok(Arc::new(Device { ring: ring.clone(), file: Arc::new(node) }))
+    Ok(file)
 }
 
-fn lock(file: &File, path: &Path) -> Result<(), Error> {
+fn lock(file: &File, path: &Path) -> Result<(), Busy> {
     // SAFETY: flock takes an open descriptor and touches no memory of ours.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
         return Ok(());
     }
     let cause = io::Error::last_os_error();
     Err(match cause.kind() {
-        io::ErrorKind::WouldBlock => Error::Unusable(format!(
-            "{}: another process has this drive open; stop it first (fuser -v {0} names it)",
-            path.display()
-        )),
-        _ => unusable(path, "can't be locked", &cause),
+        io::ErrorKind::WouldBlock => {
+            let error = Error::Unusable(format!(
+                "{}: another process has this drive open; stop it first (fuser -v {0} names it)",
+                path.display()
+            ));
+            Busy { may_pass: true, error }
+        }
+        _ => Busy { may_pass: false, error: unusable(path, "can't be locked", &cause) },
     })
 }
 
