@@ -275,7 +275,9 @@ impl Connection {
             Stage::Full(_) if self.quiet >= idle + dead => {
                 self.end(End::Protocol(format!("nothing heard for {} seconds", self.quiet)));
             }
-            Stage::Full(session) if self.quiet == idle => session.ping(&mut self.wire),
+            Stage::Full(session) if self.quiet == idle && !session.identity.discovery => {
+                session.ping(&mut self.wire);
+            }
             // Its last bytes are not taken.
             Stage::Ended(_) if self.quiet >= dead => self.wire.out = Outgoing::default(),
             _ => {}

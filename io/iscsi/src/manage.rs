@@ -1,5 +1,6 @@
 //! Task management (RFC 7143 11.5, 11.6).
 
+use crate::pdu::incoming::Pdu;
 use crate::pdu::{FINAL, Header, opcode};
 use crate::session::{End, Session};
 use crate::wire::{StatSn, Wire, before};
@@ -43,10 +44,12 @@ impl Session {
         let function = header.flags() & 0x7f;
         let outcome = match function {
             ABORT_TASK => self.abort_task(header, lun),
-            ABORT_TASK_SET => self.unit_wide(lun, ManagementFunction::AbortTaskSet),
-            CLEAR_TASK_SET => self.unit_wide(lun, ManagementFunction::ClearTaskSet),
-            LOGICAL_UNIT_RESET => self.unit_wide(lun, ManagementFunction::LogicalUnitReset),
-            TARGET_WARM_RESET | TARGET_COLD_RESET => self.target_wide(lun),
+            ABORT_TASK_SET => self.all_tasks(header, Some(lun), ManagementFunction::AbortTaskSet),
+            CLEAR_TASK_SET => self.all_tasks(header, Some(lun), ManagementFunction::ClearTaskSet),
+            LOGICAL_UNIT_RESET => self.all_tasks(header, Some(lun), ManagementFunction::LogicalUnitReset),
+            TARGET_WARM_RESET | TARGET_COLD_RESET => {
+                self.all_tasks(header, None, ManagementFunction::TargetReset)
+            }
             TASK_REASSIGN => Outcome::ReassignmentNotSupported,
             // CLEAR ACA among them: there is never an ACA condition.
             _ => Outcome::NotSupported,
@@ -101,24 +104,32 @@ impl Session {
         }
     }
 
-    /// A function on every task of a logical unit.
-    fn unit_wide(&mut self, lun: Lun, function: ManagementFunction) -> Outcome {
-        let outcome = self.call(lun, function);
+    /// A function on every task of a logical unit, or of all of them.
+    fn all_tasks(&mut self, header: &Header, lun: Option<Lun>, function: ManagementFunction) -> Outcome {
+        let outcome = self.call(Lun(header.lun()), function);
         if outcome == Outcome::Complete {
-            for expectation in
-                self.transfers.remove_lun(Some(lun)).iter().chain(&self.tasks.remove_lun(Some(lun)))
-            {
+            for expectation in self.transfers.remove_lun(lun).iter().chain(&self.tasks.remove_lun(lun)) {
                 self.forget(expectation);
             }
+            self.void_early(lun, header.cmd_sn());
         }
         outcome
     }
 
-    fn target_wide(&mut self, lun: Lun) -> Outcome {
-        let outcome = self.call(lun, ManagementFunction::TargetReset);
-        if outcome == Outcome::Complete {
-            self.drop_everything();
-        }
-        outcome
+    /// Commands that still wait for their turn are meant too when they were sent before this request.
+    fn void_early(&mut self, lun: Option<Lun>, cmd_sn: u32) {
+        let is_meant = |pdu: &Pdu| {
+            pdu.header.opcode() == opcode::SCSI_COMMAND
+                && lun.is_none_or(|lun| pdu.header.lun() == lun.0)
+                && before(pdu.header.cmd_sn(), cmd_sn)
+        };
+        let void = &mut self.void;
+        self.early.retain(|number, pdu| {
+            let stays = !is_meant(pdu);
+            if !stays {
+                void.insert(*number);
+            }
+            stays
+        });
     }
 }

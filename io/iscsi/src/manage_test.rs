@@ -94,6 +94,20 @@ fn a_unit_wide_function_ends_this_units_commands_only() {
 }
 
 #[test]
+fn a_unit_wide_function_reaches_commands_that_wait_for_their_turn() {
+    let mut lab = Lab::session(&[]);
+    let lost = lab.header(FINAL, 0, 0, 0);
+    let waiting = lab.header(FINAL, 0, 0, 0);
+    let elsewhere = lab.header(FINAL, 0, 0, 0).put(8, [0, 1]);
+    lab.send(waiting, &[]);
+    lab.send(elsewhere, &[]);
+    lab.manage(5, 0, 0xffff_ffff, 0);
+    assert_eq!(response(&mut lab), COMPLETE);
+    lab.send(lost, &[]);
+    assert_eq!(lab.executed(), [lost.itt(), elsewhere.itt()]);
+}
+
+#[test]
 fn a_unit_that_is_not_there_keeps_everything_as_it_is() {
     let mut lab = Lab::session(&[]);
     lab.command(SLOW);

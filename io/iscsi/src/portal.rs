@@ -31,6 +31,8 @@ const TICK: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_secs(1);
 /// Bytes that are read and thrown away meanwhile.
 const LINGER_BYTES: usize = 1 << 20;
+/// Rounds of input, tasks and output before the other connections of a shard get their turn.
+const ROUNDS: usize = 32;
 /// Pause after a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -249,15 +251,13 @@ impl Driver {
 
     /// Runs until the connection has ended and its last bytes are sent, or the socket fails.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        loop {
+        for _ in 0..ROUNDS {
             let mut progress = self.poll_control(cx) | self.poll_opening(cx);
             // Input first: an abort that has come wins over an answer that has not gone.
             if self.connection.wants_input() && self.poll_read(cx)?.is_ready() {
                 progress = true;
             }
-            while self.connection.poll_tasks(cx).is_ready() {
-                progress = true;
-            }
+            progress |= self.connection.poll_tasks(cx).is_ready();
             while self.connection.wants_output() {
                 match self.poll_write(cx)? {
                     Poll::Ready(()) => progress = true,
@@ -273,6 +273,8 @@ impl Driver {
             // Room that has come may let PDUs go on that have arrived.
             self.connection.proceed();
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -16,6 +16,8 @@ const COPIED_BYTES: usize = 512;
 const MAX_SLICES: usize = 512;
 /// The buffer of headers is moved together when this much of its start has been sent.
 const COMPACT_BYTES: usize = 64 << 10;
+/// What it may keep allocated when it is empty.
+const KEPT_BYTES: usize = 256 << 10;
 
 enum Chunk {
     /// Bytes `from..to` of everything that was ever put into `heads`.
@@ -136,6 +138,9 @@ impl Outgoing {
         if sent == self.heads.len() || sent >= COMPACT_BYTES {
             self.heads.drain(..sent);
             self.heads_at += sent as u64;
+        }
+        if self.heads.is_empty() {
+            self.heads.shrink_to(KEPT_BYTES);
         }
     }
 }
