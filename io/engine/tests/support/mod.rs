@@ -47,10 +47,17 @@ struct Contents {
     segments: BTreeMap<u32, BTreeMap<u32, Vec<u8>>>,
     durable: BTreeMap<u32, BTreeMap<u32, Vec<u8>>>,
     superblock: Option<Superblock>,
+    /// Superblocks that are being written.
+    superblocks: Vec<Superblock>,
+    /// Stripes whose write was answered since the last sync.
+    answered: Vec<(u32, u32)>,
     /// Appends that are held back, oldest first.
     held: VecDeque<(Batch, Done<JournalPos>)>,
     holds: bool,
     fails: bool,
+    /// Everything but appends is answered later, when [`MemShelf::answer`] says so.
+    slow: bool,
+    waiting: Vec<Box<dyn FnOnce() + Send>>,
     broken: Vec<(u32, u32)>,
     pub segment_writes: u64,
     pub appended: u64,
@@ -59,12 +66,12 @@ struct Contents {
 /// The shelf.
 pub struct MemShelf {
     layout: Layout,
-    contents: Mutex<Contents>,
+    contents: Arc<Mutex<Contents>>,
 }
 
 impl MemShelf {
     pub fn new(layout: Layout) -> Arc<Self> {
-        Arc::new(Self { layout, contents: Mutex::new(Contents { next: 1, ..Contents::default() }) })
+        Arc::new(Self { layout, contents: Arc::new(Mutex::new(Contents { next: 1, ..Contents::default() })) })
     }
 
     /// 64 segments of 256 KiB.
@@ -75,6 +82,59 @@ impl MemShelf {
     /// Holds appends back until [`MemShelf::release`].
     pub fn hold(&self) {
         self.contents.lock().holds = true;
+    }
+
+    /// From now on nothing is answered before [`MemShelf::answer`].
+    pub fn slow(&self) {
+        let mut contents = self.contents.lock();
+        (contents.slow, contents.holds) = (true, true);
+    }
+
+    /// Answers one thing that waits: the oldest append, or any other.
+    pub fn answer(&self, dice: &mut Dice) {
+        let mut contents = self.contents.lock();
+        let appends = usize::from(!contents.held.is_empty());
+        let waiting = contents.waiting.len() + appends;
+        if waiting == 0 {
+            return;
+        }
+        let choice = dice.below(waiting as u64) as usize;
+        if choice < contents.waiting.len() {
+            let answer = contents.waiting.swap_remove(choice);
+            drop(contents);
+            answer();
+        } else if let Some((batch, done)) = contents.held.pop_front() {
+            let pos = batch.pos;
+            contents.keep(batch);
+            drop(contents);
+            done(Ok(pos));
+        }
+    }
+
+    /// Answers now, or later when the shelf is slow.
+    fn reply<T: Send + 'static>(&self, done: Done<T>, outcome: Result<T>) {
+        self.reply_after(done, outcome, |_| {});
+    }
+
+    /// What `effect` does is certain only when this is answered.
+    fn reply_after<T: Send + 'static>(
+        &self,
+        done: Done<T>,
+        outcome: Result<T>,
+        effect: impl FnOnce(&mut Contents) + Send + 'static,
+    ) {
+        let shared = self.contents.clone();
+        let mut contents = self.contents.lock();
+        let answer = move || {
+            effect(&mut shared.lock());
+            done(outcome);
+        };
+        if contents.slow {
+            contents.waiting.push(Box::new(answer));
+        } else {
+            drop(contents);
+            answer();
+        }
     }
 
     /// Answers the appends held back.
@@ -124,8 +184,14 @@ impl MemShelf {
             }
         }
         new.durable = new.segments.clone();
+        if let Some(superblock) = old.superblocks.pop()
+            && dice.below(2) == 0
+        {
+            new.publish(superblock);
+        }
         old.held.clear();
-        Arc::new(Self { layout: self.layout, contents: Mutex::new(new) })
+        old.waiting.clear();
+        Arc::new(Self { layout: self.layout, contents: Arc::new(Mutex::new(new)) })
     }
 
     /// Changes a byte of every stripe that holds `needle`.
@@ -175,6 +241,16 @@ impl Contents {
         self.journal_bytes += batch_bytes(&batch);
         self.appended += batch_bytes(&batch);
         self.journal.push_back(batch);
+    }
+
+    fn publish(&mut self, superblock: Superblock) {
+        while self.journal.front().is_some_and(|batch| batch.pos < superblock.journal_from) {
+            if let Some(batch) = self.journal.pop_front() {
+                self.journal_bytes -= batch_bytes(&batch);
+            }
+        }
+        self.superblocks.clear();
+        self.superblock = Some(superblock);
     }
 
     fn drive_error<T>() -> Result<T> {
@@ -239,7 +315,8 @@ impl Shelf for MemShelf {
             assert!(before.is_none(), "stripe {offset} of {segment:?} is written twice");
         }
         drop(contents);
-        done(Ok(()));
+        let stripes = (0..stripes.len() as u32).step_by(each as usize).map(move |n| (segment.0, offset + n));
+        self.reply_after(done, Ok(()), |contents| contents.answered.extend(stripes));
     }
 
     fn read(&self, segment: SegmentId, offset: u32, len: u32, done: Done<Bytes>) {
@@ -260,20 +337,25 @@ impl Shelf for MemShelf {
         }
         drop(contents);
         let skip = (offset - first) as usize;
-        done(Ok(Bytes::copy_from_slice(&bytes[skip..skip + len as usize])));
+        self.reply(done, Ok(Bytes::copy_from_slice(&bytes[skip..skip + len as usize])));
     }
 
     fn sync(&self, done: Done<()>) {
         let mut contents = self.contents.lock();
-        contents.durable = contents.segments.clone();
-        drop(contents);
-        done(Ok(()));
+        let contents = &mut *contents;
+        for (segment, offset) in std::mem::take(&mut contents.answered) {
+            if let Some(stripe) = contents.segments.get(&segment).and_then(|stripes| stripes.get(&offset)) {
+                contents.durable.entry(segment).or_default().insert(offset, stripe.clone());
+            }
+        }
+        self.reply(done, Ok(()));
     }
 
     fn discard(&self, segment: SegmentId) {
         let mut contents = self.contents.lock();
         contents.segments.remove(&segment.0);
         contents.durable.remove(&segment.0);
+        contents.answered.retain(|(one, _)| *one != segment.0);
     }
 
     fn write_superblock(&self, superblock: Superblock, done: Done<()>) {
@@ -283,14 +365,11 @@ impl Shelf for MemShelf {
             return done(Contents::drive_error());
         }
         assert!(superblock.payload.len() <= self.layout.superblock_bytes as usize);
-        while contents.journal.front().is_some_and(|batch| batch.pos < superblock.journal_from) {
-            if let Some(batch) = contents.journal.pop_front() {
-                contents.journal_bytes -= batch_bytes(&batch);
-            }
-        }
-        contents.superblock = Some(superblock);
+        let last = contents.next - 1 - contents.held.len() as u64;
+        assert!(superblock.journal_from.0 <= last + 1, "the journal ends before {superblock:?}");
+        contents.superblocks.push(superblock.clone());
         drop(contents);
-        done(Ok(()));
+        self.reply_after(done, Ok(()), |contents| contents.publish(superblock));
     }
 
     fn superblock(&self) -> Option<Superblock> {
@@ -314,6 +393,7 @@ pub struct World {
     pub shelf: Arc<MemShelf>,
     pub engine: Arc<Engine>,
     background: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    dice: Dice,
 }
 
 fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
@@ -332,7 +412,7 @@ impl World {
         };
         let engine = engine.expect("the engine opens");
         let background = Some(Box::pin(engine.background()) as Pin<Box<dyn Future<Output = ()>>>);
-        Self { shelf, engine, background }
+        Self { shelf, engine, background, dice: Dice::new(1) }
     }
 
     /// A new world from what a power loss leaves.
@@ -342,9 +422,17 @@ impl World {
         Self::open(shelf)
     }
 
+    /// Makes the shelf slow: it answers one thing each time that the background is polled, in an order that depends
+    /// on the seed.
+    pub fn slow(&mut self, seed: u64) {
+        self.dice = Dice::new(seed);
+        self.shelf.slow();
+    }
+
     /// Polls the background a number of times.
     pub fn turn(&mut self, times: usize) {
         for _ in 0..times {
+            self.shelf.answer(&mut self.dice);
             if let Some(background) = &mut self.background
                 && poll_once(background.as_mut()).is_ready()
             {
