@@ -119,7 +119,6 @@ impl Core {
         let pace = if change.pages.is_empty() { 0 } else { self.pace_of(&state) };
         drop(state);
         self.changes.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.signal.notify();
         Ok(Made { batch, pace })
     }
 

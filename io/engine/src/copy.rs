@@ -7,6 +7,8 @@ use crate::entry::BLOCK;
 use crate::record::Action;
 use crate::volume::{Handle, Span};
 use block::{Reply, Result};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 const STEP: u64 = BLOCK as u64;
 
@@ -42,49 +44,132 @@ impl Copy {
         self.from.from % STEP == self.to.from % STEP
     }
 
+    /// Where a part of what is written is read from.
+    fn back(&self, part: Span) -> Span {
+        let shift = |byte: u64| byte - self.to.from + self.from.from;
+        Span { from: shift(part.from), to: shift(part.to) }
+    }
+
     fn overlaps(&self) -> bool {
         self.source.number == self.target.number && self.from.from < self.to.to && self.to.from < self.from.to
     }
 }
 
-/// Performs a list in which some segment is not aligned: each segment is one step (but see [`PIECE`]).
+/// Performs a list in which some segment is not aligned. It is one step when its segments do not meet and lie alike,
+/// and when it is not larger than [`PIECE`]; else each segment is.
 pub async fn copy_edges(copies: Vec<Copy>) -> Result {
+    if copies.iter().all(Copy::is_alike) && are_apart(&copies) {
+        return alike(&copies).await;
+    }
+    if copies.iter().map(|copy| copy.to.len()).sum::<u64>() <= piece(&copies[0]) {
+        return together(&copies).await;
+    }
     for copy in &copies {
         match copy.is_alike() {
-            true => alike(copy).await?,
+            true => alike(std::slice::from_ref(copy)).await?,
             false => shifted(copy).await?,
         };
     }
     Ok(Reply::Done)
 }
 
-async fn alike(copy: &Copy) -> Result {
+/// Bytes that are copied as data in one step.
+fn piece(copy: &Copy) -> u64 {
+    let limit = copy.source.core.journal.limit() / 4;
+    PIECE.min(limit / STEP * STEP).max(STEP)
+}
+
+/// True when no segment touches a block that another writes.
+fn are_apart(copies: &[Copy]) -> bool {
+    let meets = |(a, in_a): (&Handle, Span), (b, in_b): (&Handle, Span)| {
+        let ((from_a, count_a), (from_b, count_b)) = (in_a.blocks(), in_b.blocks());
+        a.number == b.number && from_a < from_b + count_b && from_b < from_a + count_a
+    };
+    copies.iter().enumerate().all(|(n, one)| {
+        let writes = (&one.target, one.to);
+        copies.iter().enumerate().filter(|(other, _)| *other != n).all(|(_, other)| {
+            !meets(writes, (&other.source, other.from)) && !meets(writes, (&other.target, other.to))
+        })
+    })
+}
+
+/// Segments that lie alike and do not meet: whole blocks are shared, blocks at the ends are read and written.
+async fn alike(copies: &[Copy]) -> Result {
     loop {
-        let mut draft = Draft::new(2);
-        let parts = copy.to.parts();
-        let shift = |span: Span| Span {
-            from: span.from - copy.to.from + copy.from.from,
-            to: span.to - copy.to.from + copy.from.from,
+        let mut draft = Draft::new(2 * copies.len());
+        for copy in copies {
+            let parts = copy.to.parts();
+            if parts.whole.len() > 0 {
+                draft.action(copy.action(copy.back(parts.whole), parts.whole));
+            }
+        }
+        // What the whole blocks are copied from is read before they are written, and so are the ends.
+        for copy in copies {
+            for (block, part) in copy.to.parts().edges {
+                let (old, _) = copy.source.edge(&mut draft, copy.back(part).from / STEP).await?;
+                let at = (part.from - block * STEP) as usize;
+                let bytes = old[at..at + part.len() as usize].to_vec();
+                copy.target.draft_write(&mut draft, part, &bytes.into()).await?;
+            }
+        }
+        if let Some(reply) = copies[0].target.attempt(draft.finish()).await? {
+            return Ok(reply);
+        }
+    }
+}
+
+/// The blocks that a list reads and writes, as they are when its segments have been performed one after the other.
+#[derive(Default)]
+struct Overlay(BTreeMap<(u32, u64), (Vec<u8>, bool)>);
+
+impl Overlay {
+    /// The block for reading, or for writing.
+    async fn block(
+        &mut self,
+        draft: &mut Draft,
+        of: &Handle,
+        block: u64,
+        write: bool,
+    ) -> Result<&mut Vec<u8>> {
+        let (bytes, written) = match self.0.entry((of.number, block)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert((of.edge(draft, block).await?.0, false)),
         };
-        if parts.whole.len() > 0 {
-            draft.action(copy.action(shift(parts.whole), parts.whole));
+        *written |= write;
+        Ok(bytes)
+    }
+}
+
+/// Any segments, as data, in one step.
+async fn together(copies: &[Copy]) -> Result {
+    loop {
+        let blocks: u64 = copies.iter().map(|copy| copy.to.blocks().1).sum();
+        let mut draft = Draft::new(blocks as usize);
+        let mut overlay = Overlay::default();
+        for copy in copies {
+            let mut bytes = Vec::with_capacity(copy.from.len() as usize);
+            for block in copy.from.each_block() {
+                let part = block.in_block();
+                let source = overlay.block(&mut draft, &copy.source, block.from / STEP, false).await?;
+                bytes.extend_from_slice(&source[part]);
+            }
+            for block in copy.to.each_block() {
+                let at = (block.from - copy.to.from) as usize;
+                let target = overlay.block(&mut draft, &copy.target, block.from / STEP, true).await?;
+                target[block.in_block()].copy_from_slice(&bytes[at..at + block.len() as usize]);
+            }
         }
-        for (block, part) in parts.edges {
-            // What the whole blocks are copied from is read before they are written, and so is this.
-            let (old, _) = copy.source.edge(&mut draft, shift(part).from / STEP).await?;
-            let at = (part.from - block * STEP) as usize;
-            let bytes = old[at..at + part.len() as usize].to_vec();
-            copy.target.draft_write(&mut draft, part, &bytes.into()).await?;
+        for ((volume, block), (bytes, _)) in overlay.0.iter().filter(|(_, (_, written))| *written) {
+            draft.block(*volume, *block, bytes);
         }
-        if let Some(reply) = copy.target.attempt(draft.finish()).await? {
+        if let Some(reply) = copies[0].target.attempt(draft.finish()).await? {
             return Ok(reply);
         }
     }
 }
 
 async fn shifted(copy: &Copy) -> Result {
-    let limit = copy.source.core.journal.limit() / 4;
-    let piece = PIECE.min(limit / STEP * STEP).max(STEP);
+    let piece = piece(copy);
     let mut starts: Vec<u64> = (0..copy.to.len()).step_by(piece as usize).collect();
     if copy.overlaps() && copy.from.from < copy.to.from {
         // The order in which a piece never overwrites what a later one reads.

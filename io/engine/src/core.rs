@@ -57,7 +57,7 @@ impl Core {
             layout: shelf.layout(),
             cache: Cache::new(options.cache_bytes),
             options,
-            signal: journal.stop_signal(),
+            signal: journal.signal(),
             journal,
             log: Arc::new(Log::new(shelf)),
             room: Room::default(),

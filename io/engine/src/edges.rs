@@ -32,8 +32,15 @@ impl Span {
         }
     }
 
+    /// The span cut at the borders of blocks.
+    pub fn each_block(self) -> impl Iterator<Item = Span> {
+        let (first, count) = self.blocks();
+        (first..first + count)
+            .map(move |block| Span { from: self.from.max(block * STEP), to: self.to.min((block + 1) * STEP) })
+    }
+
     /// The part in its block.
-    fn in_block(self) -> std::ops::Range<usize> {
+    pub fn in_block(self) -> std::ops::Range<usize> {
         let base = self.from / STEP * STEP;
         (self.from - base) as usize..(self.to - base) as usize
     }

@@ -65,7 +65,7 @@ pub struct Journal {
     used: AtomicU64,
     batch_bytes: usize,
     journal_bytes: u64,
-    /// Woken when the journal stops.
+    /// Woken when a batch is durable, and when the journal stops.
     signal: Arc<Signal>,
 }
 
@@ -150,8 +150,8 @@ impl Journal {
         self.signal.notify();
     }
 
-    /// The signal that is given when the journal stops.
-    pub fn stop_signal(&self) -> Arc<Signal> {
+    /// The signal that is given when a batch is durable, and when the journal stops.
+    pub fn signal(&self) -> Arc<Signal> {
         self.signal.clone()
     }
 
@@ -208,6 +208,8 @@ impl Journal {
         // The next batch first: its way to the device is longer than that of the answers.
         self.pump();
         woken.into_iter().for_each(Waker::wake);
+        // What is durable can be flushed.
+        self.signal.notify();
     }
 
     fn seal(&self, state: &mut State) {

@@ -89,9 +89,8 @@ impl State {
     fn probe_one(&self, action: &Action, alone: bool) -> Result<(), Refusal> {
         let change = |volume, block, count| -> Result<(), Refusal> {
             let tree = self.check(volume, block, count)?;
-            Ok(if count > 0 {
-                self.maps.probe_change(tree, block, block + count)?
-            })
+            self.maps.probe_change(tree, block, block + count)?;
+            Ok(())
         };
         match *action {
             Action::Slots { volume, block, count, .. } => change(volume, block, u64::from(count))?,

@@ -342,12 +342,13 @@ impl Shelf for MemShelf {
 
     fn sync(&self, done: Done<()>) {
         let mut contents = self.contents.lock();
-        let contents = &mut *contents;
         for (segment, offset) in std::mem::take(&mut contents.answered) {
-            if let Some(stripe) = contents.segments.get(&segment).and_then(|stripes| stripes.get(&offset)) {
-                contents.durable.entry(segment).or_default().insert(offset, stripe.clone());
+            let stripes = contents.segments.get(&segment);
+            if let Some(stripe) = stripes.and_then(|stripes| stripes.get(&offset)).cloned() {
+                contents.durable.entry(segment).or_default().insert(offset, stripe);
             }
         }
+        drop(contents);
         self.reply(done, Ok(()));
     }
 
