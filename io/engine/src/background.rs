@@ -235,8 +235,8 @@ impl Worker {
         let limit = self.core.options.page_bytes;
         let state = &mut *self.core.state.write();
         let most = limit / 2 / size_of::<crate::entry::Node>();
-        state.maps.nodes.evict(most, 1000);
-        state.maps.table.pages.evict(limit / 2 / TABLE_PAGE_BYTES, 1000);
+        state.maps.nodes.evict(most);
+        state.maps.table.pages.evict(limit / 2 / TABLE_PAGE_BYTES);
     }
 
     fn is_checkpoint_due(&self) -> bool {

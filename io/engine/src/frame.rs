@@ -85,6 +85,15 @@ fn seal(object: &mut [u8], kind: ObjectKind, packing: u8, stored: u8, number: u6
     object[4..8].copy_from_slice(&sum.to_le_bytes());
 }
 
+/// Bytes made an object: a header in front with lengths and checksum right, everything else as the bytes say.
+pub fn resealed(bytes: &[u8]) -> Bytes {
+    let mut object = bytes.to_vec();
+    object.resize(object.len().max(HEADER), 0);
+    let (packing, stored) = (object[9] % 3, object[10]);
+    seal(&mut object, ObjectKind::Frame, packing, stored, 1);
+    object.into()
+}
+
 /// Checks an object and answers with its header.
 pub fn verify(object: &[u8]) -> Result<Header, Malformed> {
     let header = Header::decode(object)?;

@@ -27,6 +27,7 @@ mod gate;
 mod journal;
 mod log;
 mod map;
+pub mod media;
 mod pages;
 mod read;
 mod record;

@@ -168,24 +168,17 @@ impl<T: Clone> Pages<T> {
         Some(held.body.clone())
     }
 
-    /// Drops clean pages not used since the last call until at most `target` pages are left or `steps` have been
-    /// looked at.
-    pub fn evict(&mut self, target: usize, steps: usize) {
-        if self.held.len() <= target {
+    /// When there are more than `most` pages, drops clean ones that were not used since the last call, an eighth at a
+    /// time, so that the walk over all of them is rare.
+    pub fn evict(&mut self, most: usize) {
+        if self.held.len() <= most {
             return;
         }
-        let mut excess = self.held.len() - target;
-        let mut steps = steps;
+        let mut excess = self.held.len() - most / 8 * 7;
         self.held.retain(|_, held| {
-            if excess == 0 || steps == 0 || held.dirty || held.frozen {
-                return true;
-            }
-            steps -= 1;
-            if std::mem::take(held.used.get_mut()) {
-                return true;
-            }
-            excess -= 1;
-            false
+            let stays = excess == 0 || held.dirty || held.frozen || std::mem::take(held.used.get_mut());
+            excess -= usize::from(!stays);
+            stays
         });
     }
 
@@ -228,8 +221,8 @@ mod tests {
         let mut pages = Pages::default();
         pages.create(1, 'a');
         pages.load(2, 'b');
-        pages.evict(0, 10);
-        pages.evict(0, 10);
+        pages.evict(0);
+        pages.evict(0);
         assert_eq!(pages.len(), 1);
         assert!(pages.get(1).is_some());
     }

@@ -40,8 +40,8 @@ fn references_to_a_page_in_the_log_are_noted_until_it_is_read() {
     table.insert(5, frame(0, 100, &[3]), &mut usage).unwrap();
     table.pages.freeze();
     let page = (*table.pages.thaw(0).unwrap()).clone();
-    table.pages.evict(0, 9);
-    table.pages.evict(0, 9);
+    table.pages.evict(0);
+    table.pages.evict(0);
     assert_eq!(table.get(5), Err(Absent(0)));
     let block = BlockId { frame: 5, index: 0 };
     for change in [-1, -1, 2, -1, -1] {

@@ -79,6 +79,66 @@ impl MemShelf {
         Self::new(small_layout())
     }
 
+    /// Everything durable, as the fixture of a format keeps it.
+    pub fn export(&self) -> Vec<u8> {
+        let contents = self.contents.lock();
+        let mut out = Vec::new();
+        let mut put = |bytes: &[u8]| {
+            out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            out.extend_from_slice(bytes);
+        };
+        let superblock = contents.superblock.as_ref().expect("formatted");
+        put(&superblock.journal_from.0.to_le_bytes());
+        put(&superblock.payload);
+        put(&(contents.journal.len() as u32).to_le_bytes());
+        for batch in &contents.journal {
+            put(&batch.pos.0.to_le_bytes());
+            put(&batch.head);
+            put(&batch.body);
+        }
+        for (segment, stripes) in &contents.durable {
+            for (offset, stripe) in stripes {
+                let end = stripe.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+                put(&[segment.to_le_bytes(), offset.to_le_bytes()].concat());
+                put(&stripe[..end]);
+            }
+        }
+        out
+    }
+
+    /// What [`MemShelf::export`] wrote.
+    pub fn import(layout: Layout, mut bytes: &[u8]) -> Arc<Self> {
+        let mut take = || {
+            let (len, rest) = bytes.split_first_chunk().expect("a length");
+            let (taken, rest) = rest.split_at(u32::from_le_bytes(*len) as usize);
+            bytes = rest;
+            (taken, bytes.is_empty())
+        };
+        let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        let mut contents = Contents::default();
+        let journal_from = JournalPos(number(take().0));
+        contents.superblock = Some(Superblock { journal_from, payload: Bytes::copy_from_slice(take().0) });
+        let batches = u32::from_le_bytes(take().0.try_into().expect("four bytes"));
+        for _ in 0..batches {
+            let pos = JournalPos(number(take().0));
+            let (head, body) = (Bytes::copy_from_slice(take().0), Bytes::copy_from_slice(take().0));
+            contents.keep(Batch { pos, head, body });
+        }
+        contents.next = contents.journal.back().map_or(journal_from.0, |last| last.pos.0 + 1);
+        loop {
+            let at = number(take().0);
+            let (stripe, last) = take();
+            let mut stripe = stripe.to_vec();
+            stripe.resize(layout.stripe_bytes as usize, 0);
+            contents.segments.entry(at as u32).or_default().insert((at >> 32) as u32, stripe);
+            if last {
+                break;
+            }
+        }
+        contents.durable = contents.segments.clone();
+        Arc::new(Self { layout, contents: Arc::new(Mutex::new(contents)) })
+    }
+
     /// Holds appends back until [`MemShelf::release`].
     pub fn hold(&self) {
         self.contents.lock().holds = true;

@@ -1,0 +1,51 @@
+//! Every decoder of bytes from media behind one door, for fuzzing: whatever the bytes are, none may panic.
+
+use crate::catalog::Catalog;
+use crate::directory::Chunk;
+use crate::entry::decode_node;
+use crate::frame;
+use crate::record;
+use crate::root::{Payload, Root};
+use crate::table::TablePage;
+use bytes::Bytes;
+
+/// Has every decoder read `bytes`, which may be anything.
+pub fn decode_all(bytes: &[u8]) {
+    let _ = Payload::decode(bytes);
+    let _ = Root::decode(bytes);
+    let _ = Catalog::decode(bytes);
+    let _ = Chunk::decode(bytes);
+    let _ = TablePage::decode(bytes);
+    let _ = decode_node(bytes);
+    let _ = record::open(bytes, 1, 4096);
+    let _ = record::decode(&mut crate::codec::Take::new(bytes, "record"), 9);
+    // Behind a checksum that holds, too.
+    let sealed = frame::metadata(frame::ObjectKind::Frame, 1, |out| out.extend_from_slice(bytes));
+    for object in [Bytes::copy_from_slice(bytes), sealed, frame::resealed(bytes)] {
+        if let Ok(header) = frame::verify(&object) {
+            let _ = frame::fingerprints(&object, &header);
+            let _ = frame::unpack(&object, header.number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_decoder_panics() {
+        let mut state = 7u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 40) as usize
+        };
+        for _ in 0..20_000 {
+            let len = next() % 120;
+            let small = next() % 2 == 0;
+            let bytes: Vec<u8> =
+                (0..len).map(|_| if small { next() as u8 & 0x8f } else { next() as u8 }).collect();
+            decode_all(&bytes);
+        }
+    }
+}
