@@ -18,7 +18,7 @@ const INITIATORS: [&str; 6] = [
     "iqn.2007-10.com.github:sahlberg:libiscsi:iscsi-test-2",
     "iqn.2007-10.com.github:sahlberg:libiscsi:iscsi-inq",
     "iqn.2007-10.com.github:sahlberg:libiscsi:iscsi-ls",
-    "iqn.2010-11.com.github:sahlberg:libiscsi:iscsi-perf",
+    "iqn.2010-11.libiscsi:iscsi-perf",
     "iqn.2008-11.org.linux-kvm",
 ];
 
