@@ -57,6 +57,8 @@ pub struct Space {
     unique: u64,
     /// In use on the drives, after compression.
     physical: u64,
+    /// In use on the drives by maps and other data of the array's own.
+    metadata: u64,
     /// Free on the drives.
     free: u64,
     /// Usable on the drives.
@@ -245,8 +247,8 @@ impl From<array::ArrayStatus> for Array {
 
 impl From<array::Space> for Space {
     fn from(space: array::Space) -> Self {
-        let array::Space { provisioned, mapped, unique, physical, free, total } = space;
-        Self { provisioned, mapped, unique, physical, free, total }
+        let array::Space { provisioned, mapped, unique, physical, metadata, free, total } = space;
+        Self { provisioned, mapped, unique, physical, metadata, free, total }
     }
 }
 

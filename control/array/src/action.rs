@@ -219,6 +219,9 @@ impl Array {
     }
 
     async fn change(&self, action: Action) -> Result<Outcome> {
+        if let Some(why) = self.parts.engine.stopped() {
+            return Err(Error::failed("the array stopped to protect data and needs a new start", why));
+        }
         match action {
             Action::CreateVolume { name, bytes, block_bytes } => {
                 self.create_volume(name, Contents::Empty(check::geometry(bytes, block_bytes)?)).await

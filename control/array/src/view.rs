@@ -105,6 +105,8 @@ pub struct Space {
     pub unique: u64,
     /// In use on the drives, after compression.
     pub physical: u64,
+    /// In use on the drives by maps and other data of the array's own.
+    pub metadata: u64,
     /// Free on the drives.
     pub free: u64,
     /// Usable on the drives.
@@ -157,6 +159,7 @@ impl Array {
                 mapped: space.mapped,
                 unique: space.unique,
                 physical: space.physical,
+                metadata: space.metadata,
                 free: space.free,
                 total: space.total,
             },

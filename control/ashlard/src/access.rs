@@ -5,6 +5,11 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long an older process in the same folder may take to end: one that was killed is gone a moment later.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Makes the folder when it is not there, and locks it until the answer is dropped.
 pub fn lock(data: &Path) -> Result<File> {
@@ -13,11 +18,17 @@ pub fn lock(data: &Path) -> Result<File> {
     let path = data.join("lock");
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
     let file = file.with_context(|| format!("can't open {}", path.display()))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => bail!("another ashlard runs in {}: stop it first", data.display()),
-        Err(TryLockError::Error(error)) => {
-            Err(error).with_context(|| format!("can't lock {}", path.display()))
+    let start = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if start.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                bail!("another ashlard runs in {}: stop it first", data.display())
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("can't lock {}", path.display()));
+            }
         }
     }
 }

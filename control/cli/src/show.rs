@@ -38,7 +38,7 @@ pub fn array(answer: &Value) -> String {
         ("Provisioned", bytes(&space["provisioned"])),
         ("Mapped", bytes(&space["mapped"])),
         ("Unique", bytes(&space["unique"])),
-        ("Physical", bytes(&space["physical"])),
+        ("Physical", format!("{}, and {} of metadata", bytes(&space["physical"]), bytes(&space["metadata"]))),
         ("Free", format!("{} of {}", bytes(&space["free"]), bytes(&space["total"]))),
         ("Reduction", reduction),
     ])
