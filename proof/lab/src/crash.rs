@@ -11,9 +11,9 @@ use crate::libiscsi::{Completion, Ending, Libiscsi, Login, Session, wait};
 use crate::scratch::Scratch;
 use crate::seed::{Seed, stamp_of};
 use crate::target::{Shape, Target};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use model::{Model, Tick};
-use plan::{Expected, Operation, Plan, Unit};
+use plan::{Expected, Operation, Plan, Run, Unit};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
@@ -52,6 +52,8 @@ const SHAPES: [Shape; 4] = [
 ];
 const SESSIONS: u32 = 2;
 const DEPTH: usize = 16;
+/// Events told about a wrong block.
+const TOLD: usize = 40;
 const VERIFY_BYTES: u32 = 256 << 10;
 /// The load of one cycle ends at the latest after this, whatever was answered until then.
 const LOAD_LIMIT: Duration = Duration::from_secs(60);
@@ -78,7 +80,34 @@ struct World {
     plan: Plan,
     now: Tick,
     in_flight: BTreeMap<Tick, Operation>,
+    history: Vec<Event>,
     report: Report,
+}
+
+/// Something that happened, for the report of a fault.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Sent { at: Tick, name: &'static str, run: Run, first_stamp: u64 },
+    Answered { sent: Tick, at: Tick },
+    Killed { at: Tick },
+    Stopped { at: Tick },
+    KilledStarting { at: Tick },
+    Verified { at: Tick },
+}
+
+impl std::fmt::Display for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Event::Sent { at, name, run: Run { lba, blocks, .. }, first_stamp } => {
+                write!(f, "{at:#x}: {name} of {blocks} blocks from {lba}, stamps from {first_stamp:#x}")
+            }
+            Event::Answered { sent, at } => write!(f, "{at:#x}: {sent:#x} is answered"),
+            Event::Killed { at } => write!(f, "{at:#x}: kill -9"),
+            Event::Stopped { at } => write!(f, "{at:#x}: stopped"),
+            Event::KilledStarting { at } => write!(f, "{at:#x}: kill -9 while it starts"),
+            Event::Verified { at } => write!(f, "{at:#x}: everything read and found right"),
+        }
+    }
 }
 
 impl World {
@@ -90,8 +119,8 @@ impl World {
         let units = luns.iter().zip(SHAPES).map(|(lun, shape)| unit(&mut session, *lun, shape));
         let units = units.collect::<Result<_>>()?;
         let plan = Plan::new(options.seed);
-        let (now, in_flight, report) = (0, BTreeMap::new(), Report::default());
-        Ok(Self { library, array, units, plan, now, in_flight, report })
+        let (in_flight, history) = (BTreeMap::new(), Vec::new());
+        Ok(Self { library, array, units, plan, now: 0, in_flight, history, report: Report::default() })
     }
 
     /// Load, kill, restart, verify.
@@ -102,15 +131,20 @@ impl World {
         let small = self.plan.seed().one_in(2);
         let answers = self.plan.seed().range(1, if small { 200 } else { 3000 });
         self.load(&mut sessions, answers)?;
-        match self.plan.seed().one_in(10) {
-            true => self.array.stop()?,
-            false => self.array.kill()?,
+        let at = self.now;
+        if self.plan.seed().one_in(10) {
+            self.array.stop()?;
+            self.history.push(Event::Stopped { at });
+        } else {
+            self.array.kill()?;
+            self.history.push(Event::Killed { at });
         }
         self.drain(sessions)?;
         self.report.unanswered += self.in_flight.len() as u64;
         let unanswered = std::mem::take(&mut self.in_flight).len();
         self.restart()?;
         self.verify()?;
+        self.history.push(Event::Verified { at: self.now });
         self.report.cycles += 1;
         if cycle % 10 == 9 {
             eprintln!(
@@ -149,11 +183,17 @@ impl World {
             }
         };
         self.now += 1;
+        for effect in &operation.passing {
+            let model = &mut self.units[effect.run.unit].model;
+            (effect.run.lba..)
+                .zip(&effect.stamps)
+                .for_each(|(lba, it)| model.send_passing(lba, *it, self.now));
+        }
         for effect in &operation.effects {
             let model = &mut self.units[effect.run.unit].model;
-            for (lba, stamp) in (effect.run.lba..).zip(&effect.stamps) {
-                model.send(lba, *stamp, self.now);
-            }
+            (effect.run.lba..).zip(&effect.stamps).for_each(|(lba, it)| model.send(lba, *it, self.now));
+            let (run, first_stamp) = (effect.run, effect.stamps.first().copied().unwrap_or(0));
+            self.history.push(Event::Sent { at: self.now, name: operation.name, run, first_stamp });
         }
         session.submit(self.now, operation.command.clone())?;
         self.in_flight.insert(self.now, operation);
@@ -189,6 +229,7 @@ impl World {
 
     fn acknowledge(&mut self, sent: Tick, operation: &Operation) {
         self.now += 1;
+        self.history.push(Event::Answered { sent, at: self.now });
         for effect in &operation.effects {
             let model = &mut self.units[effect.run.unit].model;
             (effect.run.lba..effect.run.lba + effect.run.blocks)
@@ -227,6 +268,7 @@ impl World {
             self.array.restart_unattended()?;
             std::thread::sleep(Duration::from_millis(self.plan.seed().range(0, 150)));
             self.array.kill()?;
+            self.history.push(Event::KilledStarting { at: self.now });
         }
         let start = Instant::now();
         self.array.restart().context("the array does not come back")?;
@@ -264,25 +306,41 @@ impl World {
     /// Holds what was read against the model; with nothing in flight, what was found is from now on the truth.
     fn compare(&mut self, index: usize, first: u64, data: &[u8], settle: bool) -> Result<()> {
         let unit = &mut self.units[index];
+        let mut wrong = Vec::new();
         for (lba, block) in (first..).zip(data.chunks(unit.block_bytes as usize)) {
-            let found = stamp_of(block);
-            let allowed = found.is_some_and(|stamp| unit.model.allows(lba, stamp));
-            ensure!(
-                allowed,
-                "LUN {} block {lba}: may hold {}, holds {}",
-                unit.lun,
-                unit.model.describe(lba),
-                found.map_or_else(
-                    || format!("a torn block {:02x?}", &block[..32]),
-                    |stamp| format!("{stamp:#x}")
-                )
-            );
-            if let (true, Some(stamp)) = (settle, found) {
-                unit.model.settle(lba, stamp);
-                self.report.verified += 1;
+            match stamp_of(block) {
+                Some(stamp) if unit.model.allows(lba, stamp) => {
+                    if settle {
+                        unit.model.settle(lba, stamp);
+                        self.report.verified += 1;
+                    }
+                }
+                Some(stamp) => wrong.push((lba, format!("{stamp:#x}"))),
+                None => wrong.push((lba, format!("a torn block {:02x?}", &block[..32]))),
             }
         }
-        Ok(())
+        let Some((lba, found)) = wrong.first() else { return Ok(()) };
+        let (lun, count, expected) = (unit.lun, wrong.len(), unit.model.describe(*lba));
+        self.tell(index, *lba);
+        bail!("LUN {lun}: {count} wrong blocks from {lba} on: may hold {expected}, holds {found}")
+    }
+
+    /// Prints what happened to a block, last things last.
+    fn tell(&self, unit: usize, lba: u64) {
+        let mut touching = std::collections::BTreeSet::new();
+        let told = self.history.iter().filter(|event| match event {
+            Event::Sent { at, run, .. } => {
+                let touches = run.unit == unit && run.lba <= lba && lba < run.lba + run.blocks;
+                if touches {
+                    touching.insert(*at);
+                }
+                touches
+            }
+            Event::Answered { sent, .. } => touching.contains(sent),
+            _ => true,
+        });
+        let told: Vec<_> = told.collect();
+        told.iter().rev().take(TOLD).rev().for_each(|event| eprintln!("  {event}"));
     }
 }
 

@@ -58,8 +58,11 @@ pub struct Operation {
     pub name: &'static str,
     /// The command.
     pub command: Command,
-    /// What it changes.
+    /// What it changes, each block once.
     pub effects: Vec<Effect>,
+    /// What it may leave behind when it is cut short: a copy with segments that are not aligned to 4 KiB is a row
+    /// of steps, and the later ones may change again what the earlier ones did.
+    pub passing: Vec<Effect>,
     /// What it reads; nothing else may write there meanwhile.
     pub reads: Vec<Run>,
     /// How it must end.
@@ -118,6 +121,7 @@ impl Plan {
                 name: "SYNCHRONIZE CACHE",
                 command: cdb::synchronize(units[unit].lun),
                 effects: Vec::new(),
+                passing: Vec::new(),
                 reads: Vec::new(),
                 expected: Expected::Good(None),
             }),
@@ -164,7 +168,8 @@ impl Plan {
         certain(units, run)?;
         let command = cdb::read(units[unit].lun, run.lba, run.blocks as u32, units[unit].block_bytes);
         let expected = Expected::Good(Some(run));
-        Some(Operation { name: "READ", command, effects: Vec::new(), reads: vec![run], expected })
+        let (effects, passing) = (Vec::new(), Vec::new());
+        Some(Operation { name: "READ", command, effects, passing, reads: vec![run], expected })
     }
 
     fn unmap(&mut self, units: &[Unit], unit: usize) -> Operation {
@@ -208,7 +213,8 @@ impl Plan {
             true => (Vec::new(), Expected::Miscompare),
             false => (vec![Effect { run, stamps }], Expected::Good(None)),
         };
-        Some(Operation { name: "COMPARE AND WRITE", command, effects, reads: vec![run], expected })
+        let (name, passing, reads) = ("COMPARE AND WRITE", Vec::new(), vec![run]);
+        Some(Operation { name, command, effects, passing, reads, expected })
     }
 
     fn extended_copy(&mut self, units: &[Unit], unit: usize) -> Option<Operation> {
@@ -237,13 +243,18 @@ impl Plan {
         let names: Vec<_> = peers.iter().map(|peer| units[*peer].naa.as_slice()).collect();
         self.copies = self.copies.wrapping_add(1);
         let command = cdb::extended_copy(units[unit].lun, self.copies, &names, block_bytes, &segments);
-        let (effects, expected) = (merged(effects), Expected::Good(None));
-        Some(Operation { name: "EXTENDED COPY", command, effects, reads, expected })
+        let page = 4096 / u64::from(block_bytes);
+        let aligned = |run: &Run| run.lba.is_multiple_of(page) && run.blocks.is_multiple_of(page);
+        let whole = reads.iter().chain(effects.iter().map(|effect| &effect.run)).all(aligned);
+        let passing = if whole { Vec::new() } else { effects.clone() };
+        let (name, effects, expected) = ("EXTENDED COPY", merged(effects), Expected::Good(None));
+        Some(Operation { name, command, effects, passing, reads, expected })
     }
 }
 
 fn changes(name: &'static str, command: Command, effects: Vec<Effect>) -> Operation {
-    Operation { name, command, effects, reads: Vec::new(), expected: Expected::Good(None) }
+    let (passing, reads) = (Vec::new(), Vec::new());
+    Operation { name, command, effects, passing, reads, expected: Expected::Good(None) }
 }
 
 /// The bytes of blocks with these stamps.
