@@ -266,14 +266,16 @@ impl Login {
         let Some(initiator) = sent.get("InitiatorName") else {
             return refuse(LoginStatus::MissingParameter, "no InitiatorName");
         };
-        if initiator.is_empty() || initiator.len() > MAX_NAME_BYTES {
-            return refuse(LoginStatus::InitiatorError, "an InitiatorName of a wrong length");
+        let is_name =
+            |name: &str| !name.is_empty() && !name.contains(|c: char| c.is_control() || c.is_whitespace());
+        if !is_name(initiator) || initiator.len() > MAX_NAME_BYTES {
+            return refuse(LoginStatus::InitiatorError, "an InitiatorName that is no iSCSI name");
         }
         let discovery = match sent.get("SessionType") {
             None | Some("Normal") => false,
             Some("Discovery") => true,
             Some(other) => {
-                return refuse(LoginStatus::SessionTypeNotSupported, format!("SessionType={other}"));
+                return refuse(LoginStatus::SessionTypeNotSupported, format!("SessionType={other:?}"));
             }
         };
         let identity = Identity { initiator: initiator.to_lowercase(), isid, tsih, cid, discovery };
@@ -282,12 +284,12 @@ impl Login {
             match sent.get("TargetName") {
                 None => return refuse(LoginStatus::MissingParameter, "no TargetName"),
                 Some(name) if !name.eq_ignore_ascii_case(&directory.target_name) => {
-                    return refuse(LoginStatus::NotFound, format!("no target {name}"));
+                    return refuse(LoginStatus::NotFound, format!("no target {name:?}"));
                 }
                 Some(_) => {}
             }
             if known.is_none() {
-                return refuse(LoginStatus::AuthorizationFailure, format!("{initiator} has no access"));
+                return refuse(LoginStatus::AuthorizationFailure, format!("{initiator:?} has no access"));
             }
             answer.push("TargetPortalGroupTag", self.portal.to_string());
         }

@@ -101,6 +101,8 @@ const REFUSED: &[Refused] = &[
     (0x87, &[ME, THERE, ("MaxRecvDataSegmentLength", "1")], LoginStatus::InitiatorError),
     (0x87, &[ME, THERE, ("TargetAlias", "x")], LoginStatus::InitiatorError),
     (0x87, &[ME, ME], LoginStatus::InitiatorError),
+    (0x87, &[("InitiatorName", ""), THERE], LoginStatus::InitiatorError),
+    (0x87, &[("InitiatorName", "iqn.a\nforged line"), THERE], LoginStatus::InitiatorError),
     (0xc7, &[ME, THERE], LoginStatus::InitiatorError),
     (0x84, &[ME, THERE], LoginStatus::InitiatorError),
     (0x8c, &[ME, THERE], LoginStatus::InitiatorError),
