@@ -67,6 +67,21 @@ fn an_abort_of_a_command_that_has_not_come_keeps_it_from_being_performed() {
 }
 
 #[test]
+fn a_command_aborted_before_it_came_and_before_its_turn_is_forgotten() {
+    let mut lab = Lab::session(&[]);
+    let lost = lab.header(FINAL, 0, 0, 0);
+    let aborted = lab.header(FINAL, 0, 0, 0);
+    let next = lab.header(FINAL, 0, 0, 0);
+    lab.manage(1, 0, aborted.itt(), aborted.cmd_sn());
+    assert_eq!(response(&mut lab), COMPLETE);
+    for header in [aborted, next, lost] {
+        lab.send(header, &[]);
+    }
+    assert_eq!(lab.executed(), [lost.itt(), next.itt()]);
+    assert_eq!(lab.answers().len(), 2);
+}
+
+#[test]
 fn an_abort_of_what_was_never_sent_finds_no_task() {
     let mut lab = Lab::session(&[]);
     lab.manage(1, 0, 999, lab.cmd_sn + 3);

@@ -160,6 +160,8 @@ impl Session {
         }
         match self.window.turn(pdu.header.cmd_sn()) {
             Turn::Now => self.in_order(wire, pdu),
+            // Aborted before it came.
+            Turn::Later if self.void.contains(&pdu.header.cmd_sn()) => Ok(()),
             Turn::Later => {
                 self.early.entry(pdu.header.cmd_sn()).or_insert(pdu);
                 Ok(())
