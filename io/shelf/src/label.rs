@@ -14,6 +14,11 @@ const MAGIC: [u8; 8] = *b"ASHLABEL";
 /// Where the checksum of a label page lies; it covers everything before.
 const CHECKSUM_AT: usize = ALIGN - 4;
 
+const GENERATION_AT: usize = 48;
+
+/// What a drive writes whole, at least. All fields of a label lie in its first one.
+const SECTOR: usize = 512;
+
 /// The identity of a drive and of the shelf that it is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
@@ -40,7 +45,9 @@ pub struct Label {
 pub enum Found {
     /// Nothing but zeros.
     Blank,
-    /// Neither zeros nor a whole label.
+    /// What a power cut leaves of the very first label written to a blank drive.
+    Unfinished,
+    /// None of these.
     Other,
     /// A label of a format that this program does not know.
     Newer(u32),
@@ -76,13 +83,21 @@ impl Label {
         };
         let mut from = Reader(covered);
         if from.take() != Some(MAGIC) || checksum.u32() != Some(crc32c([covered])) {
-            return Found::Other;
+            return if Self::is_unfinished(covered) { Found::Unfinished } else { Found::Other };
         }
         // Every version keeps magic, version and checksum where they are.
         match from.u32() {
             Some(version) if version > FORMAT_VERSION => Found::Newer(version),
             _ => Self::fields(&mut from).map_or(Found::Other, |label| Found::Label(Box::new(label))),
         }
+    }
+
+    /// Fields of generation 0 without their checksum, or the checksum without its fields; zeros otherwise.
+    fn is_unfinished(covered: &[u8]) -> bool {
+        let (fields, rest) = covered.split_at(SECTOR.min(covered.len()));
+        let generation = fields.get(GENERATION_AT..GENERATION_AT + 8);
+        let begun = fields.starts_with(&MAGIC) && generation.is_some_and(|bytes| bytes == [0; 8]);
+        (begun || fields.iter().all(|byte| *byte == 0)) && rest.iter().all(|byte| *byte == 0)
     }
 
     fn fields(from: &mut Reader<'_>) -> Option<Self> {
@@ -143,7 +158,7 @@ impl Candidate {
                 "{name} was written by a newer Ashlar (format {version}, this one reads up to {FORMAT_VERSION}); \
                  upgrade, the drive is left as it is"
             ),
-            (Found::Blank, Found::Blank) => {
+            (Found::Blank | Found::Unfinished, Found::Blank | Found::Unfinished) => {
                 format!("{name} is blank: not yet part of an array; leave it out, or format it")
             }
             _ => format!(
@@ -154,8 +169,8 @@ impl Candidate {
 
     /// True when nothing of value can be on it: no label, or one of a format that never ended.
     pub fn is_fresh(&self) -> bool {
-        self.label()
-            .map_or_else(|_| self.copies == [Found::Blank, Found::Blank], |label| label.generation == 0)
+        let empty = |copy: &Found| matches!(copy, Found::Blank | Found::Unfinished);
+        self.label().map_or_else(|_| self.copies.iter().all(empty), |label| label.generation == 0)
     }
 }
 
