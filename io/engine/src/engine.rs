@@ -124,9 +124,14 @@ impl Engine {
     /// Deletes a volume; its space comes back in the background. Durable when answered.
     pub async fn delete_volume(&self, id: DiskId) -> Result<()> {
         let volume = self.volume(id).ok_or(Error::Gone)?;
-        self.core.change(Change::of(Action::Delete { volume: volume.number() })).await?;
+        let delete = Change::of(Action::Delete { volume: volume.number() });
+        // Gone with the change, not with its answer: nobody may be there any more to wait for that.
+        let made = self.core.make_soon(&delete).await?;
         self.volumes.write().remove(&id);
-        Ok(())
+        match made {
+            Some(made) => self.core.acknowledge(made).await,
+            None => Err(Error::Gone),
+        }
     }
 
     /// Keeps a small record under a key, or removes it. Durable when answered.

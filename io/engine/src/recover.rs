@@ -62,6 +62,12 @@ pub(crate) fn damaged(error: Malformed) -> Error {
 }
 
 async fn format(shelf: &Arc<dyn Shelf>, options: &Options) -> block::Result<Superblock> {
+    // The shelf may be an older one, on which the engine was never formatted to the end.
+    let (done, batches) = wait();
+    shelf.recover(JournalPos(1), done);
+    if !batches.await.map_err(failed)?.is_empty() {
+        return Err(damaged(Malformed("journal: there are batches, but no superblock")));
+    }
     let payload = Payload { key: options.seed, replay_from: 1, root: Vec::new() };
     let superblock = Superblock { journal_from: JournalPos(1), payload: payload.encode().into() };
     let (done, written) = wait();
