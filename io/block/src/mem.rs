@@ -50,6 +50,11 @@ impl MemArray {
         Self { state: Arc::new(Mutex::new(self.lock().clone())) }
     }
 
+    /// All disks, by identity.
+    pub fn disks(&self) -> Vec<MemDisk> {
+        self.lock().keys().map(|id| MemDisk { id: *id, array: self.clone() }).collect()
+    }
+
     /// The disk of this identity.
     pub fn disk(&self, id: DiskId) -> Option<MemDisk> {
         self.lock().contains_key(&id).then(|| MemDisk { id, array: self.clone() })

@@ -1,0 +1,365 @@
+//! Drives that tear, lose and reorder: the fault model of the crate's header.
+
+use block::workload::Random;
+use bytes::Bytes;
+use shelf::{ALIGN, AlignedBuf, Done, Drive, Error, Result};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const SECTOR: usize = 512;
+
+type Page = Arc<[u8; ALIGN]>;
+
+/// What a drive does wrong while it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    #[default]
+    None,
+    /// Writes that touch these bytes fail.
+    Writes(Range<u64>),
+    /// Every request fails.
+    Dead,
+}
+
+/// All drives of a world, and what they have under way.
+pub struct Drives(Mutex<State>);
+
+struct State {
+    random: Random,
+    trace: DefaultHasher,
+    completed: u64,
+    /// The life of the machine; handles of an older one are cut off.
+    life: u64,
+    media: Vec<Medium>,
+}
+
+struct Medium {
+    bytes: u64,
+    durable: BTreeMap<u64, Page>,
+    /// Pages answered but not durable, in the order of their answers.
+    cache: Vec<Cached>,
+    answers: u64,
+    pending: Vec<Request>,
+    fault: Fault,
+    /// How often its requests are chosen, against the others'.
+    speed: u64,
+}
+
+struct Cached {
+    page: u64,
+    data: Page,
+    /// The answer to the write, counted per drive.
+    answer: u64,
+}
+
+struct Request {
+    offset: u64,
+    work: Work,
+}
+
+enum Work {
+    Read(u32, Done<Bytes>),
+    Write(Vec<Bytes>, bool, Done<()>),
+    /// What was answered before this may not be lost once it is done.
+    Sync(u64, Done<()>),
+    Discard(u64, Done<()>),
+}
+
+impl Drives {
+    /// Blank drives of these sizes.
+    pub fn new(seed: u64, sizes: &[u64]) -> Arc<Self> {
+        let mut random = Random::new(seed ^ 0x6472_6976);
+        let medium = |bytes: &u64| Medium {
+            bytes: *bytes,
+            durable: BTreeMap::new(),
+            cache: Vec::new(),
+            answers: 0,
+            pending: Vec::new(),
+            fault: Fault::None,
+            speed: [1, 5, 10, 10][random.below(4) as usize],
+        };
+        let media = sizes.iter().map(medium).collect();
+        Arc::new(Self(Mutex::new(State {
+            random,
+            trace: DefaultHasher::new(),
+            completed: 0,
+            life: 0,
+            media,
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Handles for the present life.
+    pub fn handles(self: &Arc<Self>) -> Vec<Arc<dyn Drive>> {
+        let state = self.lock();
+        let handle = |(index, medium): (usize, &Medium)| {
+            let (name, drives) = (format!("drive{index}"), self.clone());
+            Arc::new(Handle { name, drives, index, life: state.life, bytes: medium.bytes }) as Arc<dyn Drive>
+        };
+        state.media.iter().enumerate().map(handle).collect()
+    }
+
+    /// Requests under way.
+    pub fn pending(&self) -> usize {
+        self.lock().media.iter().map(|medium| medium.pending.len()).sum()
+    }
+
+    /// Requests completed since the beginning of the world.
+    pub fn completed(&self) -> u64 {
+        self.lock().completed
+    }
+
+    /// Adds an event of the world to the trace.
+    pub fn note(&self, event: impl Hash) {
+        event.hash(&mut self.lock().trace);
+    }
+
+    /// The hash of all events so far.
+    pub fn trace(&self) -> u64 {
+        self.lock().trace.finish()
+    }
+
+    /// Lets a drive fail, or not.
+    pub fn set_fault(&self, drive: usize, fault: Fault) {
+        self.lock().media[drive].fault = fault;
+    }
+
+    /// Completes one request; false when there is none.
+    pub fn step(&self) -> bool {
+        let answer = {
+            let mut state = self.lock();
+            let weights: Vec<u64> = state
+                .media
+                .iter()
+                .map(|medium| if medium.pending.is_empty() { 0 } else { medium.speed })
+                .collect();
+            if weights.iter().all(|weight| *weight == 0) {
+                return false;
+            }
+            let drive = state.random.weighted(&weights);
+            let count = state.media[drive].pending.len() as u64;
+            let index = state.random.below(count) as usize;
+            let request = state.media[drive].pending.swap_remove(index);
+            state.completed += 1;
+            state.note(drive, &request);
+            state.media[drive].complete(drive, request)
+        };
+        // With the lock released: it may well ask for more.
+        answer();
+        true
+    }
+
+    /// Cuts the power: what is not durable is kept, lost or torn, page by page, and whoever ran is cut off.
+    pub fn crash(&self) {
+        let dropped: Vec<_> = {
+            let mut state = self.lock();
+            state.life += 1;
+            let State { random, media, .. } = &mut *state;
+            media.iter_mut().flat_map(|medium| medium.crash(random)).collect()
+        };
+        // Their callbacks see that nothing will come any more; new requests of theirs are refused by their life.
+        drop(dropped);
+    }
+
+    /// Corrupts some pages of a drive inside of `range`, all of them durable ones.
+    pub fn rot(&self, drive: usize, range: Range<u64>) {
+        let mut state = self.lock();
+        let State { random, media, .. } = &mut *state;
+        let pages = range.start / ALIGN as u64..range.end / ALIGN as u64;
+        for (_, page) in media[drive].durable.range_mut(pages) {
+            if random.chance(20) {
+                let mut bytes = **page;
+                let at = random.below(ALIGN as u64) as usize;
+                bytes[at] ^= 1 + random.below(255) as u8;
+                *page = Arc::new(bytes);
+            }
+        }
+    }
+}
+
+impl State {
+    fn note(&mut self, drive: usize, request: &Request) {
+        let trace = &mut self.trace;
+        (drive, request.offset).hash(trace);
+        match &request.work {
+            Work::Read(len, _) => (0, len).hash(trace),
+            Work::Write(pieces, durable, _) => (1, durable, pieces).hash(trace),
+            Work::Sync(..) => 2.hash(trace),
+            Work::Discard(len, _) => (3, len).hash(trace),
+        }
+    }
+}
+
+/// The pages that a write touches.
+fn split(offset: u64, pieces: &[Bytes]) -> impl Iterator<Item = (u64, Page)> {
+    let chunks = pieces.iter().flat_map(|piece| piece.chunks_exact(ALIGN));
+    (offset / ALIGN as u64..).zip(chunks.map(|chunk| {
+        let mut page = [0; ALIGN];
+        page.copy_from_slice(chunk);
+        Arc::new(page)
+    }))
+}
+
+impl Medium {
+    fn fails(&self, drive: usize, request: &Request) -> Result {
+        let failing = match (&self.fault, &request.work) {
+            (Fault::None, _) => false,
+            (Fault::Dead, _) => true,
+            (Fault::Writes(bytes), Work::Write(pieces, ..)) => {
+                let len = pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+                request.offset < bytes.end && bytes.start < request.offset + len
+            }
+            (Fault::Writes(_), _) => false,
+        };
+        if failing {
+            Err(Error::Drive { what: format!("drive{drive} failed as the seed says") })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Performs a request and returns its answer.
+    fn complete(&mut self, drive: usize, request: Request) -> Box<dyn FnOnce()> {
+        let failure = self.fails(drive, &request);
+        let Request { offset, work } = request;
+        match (work, failure) {
+            (Work::Read(_, done), Err(cause)) => Box::new(move || done(Err(cause))),
+            (Work::Write(.., done) | Work::Sync(_, done) | Work::Discard(_, done), Err(cause)) => {
+                Box::new(move || done(Err(cause)))
+            }
+            (Work::Read(len, done), Ok(())) => {
+                let bytes = self.read(offset, len);
+                Box::new(move || done(Ok(bytes)))
+            }
+            (Work::Write(pieces, durable, done), Ok(())) => {
+                self.answers += 1;
+                for (page, data) in split(offset, &pieces) {
+                    if durable {
+                        self.cache.retain(|cached| cached.page != page);
+                        self.durable.insert(page, data);
+                    } else {
+                        self.cache.push(Cached { page, data, answer: self.answers });
+                    }
+                }
+                Box::new(move || done(Ok(())))
+            }
+            (Work::Sync(answers, done), Ok(())) => {
+                let all = std::mem::take(&mut self.cache);
+                let (reached, rest) = all.into_iter().partition(|cached| cached.answer <= answers);
+                self.cache = rest;
+                let reached: Vec<Cached> = reached;
+                self.durable.extend(reached.into_iter().map(|cached| (cached.page, cached.data)));
+                Box::new(move || done(Ok(())))
+            }
+            (Work::Discard(len, done), Ok(())) => {
+                let pages = offset / ALIGN as u64..(offset + len) / ALIGN as u64;
+                self.cache.retain(|cached| !pages.contains(&cached.page));
+                self.durable.retain(|page, _| !pages.contains(page));
+                Box::new(move || done(Ok(())))
+            }
+        }
+    }
+
+    fn read(&self, offset: u64, len: u32) -> Bytes {
+        let mut buffer = AlignedBuf::zeroed(len as usize);
+        for (page, out) in (offset / ALIGN as u64..).zip(buffer.chunks_exact_mut(ALIGN)) {
+            let cached =
+                self.cache.iter().rev().find(|cached| cached.page == page).map(|cached| &cached.data);
+            if let Some(data) = cached.or_else(|| self.durable.get(&page)) {
+                out.copy_from_slice(&data[..]);
+            }
+        }
+        Arc::new(buffer).share(0..len as usize)
+    }
+
+    fn crash(&mut self, random: &mut Random) -> Vec<Request> {
+        let pending = std::mem::take(&mut self.pending);
+        let mut fates: Vec<(u64, Page)> =
+            std::mem::take(&mut self.cache).into_iter().map(|cached| (cached.page, cached.data)).collect();
+        for request in &pending {
+            // Some requests had not even reached the drive.
+            if let Work::Write(pieces, ..) = &request.work
+                && random.chance(70)
+            {
+                fates.extend(split(request.offset, pieces));
+            }
+        }
+        for (page, new) in fates {
+            match random.weighted(&[45, 40, 15]) {
+                0 => _ = self.durable.insert(page, new),
+                1 => {}
+                _ => {
+                    let mut torn = self.durable.get(&page).map_or([0; ALIGN], |old| **old);
+                    for (old, new) in torn.chunks_mut(SECTOR).zip(new.chunks(SECTOR)) {
+                        if random.chance(50) {
+                            old.copy_from_slice(new);
+                        }
+                    }
+                    self.durable.insert(page, Arc::new(torn));
+                }
+            }
+        }
+        self.fault = Fault::None;
+        pending
+    }
+}
+
+/// A drive as one life of the machine sees it.
+struct Handle {
+    name: String,
+    drives: Arc<Drives>,
+    index: usize,
+    life: u64,
+    bytes: u64,
+}
+
+impl Handle {
+    fn ask(&self, offset: u64, len: u64, work: Work) {
+        let aligned = offset.is_multiple_of(ALIGN as u64) && len.is_multiple_of(ALIGN as u64);
+        assert!(aligned && offset + len <= self.bytes, "{}: {len} bytes at {offset}", self.name);
+        let mut state = self.drives.lock();
+        if state.life == self.life {
+            state.media[self.index].pending.push(Request { offset, work });
+        } else {
+            drop(state);
+            drop(work);
+        }
+    }
+}
+
+impl Drive for Handle {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
+        self.ask(offset, u64::from(len), Work::Read(len, done));
+    }
+
+    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>) {
+        for piece in &pieces {
+            assert!(piece.as_ptr().addr().is_multiple_of(ALIGN), "{}: memory is not aligned", self.name);
+        }
+        let len = pieces.iter().map(|piece| piece.len() as u64).sum();
+        self.ask(offset, len, Work::Write(pieces, durable, done));
+    }
+
+    fn sync(&self, done: Done<()>) {
+        let answers = self.drives.lock().media[self.index].answers;
+        self.ask(0, 0, Work::Sync(answers, done));
+    }
+
+    fn discard(&self, offset: u64, len: u64, done: Done<()>) {
+        self.ask(offset, len, Work::Discard(len, done));
+    }
+}

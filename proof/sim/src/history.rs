@@ -1,0 +1,457 @@
+//! What was asked and answered, explained by the model.
+//!
+//! Actions that touch the same blocks, or are connected through others that do, form a knot. A knot is untied when
+//! all of it has ended: what it wrote is read back, and some order of its actions must explain every
+//! answer and every byte. An action that ended without an answer may have had no effect, but not half of one.
+
+use block::mem::MemArray;
+use block::suite;
+use block::{Disk, DiskId, Error, Extent, Geometry, Op, Reply, Result};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+/// Most actions in a knot: all their orders are tried.
+pub const KNOT: usize = 5;
+
+/// What can be asked of an array.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// An operation of a disk.
+    Op(DiskId, Op),
+    /// A new, empty disk.
+    Create(DiskId, Geometry),
+    /// A new disk with the contents of another.
+    Clone(DiskId, DiskId),
+    /// A disk grows.
+    Resize(DiskId, u64),
+    /// A disk goes.
+    Delete(DiskId),
+}
+
+/// A run of blocks of a disk that an action reads or writes.
+#[derive(Clone, Copy, Debug)]
+struct Touch {
+    id: DiskId,
+    extent: Extent,
+    writes: bool,
+}
+
+const EVERYTHING: Extent = Extent { lba: 0, blocks: u64::MAX };
+
+/// Stands for the saved state, behind every block.
+const STATE: Extent = Extent { lba: u64::MAX - 1, blocks: 1 };
+
+/// Stands for there being the disk at all.
+const PRESENCE: Extent = Extent { lba: u64::MAX - 2, blocks: 1 };
+
+impl Action {
+    fn touches(&self) -> Vec<Touch> {
+        let mut touches = self.blocks();
+        if let Action::Op(id, _) = self {
+            touches.push(Touch { id: *id, extent: PRESENCE, writes: false });
+        }
+        touches
+    }
+
+    fn blocks(&self) -> Vec<Touch> {
+        let one = |id: DiskId, extent, writes| vec![Touch { id, extent, writes }];
+        match self {
+            Action::Op(id, op) => match op {
+                Op::Read(extent) | Op::Status(extent) => one(*id, *extent, false),
+                Op::Write { lba, data } | Op::Or { lba, data } => {
+                    one(*id, Extent::new(*lba, data.len().div_ceil(512) as u64), true)
+                }
+                Op::CompareAndWrite { lba, write, compare } => {
+                    one(*id, Extent::new(*lba, write.len().max(compare.len()).div_ceil(512) as u64), true)
+                }
+                Op::Fill { extent, .. } => one(*id, *extent, true),
+                Op::Unmap(extents) => extents.iter().flat_map(|extent| one(*id, *extent, true)).collect(),
+                Op::Copy(segments) => {
+                    let touches = segments.iter().flat_map(|segment| {
+                        let (from, to) = (segment.source_lba, segment.target_lba);
+                        [
+                            Touch {
+                                id: segment.source,
+                                extent: Extent::new(from, segment.blocks),
+                                writes: false,
+                            },
+                            Touch {
+                                id: segment.target,
+                                extent: Extent::new(to, segment.blocks),
+                                writes: true,
+                            },
+                        ]
+                    });
+                    touches.collect()
+                }
+                Op::SaveState(_) => one(*id, STATE, true),
+                Op::Flush => Vec::new(),
+            },
+            Action::Create(id, _) | Action::Resize(id, _) | Action::Delete(id) => one(*id, EVERYTHING, true),
+            Action::Clone(source, id) => {
+                [one(*source, EVERYTHING, false), one(*id, EVERYTHING, true)].concat()
+            }
+        }
+    }
+
+    fn perform(&self, model: &MemArray) -> Result {
+        match self {
+            Action::Op(id, op) => {
+                let disk = model.disk(*id).ok_or(Error::Gone)?;
+                match pin!(disk.execute(op.clone())).poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready(result) => result,
+                    Poll::Pending => Err(Error::NotReady),
+                }
+            }
+            Action::Create(id, geometry) => {
+                model.create(*id, *geometry);
+                Ok(Reply::Done)
+            }
+            Action::Clone(source, id) => {
+                model.disk(*source).ok_or(Error::Gone)?;
+                model.clone_disk(*source, *id);
+                Ok(Reply::Done)
+            }
+            Action::Resize(id, blocks) => {
+                model.disk(*id).ok_or(Error::Gone)?.resize(*blocks);
+                Ok(Reply::Done)
+            }
+            Action::Delete(id) => {
+                model.disk(*id).ok_or(Error::Gone)?;
+                model.remove(*id);
+                Ok(Reply::Done)
+            }
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Action::Op(id, op) => format!("disk {}: {}", id.0, suite::show(op)),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+fn meet(one: &[Touch], other: &[Touch]) -> bool {
+    one.iter()
+        .any(|a| other.iter().any(|b| a.id == b.id && (a.writes || b.writes) && a.extent.overlaps(&b.extent)))
+}
+
+/// The number of an action in the history.
+pub type ActionId = u64;
+
+struct Entry {
+    id: ActionId,
+    action: Action,
+    touches: Vec<Touch>,
+    asked: u64,
+    ended: Option<u64>,
+    /// None while it is under way, and for one that ended without an answer.
+    answer: Option<Result>,
+}
+
+impl Entry {
+    /// It ended, and nobody knows how.
+    fn may_be_absent(&self) -> bool {
+        self.ended.is_some() && self.answer.is_none()
+    }
+
+    fn show(&self) -> String {
+        let answer = match &self.answer {
+            None => "not answered".to_owned(),
+            Some(Ok(Reply::Data(data))) => format!("{} bytes", data.len()),
+            Some(answer) => format!("{answer:?}"),
+        };
+        format!("[{}..{:?}] {} → {answer}", self.asked, self.ended, self.action.show())
+    }
+}
+
+/// The model, and the actions that it does not contain yet.
+#[derive(Default)]
+pub struct History {
+    /// What all untied actions made.
+    pub model: MemArray,
+    geometries: BTreeMap<DiskId, Geometry>,
+    entries: Vec<Entry>,
+    clock: u64,
+    told: bool,
+}
+
+/// The disks that there really are, with their sizes and saved states.
+pub type Present = BTreeMap<DiskId, (Geometry, Bytes)>;
+
+/// What has to be read before a knot can be untied, and what was read.
+pub type Observations = Vec<(DiskId, Op)>;
+
+impl History {
+    /// A history of nothing; `told` prints every event as it comes.
+    pub fn new(told: bool) -> Self {
+        Self { told, ..Self::default() }
+    }
+
+    /// The disks that exist as far as the model knows.
+    pub fn disks(&self) -> Vec<(DiskId, Geometry)> {
+        self.geometries.iter().map(|(id, geometry)| (*id, *geometry)).collect()
+    }
+
+    /// True when the action would be in a knot that is not too large, and not meet one that is being read back.
+    pub fn admits(&self, action: &Action) -> bool {
+        self.knot(&action.touches()).len() < KNOT
+    }
+
+    /// Number of actions not yet explained.
+    pub fn open(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn tell(&self, what: impl FnOnce() -> String) {
+        if self.told {
+            eprintln!("{}", what());
+        }
+    }
+
+    /// Takes note of what is asked.
+    pub fn ask(&mut self, action: Action) -> ActionId {
+        self.clock += 1;
+        let touches = action.touches();
+        let (id, asked) = (self.clock, self.clock);
+        let entry = Entry { id, action, touches, asked, ended: None, answer: None };
+        self.tell(|| entry.show());
+        self.entries.push(entry);
+        id
+    }
+
+    /// An action of the history in one line.
+    pub fn show(&self, id: ActionId) -> String {
+        self.entries.iter().find(|entry| entry.id == id).map(Entry::show).unwrap_or_default()
+    }
+
+    /// Takes note of an answer.
+    pub fn answer(&mut self, id: ActionId, answer: Result) {
+        self.clock += 1;
+        let Some(index) = self.entries.iter().position(|entry| entry.id == id) else { return };
+        let entry = &mut self.entries[index];
+        entry.ended = Some(self.clock);
+        if self.told {
+            eprintln!(
+                "{} {}",
+                entry.show(),
+                answer.as_ref().map_or_else(|error| error.to_string(), |_| "ok".into())
+            );
+        }
+        match answer {
+            // Refused as a whole: nothing to explain.
+            Err(Error::NoSpace | Error::NotReady) => _ = self.entries.remove(index),
+            // The array stopped: whether it is there will be seen. What was not read was not read.
+            Err(Error::Stopped(_) | Error::Medium { .. }) => {}
+            answer => entry.answer = Some(answer),
+        }
+    }
+
+    /// Takes note that nobody waits for an answer any more: the action was cancelled, or lost in a crash.
+    pub fn give_up(&mut self, id: ActionId) {
+        self.clock += 1;
+        self.tell(|| format!("given up: {id}"));
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == id) {
+            entry.ended = Some(self.clock);
+        }
+    }
+
+    /// The entries connected with these touches.
+    fn knot(&self, touches: &[Touch]) -> BTreeSet<usize> {
+        let mut knot = BTreeSet::new();
+        let mut reach: Vec<Touch> = touches.to_vec();
+        loop {
+            let found = (0..self.entries.len())
+                .find(|index| !knot.contains(index) && meet(&self.entries[*index].touches, &reach));
+            let Some(index) = found else { return knot };
+            reach.extend_from_slice(&self.entries[index].touches);
+            knot.insert(index);
+        }
+    }
+
+    /// Unties what needs no reading: single actions with an answer. Then names the members of a knot that has to be
+    /// read back, with what to read, if there is one.
+    ///
+    /// # Errors
+    /// An answer that the model does not give.
+    pub fn settle(
+        &mut self,
+        present: &Present,
+    ) -> std::result::Result<Option<(Vec<ActionId>, Observations)>, String> {
+        let mut next = 0;
+        while next < self.entries.len() {
+            let knot = self.knot(&self.entries[next].touches.clone());
+            let members: Vec<usize> = if knot.is_empty() { vec![next] } else { knot.into_iter().collect() };
+            if members.iter().any(|index| self.entries[*index].ended.is_none()) {
+                next += 1;
+                continue;
+            }
+            if members.len() > 1 || self.entries[members[0]].may_be_absent() {
+                let ids = members.iter().map(|index| self.entries[*index].id).collect();
+                return Ok(Some((ids, self.observations(&members, present))));
+            }
+            let entry = self.entries.remove(members[0]);
+            let made = entry.action.perform(&self.model);
+            self.learn();
+            let answer = entry.answer.clone().unwrap_or(Err(Error::NotReady));
+            if !self.agrees(&self.model, &entry.action, &made, &answer) {
+                let made = Entry { answer: Some(made), ..entry };
+                return Err(format!("answered {answer:?} instead of {}", made.show()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads and states of everything that the members write, as far as it is there.
+    fn observations(&self, members: &[usize], present: &Present) -> Observations {
+        let mut observations = Vec::new();
+        for touch in
+            members.iter().flat_map(|index| &self.entries[*index].touches).filter(|touch| touch.writes)
+        {
+            let Some((geometry, _)) = present.get(&touch.id) else { continue };
+            let end = touch.extent.lba.saturating_add(touch.extent.blocks).min(geometry.blocks);
+            let extent = Extent::new(touch.extent.lba, end.saturating_sub(touch.extent.lba));
+            if extent.blocks > 0 {
+                observations.push((touch.id, Op::Read(extent)));
+                observations.push((touch.id, Op::Status(extent)));
+            }
+        }
+        observations
+    }
+
+    /// Finds an order of these actions that explains their answers and what was read afterwards, and takes it over.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn untie(
+        &mut self,
+        ids: &[ActionId],
+        seen: &[(DiskId, Op, Result)],
+        present: &Present,
+    ) -> std::result::Result<(), String> {
+        let (members, rest) =
+            std::mem::take(&mut self.entries).into_iter().partition(|entry| ids.contains(&entry.id));
+        self.entries = rest;
+        let members: Vec<Entry> = members;
+        let left: Vec<&Entry> = members.iter().collect();
+        let writes = |id: &DiskId, what: &Extent| {
+            let mut touches = members.iter().flat_map(|entry| &entry.touches);
+            touches.any(|touch| touch.writes && touch.id == *id && touch.extent.overlaps(what))
+        };
+        // What the members may have made, unmade or resized, and the states that they may have saved.
+        let ids = members.iter().flat_map(|entry| &entry.touches).map(|touch| touch.id);
+        let presence = ids.filter(|id| writes(id, &PRESENCE));
+        let presence: Vec<_> =
+            presence.map(|id| (id, present.get(&id).map(|(geometry, _)| *geometry))).collect();
+        let states: Vec<_> = present.iter().filter(|(id, _)| writes(id, &STATE)).collect();
+        let states: Vec<_> = states.into_iter().map(|(id, (_, state))| (*id, state.clone())).collect();
+        let ids: Vec<ActionId> = members.iter().map(|entry| entry.id).collect();
+        let seen = Seen { seen, presence, states };
+        let mut why = Vec::new();
+        match self.explain(&self.model, &left, &seen, &mut why) {
+            Some(model) => {
+                self.tell(|| format!("explained: {ids:?}"));
+                self.model = model;
+                self.learn();
+                Ok(())
+            }
+            None => {
+                let members: Vec<_> = members.iter().map(Entry::show).collect();
+                why.dedup();
+                why.truncate(12);
+                Err(format!(
+                    "no order explains:\n  {}\nfor one:\n  {}",
+                    members.join("\n  "),
+                    why.join("\n  ")
+                ))
+            }
+        }
+    }
+
+    fn explain(
+        &self,
+        model: &MemArray,
+        left: &[&Entry],
+        seen: &Seen<'_>,
+        why: &mut Vec<String>,
+    ) -> Option<MemArray> {
+        if left.iter().all(|entry| entry.may_be_absent()) {
+            match self.fits(model, seen) {
+                Ok(()) => return Some(model.fork()),
+                Err(difference) => why.push(difference),
+            }
+        }
+        for entry in left {
+            let before =
+                |other: &&&Entry| other.id != entry.id && other.ended.is_some_and(|end| end < entry.asked);
+            if left.iter().filter(before).any(|other| !other.may_be_absent()) {
+                continue;
+            }
+            let model = model.fork();
+            let made = entry.action.perform(&model);
+            if let Some(answer) = &entry.answer
+                && !self.agrees(&model, &entry.action, &made, answer)
+            {
+                why.push(format!("the model answers {:?} to {}", made, entry.action.show()));
+                continue;
+            }
+            let rest: Vec<&Entry> =
+                left.iter().filter(|other| other.id != entry.id && !before(other)).copied().collect();
+            if let Some(found) = self.explain(&model, &rest, seen, why) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    fn fits(&self, model: &MemArray, seen: &Seen<'_>) -> std::result::Result<(), String> {
+        for (id, op, real) in seen.seen {
+            let expected = Action::Op(*id, op.clone()).perform(model);
+            if let (Err(_), Err(_)) = (&expected, real) {
+                continue;
+            }
+            let geometry =
+                model.disk(*id).map_or(Geometry { block_bytes: 512, blocks: 0 }, |disk| disk.geometry());
+            suite::compare(op, geometry, &expected, real)
+                .map_err(|difference| format!("disk {}: {}: {difference}", id.0, suite::show(op)))?;
+        }
+        for (id, geometry) in &seen.presence {
+            let expected = model.disk(*id).map(|disk| disk.geometry());
+            if expected != *geometry {
+                return Err(format!("disk {}: {geometry:?} instead of {expected:?}", id.0));
+            }
+        }
+        for (id, state) in &seen.states {
+            if model.disk(*id).is_some_and(|disk| disk.state() != *state) {
+                return Err(format!("disk {}: another saved state", id.0));
+            }
+        }
+        Ok(())
+    }
+
+    fn agrees(&self, model: &MemArray, action: &Action, made: &Result, answer: &Result) -> bool {
+        match action {
+            Action::Op(id, op) => {
+                let geometry =
+                    model.disk(*id).map_or(Geometry { block_bytes: 512, blocks: 0 }, |disk| disk.geometry());
+                let away = |result: &Result| matches!(result, Err(Error::Gone | Error::Foreign(_)));
+                away(made) && away(answer) || suite::compare(op, geometry, made, answer).is_ok()
+            }
+            _ => made.is_ok() == answer.is_ok(),
+        }
+    }
+
+    fn learn(&mut self) {
+        self.geometries = self.model.disks().into_iter().map(|disk| (disk.id(), disk.geometry())).collect();
+    }
+}
+
+struct Seen<'a> {
+    seen: &'a [(DiskId, Op, Result)],
+    presence: Vec<(DiskId, Option<Geometry>)>,
+    states: Vec<(DiskId, Bytes)>,
+}

@@ -1,0 +1,310 @@
+//! The world of the shelf alone: a client that knows what it was promised.
+
+use crate::Report;
+use crate::drives::Drives;
+use crate::machine::{Machine, Outcome};
+use block::workload::Random;
+use bytes::Bytes;
+use shelf::{
+    ALIGN, AlignedBuf, Batch, DriveShelf, Error, FormatOptions, JournalPos, Layout, SegmentId, Shelf, Sizes,
+    Superblock, wait,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const DRIVE: u64 = 8 << 20;
+
+/// Where the label, superblocks and journal of such a drive end.
+const MIRRORED: u64 = (64 + 2 * 64 + 256) << 10;
+
+/// Batches, superblocks and stripes as the client remembers them across crashes.
+#[derive(Default)]
+struct Memory {
+    /// What was appended, by number; trimmed ones may still be here.
+    batches: BTreeMap<u64, (Vec<u8>, Vec<u8>)>,
+    /// The newest batch answered.
+    answered: u64,
+    /// The superblock answered last.
+    root: Option<(u64, Vec<u8>)>,
+    /// A superblock under way.
+    next_root: Option<(u64, Vec<u8>)>,
+    /// Stripes of segments: what was written, by which write, and whether a sync was answered since.
+    stripes: BTreeMap<(u32, u32), Stripe>,
+    writes: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Stripe {
+    byte: u8,
+    write: u64,
+    synced: bool,
+}
+
+type Answer<T> = Outcome<shelf::Result<T>>;
+
+/// What is under way.
+#[derive(Default)]
+struct UnderWay {
+    appends: Vec<(u64, Answer<JournalPos>)>,
+    root: Option<Answer<()>>,
+    writes: Vec<((u32, u32), u8, Answer<()>)>,
+    /// With the writes that had been answered before.
+    sync: Option<(u64, Answer<()>)>,
+}
+
+impl UnderWay {
+    fn is_idle(&self) -> bool {
+        self.appends.is_empty() && self.root.is_none() && self.writes.is_empty() && self.sync.is_none()
+    }
+}
+
+/// Runs the world of this seed.
+///
+/// # Errors
+/// The first promise that was broken.
+pub fn run(seed: u64) -> Result<Report, String> {
+    let mut random = Random::new(seed ^ 0x7368_656c);
+    let copies = 1 + random.below(3);
+    let drives =
+        Drives::new(seed, &vec![DRIVE; (copies + if copies == 3 { random.below(3) } else { 0 }) as usize]);
+    let mut machine = Machine::new(seed, drives.clone());
+    let mut memory = Memory::default();
+    let mut report = Report::default();
+    let sizes = Sizes { journal_bytes: Some(256 << 10), chunk_bytes: Some(8 << 10), segment_bytes: None };
+    let mut formatted = false;
+    let crashes = 2 + random.below(5);
+    while report.crashes < crashes {
+        let far = [20, 60, 600, 1500][random.below(4) as usize];
+        machine.crash_after(1 + random.below(far));
+        let mut recovered = false;
+        if let Some(shelf) = boot(&mut machine, &mut memory, &mut formatted, sizes)? {
+            recovered = true;
+            report.operations += work(&mut machine, &mut memory, &shelf, &mut random)?;
+        }
+        machine.crash();
+        report.crashes += 1;
+        // Everything is on every copy after a recovery, so one drive may lose its copies then.
+        if recovered && copies > 1 && random.chance(40) {
+            drives.rot(random.below(copies) as usize, 0..MIRRORED);
+        }
+    }
+    let opened = boot(&mut machine, &mut memory, &mut formatted, sizes)?;
+    opened.ok_or("no crash was asked for")?;
+    (report.requests, report.trace) = (drives.completed(), drives.trace());
+    Ok(report)
+}
+
+/// Formats or opens, and checks what is there; none when the machine has to crash before.
+fn boot(
+    machine: &mut Machine,
+    memory: &mut Memory,
+    formatted: &mut bool,
+    sizes: Sizes,
+) -> Result<Option<Arc<DriveShelf>>, String> {
+    let handles = machine.drives.handles();
+    if !*formatted {
+        let options = FormatOptions { array: 5, sizes, force: false };
+        let format = async move {
+            if DriveShelf::is_formatted(&handles).await? {
+                DriveShelf::open(handles).await
+            } else {
+                DriveShelf::format(handles, options).await
+            }
+        };
+        let Some(shelf) = machine.finish(format)? else { return Ok(None) };
+        let shelf = shelf.map_err(|cause| format!("formatting: {cause}"))?;
+        *formatted = true;
+        let for_recovery = shelf.clone();
+        let recover = async move { recover(&for_recovery, JournalPos(1)).await };
+        let Some(batches) = machine.finish(recover)? else { return Ok(None) };
+        let batches = batches.map_err(|cause| format!("recovery: {cause}"))?;
+        return if batches.is_empty() { Ok(Some(shelf)) } else { Err("batches on a new shelf".into()) };
+    }
+    let Some(shelf) = machine.finish(DriveShelf::open(handles))? else { return Ok(None) };
+    let shelf = shelf.map_err(|cause| format!("opening: {cause}"))?;
+    let root = shelf.superblock().map(|superblock| (superblock.journal_from.0, superblock.payload.to_vec()));
+    if root != memory.root && (root.is_none() || root != memory.next_root) {
+        return Err(format!("superblock {root:?} instead of {:?} or {:?}", memory.root, memory.next_root));
+    }
+    (memory.root, memory.next_root) = (root, None);
+    let from = memory.root.as_ref().map_or(1, |(from, _)| *from);
+    let for_recovery = shelf.clone();
+    let recovered = machine.finish(async move { recover(&for_recovery, JournalPos(from)).await })?;
+    let Some(batches) = recovered else { return Ok(None) };
+    let batches = batches.map_err(|cause| format!("recovery: {cause}"))?;
+    check_batches(memory, from, &batches)?;
+    check_stripes(machine, memory, &shelf)?;
+    Ok((!machine.must_crash()).then_some(shelf))
+}
+
+async fn recover(shelf: &DriveShelf, from: JournalPos) -> shelf::Result<Vec<Batch>> {
+    let (done, batches) = wait();
+    shelf.recover(from, done);
+    batches.await
+}
+
+fn check_batches(memory: &mut Memory, from: u64, batches: &[Batch]) -> Result<(), String> {
+    for (pos, batch) in (from..).zip(batches) {
+        let expected = memory.batches.get(&pos).ok_or_else(|| format!("batch {pos} was never appended"))?;
+        if batch.pos.0 != pos || (&batch.head[..], &batch.body[..]) != (&expected.0[..], &expected.1[..]) {
+            return Err(format!("batch {pos} is not what was appended, or came as {:?}", batch.pos));
+        }
+    }
+    let last = from + batches.len() as u64 - 1;
+    if last < memory.answered {
+        return Err(format!("batch {} was answered, the journal ends at {last}", memory.answered));
+    }
+    // What was recovered once stays; what was not never comes back.
+    memory.batches.retain(|pos, _| *pos <= last);
+    memory.answered = last;
+    Ok(())
+}
+
+fn check_stripes(machine: &mut Machine, memory: &mut Memory, shelf: &Arc<DriveShelf>) -> Result<(), String> {
+    memory.stripes.retain(|_, stripe| stripe.synced);
+    let stripe = shelf.layout().stripe_bytes;
+    for ((segment, index), Stripe { byte, .. }) in memory.stripes.clone() {
+        let shelf = shelf.clone();
+        let read = async move {
+            let (done, bytes) = wait();
+            shelf.read(SegmentId(segment), index * stripe, stripe, done);
+            bytes.await
+        };
+        let Some(read) = machine.finish(read)? else { return Ok(()) };
+        if !read.map_err(|cause| cause.to_string())?.iter().all(|found| *found == byte) {
+            return Err(format!("stripe {index} of segment {segment} was synced and is not there"));
+        }
+    }
+    Ok(())
+}
+
+/// Asks for things until the machine has to crash; the number of answers.
+fn work(
+    machine: &mut Machine,
+    memory: &mut Memory,
+    shelf: &Arc<DriveShelf>,
+    random: &mut Random,
+) -> Result<u64, String> {
+    let mut under_way = UnderWay::default();
+    let mut answers = 0;
+    let mut full = false;
+    while !machine.must_crash() {
+        match random.below(12) {
+            0..3 if !full && under_way.appends.len() < 5 => append(memory, shelf, random, &mut under_way),
+            3 if under_way.root.is_none() => {
+                full = false;
+                let old = memory.root.as_ref().map_or(1, |(from, _)| *from);
+                let from = memory.answered + 1 - random.below(memory.answered + 2 - old);
+                let payload = Vec::from(random.word().to_le_bytes()).repeat(1 + random.below(900) as usize);
+                memory.next_root = Some((from, payload.clone()));
+                let superblock = Superblock { journal_from: JournalPos(from), payload: payload.into() };
+                let (done, answer) = Outcome::of_call();
+                shelf.write_superblock(superblock, done);
+                under_way.root = Some(answer);
+            }
+            4 | 5 => write(memory, shelf, random, &mut under_way),
+            6 if under_way.sync.is_none() => {
+                let (done, answer) = Outcome::of_call();
+                shelf.sync(done);
+                under_way.sync = Some((memory.writes, answer));
+            }
+            7 if random.chance(10) => {
+                let segment = random.below(u64::from(shelf.layout().segments)) as u32;
+                if under_way.writes.iter().all(|((busy, _), ..)| *busy != segment) {
+                    memory.stripes.retain(|(of, _), _| *of != segment);
+                    shelf.discard(SegmentId(segment));
+                }
+            }
+            _ => {
+                if !machine.step()? && !under_way.is_idle() {
+                    return Err("something asked for was never answered".into());
+                }
+            }
+        }
+        answers += collect(memory, &mut under_way, &mut full)?;
+    }
+    Ok(answers)
+}
+
+fn append(memory: &mut Memory, shelf: &Arc<DriveShelf>, random: &mut Random, under_way: &mut UnderWay) {
+    let last = under_way.appends.last().map_or(memory.answered, |(pos, _)| *pos);
+    // Equal lengths make an old batch lie exactly where a new one ends; different ones make it lie inside.
+    let head_len = if random.chance(50) { 100 } else { random.below(9000) as usize };
+    let head: Vec<u8> = (0..head_len).map(|_| random.word() as u8).collect();
+    let mut body = AlignedBuf::zeroed(ALIGN * if random.chance(50) { 0 } else { random.below(4) as usize });
+    let len = body.len();
+    body.chunks_mut(8).for_each(|word| word.copy_from_slice(&random.word().to_le_bytes()));
+    memory.batches.insert(last + 1, (head.clone(), body.to_vec()));
+    let body = Arc::new(body);
+    let pieces = (0..len / ALIGN).map(|page| body.share(page * ALIGN..(page + 1) * ALIGN)).collect();
+    let (done, answer) = Outcome::of_call();
+    shelf.append(Bytes::from(head), pieces, done);
+    under_way.appends.push((last + 1, answer));
+}
+
+fn write(memory: &Memory, shelf: &Arc<DriveShelf>, random: &mut Random, under_way: &mut UnderWay) {
+    let Layout { segments, segment_bytes, stripe_bytes, .. } = shelf.layout();
+    let (segment, count) = (random.below(u64::from(segments).min(8)) as u32, segment_bytes / stripe_bytes);
+    let written = |index: &u32| {
+        memory.stripes.contains_key(&(segment, *index))
+            || under_way.writes.iter().any(|(at, ..)| *at == (segment, *index))
+    };
+    let Some(index) = (0..count).find(|index| !written(index)) else { return };
+    let byte = 1 + random.below(255) as u8;
+    let mut stripe = AlignedBuf::zeroed(stripe_bytes as usize);
+    stripe.fill(byte);
+    let (done, answer) = Outcome::of_call();
+    shelf.write(SegmentId(segment), index * stripe_bytes, Arc::new(stripe), done);
+    under_way.writes.push(((segment, index), byte, answer));
+}
+
+/// Takes the answers that are there.
+fn collect(memory: &mut Memory, under_way: &mut UnderWay, full: &mut bool) -> Result<u64, String> {
+    let mut answers = 0;
+    let mut index = 0;
+    while index < under_way.appends.len() {
+        let (pos, answer) = &under_way.appends[index];
+        let Some(answer) = answer.take() else {
+            index += 1;
+            continue;
+        };
+        match answer {
+            Ok(answered) if answered.0 == *pos => memory.answered = memory.answered.max(*pos),
+            // Answered at once, before the next is asked for: a number is given to who finds room.
+            Err(Error::JournalFull) if index + 1 == under_way.appends.len() => {
+                memory.batches.remove(pos);
+                *full = true;
+            }
+            other => return Err(format!("append {pos} was answered {other:?}")),
+        }
+        under_way.appends.remove(index);
+        answers += 1;
+    }
+    if let Some(answer) = under_way.root.as_ref().and_then(Outcome::take) {
+        answer.map_err(|cause| format!("superblock: {cause}"))?;
+        memory.root = memory.next_root.take();
+        under_way.root = None;
+        answers += 1;
+    }
+    let mut index = 0;
+    while index < under_way.writes.len() {
+        let (at, byte, answer) = &under_way.writes[index];
+        let Some(answer) = answer.take() else {
+            index += 1;
+            continue;
+        };
+        answer.map_err(|cause| format!("write: {cause}"))?;
+        memory.writes += 1;
+        memory.stripes.insert(*at, Stripe { byte: *byte, write: memory.writes, synced: false });
+        under_way.writes.remove(index);
+        answers += 1;
+    }
+    if let Some(answer) = under_way.sync.as_ref().and_then(|(_, answer)| answer.take()) {
+        answer.map_err(|cause| format!("sync: {cause}"))?;
+        let covered = under_way.sync.take().map_or(0, |(covered, _)| covered);
+        let stripes = memory.stripes.values_mut().filter(|stripe| stripe.write <= covered);
+        stripes.for_each(|stripe| stripe.synced = true);
+        answers += 1;
+    }
+    Ok(answers)
+}

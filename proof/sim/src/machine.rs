@@ -1,0 +1,123 @@
+//! A machine that runs tasks over drives until its power is cut.
+
+use crate::drives::Drives;
+use crate::executor::{Executor, TaskId};
+use block::workload::Random;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Steps without which nothing may take: beyond it something runs in circles.
+const PATIENCE: u64 = 3_000_000;
+
+/// Tasks, drives, and the order of what they do.
+pub struct Machine {
+    /// What survives a crash.
+    pub drives: Arc<Drives>,
+    /// What does not.
+    pub executor: Executor,
+    /// The order of everything.
+    pub random: Random,
+    crash_at: u64,
+    steps: u64,
+}
+
+/// What a task will leave behind.
+pub struct Outcome<T>(Arc<Mutex<Option<T>>>);
+
+impl<T: Send + 'static> Outcome<T> {
+    /// What a callback will leave behind, and the callback.
+    pub fn of_call() -> (Box<dyn FnOnce(T) + Send>, Self) {
+        let slot = Arc::new(Mutex::new(None));
+        let result = slot.clone();
+        let done = move |value| *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        (Box::new(done), Self(slot))
+    }
+}
+
+impl<T> Outcome<T> {
+    /// Takes it when it is there.
+    pub fn take(&self) -> Option<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Machine {
+    /// A machine that never crashes before it is told.
+    pub fn new(seed: u64, drives: Arc<Drives>) -> Self {
+        let random = Random::new(seed ^ 0x6d61_6368);
+        Self { drives, executor: Executor::default(), random, crash_at: u64::MAX, steps: 0 }
+    }
+
+    /// Cuts the power after `requests` more drive requests.
+    pub fn crash_after(&mut self, requests: u64) {
+        self.crash_at = self.drives.completed() + requests;
+    }
+
+    /// True when it is time for [`Machine::crash`].
+    pub fn must_crash(&self) -> bool {
+        self.drives.completed() >= self.crash_at
+    }
+
+    /// Cuts the power: tasks are gone, drives keep what they keep.
+    pub fn crash(&mut self) {
+        self.drives.note("crash");
+        self.drives.crash();
+        self.executor = Executor::default();
+        // What tasks asked for while they were dropped is cut off by now.
+        self.crash_at = u64::MAX;
+    }
+
+    /// Starts a task that leaves its value behind.
+    pub fn start<T: 'static>(&mut self, future: impl Future<Output = T> + 'static) -> (TaskId, Outcome<T>) {
+        let slot = Arc::new(Mutex::new(None));
+        let result = slot.clone();
+        let id = self.executor.spawn(async move {
+            let value = future.await;
+            *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        });
+        (id, Outcome(slot))
+    }
+
+    /// Does one thing; false when nothing is left to do.
+    ///
+    /// # Errors
+    /// When things have been done for so long that they can't be going anywhere.
+    pub fn step(&mut self) -> Result<bool, String> {
+        self.steps += 1;
+        if self.steps > PATIENCE {
+            return Err("it runs in circles".into());
+        }
+        let (tasks, requests) = (self.executor.ready(), self.drives.pending());
+        if tasks == 0 && requests == 0 {
+            return Ok(false);
+        }
+        // Processors are faster than drives, mostly.
+        if requests == 0 || tasks > 0 && self.random.chance(80) {
+            Ok(self.executor.step(&mut self.random))
+        } else {
+            Ok(self.drives.step())
+        }
+    }
+
+    /// Runs a future to its end; none when the machine has to crash before.
+    ///
+    /// # Errors
+    /// When nothing goes on and the future has not ended.
+    pub fn finish<T: 'static>(
+        &mut self,
+        future: impl Future<Output = T> + 'static,
+    ) -> Result<Option<T>, String> {
+        let (_, outcome) = self.start(future);
+        loop {
+            if let Some(value) = outcome.take() {
+                return Ok(Some(value));
+            }
+            if self.must_crash() {
+                return Ok(None);
+            }
+            if !self.step()? {
+                return Err("it waits for something that never comes".into());
+            }
+        }
+    }
+}

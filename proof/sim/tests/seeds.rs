@@ -1,0 +1,38 @@
+//! Worlds that are run with every test; many more are run by `cargo xtask sim`.
+
+use sim::{World, run};
+
+#[test]
+fn a_seed_gives_the_same_run_twice() {
+    for (name, world) in World::ALL {
+        let runs = [1, 1, 2].map(|seed| run(world, seed).unwrap());
+        assert_eq!(runs[0], runs[1], "{name}");
+        assert_ne!(runs[0].trace, runs[2].trace, "{name}");
+    }
+}
+
+#[test]
+fn crashes_lose_nothing_that_was_answered() {
+    for (_, world) in World::ALL {
+        for seed in 100..104 {
+            run(world, seed).unwrap();
+        }
+    }
+}
+
+/// Formatting was interrupted by a power cut that tore a drive's very first label.
+#[test]
+fn interrupted_formatting_is_begun_again() {
+    for seed in [907, 942, 4815, 4882] {
+        run(World::Shelf, seed).unwrap();
+    }
+}
+
+/// The background slept while there was durable data to flush; a volume that was being deleted stayed in the list; a
+/// shelf that was formatted without an engine could not be opened; a state of no blocks had a region.
+#[test]
+fn what_the_first_runs_of_the_array_found() {
+    for seed in [43, 54, 61, 65, 84, 91] {
+        run(World::Array, seed).unwrap();
+    }
+}
