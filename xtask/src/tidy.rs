@@ -9,6 +9,8 @@ mod edges;
 mod licences;
 #[cfg(test)]
 mod sources;
+#[cfg(test)]
+mod walks;
 
 use crate::shell::{cargo, command, exec, installed};
 use anyhow::Result;
