@@ -43,27 +43,28 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// What `cargo xtask test` runs.
 pub fn check() -> Result<()> {
-    setup::need(&["e2fsprogs", "qemu-utils", "qemu-block-extra"])?;
     let mut scratch = Scratch::new(&target_dir(), "demo-check")?;
-    let shown = walk(scratch.path());
+    let data = scratch.path().join("array");
+    let shown = start(&data).and_then(|mut array| {
+        walk(&mut array, scratch.path())?;
+        array.stop()
+    });
     if shown.is_err() {
         scratch.keep();
     }
     shown
 }
 
-/// Starts an array with a volume for a host, says what to type, and waits for Ctrl-C.
+/// Shows a new array at work, says what to type, and waits for Ctrl-C.
 fn stay(data: &Path) -> Result<()> {
-    std::fs::create_dir_all(data).with_context(|| format!("can't make {}", data.display()))?;
     let mut array = start(data)?;
     if array.cli(&["volume", "list"])?.as_array().is_none_or(Vec::is_empty) {
-        array.add_host(HOST, INITIATOR)?;
-        array.add_volume(VOLUME, SHAPE)?;
-        array.connect(VOLUME, HOST, 0)?;
+        let scratch = Scratch::new(&target_dir(), "demo-files")?;
+        walk(&mut array, scratch.path())?;
     }
     let (portal, iqn) = (array.portals()[0], array.iqn().to_owned());
     println!(
-        "The array runs in {data}, with volume {VOLUME:?} as LUN 0 for host {HOST:?} ({INITIATOR}).\n\n\
+        "\nThe array runs in {data}, with volume {VOLUME:?} as LUN 0 for host {HOST:?} ({INITIATOR}).\n\n\
          Ask it:      {ashlar} --data {data} array status\n\
          See LUNs:    iscsi-ls -i {INITIATOR} -s iscsi://{portal}\n\
          Read it:     qemu-io -r --image-opts {image} -c 'read 0 1M'\n\
@@ -85,15 +86,14 @@ fn stay(data: &Path) -> Result<()> {
 }
 
 fn start(data: &Path) -> Result<Array> {
+    setup::need(&["e2fsprogs", "qemu-utils", "qemu-block-extra"])?;
+    std::fs::create_dir_all(data).with_context(|| format!("can't make {}", data.display()))?;
     step("building and starting the array on eight file-backed drives of 4 GiB (sparse)");
     Array::start(&programs()?, data, Drives { count: 8, bytes: 4 << 30 }, None)
 }
 
-/// The demonstration from begin to end; an error when anything is not as it should be.
-fn walk(folder: &Path) -> Result<()> {
-    let data = folder.join("array");
-    std::fs::create_dir_all(&data)?;
-    let mut array = start(&data)?;
+/// The demonstration, with files in `folder`; an error when anything is not as it should be.
+fn walk(array: &mut Array, folder: &Path) -> Result<()> {
     step("making a host and two volumes of 1 GiB");
     array.add_host(HOST, INITIATOR)?;
     for (lun, volume) in [(0, VOLUME), (1, COPY)] {
@@ -107,32 +107,31 @@ fn walk(folder: &Path) -> Result<()> {
     make_image(folder, &image)?;
 
     step("writing it to the volume with qemu-img, over iSCSI");
-    store(&image, &array, 0)?;
+    store(&image, array, 0)?;
     step("kill -9 of the array, and a new start");
     array.kill()?;
     array.restart()?;
     step("reading it back with qemu-img, comparing every byte, and checking the file system in the copy");
     let back = folder.join("back");
-    fetch(&array, 0, &back)?;
+    fetch(array, 0, &back)?;
     same(&image, &back)?;
     exec(&mut administrator("e2fsck", &["-f", "-n", text(&back)?]))?;
 
-    let first = settled(&array)?;
+    let first = settled(array)?;
     show("one copy on the array", &first);
     step("writing the same image to the second volume");
-    store(&image, &array, 1)?;
-    let second = settled(&array)?;
+    store(&image, array, 1)?;
+    let second = settled(array)?;
     show("two copies on the array", &second);
-    fetch(&array, 1, &back)?;
+    fetch(array, 1, &back)?;
     same(&image, &back)?;
     deduplicated(&first, &second)?;
 
     step("stopping the array in good order, and starting it once more");
     array.stop()?;
     array.restart()?;
-    fetch(&array, 0, &back)?;
+    fetch(array, 0, &back)?;
     same(&image, &back)?;
-    array.stop()?;
     println!("\nEverything was read back bit by bit as it was written.");
     Ok(())
 }
@@ -221,13 +220,14 @@ fn space(array: &Array) -> Result<Space> {
     Ok(Space { mapped: field("mapped")?, unique: field("unique")?, physical: field("physical")? })
 }
 
-/// Space when reduction, which runs behind the writes, has caught up: it stays the same for a while.
+/// Space when reduction, which runs behind the writes, has caught up: it stays the same for a few seconds.
 fn settled(array: &Array) -> Result<Space> {
-    let mut last = space(array)?;
-    for _ in 0..60 {
+    let (mut last, mut same) = (space(array)?, 0);
+    for _ in 0..120 {
         std::thread::sleep(Duration::from_secs(1));
         let now = space(array)?;
-        if (now.unique, now.physical) == (last.unique, last.physical) {
+        same = if (now.unique, now.physical) == (last.unique, last.physical) { same + 1 } else { 0 };
+        if same == 3 {
             return Ok(now);
         }
         last = now;
