@@ -1,8 +1,9 @@
 //! A change that has been prepared outside the locks: actions, the pages they put in the journal, and what must
 //! still be true when they take effect.
 
-use crate::core::Core;
+use crate::core::{Core, SLOT_WORST};
 use crate::entry::{BLOCK, Entry, SlotId};
+use crate::frame;
 use crate::journal::Staged;
 use crate::record::{self, Action, Record};
 use crate::state::{Refusal, State};
@@ -22,6 +23,8 @@ pub struct Change {
     pub pages: Bytes,
     /// What must not have changed.
     pub expected: Expected,
+    /// What the pages take in the log at most, when they have been compressed to know; only a full log asks.
+    pub packed: Option<u64>,
 }
 
 /// A change that has been made.
@@ -40,6 +43,13 @@ impl Change {
     /// A change of one action without data.
     pub fn of(action: Action) -> Self {
         Self { actions: [action].into_iter().collect(), ..Self::default() }
+    }
+
+    /// What the pages take in the log when each is compressed alone.
+    pub fn measure(&self) -> u64 {
+        let overhead = SLOT_WORST - BLOCK as u64;
+        let packed = |page: &[u8]| frame::compressed_len(page) as u64 + overhead;
+        self.pages.chunks(BLOCK).map(packed).sum()
     }
 
     fn pages(&self) -> usize {

@@ -8,6 +8,7 @@ use crate::entry::BLOCK;
 use crate::gate::{Pace, Room, Signal};
 use crate::journal::Journal;
 use crate::log::Log;
+use crate::record::Action;
 use crate::space::Usage;
 use crate::state::{Refusal, State};
 use block::{Error, Result};
@@ -97,6 +98,12 @@ impl Core {
         loop {
             match attempt {
                 Ok(made) => return Ok(Some(made)),
+                Err(Refusal::Error(Error::NoSpace))
+                    if change.packed.is_none() && !change.pages.is_empty() =>
+                {
+                    let measured = Change { packed: Some(change.measure()), ..change.clone() };
+                    return Box::pin(self.make_soon(&measured)).await;
+                }
                 Err(Refusal::Error(error)) => return Err(error),
                 Err(Refusal::Changed) => return Ok(None),
                 Err(Refusal::Need(need)) => {
@@ -174,9 +181,13 @@ impl Core {
         let leaves = pages.div_ceil(crate::entry::FAN as u64) + 1;
         let needed = pages * SLOT_WORST + leaves * NODE_WORST;
         let usage = &state.maps.usage;
-        if self.full.load(Ordering::Acquire) || usage.physical + usage.metadata + needed > self.total_bytes()
-        {
+        if self.full.load(Ordering::Acquire) {
             return Err(Error::NoSpace.into());
+        }
+        if usage.physical + usage.metadata + needed > self.total_bytes() {
+            // Overwriting with what takes less than what it replaces goes on.
+            let shrinks = change.packed.is_some_and(|packed| packed <= won_back(state, change));
+            return if shrinks { Ok(()) } else { Err(Error::NoSpace.into()) };
         }
         if self.free_bytes(state) < needed {
             self.wants_space.store(true, Ordering::Release);
@@ -187,13 +198,27 @@ impl Core {
 }
 
 /// What a block takes in the log when it does not reduce: a frame of its own, and its part of the frame table.
-const SLOT_WORST: u64 = (BLOCK + crate::frame::HEADER + 16 + 16) as u64;
+pub const SLOT_WORST: u64 = (BLOCK + crate::frame::HEADER + 16 + 16) as u64;
 
 /// What a map page takes at most: 512 entries of ten bytes would be more, but their values are near each other.
 const NODE_WORST: u64 = 4096;
 
 /// What a page of the frame table takes, rather more than less.
 const TABLE_WORST: u64 = 1024;
+
+/// Bytes of the log that a change makes free at once.
+fn won_back(state: &State, change: &Change) -> u64 {
+    let overwritten = |action: &Action| match *action {
+        Action::Slots { volume, block, count, .. } => Some((volume, block, u64::from(count))),
+        Action::Same { volume, block, count, .. } => Some((volume, block, count)),
+        _ => None,
+    };
+    let won = |(volume, block, count)| {
+        let tree = state.volume(volume).ok().map(|volume| volume.tree);
+        tree.map_or(0, |tree| state.maps.exclusive_bytes(tree, block, block + count))
+    };
+    change.actions.iter().filter_map(overwritten).map(won).sum()
+}
 
 fn dirty_bytes(state: &State) -> u64 {
     state.maps.nodes.dirty() as u64 * NODE_WORST + state.maps.table.pages.dirty() as u64 * TABLE_WORST

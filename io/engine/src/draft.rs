@@ -82,7 +82,12 @@ impl Draft {
     /// The change.
     pub fn finish(self) -> Change {
         let len = self.pages.len();
-        Change { actions: self.actions, pages: Arc::new(self.pages).share(0..len), expected: self.expected }
+        Change {
+            actions: self.actions,
+            pages: Arc::new(self.pages).share(0..len),
+            expected: self.expected,
+            packed: None,
+        }
     }
 }
 

@@ -127,6 +127,17 @@ pub type Fingerprint = [u8; 16];
 const RAW: u8 = 0;
 const LZ4: u8 = 1;
 
+/// Compresses into a buffer that is smaller than the worst case: compression that does not pay is given up half-way.
+fn compress(blocks: &[u8], out: &mut [u8]) -> Option<usize> {
+    let mode = Some(lz4::block::CompressionMode::FAST(1));
+    lz4::block::compress_to_buffer(blocks, mode, false, out).ok().filter(|len| *len > 0)
+}
+
+/// Bytes that blocks take when they are compressed, if that pays.
+pub fn compressed_len(blocks: &[u8]) -> usize {
+    compress(blocks, &mut vec![0; blocks.len() - blocks.len() / 16]).unwrap_or(blocks.len())
+}
+
 /// A frame as the log holds it: the blocks that `stored` names, in `blocks` one after the other, with their
 /// fingerprints. It is compressed when that saves at least a sixteenth.
 pub fn pack(number: u64, stored: u8, blocks: &[u8], fingerprints: &[Fingerprint]) -> Bytes {
@@ -138,14 +149,12 @@ pub fn pack(number: u64, stored: u8, blocks: &[u8], fingerprints: &[Fingerprint]
     for (n, fingerprint) in fingerprints.iter().enumerate() {
         object[HEADER + n * 16..][..16].copy_from_slice(fingerprint);
     }
-    let mode = Some(lz4::block::CompressionMode::FAST(1));
-    // The buffer is smaller than the worst case: compression that does not pay is given up half-way.
-    let packing = match lz4::block::compress_to_buffer(blocks, mode, false, &mut object[front..]) {
-        Ok(len) if len > 0 => {
+    let packing = match compress(blocks, &mut object[front..]) {
+        Some(len) => {
             object.truncate(front + len);
             LZ4
         }
-        _ => {
+        None => {
             object.truncate(front);
             object.extend_from_slice(blocks);
             RAW

@@ -159,6 +159,29 @@ impl Maps {
         }
     }
 
+    /// Bytes of the log that come back when `from..to` is overwritten: the parts of frames that nothing else refers
+    /// to. Only what is in memory is looked at.
+    pub fn exclusive_bytes(&self, tree: Tree, from: u64, to: u64) -> u64 {
+        let Some(page) = tree.root.as_page().filter(|page| self.listings.get(*page).refs == 1) else {
+            return 0;
+        };
+        let Some(node) = self.nodes.get(page) else { return 0 };
+        if tree.level > 0 {
+            let below = |(index, from, to)| {
+                self.exclusive_bytes(Tree { root: node[index], level: tree.level - 1 }, from, to)
+            };
+            return children(tree.level, from, to).map(below).sum();
+        }
+        let share = |entry: &Entry| match self.resolve(*entry).kind() {
+            Kind::Block(block) => {
+                let frame = self.table.get(block.frame).ok().flatten();
+                frame.filter(|frame| frame.refs(block.index) == 1).map_or(0, |frame| frame.share(block.index))
+            }
+            _ => 0,
+        };
+        node[from as usize..to as usize].iter().map(share).sum()
+    }
+
     /// Fails unless every page is in memory that a change of `from..to` has to look into.
     pub fn probe_change(&self, tree: Tree, from: u64, to: u64) -> Result<(), Need> {
         let (Some(page), false) = (tree.root.as_page(), from == to || from == 0 && to == span(tree.level))

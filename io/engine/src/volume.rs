@@ -179,7 +179,7 @@ impl Handle {
         let core = self.core.clone();
         match core.make(&change, false) {
             Ok(made) => Pending::later(async move { core.acknowledge(made).await.map(|()| Reply::Done) }),
-            Err(Refusal::Error(error)) => Pending::ready(Err(error)),
+            Err(Refusal::Error(error)) if error != Error::NoSpace => Pending::ready(Err(error)),
             Err(_) => Pending::later(async move { core.change(change).await.map(|()| Reply::Done) }),
         }
     }

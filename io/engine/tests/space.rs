@@ -35,6 +35,12 @@ fn a_full_array_serves_on_and_comes_back_by_unmap_alone() {
         let marker = dice.bytes(BLOCK as usize);
         assert_eq!(world.execute(1, Op::Write { lba: 0, data: data(&marker) }).unwrap_err(), Error::NoSpace);
         world.read(1, 0, 64);
+        world.settle();
+        let (text, last) = (b"what is overwritten with less ".repeat(137), (at - 1) % (64 * 256 - 8));
+        world
+            .execute(1, Op::Write { lba: last, data: data(&text[..4096]) })
+            .expect("it takes less than before");
+        assert_eq!(world.read(1, last, 1), text[..4096]);
         world.execute(1, Op::Write { lba: 5, data: data(&[0; 4096]) }).expect("zeros need no space");
         world.execute(1, Op::Flush).expect("nothing to do");
         world.settle();
