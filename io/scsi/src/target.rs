@@ -240,7 +240,8 @@ fn start(path: &Arc<Path>, view: &Arc<View>, command: Command) -> Execution {
     let allocation = row.allocation(&cdb);
     let (pass, flags) = path.enter(row.class.with(command.attribute));
     // Held while a command that changes something begins: an abort then sees it whole or not at all.
-    let tasks = (row.access == Access::Medium || row.access == Access::Own).then(|| path.tasks());
+    let changes = matches!(row.access, Access::Write | Access::Medium | Access::Own);
+    let tasks = changes.then(|| path.tasks());
     let flow = match pass.has_turn() {
         true => match begin(path, view, row, &cdb, command.data_out, flags) {
             Ok(flow) => flow,
@@ -333,10 +334,9 @@ fn begin(
 
 /// The checks of a path that is not plain: unit attentions, reservations, write protection.
 fn check_unusual(path: &Arc<Path>, row: &Row, cdb: &Cdb, flags: Flags) -> Result<(), Fault> {
-    if flags.attention() && row.access != Access::Open {
-        if let Some(sense) = path.take_attention() {
-            return Err(sense.into());
-        }
+    let told = flags.attention() && row.access != Access::Open;
+    if let Some(sense) = told.then(|| path.take_attention()).flatten() {
+        return Err(sense.into());
     }
     if flags.reserved() && path.unit.lock().reservations.refuses(path, row, cdb) {
         return Err(Fault::CONFLICT);

@@ -3,7 +3,7 @@
 mod host;
 
 use block::{DiskId, Geometry};
-use host::{Array, BLOCK, Host, address, long};
+use host::{Array, BLOCK, Host, address, long, number};
 use scsi::{Attribute, Command, Data, Execution, Lun, Status, UnitConfig};
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ fn vpd(host: &Host, page: u8) -> Vec<u8> {
 
 fn luns(host: &Host, select: u8) -> Vec<[u8; 8]> {
     let data = host.ask(&[0xA0, 0, select, 0, 0, 0, 0, 1, 0, 0, 0, 0]).good();
-    assert_eq!(data.len() - 8, u32::from_be_bytes(data[..4].try_into().unwrap()) as usize);
-    data[8..].chunks(8).map(|lun| lun.try_into().unwrap()).collect()
+    assert_eq!(data.len() - 8, number(&data[..4]) as usize);
+    data[8..].chunks(8).map(|lun| lun.try_into().expect("eight bytes")).collect()
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn limits_are_those_that_hosts_count_on() {
         array.show("a", &[(0, id)]);
         let host = array.connect("a", 1);
         let page = vpd(&host, 0xB0);
-        let field = |at: usize| u32::from_be_bytes(page[at..at + 4].try_into().unwrap());
+        let field = |at: usize| number(&page[at..at + 4]) as u32;
         assert_eq!((page.len(), page[4], page[5]), (64, 1, 8));
         assert_eq!(field(8) * block_bytes, 32 << 20);
         assert_eq!(field(28) * block_bytes, 4096, "unmap granularity divides 1 MiB");

@@ -2,7 +2,7 @@
 
 mod host;
 
-use host::{Array, BLOCK, BLOCKS, Host, long, pattern, ten};
+use host::{Array, BLOCK, BLOCKS, Host, long, number, pattern, ten};
 
 fn unmap(host: &Host, runs: &[(u64, u32)]) -> host::End {
     let length = (runs.len() * 16) as u16;
@@ -18,13 +18,7 @@ fn unmap(host: &Host, runs: &[(u64, u32)]) -> host::End {
 /// First block, number and state of every descriptor.
 fn status(host: &Host, lba: u64, allocation: u32) -> Vec<(u64, u32, u8)> {
     let data = host.ask(&long(0x9E, 0x12, lba, allocation)).good();
-    data[8..]
-        .chunks_exact(16)
-        .map(|one| {
-            let lba = u64::from_be_bytes(one[..8].try_into().unwrap());
-            (lba, u32::from_be_bytes(one[8..12].try_into().unwrap()), one[12])
-        })
-        .collect()
+    data[8..].chunks_exact(16).map(|one| (number(&one[..8]), number(&one[8..12]) as u32, one[12])).collect()
 }
 
 #[test]

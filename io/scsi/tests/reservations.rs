@@ -2,7 +2,7 @@
 
 mod host;
 
-use host::{Array, BLOCK, End, Host, long, pattern};
+use host::{Array, BLOCK, End, Host, long, number, pattern};
 use scsi::{ManagementFunction, Status, UnitConfig};
 use std::sync::Arc;
 
@@ -44,14 +44,14 @@ fn register(host: &Host, key: u64) {
 
 fn keys(host: &Host) -> Vec<u64> {
     let data = host.ask(&[0x5E, 0, 0, 0, 0, 0, 0, 0x10, 0, 0]).good();
-    data[8..].chunks(8).map(|key| u64::from_be_bytes(key.try_into().unwrap())).collect()
+    data[8..].chunks(8).map(number).collect()
 }
 
 /// Key and type of the reservation.
 fn reservation(host: &Host) -> Option<(u64, u8)> {
     let data = host.ask(&[0x5E, 1, 0, 0, 0, 0, 0, 0x10, 0, 0]).good();
     let key = data.get(8..16)?;
-    Some((u64::from_be_bytes(key.try_into().unwrap()), data[21]))
+    Some((number(key), data[21]))
 }
 
 fn transport_id(name: &str, isid: &str) -> Vec<u8> {

@@ -14,7 +14,7 @@ fn list(id: u8, disks: &[u128], segments: &[(u16, u16, u16, u64, u64)]) -> Vec<u
     out.extend_from_slice(&[0; 4]);
     for disk in disks {
         let name = scsi::naa(DiskId(*disk));
-        let name = u128::from_str_radix(&name["naa.".len()..], 16).unwrap().to_be_bytes();
+        let name = u128::from_str_radix(&name["naa.".len()..], 16).expect("digits").to_be_bytes();
         out.extend_from_slice(&[0xE4, 0, 0, 0, 0x01, 0x03, 0, 16]);
         out.extend_from_slice(&name);
         out.extend_from_slice(&[0, 0, 0, 0, 0, 0, 2, 0]);

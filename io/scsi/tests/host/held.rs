@@ -23,7 +23,7 @@ impl Held {
 
     pub fn release(&self) {
         self.open.store(true, Ordering::SeqCst);
-        self.wakers.lock().unwrap().drain(..).for_each(Waker::wake);
+        self.wakers.lock().expect("no panic before").drain(..).for_each(Waker::wake);
     }
 
     pub fn hold(&self) {
@@ -58,7 +58,7 @@ impl Disk for Held {
                 if disk.open.load(Ordering::SeqCst) {
                     return Poll::Ready(());
                 }
-                disk.wakers.lock().unwrap().push(context.waker().clone());
+                disk.wakers.lock().expect("no panic before").push(context.waker().clone());
                 Poll::Pending
             })
             .await;

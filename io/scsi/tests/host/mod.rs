@@ -285,6 +285,11 @@ impl Task {
     }
 }
 
+/// A big-endian number of up to eight bytes.
+pub fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
 /// Bytes that tell blocks apart.
 pub fn pattern(blocks: usize, seed: u8) -> Vec<u8> {
     (0..blocks * BLOCK).map(|at| (at / BLOCK) as u8 ^ (at % 251) as u8 ^ seed).collect()
