@@ -1,0 +1,70 @@
+//! Initiators in front of a SCSI target over disks in memory.
+
+use block::mem::MemArray;
+use block::{DiskId, Geometry};
+use bytes::Bytes;
+use scsi::{
+    Attribute, Command, Data, Execution, Identity, InitiatorPort, Lun, Nexus, Status, Target, UnitConfig,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+/// Small, since the model keeps a map entry for each block written.
+const BLOCKS: u64 = 1 << 12;
+
+/// One initiator with a session.
+pub struct Initiator {
+    nexus: Nexus,
+}
+
+/// A target with two disks, which two initiators see as LUN 0 and 1.
+pub fn array() -> (Arc<Target>, [Initiator; 2]) {
+    let identity = Identity {
+        name: "iqn.2026-01.test:target".into(),
+        vendor: "ASHLAR".into(),
+        product: "ALL-FLASH ARRAY".into(),
+        revision: "0".into(),
+        ports: 2,
+    };
+    let (target, store) = (Target::new(identity), MemArray::new());
+    for id in [1, 2] {
+        let disk = store.create(DiskId(id), Geometry { block_bytes: 512, blocks: BLOCKS });
+        target.add_unit(UnitConfig { disk: Arc::new(disk) });
+    }
+    let initiators = ["a", "b"].map(|name| {
+        target.set_view(name, BTreeMap::from([(0, DiskId(1)), (1, DiskId(2))]));
+        let nexus = target.attach(InitiatorPort { name: name.into(), isid: [0; 6] }, 1);
+        let initiator = Initiator { nexus };
+        (0..2).for_each(|lun| initiator.send(lun, &[0; 6], &[])); // the first unit attentions
+        initiator
+    });
+    (target, initiators)
+}
+
+impl Initiator {
+    /// Sends a command and waits for its end, which must come and be in order.
+    pub fn send(&self, lun: u16, cdb: &[u8], data: &[u8]) {
+        let command = Command {
+            tag: 1,
+            lun: Lun([0, lun as u8, 0, 0, 0, 0, 0, 0]),
+            cdb: Bytes::copy_from_slice(cdb),
+            attribute: Attribute::Simple,
+            data_out: Data::from(data.to_vec()),
+            data_in_limit: 1 << 20,
+        };
+        let response = match self.nexus.execute(command) {
+            Execution::Done(response) => response,
+            Execution::Task(mut task) => {
+                let mut context = Context::from_waker(Waker::noop());
+                let polls = (0..10_000).map(|_| task.as_mut().poll(&mut context));
+                let end = polls.filter(|poll| poll.is_ready()).next();
+                match end {
+                    Some(std::task::Poll::Ready(Some(response))) => response,
+                    _ => panic!("a command without an end"),
+                }
+            }
+        };
+        assert_eq!(response.status == Status::CheckCondition, !response.sense.is_empty());
+    }
+}
