@@ -242,6 +242,9 @@ fn start(path: &Arc<Path>, view: &Arc<View>, command: Command) -> Execution {
     // Held while a command that changes something begins: an abort then sees it whole or not at all.
     let changes = matches!(row.access, Access::Write | Access::Medium | Access::Own);
     let tasks = changes.then(|| path.tasks());
+    if path.is_closed() {
+        return Execution::Done(path.respond(Err(Code::UNIT_NOT_SUPPORTED.into()), wanted, allocation));
+    }
     let flow = match pass.has_turn() {
         true => match begin(path, view, row, &cdb, command.data_out, flags) {
             Ok(flow) => flow,

@@ -49,6 +49,8 @@ mod gate {
     pub(super) const BARRIER: u64 = 1 << 34;
     /// The unit is write protected by SWP of the control mode page.
     pub(super) const PROTECTED: u64 = 1 << 35;
+    /// The path is gone: its initiator does not see the unit any more.
+    pub(super) const CLOSED: u64 = 1 << 36;
     /// The tasks inside.
     pub(super) const COUNT: u64 = ATTENTION - 1;
 }
@@ -269,6 +271,7 @@ impl Path {
 
     /// Ends the path: aborts its tasks, releases its SCSI-2 reservation and takes it from its unit.
     pub(crate) fn close(self: &Arc<Path>, status: Option<Status>) {
+        self.set(gate::CLOSED, true);
         self.abort_all(status);
         let mut core = self.unit.lock();
         core.paths.retain(|other| !Arc::ptr_eq(other, self));
@@ -304,6 +307,11 @@ impl Path {
 
     pub(crate) fn flags(&self) -> Flags {
         Flags(self.gate.load(Ordering::SeqCst) & !(gate::COUNT | gate::BARRIER))
+    }
+
+    /// Whether the path is gone. A task that finds it open while it holds the task set is aborted with the others.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.gate.load(Ordering::SeqCst) & gate::CLOSED != 0
     }
 
     fn leave(&self) {
