@@ -5,7 +5,7 @@ use crate::setup;
 use crate::shell::target_dir;
 use anyhow::{Result, bail};
 use lab::bench::{self, Options, Row};
-use lab::load::{Content, Direction, Order};
+use lab::load::{Content, Order};
 use std::time::Duration;
 
 /// How to measure.
@@ -38,8 +38,8 @@ enum Data {
     Duplicate,
 }
 
-/// Durable random writes per processor second, as a multiple of tgt's.
-const WRITES_MIN: f64 = 2.0;
+/// Random operations at depth per processor second, as a multiple of tgt's; docs/benchmarks.md says what is aimed at.
+const RATIO_MIN: f64 = 1.0;
 
 /// Measures and prints the table of docs/benchmarks.md.
 pub fn run(args: &Args) -> Result<()> {
@@ -86,11 +86,10 @@ fn print(rows: &[Row]) {
 /// Only what does not depend on the machine's disk is promised.
 fn check(rows: &[Row]) -> Result<()> {
     for Row { name, load, ours, peer } in rows {
-        let random_write =
-            load.direction == Direction::Write && load.order == Order::Random && load.depth > 1;
+        let promised = load.order == Order::Random && load.depth > 1;
         let ratio = peer.cpu_us / ours.cpu_us;
-        if random_write && ratio < WRITES_MIN {
-            bail!("{name}: {ratio:.2} times tgt's I/O per CPU second, {WRITES_MIN} are promised");
+        if promised && ratio < RATIO_MIN {
+            bail!("{name}: {ratio:.2} times tgt's I/O per CPU second, {RATIO_MIN} are promised");
         }
     }
     Ok(())
