@@ -46,7 +46,7 @@ fn take(outcomes: &mut [Outcome], line: &str, open: &mut bool) {
     let Some(test) = outcomes.last_mut() else { return };
     // What the program says while it cleans up behind a test follows the verdict on the same line.
     if let (true, Some(_)) = (*open, line.strip_prefix("passed")) {
-        let skipped = test.detail.iter().any(|line| line.starts_with("[SKIPPED]"));
+        let skipped = test.detail.iter().any(|line| line.contains("[SKIPPED] "));
         test.verdict = if skipped { Verdict::Skipped } else { Verdict::Passed };
         *open = false;
     } else if line.starts_with("FAILED") {
