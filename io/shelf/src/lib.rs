@@ -19,7 +19,7 @@ pub mod superblock;
 
 pub use drive::{Drive, MemDrive};
 pub use geometry::Sizes;
-pub use media::FORMAT_VERSION;
+pub use media::{FORMAT_VERSION, checksum};
 pub use raid::{DriveShelf, FormatOptions};
 pub use shelf::{
     ALIGN, AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, SegmentId, Shelf, Superblock, Wait,

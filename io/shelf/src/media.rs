@@ -17,6 +17,11 @@ pub fn pages(len: u64) -> u64 {
     len.next_multiple_of(ALIGN as u64)
 }
 
+/// CRC32C of these bytes, as every record on media has it.
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc32c([bytes])
+}
+
 /// Writes fields one behind the other.
 pub struct Writer<'a> {
     bytes: &'a mut [u8],
@@ -63,3 +68,7 @@ impl Reader<'_> {
         self.take().map(u128::from_le_bytes)
     }
 }
+
+#[cfg(test)]
+#[path = "media_test.rs"]
+mod tests;

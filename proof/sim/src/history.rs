@@ -233,6 +233,11 @@ impl History {
     pub fn answer(&mut self, id: ActionId, answer: Result) {
         self.clock += 1;
         let Some(index) = self.entries.iter().position(|entry| entry.id == id) else { return };
+        let leaves = |other: &Entry| {
+            let names = |id: &DiskId| self.entries[index].touches.iter().any(|touch| touch.id == *id);
+            other.answer.is_none() && matches!(&other.action, Action::Delete(id) if names(id))
+        };
+        let leaving = self.entries.iter().any(leaves);
         let entry = &mut self.entries[index];
         entry.ended = Some(self.clock);
         if self.told {
@@ -245,6 +250,10 @@ impl History {
         match answer {
             // Refused as a whole: nothing to explain.
             Err(Error::NoSpace | Error::NotReady) => _ = self.entries.remove(index),
+            // A disk that is being deleted may refuse before that is durable.
+            Err(Error::Gone | Error::Foreign(_)) if leaving && matches!(entry.action, Action::Op(..)) => {
+                _ = self.entries.remove(index);
+            }
             // The array stopped: whether it is there will be seen. What was not read was not read.
             Err(Error::Stopped(_) | Error::Medium { .. }) => {}
             answer => entry.answer = Some(answer),
