@@ -244,8 +244,14 @@ impl Run {
                 let cancelled = life.under_way.swap_remove(index);
                 self.machine.executor.cancel(cancelled.task);
                 self.history.give_up(cancelled.id);
-            } else if !self.machine.step()? && !self.collect(life)? && !life.under_way.is_empty() {
-                return Err(self.stuck(life));
+            } else if !self.machine.step()? && !self.collect(life)? {
+                if !life.under_way.is_empty() {
+                    return Err(self.stuck(life));
+                }
+                if life.engine.stopped().is_some() {
+                    // Nothing can be explained any more in this life, so nothing more can be asked.
+                    return Ok(());
+                }
             }
             self.collect(life)?;
             if !self.settle(life)? {

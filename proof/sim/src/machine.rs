@@ -121,3 +121,11 @@ impl Machine {
         }
     }
 }
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.executor = Executor::default();
+        self.drives.crash();
+        self.drives.end();
+    }
+}
