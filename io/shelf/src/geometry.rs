@@ -133,12 +133,12 @@ impl Geometry {
         let end =
             journal_end.next_multiple_of(u128::from(self.chunk_bytes.max(1))) + segments + u128::from(page);
         let aligned = |bytes: u64| bytes > 0 && bytes.is_multiple_of(page);
-        let segment = u64::from(self.rows) * u64::from(self.chunk_bytes);
+        let segment = u128::from(self.rows) * u128::from(self.chunk_bytes) * u128::from(self.data);
         let rules = [
             (self.width > 0 && usize::from(self.width) <= WIDEST, "number of drives"),
             (self.data > 0 && self.data <= self.width, "number of data chunks"),
             (aligned(self.chunk_bytes.into()), "chunk size"),
-            (self.rows > 0 && segment * u64::from(self.data.max(1)) <= 1 << 30, "segment size"),
+            (self.rows > 0 && segment <= 1 << 30, "segment size"),
             (self.segments > 0, "number of segments"),
             (aligned(self.superblock_bytes.into()), "superblock size"),
             (aligned(self.journal_bytes) && self.journal_bytes >= 256 << 10, "journal size"),
@@ -230,5 +230,33 @@ impl Geometry {
             superblock_bytes: from.u32()?,
             journal_bytes: from.u64()?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_from_media_that_are_too_large_are_refused_without_overflow() {
+        let plan = Geometry::plan(4, 64 << 20, &Sizes::default()).unwrap();
+        assert!(plan.check(64 << 20).is_ok());
+        let chunk_bytes = u32::MAX / ALIGN as u32 * ALIGN as u32;
+        for huge in [
+            Geometry { rows: u32::MAX, ..plan },
+            Geometry { rows: u32::MAX, chunk_bytes, ..plan },
+            Geometry { rows: u32::MAX, chunk_bytes, width: 64, data: 64, ..plan },
+            Geometry {
+                rows: u32::MAX,
+                chunk_bytes,
+                width: u16::MAX,
+                data: u16::MAX,
+                segments: u32::MAX,
+                ..plan
+            },
+            Geometry { journal_bytes: u64::MAX, superblock_bytes: u32::MAX, ..plan },
+        ] {
+            assert!(huge.check(u64::MAX).is_err(), "{huge:?}");
+        }
     }
 }
