@@ -25,26 +25,31 @@ const FLAGS: &str = "--cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module -C
 
 /// Builds the targets and runs them one after the other; the first crash ends it.
 pub fn run(args: &Args) -> Result<()> {
-    setup::need(&["g++"])?;
-    let targets = targets()?;
-    if let Some(name) = args.target.iter().find(|name| !targets.contains(name)) {
-        bail!("no target {name}; there are {}", targets.join(", "));
+    let known = targets()?;
+    if let Some(name) = args.target.iter().find(|name| !known.contains(name)) {
+        bail!("no target {name}; there are {}", known.join(", "));
     }
+    let wanted = if args.target.is_empty() { known } else { args.target.clone() };
+    all(&wanted, &[format!("-max_total_time={}", args.seconds)])
+}
+
+/// What `cargo xtask test` runs: the same inputs every time, so that what it finds was brought by the change.
+pub fn short() -> Result<()> {
+    all(&targets()?, &["-runs=20000".into(), "-seed=1".into()])
+}
+
+fn all(targets: &[String], limits: &[String]) -> Result<()> {
+    setup::need(&["g++"])?;
     let built = target_dir().join("fuzz");
     // Sanitizers are unstable options; this way the compiler of the project takes them.
     let mut build = cargo(&["build", "--release", "--quiet", "--bins", "--target", PLATFORM]);
     build.arg("--manifest-path").arg(root().join("proof/fuzz/Cargo.toml")).arg("--target-dir").arg(&built);
     exec(build.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", FLAGS))?;
-    for name in targets.iter().filter(|name| args.target.is_empty() || args.target.contains(name)) {
-        fuzz(&built, name, args.seconds).with_context(|| format!("fuzz target {name}"))?;
-        println!("fuzz: {name}: {} s without a crash", args.seconds);
+    for name in targets {
+        fuzz(&built, name, limits).with_context(|| format!("fuzz target {name}"))?;
+        println!("fuzz: {name}: no crash with {}", limits.join(" "));
     }
     Ok(())
-}
-
-/// What `cargo xtask test` runs.
-pub fn short() -> Result<()> {
-    run(&Args { target: Vec::new(), seconds: 10 })
 }
 
 fn targets() -> Result<Vec<String>> {
@@ -62,7 +67,7 @@ fn targets() -> Result<Vec<String>> {
 }
 
 /// What is found goes to the build folder; the corpus in the tree is only read, so that it stays small.
-fn fuzz(built: &Path, name: &str, seconds: u64) -> Result<()> {
+fn fuzz(built: &Path, name: &str, limits: &[String]) -> Result<()> {
     let found = built.join("corpus").join(name);
     let artifacts = root().join("proof/fuzz/artifacts").join(name);
     std::fs::create_dir_all(&found)?;
@@ -73,8 +78,6 @@ fn fuzz(built: &Path, name: &str, seconds: u64) -> Result<()> {
     if corpus.is_dir() {
         command.arg(corpus);
     }
-    command
-        .arg(format!("-max_total_time={seconds}"))
-        .arg(format!("-artifact_prefix={}/", artifacts.display()));
+    command.args(limits).arg(format!("-artifact_prefix={}/", artifacts.display()));
     exec(command.args(["-timeout=10", "-rss_limit_mb=2048", "-verbosity=0"]))
 }
