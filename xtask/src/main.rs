@@ -26,8 +26,8 @@ enum Verb {
     Demo(demo::Args),
     /// Everything that must pass before a change lands
     Test(test::Args),
-    /// What the continuous integration runs: `setup`, then `test`
-    Ci,
+    /// What the continuous integration runs: `setup`, `test`, then simulated worlds with the seeds of the day
+    Ci(ci::Args),
     /// Install the Debian packages that the other verbs use, or say which are missing
     Setup(setup::Args),
     /// libiscsi's test program against the array, family by family
@@ -62,7 +62,7 @@ fn perform(verb: Verb) -> Result<()> {
     match verb {
         Verb::Demo(args) => demo::run(&args),
         Verb::Test(args) => test::run(&args),
-        Verb::Ci => ci::run(),
+        Verb::Ci(args) => ci::run(&args),
         Verb::Setup(args) => setup::run(&args),
         Verb::Conformance(args) => conformance::run(&args),
         Verb::Guest(args) => guest::run(&args),

@@ -66,7 +66,8 @@ impl World {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, world)| *world)
     }
 
-    fn name(self) -> &'static str {
+    /// The name of this world.
+    pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, world)| *world == self).map_or("", |(name, _)| name)
     }
 }

@@ -1,53 +1,106 @@
-//! Runs worlds: `sim [--world NAME] [--from SEED] [--seeds N]`.
+//! Runs worlds on every core: `sim [--world NAME] [--from SEED] [--seeds N] [--jobs N]`.
 
-use sim::{World, run};
+use sim::{Report, World, run};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+struct Options {
+    worlds: Vec<World>,
+    from: u64,
+    seeds: u64,
+    jobs: u64,
+}
 
 fn main() -> ExitCode {
-    let mut worlds: Vec<World> = World::ALL.iter().map(|(_, world)| *world).collect();
-    let (mut from, mut seeds) = (0, 100);
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        let value = words.next().unwrap_or_default();
-        let known = match word.as_str() {
-            "--world" => World::by_name(&value).map(|world| worlds = vec![world]),
-            "--from" => value.parse().ok().map(|value| from = value),
-            "--seeds" => value.parse().ok().map(|value| seeds = value),
-            _ => None,
-        };
-        if known.is_none() {
+    let options = match options(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(word) => {
             let names = World::ALL.map(|(name, _)| name).join(", ");
             eprintln!(
-                "not understood: {word} {value}\nsim [--world NAME] [--from SEED] [--seeds N]; worlds: {names}"
+                "not understood: {word}\nsim [--world NAME] [--from SEED] [--seeds N] [--jobs N]; worlds: {names}"
             );
             return ExitCode::from(2);
         }
-    }
-    let mut failed = 0;
-    for world in worlds {
-        let name = World::ALL.iter().find(|(_, known)| *known == world).map_or("", |(name, _)| name);
-        let mut sum = sim::Report::default();
-        for seed in from..from + seeds {
-            match run(world, seed) {
-                Ok(report) => {
-                    sum.operations += report.operations;
-                    sum.requests += report.requests;
-                    sum.crashes += report.crashes;
-                }
-                Err(failure) => {
-                    failed += 1;
-                    eprintln!("{failure}");
-                }
-            }
-        }
+    };
+    let mut failed = Vec::new();
+    for world in &options.worlds {
+        let (sum, mut wrong) = perform(*world, &options);
         println!(
-            "{name}: {seeds} seeds from {from}: {} operations, {} drive requests, {} crashes",
-            sum.operations, sum.requests, sum.crashes
+            "{}: {} seeds from {}: {} operations, {} drive requests, {} crashes, {} failed",
+            world.name(),
+            options.seeds,
+            options.from,
+            sum.operations,
+            sum.requests,
+            sum.crashes,
+            wrong.len()
         );
+        wrong.sort_unstable();
+        failed.extend(wrong.into_iter().map(|seed| format!("{} {seed}", world.name())));
     }
-    if failed > 0 {
-        eprintln!("{failed} seeds failed");
-        return ExitCode::FAILURE;
+    if failed.is_empty() {
+        return ExitCode::SUCCESS;
     }
-    ExitCode::SUCCESS
+    eprintln!("failed: {}", failed.join(", "));
+    ExitCode::FAILURE
+}
+
+fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
+    let worlds = World::ALL.iter().map(|(_, world)| *world).collect();
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let mut options = Options { worlds, from: 0, seeds: 100, jobs };
+    while let Some(word) = words.next() {
+        let value = words.next().unwrap_or_default();
+        let known = match word.as_str() {
+            "--world" => World::by_name(&value).map(|world| options.worlds = vec![world]),
+            "--from" => value.parse().ok().map(|value| options.from = value),
+            "--seeds" => value.parse().ok().map(|value| options.seeds = value),
+            "--jobs" => value.parse().ok().map(|value| options.jobs = value),
+            _ => None,
+        };
+        known.ok_or_else(|| format!("{word} {value}"))?;
+    }
+    Ok(options)
+}
+
+/// Runs all seeds of a world, each on one thread from its beginning to its end; returns the seeds that failed.
+fn perform(world: World, options: &Options) -> (Report, Vec<u64>) {
+    let (next, result) = (AtomicU64::new(0), Mutex::new((Report::default(), Vec::new())));
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= options.seeds {
+                        return;
+                    }
+                    let seed = options.from + index;
+                    let outcome = catch_unwind(AssertUnwindSafe(|| run(world, seed)));
+                    let mut result = result.lock().unwrap_or_else(PoisonError::into_inner);
+                    match outcome {
+                        Ok(Ok(report)) => {
+                            result.0.operations += report.operations;
+                            result.0.requests += report.requests;
+                            result.0.crashes += report.crashes;
+                        }
+                        Ok(Err(failure)) => {
+                            eprintln!("{failure}");
+                            result.1.push(seed);
+                        }
+                        Err(_) => {
+                            let name = world.name();
+                            eprintln!(
+                                "world {name}, seed {seed}: panicked\nreplay: cargo xtask sim --world {name} --from \
+                                 {seed} --seeds 1"
+                            );
+                            result.1.push(seed);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    result.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
