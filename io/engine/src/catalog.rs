@@ -3,6 +3,7 @@
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::Entry;
 use crate::map::Tree;
+use crate::policy::Policy;
 use block::{DiskId, Geometry};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ pub struct VolumeState {
     pub geometry: Geometry,
     /// Its map.
     pub tree: Tree,
+    /// How its data are reduced.
+    pub policy: Policy,
     /// What the layer above keeps with it.
     pub saved: Bytes,
     /// The journal batch of the last change that did not go through slots. Not kept on media: what is in a
@@ -75,6 +78,7 @@ impl Catalog {
             out.var(volume.geometry.blocks);
             out.u8(volume.tree.level);
             volume.tree.root.put(out);
+            out.u8(volume.policy.to_byte());
             out.blob(&volume.saved);
         }
         out.var(self.records.len() as u64);
@@ -96,8 +100,9 @@ impl Catalog {
             take.check(matches!(geometry.block_bytes, 512 | 4096) && tree.level < 7 && !tree.root.is_slot())?;
             let bytes = geometry.blocks.checked_mul(u64::from(geometry.block_bytes));
             take.check(bytes.is_some() && VolumeState::blocks(geometry) <= crate::map::span(tree.level))?;
+            let policy = Policy::from_byte(take.u8()?).ok_or(take.malformed())?;
             let saved = Bytes::copy_from_slice(take.blob()?);
-            catalog.add(number, VolumeState { id, geometry, tree, saved, changed: 0 });
+            catalog.add(number, VolumeState { id, geometry, tree, policy, saved, changed: 0 });
         }
         for _ in 0..take.count()? {
             let key = String::from_utf8(take.blob()?.to_vec()).map_err(|_| take.malformed())?;
@@ -118,7 +123,8 @@ mod tests {
         let geometry = Geometry { block_bytes: 512, blocks: 12345 };
         let tree = Tree { root: Entry::page(77), level: 2 };
         let saved = Bytes::from_static(b"reservations");
-        catalog.add(4, VolumeState { id: DiskId(1 << 100), geometry, tree, saved, changed: 0 });
+        let policy = Policy { verify: true, ..Policy::default() };
+        catalog.add(4, VolumeState { id: DiskId(1 << 100), geometry, tree, policy, saved, changed: 0 });
         catalog.records.insert("hosts/a".into(), Bytes::from_static(b"{}"));
         let mut bytes = Vec::new();
         catalog.encode(&mut bytes);

@@ -5,6 +5,7 @@ use crate::core::{Core, SLOT_WORST};
 use crate::entry::{BLOCK, Entry, SlotId};
 use crate::frame;
 use crate::journal::Staged;
+use crate::policy::Compression;
 use crate::record::{self, Action, Record};
 use crate::state::{Refusal, State};
 use block::Error;
@@ -46,9 +47,9 @@ impl Change {
     }
 
     /// What the pages take in the log when each is compressed alone.
-    pub fn measure(&self) -> u64 {
+    fn measure(&self, how: Compression) -> u64 {
         let overhead = SLOT_WORST - BLOCK as u64;
-        let packed = |page: &[u8]| frame::compressed_len(page) as u64 + overhead;
+        let packed = |page: &[u8]| frame::compressed_len(page, how) as u64 + overhead;
         self.pages.chunks(BLOCK).map(packed).sum()
     }
 
@@ -130,6 +131,18 @@ impl Core {
         drop(state);
         self.changes.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Ok(Made { batch, pace })
+    }
+
+    /// The change with what its pages take in the log.
+    pub fn measured(&self, change: &Change) -> Change {
+        let compresses = |action: &Action| {
+            let (Action::Slots { volume, .. } | Action::Same { volume, .. }) = action else { return true };
+            let state = self.state.read();
+            state.volume(*volume).is_ok_and(|volume| volume.policy.compression != Compression::Off)
+        };
+        let all = change.actions.iter().all(compresses);
+        let how = if all { Compression::Fast } else { Compression::Off };
+        Change { packed: Some(change.measure(how)), ..change.clone() }
     }
 
     /// Refuses what has no room in the journal, in memory or in the log.

@@ -204,7 +204,7 @@ fn without_dead(object: &Bytes, header: &Header, live: u8) -> Bytes {
         blocks.extend_from_slice(&decoded.blocks(index, 1).unwrap_or_default());
         fingerprints.push(fingerprint);
     }
-    frame::pack(header.number, live, &blocks, &fingerprints)
+    frame::pack(header.number, live, &blocks, &fingerprints, header.compression())
 }
 
 struct Window {

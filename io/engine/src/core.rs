@@ -101,8 +101,7 @@ impl Core {
                 Err(Refusal::Error(Error::NoSpace))
                     if change.packed.is_none() && !change.pages.is_empty() =>
                 {
-                    let measured = Change { packed: Some(change.measure()), ..change.clone() };
-                    return Box::pin(self.make_soon(&measured)).await;
+                    return Box::pin(self.make_soon(&self.measured(change))).await;
                 }
                 Err(Refusal::Error(error)) => return Err(error),
                 Err(Refusal::Changed) => return Ok(None),

@@ -4,6 +4,7 @@ use crate::background::Worker;
 use crate::change::Change;
 use crate::core::{Core, mapped_bytes};
 use crate::entry::BLOCK;
+use crate::policy::Policy;
 use crate::record::Action;
 use crate::space::{Place, SpaceReport};
 use crate::volume::Volume;
@@ -119,6 +120,20 @@ impl Engine {
             volume.execute(Op::Unmap(vec![tail])).await?;
         }
         self.core.change(Change::of(Action::Resize { volume: volume.number(), blocks })).await
+    }
+
+    /// Says how the data of a volume are reduced from now on; a clone begins with the policy of its source. Durable
+    /// when answered.
+    pub async fn set_policy(&self, id: DiskId, policy: Policy) -> Result<()> {
+        let volume = self.volume(id).ok_or(Error::Gone)?.number();
+        self.core.change(Change::of(Action::SetPolicy { volume, policy })).await
+    }
+
+    /// How the data of a volume are reduced; none when it is gone.
+    pub fn policy(&self, id: DiskId) -> Option<Policy> {
+        let state = self.core.state.read();
+        let number = state.catalog.number(id)?;
+        state.catalog.volumes.get(&number).map(|volume| volume.policy)
     }
 
     /// Deletes a volume; its space comes back in the background. Durable when answered.

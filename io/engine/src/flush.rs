@@ -4,12 +4,18 @@
 use crate::background::{Step, Worker};
 use crate::dedup;
 use crate::entry::{BLOCK, BlockId, SlotId};
-use crate::frame::{self, Fingerprint};
+use crate::frame::{self, Fingerprint, UNKNOWN};
+use crate::map::{Maps, Need};
+use crate::pages::NumberMap;
+use crate::policy::Policy;
 use crate::recover::failed;
 use crate::space::Place;
-use crate::table::{FRAMES, Frame};
+use crate::state::State;
+use crate::table::{Absent, FRAMES, Frame};
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Slots flushed in one step.
 const STEP: usize = 512;
@@ -20,48 +26,59 @@ struct Item {
     volume: u32,
     block: u64,
     page: Bytes,
+    policy: Policy,
+    /// [`UNKNOWN`] when nobody is to find the block.
     fingerprint: Fingerprint,
-}
-
-/// Distinct new blocks that are neighbours.
-#[derive(Default)]
-struct Run {
-    volume: u32,
-    next: u64,
-    items: Vec<Item>,
+    /// A block of the log with the same bytes.
+    known: Option<BlockId>,
 }
 
 /// A frame in the log that the table does not know yet.
 struct Packed {
     number: u64,
     place: Place,
-    items: Vec<Item>,
+    /// Its blocks among those that are new.
+    items: Range<usize>,
 }
 
 /// What a step found out about its slots.
 #[derive(Default)]
 struct Sorted {
-    runs: Vec<Run>,
+    /// Slots with bytes that the log does not have, in order.
+    new: Vec<Item>,
     /// Slots whose bytes the log has.
-    known: Vec<(Item, BlockId)>,
+    known: Vec<Item>,
     /// Slots with the bytes of another slot of this step.
     twins: Vec<Item>,
+}
+
+/// Fingerprints of a step, as numbers.
+type Seen<T> = NumberMap<u128, T>;
+
+fn key(fingerprint: &Fingerprint) -> u128 {
+    u128::from_le_bytes(*fingerprint)
 }
 
 impl Worker {
     /// Flushes some slots.
     pub async fn flush(&mut self) -> block::Result<Step> {
-        let items = self.take_slots();
+        let mut items = self.take_slots();
         if items.is_empty() {
             return Ok(Step::Idle);
         }
-        let Sorted { runs, known, twins } = self.sort(items).await?;
+        for item in items.iter_mut().filter(|item| item.policy.dedup) {
+            item.fingerprint = dedup::fingerprint(&self.core.key, &item.page);
+        }
+        self.find(&mut items).await?;
+        let sorted = sort(items);
         self.leave_for_cleaning();
+        let runs = runs(&sorted.new);
+        let first = self.reserve_numbers(runs.len() as u64);
         let mut packed = Vec::with_capacity(runs.len());
         let mut step = Step::Done;
-        for run in runs {
-            match self.pack(run).await? {
-                Some(frame) => packed.push(frame),
+        for (number, run) in (first..).zip(runs) {
+            match self.pack(number, &sorted.new[run.clone()]).await? {
+                Some(place) => packed.push(Packed { number, place, items: run }),
                 None => {
                     step = Step::Full;
                     break;
@@ -69,7 +86,7 @@ impl Worker {
             }
         }
         self.load_table(&packed).await?;
-        if self.commit(packed, known, twins) || step == Step::Full {
+        if self.commit(&packed, &sorted) || step == Step::Full {
             self.core.state.write().maps.slots.rewind();
         }
         Ok(step)
@@ -78,12 +95,13 @@ impl Worker {
     fn take_slots(&self) -> Vec<Item> {
         let durable = self.core.journal.durable();
         let mut items: Vec<Item> = {
-            let slots = &mut self.core.state.write().maps.slots;
-            let taken = slots.take_oldest(durable, STEP);
+            let state = &mut *self.core.state.write();
+            let taken = state.maps.slots.take_oldest(durable, STEP);
             let item = |slot: SlotId| {
-                let found = slots.get(slot)?;
-                let page = found.page.clone();
-                Some(Item { slot, page, volume: found.volume, block: found.block, fingerprint: [0; 16] })
+                let found = state.maps.slots.get(slot)?;
+                let (volume, block, page) = (found.volume, found.block, found.page.clone());
+                let policy = state.volume(volume).map_or(Policy::default(), |volume| volume.policy);
+                Some(Item { slot, page, volume, block, policy, fingerprint: UNKNOWN, known: None })
             };
             taken.into_iter().filter_map(item).collect()
         };
@@ -91,79 +109,79 @@ impl Worker {
         items
     }
 
-    /// Fingerprints the blocks and tells the known from the new.
-    async fn sort(&mut self, items: Vec<Item>) -> block::Result<Sorted> {
-        let mut sorted = Sorted::default();
-        let mut seen = BTreeMap::new();
-        for mut item in items {
-            item.fingerprint = dedup::fingerprint(&self.core.key, &item.page);
-            if let Some(block) = self.find(&item.fingerprint).await? {
-                sorted.known.push((item, block));
-                continue;
-            }
-            if seen.insert(item.fingerprint, ()).is_some() {
-                sorted.twins.push(item);
-                continue;
-            }
-            match sorted.runs.last_mut() {
-                Some(run)
-                    if run.items.len() < BlockId::PER_FRAME
-                        && (run.volume, run.next) == (item.volume, item.block) =>
-                {
-                    run.next += 1;
-                    run.items.push(item);
+    /// Finds live blocks with the same bytes, of what the index remembers.
+    async fn find(&mut self, items: &mut [Item]) -> block::Result<()> {
+        for item in items.iter_mut().filter(|item| item.fingerprint != UNKNOWN) {
+            item.known = self.index.find(&item.fingerprint);
+        }
+        loop {
+            let mut absent = BTreeSet::new();
+            {
+                let state = self.core.state.read();
+                for item in items.iter_mut() {
+                    let Some(block) = item.known else { continue };
+                    match is_live(&state, block) {
+                        Ok(true) => {}
+                        Ok(false) => {
+                            self.index.remove(&item.fingerprint);
+                            item.known = None;
+                        }
+                        Err(Absent(page)) => _ = absent.insert(page),
+                    }
                 }
-                _ => {
-                    let (volume, next) = (item.volume, item.block + 1);
-                    sorted.runs.push(Run { volume, next, items: vec![item] });
-                }
+            }
+            if absent.is_empty() {
+                break;
+            }
+            for page in absent {
+                self.core.load(Need::Table(page)).await?;
             }
         }
-        Ok(sorted)
+        for item in items.iter_mut().filter(|item| item.policy.verify) {
+            if let Some(block) = item.known
+                && !self.is_same(block, &item.page).await?
+            {
+                item.known = None;
+            }
+        }
+        Ok(())
     }
 
-    /// A live block with these bytes, of what the index remembers.
-    async fn find(&mut self, fingerprint: &Fingerprint) -> block::Result<Option<BlockId>> {
-        let Some(block) = self.index.find(fingerprint) else { return Ok(None) };
-        loop {
-            let live = {
-                let state = self.core.state.read();
-                state
-                    .maps
-                    .table
-                    .get(block.frame)
-                    .map(|frame| frame.is_some_and(|one| one.refs(block.index) > 0))
-            };
-            match live {
-                Ok(true) => return Ok(Some(block)),
-                Ok(false) => {
-                    self.index.remove(fingerprint);
-                    return Ok(None);
-                }
-                Err(absent) => self.core.load(absent.into()).await?,
-            }
-        }
+    /// Compares a block of the log with the bytes that its fingerprint says it has.
+    async fn is_same(&self, block: BlockId, page: &Bytes) -> block::Result<bool> {
+        let frame = match self.core.cache.get(block.frame) {
+            Some(frame) => frame,
+            // What can't be read is not shared.
+            None => match self.core.fetch(block.frame).await {
+                Ok(Some(frame)) => frame,
+                Ok(None) | Err(block::Error::Medium { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            },
+        };
+        Ok(frame.blocks(block.index, 1).is_some_and(|bytes| bytes == *page))
+    }
+
+    fn reserve_numbers(&self, count: u64) -> u64 {
+        let table = &mut self.core.state.write().maps.table;
+        table.next += count;
+        table.next - count
     }
 
     /// Compresses a run and places it in the log; none when there is no room.
-    async fn pack(&mut self, run: Run) -> block::Result<Option<Packed>> {
-        let number = {
-            let table = &mut self.core.state.write().maps.table;
-            table.next += 1;
-            table.next - 1
-        };
-        let stored = ((1u16 << run.items.len()) - 1) as u8;
-        let fingerprints: Vec<_> = run.items.iter().map(|item| item.fingerprint).collect();
-        let object = match run.items.as_slice() {
-            [one] => frame::pack(number, stored, &one.page, &fingerprints),
+    async fn pack(&mut self, number: u64, items: &[Item]) -> block::Result<Option<Place>> {
+        let fingerprints: SmallVec<[_; BlockId::PER_FRAME]> =
+            items.iter().map(|item| item.fingerprint).collect();
+        let how = items[0].policy.compression;
+        let object = match items {
+            [one] => frame::pack(number, stored(1), &one.page, &fingerprints, how),
             many => {
                 let mut blocks = Vec::with_capacity(many.len() * BLOCK);
                 many.iter().for_each(|item| blocks.extend_from_slice(&item.page));
-                frame::pack(number, stored, &blocks, &fingerprints)
+                frame::pack(number, stored(many.len()), &blocks, &fingerprints, how)
             }
         };
         let placed = self.writer.place(&mut self.streams.data, &mut self.space, object).await;
-        Ok(placed.map_err(failed)?.ok().map(|place| Packed { number, place, items: run.items }))
+        Ok(placed.map_err(failed)?.ok())
     }
 
     /// Has the pages of the frame table in memory that new frames go to.
@@ -171,51 +189,42 @@ impl Worker {
         let mut pages: Vec<u64> = packed.iter().map(|frame| frame.number / FRAMES).collect();
         pages.dedup();
         for page in pages {
-            self.core.load(crate::map::Need::Table(page)).await?;
+            self.core.load(Need::Table(page)).await?;
         }
         Ok(())
     }
 
     /// Points the slots to their blocks. What was overwritten meanwhile is left out. True when some slot has to be
     /// flushed again, because the block that it was to share has gone.
-    fn commit(&mut self, packed: Vec<Packed>, known: Vec<(Item, BlockId)>, twins: Vec<Item>) -> bool {
+    fn commit(&mut self, packed: &[Packed], sorted: &Sorted) -> bool {
         let mut again = false;
+        let mut fresh: Seen<BlockId> = Seen::default();
         let mut state = self.core.state.write();
-        let maps = &mut state.maps;
-        let waits =
-            |maps: &crate::map::Maps, slot| maps.slots.get(slot).is_some_and(|slot| slot.is_waiting());
-        let mut fresh = BTreeMap::new();
+        let waits = |maps: &Maps, slot| maps.slots.get(slot).is_some_and(|slot| slot.is_waiting());
         for Packed { number, place, items } in packed {
-            let mut refs = smallvec::SmallVec::new();
-            for (index, item) in items.iter().enumerate() {
-                let block = BlockId { frame: number, index: index as u8 };
+            let maps = &mut state.maps;
+            let mut refs = SmallVec::new();
+            for (index, item) in sorted.new[items.clone()].iter().enumerate() {
+                let block = BlockId { frame: *number, index: index as u8 };
                 let live = waits(maps, item.slot);
                 refs.push(if live { maps.slots.flushed(item.slot, block) } else { 0 });
-                if live {
-                    fresh.insert(item.fingerprint, block);
+                if live && item.fingerprint != UNKNOWN {
+                    fresh.insert(key(&item.fingerprint), block);
                 }
             }
             if refs.iter().any(|count| *count > 0) {
-                let stored = ((1u16 << items.len()) - 1) as u8;
-                let frame = Frame { place, stored, refs };
-                maps.table.insert(number, frame, &mut maps.usage).expect("the page was loaded");
+                let frame = Frame { place: *place, stored: stored(items.len()), refs };
+                maps.table.insert(*number, frame, &mut maps.usage).expect("the page was loaded");
             }
         }
-        let twins = twins.into_iter().map(|item| {
-            let block = fresh.get(&item.fingerprint).copied();
-            (item, block)
-        });
-        let known = known.into_iter().map(|(item, block)| (item, Some(block)));
-        for (item, block) in known.chain(twins) {
-            if !waits(maps, item.slot) {
+        let twins = sorted.twins.iter().map(|item| (item, fresh.get(&key(&item.fingerprint)).copied()));
+        for (item, block) in sorted.known.iter().map(|item| (item, item.known)).chain(twins) {
+            if !waits(&state.maps, item.slot) {
                 continue;
             }
-            let live = |block: &BlockId| {
-                let frame = maps.table.get(block.frame);
-                frame.is_ok_and(|frame| frame.is_some_and(|frame| frame.refs(block.index) > 0))
-            };
-            match block.filter(live) {
+            match block.filter(|block| is_live(&state, *block) == Ok(true)) {
                 Some(block) => {
+                    let maps = &mut state.maps;
                     let holders = maps.slots.flushed(item.slot, block);
                     maps.table.refer(block, holders as i64, &mut maps.usage);
                 }
@@ -224,8 +233,61 @@ impl Worker {
         }
         drop(state);
         for (fingerprint, block) in fresh {
-            self.index.insert(fingerprint, block);
+            self.index.insert(fingerprint.to_le_bytes(), block);
         }
         again
     }
+}
+
+fn is_live(state: &State, block: BlockId) -> Result<bool, Absent> {
+    let frame = state.maps.table.get(block.frame)?;
+    Ok(frame.is_some_and(|frame| frame.refs(block.index) > 0))
+}
+
+/// The bits of the first `count` blocks.
+fn stored(count: usize) -> u8 {
+    ((1u16 << count) - 1) as u8
+}
+
+/// Tells the known from the new, and the new from their twins.
+fn sort(items: Vec<Item>) -> Sorted {
+    let mut sorted = Sorted::default();
+    let mut seen: Seen<usize> = Seen::default();
+    for mut item in items {
+        if item.known.is_some() {
+            sorted.known.push(item);
+            continue;
+        }
+        if item.fingerprint != UNKNOWN {
+            match seen.get(&key(&item.fingerprint)) {
+                Some(first) if !item.policy.verify || sorted.new[*first].page == item.page => {
+                    sorted.twins.push(item);
+                    continue;
+                }
+                // Other bytes with the same fingerprint: nobody is to find these.
+                Some(_) => item.fingerprint = UNKNOWN,
+                None => _ = seen.insert(key(&item.fingerprint), sorted.new.len()),
+            }
+        }
+        sorted.new.push(item);
+    }
+    sorted
+}
+
+/// Runs of neighbours that a frame can hold.
+fn runs(items: &[Item]) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::with_capacity(items.len());
+    for (at, item) in items.iter().enumerate() {
+        match runs.last_mut() {
+            Some(run)
+                if run.len() < BlockId::PER_FRAME
+                    && items[at - 1].volume == item.volume
+                    && items[at - 1].block + 1 == item.block =>
+            {
+                run.end = at + 1;
+            }
+            _ => runs.push(at..at + 1),
+        }
+    }
+    runs
 }

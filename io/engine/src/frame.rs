@@ -3,6 +3,7 @@
 
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::{BLOCK, BlockId};
+use crate::policy::Compression;
 use crate::record::checksum;
 use bytes::Bytes;
 
@@ -66,6 +67,15 @@ impl Header {
         Ok(Self { kind, packing, stored, payload: take.u32()?, number: take.u64()?, checksum })
     }
 
+    /// How a frame was compressed.
+    pub fn compression(&self) -> Compression {
+        match self.packing {
+            RAW => Compression::Off,
+            ZSTD => Compression::High,
+            _ => Compression::Fast,
+        }
+    }
+
     /// Length in bytes of the whole object.
     pub fn len(&self) -> usize {
         HEADER + self.payload as usize
@@ -89,7 +99,7 @@ fn seal(object: &mut [u8], kind: ObjectKind, packing: u8, stored: u8, number: u6
 pub fn resealed(bytes: &[u8]) -> Bytes {
     let mut object = bytes.to_vec();
     object.resize(object.len().max(HEADER), 0);
-    let (packing, stored) = (object[9] % 3, object[10]);
+    let (packing, stored) = (object[9] % 4, object[10]);
     seal(&mut object, ObjectKind::Frame, packing, stored, 1);
     object.into()
 }
@@ -123,24 +133,40 @@ pub fn payload(object: &Bytes, kind: ObjectKind, number: u64) -> Result<Bytes, M
 /// The fingerprint of a block.
 pub type Fingerprint = [u8; 16];
 
+/// The fingerprint of a block that is not to be found by one: its volume is without deduplication.
+pub const UNKNOWN: Fingerprint = [0; 16];
+
 /// How the blocks of a frame are stored.
 const RAW: u8 = 0;
 const LZ4: u8 = 1;
+const ZSTD: u8 = 2;
+
+/// zstd's level for [`Compression::High`]: higher ones take much longer for a few parts in a hundred.
+const ZSTD_LEVEL: i32 = 1;
 
 /// Compresses into a buffer that is smaller than the worst case: compression that does not pay is given up half-way.
-fn compress(blocks: &[u8], out: &mut [u8]) -> Option<usize> {
-    let mode = Some(lz4::block::CompressionMode::FAST(1));
-    lz4::block::compress_to_buffer(blocks, mode, false, out).ok().filter(|len| *len > 0)
+/// Answers with how, and the bytes used.
+fn compress(blocks: &[u8], out: &mut [u8], how: Compression) -> Option<(u8, usize)> {
+    let (packing, done) = match how {
+        Compression::Off => return None,
+        Compression::Fast | Compression::Adaptive => {
+            let mode = Some(lz4::block::CompressionMode::FAST(1));
+            (LZ4, lz4::block::compress_to_buffer(blocks, mode, false, out))
+        }
+        Compression::High => (ZSTD, zstd::bulk::compress_to_buffer(blocks, out, ZSTD_LEVEL)),
+    };
+    done.ok().filter(|len| *len > 0).map(|len| (packing, len))
 }
 
 /// Bytes that blocks take when they are compressed, if that pays.
-pub fn compressed_len(blocks: &[u8]) -> usize {
-    compress(blocks, &mut vec![0; blocks.len() - blocks.len() / 16]).unwrap_or(blocks.len())
+pub fn compressed_len(blocks: &[u8], how: Compression) -> usize {
+    let mut out = vec![0; blocks.len() - blocks.len() / 16];
+    compress(blocks, &mut out, how).map_or(blocks.len(), |(_, len)| len)
 }
 
 /// A frame as the log holds it: the blocks that `stored` names, in `blocks` one after the other, with their
 /// fingerprints. It is compressed when that saves at least a sixteenth.
-pub fn pack(number: u64, stored: u8, blocks: &[u8], fingerprints: &[Fingerprint]) -> Bytes {
+pub fn pack(number: u64, stored: u8, blocks: &[u8], fingerprints: &[Fingerprint], how: Compression) -> Bytes {
     let count = stored.count_ones() as usize;
     assert!(count == fingerprints.len() && count * BLOCK == blocks.len() && count > 0);
     let front = HEADER + count * size_of::<Fingerprint>();
@@ -149,10 +175,10 @@ pub fn pack(number: u64, stored: u8, blocks: &[u8], fingerprints: &[Fingerprint]
     for (n, fingerprint) in fingerprints.iter().enumerate() {
         object[HEADER + n * 16..][..16].copy_from_slice(fingerprint);
     }
-    let packing = match compress(blocks, &mut object[front..]) {
-        Some(len) => {
+    let packing = match compress(blocks, &mut object[front..], how) {
+        Some((packing, len)) => {
             object.truncate(front + len);
-            LZ4
+            packing
         }
         None => {
             object.truncate(front);
@@ -203,6 +229,9 @@ pub fn unpack(object: &Bytes, number: u64) -> Result<Decoded, Malformed> {
         LZ4 => lz4::block::decompress(&packed, Some((count * BLOCK) as i32))
             .map(Bytes::from)
             .map_err(|_| Malformed("frame: it does not decompress"))?,
+        ZSTD => zstd::bulk::decompress(&packed, count * BLOCK)
+            .map(Bytes::from)
+            .map_err(|_| Malformed("frame: it does not decompress"))?,
         _ => return Err(Malformed("frame: unknown packing")),
     };
     if blocks.len() != count * BLOCK || count > BlockId::PER_FRAME {
@@ -234,8 +263,17 @@ mod tests {
 
     #[test]
     fn frames_come_back_compressed_or_raw() {
-        for (blocks, smaller) in [(noise(3 * BLOCK), false), (vec![7; 3 * BLOCK], true)] {
-            let object = pack(99, 0b1101, &blocks, &[[1; 16], [2; 16], [3; 16]]);
+        use Compression::{Adaptive, Fast, High, Off};
+        let even = || vec![7; 3 * BLOCK];
+        for (blocks, how, smaller) in [
+            (noise(3 * BLOCK), Fast, false),
+            (noise(3 * BLOCK), High, false),
+            (even(), Off, false),
+            (even(), Fast, true),
+            (even(), Adaptive, true),
+            (even(), High, true),
+        ] {
+            let object = pack(99, 0b1101, &blocks, &[[1; 16], [2; 16], [3; 16]], how);
             assert_eq!(object.len() < blocks.len(), smaller);
             let frame = unpack(&object, 99).unwrap();
             assert_eq!(frame.blocks(0, 1).unwrap(), blocks[..BLOCK]);
@@ -249,7 +287,7 @@ mod tests {
 
     #[test]
     fn every_changed_byte_is_noticed() {
-        let mut object = pack(99, 1, &vec![7; BLOCK], &[[1; 16]]).to_vec();
+        let mut object = pack(99, 1, &vec![7; BLOCK], &[[1; 16]], Compression::Fast).to_vec();
         for at in 0..object.len() {
             object[at] ^= 1;
             assert!(unpack(&Bytes::from(object.clone()), 99).is_err(), "byte {at}");

@@ -29,6 +29,7 @@ mod log;
 mod map;
 pub mod media;
 mod pages;
+mod policy;
 mod read;
 mod record;
 mod recover;
@@ -40,5 +41,6 @@ mod table;
 mod volume;
 
 pub use engine::{Engine, Options};
+pub use policy::{Compression, Policy};
 pub use space::SpaceReport;
 pub use volume::Volume;

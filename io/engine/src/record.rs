@@ -2,6 +2,7 @@
 
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::SlotId;
+use crate::policy::Policy;
 use block::{DiskId, Geometry};
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -29,6 +30,8 @@ pub enum Action {
     SaveState { volume: u32, state: Bytes },
     /// A small record of the array, or its end.
     PutRecord { key: String, value: Option<Bytes> },
+    /// How the data of a volume are reduced from now on.
+    SetPolicy { volume: u32, policy: Policy },
 }
 
 impl Action {
@@ -103,6 +106,7 @@ fn encode_action(action: &Action, batch: u64, out: &mut Vec<u8>) {
             out.blob(key.as_bytes());
             out.blob(value.as_deref().unwrap_or_default());
         }
+        Action::SetPolicy { volume, policy } => fields(11, &[n(*volume), n(policy.to_byte().into())]),
     }
 }
 
@@ -147,6 +151,10 @@ fn decode_action(take: &mut Take<'_>, batch: u64) -> Result<Action, Malformed> {
         7 => Action::Resize { volume, blocks: take.var()? },
         8 => Action::Delete { volume },
         9 => Action::SaveState { volume, state: Bytes::copy_from_slice(take.blob()?) },
+        11 => {
+            let policy = u8::try_from(take.var()?).ok().and_then(Policy::from_byte);
+            Action::SetPolicy { volume, policy: policy.ok_or(take.malformed())? }
+        }
         _ => return Err(take.malformed()),
     })
 }
@@ -211,6 +219,7 @@ mod tests {
             Action::SaveState { volume, state: Bytes::from(vec![5; 300]) },
             Action::PutRecord { key: "hosts/a".into(), value: Some(Bytes::from_static(b"{}")) },
             Action::PutRecord { key: "hosts/b".into(), value: None },
+            Action::SetPolicy { volume, policy: Policy { dedup: false, ..Policy::default() } },
         ]
         .into_iter()
         .collect()

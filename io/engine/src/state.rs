@@ -4,6 +4,7 @@
 use crate::catalog::{Catalog, VolumeState};
 use crate::entry::{Entry, SlotId};
 use crate::map::{Maps, Need, Tree};
+use crate::policy::Policy;
 use crate::record::Action;
 use crate::slots::Slot;
 use block::{DiskId, Error, Extent};
@@ -130,7 +131,11 @@ impl State {
                     self.maps.probe_change(volume.tree, kept, end)?;
                 }
             }
-            Action::Delete { volume } | Action::SaveState { volume, .. } => drop(self.volume(volume)?),
+            Action::Delete { volume }
+            | Action::SaveState { volume, .. }
+            | Action::SetPolicy { volume, .. } => {
+                self.volume(volume)?;
+            }
             Action::PutRecord { .. } => {}
         }
         Ok(())
@@ -187,8 +192,14 @@ impl State {
         match action {
             Action::Create { volume, id, geometry } => {
                 let tree = Tree::empty(VolumeState::blocks(*geometry));
-                let new =
-                    VolumeState { id: *id, geometry: *geometry, tree, saved: Bytes::new(), changed: batch };
+                let new = VolumeState {
+                    id: *id,
+                    geometry: *geometry,
+                    tree,
+                    policy: Policy::default(),
+                    saved: Bytes::new(),
+                    changed: batch,
+                };
                 self.catalog.add(*volume, new);
             }
             Action::Clone { volume, id, source } => {
@@ -216,6 +227,10 @@ impl State {
             Action::SaveState { volume, state } => {
                 let volume = self.catalog.volumes.get_mut(volume).expect("the operation was checked");
                 volume.saved = state.clone();
+            }
+            Action::SetPolicy { volume, policy } => {
+                let volume = self.catalog.volumes.get_mut(volume).expect("the operation was checked");
+                volume.policy = *policy;
             }
             Action::PutRecord { key, value } => {
                 match value {

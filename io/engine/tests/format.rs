@@ -18,7 +18,7 @@ const LAYOUT: Layout = Layout {
     superblock_bytes: 4096,
 };
 
-const V1: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v1.bin");
+const V2: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v2.bin");
 
 /// Text that compresses well, and differs for each `n`.
 fn text(n: usize, len: usize) -> Vec<u8> {
@@ -57,11 +57,11 @@ fn write() -> Vec<u8> {
 }
 
 #[test]
-fn media_of_version_1_open() {
+fn media_of_version_2_open() {
     if std::env::var_os("WRITE_FIXTURE").is_some() {
-        std::fs::write(V1, write()).expect("written");
+        std::fs::write(V2, write()).expect("written");
     }
-    let bytes = std::fs::read(V1).expect("the fixture is in the tree");
+    let bytes = std::fs::read(V2).expect("the fixture is in the tree");
     let mut world = World::open(MemShelf::import(LAYOUT, &bytes));
     world.check();
     for n in 1..8 {
