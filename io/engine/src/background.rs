@@ -8,6 +8,7 @@ use crate::gate::pause;
 use crate::log::{Segments, Stream, Writer};
 use crate::space::Place;
 use parking_lot::Mutex;
+use shelf::SegmentId;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
@@ -40,8 +41,8 @@ pub struct Space {
 }
 
 impl Segments for Space {
-    fn allocate(&mut self) -> Option<u32> {
-        if self.free.len() <= self.leave {
+    fn allocate(&mut self, room: u32) -> Option<u32> {
+        if self.free.len().min(room as usize) <= self.leave {
             return None;
         }
         let segment = self.free.pop_first()?;
@@ -109,12 +110,25 @@ pub struct Rounds {
     vain: u32,
 }
 
+impl Space {
+    /// Takes segments that the shelf has got since, and answers whether there are any.
+    fn grow(&mut self, segments: u32) -> bool {
+        let known = self.taken.len() as u32;
+        self.free.extend(known..segments);
+        self.taken.resize(known.max(segments) as usize, 0);
+        segments > known
+    }
+}
+
 impl Worker {
     /// The background of an engine that has been opened.
     pub fn new(core: Arc<Core>, root: Vec<Place>, catalog: Vec<Place>) -> Self {
         let state = core.state.read();
         let segments = state.maps.usage.segments();
-        let free = (0..segments.len() as u32).filter(|one| segments[*one as usize].total() == 0).collect();
+        let free: BTreeSet<u32> =
+            (0..segments.len() as u32).filter(|one| segments[*one as usize].total() == 0).collect();
+        // What was written to them after the last checkpoint is not referred to.
+        free.iter().for_each(|segment| core.log.shelf().discard(SegmentId(*segment)));
         let taken = vec![0; segments.len()];
         let listings = state.maps.listings.iter();
         let stale = listings.filter(|(_, listing)| listing.names_slots).map(|(page, _)| page).collect();
@@ -158,6 +172,7 @@ impl Worker {
                 return Ok(());
             }
             let stopping = self.core.stopping.load(Ordering::Acquire);
+            self.grow();
             let mut full = false;
             let mut busy = self.release().await?;
             if busy {
@@ -193,6 +208,16 @@ impl Worker {
             } else {
                 self.core.signal.wait().await;
             }
+        }
+    }
+
+    /// Takes note of segments that drives have brought which were added since.
+    fn grow(&mut self) {
+        let segments = self.core.log.shelf().layout().segments;
+        if self.space.grow(segments) {
+            self.core.state.write().maps.usage.grow(segments);
+            self.core.segments.store(segments, Ordering::Release);
+            self.exhausted = None;
         }
     }
 

@@ -15,7 +15,7 @@ use crate::recover::failed;
 use crate::root::{Payload, Root, Unflushed, chunks_of};
 use crate::space::{Place, Usage};
 use bytes::Bytes;
-use shelf::{JournalPos, Superblock, wait};
+use shelf::{JournalPos, SegmentId, Superblock, wait};
 use std::sync::Arc;
 
 /// Pages taken under one lock.
@@ -271,7 +271,9 @@ impl Worker {
         let open = self.open_segments();
         for (segment, live) in (0..).zip(cut.usage.segments()) {
             if live.total() == 0 && !open.contains(&segment) {
-                self.space.free.insert(segment);
+                if self.space.free.insert(segment) {
+                    self.core.log.shelf().discard(SegmentId(segment));
+                }
                 self.stuck.remove(&segment);
             }
         }

@@ -15,12 +15,15 @@ use block::{Error, Result};
 use parking_lot::RwLock;
 use shelf::{Layout, Shelf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// The parts of an engine.
 pub struct Core {
     pub options: Options,
+    /// Sizes; the number of segments is the one at the opening, see `segments`.
     pub layout: Layout,
+    /// Segments that the background knows of.
+    pub segments: AtomicU32,
     pub state: RwLock<State>,
     pub journal: Arc<Journal>,
     pub log: Arc<Log>,
@@ -56,6 +59,7 @@ impl Core {
         state.maps.usage = Usage::new(shelf.layout().segments);
         Arc::new(Self {
             layout: shelf.layout(),
+            segments: AtomicU32::new(shelf.layout().segments),
             cache: Cache::new(options.cache_bytes),
             options,
             signal: journal.signal(),
@@ -138,7 +142,8 @@ impl Core {
 impl Core {
     /// Size of the log without the part that is kept for checkpoints and cleaning.
     pub fn total_bytes(&self) -> u64 {
-        u64::from(self.layout.segments) * u64::from(self.layout.segment_bytes) - self.reserve_bytes()
+        u64::from(self.segments.load(Ordering::Acquire)) * u64::from(self.layout.segment_bytes)
+            - self.reserve_bytes()
     }
 
     /// Says whether the flusher is stuck without room in the log, which [`Core::admit_space`] should have prevented.
@@ -151,7 +156,7 @@ impl Core {
 
     /// Bytes of the log that are kept for checkpoints and cleaning.
     pub fn reserve_bytes(&self) -> u64 {
-        let segments = u64::from(self.layout.segments);
+        let segments = u64::from(self.segments.load(Ordering::Acquire));
         (segments / 8).max(12).min(segments / 2) * u64::from(self.layout.segment_bytes)
     }
 
@@ -186,6 +191,8 @@ impl Core {
         if usage.physical + usage.metadata + needed > self.total_bytes() {
             // Overwriting with what takes less than what it replaces goes on.
             let shrinks = change.packed.is_some_and(|packed| packed <= won_back(state, change));
+            // The background looks whether drives were added.
+            self.signal.notify();
             return if shrinks { Ok(()) } else { Err(Error::NoSpace.into()) };
         }
         if self.free_bytes(state) < needed {

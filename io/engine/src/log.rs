@@ -62,8 +62,9 @@ pub struct Stream {
 
 /// What the writer needs of the segments.
 pub trait Segments {
-    /// A free segment to be written from its front, unless too few are left for this stream.
-    fn allocate(&mut self) -> Option<u32>;
+    /// A free segment to be written from its front, unless too few are left for this stream. `room` is how many the
+    /// shelf can take.
+    fn allocate(&mut self, room: u32) -> Option<u32>;
 }
 
 struct Write {
@@ -101,9 +102,10 @@ impl Writer {
             .map_or(0, |open| self.layout.segment_bytes - open.base - open.stripe.len() as u32);
         if left < len {
             // The old segment stays open when there is no new one, so that smaller objects may still fit.
-            let Some(segment) = segments.allocate() else { return Ok(Err(Full)) };
+            let Some(segment) = segments.allocate(self.log.shelf.room()) else {
+                return Ok(Err(Full));
+            };
             self.flush(stream).await?;
-            self.log.shelf.discard(SegmentId(segment));
             stream.open = Some(self.begin(segment, 0));
         }
         let open = stream.open.as_ref().expect("a segment is open");

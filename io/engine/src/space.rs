@@ -88,6 +88,12 @@ impl Usage {
         usage
     }
 
+    /// Goes on with more segments; they are empty.
+    pub fn grow(&mut self, segments: u32) {
+        let known = self.segments.len();
+        self.segments.resize(known.max(segments as usize), Live::default());
+    }
+
     /// Live bytes of a segment.
     pub fn of(&self, segment: u32) -> Live {
         self.segments[segment as usize]

@@ -15,9 +15,9 @@ pub const ALIGN: usize = 4096;
 pub struct Layout {
     /// Bytes of payload in a segment; a multiple of `stripe_bytes`.
     pub segment_bytes: u32,
-    /// The unit in which a segment is written, front to back: a full stripe. A multiple of 4096.
+    /// The unit in which a segment is written, front to back: the payload of a full stripe. Any number of bytes.
     pub stripe_bytes: u32,
-    /// Number of segments.
+    /// Number of segments. It may grow while the shelf is open, when drives are added.
     pub segments: u32,
     /// What the journal holds before it must be trimmed, counted by [`Layout::journal_cost`]. Every opening since
     /// the last trim may have taken one page more.
@@ -107,6 +107,13 @@ pub trait Shelf: Send + Sync {
     /// Sizes, fixed for the life of the shelf except that segments may be added.
     fn layout(&self) -> Layout;
 
+    /// How many more discarded segments can be written now. Fewer than there are when drives have gone and what is
+    /// left is short; who stays within it is never refused for want of space. A shelf that always has room for all
+    /// of its segments need not say.
+    fn room(&self) -> u32 {
+        u32::MAX
+    }
+
     /// Appends one batch to the journal and answers when enough copies are durable. Batches become durable in the
     /// order of the calls: when one is answered, all before it are durable too. Several may be under way.
     ///
@@ -136,7 +143,8 @@ pub trait Shelf: Send + Sync {
     /// Answers when every segment write answered before the call is durable.
     fn sync(&self, done: Done<()>);
 
-    /// The contents of the segment are no longer needed; it may be written again from its front.
+    /// The contents of the segment are no longer needed; it may be written again from its front. The sooner a shelf
+    /// knows, the more space it has to protect the rest with. Discarding twice does nothing more.
     fn discard(&self, segment: SegmentId);
 
     /// Writes the superblock durably in every place it is kept. Journal batches before
