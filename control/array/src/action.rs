@@ -245,11 +245,12 @@ impl Array {
     async fn create_volume(&self, name: String, contents: Contents) -> Result<Outcome> {
         check::name("volume", &name)?;
         self.config().volume_name_free(&name)?;
-        let entry = VolumeEntry { id: DiskId((self.world.random)()), name, created: self.world.seconds() };
+        let now = self.world.seconds();
+        let entry = VolumeEntry { id: DiskId((self.world.random)()), name, created: now };
         self.put(record::volume(&entry, Stage::Creating)).await?;
         let made = match contents {
-            Contents::Empty(geometry) => self.parts.engine.create_volume(entry.id, geometry).await,
-            Contents::Of(source) => self.parts.engine.clone_volume(source, entry.id).await,
+            Contents::Empty(geometry) => self.parts.engine.create_volume(entry.id, geometry, now).await,
+            Contents::Of(source) => self.parts.engine.clone_volume(source, entry.id, now).await,
         };
         if let Err(error) = made {
             self.remove(record::volume_key(entry.id)).await?;
@@ -296,7 +297,7 @@ impl Array {
         self.put(record::volume(&entry, Stage::Deleting)).await?;
         self.config.write().volumes.remove(name);
         self.parts.target.remove_unit(entry.id);
-        let deleted = self.parts.engine.delete_volume(entry.id).await;
+        let deleted = self.parts.engine.delete_volume(entry.id, self.world.seconds()).await;
         deleted.map_err(|error| Error::failed(&format!("volume {name:?} could not be deleted"), error))?;
         self.remove(record::volume_key(entry.id)).await?;
         Ok(Outcome::Gone)

@@ -28,7 +28,7 @@ impl Array {
     /// Reads the configuration, reconciles it with the volumes that are there, and shows hosts what they may see.
     /// Portals should listen only after this answered: until then there are no units.
     pub async fn open(parts: Parts, identity: Identity, version: &str, world: World) -> Result<Array> {
-        let mut volumes = read_volumes(&parts.engine).await?;
+        let mut volumes = read_volumes(&parts.engine, world.seconds()).await?;
         adopt_strays(&parts.engine, &mut volumes, world.seconds()).await?;
         let config = Config { hosts: read_hosts(&parts.engine, &volumes)?, volumes };
         let array = Array::new(parts, world, identity, version.into(), config);
@@ -46,14 +46,14 @@ impl Array {
 
 /// The volumes that are ready, by name. One that was being made or deleted when the array stopped is deleted: nobody
 /// was told that it exists.
-async fn read_volumes(engine: &Engine) -> Result<BTreeMap<String, VolumeEntry>> {
+async fn read_volumes(engine: &Engine, now: u64) -> Result<BTreeMap<String, VolumeEntry>> {
     let mut volumes = BTreeMap::new();
     for (key, value) in engine.records(record::VOLUMES) {
         let (entry, stage) = record::read_volume(&key, &value)?;
         if stage != Stage::Ready {
             tracing::info!(volume = %entry.name, ?stage, "an unfinished change is cleaned up");
             if engine.volume(entry.id).is_some() {
-                let deleted = engine.delete_volume(entry.id).await;
+                let deleted = engine.delete_volume(entry.id, now).await;
                 deleted.map_err(|error| Error::failed("an unfinished volume could not be deleted", error))?;
             }
             put_record(engine, &key, None).await?;

@@ -210,7 +210,7 @@ async fn a_volume_without_configuration_is_kept_under_a_name() {
     let rig = Rig::new();
     let up = rig.up().await;
     let id = block::DiskId(0xabc);
-    up.engine.create_volume(id, block::Geometry { block_bytes: 512, blocks: 4096 }).await.unwrap();
+    up.engine.create_volume(id, block::Geometry { block_bytes: 512, blocks: 4096 }, 0).await.unwrap();
     up.crash().await;
     let up = rig.up().await;
     assert_eq!(volumes(&up).await[0].name, format!("recovered-{:032x}", 0xabc));

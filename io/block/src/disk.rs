@@ -46,11 +46,17 @@ pub trait Disk: Send + Sync {
     /// The identity; never changes.
     fn id(&self) -> DiskId;
 
-    /// Size and block length. The size may grow during the disk's life.
+    /// Size and block length. The size may change during the disk's life.
     fn geometry(&self) -> Geometry;
 
     /// Space used now.
     fn space(&self) -> Space;
+
+    /// True when the disk takes no changes: writes end with [`Error::ReadOnly`](crate::Error::ReadOnly). May change
+    /// during the disk's life.
+    fn is_read_only(&self) -> bool {
+        false
+    }
 
     /// What the last [`Op::SaveState`] stored; empty when there was none.
     fn state(&self) -> Bytes;

@@ -18,6 +18,7 @@ pub struct MemArray {
 #[derive(Clone)]
 struct MemVolume {
     geometry: Geometry,
+    read_only: bool,
     blocks: BTreeMap<u64, Bytes>,
     saved: Bytes,
 }
@@ -40,7 +41,7 @@ impl MemArray {
     /// # Panics
     /// When the identity is taken.
     pub fn create(&self, id: DiskId, geometry: Geometry) -> MemDisk {
-        let volume = MemVolume { geometry, blocks: BTreeMap::new(), saved: Bytes::new() };
+        let volume = MemVolume { geometry, read_only: false, blocks: BTreeMap::new(), saved: Bytes::new() };
         assert!(self.lock().insert(id, volume).is_none(), "{id:?} exists");
         MemDisk { id, array: self.clone() }
     }
@@ -60,13 +61,13 @@ impl MemArray {
         self.lock().contains_key(&id).then(|| MemDisk { id, array: self.clone() })
     }
 
-    /// Adds a disk with the contents of another, without its saved state.
+    /// Adds a disk with the contents of another, without its saved state. It takes changes.
     ///
     /// # Panics
     /// When there is no such disk, or the identity is taken.
     pub fn clone_disk(&self, source: DiskId, id: DiskId) -> MemDisk {
         let mut copy = self.lock()[&source].clone();
-        copy.saved = Bytes::new();
+        (copy.saved, copy.read_only) = (Bytes::new(), false);
         assert!(self.lock().insert(id, copy).is_none(), "{id:?} exists");
         MemDisk { id, array: self.clone() }
     }
@@ -95,6 +96,20 @@ impl MemDisk {
         });
     }
 
+    /// Gives the disk the size and contents of another, which are kept apart from now on.
+    ///
+    /// # Panics
+    /// When there is no such disk.
+    pub fn restore(&self, source: DiskId) {
+        let source = self.array.lock()[&source].clone();
+        self.with(|volume| (volume.geometry, volume.blocks) = (source.geometry, source.blocks));
+    }
+
+    /// Says whether the disk takes changes.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.with(|volume| volume.read_only = read_only);
+    }
+
     fn with<T>(&self, f: impl FnOnce(&mut MemVolume) -> T) -> T {
         f(self.array.lock().get_mut(&self.id).expect("a disk of this array"))
     }
@@ -113,6 +128,7 @@ impl MemArray {
         for segment in segments {
             let source = volumes.get(&segment.source).ok_or(Error::Foreign(segment.source))?;
             let target = volumes.get(&segment.target).ok_or(Error::Foreign(segment.target))?;
+            target.check_access()?;
             source.check(Extent::new(segment.source_lba, segment.blocks))?;
             target.check(Extent::new(segment.target_lba, segment.blocks))?;
             if source.geometry.block_bytes != target.geometry.block_bytes {
@@ -138,6 +154,9 @@ impl MemArray {
 
 impl MemVolume {
     fn perform(&mut self, op: Op) -> Result {
+        if op.is_change() {
+            self.check_access()?;
+        }
         match op {
             Op::Read(extent) => self.read(extent).map(Reply::Data),
             Op::Write { lba, data } => self.write(lba, &data),
@@ -171,6 +190,10 @@ impl MemVolume {
             Op::Flush => Ok(Reply::Done),
             Op::Copy(_) => unreachable!("performed by the array"),
         }
+    }
+
+    fn check_access(&self) -> Result<()> {
+        if self.read_only { Err(Error::ReadOnly) } else { Ok(()) }
     }
 
     fn check(&self, extent: Extent) -> Result<()> {
@@ -256,6 +279,10 @@ impl Disk for MemDisk {
             let mapped = volume.blocks.len() as u64 * u64::from(volume.geometry.block_bytes);
             Space { mapped, pool_used: mapped, pool_total: volume.geometry.bytes() }
         })
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.with(|volume| volume.read_only)
     }
 
     fn state(&self) -> Bytes {

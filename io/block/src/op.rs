@@ -97,6 +97,20 @@ pub enum Op {
     SaveState(bytes::Bytes),
 }
 
+impl Op {
+    /// True when it changes blocks of the disk that is asked. [`Op::Copy`] changes those that it names.
+    pub fn is_change(&self) -> bool {
+        match self {
+            Op::Write { .. }
+            | Op::Fill { .. }
+            | Op::Unmap(_)
+            | Op::CompareAndWrite { .. }
+            | Op::Or { .. } => true,
+            Op::Read(_) | Op::Copy(_) | Op::Status(_) | Op::Flush | Op::SaveState(_) => false,
+        }
+    }
+}
+
 /// Whether a block has been given space by its host (SBC-4 4.7.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provisioning {
@@ -170,6 +184,12 @@ pub enum Error {
     /// The disk has been deleted.
     #[error("deleted")]
     Gone,
+    /// The disk is kept as it is until this time, in seconds since 1970: it can't be deleted or changed before.
+    #[error("kept until {until}")]
+    Kept {
+        /// The end of that time.
+        until: u64,
+    },
 }
 
 /// What an operation ends with.

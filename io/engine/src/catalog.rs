@@ -21,12 +21,91 @@ pub struct VolumeState {
     pub policy: Policy,
     /// What the layer above keeps with it.
     pub saved: Bytes,
+    /// How it began.
+    pub birth: Birth,
+    /// It takes no changes.
+    pub read_only: bool,
+    /// It can't be deleted, nor take changes, before this time.
+    pub kept_until: u64,
     /// The journal batch of the last change that did not go through slots. Not kept on media: what is in a
     /// checkpoint is durable.
     pub changed: u64,
 }
 
+/// How a volume began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Birth {
+    /// When, as the layer above counts time.
+    pub created: u64,
+    /// The volume whose content it began with, and the one that this content came from first.
+    pub from: Option<(DiskId, DiskId)>,
+    /// It is a snapshot.
+    pub snapshot: bool,
+}
+
 impl VolumeState {
+    /// A volume that begins empty.
+    pub fn new(id: DiskId, geometry: Geometry, created: u64) -> Self {
+        Self {
+            id,
+            geometry,
+            tree: Tree::empty(Self::blocks(geometry)),
+            policy: Policy::default(),
+            saved: Bytes::new(),
+            birth: Birth { created, ..Birth::default() },
+            read_only: false,
+            kept_until: 0,
+            changed: 0,
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.u128(self.id.0);
+        out.var(u64::from(self.geometry.block_bytes));
+        out.var(self.geometry.blocks);
+        out.u8(self.tree.level);
+        self.tree.root.put(out);
+        out.u8(self.policy.to_byte());
+        out.blob(&self.saved);
+        let Birth { created, from, snapshot } = self.birth;
+        out.u8(u8::from(snapshot) | u8::from(self.read_only) << 1 | u8::from(from.is_some()) << 2);
+        out.var(created);
+        out.var(self.kept_until);
+        if let Some((parent, origin)) = from {
+            out.u128(parent.0);
+            out.u128(origin.0);
+        }
+    }
+
+    fn decode(take: &mut Take<'_>) -> Result<Self, Malformed> {
+        let id = DiskId(take.u128()?);
+        let geometry = Geometry { block_bytes: take.var32()?, blocks: take.var()? };
+        let tree = Tree { level: take.u8()?, root: Entry::take(take)? };
+        take.check(matches!(geometry.block_bytes, 512 | 4096) && tree.level < 7 && !tree.root.is_slot())?;
+        let bytes = geometry.blocks.checked_mul(u64::from(geometry.block_bytes));
+        take.check(bytes.is_some() && Self::blocks(geometry) <= crate::map::span(tree.level))?;
+        let policy = Policy::from_byte(take.u8()?).ok_or(take.malformed())?;
+        let saved = Bytes::copy_from_slice(take.blob()?);
+        let (bits, created, kept_until) = (take.u8()?, take.var()?, take.var()?);
+        take.check(bits < 8)?;
+        let from = match bits & 4 {
+            0 => None,
+            _ => Some((DiskId(take.u128()?), DiskId(take.u128()?))),
+        };
+        let birth = Birth { created, from, snapshot: bits & 1 != 0 };
+        Ok(Self {
+            id,
+            geometry,
+            tree,
+            policy,
+            saved,
+            birth,
+            read_only: bits & 2 != 0,
+            kept_until,
+            changed: 0,
+        })
+    }
+
     /// Blocks of 4 KiB, the last one perhaps used in part.
     pub fn blocks(geometry: Geometry) -> u64 {
         geometry.bytes().div_ceil(crate::entry::BLOCK as u64)
@@ -43,6 +122,8 @@ pub struct Catalog {
     pub records: BTreeMap<String, Bytes>,
     /// The number of the next volume.
     pub next: u32,
+    /// The journal batch of the last end of a volume. Not kept on media.
+    pub ended: u64,
     /// Something changed since the last checkpoint.
     pub dirty: bool,
 }
@@ -73,13 +154,7 @@ impl Catalog {
         out.var(self.volumes.len() as u64);
         for (number, volume) in &self.volumes {
             out.var(u64::from(*number));
-            out.u128(volume.id.0);
-            out.var(u64::from(volume.geometry.block_bytes));
-            out.var(volume.geometry.blocks);
-            out.u8(volume.tree.level);
-            volume.tree.root.put(out);
-            out.u8(volume.policy.to_byte());
-            out.blob(&volume.saved);
+            volume.encode(out);
         }
         out.var(self.records.len() as u64);
         for (key, value) in &self.records {
@@ -94,15 +169,8 @@ impl Catalog {
         let mut catalog = Self { next: take.var32()?, ..Self::default() };
         for _ in 0..take.count()? {
             let number = take.var32()?;
-            let id = DiskId(take.u128()?);
-            let geometry = Geometry { block_bytes: take.var32()?, blocks: take.var()? };
-            let tree = Tree { level: take.u8()?, root: Entry::take(&mut take)? };
-            take.check(matches!(geometry.block_bytes, 512 | 4096) && tree.level < 7 && !tree.root.is_slot())?;
-            let bytes = geometry.blocks.checked_mul(u64::from(geometry.block_bytes));
-            take.check(bytes.is_some() && VolumeState::blocks(geometry) <= crate::map::span(tree.level))?;
-            let policy = Policy::from_byte(take.u8()?).ok_or(take.malformed())?;
-            let saved = Bytes::copy_from_slice(take.blob()?);
-            catalog.add(number, VolumeState { id, geometry, tree, policy, saved, changed: 0 });
+            take.check(number < catalog.next)?;
+            catalog.add(number, VolumeState::decode(&mut take)?);
         }
         for _ in 0..take.count()? {
             let key = String::from_utf8(take.blob()?.to_vec()).map_err(|_| take.malformed())?;
@@ -124,7 +192,11 @@ mod tests {
         let tree = Tree { root: Entry::page(77), level: 2 };
         let saved = Bytes::from_static(b"reservations");
         let policy = Policy { verify: true, ..Policy::default() };
-        catalog.add(4, VolumeState { id: DiskId(1 << 100), geometry, tree, policy, saved, changed: 0 });
+        let new = VolumeState::new(DiskId(1 << 100), geometry, 1 << 33);
+        let volume = VolumeState { tree, policy, saved, ..new };
+        let birth = Birth { created: 5, from: Some((DiskId(1 << 100), DiskId(u128::MAX))), snapshot: true };
+        catalog.add(4, volume.clone());
+        catalog.add(5, VolumeState { id: DiskId(7), birth, read_only: true, kept_until: 9, ..volume });
         catalog.records.insert("hosts/a".into(), Bytes::from_static(b"{}"));
         let mut bytes = Vec::new();
         catalog.encode(&mut bytes);

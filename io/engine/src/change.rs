@@ -24,6 +24,8 @@ pub struct Change {
     pub pages: Bytes,
     /// What must not have changed.
     pub expected: Expected,
+    /// The time, where the change might end something that is kept.
+    pub now: u64,
     /// What the pages take in the log at most, when they have been compressed to know; only a full log asks.
     pub packed: Option<u64>,
 }
@@ -44,6 +46,11 @@ impl Change {
     /// A change of one action without data.
     pub fn of(action: Action) -> Self {
         Self { actions: [action].into_iter().collect(), ..Self::default() }
+    }
+
+    /// The change, made at this time.
+    pub fn at(self, now: u64) -> Self {
+        Self { now, ..self }
     }
 
     /// What the pages take in the log when each is compressed alone.
@@ -107,6 +114,7 @@ impl Core {
                 return Err(Refusal::Changed);
             }
         }
+        state.check_kept(&change.actions, change.now)?;
         state.probe(&change.actions)?;
         let mut journal = self.journal.lock();
         if journal.is_stopped() {

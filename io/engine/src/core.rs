@@ -126,6 +126,20 @@ impl Core {
         }
     }
 
+    /// Waits until an answer that something is not there, or takes no changes, can't be undone by a power loss.
+    pub async fn settle_refusal<T>(&self, volume: u32, outcome: Result<T>) -> Result<T> {
+        let Err(error) = &outcome else { return outcome };
+        let batch = match error {
+            Error::Gone | Error::Foreign(_) => self.state.read().catalog.ended,
+            Error::ReadOnly | Error::OutOfRange { .. } => {
+                self.state.read().volume(volume).map_or(0, |found| found.changed)
+            }
+            _ => return outcome,
+        };
+        self.journal.until(batch).await?;
+        outcome
+    }
+
     pub fn check_running(&self) -> Result<()> {
         match self.journal.stopped() {
             Some(why) => Err(Error::Stopped(why)),

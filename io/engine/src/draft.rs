@@ -86,7 +86,7 @@ impl Draft {
             actions: self.actions,
             pages: Arc::new(self.pages).share(0..len),
             expected: self.expected,
-            packed: None,
+            ..Change::default()
         }
     }
 }

@@ -80,31 +80,38 @@ impl Engine {
         self.volumes.read().values().cloned().collect()
     }
 
-    /// Creates an empty volume; durable when answered.
-    pub async fn create_volume(&self, id: DiskId, geometry: Geometry) -> Result<Arc<Volume>> {
-        self.add_volume(id, |volume| Action::Create { volume, id, geometry }).await
+    /// Creates an empty volume at time `now`; durable when answered.
+    pub async fn create_volume(&self, id: DiskId, geometry: Geometry, now: u64) -> Result<Arc<Volume>> {
+        let action = |volume| Action::Create { volume, id, geometry, created: now };
+        self.add_volumes(&[id], |volume, _| action(volume), &[]).await.map(|mut made| made.remove(0))
     }
 
-    /// Creates a volume with the content and size of another, which it shares until one of them changes: one step,
-    /// whatever the size. Durable when answered.
-    pub async fn clone_volume(&self, source: DiskId, id: DiskId) -> Result<Arc<Volume>> {
-        let source = self.volume(source).ok_or(Error::Gone)?.number();
-        self.add_volume(id, |volume| Action::Clone { volume, id, source }).await
-    }
-
-    async fn add_volume(&self, id: DiskId, action: impl Fn(u32) -> Action) -> Result<Arc<Volume>> {
+    /// Adds volumes and records, all in one step. The action of each volume gets its number, and its index in `ids`.
+    pub(crate) async fn add_volumes(
+        &self,
+        ids: &[DiskId],
+        action: impl Fn(u32, usize) -> Action,
+        records: &[(String, Option<Bytes>)],
+    ) -> Result<Vec<Arc<Volume>>> {
         let next = || self.core.state.read().catalog.next;
         loop {
-            // Two that begin at the same time may choose the same number; then one of them tries again.
-            let number = next();
-            match self.core.make_soon(&Change::of(action(number))).await {
+            // Two that begin at the same time may choose the same numbers; then one of them tries again.
+            let first = next();
+            let numbered = || (first..).zip(ids).enumerate();
+            let volumes = numbered().map(|(index, (number, _))| action(number, index));
+            let put = |(key, value): &(String, Option<Bytes>)| Action::PutRecord {
+                key: key.clone(),
+                value: value.clone(),
+            };
+            let actions = volumes.chain(records.iter().map(put)).collect();
+            match self.core.make_soon(&Change { actions, ..Change::default() }).await {
                 Ok(Some(made)) => {
-                    let volume = self.register(number, id);
+                    let volumes = numbered().map(|(_, (number, id))| self.register(number, *id)).collect();
                     self.core.acknowledge(made).await?;
-                    return Ok(volume);
+                    return Ok(volumes);
                 }
                 Ok(None) => {}
-                Err(_) if next() != number => {}
+                Err(_) if next() != first => {}
                 Err(error) => return Err(error),
             }
         }
@@ -113,6 +120,9 @@ impl Engine {
     /// Changes the size in logical blocks; what is beyond a smaller size is lost. Durable when answered.
     pub async fn resize_volume(&self, id: DiskId, blocks: u64) -> Result<()> {
         let volume = self.volume(id).ok_or(Error::Gone)?;
+        if volume.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
         let old = volume.geometry().blocks;
         if blocks < old {
             // The part of a 4 KiB block behind the new end must read as zeros should the volume grow again.
@@ -136,10 +146,13 @@ impl Engine {
         state.catalog.volumes.get(&number).map(|volume| volume.policy)
     }
 
-    /// Deletes a volume; its space comes back in the background. Durable when answered.
-    pub async fn delete_volume(&self, id: DiskId) -> Result<()> {
+    /// Deletes a volume at time `now`; its space comes back in the background. Durable when answered.
+    ///
+    /// # Errors
+    /// [`Error::Kept`] when it is kept for longer.
+    pub async fn delete_volume(&self, id: DiskId, now: u64) -> Result<()> {
         let volume = self.volume(id).ok_or(Error::Gone)?;
-        let delete = Change::of(Action::Delete { volume: volume.number() });
+        let delete = Change::of(Action::Delete { volume: volume.number() }).at(now);
         // Gone with the change, not with its answer: nobody may be there any more to wait for that.
         let made = self.core.make_soon(&delete).await?;
         self.volumes.write().remove(&id);

@@ -18,10 +18,16 @@ pub enum Action {
     Hole { volume: u32, block: u64, count: u64, mapped: bool },
     /// Blocks are copied as if the source was read whole first.
     Copy { source: u32, from: u64, target: u32, to: u64, count: u64 },
-    /// A volume begins.
-    Create { volume: u32, id: DiskId, geometry: Geometry },
-    /// A volume begins with the content and geometry of another.
-    Clone { volume: u32, id: DiskId, source: u32 },
+    /// A volume begins, at this time.
+    Create { volume: u32, id: DiskId, geometry: Geometry, created: u64 },
+    /// A volume begins with the content and geometry of another. A snapshot takes no changes.
+    Clone { volume: u32, id: DiskId, source: u32, created: u64, snapshot: bool, kept_until: u64 },
+    /// A volume gets the content and geometry of another.
+    Restore { volume: u32, source: u32 },
+    /// Whether a volume takes changes.
+    Access { volume: u32, read_only: bool },
+    /// A volume that takes no changes is kept until this time.
+    Keep { volume: u32, until: u64 },
     /// A volume has another size in logical blocks.
     Resize { volume: u32, blocks: u64 },
     /// A volume ends.
@@ -87,14 +93,17 @@ fn encode_action(action: &Action, batch: u64, out: &mut Vec<u8>) {
         Action::Copy { source, from, target, to, count } => {
             fields(4, &[n(*source), *from, n(*target), *to, *count]);
         }
-        Action::Create { volume, id, geometry } => {
-            fields(5, &[n(*volume), n(geometry.block_bytes), geometry.blocks]);
+        Action::Create { volume, id, geometry, created } => {
+            fields(5, &[n(*volume), n(geometry.block_bytes), geometry.blocks, *created]);
             out.u128(id.0);
         }
-        Action::Clone { volume, id, source } => {
-            fields(6, &[n(*volume), n(*source)]);
+        Action::Clone { volume, id, source, created, snapshot, kept_until } => {
+            fields(6, &[n(*volume), n(*source), *created, u64::from(*snapshot), *kept_until]);
             out.u128(id.0);
         }
+        Action::Restore { volume, source } => fields(12, &[n(*volume), n(*source)]),
+        Action::Access { volume, read_only } => fields(13, &[n(*volume), u64::from(*read_only)]),
+        Action::Keep { volume, until } => fields(14, &[n(*volume), *until]),
         Action::Resize { volume, blocks } => fields(7, &[n(*volume), *blocks]),
         Action::Delete { volume } => fields(8, &[n(*volume)]),
         Action::SaveState { volume, state } => {
@@ -145,9 +154,13 @@ fn decode_action(take: &mut Take<'_>, batch: u64) -> Result<Action, Malformed> {
         }
         5 => {
             let geometry = Geometry { block_bytes: take.var32()?, blocks: take.var()? };
-            Action::Create { volume, geometry, id: DiskId(take.u128()?) }
+            Action::Create { volume, geometry, created: take.var()?, id: DiskId(take.u128()?) }
         }
-        6 => Action::Clone { volume, source: take.var32()?, id: DiskId(take.u128()?) },
+        6 => {
+            let (source, created, snapshot) = (take.var32()?, take.var()?, take.var()? != 0);
+            let kept_until = take.var()?;
+            Action::Clone { volume, source, created, snapshot, kept_until, id: DiskId(take.u128()?) }
+        }
         7 => Action::Resize { volume, blocks: take.var()? },
         8 => Action::Delete { volume },
         9 => Action::SaveState { volume, state: Bytes::copy_from_slice(take.blob()?) },
@@ -155,6 +168,9 @@ fn decode_action(take: &mut Take<'_>, batch: u64) -> Result<Action, Malformed> {
             let policy = u8::try_from(take.var()?).ok().and_then(Policy::from_byte);
             Action::SetPolicy { volume, policy: policy.ok_or(take.malformed())? }
         }
+        12 => Action::Restore { volume, source: take.var32()? },
+        13 => Action::Access { volume, read_only: take.var()? != 0 },
+        14 => Action::Keep { volume, until: take.var()? },
         _ => return Err(take.malformed()),
     })
 }
@@ -212,8 +228,18 @@ mod tests {
             Action::Same { volume, block: 2, count: 1 << 33, slot: first },
             Action::Hole { volume, block: 0, count: u64::MAX, mapped: true },
             Action::Copy { source: 1, from: 2, target: 3, to: 4, count: 5 },
-            Action::Create { volume, id, geometry },
-            Action::Clone { volume, id, source: 8 },
+            Action::Create { volume: u32::MAX, id, geometry, created: u64::MAX },
+            Action::Clone {
+                volume: u32::MAX,
+                id,
+                source: u32::MAX,
+                created: u64::MAX,
+                snapshot: true,
+                kept_until: u64::MAX,
+            },
+            Action::Restore { volume, source: 8 },
+            Action::Access { volume, read_only: true },
+            Action::Keep { volume, until: 1 << 40 },
             Action::Resize { volume, blocks: 9 },
             Action::Delete { volume },
             Action::SaveState { volume, state: Bytes::from(vec![5; 300]) },

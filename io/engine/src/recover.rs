@@ -11,7 +11,7 @@ use crate::frame::{self, ObjectKind};
 use crate::gate::join;
 use crate::journal::Journal;
 use crate::record::{self, Record};
-use crate::root::{Payload, Root};
+use crate::root::{Payload, Root, VERSION};
 use crate::slots::Slot;
 use crate::space::{Place, Usage};
 use crate::state::{Refusal, State};
@@ -33,6 +33,12 @@ impl Engine {
             Some(superblock) => superblock,
             None => format(&shelf, &options).await?,
         };
+        let version = Payload::version(&superblock.payload).map_err(damaged)?;
+        if version != VERSION {
+            return Err(Error::Stopped(format!(
+                "the drives are in format {version}, and this program knows format {VERSION} alone"
+            )));
+        }
         let payload = Payload::decode(&superblock.payload).map_err(damaged)?;
         let (done, batches) = wait();
         shelf.recover(superblock.journal_from, done);

@@ -8,8 +8,8 @@ use crate::space::{Live, Place};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"ALE1");
 
-/// The version of everything that the engine writes. A newer one is refused.
-pub const VERSION: u32 = 2;
+/// The version of everything that the engine writes. Another one is refused.
+pub const VERSION: u32 = 3;
 
 /// What the superblock says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,15 +38,21 @@ impl Payload {
         out
     }
 
+    /// The version that wrote these bytes: readable in all versions.
+    pub fn version(bytes: &[u8]) -> Result<u32, Malformed> {
+        let mut take = Take::new(bytes, "superblock");
+        take.expect(MAGIC)?;
+        take.u32()?;
+        take.u32()
+    }
+
     /// Reads what [`Payload::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut take = Take::new(bytes, "superblock");
         take.expect(MAGIC)?;
         let sum = take.u32()?;
         take.check(sum == checksum(&bytes[8..]))?;
-        if take.u32()? != VERSION {
-            return Err(Malformed("superblock: the format is of another version"));
-        }
+        take.expect(VERSION)?;
         let mut key = [0; 32];
         key.copy_from_slice(take.bytes(32)?);
         let replay_from = take.u64()?;

@@ -1,10 +1,9 @@
 //! Everything that an operation changes, behind one lock that is held for the change alone: never across a device
 //! operation, hashing or compression. What is done live and what recovery does is the same [`State::apply`].
 
-use crate::catalog::{Catalog, VolumeState};
+use crate::catalog::{Birth, Catalog, VolumeState};
 use crate::entry::{Entry, SlotId};
 use crate::map::{Maps, Need, Tree};
-use crate::policy::Policy;
 use crate::record::Action;
 use crate::slots::Slot;
 use block::{DiskId, Error, Extent};
@@ -54,14 +53,16 @@ impl State {
         self.volume(number).expect("the operation was checked").tree
     }
 
+    fn edit(&mut self, number: u32) -> &mut VolumeState {
+        self.catalog.volumes.get_mut(&number).expect("the operation was checked")
+    }
+
     fn set_tree(&mut self, number: u32, tree: Tree, batch: Option<u64>) {
-        let volume = self.catalog.volumes.get_mut(&number).expect("the operation was checked");
+        let volume = self.edit(number);
+        volume.changed = batch.unwrap_or(volume.changed);
         if volume.tree != tree {
             volume.tree = tree;
             self.catalog.dirty = true;
-        }
-        if let Some(batch) = batch {
-            volume.changed = batch;
         }
     }
 
@@ -71,8 +72,28 @@ impl State {
         Ok(self.maps.get(tree, block)?)
     }
 
-    fn check(&self, volume: u32, block: u64, count: u64) -> Result<Tree, Error> {
-        let volume = self.volume(volume)?;
+    /// The volume with this number, if it takes changes.
+    pub fn writable(&self, number: u32) -> Result<&VolumeState, Error> {
+        self.volume(number)
+            .and_then(|volume| if volume.read_only { Err(Error::ReadOnly) } else { Ok(volume) })
+    }
+
+    /// Fails when an action would end what is kept for longer than `now`.
+    pub fn check_kept(&self, actions: &[Action], now: u64) -> Result<(), Error> {
+        actions.iter().try_for_each(|action| {
+            let (volume, until) = match *action {
+                Action::Delete { volume } | Action::Access { volume, read_only: false } => (volume, 0),
+                Action::Keep { volume, until } => (volume, until),
+                _ => return Ok(()),
+            };
+            match self.volume(volume)?.kept_until {
+                kept if kept > now && kept > until => Err(Error::Kept { until: kept }),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    fn check(&self, volume: &VolumeState, block: u64, count: u64) -> Result<Tree, Error> {
         let blocks = VolumeState::blocks(volume.geometry);
         match block.checked_add(count) {
             Some(end) if end <= blocks => Ok(volume.tree),
@@ -89,7 +110,7 @@ impl State {
 
     fn probe_one(&self, action: &Action, alone: bool) -> Result<(), Refusal> {
         let change = |volume, block, count| -> Result<(), Refusal> {
-            let tree = self.check(volume, block, count)?;
+            let tree = self.check(self.writable(volume)?, block, count)?;
             self.maps.probe_change(tree, block, block + count)?;
             Ok(())
         };
@@ -98,14 +119,14 @@ impl State {
             Action::Same { volume, block, count, .. } => change(volume, block, count)?,
             Action::Hole { volume, block, count, .. } => change(volume, block, count)?,
             Action::Copy { source, from, target, to, count } => {
-                let tree = self.check(source, from, count)?;
+                let tree = self.check(self.volume(source)?, from, count)?;
                 let share = alone.then(|| Maps::shareable(from, to)).flatten();
                 if count > 0 {
                     self.maps.probe_copy(tree, from, from + count, share)?;
                 }
                 change(target, to, count)?;
             }
-            Action::Create { id, volume, geometry } => {
+            Action::Create { id, volume, geometry, .. } => {
                 let fine = matches!(geometry.block_bytes, 512 | 4096)
                     && geometry.blocks <= MAX_BYTES / u64::from(geometry.block_bytes);
                 if !fine {
@@ -115,12 +136,23 @@ impl State {
                 }
                 self.is_new(volume, id)?;
             }
-            Action::Clone { id, volume, source } => {
+            Action::Clone { id, volume, source, .. } => {
                 self.volume(source)?;
                 self.is_new(volume, id)?;
             }
+            Action::Restore { volume, source } => {
+                let (volume, from) = (self.writable(volume)?, self.volume(source)?);
+                if volume.geometry.block_bytes != from.geometry.block_bytes {
+                    return Err(Error::Malformed("restore between different block lengths").into());
+                }
+            }
+            Action::Keep { volume, until } => {
+                if until > 0 && !self.volume(volume)?.read_only {
+                    return Err(Error::Malformed("only a read-only volume can be kept").into());
+                }
+            }
             Action::Resize { volume, blocks } => {
-                let volume = self.volume(volume)?;
+                let volume = self.writable(volume)?;
                 if blocks > MAX_BYTES / u64::from(volume.geometry.block_bytes) {
                     return Err(Error::Malformed("a volume has at most 64 PiB").into());
                 }
@@ -133,7 +165,8 @@ impl State {
             }
             Action::Delete { volume }
             | Action::SaveState { volume, .. }
-            | Action::SetPolicy { volume, .. } => {
+            | Action::SetPolicy { volume, .. }
+            | Action::Access { volume, .. } => {
                 self.volume(volume)?;
             }
             Action::PutRecord { .. } => {}
@@ -190,26 +223,40 @@ impl State {
     fn apply_to_catalog(&mut self, action: &Action, batch: u64) {
         self.catalog.dirty = true;
         match action {
-            Action::Create { volume, id, geometry } => {
-                let tree = Tree::empty(VolumeState::blocks(*geometry));
-                let new = VolumeState {
-                    id: *id,
-                    geometry: *geometry,
-                    tree,
-                    policy: Policy::default(),
-                    saved: Bytes::new(),
-                    changed: batch,
-                };
+            Action::Create { volume, id, geometry, created } => {
+                let new = VolumeState { changed: batch, ..VolumeState::new(*id, *geometry, *created) };
                 self.catalog.add(*volume, new);
             }
-            Action::Clone { volume, id, source } => {
+            Action::Clone { volume, id, source, created, snapshot, kept_until } => {
                 let source = self.volume(*source).expect("the operation was checked");
-                let new = VolumeState { id: *id, saved: Bytes::new(), changed: batch, ..source.clone() };
+                let origin = source.birth.from.map_or(source.id, |(_, origin)| origin);
+                let new = VolumeState {
+                    tree: source.tree,
+                    policy: source.policy,
+                    birth: Birth { created: *created, from: Some((source.id, origin)), snapshot: *snapshot },
+                    read_only: *snapshot,
+                    kept_until: *kept_until,
+                    changed: batch,
+                    ..VolumeState::new(*id, source.geometry, *created)
+                };
                 self.maps.share_tree(new.tree.root);
                 self.catalog.add(*volume, new);
             }
+            Action::Restore { volume, source } => {
+                let source = self.volume(*source).expect("the operation was checked");
+                let (tree, geometry) = (source.tree, source.geometry);
+                self.maps.share_tree(tree.root);
+                self.maps.drop_tree(self.tree(*volume).root);
+                self.edit(*volume).geometry = geometry;
+                self.set_tree(*volume, tree, Some(batch));
+            }
+            Action::Access { volume, read_only } => {
+                let volume = self.edit(*volume);
+                (volume.read_only, volume.changed) = (*read_only, batch);
+            }
+            Action::Keep { volume, until } => self.edit(*volume).kept_until = *until,
             Action::Resize { volume, blocks } => {
-                let state = self.catalog.volumes.get_mut(volume).expect("the operation was checked");
+                let state = self.edit(*volume);
                 let (old, mut tree) = (VolumeState::blocks(state.geometry), state.tree);
                 state.geometry.blocks = *blocks;
                 let new = VolumeState::blocks(state.geometry);
@@ -223,14 +270,13 @@ impl State {
                 if let Some(state) = self.catalog.remove(*volume) {
                     self.maps.drop_tree(state.tree.root);
                 }
+                self.catalog.ended = batch;
             }
             Action::SaveState { volume, state } => {
-                let volume = self.catalog.volumes.get_mut(volume).expect("the operation was checked");
-                volume.saved = state.clone();
+                self.edit(*volume).saved = state.clone();
             }
             Action::SetPolicy { volume, policy } => {
-                let volume = self.catalog.volumes.get_mut(volume).expect("the operation was checked");
-                volume.policy = *policy;
+                self.edit(*volume).policy = *policy;
             }
             Action::PutRecord { key, value } => {
                 match value {

@@ -69,8 +69,12 @@ impl Disk for Volume {
         self.look_up(|volume| volume.saved.clone()).unwrap_or_default()
     }
 
+    fn is_read_only(&self) -> bool {
+        self.look_up(|volume| volume.read_only).unwrap_or_default()
+    }
+
     fn execute(&self, op: Op) -> Pending {
-        self.handle.execute(op).unwrap_or_else(|error| Pending::ready(Err(error)))
+        self.handle.execute(op).unwrap_or_else(|error| self.handle.refuse(error))
     }
 }
 
@@ -98,7 +102,20 @@ impl Span {
 }
 
 impl Handle {
+    /// Answers with an error as soon as it is certain.
+    fn refuse(&self, error: Error) -> Pending {
+        match error {
+            Error::Gone | Error::Foreign(_) | Error::ReadOnly | Error::OutOfRange { .. } => {
+                self.later(|_| std::future::ready(Err(error)))
+            }
+            error => Pending::ready(Err(error)),
+        }
+    }
+
     fn execute(&self, op: Op) -> Result<Pending> {
+        if op.is_change() {
+            self.core.state.read().writable(self.number)?;
+        }
         match op {
             Op::Read(extent) => self.read(extent),
             Op::Status(extent) => self.status(extent),
@@ -142,7 +159,8 @@ impl Handle {
     where
         F: Future<Output = Result> + Send + 'static,
     {
-        Pending::later(work(self.clone()))
+        let (volume, work) = (self.clone(), work(self.clone()));
+        Pending::later(async move { volume.core.settle_refusal(volume.number, work.await).await })
     }
 
     pub fn geometry(&self) -> Result<Geometry> {
@@ -179,8 +197,10 @@ impl Handle {
         let core = self.core.clone();
         match core.make(&change, false) {
             Ok(made) => Pending::later(async move { core.acknowledge(made).await.map(|()| Reply::Done) }),
-            Err(Refusal::Error(error)) if error != Error::NoSpace => Pending::ready(Err(error)),
-            Err(_) => Pending::later(async move { core.change(change).await.map(|()| Reply::Done) }),
+            Err(Refusal::Error(error)) if error != Error::NoSpace => self.refuse(error),
+            Err(_) => {
+                self.later(|volume| async move { volume.core.change(change).await.map(|()| Reply::Done) })
+            }
         }
     }
 
@@ -247,6 +267,7 @@ impl Handle {
                 Ok(Handle { core: self.core.clone(), number })
             });
             let (source, target) = (source?, target?);
+            self.core.state.read().writable(target.number)?;
             let from = source.span(Extent::new(segment.source_lba, segment.blocks))?;
             let to = target.span(Extent::new(segment.target_lba, segment.blocks))?;
             if source.geometry()?.block_bytes != target.geometry()?.block_bytes {

@@ -88,11 +88,11 @@ fn clones_and_deleted_volumes_survive() {
     world.create(1, 512, 1 << 20);
     world.write(1, 0, &[5; 8192]);
     let engine = world.engine.clone();
-    world.run(engine.clone_volume(DiskId(1), DiskId(2))).unwrap();
+    world.run(engine.clone_volume(DiskId(1), DiskId(2), 0)).unwrap();
     world.write(1, 0, &[6; 512]);
     world.run(engine.resize_volume(DiskId(2), 12)).unwrap();
     world.create(3, 512, 1 << 20);
-    world.run(engine.delete_volume(DiskId(3))).unwrap();
+    world.run(engine.delete_volume(DiskId(3), 0)).unwrap();
     drop(engine);
     let mut world = world.crash(&mut dice);
     assert_eq!(world.engine.volumes().len(), 2);

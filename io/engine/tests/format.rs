@@ -1,4 +1,4 @@
-//! Old media open: a shelf written by each released version of the format is kept, and read.
+//! Old media open: a shelf written by each version of the format that is read is kept. Others are refused.
 //!
 //! `WRITE_FIXTURE=1 cargo test -p engine --test format` writes the one of the version at hand.
 
@@ -7,6 +7,8 @@ mod support;
 use block::{CopySegment, DiskId, Extent, Op};
 use bytes::Bytes;
 use shelf::Layout;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use support::{MemShelf, World, data};
 
 const LAYOUT: Layout = Layout {
@@ -18,7 +20,7 @@ const LAYOUT: Layout = Layout {
     superblock_bytes: 4096,
 };
 
-const V2: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v2.bin");
+const V3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v3.bin");
 
 /// Text that compresses well, and differs for each `n`.
 fn text(n: usize, len: usize) -> Vec<u8> {
@@ -45,7 +47,11 @@ fn write() -> Vec<u8> {
     world.execute(1, Op::Copy(vec![copy(1 << 20)])).expect("copied");
     world.execute(1, Op::SaveState(Bytes::from_static(b"reservations"))).expect("saved");
     let engine = world.engine.clone();
-    world.run(engine.clone_volume(DiskId(1), DiskId(3))).expect("cloned");
+    world.run(engine.clone_volume(DiskId(1), DiskId(3), 0)).expect("cloned");
+    let sources = [(DiskId(1), DiskId(4)), (DiskId(2), DiskId(5))];
+    world.run(engine.snapshot(&sources, &[], 1000, 2000)).expect("snapshots taken");
+    world.write(1, 5000, &text(50, 4096));
+    world.run(engine.restore_volume(DiskId(2), DiskId(5))).expect("restored");
     world.run(engine.put_record("a/b", Some(Bytes::from_static(b"value")))).expect("put");
     // Enough to have a checkpoint in the middle and a journal behind it.
     for n in 0..30 {
@@ -57,14 +63,19 @@ fn write() -> Vec<u8> {
 }
 
 #[test]
-fn media_of_version_2_open() {
+fn media_of_version_3_open() {
     if std::env::var_os("WRITE_FIXTURE").is_some() {
-        std::fs::write(V2, write()).expect("written");
+        std::fs::write(V3, write()).expect("written");
     }
-    let bytes = std::fs::read(V2).expect("the fixture is in the tree");
+    let bytes = std::fs::read(V3).expect("the fixture is in the tree");
     let mut world = World::open(MemShelf::import(LAYOUT, &bytes));
     world.check();
-    for n in 1..8 {
+    assert_eq!(world.read(1, 5000, 8), text(50, 4096));
+    assert_eq!(world.read(4, 5000, 20), text(1, 10_240));
+    let info = world.engine.disk(DiskId(4)).expect("the snapshot is there");
+    assert_eq!((info.parent, info.created, info.kept_until), (Some(DiskId(1)), 1000, 2000));
+    assert!(info.snapshot && info.read_only);
+    for n in 2..8 {
         assert_eq!(world.read(1, n as u64 * 5000, 20), text(n, 10_240), "text {n}");
     }
     assert_eq!(world.read(1, 1 << 20, 20), text(0, 10_240));
@@ -77,4 +88,18 @@ fn media_of_version_2_open() {
     world.write(1, 0, &text(7, 512));
     world.settle();
     world.check();
+}
+
+#[test]
+fn media_of_another_version_are_refused_by_name() {
+    let mut bytes = std::fs::read(V3).expect("the fixture is in the tree");
+    let at = bytes.windows(4).position(|four| four == b"ALE1").expect("a superblock");
+    bytes[at + 8..at + 12].copy_from_slice(&4u32.to_le_bytes());
+    let shelf = MemShelf::import(LAYOUT, &bytes);
+    let opening = pin!(engine::Engine::open(shelf, support::options()));
+    let Poll::Ready(Err(why)) = opening.poll(&mut Context::from_waker(Waker::noop())) else {
+        panic!("it was not refused")
+    };
+    let why = why.to_string();
+    assert!(why.contains("format 4") && why.contains("format 3"), "{why}");
 }

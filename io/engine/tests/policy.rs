@@ -28,7 +28,7 @@ fn a_policy_outlives_a_crash_and_a_clone_inherits_it() {
     let policy = Policy { dedup: false, compression: Compression::High, verify: true };
     let mut world = world(&[policy]);
     let engine = world.engine.clone();
-    world.run(engine.clone_volume(DiskId(1), DiskId(7))).expect("cloned");
+    world.run(engine.clone_volume(DiskId(1), DiskId(7), 0)).expect("cloned");
     drop(engine);
     for settled in [false, true] {
         if settled {

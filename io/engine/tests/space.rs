@@ -115,7 +115,7 @@ fn space_is_counted_exactly() {
     world.settle();
     assert_eq!(world.engine.space().unique, 96 << 10, "the other volume holds it");
     let engine = world.engine.clone();
-    world.run(engine.delete_volume(DiskId(2))).unwrap();
+    world.run(engine.delete_volume(DiskId(2), 0)).unwrap();
     world.settle();
     let empty = world.engine.space();
     assert_eq!((empty.mapped, empty.unique, empty.physical), (0, 0, 0));

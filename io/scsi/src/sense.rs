@@ -220,7 +220,7 @@ impl From<Error> for Fault {
             Error::NoSpace => (Code::SPACE_ALLOCATION_FAILED, None),
             Error::Medium { lba } => (Code::UNRECOVERED_READ, Some(lba)),
             Error::NotReady => (Code::STATE_TRANSITION, None),
-            Error::ReadOnly => (Code::WRITE_PROTECTED, None),
+            Error::ReadOnly | Error::Kept { .. } => (Code::WRITE_PROTECTED, None),
             Error::Foreign(_) => (Code::COPY_DEVICE_UNREACHABLE, None),
             Error::Stopped(_) => (Code::INTERNAL_TARGET_FAILURE, None),
             Error::Gone => (Code::UNIT_NOT_SUPPORTED, None),

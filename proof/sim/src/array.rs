@@ -471,10 +471,10 @@ fn ask(engine: &Arc<Engine>, action: Action) -> impl Future<Output = block::Resu
     async move {
         match action {
             Action::Op(id, op) => engine.volume(id).ok_or(Error::Gone)?.execute(op).await,
-            Action::Create(id, geometry) => engine.create_volume(id, geometry).await.map(|_| Reply::Done),
-            Action::Clone(source, id) => engine.clone_volume(source, id).await.map(|_| Reply::Done),
+            Action::Create(id, geometry) => engine.create_volume(id, geometry, 0).await.map(|_| Reply::Done),
+            Action::Clone(source, id) => engine.clone_volume(source, id, 0).await.map(|_| Reply::Done),
             Action::Resize(id, blocks) => engine.resize_volume(id, blocks).await.map(|()| Reply::Done),
-            Action::Delete(id) => engine.delete_volume(id).await.map(|()| Reply::Done),
+            Action::Delete(id) => engine.delete_volume(id, 0).await.map(|()| Reply::Done),
         }
     }
 }

@@ -517,7 +517,7 @@ impl World {
     pub fn create(&mut self, id: u128, block_bytes: u32, bytes: u64) -> Arc<Volume> {
         let geometry = Geometry { block_bytes, blocks: bytes / u64::from(block_bytes) };
         let engine = self.engine.clone();
-        self.run(async move { engine.create_volume(DiskId(id), geometry).await }).expect("created")
+        self.run(async move { engine.create_volume(DiskId(id), geometry, 0).await }).expect("created")
     }
 
     pub fn volume(&self, id: u128) -> Arc<Volume> {

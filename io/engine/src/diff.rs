@@ -1,0 +1,220 @@
+//! What differs between two disks. Pages that both share are equal without being read, so that the work depends on
+//! what was changed, not on the size.
+
+use crate::catalog::VolumeState;
+use crate::core::Core;
+use crate::engine::Engine;
+use crate::entry::{BLOCK, Entry, FAN, Kind};
+use crate::map::{Maps, Need, Tree, span};
+use crate::read::{Blocked, Fetched};
+use block::{DiskId, Error, Extent, Provisioning, Region, Result};
+
+/// Map pages looked at in one step, which holds the lock of the state.
+const PAGES: usize = 128;
+
+/// Steps of one answer.
+const STEPS: usize = 64;
+
+/// A part of what differs between two disks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// Runs of blocks that differ, in order, with their state on the newer disk. Blocks that were written with what
+    /// was there before may be among them. Ends lie on 4 KiB.
+    pub regions: Vec<Region>,
+    /// Where to go on: the first block that was not compared. None at the end of the newer disk.
+    pub next: Option<u64>,
+}
+
+/// Two trees compared block by block, as far as a number of pages goes.
+struct Walk<'a> {
+    maps: &'a Maps,
+    /// Everything before this block has been compared.
+    reached: u64,
+    pages: usize,
+    most: usize,
+    /// First block, number of blocks, whether they are mapped.
+    found: Vec<(u64, u64, bool)>,
+    /// What was found is durable with this batch.
+    wait: u64,
+}
+
+/// Why a walk ended early.
+enum Stop {
+    Need(Need),
+    Enough,
+}
+
+/// The child of a tree of at most `level`, seen as a tree of that level.
+fn child(maps: &Maps, tree: Tree, level: u8, index: usize) -> std::result::Result<Tree, Need> {
+    let below = level - 1;
+    if tree.level < level {
+        let beyond = Tree { root: Entry::UNMAPPED, level: below };
+        return Ok(if index == 0 { tree } else { beyond });
+    }
+    let root = match tree.root.as_page() {
+        Some(page) => maps.nodes.get(page).ok_or(Need::Map(page))?[index],
+        None => tree.root,
+    };
+    Ok(Tree { root, level: below })
+}
+
+impl Walk<'_> {
+    /// Compares `from..to` of two trees of at most `level` that begin at block `base`.
+    fn trees(
+        &mut self,
+        [old, new]: [Tree; 2],
+        level: u8,
+        base: u64,
+        from: u64,
+        to: u64,
+    ) -> std::result::Result<(), Stop> {
+        let whole = |tree: Tree| tree.level == level || tree.root == Entry::UNMAPPED;
+        if old.root == new.root && (old.level == new.level || whole(old) && whole(new)) {
+            self.reached = base + to;
+            return Ok(());
+        }
+        if [old, new].iter().all(|tree| tree.root.as_page().is_none() && whole(*tree)) {
+            return self.add(base + from, to - from, new.root);
+        }
+        if self.pages == 0 {
+            return Err(Stop::Enough);
+        }
+        self.pages -= 1;
+        if level == 0 {
+            return self.leaves(old, new, base, from, to);
+        }
+        let each = span(level - 1);
+        for index in from / each..to.div_ceil(each) {
+            let (at, n) = (index * each, index as usize);
+            let children = [child(self.maps, old, level, n), child(self.maps, new, level, n)];
+            let [Ok(old), Ok(new)] = children else {
+                let need = children.into_iter().find_map(std::result::Result::err);
+                return Err(need.map_or(Stop::Enough, Stop::Need));
+            };
+            self.trees([old, new], level - 1, base + at, from.saturating_sub(at), (to - at).min(each))?;
+        }
+        Ok(())
+    }
+
+    fn leaves(
+        &mut self,
+        old: Tree,
+        new: Tree,
+        base: u64,
+        from: u64,
+        to: u64,
+    ) -> std::result::Result<(), Stop> {
+        let leaf = |tree: Tree| match tree.root.as_page() {
+            Some(page) => self.maps.nodes.get(page).map(|node| **node).ok_or(Stop::Need(Need::Map(page))),
+            None => Ok([tree.root; FAN]),
+        };
+        let (old, new) = (leaf(old)?, leaf(new)?);
+        for block in from..to {
+            let [old, new] = [old, new].map(|node| self.maps.resolve(node[block as usize]));
+            if old == new {
+                self.reached = base + block + 1;
+            } else {
+                self.add(base + block, 1, new)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, block: u64, count: u64, entry: Entry) -> std::result::Result<(), Stop> {
+        let full = self.found.len() == self.most;
+        match self.found.last_mut() {
+            Some((from, before, mapped)) if *from + *before == block && *mapped == entry.is_mapped() => {
+                *before += count;
+            }
+            _ if full => return Err(Stop::Enough),
+            _ => self.found.push((block, count, entry.is_mapped())),
+        }
+        if let Kind::Slot(slot) = entry.kind() {
+            self.wait = self.wait.max(slot.batch);
+        }
+        self.reached = block + count;
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// What differs on disk `new` from disk `old`, or from a disk where nothing is mapped, from logical block `from`
+    /// on, in at most `most` runs. The work of one call is bounded: the answer may be shorter, or empty, and says
+    /// where to go on. Of two snapshots, the answers together are exact; a disk that changes meanwhile is seen by
+    /// each call as it is then.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] when a disk is not there, [`Error::Malformed`] when the block lengths differ or `most` is zero.
+    pub async fn diff(&self, old: Option<DiskId>, new: DiskId, from: u64, most: usize) -> Result<Difference> {
+        let (old, new) = (old.map(|old| self.number(old)).transpose()?, self.number(new)?);
+        if most == 0 {
+            return Err(Error::Malformed("a difference of at most nothing"));
+        }
+        let mut part = Difference { regions: Vec::new(), next: Some(from) };
+        for _ in 0..STEPS {
+            let Some(from) = part.next.filter(|_| part.regions.len() < most) else { break };
+            match self.core.diff_step(old, new, from, most - part.regions.len()) {
+                Ok(step) => part.append(step),
+                Err(Blocked::Error(error)) => return Err(error),
+                Err(blocked) => self.core.unblock(blocked, &mut Fetched::default()).await?,
+            }
+        }
+        Ok(part)
+    }
+}
+
+impl Difference {
+    fn append(&mut self, more: Self) {
+        self.next = more.next;
+        for region in more.regions {
+            match self.regions.last_mut() {
+                Some(last) if last.extent.end() == Some(region.extent.lba) && last.state == region.state => {
+                    last.extent.blocks += region.extent.blocks;
+                }
+                _ => self.regions.push(region),
+            }
+        }
+    }
+}
+
+impl Core {
+    fn diff_step(
+        &self,
+        old: Option<u32>,
+        new: u32,
+        from: u64,
+        most: usize,
+    ) -> std::result::Result<Difference, Blocked> {
+        let state = self.state.read();
+        let newer = state.volume(new)?;
+        let each = u64::from(newer.geometry.block_bytes);
+        let (mut tree, mut wait) = (Tree { root: Entry::UNMAPPED, level: 0 }, newer.changed);
+        if let Some(old) = old {
+            let older = state.volume(old)?;
+            if older.geometry.block_bytes != newer.geometry.block_bytes {
+                return Err(Error::Malformed("difference between different block lengths").into());
+            }
+            (tree, wait) = (older.tree, wait.max(older.changed));
+        }
+        let per_block = BLOCK as u64 / each;
+        let (first, end) = (from / per_block, VolumeState::blocks(newer.geometry));
+        if first >= end {
+            return Ok(Difference::default());
+        }
+        let maps = &state.maps;
+        let mut walk = Walk { maps, reached: first, pages: PAGES, most, found: Vec::new(), wait };
+        let level = tree.level.max(newer.tree.level);
+        match walk.trees([tree, newer.tree], level, 0, first, end) {
+            Err(Stop::Need(need)) if walk.reached == first => return Err(need.into()),
+            _ if walk.wait > self.journal.durable() => return Err(Blocked::Durable(walk.wait)),
+            _ => {}
+        }
+        let region = |(block, count, mapped): (u64, u64, bool)| {
+            let to = ((block + count) * per_block).min(newer.geometry.blocks);
+            let state = if mapped { Provisioning::Mapped } else { Provisioning::Deallocated };
+            Region { extent: Extent::new(block * per_block, to - block * per_block), state }
+        };
+        let next = (walk.reached < end).then_some(walk.reached * per_block);
+        Ok(Difference { regions: walk.found.into_iter().map(region).collect(), next })
+    }
+}

@@ -1,0 +1,146 @@
+//! Snapshots and clones: a disk that begins with the content of another takes one reference to the root of its map,
+//! so that each of these is one record of the journal, whatever the size. Times are the caller's: the engine reads no
+//! clock and only compares.
+
+use crate::catalog::VolumeState;
+use crate::change::Change;
+use crate::core::mapped_bytes;
+use crate::engine::Engine;
+use crate::record::Action;
+use crate::volume::Volume;
+use block::{DiskId, Error, Geometry, Result};
+use bytes::Bytes;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A disk of the engine, as a listing shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskInfo {
+    /// Its identity.
+    pub id: DiskId,
+    /// Its size.
+    pub geometry: Geometry,
+    /// It was made by [`Engine::snapshot`].
+    pub snapshot: bool,
+    /// It takes no changes.
+    pub read_only: bool,
+    /// The disk whose content it began with. It may be gone.
+    pub parent: Option<DiskId>,
+    /// The disk that the content came from first: the parent's origin, or the parent. It may be gone.
+    pub origin: Option<DiskId>,
+    /// The time given when it was made.
+    pub created: u64,
+    /// It can't be deleted or changed before this time; zero when it can at any.
+    pub kept_until: u64,
+    /// Bytes mapped by hosts.
+    pub mapped: u64,
+}
+
+impl Engine {
+    /// Every disk, by identity.
+    pub fn disks(&self) -> Vec<DiskInfo> {
+        let state = self.core.state.read();
+        let volumes = state.catalog.volumes.values();
+        let mut disks: Vec<_> = volumes.map(|volume| info(volume, mapped_bytes(&state, volume))).collect();
+        disks.sort_unstable_by_key(|disk| disk.id);
+        disks
+    }
+
+    /// The disk with this identity.
+    pub fn disk(&self, id: DiskId) -> Option<DiskInfo> {
+        let state = self.core.state.read();
+        let volume = state.volume(state.catalog.number(id)?).ok()?;
+        Some(info(volume, mapped_bytes(&state, volume)))
+    }
+
+    /// Takes snapshots of all `sources` at one moment: each pair is the disk and the identity of its new snapshot. A
+    /// write that was answered before another was asked for is in its snapshot if the other is in its, on whichever
+    /// disks. A snapshot is a disk that takes no changes; with `keep_until` above `now` it can't be deleted or made
+    /// writable before that time. `records` are put, or removed where they are none, in the same step. Durable when
+    /// answered: all of it is there after a power loss, or nothing.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] when a source is not there, [`Error::Malformed`] when an identity is taken or stands twice, or
+    /// when there are too many for a journal batch (tens of thousands); nothing was made then.
+    pub async fn snapshot(
+        &self,
+        sources: &[(DiskId, DiskId)],
+        records: &[(String, Option<Bytes>)],
+        now: u64,
+        keep_until: u64,
+    ) -> Result<Vec<Arc<Volume>>> {
+        let numbers = sources.iter().map(|(source, _)| self.number(*source)).collect::<Result<Vec<u32>>>()?;
+        let ids: Vec<DiskId> = sources.iter().map(|(_, id)| *id).collect();
+        if ids.iter().collect::<BTreeSet<_>>().len() < ids.len() {
+            return Err(Error::Malformed("two snapshots with the same identity"));
+        }
+        let action = |volume, index: usize| Action::Clone {
+            volume,
+            id: ids[index],
+            source: numbers[index],
+            created: now,
+            snapshot: true,
+            kept_until: keep_until,
+        };
+        self.add_volumes(&ids, action, records).await
+    }
+
+    /// Creates a volume at time `now` with the content and size of another disk, which both share until one of them
+    /// changes. Durable when answered.
+    pub async fn clone_volume(&self, source: DiskId, id: DiskId, now: u64) -> Result<Arc<Volume>> {
+        let source = self.number(source)?;
+        let action =
+            |volume, _| Action::Clone { volume, id, source, created: now, snapshot: false, kept_until: 0 };
+        self.add_volumes(&[id], action, &[]).await.map(|mut made| made.remove(0))
+    }
+
+    /// Gives a volume the content and size of another disk, most often of its snapshot. Its identity, its saved state
+    /// and what else hosts know it by stay. Durable when answered.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] when the volume takes no changes, [`Error::Malformed`] when the block lengths differ.
+    pub async fn restore_volume(&self, id: DiskId, source: DiskId) -> Result<()> {
+        let (volume, source) = (self.number(id)?, self.number(source)?);
+        if volume == source {
+            return Err(Error::Malformed("restore of a disk from itself"));
+        }
+        self.core.change(Change::of(Action::Restore { volume, source })).await
+    }
+
+    /// Says at time `now` whether a disk takes changes: a snapshot that does is a writable one. Durable when answered.
+    ///
+    /// # Errors
+    /// [`Error::Kept`] when the disk is kept as it is for longer.
+    pub async fn set_read_only(&self, id: DiskId, read_only: bool, now: u64) -> Result<()> {
+        let volume = self.number(id)?;
+        self.core.change(Change::of(Action::Access { volume, read_only }).at(now)).await
+    }
+
+    /// Keeps a disk that takes no changes until a time: longer than before, or, when `now` is behind the time that it
+    /// was kept until, anything; zero ends it. Durable when answered.
+    ///
+    /// # Errors
+    /// [`Error::Kept`] for a shorter time, [`Error::Malformed`] for a disk that takes changes.
+    pub async fn keep_until(&self, id: DiskId, until: u64, now: u64) -> Result<()> {
+        let volume = self.number(id)?;
+        self.core.change(Change::of(Action::Keep { volume, until }).at(now)).await
+    }
+
+    pub(crate) fn number(&self, id: DiskId) -> Result<u32> {
+        self.core.state.read().catalog.number(id).ok_or(Error::Gone)
+    }
+}
+
+fn info(volume: &VolumeState, mapped: u64) -> DiskInfo {
+    DiskInfo {
+        id: volume.id,
+        geometry: volume.geometry,
+        snapshot: volume.birth.snapshot,
+        read_only: volume.read_only,
+        parent: volume.birth.from.map(|(parent, _)| parent),
+        origin: volume.birth.from.map(|(_, origin)| origin),
+        created: volume.birth.created,
+        kept_until: volume.kept_until,
+        mapped,
+    }
+}
