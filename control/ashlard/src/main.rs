@@ -100,13 +100,14 @@ struct Assembled {
 
 async fn assemble(args: &Args, engine: &Arc<Engine>) -> Result<Assembled> {
     let identity = Identity::load(engine, &args.name, u64::from_le_bytes(random()?)).await?;
-    let target = scsi::Target::new(scsi::Identity {
+    let names = scsi::Identity {
         name: identity.target_iqn(),
         vendor: VENDOR.into(),
         product: PRODUCT.into(),
         revision: VERSION.chars().filter(char::is_ascii_digit).take(4).collect(),
         ports: args.iscsi.len() as u16,
-    });
+    };
+    let target = scsi::Target::new(names, Arc::new(iscsi::SystemClock::default()));
     let settings = iscsi::Settings::new(identity.target_iqn(), args.iscsi.clone());
     let server = iscsi::Server::new(target.clone(), settings);
     let world = World {

@@ -6,7 +6,7 @@ use block::mem::MemArray;
 use block::{Data, Disk, DiskId, Geometry, Op, Pending, Reply, Space};
 use bytes::Bytes;
 use clap::Parser;
-use iscsi::{Access, Credentials, Server, Settings};
+use iscsi::{Access, Credentials, Server, Settings, SystemClock};
 use scsi::{Identity, Target, UnitConfig};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -105,13 +105,14 @@ fn credentials(text: &str) -> Credentials {
 fn main() {
     tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
     let options = Options::parse();
-    let target = Target::new(Identity {
+    let identity = Identity {
         name: options.name.clone(),
         vendor: "ASHLAR".to_owned(),
         product: "ALL-FLASH ARRAY".to_owned(),
         revision: "0001".to_owned(),
         ports: options.portals.len() as u16,
-    });
+    };
+    let target = Target::new(identity, Arc::new(SystemClock::default()));
     let geometry =
         Geometry { block_bytes: options.block, blocks: (options.mib << 20) / u64::from(options.block) };
     let array = MemArray::new();

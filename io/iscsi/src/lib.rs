@@ -35,7 +35,7 @@ pub use chap::Nonce;
 pub use connection::{Connection, Opened, Patience, Setup};
 pub use keys::{Offers, Parameters};
 pub use login::{Identity, LoginStatus};
-pub use portal::Shard;
+pub use portal::{Shard, SystemClock};
 pub use server::{Server, Settings};
 pub use session::{Device, SessionLimits};
 pub use sessions::SessionInfo;

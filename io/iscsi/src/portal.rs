@@ -16,14 +16,14 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 /// A runtime that connections live on.
 pub use tokio::runtime::Handle as Shard;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 /// One tick of [`Connection::tick`].
 const TICK: Duration = Duration::from_secs(1);
@@ -35,6 +35,26 @@ const LINGER_BYTES: usize = 1 << 20;
 const ROUNDS: usize = 32;
 /// Pause after a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The time of the system, and waits of the runtime that polls them: what a target served here has its time from.
+pub struct SystemClock(Instant);
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl scsi::Clock for SystemClock {
+    fn now(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn sleep_until(&self, moment: u64) -> scsi::Sleep {
+        let moment = self.0 + Duration::from_nanos(moment);
+        Box::pin(async move { sleep_until(moment.into()).await })
+    }
+}
 
 /// The listening portals and their connections.
 pub(crate) struct Portals {

@@ -4,6 +4,7 @@ use crate::access::{Access, AccessTable};
 use crate::pdu::incoming::{Incoming, Pdu};
 use crate::pdu::outgoing::Outgoing;
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
+use crate::portal::SystemClock;
 use crate::server::{Server, Settings};
 use block::mem::MemArray;
 use block::{DiskId, Geometry};
@@ -29,13 +30,14 @@ fn access() -> AccessTable {
 
 impl World {
     async fn new(change: impl FnOnce(&mut Settings)) -> Self {
-        let target = Target::new(Identity {
+        let identity = Identity {
             name: TARGET.to_owned(),
             vendor: "TEST".to_owned(),
             product: "TEST".to_owned(),
             revision: "1".to_owned(),
             ports: 2,
-        });
+        };
+        let target = Target::new(identity, Arc::new(SystemClock::default()));
         let geometry = Geometry { block_bytes: 512, blocks: 1 << 20 };
         let disk = MemArray::new().create(DiskId(1), geometry);
         target.add_unit(UnitConfig { disk: Arc::new(disk) });

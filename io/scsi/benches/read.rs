@@ -2,7 +2,10 @@
 
 use block::{Disk, DiskId, Geometry, Op, Pending, Reply, Space};
 use bytes::Bytes;
-use scsi::{Attribute, Command, Data, Execution, Identity, InitiatorPort, Lun, Status, Target, UnitConfig};
+use scsi::{
+    Attribute, Clock, Command, Data, Execution, Identity, InitiatorPort, Lun, Sleep, Status, Target,
+    UnitConfig,
+};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -36,10 +39,24 @@ impl Disk for Cached {
     }
 }
 
+/// The time of the system.
+struct System(Instant);
+
+impl Clock for System {
+    fn now(&self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+
+    fn sleep_until(&self, _: u64) -> Sleep {
+        Box::pin(std::future::pending())
+    }
+}
+
 fn main() {
     let name = "iqn.2025-01.org.example:array".to_owned();
     let (vendor, product, revision) = ("ASHLAR".into(), "ALL-FLASH ARRAY".into(), "0".into());
-    let target = Target::new(Identity { name, vendor, product, revision, ports: 1 });
+    let clock = Arc::new(System(Instant::now()));
+    let target = Target::new(Identity { name, vendor, product, revision, ports: 1 }, clock);
     target.add_unit(UnitConfig { disk: Arc::new(Cached(Bytes::from(vec![1; 4096]))) });
     target.set_view("a", BTreeMap::from([(0, DiskId(1))]));
     let nexus = target.attach(InitiatorPort { name: "a".into(), isid: [0; 6] }, 1);

@@ -10,11 +10,13 @@ pub(crate) use results::Results;
 
 use crate::Status;
 use crate::command::{Answer, Flow, Request};
+use crate::limits::Limits;
 use crate::order::Class;
+use crate::quota;
 use crate::rw::read_blocks;
 use crate::sense::{Code, Fault};
 use crate::unit::{Pass, Path, Unit};
-use block::{CopySegment, Error, Extent, Op};
+use block::{CopySegment, Data, Error, Extent, Op};
 use list::{Cscd, Description, Segment};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,16 +64,26 @@ pub(crate) fn extended_copy(request: Request<'_>) -> Result<Flow, Fault> {
             return Err(fault);
         }
     };
-    let unit = request.path.unit.clone();
+    let path = request.path.clone();
     Ok(Flow::later(async move {
         let (count, bytes) = (plan.segments.len(), plan.bytes);
-        let end = plan.run(&unit).await;
+        let end = plan.run(&path.unit).await;
         match &end {
-            Ok(()) => keeper.end(Ok(()), count, bytes),
+            Ok(shared) => {
+                path.recorder.copied(*shared, bytes - shared);
+                keeper.end(Ok(()), count, bytes);
+            }
             Err(fault) => keeper.end(Err(*fault), 0, 0),
         }
-        end.map(|()| Answer::default())
+        end.map(|_| Answer::default())
     }))
+}
+
+/// Bytes that a parameter list names; what is wrong with it is found later.
+pub(crate) fn amount(data: &Data, block_bytes: u32) -> u64 {
+    let description = Description::parse(&data.to_bytes());
+    let segments = description.iter().flat_map(|description| &description.segments);
+    segments.map(|segment| segment.bytes(block_bytes.into())).sum()
 }
 
 /// RECEIVE COPY RESULTS: copy status, operating parameters, failed segment details.
@@ -149,15 +161,31 @@ impl Plan {
     }
 
     /// Copies: as one operation of the disk, or through us where the disk does not reach the other one.
-    async fn run(self, unit: &Unit) -> Result<(), Fault> {
+    /// Answers the number of bytes that were copied by sharing what is stored.
+    async fn run(self, unit: &Unit) -> Result<u64, Fault> {
         if self.segments.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
+        quota::check_copy(&self.segments, &self.units).await?;
         match unit.disk.execute(Op::Copy(self.segments.clone())).await {
-            Ok(_) => Ok(()),
-            Err(Error::Foreign(_)) => self.move_data().await,
+            Ok(_) => Ok(self.shared()),
+            Err(Error::Foreign(_)) => self.move_data().await.map(|()| 0),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Bytes that a disk copies by sharing: whole physical blocks, where source and target lie alike within them.
+    fn shared(&self) -> u64 {
+        let shared = |segment: &CopySegment| {
+            let unit = self.units.iter().find(|unit| unit.id == segment.target)?;
+            let granularity = u64::from(Limits::of(unit.block_bytes).granularity);
+            let (first, end) = (segment.target_lba, segment.target_lba + segment.blocks);
+            let alike = segment.source_lba % granularity == first % granularity;
+            let whole = end / granularity * granularity;
+            let blocks = whole.saturating_sub(first.next_multiple_of(granularity));
+            alike.then(|| blocks * u64::from(unit.block_bytes))
+        };
+        self.segments.iter().filter_map(shared).sum()
     }
 
     /// Reads and writes in chunks, segment after segment.
@@ -175,7 +203,7 @@ impl Plan {
                 let blocks = step.min(segment.blocks - done);
                 let at = if backwards { segment.blocks - done - blocks } else { done };
                 let data = read_blocks(source, Extent::new(segment.source_lba + at, blocks)).await?;
-                target.disk.execute(Op::Write { lba: segment.target_lba + at, data }).await?;
+                target.perform(Op::Write { lba: segment.target_lba + at, data }).await?;
                 done += blocks;
             }
         }
@@ -200,7 +228,7 @@ fn admit(path: &Arc<Path>, written: bool) -> Result<Pass, Fault> {
         return Err(Code::COPY_DEVICE_FAILED.into());
     }
     if flags.protected() && written {
-        return Err(Code::SOFTWARE_PROTECTED.into());
+        return Err(path.protection().into());
     }
     Ok(pass)
 }

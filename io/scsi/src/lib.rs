@@ -6,6 +6,7 @@
 mod absent;
 mod ats;
 mod cdb;
+mod clock;
 mod command;
 mod copy;
 mod inquiry;
@@ -13,12 +14,16 @@ mod limits;
 mod log;
 mod mode;
 mod opcode;
+mod operator;
 mod order;
+mod quota;
+mod rate;
 mod report;
 mod reserve;
 mod rw;
 mod sense;
 mod state;
+mod statistics;
 mod target;
 mod task;
 mod thin;
@@ -29,8 +34,12 @@ mod verify;
 mod zero;
 
 pub use block::Data;
+pub use clock::{Clock, Sleep};
 pub use inquiry::naa;
-pub use target::{Identity, Nexus, Target, UnitConfig};
+pub use operator::Options;
+pub use rate::{Limits, MOST_UNMAP_THROTTLE, Rate};
+pub use statistics::{Counts, Histogram, Operation, Size, Table, Way};
+pub use target::{Identity, Mapping, Nexus, Target, UnitConfig};
 pub use transport::{
     Attribute, Command, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Response,
     Status,

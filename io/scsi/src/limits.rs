@@ -48,6 +48,10 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// Blocks whose provisioning is looked at in one step. The answer to a GET LBA STATUS may end early; initiators
+    /// ask again.
+    pub(crate) const STATUS_BLOCKS: u64 = 1 << 21;
+
     /// The limits of a unit with this block length.
     pub(crate) fn of(block_bytes: u32) -> Limits {
         Limits {

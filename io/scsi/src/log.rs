@@ -2,9 +2,9 @@
 
 use crate::command::{Flow, Request};
 use crate::sense::{Code, Fault};
+use crate::statistics::{Counts, Operation, Table};
 use crate::thin;
 use crate::unit::{Path, Unit};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 type Page = fn(&Path) -> Vec<Parameter>;
 
@@ -81,11 +81,18 @@ fn provisioning(path: &Path) -> Vec<Parameter> {
 
 /// Page 19h (SPC-5 7.3.9): commands and blocks, of all paths together.
 fn general_statistics(path: &Path) -> Vec<Parameter> {
-    let counters = path.unit.counted();
-    let counts = [&counters.reads, &counters.writes, &counters.blocks_written, &counters.blocks_read];
-    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed).to_be_bytes();
-    let mut value = Vec::with_capacity(64);
-    counts.into_iter().for_each(|counter| value.extend_from_slice(&load(counter)));
+    let mut table = Table::default();
+    path.unit.statistics().values().for_each(|way| table.add(way));
+    let of = |operations: &[Operation]| {
+        let counts = operations.iter().map(|operation| table.of(*operation));
+        let sum = |(commands, bytes), one: Counts| (commands + one.operations(), bytes + one.bytes);
+        let (commands, bytes) = counts.fold((0, 0), sum);
+        (commands, bytes / u64::from(path.unit.block_bytes))
+    };
+    let (reads, blocks_read) = of(&[Operation::Read]);
+    let (writes, blocks_written) = of(&[Operation::Write, Operation::CompareAndWrite, Operation::WriteSame]);
+    let mut value: Vec<u8> =
+        [reads, writes, blocks_written, blocks_read].into_iter().flat_map(u64::to_be_bytes).collect();
     value.resize(64, 0); // no processing intervals: time is not kept here
     vec![Parameter { code: 0x0001, format: LIST, value }]
 }

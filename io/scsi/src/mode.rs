@@ -205,7 +205,7 @@ pub(crate) fn sense(request: Request<'_>) -> Result<Flow, Fault> {
         true => Vec::new(),
         false => block_descriptor(unit.geometry(), long && cdb.bit(1, 0x10)),
     };
-    let protect = if settings.write_protect { 0x80 } else { 0 };
+    let protect = if settings.write_protect || request.path.is_read_only() { 0x80 } else { 0 };
     let device = protect | 0x10; // DPOFUA
     let mut out = if long {
         let long_descriptor = u8::from(descriptor.len() == 16);

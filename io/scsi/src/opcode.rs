@@ -4,8 +4,9 @@
 use crate::cdb::{Cdb, Span};
 use crate::command::Handler;
 use crate::order::Class;
+use crate::statistics::Operation;
 use crate::{ats, copy, inquiry, log, mode, report, reserve, rw, thin, unmap, verify, zero};
-use block::Extent;
+use block::{Data, Extent};
 
 /// One command: an operation code, with its service action where it has any.
 pub(crate) struct Row {
@@ -19,6 +20,8 @@ pub(crate) struct Row {
     pub(crate) class: Class,
     pub(crate) transfer: Transfer,
     pub(crate) handler: Handler,
+    /// What it is counted as.
+    pub(crate) operation: Operation,
 }
 
 /// What a command is to reservations held by others (SPC-5 5.14.1, SBC-4 5.3; SPC-2 5.5.1 for RESERVE).
@@ -94,6 +97,25 @@ impl Row {
         }
     }
 
+    /// Whether the command takes space away from blocks, as far as its CDB tells.
+    pub(crate) fn unmaps(&self, cdb: &Cdb) -> bool {
+        match self.operation {
+            Operation::Unmap => true,
+            Operation::WriteSame => cdb.bit(1, 0x08),
+            _ => false,
+        }
+    }
+
+    /// Bytes of the medium that the command is about, as far as its CDB and its parameter list tell.
+    pub(crate) fn amount(&self, cdb: &Cdb, data: &Data, block_bytes: u32) -> u64 {
+        let blocks = match self.operation {
+            Operation::Unmap => unmap::amount(data),
+            Operation::Copy => return copy::amount(data, block_bytes),
+            _ => self.extent(cdb).blocks,
+        };
+        blocks.saturating_mul(block_bytes.into())
+    }
+
     /// Whether Data-Out longer than the CDB asks for is an error rather than a residual: the bytes would be taken
     /// for something that they are not.
     pub(crate) fn exact(&self) -> bool {
@@ -162,7 +184,20 @@ const fn row(
     (opcode, action): (u8, Option<u8>), name: &'static str, access: Access, class: Class, transfer: Transfer,
     handler: Handler, usage: &'static [u8],
 ) -> Row {
-    Row { opcode, action, name, usage, access, class, transfer, handler }
+    Row { opcode, action, name, usage, access, class, transfer, handler, operation: operation(opcode) }
+}
+
+/// What the commands of an operation code are counted as.
+const fn operation(opcode: u8) -> Operation {
+    match opcode {
+        0x08 | 0x28 | 0x88 | 0xA8 => Operation::Read,
+        0x0A | 0x2A | 0x2E | 0x8A | 0x8B | 0x8E | 0x9C | 0xAA | 0xAE => Operation::Write,
+        0x41 | 0x93 => Operation::WriteSame,
+        0x42 => Operation::Unmap,
+        0x83 => Operation::Copy,
+        0x89 => Operation::CompareAndWrite,
+        _ => Operation::Other,
+    }
 }
 
 use Access::{Always, Medium, Open, Own, Persistent, Read, Write};

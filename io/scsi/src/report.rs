@@ -3,6 +3,7 @@
 use crate::Lun;
 use crate::command::{Flow, Request};
 use crate::opcode::{self, Row, TABLE};
+use crate::reserve::is_supported;
 use crate::sense::{Code, Fault};
 
 /// REPORT LUNS (SPC-5 6.34)
@@ -57,11 +58,12 @@ pub(crate) fn operation_codes(request: Request<'_>) -> Result<Flow, Fault> {
     let cdb = request.cdb;
     let timeouts = cdb.bit(2, 0x80);
     let (opcode, action) = (cdb.u8(3), cdb.u16(4));
-    let rows: Vec<&Row> = TABLE.iter().filter(|row| row.opcode == opcode).collect();
+    let supported: Vec<&Row> = TABLE.iter().filter(|row| is_supported(&request.path.unit, row)).collect();
+    let rows: Vec<&Row> = supported.iter().copied().filter(|row| row.opcode == opcode).collect();
     let has_actions = rows.iter().any(|row| row.action.is_some());
     let of_action = || rows.iter().find(|row| row.action.map(u16::from) == Some(action)).copied();
     match cdb.u8(2) & 0x07 {
-        0 => return Ok(Flow::data(all_commands(timeouts))),
+        0 => return Ok(Flow::data(all_commands(&supported, timeouts))),
         1 if has_actions => Err(Fault::cdb_byte(3)),
         1 => Ok(rows.first().copied()),
         2 if !has_actions && !rows.is_empty() => Err(Fault::cdb_byte(4)),
@@ -77,9 +79,9 @@ pub(crate) fn operation_codes(request: Request<'_>) -> Result<Flow, Fault> {
 /// The timeouts descriptor: a nominal time is not told, and 30 seconds are recommended.
 const TIMEOUTS: [u8; 12] = [0, 0x0A, 0, 0, 0, 0, 0, 0, 0, 0, 0, 30];
 
-fn all_commands(timeouts: bool) -> Vec<u8> {
-    let mut body = Vec::with_capacity(TABLE.len() * 20);
-    for row in TABLE {
+fn all_commands(rows: &[&Row], timeouts: bool) -> Vec<u8> {
+    let mut body = Vec::with_capacity(rows.len() * 20);
+    for row in rows {
         let flags = u8::from(row.action.is_some()) | if timeouts { 0x02 } else { 0 };
         let length = row.usage.len() as u8;
         body.extend_from_slice(&[row.opcode, 0, 0, row.action.unwrap_or(0), 0, flags, 0, length]);

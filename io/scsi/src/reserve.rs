@@ -9,9 +9,10 @@ pub(crate) use registry::{Held, Kind, Port, Registrant, Registry};
 use crate::cdb::Cdb;
 use crate::command::{Flow, Request};
 use crate::opcode::{Access, Row};
-use crate::sense::Fault;
-use crate::unit::Path;
+use crate::sense::{Code, Fault};
+use crate::unit::{Path, Unit};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The reservations of a unit.
 #[derive(Default)]
@@ -84,8 +85,22 @@ fn effective(row: &Row, cdb: &Cdb) -> Access {
     }
 }
 
+/// These commands are not there when an operator has it so.
+pub(crate) fn is_supported(unit: &Unit, row: &Row) -> bool {
+    let simple = matches!(row.opcode, 0x16 | 0x17 | 0x56 | 0x57);
+    !simple || unit.simple_reservations.load(Ordering::Relaxed)
+}
+
+fn check_supported(request: &Request<'_>) -> Result<(), Fault> {
+    match is_supported(&request.path.unit, request.row) {
+        true => Ok(()),
+        false => Err(Code::INVALID_OPCODE.into()),
+    }
+}
+
 /// RESERVE (6) and (10) (SPC-2 7.21, 7.22)
 pub(crate) fn reserve(request: Request<'_>) -> Result<Flow, Fault> {
+    check_supported(&request)?;
     let mut core = request.path.unit.lock();
     // Where anybody is registered, the old commands are refused (SPC-5 5.14.3).
     if core.reservations.registry.is_used() || core.reservations.simple_of_another(request.path) {
@@ -98,6 +113,7 @@ pub(crate) fn reserve(request: Request<'_>) -> Result<Flow, Fault> {
 
 /// RELEASE (6) and (10) (SPC-2 7.16, 7.17)
 pub(crate) fn release(request: Request<'_>) -> Result<Flow, Fault> {
+    check_supported(&request)?;
     let mut core = request.path.unit.lock();
     if core.reservations.registry.is_used() {
         return Err(Fault::CONFLICT);

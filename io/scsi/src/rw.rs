@@ -45,9 +45,6 @@ pub(crate) fn read(request: Request<'_>) -> Result<Flow, Fault> {
         return Ok(Flow::good());
     }
     let unit = &request.path.unit;
-    let counters = &request.path.counters;
-    counters.reads.fetch_add(1, Ordering::Relaxed);
-    counters.blocks_read.fetch_add(extent.blocks, Ordering::Relaxed);
     let most = Limits::of(unit.block_bytes).operation;
     if extent.blocks <= most {
         return Ok(Flow::Disk(unit.disk.execute(Op::Read(extent))));
@@ -94,14 +91,14 @@ pub(crate) fn write_data(unit: &Arc<Unit>, lba: u64, data: Data) -> Flow {
     let block = unit.block_bytes as usize;
     let most = Limits::of(unit.block_bytes).operation as usize * block;
     if data.len() <= most && data.len().is_multiple_of(block) {
-        return Flow::Disk(unit.disk.execute(Op::Write { lba, data }));
+        return Flow::Disk(unit.perform(Op::Write { lba, data }));
     }
     let unit = unit.clone();
     Flow::later(async move {
         let whole = data.len() - data.len() % block;
         for from in (0..whole).step_by(most) {
             let part = data.slice(from, whole.min(from + most));
-            unit.disk.execute(Op::Write { lba: lba + (from / block) as u64, data: part }).await?;
+            unit.perform(Op::Write { lba: lba + (from / block) as u64, data: part }).await?;
         }
         if whole < data.len() {
             write_part(&unit, lba + (whole / block) as u64, data.slice(whole, data.len())).await?;
@@ -116,7 +113,7 @@ async fn write_part(unit: &Unit, lba: u64, head: Data) -> Result<(), Fault> {
         let compare = read_blocks(unit, Extent::new(lba, 1)).await?;
         let mut write = head.clone();
         write.append(compare.slice(head.len(), compare.len()));
-        match unit.disk.execute(Op::CompareAndWrite { lba, compare, write }).await {
+        match unit.perform(Op::CompareAndWrite { lba, compare, write }).await {
             Err(Error::Miscompare { .. }) => continue, // someone else wrote in between
             end => return end.map(|_| ()).map_err(Fault::from),
         }
@@ -132,7 +129,7 @@ pub(crate) fn write_atomic(request: Request<'_>) -> Result<Flow, Fault> {
         return Ok(Flow::good());
     }
     request.count_write(extent.blocks);
-    Ok(Flow::Disk(request.path.unit.disk.execute(Op::Write { lba: extent.lba, data: request.data })))
+    Ok(Flow::Disk(request.path.unit.perform(Op::Write { lba: extent.lba, data: request.data })))
 }
 
 /// ORWRITE (16) (SBC-4 5.10)
@@ -143,7 +140,7 @@ pub(crate) fn or_write(request: Request<'_>) -> Result<Flow, Fault> {
         return Ok(Flow::good());
     }
     request.count_write(extent.blocks);
-    Ok(Flow::Disk(request.path.unit.disk.execute(Op::Or { lba: extent.lba, data: request.data })))
+    Ok(Flow::Disk(request.path.unit.perform(Op::Or { lba: extent.lba, data: request.data })))
 }
 
 /// SYNCHRONIZE CACHE (10) and (16) (SBC-4 5.29, 5.30). Zero blocks means to the end of the medium.
@@ -190,11 +187,9 @@ pub(crate) fn read_defect_data(request: Request<'_>) -> Result<Flow, Fault> {
 }
 
 impl Request<'_> {
-    /// Counts a write for the statistics, and looks at the thresholds once in a threshold unit.
+    /// Counts blocks that are written, and looks at the thresholds once in a threshold unit.
     pub(crate) fn count_write(&self, blocks: u64) {
-        let counters = &self.path.counters;
-        counters.writes.fetch_add(1, Ordering::Relaxed);
-        let before = counters.blocks_written.fetch_add(blocks, Ordering::Relaxed);
+        let before = self.path.blocks_written.fetch_add(blocks, Ordering::Relaxed);
         if before >> thin::THRESHOLD_EXPONENT != (before + blocks) >> thin::THRESHOLD_EXPONENT {
             thin::watch(self.path);
         }
@@ -202,6 +197,6 @@ impl Request<'_> {
 
     /// Performs an operation on the unit's disk.
     pub(crate) fn perform(&self, op: Op) -> Pending {
-        self.path.unit.disk.execute(op)
+        self.path.unit.perform(op)
     }
 }

@@ -42,6 +42,7 @@ impl Code {
     pub(crate) const INVALID_MESSAGE: Code = code(0x5, 0x49, 0x00);
     pub(crate) const NO_REGISTRATION_RESOURCES: Code = code(0x5, 0x55, 0x04);
 
+    pub(crate) const MEDIUM_MAY_HAVE_CHANGED: Code = code(0x6, 0x28, 0x00);
     pub(crate) const THIN_THRESHOLD: Code = code(0x6, 0x38, 0x07);
     pub(crate) const POWER_ON: Code = code(0x6, 0x29, 0x00);
     pub(crate) const BUS_DEVICE_RESET: Code = code(0x6, 0x29, 0x03);

@@ -2,14 +2,17 @@
 //! handler.
 
 use crate::cdb::Cdb;
+use crate::clock::Clock;
 use crate::command::{Flow, Request};
 use crate::opcode::{self, Access, Row};
+use crate::operator::Policies;
+use crate::rate::Toll;
 use crate::sense::{Code, Fault};
 use crate::task::{Running, Task};
-use crate::unit::{Flags, Pass, Path, Unit};
+use crate::unit::{Account, Flags, Pass, Path, Unit};
 use crate::{
     Attribute, Command, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Response,
-    Status, absent, thin,
+    Status, absent,
 };
 use block::{Data, Disk, DiskId, Pending};
 use parking_lot::{Mutex, RwLock};
@@ -40,20 +43,37 @@ pub struct UnitConfig {
     pub disk: Arc<dyn Disk>,
 }
 
+/// What an initiator sees under a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// The disk.
+    pub disk: DiskId,
+    /// Writes of this initiator end with DATA PROTECT, WRITE PROTECTED.
+    pub read_only: bool,
+}
+
+impl From<DiskId> for Mapping {
+    fn from(disk: DiskId) -> Self {
+        Mapping { disk, read_only: false }
+    }
+}
+
 /// What one nexus sees: paths by logical unit number.
 pub(crate) type View = BTreeMap<u16, Arc<Path>>;
 
 /// A SCSI target device with its logical units.
 pub struct Target {
     identity: Arc<Identity>,
-    registry: Mutex<Registry>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) registry: Mutex<Registry>,
 }
 
 #[derive(Default)]
-struct Registry {
-    units: BTreeMap<DiskId, Arc<Unit>>,
-    views: BTreeMap<String, BTreeMap<u16, DiskId>>,
+pub(crate) struct Registry {
+    pub(crate) units: BTreeMap<DiskId, Arc<Unit>>,
+    views: BTreeMap<String, BTreeMap<u16, Mapping>>,
     nexuses: Vec<Weak<Shared>>,
+    pub(crate) policies: Policies,
 }
 
 /// A nexus as the target knows it.
@@ -70,49 +90,33 @@ pub struct Nexus {
 }
 
 impl Target {
-    /// A target without units.
-    pub fn new(identity: Identity) -> Arc<Target> {
-        Arc::new(Target { identity: Arc::new(identity), registry: Mutex::default() })
+    /// A target without units, that has its time from `clock`.
+    pub fn new(identity: Identity, clock: Arc<dyn Clock>) -> Arc<Target> {
+        Arc::new(Target { identity: Arc::new(identity), clock, registry: Mutex::default() })
     }
 
     /// Adds a logical unit; views that name its disk show it from now on. Replaces a unit of the same disk.
     pub fn add_unit(&self, config: UnitConfig) {
-        let unit = Unit::new(config.disk, self.identity.clone());
+        let unit = Unit::new(config.disk, self.identity.clone(), self.clock.clone());
         self.change(|registry| {
+            registry.policies.apply_to(&unit);
             registry.units.insert(unit.id, unit);
         });
     }
 
-    /// Takes a logical unit away. Its tasks end as aborted; to its initiators it does not exist any more.
+    /// Takes a logical unit away, and what was set on it. Its tasks end as aborted; to its initiators it does not
+    /// exist any more.
     pub fn remove_unit(&self, id: DiskId) {
         self.change(|registry| {
             registry.units.remove(&id);
+            registry.policies.forget(id);
         });
-    }
-
-    /// Tells the initiators of a unit that its capacity is another (2A/09).
-    pub fn capacity_changed(&self, id: DiskId) {
-        let unit = self.registry.lock().units.get(&id).cloned();
-        if let Some(unit) = unit {
-            unit.attend(Code::CAPACITY_CHANGED, |_| true);
-        }
-    }
-
-    /// Tells the initiators of a unit that space becomes scarce (38/07): one of them or all, as the unit's mode page
-    /// has it.
-    pub fn space_becomes_scarce(&self, id: DiskId) {
-        let unit = self.registry.lock().units.get(&id).cloned();
-        if let Some(unit) = unit {
-            let core = unit.lock();
-            if let Some(path) = core.paths.first() {
-                thin::tell(&core, path);
-            }
-        }
     }
 
     /// Sets what an initiator sees: disks by logical unit number, numbers below 16384. Takes effect at once on every
     /// nexus of the initiator, which learns by 3F/0E. Disks without a unit are not shown until they get one.
-    pub fn set_view(&self, initiator: &str, view: BTreeMap<u16, DiskId>) {
+    pub fn set_view<M: Into<Mapping>>(&self, initiator: &str, view: BTreeMap<u16, M>) {
+        let view = view.into_iter().map(|(lun, mapping)| (lun, mapping.into())).collect();
         self.change(|registry| {
             registry.views.insert(initiator.to_owned(), view);
         });
@@ -152,14 +156,16 @@ impl Registry {
     /// Makes a nexus see what its initiator's view says: paths that stay are kept, the others closed.
     fn rebuild(&self, shared: &Shared, announce: bool) {
         let wanted = self.views.get(&shared.initiator.name);
-        let wanted = wanted.into_iter().flatten().filter_map(|(lun, id)| Some((*lun, self.units.get(id)?)));
         let old = shared.view.read().clone();
         let mut new = View::new();
-        for (lun, unit) in wanted {
+        for (&lun, &Mapping { disk, read_only }) in wanted.into_iter().flatten() {
+            let Some(unit) = self.units.get(&disk) else { continue };
             let kept = old.get(&lun).filter(|path| Arc::ptr_eq(&path.unit, unit)).cloned();
-            let path =
-                kept.unwrap_or_else(|| Path::open(unit.clone(), shared.initiator.clone(), shared.port, lun));
-            new.insert(lun, path);
+            if let Some(path) = &kept {
+                path.protect(read_only);
+            }
+            let open = || Path::open(unit.clone(), shared.initiator.clone(), shared.port, lun, read_only);
+            new.insert(lun, kept.unwrap_or_else(open));
         }
         let new = Arc::new(new);
         *shared.view.write() = new.clone();
@@ -182,7 +188,7 @@ impl Nexus {
             let luns: Vec<u16> = view.keys().copied().collect();
             return Execution::Done(absent::respond(&command, &self.target.identity, &luns));
         };
-        start(path, &view, command)
+        start(path, &view, command, self.target.clock.now())
     }
 
     /// Performs a task management function. When it returns, tasks that it aborted will not take effect any more.
@@ -227,67 +233,81 @@ impl Drop for Nexus {
     }
 }
 
-/// A command's way through its unit: find the row, take a place in the order, check, handle.
-fn start(path: &Arc<Path>, view: &Arc<View>, command: Command) -> Execution {
+/// A command's way through its unit: find the row, take a place in the order, pay, check, handle.
+fn start(path: &Arc<Path>, view: &Arc<View>, command: Command, began: u64) -> Execution {
+    let Command { tag, attribute, data_out: data, .. } = command;
     let cdb = Cdb::new(command.cdb);
     let Some(row) = opcode::find(&cdb) else {
-        return Execution::Done(refuse(path, &cdb));
+        return Execution::Done(refuse(path, &cdb, began));
     };
-    if command.attribute == Attribute::Aca {
-        return Execution::Done(path.respond(Err(Code::INVALID_MESSAGE.into()), 0, None));
+    let account = account(path, row, &cdb, &data, began);
+    if attribute == Attribute::Aca {
+        return Execution::Done(path.respond(Err(Code::INVALID_MESSAGE.into()), &account));
     }
-    let wanted = row.data_out(&cdb, path.unit.block_bytes);
-    let allocation = row.allocation(&cdb);
-    let (pass, flags) = path.enter(row.class.with(command.attribute));
+    let (pass, flags) = path.enter(row.class.with(attribute));
     // Held while a command that changes something begins: an abort then sees it whole or not at all.
     let changes = matches!(row.access, Access::Write | Access::Medium | Access::Own);
     let tasks = changes.then(|| path.tasks());
     if path.is_closed() {
-        return Execution::Done(path.respond(Err(Code::UNIT_NOT_SUPPORTED.into()), wanted, allocation));
+        return Execution::Done(path.respond(Err(Code::UNIT_NOT_SUPPORTED.into()), &account));
     }
-    let flow = match pass.has_turn() {
-        true => match begin(path, view, row, &cdb, command.data_out, flags) {
-            Ok(flow) => flow,
-            Err(fault) => return Execution::Done(path.respond(Err(fault), wanted, allocation)),
-        },
-        false => {
-            drop(tasks);
-            return queue(path, view, row, cdb, command.tag, command.data_out, pass);
-        }
+    let toll = if flags.limited() { path.toll(row, &cdb, &data, attribute) } else { None };
+    if toll.is_some() || !pass.has_turn() {
+        drop(tasks);
+        return queue(path, view, tag, account, Queued { row, cdb, data, pass, toll });
+    }
+    let flow = match begin(path, view, row, &cdb, data, flags) {
+        Ok(flow) => flow,
+        Err(fault) => return Execution::Done(path.respond(Err(fault), &account)),
     };
     match flow {
-        Flow::Done(answer) => Execution::Done(path.respond(Ok(answer), wanted, allocation)),
+        Flow::Done(answer) => Execution::Done(path.respond(Ok(answer), &account)),
         Flow::Disk(Pending::Ready(Some(result))) => {
             let end = crate::command::finish(result);
-            Execution::Done(path.respond(end, wanted, allocation))
+            Execution::Done(path.respond(end, &account))
         }
         flow => {
-            let task = Task::new(command.tag, path.clone(), flow, Some(pass), wanted, allocation);
+            let task = Task::new(tag, path.clone(), flow, Some(pass), account);
             let mut tasks = tasks.unwrap_or_else(|| path.tasks());
             enlist(path, &mut tasks, task)
         }
     }
 }
 
-/// A command that has to wait for its turn: the checks are made when it comes.
-fn queue(
-    path: &Arc<Path>,
-    view: &Arc<View>,
+fn account(path: &Path, row: &Row, cdb: &Cdb, data: &Data, began: u64) -> Account {
+    let block_bytes = path.unit.block_bytes;
+    Account {
+        operation: row.operation,
+        bytes: row.amount(cdb, data, block_bytes),
+        began,
+        data_out_wanted: row.data_out(cdb, block_bytes),
+        allocation: row.allocation(cdb),
+    }
+}
+
+/// A command that has to wait before it may begin.
+struct Queued {
     row: &'static Row,
     cdb: Cdb,
-    tag: u64,
     data: Data,
     pass: Pass,
-) -> Execution {
-    let wanted = row.data_out(&cdb, path.unit.block_bytes);
-    let allocation = row.allocation(&cdb);
+    toll: Option<Toll>,
+}
+
+/// Lets a command wait for its turn, and for what the limits of its unit allow: the checks are made then. Meanwhile
+/// it is a task like every other.
+fn queue(path: &Arc<Path>, view: &Arc<View>, tag: u64, account: Account, queued: Queued) -> Execution {
     let (own_path, own_view) = (path.clone(), view.clone());
     let work = Flow::later(async move {
+        let Queued { row, cdb, data, pass, toll } = queued;
         std::future::poll_fn(|context| pass.poll_turn(context)).await;
+        if let Some(mut toll) = toll {
+            std::future::poll_fn(|context| toll.poll(context)).await;
+        }
         let mut flow = begin(&own_path, &own_view, row, &cdb, data, pass.flags())?;
         std::future::poll_fn(|context| flow.poll(context)).await
     });
-    let task = Task::new(tag, path.clone(), work, None, wanted, allocation);
+    let task = Task::new(tag, path.clone(), work, None, account);
     enlist(path, &mut path.tasks(), task)
 }
 
@@ -295,7 +315,7 @@ fn queue(
 fn enlist(path: &Arc<Path>, tasks: &mut BTreeMap<u64, Arc<Task>>, task: Arc<Task>) -> Execution {
     if tasks.contains_key(&task.tag) {
         task.abort(None);
-        return Execution::Done(path.respond(Err(Code::OVERLAPPED.into()), 0, None));
+        return Execution::Done(path.refuse(Code::OVERLAPPED.into(), path.unit.clock.now()));
     }
     tasks.insert(task.tag, task.clone());
     Execution::Task(Box::pin(Running::new(task)))
@@ -345,17 +365,15 @@ fn check_unusual(path: &Arc<Path>, row: &Row, cdb: &Cdb, flags: Flags) -> Result
         return Err(Fault::CONFLICT);
     }
     if flags.protected() && row.access == Access::Medium {
-        return Err(Code::SOFTWARE_PROTECTED.into());
+        return Err(path.protection().into());
     }
     Ok(())
 }
 
 /// The answer to a CDB that is no command here.
-fn refuse(path: &Path, cdb: &Cdb) -> Response {
-    if let Some(sense) = path.take_attention() {
-        return path.respond(Err(sense.into()), 0, None);
-    }
-    path.respond(Err(unknown(cdb)), 0, None)
+fn refuse(path: &Path, cdb: &Cdb, began: u64) -> Response {
+    let fault = path.take_attention().map_or_else(|| unknown(cdb), Fault::from);
+    path.refuse(fault, began)
 }
 
 /// INVALID COMMAND OPERATION CODE, or INVALID FIELD IN CDB at a service action that is not there.

@@ -4,7 +4,7 @@
 //! [`Disk`](block::Disk) it then has taken effect whole or never will. So an abort is certain once it returned.
 
 use crate::command::Flow;
-use crate::unit::{Pass, Path};
+use crate::unit::{Account, Pass, Path};
 use crate::{Response, Status};
 use parking_lot::Mutex;
 use std::future::Future;
@@ -16,8 +16,7 @@ use std::task::{Context, Poll, Waker};
 pub(crate) struct Task {
     /// The initiator's tag.
     pub(crate) tag: u64,
-    data_out_wanted: u64,
-    allocation: Option<u64>,
+    account: Account,
     path: Arc<Path>,
     state: Mutex<State>,
 }
@@ -37,11 +36,10 @@ impl Task {
         path: Arc<Path>,
         work: Flow,
         pass: Option<Pass>,
-        data_out_wanted: u64,
-        allocation: Option<u64>,
+        account: Account,
     ) -> Arc<Task> {
         let state = Mutex::new(State::Running { work, _pass: pass, waker: None });
-        Arc::new(Task { tag, data_out_wanted, allocation, path, state })
+        Arc::new(Task { tag, account, path, state })
     }
 
     /// Ends the task: when this returns it has taken effect whole, or never will. `status` is what its initiator is
@@ -57,6 +55,7 @@ impl Task {
         if let State::Running { work, _pass, waker } = before {
             drop(work);
             drop(_pass);
+            self.path.count_abort(&self.account);
             if let Some(waker) = waker {
                 waker.wake();
             }
@@ -80,7 +79,7 @@ impl Task {
                     status,
                     sense: Default::default(),
                     data_in: Default::default(),
-                    data_out_wanted: self.data_out_wanted,
+                    data_out_wanted: self.account.data_out_wanted,
                 }));
             }
             State::Over => return Poll::Ready(None),
@@ -88,7 +87,7 @@ impl Task {
         let before = std::mem::replace(&mut *state, State::Over);
         drop(state);
         drop(before);
-        Poll::Ready(Some(self.path.respond(end, self.data_out_wanted, self.allocation)))
+        Poll::Ready(Some(self.path.respond(end, &self.account)))
     }
 }
 

@@ -9,9 +9,6 @@ use block::{Extent, Op, Provisioning, Region, Reply};
 /// One threshold unit is 2^11 blocks: 1 MiB of 512-byte blocks.
 pub(crate) const THRESHOLD_EXPONENT: u8 = 11;
 
-/// Blocks looked at by one GET LBA STATUS. The answer may end early; initiators ask again.
-const STATUS_BLOCKS: u64 = 1 << 21;
-
 /// Page B2h (SBC-4 6.6.7).
 pub(crate) fn provisioning_page(_: &Path) -> Vec<u8> {
     // LBPU, LBPWS, LBPWS10; unmapped blocks read as zeros (LBPRZ 1); no anchors; thin.
@@ -28,7 +25,7 @@ pub(crate) fn get_lba_status(request: Request<'_>) -> Result<Flow, Fault> {
     }
     let lba = next_physical(lba, &unit);
     let room = (request.cdb.u32(10) as usize).saturating_sub(8) / 16;
-    let pending = unit.disk.execute(Op::Status(Extent::new(lba, (blocks - lba).min(STATUS_BLOCKS))));
+    let pending = unit.disk.execute(Op::Status(Extent::new(lba, (blocks - lba).min(Limits::STATUS_BLOCKS))));
     Ok(Flow::later(async move {
         match pending.await? {
             Reply::Status(regions) => Ok(status_list(&regions, room).into()),

@@ -1,15 +1,22 @@
 //! A logical unit, and a path to it: what one I_T nexus and one unit have with each other (an I_T_L nexus).
 
+use crate::cdb::Cdb;
+use crate::clock::Clock;
 use crate::command::{Answer, End};
 use crate::copy::Results;
 use crate::mode::Pages;
+use crate::opcode::Row;
+use crate::operator::Options;
 use crate::order::{Class, Queue};
+use crate::quota;
+use crate::rate::{Bucket, Charges, Cost, Toll};
 use crate::reserve::Reservations;
 use crate::sense::{Code, Fault, Sense};
+use crate::statistics::{Operation, Recorder, Table, Way};
 use crate::target::Identity;
 use crate::task::Task;
-use crate::{InitiatorPort, Response, Status};
-use block::{Data, Disk, DiskId, Geometry};
+use crate::{Attribute, InitiatorPort, Response, Status};
+use block::{Data, Disk, DiskId, Geometry, Op, Pending};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -23,6 +30,10 @@ pub(crate) struct Unit {
     pub(crate) id: DiskId,
     pub(crate) block_bytes: u32,
     pub(crate) identity: Arc<Identity>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// RESERVE and RELEASE are commands of this unit.
+    pub(crate) simple_reservations: AtomicBool,
+    allocation_stopped: AtomicBool,
     /// D_SENSE of the control mode page, read wherever sense data is made.
     pub(crate) descriptor_sense: AtomicBool,
     core: Mutex<Core>,
@@ -37,6 +48,18 @@ pub(crate) struct Core {
     pub(crate) pages: Pages,
     /// A threshold of the provisioning mode page is crossed, and the initiators know it.
     pub(crate) threshold_crossed: bool,
+    /// What was counted on paths that are closed.
+    past: BTreeMap<Way, Table>,
+    pub(crate) rates: Rates,
+}
+
+/// The limits that concern a unit.
+#[derive(Clone, Default)]
+pub(crate) struct Rates {
+    /// Its own, and those of its groups.
+    pub(crate) buckets: Vec<Arc<Bucket>>,
+    /// That of commands that unmap.
+    pub(crate) unmap: Option<Arc<Bucket>>,
 }
 
 /// Gate flags; the low half of a gate counts the tasks inside.
@@ -47,10 +70,12 @@ mod gate {
     pub(super) const RESERVED: u64 = 1 << 33;
     /// A barrier is queued: tasks must be queued behind it.
     pub(super) const BARRIER: u64 = 1 << 34;
-    /// The unit is write protected by SWP of the control mode page.
+    /// The unit is write protected by SWP of the control mode page, or for this path.
     pub(super) const PROTECTED: u64 = 1 << 35;
     /// The path is gone: its initiator does not see the unit any more.
     pub(super) const CLOSED: u64 = 1 << 36;
+    /// What may go on in a second is limited.
+    pub(super) const LIMITED: u64 = 1 << 37;
     /// The tasks inside.
     pub(super) const COUNT: u64 = ATTENTION - 1;
 }
@@ -60,9 +85,9 @@ mod gate {
 pub(crate) struct Flags(u64);
 
 impl Flags {
-    /// True when nothing has to be checked.
+    /// True when nothing has to be checked before the command begins.
     pub(crate) fn plain(self) -> bool {
-        self.0 == 0
+        self.0 & !gate::LIMITED == 0
     }
 
     pub(crate) fn attention(self) -> bool {
@@ -75,6 +100,10 @@ impl Flags {
 
     pub(crate) fn protected(self) -> bool {
         self.0 & gate::PROTECTED != 0
+    }
+
+    pub(crate) fn limited(self) -> bool {
+        self.0 & gate::LIMITED != 0
     }
 }
 
@@ -89,42 +118,39 @@ pub(crate) struct Path {
     gate: AtomicU64,
     attentions: Mutex<Vec<Sense>>,
     tasks: Mutex<BTreeMap<u64, Arc<Task>>>,
-    pub(crate) counters: Counters,
+    pub(crate) recorder: Recorder,
+    /// Blocks written, for looking at the thresholds now and then.
+    pub(crate) blocks_written: AtomicU64,
+    /// The initiator may not write by this path.
+    pub(crate) read_only: AtomicBool,
     /// Third-party copies that came by this path.
     pub(crate) copies: Results,
 }
 
-/// What went over one path, for the general statistics log page (SPC-5 7.3.9).
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(crate) reads: AtomicU64,
-    pub(crate) writes: AtomicU64,
-    pub(crate) blocks_read: AtomicU64,
-    pub(crate) blocks_written: AtomicU64,
-}
-
-impl Counters {
-    /// Adds what another path counted.
-    pub(crate) fn add(&self, other: &Counters) {
-        let pairs = [
-            (&self.reads, &other.reads),
-            (&self.writes, &other.writes),
-            (&self.blocks_read, &other.blocks_read),
-            (&self.blocks_written, &other.blocks_written),
-        ];
-        for (mine, theirs) in pairs {
-            mine.fetch_add(theirs.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-    }
+/// What a command is counted as and answered by.
+#[derive(Clone, Copy)]
+pub(crate) struct Account {
+    pub(crate) operation: Operation,
+    /// Bytes that it is about.
+    pub(crate) bytes: u64,
+    /// When it came, by the clock of its unit.
+    pub(crate) began: u64,
+    /// Data-Out that its CDB asks for.
+    pub(crate) data_out_wanted: u64,
+    /// The allocation length that cuts its Data-In.
+    pub(crate) allocation: Option<u64>,
 }
 
 impl Unit {
-    pub(crate) fn new(disk: Arc<dyn Disk>, identity: Arc<Identity>) -> Arc<Unit> {
+    pub(crate) fn new(disk: Arc<dyn Disk>, identity: Arc<Identity>, clock: Arc<dyn Clock>) -> Arc<Unit> {
         let (reservations, pages) = crate::state::load(&disk.state());
         let unit = Unit {
             id: disk.id(),
             block_bytes: disk.geometry().block_bytes,
             identity,
+            clock,
+            simple_reservations: AtomicBool::new(true),
+            allocation_stopped: AtomicBool::new(false),
             descriptor_sense: AtomicBool::new(pages.current().descriptor_sense),
             core: Mutex::new(Core {
                 paths: Vec::new(),
@@ -132,6 +158,8 @@ impl Unit {
                 reservations,
                 pages,
                 threshold_crossed: false,
+                past: BTreeMap::new(),
+                rates: Rates::default(),
             }),
             disk,
         };
@@ -146,6 +174,36 @@ impl Unit {
         self.core.lock()
     }
 
+    /// Performs an operation on the disk, as far as the options allow.
+    pub(crate) fn perform(&self, op: Op) -> Pending {
+        if self.is_allocation_stopped() {
+            return quota::perform(self.disk.clone(), op);
+        }
+        self.disk.execute(op)
+    }
+
+    pub(crate) fn is_allocation_stopped(&self) -> bool {
+        self.allocation_stopped.load(Ordering::Relaxed)
+    }
+
+    /// Puts an operator's choices in force.
+    pub(crate) fn set_options(&self, options: Options) {
+        self.simple_reservations.store(options.simple_reservations, Ordering::Relaxed);
+        self.allocation_stopped.store(options.allocation_stopped, Ordering::Relaxed);
+        if !options.simple_reservations {
+            let mut core = self.lock();
+            core.reservations.reset();
+            core.refresh();
+        }
+    }
+
+    /// Puts limits in force.
+    pub(crate) fn set_rates(&self, rates: Rates) {
+        let mut core = self.lock();
+        core.rates = rates;
+        core.refresh();
+    }
+
     /// Wakes the queued tasks after something ended that they may have waited for.
     fn stir(&self) {
         let wakers = self.core.lock().queue.take_wakers();
@@ -157,11 +215,12 @@ impl Unit {
         self.lock().attend(code, choose);
     }
 
-    /// The counters of all paths together.
-    pub(crate) fn counted(&self) -> Counters {
-        let sum = Counters::default();
-        self.lock().paths.iter().for_each(|path| sum.add(&path.counters));
-        sum
+    /// What was counted, by the way that it came; ways that are gone included.
+    pub(crate) fn statistics(&self) -> BTreeMap<Way, Table> {
+        let core = self.lock();
+        let mut ways = core.past.clone();
+        core.paths.iter().for_each(|path| path.count_in(&mut ways));
+        ways
     }
 }
 
@@ -171,11 +230,14 @@ impl Core {
         self.paths.iter().filter(|path| choose(path)).for_each(|path| path.attend(code.into()));
     }
 
-    /// Tells the gates of all paths what the reservations and the mode pages mean for them.
+    /// Tells the gates of all paths what reservations, mode pages and limits mean for them.
     pub(crate) fn refresh(&self) {
+        let write_protect = self.pages.current().write_protect;
+        let limited = !self.rates.buckets.is_empty() || self.rates.unmap.is_some();
         for path in &self.paths {
             path.set(gate::RESERVED, self.reservations.concerns(path));
-            path.set(gate::PROTECTED, self.pages.current().write_protect);
+            path.set(gate::PROTECTED, write_protect || path.is_read_only());
+            path.set(gate::LIMITED, limited);
         }
     }
 
@@ -248,7 +310,13 @@ impl Drop for Pass {
 
 impl Path {
     /// Makes a path and enters it with its unit; its first command meets POWER ON.
-    pub(crate) fn open(unit: Arc<Unit>, initiator: Arc<InitiatorPort>, port: u16, lun: u16) -> Arc<Path> {
+    pub(crate) fn open(
+        unit: Arc<Unit>,
+        initiator: Arc<InitiatorPort>,
+        port: u16,
+        lun: u16,
+        read_only: bool,
+    ) -> Arc<Path> {
         let path = Arc::new(Path {
             unit,
             initiator,
@@ -257,7 +325,9 @@ impl Path {
             gate: AtomicU64::new(0),
             attentions: Mutex::new(Vec::new()),
             tasks: Mutex::new(BTreeMap::new()),
-            counters: Counters::default(),
+            recorder: Recorder::default(),
+            blocks_written: AtomicU64::new(0),
+            read_only: AtomicBool::new(read_only),
             copies: Results::default(),
         });
         path.attend(Code::POWER_ON.into());
@@ -276,9 +346,67 @@ impl Path {
         let mut core = self.unit.lock();
         core.paths.retain(|other| !Arc::ptr_eq(other, self));
         core.reservations.lose(self);
+        self.count_in(&mut core.past);
         core.refresh();
         drop(core);
         self.unit.stir();
+    }
+
+    fn count_in(&self, ways: &mut BTreeMap<Way, Table>) {
+        let table = self.recorder.table();
+        if table != Table::default() {
+            let way = Way { initiator: self.initiator.name.clone(), port: self.port };
+            ways.entry(way).or_default().add(&table);
+        }
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Relaxed)
+    }
+
+    /// Says whether the initiator may write by this path, which learns when that is another than before: the
+    /// header of the mode pages tells it.
+    pub(crate) fn protect(&self, read_only: bool) {
+        if self.read_only.swap(read_only, Ordering::Relaxed) != read_only {
+            self.unit.lock().refresh();
+            self.attend(Code::MODE_CHANGED.into());
+        }
+    }
+
+    /// Why this path is write protected.
+    pub(crate) fn protection(&self) -> Code {
+        if self.is_read_only() { Code::WRITE_PROTECTED } else { Code::SOFTWARE_PROTECTED }
+    }
+
+    /// What a command has to pay before it may begin, when it must wait for that.
+    pub(crate) fn toll(&self, row: &Row, cdb: &Cdb, data: &Data, attribute: Attribute) -> Option<Toll> {
+        if row.class != Class::Media {
+            return None;
+        }
+        let limits = crate::limits::Limits::of(self.unit.block_bytes);
+        let bytes = |blocks: u64| blocks.saturating_mul(self.unit.block_bytes.into());
+        let carried = match row.operation {
+            Operation::Read => bytes(row.extent(cdb).blocks.min(limits.transfer.into())),
+            _ => data.len() as u64,
+        };
+        let cost = Cost { operations: 1, bytes: carried };
+        let mut charges = Charges::new();
+        {
+            let core = self.unit.lock();
+            if row.unmaps(cdb)
+                && let Some(bucket) = &core.rates.unmap
+            {
+                let bytes = row.amount(cdb, data, self.unit.block_bytes).min(bytes(limits.write_same));
+                charges.push((bucket.clone(), Cost { operations: 0, bytes }));
+            }
+            charges.extend(core.rates.buckets.iter().map(|bucket| (bucket.clone(), cost)));
+        }
+        // Locks of clustered file systems must not come late, and what goes ahead of everything goes ahead here.
+        if row.operation == Operation::CompareAndWrite || attribute == Attribute::HeadOfQueue {
+            Toll::force(&charges);
+            return None;
+        }
+        Toll::begin(charges, &self.initiator.name)
     }
 
     /// Whether both paths belong to the same I_T nexus as the standards name it.
@@ -382,11 +510,14 @@ impl Path {
         tasks.len()
     }
 
-    /// The response for the end of a command, with Data-In cut to the allocation length.
-    pub(crate) fn respond(&self, end: End, data_out_wanted: u64, allocation: Option<u64>) -> Response {
+    /// The response for the end of a command, with Data-In cut to the allocation length. Counts the command.
+    pub(crate) fn respond(&self, end: End, account: &Account) -> Response {
+        let took = end.is_ok().then(|| self.unit.clock.now().saturating_sub(account.began));
+        self.recorder.record(account.operation, account.bytes, took);
+        let data_out_wanted = account.data_out_wanted;
         match end {
             Ok(Answer { mut data_in, condition_met }) => {
-                if let Some(allocation) = allocation {
+                if let Some(allocation) = account.allocation {
                     data_in.truncate(usize::try_from(allocation).unwrap_or(usize::MAX));
                 }
                 let status = if condition_met { Status::ConditionMet } else { Status::Good };
@@ -402,5 +533,19 @@ impl Path {
                 Response { status, sense: Bytes::new(), data_in: Data::new(), data_out_wanted }
             }
         }
+    }
+
+    /// The response to what is no command of ours, or none that can be.
+    pub(crate) fn refuse(&self, fault: Fault, began: u64) -> Response {
+        let operation = Operation::Other;
+        self.respond(
+            Err(fault),
+            &Account { operation, bytes: 0, began, data_out_wanted: 0, allocation: None },
+        )
+    }
+
+    /// A command was aborted.
+    pub(crate) fn count_abort(&self, account: &Account) {
+        self.recorder.record(account.operation, account.bytes, None);
     }
 }

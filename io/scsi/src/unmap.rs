@@ -5,7 +5,7 @@ use crate::command::{Flow, Request};
 use crate::limits::{Limits, UNMAP_DESCRIPTORS};
 use crate::rw::check_range;
 use crate::sense::{Code, Fault};
-use block::{Extent, Op};
+use block::{Data, Extent, Op};
 
 /// UNMAP: all runs of the list in one step.
 pub(crate) fn unmap(request: Request<'_>) -> Result<Flow, Fault> {
@@ -45,4 +45,12 @@ pub(crate) fn unmap(request: Request<'_>) -> Result<Flow, Fault> {
         return Ok(Flow::good());
     }
     Ok(Flow::Disk(request.perform(Op::Unmap(extents))))
+}
+
+/// Blocks that a parameter list names; what is wrong with it is found later.
+pub(crate) fn amount(data: &Data) -> u64 {
+    let bytes = data.to_bytes();
+    let list = List(&bytes);
+    let described = usize::from(list.u16(2)).min(list.len().saturating_sub(8));
+    (8..8 + described).step_by(16).map(|at| u64::from(list.u32(at + 8))).sum()
 }

@@ -4,14 +4,30 @@ use block::mem::MemArray;
 use block::{DiskId, Geometry};
 use bytes::Bytes;
 use scsi::{
-    Attribute, Command, Data, Execution, Identity, InitiatorPort, Lun, Nexus, Status, Target, UnitConfig,
+    Attribute, Clock, Command, Data, Execution, Identity, InitiatorPort, Lun, Nexus, Sleep, Status, Target,
+    UnitConfig,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 
 /// Small, since the model keeps a map entry for each block written.
 const BLOCKS: u64 = 1 << 12;
+
+/// A clock on which each look takes a millisecond, so that no wait is long.
+#[derive(Default)]
+struct Hasty(AtomicU64);
+
+impl Clock for Hasty {
+    fn now(&self) -> u64 {
+        self.0.fetch_add(1_000_000, Ordering::Relaxed)
+    }
+
+    fn sleep_until(&self, _: u64) -> Sleep {
+        Box::pin(std::future::ready(()))
+    }
+}
 
 /// One initiator with a session.
 pub struct Initiator {
@@ -27,7 +43,7 @@ pub fn array() -> (Arc<Target>, [Initiator; 2]) {
         revision: "0".into(),
         ports: 2,
     };
-    let (target, store) = (Target::new(identity), MemArray::new());
+    let (target, store) = (Target::new(identity, Arc::new(Hasty::default())), MemArray::new());
     for id in [1, 2] {
         let disk = store.create(DiskId(id), Geometry { block_bytes: 512, blocks: BLOCKS });
         target.add_unit(UnitConfig { disk: Arc::new(disk) });

@@ -73,13 +73,14 @@ impl Rig {
 
     async fn assemble(&self, engine: &Arc<Engine>) -> Result<(Arc<Array>, Arc<scsi::Target>), Error> {
         let identity = Identity::load(engine, "test", 0x5e71a1).await?;
-        let target = scsi::Target::new(scsi::Identity {
+        let names = scsi::Identity {
             name: identity.target_iqn(),
             vendor: "ASHLAR".into(),
             product: "ALL-FLASH ARRAY".into(),
             revision: "0".into(),
             ports: 1,
-        });
+        };
+        let target = scsi::Target::new(names, Arc::new(iscsi::SystemClock::default()));
         let portal = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server =
             iscsi::Server::new(target.clone(), iscsi::Settings::new(identity.target_iqn(), vec![portal]));

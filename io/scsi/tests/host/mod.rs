@@ -8,23 +8,46 @@ use block::mem::{MemArray, MemDisk};
 use block::{DiskId, Geometry};
 use bytes::Bytes;
 use scsi::{
-    Attribute, Command, Data, Execution, Identity, InitiatorPort, Lun, ManagementFunction,
-    ManagementResponse, Nexus, Response, Status, Target, UnitConfig,
+    Attribute, Clock, Command, Data, Execution, Identity, InitiatorPort, Lun, ManagementFunction,
+    ManagementResponse, Nexus, Response, Sleep, Status, Target, UnitConfig,
 };
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 pub const BLOCK: usize = 512;
 pub const BLOCKS: u64 = 1 << 16;
 
-/// A target over disks in memory.
+/// A target over disks in memory, whose time goes on by hand.
 pub struct Array {
     pub target: Arc<Target>,
     pub store: MemArray,
+    pub clock: Arc<Hand>,
+}
+
+/// A clock that stands until it is moved on. It wakes nobody: the tests poll.
+#[derive(Default)]
+pub struct Hand(AtomicU64);
+
+impl Hand {
+    pub fn pass(&self, time: Duration) {
+        self.0.fetch_add(time.as_nanos() as u64, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Hand {
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn sleep_until(&self, _: u64) -> Sleep {
+        Box::pin(std::future::pending())
+    }
 }
 
 pub fn identity() -> Identity {
@@ -39,7 +62,8 @@ pub fn identity() -> Identity {
 
 impl Array {
     pub fn new() -> Array {
-        Array { target: Target::new(identity()), store: MemArray::new() }
+        let clock = Arc::new(Hand(AtomicU64::new(1 << 40)));
+        Array { target: Target::new(identity(), clock.clone()), store: MemArray::new(), clock }
     }
 
     /// Adds a disk of [`BLOCKS`] blocks as a unit.

@@ -1,0 +1,150 @@
+//! What an operator sets on units while they are in use, what their initiators are told of events, and what was
+//! counted. None of it is waited for by a command.
+
+use crate::clock::Clock;
+use crate::rate::{Bucket, Limits, unmap_limits};
+use crate::sense::Code;
+use crate::statistics::{Table, Way};
+use crate::target::Target;
+use crate::thin;
+use crate::unit::{Rates, Unit};
+use block::DiskId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Choices about one unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// RESERVE and RELEASE of SCSI-2 are commands of the unit.
+    pub simple_reservations: bool,
+    /// Writes that would map blocks fail with SPACE ALLOCATION FAILED, as they do when the array is full: a hard
+    /// quota is reached. Mapped blocks can be written, and blocks unmapped.
+    pub allocation_stopped: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { simple_reservations: true, allocation_stopped: false }
+    }
+}
+
+/// Everything that is set on units, by disk, whether there is such a unit or not yet.
+#[derive(Default)]
+pub(crate) struct Policies {
+    options: BTreeMap<DiskId, Options>,
+    limits: BTreeMap<DiskId, Arc<Bucket>>,
+    groups: BTreeMap<u128, Group>,
+    unmap: Option<Arc<Bucket>>,
+}
+
+/// Units with limits in common.
+struct Group {
+    members: BTreeSet<DiskId>,
+    bucket: Arc<Bucket>,
+}
+
+impl Policies {
+    /// Makes a unit know what is set on it.
+    pub(crate) fn apply_to(&self, unit: &Unit) {
+        let groups = self.groups.values().filter(|group| group.members.contains(&unit.id));
+        // The unit's own limit comes last, and so is met first.
+        let buckets = groups.map(|group| &group.bucket).chain(self.limits.get(&unit.id)).cloned().collect();
+        unit.set_rates(Rates { buckets, unmap: self.unmap.clone() });
+        unit.set_options(self.options.get(&unit.id).copied().unwrap_or_default());
+    }
+
+    /// Forgets a unit that is gone for good.
+    pub(crate) fn forget(&mut self, id: DiskId) {
+        self.options.remove(&id);
+        self.limits.remove(&id);
+        for group in self.groups.values_mut() {
+            group.members.remove(&id);
+        }
+    }
+}
+
+/// Puts limits in force where a bucket is, or may have to be: none is left where nothing is limited, but those who
+/// wait at one go on.
+fn put(bucket: Option<Arc<Bucket>>, limits: Limits, clock: &Arc<dyn Clock>) -> Option<Arc<Bucket>> {
+    if let Some(bucket) = &bucket {
+        bucket.set(limits);
+    }
+    let kept = || bucket.unwrap_or_else(|| Bucket::new(clock.clone(), limits));
+    (!limits.is_none()).then(kept)
+}
+
+impl Target {
+    fn set(&self, change: impl FnOnce(&mut Policies)) {
+        let mut registry = self.registry.lock();
+        change(&mut registry.policies);
+        let registry = &*registry;
+        registry.units.values().for_each(|unit| registry.policies.apply_to(unit));
+    }
+
+    /// Sets what one unit may do in a second, from now on and for commands that wait already.
+    pub fn set_limits(&self, id: DiskId, limits: Limits) {
+        self.set(|policies| {
+            let bucket = put(policies.limits.remove(&id), limits, &self.clock);
+            policies.limits.extend(bucket.map(|bucket| (id, bucket)));
+        });
+    }
+
+    /// Sets what several units may do together in a second, beside what each may do by itself. `group` is any number
+    /// that names the group; one without members or limits is gone.
+    pub fn set_group_limits(&self, group: u128, members: BTreeSet<DiskId>, limits: Limits) {
+        self.set(|policies| {
+            let limits = if members.is_empty() { Limits::default() } else { limits };
+            let before = policies.groups.remove(&group).map(|group| group.bucket);
+            let bucket = put(before, limits, &self.clock);
+            policies.groups.extend(bucket.map(|bucket| (group, Group { members, bucket })));
+        });
+    }
+
+    /// Slows down commands that unmap, of all units together: 0 not at all, 9 most. Level 9 lets 384 MiB in a second
+    /// through, and each level below it twice as much; more than 9 is 9.
+    pub fn set_unmap_throttle(&self, level: u8) {
+        self.set(|policies| policies.unmap = put(policies.unmap.take(), unmap_limits(level), &self.clock));
+    }
+
+    /// Sets what is special about one unit.
+    pub fn set_options(&self, id: DiskId, options: Options) {
+        self.set(|policies| {
+            policies.options.insert(id, options);
+        });
+    }
+
+    fn unit(&self, id: DiskId) -> Option<Arc<Unit>> {
+        self.registry.lock().units.get(&id).cloned()
+    }
+
+    /// Tells the initiators of a unit that its capacity is another (2A/09).
+    pub fn capacity_changed(&self, id: DiskId) {
+        if let Some(unit) = self.unit(id) {
+            unit.attend(Code::CAPACITY_CHANGED, |_| true);
+        }
+    }
+
+    /// Tells the initiators of a unit that what is on it is not what they left there (28/00): it was restored.
+    pub fn content_replaced(&self, id: DiskId) {
+        if let Some(unit) = self.unit(id) {
+            unit.attend(Code::MEDIUM_MAY_HAVE_CHANGED, |_| true);
+        }
+    }
+
+    /// Tells the initiators of a unit that a soft threshold is crossed (38/07): one of them, or all when its mode
+    /// page has it so (SITUA). Called once for each crossing.
+    pub fn threshold_crossed(&self, id: DiskId) {
+        if let Some(unit) = self.unit(id) {
+            let core = unit.lock();
+            if let Some(path) = core.paths.first() {
+                thin::tell(&core, path);
+            }
+        }
+    }
+
+    /// What was counted since each unit was added, by unit and by the way that commands came.
+    pub fn statistics(&self) -> BTreeMap<DiskId, BTreeMap<Way, Table>> {
+        let units: Vec<_> = self.registry.lock().units.values().cloned().collect();
+        units.iter().map(|unit| (unit.id, unit.statistics())).collect()
+    }
+}

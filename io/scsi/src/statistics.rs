@@ -1,0 +1,200 @@
+//! What commands did and how long they took: counted where each path ends, told per unit, initiator and target port.
+//!
+//! A command costs two looks at the clock and three additions to counters that only its own connection writes.
+
+mod histogram;
+
+pub(crate) use histogram::Buckets;
+pub use histogram::Histogram;
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What kind of work a command is: the way an administrator looks at a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Operation {
+    /// READ of every length.
+    Read,
+    /// WRITE of every length and kind that brings all of its data: WRITE AND VERIFY, WRITE ATOMIC, ORWRITE.
+    Write,
+    /// COMPARE AND WRITE (ATS).
+    CompareAndWrite,
+    /// EXTENDED COPY, WRITE USING TOKEN.
+    Copy,
+    /// WRITE SAME, unmapping or not.
+    WriteSame,
+    /// UNMAP
+    Unmap,
+    /// Everything else.
+    Other,
+}
+
+impl Operation {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Operation; 7] = [
+        Operation::Read,
+        Operation::Write,
+        Operation::CompareAndWrite,
+        Operation::Copy,
+        Operation::WriteSame,
+        Operation::Unmap,
+        Operation::Other,
+    ];
+}
+
+/// How much a command is about: up to so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Size(u8);
+
+impl Size {
+    /// Every class but the last ends at a power of two, from 4 KiB to 4 MiB; two steps at a time above 128 KiB.
+    const LIMITS: [u64; 9] =
+        [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 512 << 10, 2 << 20, u64::MAX];
+
+    /// All of them, in ascending order.
+    pub fn all() -> impl Iterator<Item = Size> {
+        (0..Self::LIMITS.len()).map(|index| Size(index as u8))
+    }
+
+    /// The class of so many bytes.
+    pub fn of(bytes: u64) -> Size {
+        Size(Self::LIMITS.partition_point(|limit| *limit < bytes) as u8)
+    }
+
+    /// Most bytes in this class; none for the last one, which has no end.
+    pub fn limit(self) -> Option<u64> {
+        Self::LIMITS.get(usize::from(self.0)).copied().filter(|limit| *limit != u64::MAX)
+    }
+}
+
+/// Commands of one kind and size.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Bytes that succeeding commands were about: moved, written, unmapped or copied.
+    pub bytes: u64,
+    /// Commands that ended with another status than GOOD or CONDITION MET, or were aborted.
+    pub failures: u64,
+    /// How long succeeding commands took, from having all their data to their answer.
+    pub latency: Histogram,
+}
+
+impl Counts {
+    /// Commands that succeeded.
+    pub fn operations(&self) -> u64 {
+        self.latency.count()
+    }
+
+    fn add(&mut self, other: &Counts) {
+        self.bytes += other.bytes;
+        self.failures += other.failures;
+        self.latency.add(&other.latency);
+    }
+}
+
+/// Everything counted on one way, or on several together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// By kind and size; what never happened is not in it.
+    pub counts: BTreeMap<(Operation, Size), Counts>,
+    /// Bytes that copies made by sharing what is stored.
+    pub copied_by_sharing: u64,
+    /// Bytes that copies made by reading and writing.
+    pub copied_by_moving: u64,
+}
+
+impl Table {
+    /// Adds what was counted elsewhere.
+    pub fn add(&mut self, other: &Table) {
+        for (key, counts) in &other.counts {
+            self.counts.entry(*key).or_default().add(counts);
+        }
+        self.copied_by_sharing += other.copied_by_sharing;
+        self.copied_by_moving += other.copied_by_moving;
+    }
+
+    /// One kind, all sizes together.
+    pub fn of(&self, operation: Operation) -> Counts {
+        let mut sum = Counts::default();
+        for (_, counts) in self.counts.iter().filter(|((kind, _), _)| *kind == operation) {
+            sum.add(counts);
+        }
+        sum
+    }
+}
+
+/// The way that commands come by: one initiator's name and the relative identifier of a target port.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Way {
+    /// The initiator's name.
+    pub initiator: String,
+    /// The target port.
+    pub port: u16,
+}
+
+const CELLS: usize = Operation::ALL.len() * Size::LIMITS.len();
+
+/// The counters of one path. Nothing is allocated before something happens.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    cells: OnceLock<Box<[OnceLock<Box<Cell>>; CELLS]>>,
+    shared: AtomicU64,
+    moved: AtomicU64,
+}
+
+#[derive(Default)]
+struct Cell {
+    bytes: AtomicU64,
+    failures: AtomicU64,
+    latency: Buckets,
+}
+
+impl Recorder {
+    /// A command has ended; `nanoseconds` after its begin when it succeeded.
+    pub(crate) fn record(&self, operation: Operation, bytes: u64, nanoseconds: Option<u64>) {
+        let cells = self.cells.get_or_init(|| Box::new([const { OnceLock::new() }; CELLS]));
+        let index = operation as usize * Size::LIMITS.len() + usize::from(Size::of(bytes).0);
+        let cell = cells[index].get_or_init(Default::default);
+        match nanoseconds {
+            Some(nanoseconds) => {
+                cell.bytes.fetch_add(bytes, Ordering::Relaxed);
+                cell.latency.record(nanoseconds);
+            }
+            None => {
+                cell.failures.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A copy has ended that made so many bytes by sharing and so many by moving them.
+    pub(crate) fn copied(&self, shared: u64, moved: u64) {
+        self.shared.fetch_add(shared, Ordering::Relaxed);
+        self.moved.fetch_add(moved, Ordering::Relaxed);
+    }
+
+    /// What was counted until now.
+    pub(crate) fn table(&self) -> Table {
+        let keys = Operation::ALL.into_iter().flat_map(|kind| Size::all().map(move |size| (kind, size)));
+        let cells = self.cells.get().into_iter().flat_map(|cells| cells.iter());
+        let known = keys.zip(cells).filter_map(|(key, cell)| Some((key, cell.get()?.counts())));
+        Table {
+            counts: known.collect(),
+            copied_by_sharing: self.shared.load(Ordering::Relaxed),
+            copied_by_moving: self.moved.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Cell {
+    fn counts(&self) -> Counts {
+        Counts {
+            bytes: self.bytes.load(Ordering::Relaxed),
+            failures: self.failures.load(Ordering::Relaxed),
+            latency: self.latency.histogram(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "statistics_test.rs"]
+mod tests;
