@@ -2,6 +2,7 @@
 
 use crate::Context;
 use crate::problem::Problem;
+use array::Caller;
 use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
@@ -22,7 +23,10 @@ impl Token {
 }
 
 /// Proof that the request comes from somebody who may act. Every handler takes one.
-pub struct Operator(());
+pub struct Operator {
+    /// Who it is.
+    pub caller: Caller,
+}
 
 impl FromRequestParts<Context> for Operator {
     type Rejection = Problem;
@@ -34,7 +38,10 @@ impl FromRequestParts<Context> for Operator {
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         match secret {
             // `Hash` compares in constant time.
-            Some((_, secret)) if blake3::hash(secret.trim().as_bytes()) == context.token.0 => Ok(Self(())),
+            Some((_, secret)) if blake3::hash(secret.trim().as_bytes()) == context.token.0 => {
+                let (user, origin) = ("admin".into(), "local".into());
+                Ok(Self { caller: Caller { user, origin } })
+            }
             Some(_) => Err(Problem::unauthorized("the token is not the one of this array")),
             None => Err(Problem::unauthorized("send the array's token: Authorization: Bearer TOKEN")),
         }

@@ -2,7 +2,7 @@
 
 use crate::problem::Problem;
 use axum::Json;
-use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
@@ -29,6 +29,20 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         match Path::<T>::from_request_parts(parts, state).await {
             Ok(Path(path)) => Ok(Self(path)),
+            Err(rejection) => Err(Problem::rejected(rejection.status(), rejection.body_text())),
+        }
+    }
+}
+
+/// What stands behind the question mark.
+pub struct Asked<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Query::<T>::from_request_parts(parts, state).await {
+            Ok(Query(asked)) => Ok(Self(asked)),
             Err(rejection) => Err(Problem::rejected(rejection.status(), rejection.body_text())),
         }
     }

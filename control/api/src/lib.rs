@@ -5,9 +5,9 @@
 
 mod auth;
 mod body;
+mod list;
 mod problem;
 mod v1;
-mod wire;
 
 pub use auth::Token;
 

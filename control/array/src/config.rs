@@ -1,8 +1,14 @@
-//! The configuration in memory: what the records say, in the shape that questions are asked in.
+//! The configuration in memory: the things that the records say, by identity and by name.
+//!
+//! A change is a list of [`Edit`]s that is written as one step and then applied here; a start applies what was
+//! written. What is in memory is therefore always what a restart would read.
 
+use crate::connection::Connections;
+use crate::record::Thing;
 use crate::{Error, Result};
 use block::DiskId;
-use std::collections::BTreeMap;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Who this array is; random when it was formatted, the same for ever.
@@ -43,7 +49,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// One direction of CHAP.
+/// One direction of CHAP, as an operator gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chap {
     /// The CHAP name.
@@ -59,74 +65,321 @@ impl Chap {
     }
 }
 
-/// Stable identity of a host; its name may change one day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct HostId(pub u64);
+/// One direction of CHAP, as it is kept: the secret is sealed (see [`crate::vault`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SealedChap {
+    /// The CHAP name.
+    pub user: String,
+    /// The sealed secret.
+    pub secret: crate::vault::Sealed,
+}
+
+macro_rules! identities {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(#[serde(with = "crate::record::hex64")] pub u64);
+    )*};
+}
+
+identities! {
+    /// Stable identity of a host.
+    HostId;
+    /// Stable identity of a host group.
+    HostGroupId;
+    /// Stable identity of a volume group.
+    GroupId;
+}
+
+/// Something that has an identity for ever and a name for people.
+pub trait Named {
+    /// What identifies it.
+    type Id: Ord + Copy;
+    /// What it is called in messages.
+    const NOUN: &'static str;
+    /// Its identity.
+    fn id(&self) -> Self::Id;
+    /// The name that it goes by; none when it has given it up.
+    fn name(&self) -> Option<&str>;
+}
+
+/// Things of one kind by identity and by name.
+#[derive(Clone, Debug)]
+pub struct Table<T: Named> {
+    by_id: BTreeMap<T::Id, T>,
+    names: BTreeMap<String, T::Id>,
+}
+
+impl<T: Named> Default for Table<T> {
+    fn default() -> Self {
+        Self { by_id: BTreeMap::new(), names: BTreeMap::new() }
+    }
+}
+
+impl<T: Named> Table<T> {
+    /// The thing of that identity.
+    pub fn get(&self, id: T::Id) -> Option<&T> {
+        self.by_id.get(&id)
+    }
+
+    /// The thing of that name, or the refusal that there is none.
+    pub fn named(&self, name: &str) -> Result<&T> {
+        self.find(name).ok_or_else(|| Error::not_found(format!("there is no {} {name:?}", T::NOUN)))
+    }
+
+    /// The thing of that name.
+    pub fn find(&self, name: &str) -> Option<&T> {
+        self.names.get(name).and_then(|id| self.by_id.get(id))
+    }
+
+    /// Refuses a name that is taken.
+    pub fn free(&self, name: &str) -> Result<()> {
+        match self.names.contains_key(name) {
+            true => {
+                Err(Error::conflict(format!("a {} {name:?} exists already: choose another name", T::NOUN)))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Those that go by a name, in order of names.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.names.values().filter_map(|id| self.by_id.get(id))
+    }
+
+    /// Number of those that go by a name.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Every one, with those that gave up their name, in order of identities.
+    pub fn all(&self) -> impl Iterator<Item = &T> {
+        self.by_id.values()
+    }
+
+    /// Puts a thing in the place of what had its identity. False when another one has its name.
+    pub fn put(&mut self, thing: T) -> bool {
+        self.remove(thing.id());
+        let unique = match thing.name() {
+            Some(name) => self.names.insert(name.to_owned(), thing.id()).is_none(),
+            None => true,
+        };
+        self.by_id.insert(thing.id(), thing);
+        unique
+    }
+
+    /// Takes a thing out.
+    pub fn remove(&mut self, id: T::Id) -> Option<T> {
+        let old = self.by_id.remove(&id)?;
+        if let Some(name) = old.name() {
+            self.names.remove(name);
+        }
+        Some(old)
+    }
+}
+
+/// How far a volume is: making and deleting one takes more than a record, so the record says what is to be
+/// finished or taken back after a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// Being made; a start takes it back.
+    Creating,
+    /// There.
+    Ready,
+    /// In the recycle bin.
+    Binned,
+    /// Being eradicated; a start finishes it.
+    Deleting,
+}
 
 /// A volume as configured; size and contents are the engine's.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeEntry {
     /// Its identity in the engine.
+    #[serde(with = "crate::record::disk")]
     pub id: DiskId,
     /// Its name.
     pub name: String,
     /// When it was made, in seconds since 1970.
     pub created: u64,
+    /// How far it is.
+    pub stage: Stage,
+    /// The volume group that it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupId>,
+    /// When it went to the recycle bin, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binned: Option<u64>,
+}
+
+impl Named for VolumeEntry {
+    type Id = DiskId;
+    const NOUN: &'static str = "volume";
+
+    fn id(&self) -> DiskId {
+        self.id
+    }
+
+    fn name(&self) -> Option<&str> {
+        (self.stage == Stage::Ready).then_some(&self.name)
+    }
+}
+
+/// A volume group as configured; its volumes say that they are in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupEntry {
+    /// Its identity.
+    pub id: GroupId,
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// Mapped bytes beyond which operators and hosts are warned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_quota: Option<u64>,
+    /// Mapped bytes beyond which its volumes take no new space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hard_quota: Option<u64>,
+}
+
+impl Named for GroupEntry {
+    type Id = GroupId;
+    const NOUN: &'static str = "volume group";
+
+    fn id(&self) -> GroupId {
+        self.id
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
+    }
 }
 
 /// A host as configured.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostEntry {
-    /// Its identity in the records.
+    /// Its identity.
     pub id: HostId,
     /// Its name.
     pub name: String,
     /// Its initiator names, normalised.
     pub initiators: Vec<String>,
     /// CHAP that the host must pass.
-    pub chap: Option<Chap>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chap: Option<SealedChap>,
     /// CHAP that the array passes to the host.
-    pub mutual: Option<Chap>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mutual: Option<SealedChap>,
     /// When it was made, in seconds since 1970.
     pub created: u64,
-    /// What it sees, by LUN.
-    pub luns: BTreeMap<u16, DiskId>,
 }
 
-/// Volumes and hosts by name.
+impl Named for HostEntry {
+    type Id = HostId;
+    const NOUN: &'static str = "host";
+
+    fn id(&self) -> HostId {
+        self.id
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+}
+
+/// A host group as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostGroupEntry {
+    /// Its identity.
+    pub id: HostGroupId,
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// Who is in it; a host is in one group at most.
+    pub hosts: BTreeSet<HostId>,
+}
+
+impl Named for HostGroupEntry {
+    type Id = HostGroupId;
+    const NOUN: &'static str = "host group";
+
+    fn id(&self) -> HostGroupId {
+        self.id
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+}
+
+/// What can be set for the array as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// What people call the array.
+    pub name: Option<String>,
+    /// How long the recycle bin keeps a volume, in seconds.
+    pub bin_seconds: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { name: None, bin_seconds: 24 * 3600 }
+    }
+}
+
+/// A step of a change.
+#[derive(Clone, Debug)]
+pub enum Edit {
+    /// A thing is there, in the place of what had its identity.
+    Put(Thing),
+    /// It is gone.
+    Remove(Thing),
+}
+
+/// Everything that is configured.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// Volumes by name.
-    pub volumes: BTreeMap<String, VolumeEntry>,
-    /// Hosts by name.
-    pub hosts: BTreeMap<String, HostEntry>,
+    /// Volumes, with those in the recycle bin.
+    pub volumes: Table<VolumeEntry>,
+    /// Volume groups.
+    pub groups: Table<GroupEntry>,
+    /// Hosts.
+    pub hosts: Table<HostEntry>,
+    /// Host groups.
+    pub host_groups: Table<HostGroupEntry>,
+    /// Who sees what.
+    pub connections: Connections,
+    /// The array's settings.
+    pub settings: Settings,
 }
 
 impl Config {
-    /// The volume of that name.
-    pub fn volume(&self, name: &str) -> Result<&VolumeEntry> {
-        self.volumes.get(name).ok_or_else(|| Error::not_found(format!("there is no volume {name:?}")))
-    }
-
-    /// The host of that name.
-    pub fn host(&self, name: &str) -> Result<&HostEntry> {
-        self.hosts.get(name).ok_or_else(|| Error::not_found(format!("there is no host {name:?}")))
-    }
-
-    /// Refuses a volume name that is taken.
-    pub fn volume_name_free(&self, name: &str) -> Result<()> {
-        match self.volumes.contains_key(name) {
-            true => Err(Error::conflict(format!("a volume {name:?} exists already: choose another name"))),
-            false => Ok(()),
+    /// Applies one step. False when a name is there twice, which only a damaged configuration says.
+    pub fn apply(&mut self, edit: Edit) -> bool {
+        match edit {
+            Edit::Put(Thing::Volume(entry)) => return self.volumes.put(entry),
+            Edit::Put(Thing::Group(entry)) => return self.groups.put(entry),
+            Edit::Put(Thing::Host(entry)) => return self.hosts.put(entry),
+            Edit::Put(Thing::HostGroup(entry)) => return self.host_groups.put(entry),
+            Edit::Put(Thing::Connection(entry)) => return self.connections.put(entry),
+            Edit::Put(Thing::Settings(settings)) => self.settings = settings,
+            Edit::Remove(Thing::Volume(entry)) => drop(self.volumes.remove(entry.id)),
+            Edit::Remove(Thing::Group(entry)) => drop(self.groups.remove(entry.id)),
+            Edit::Remove(Thing::Host(entry)) => drop(self.hosts.remove(entry.id)),
+            Edit::Remove(Thing::HostGroup(entry)) => drop(self.host_groups.remove(entry.id)),
+            Edit::Remove(Thing::Connection(entry)) => self.connections.remove(&entry),
+            Edit::Remove(Thing::Settings(_)) => self.settings = Settings::default(),
         }
+        true
     }
 
-    /// Refuses a host name that is taken, or initiators that belong to another host.
-    pub fn host_free(&self, name: &str, initiators: &[String]) -> Result<()> {
-        if self.hosts.contains_key(name) {
-            return Err(Error::conflict(format!("a host {name:?} exists already: choose another name")));
-        }
-        for host in self.hosts.values() {
+    /// Refuses initiators that belong to another host than `own`.
+    pub fn initiators_free(&self, initiators: &[String], own: Option<HostId>) -> Result<()> {
+        for host in self.hosts.iter().filter(|host| Some(host.id) != own) {
             if let Some(taken) = initiators.iter().find(|name| host.initiators.contains(name)) {
                 return Err(Error::conflict(format!(
                     "initiator {taken} belongs to host {:?}: use that host, or delete it first",
@@ -137,32 +390,13 @@ impl Config {
         Ok(())
     }
 
-    /// Who sees which volume: for every connected volume its hosts' names and LUNs, in order of hosts.
-    pub fn connections(&self) -> BTreeMap<DiskId, Vec<(&str, u16)>> {
-        let mut out: BTreeMap<DiskId, Vec<(&str, u16)>> = BTreeMap::new();
-        for host in self.hosts.values() {
-            for (lun, id) in &host.luns {
-                out.entry(*id).or_default().push((&host.name, *lun));
-            }
-        }
-        out
+    /// The group that a host is in.
+    pub fn group_of(&self, host: HostId) -> Option<&HostGroupEntry> {
+        self.host_groups.iter().find(|group| group.hosts.contains(&host))
     }
 
-    /// The hosts that see one volume, with the LUN each has given it.
-    pub fn connections_of(&self, id: DiskId) -> Vec<(&str, u16)> {
-        let lun = |host: &HostEntry| host.luns.iter().find(|(_, disk)| **disk == id).map(|(lun, _)| *lun);
-        self.hosts.values().filter_map(|host| Some((host.name.as_str(), lun(host)?))).collect()
-    }
-}
-
-impl HostEntry {
-    /// The lowest LUN that is free.
-    pub fn free_lun(&self) -> Option<u16> {
-        (0..=crate::check::MAX_LUN).find(|lun| !self.luns.contains_key(lun))
-    }
-
-    /// The LUN under which this host sees a volume.
-    pub fn lun_of(&self, id: DiskId) -> Option<u16> {
-        self.luns.iter().find(|(_, disk)| **disk == id).map(|(lun, _)| *lun)
+    /// The volumes of a group, in order of names.
+    pub fn members(&self, group: GroupId) -> impl Iterator<Item = &VolumeEntry> {
+        self.volumes.iter().filter(move |volume| volume.group == Some(group))
     }
 }

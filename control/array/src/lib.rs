@@ -1,19 +1,33 @@
-//! What an operator can do to the array: volumes, hosts, mappings. HTTP, command line, tests and simulation are
-//! views of the one enum [`Action`].
+//! What an operator can do to the array. HTTP, command line, tests and simulation are views of the one enum
+//! [`Action`].
 //!
 //! The configuration lives in the engine's records, so that an array comes up from its drives alone. This crate is
 //! never on the path of an I/O: it tells `scsi` which units exist and who sees them, `iscsi` who may log in, and
 //! steps aside. It does not know HTTP; its types carry no wire format.
 
 mod action;
+mod array;
 mod check;
 mod config;
+mod connection;
 mod error;
+mod group;
+mod host;
 mod record;
 mod recover;
+mod settings;
+mod vault;
 mod view;
+mod volume;
 
-pub use action::{Action, Array, Outcome, Parts, World};
+pub use action::{
+    Action, Caller, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, SettingsChange, VolumeChange,
+};
+pub use array::{Array, Happening, Parts, World};
 pub use config::{Chap, Identity, Secret};
 pub use error::{Error, Kind, Result};
-pub use view::{ArrayStatus, Connection, Host, Reduction, Space, State, Volume};
+pub use history::{Attempt, Audit, Event, NewEvent, Page, Severity};
+pub use vault::Vault;
+pub use view::{
+    ArrayStatus, BinnedVolume, Connection, Group, Host, HostGroup, Reduction, Settings, Space, State, Volume,
+};

@@ -1,44 +1,28 @@
 //! The configuration on media: one small JSON record for each thing, under a key that never changes.
 //!
-//! | key | value |
+//! | key | what it holds |
 //! |---|---|
-//! | `array` | name, serial |
-//! | `volume/<32 hex>` | name, created, state; the key is the disk identity |
-//! | `host/<16 hex>` | name, initiators, CHAP, created; the key is the host identity |
-//! | `connection/<host>/<lun>` | volume; the LUN has five digits |
+//! | `array` | name and serial number of the array |
+//! | `settings` | what can be set for the array as a whole |
+//! | `volume/<id>` | a volume, ready or in the recycle bin; the identity is the disk's |
+//! | `group/<id>` | a volume group |
+//! | `host/<id>` | a host; CHAP secrets are sealed |
+//! | `host-group/<id>` | a host group with its hosts |
+//! | `connection/<volume>/<host or host group>` | who sees a volume under which LUN |
 //!
-//! Every value has a `version`. A record is written whole and at once, and each action is at most one record's
-//! change visible to the operator: nothing is ever half-configured.
+//! Identities are hex digits: 32 for volumes, 16 for all others. Every value has a `version`. The records of one
+//! action are written in one step: nothing is ever half-configured.
 
-use crate::config::{Chap, HostEntry, HostId, Identity, Secret, VolumeEntry};
+use crate::config::{GroupEntry, HostEntry, HostGroupEntry, Identity, Settings, VolumeEntry};
+use crate::connection::ConnectionEntry;
 use crate::{Error, Result};
-use block::DiskId;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The version that this code writes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Key of the identity.
 pub const ARRAY: &str = "array";
-/// Keys of volumes begin with this.
-pub const VOLUMES: &str = "volume/";
-/// Keys of hosts begin with this.
-pub const HOSTS: &str = "host/";
-/// Keys of connections begin with this.
-pub const CONNECTIONS: &str = "connection/";
-
-/// How far a volume is: making and deleting one takes more than a record, so the record says what is to be
-/// finished or taken back after a crash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stage {
-    /// Being made; a start takes it back.
-    Creating,
-    /// There.
-    Ready,
-    /// Being deleted; a start finishes it.
-    Deleting,
-}
 
 #[derive(Serialize, Deserialize)]
 struct Versioned<T> {
@@ -53,42 +37,74 @@ struct ArrayRecord {
     serial: String,
 }
 
-#[derive(Serialize, Deserialize)]
-struct VolumeRecord {
-    name: String,
-    created: u64,
-    stage: Stage,
-}
-
-#[derive(Serialize, Deserialize)]
-struct HostRecord {
-    name: String,
-    initiators: Vec<String>,
-    created: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    chap: Option<ChapRecord>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    mutual: Option<ChapRecord>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ChapRecord {
-    user: String,
-    secret: String,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ConnectionRecord {
-    volume: String,
-}
-
 /// A key with the bytes to be kept under it.
 pub type Record = (String, Vec<u8>);
+
+/// Whatever a record can hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Thing {
+    /// The array's settings.
+    Settings(Settings),
+    /// A volume.
+    Volume(VolumeEntry),
+    /// A volume group.
+    Group(GroupEntry),
+    /// A host.
+    Host(HostEntry),
+    /// A host group.
+    HostGroup(HostGroupEntry),
+    /// Who sees a volume.
+    Connection(ConnectionEntry),
+}
+
+impl Thing {
+    /// Where it is kept.
+    pub fn key(&self) -> String {
+        match self {
+            Thing::Settings(_) => "settings".into(),
+            Thing::Volume(it) => format!("volume/{:032x}", it.id.0),
+            Thing::Group(it) => format!("group/{:016x}", it.id.0),
+            Thing::Host(it) => format!("host/{:016x}", it.id.0),
+            Thing::HostGroup(it) => format!("host-group/{:016x}", it.id.0),
+            Thing::Connection(it) => format!("connection/{:032x}/{}", it.volume.0, it.peer),
+        }
+    }
+
+    /// What is kept there.
+    pub fn value(&self) -> Vec<u8> {
+        match self {
+            Thing::Settings(it) => encode(it),
+            Thing::Volume(it) => encode(it),
+            Thing::Group(it) => encode(it),
+            Thing::Host(it) => encode(it),
+            Thing::HostGroup(it) => encode(it),
+            Thing::Connection(it) => encode(it),
+        }
+    }
+
+    /// The thing in a record. None when the key is not one of the configuration's.
+    pub fn read(key: &str, value: &[u8]) -> Result<Option<Thing>> {
+        let noun = key.split_once('/').map_or(key, |(noun, _)| noun);
+        let thing = match noun {
+            "settings" => Thing::Settings(decode(key, value)?),
+            "volume" => Thing::Volume(decode(key, value)?),
+            "group" => Thing::Group(decode(key, value)?),
+            "host" => Thing::Host(decode(key, value)?),
+            "host-group" => Thing::HostGroup(decode(key, value)?),
+            "connection" => Thing::Connection(decode(key, value)?),
+            _ => return Ok(None),
+        };
+        match thing.key() == key {
+            true => Ok(Some(thing)),
+            false => Err(damaged(key, format!("it is about {}", thing.key()))),
+        }
+    }
+}
 
 /// The record of the array's identity.
 pub fn identity(identity: &Identity) -> Record {
     let record = ArrayRecord { name: identity.name.clone(), serial: identity.serial.clone() };
-    (ARRAY.into(), encode(record))
+    (ARRAY.into(), encode(&record))
 }
 
 /// The identity in a record.
@@ -97,73 +113,7 @@ pub fn read_identity(value: &[u8]) -> Result<Identity> {
     Ok(Identity { name, serial })
 }
 
-/// Key of a volume.
-pub fn volume_key(id: DiskId) -> String {
-    format!("{VOLUMES}{:032x}", id.0)
-}
-
-/// The record of a volume.
-pub fn volume(entry: &VolumeEntry, stage: Stage) -> Record {
-    let record = VolumeRecord { name: entry.name.clone(), created: entry.created, stage };
-    (volume_key(entry.id), encode(record))
-}
-
-/// The volume in a record.
-pub fn read_volume(key: &str, value: &[u8]) -> Result<(VolumeEntry, Stage)> {
-    let id = DiskId(hex(key, key.strip_prefix(VOLUMES))?);
-    let VolumeRecord { name, created, stage } = decode(key, value)?;
-    Ok((VolumeEntry { id, name, created }, stage))
-}
-
-/// Key of a host.
-pub fn host_key(id: HostId) -> String {
-    format!("{HOSTS}{:016x}", id.0)
-}
-
-/// The record of a host, without its connections.
-pub fn host(entry: &HostEntry) -> Record {
-    let chap = |chap: &Option<Chap>| {
-        chap.as_ref().map(|chap| ChapRecord { user: chap.user.clone(), secret: chap.secret.expose().into() })
-    };
-    let record = HostRecord {
-        name: entry.name.clone(),
-        initiators: entry.initiators.clone(),
-        created: entry.created,
-        chap: chap(&entry.chap),
-        mutual: chap(&entry.mutual),
-    };
-    (host_key(entry.id), encode(record))
-}
-
-/// The host in a record; its connections are records of their own.
-pub fn read_host(key: &str, value: &[u8]) -> Result<HostEntry> {
-    let id = HostId(host_id(key, key.strip_prefix(HOSTS))?);
-    let HostRecord { name, initiators, created, chap, mutual } = decode(key, value)?;
-    let chap_of = |record: ChapRecord| Chap { user: record.user, secret: Secret::new(record.secret) };
-    let (chap, mutual) = (chap.map(chap_of), mutual.map(chap_of));
-    Ok(HostEntry { id, name, initiators, chap, mutual, created, luns: Default::default() })
-}
-
-/// Key of a connection.
-pub fn connection_key(host: HostId, lun: u16) -> String {
-    format!("{CONNECTIONS}{:016x}/{lun:05}", host.0)
-}
-
-/// The record of a connection.
-pub fn connection(host: HostId, lun: u16, volume: DiskId) -> Record {
-    (connection_key(host, lun), encode(ConnectionRecord { volume: format!("{:032x}", volume.0) }))
-}
-
-/// The connection in a record.
-pub fn read_connection(key: &str, value: &[u8]) -> Result<(HostId, u16, DiskId)> {
-    let parts = key.strip_prefix(CONNECTIONS).and_then(|rest| rest.split_once('/'));
-    let host = HostId(host_id(key, parts.map(|(host, _)| host))?);
-    let lun = parts.and_then(|(_, lun)| lun.parse().ok()).ok_or_else(|| damaged(key, "no LUN in the key"))?;
-    let ConnectionRecord { volume } = decode(key, value)?;
-    Ok((host, lun, DiskId(hex(key, Some(&volume))?)))
-}
-
-fn encode<T: Serialize>(record: T) -> Vec<u8> {
+fn encode<T: Serialize>(record: &T) -> Vec<u8> {
     serde_json::to_vec(&Versioned { version: VERSION, record })
         .expect("a record of strings and numbers is JSON")
 }
@@ -176,29 +126,51 @@ fn decode<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T> {
     let Version { version } = serde_json::from_slice(value).map_err(|error| damaged(key, error))?;
     if version != VERSION {
         return Err(Error::precondition(format!(
-            "the configuration record {key} has version {version}, this software reads {VERSION}: start a newer one"
+            "the configuration record {key} has version {version}, this software reads {VERSION}: start the software \
+             that wrote it"
         )));
     }
     let versioned: Versioned<T> = serde_json::from_slice(value).map_err(|error| damaged(key, error))?;
     Ok(versioned.record)
 }
 
-fn hex(key: &str, digits: Option<&str>) -> Result<u128> {
-    digits
-        .filter(|digits| digits.len() == 32)
-        .and_then(|digits| u128::from_str_radix(digits, 16).ok())
-        .ok_or_else(|| damaged(key, "not 32 hex digits"))
-}
-
-fn host_id(key: &str, digits: Option<&str>) -> Result<u64> {
-    digits
-        .filter(|digits| digits.len() == 16)
-        .and_then(|digits| u64::from_str_radix(digits, 16).ok())
-        .ok_or_else(|| damaged(key, "not 16 hex digits"))
-}
-
 fn damaged(key: &str, cause: impl std::fmt::Display) -> Error {
     Error::failed(&format!("the configuration record {key} can't be read"), cause)
+}
+
+/// Identities of 64 bits as hex digits.
+pub mod hex64 {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    /// Sixteen hex digits.
+    pub fn serialize<S: Serializer>(id: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{id:016x}"))
+    }
+
+    /// Back again.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        let id = (digits.len() == 16).then(|| u64::from_str_radix(&digits, 16).ok()).flatten();
+        id.ok_or_else(|| D::Error::custom("not 16 hex digits"))
+    }
+}
+
+/// Identities of disks as hex digits.
+pub mod disk {
+    use block::DiskId;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    /// Thirty-two hex digits.
+    pub fn serialize<S: Serializer>(id: &DiskId, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{:032x}", id.0))
+    }
+
+    /// Back again.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DiskId, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        let id = (digits.len() == 32).then(|| u128::from_str_radix(&digits, 16).ok()).flatten();
+        id.map(DiskId).ok_or_else(|| D::Error::custom("not 32 hex digits"))
+    }
 }
 
 #[cfg(test)]

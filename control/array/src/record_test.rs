@@ -1,15 +1,82 @@
+#![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
+
 use super::*;
 use crate::Kind;
+use crate::config::{GroupId, HostGroupId, HostId, Stage};
+use crate::connection::Peer;
+use block::DiskId;
 
-fn entry() -> HostEntry {
+fn volume() -> VolumeEntry {
+    let group = Some(GroupId(0x99));
+    let (id, name) = (DiskId(0x6a51), "db1".into());
+    VolumeEntry { id, name, created: 7, stage: Stage::Ready, group, binned: None }
+}
+
+fn host() -> HostEntry {
     HostEntry {
         id: HostId(0xabc),
         name: "esx1".into(),
         initiators: vec!["iqn.1998-01.com.vmware:esx1".into()],
-        chap: Some(Chap::new("esx1", "twelve chars")),
+        chap: None,
         mutual: None,
         created: 1_795_000_000,
-        luns: Default::default(),
+    }
+}
+
+fn things() -> Vec<(Thing, &'static str, &'static str)> {
+    let group = GroupEntry {
+        id: GroupId(0x99),
+        name: "sql".into(),
+        created: 8,
+        soft_quota: Some(1 << 30),
+        hard_quota: None,
+    };
+    let cluster = HostGroupEntry {
+        id: HostGroupId(5),
+        name: "cluster".into(),
+        created: 9,
+        hosts: [HostId(0xabc)].into(),
+    };
+    let connection =
+        ConnectionEntry { volume: DiskId(0x6a51), peer: Peer::HostGroup(HostGroupId(5)), lun: 16_383 };
+    vec![
+        (
+            Thing::Volume(volume()),
+            "volume/00000000000000000000000000006a51",
+            r#"{"version":2,"id":"00000000000000000000000000006a51","name":"db1","created":7,"stage":"ready","group":"0000000000000099"}"#,
+        ),
+        (
+            Thing::Group(group),
+            "group/0000000000000099",
+            r#"{"version":2,"id":"0000000000000099","name":"sql","created":8,"soft_quota":1073741824}"#,
+        ),
+        (
+            Thing::Host(host()),
+            "host/0000000000000abc",
+            r#"{"version":2,"id":"0000000000000abc","name":"esx1","initiators":["iqn.1998-01.com.vmware:esx1"],"created":1795000000}"#,
+        ),
+        (
+            Thing::HostGroup(cluster),
+            "host-group/0000000000000005",
+            r#"{"version":2,"id":"0000000000000005","name":"cluster","created":9,"hosts":["0000000000000abc"]}"#,
+        ),
+        (
+            Thing::Connection(connection),
+            "connection/00000000000000000000000000006a51/host-group-0000000000000005",
+            r#"{"version":2,"volume":"00000000000000000000000000006a51","peer":{"host_group":"0000000000000005"},"lun":16383}"#,
+        ),
+        (
+            Thing::Settings(Settings { name: None, bin_seconds: 5 }),
+            "settings",
+            r#"{"version":2,"name":null,"bin_seconds":5}"#,
+        ),
+    ]
+}
+
+#[test]
+fn the_format_of_version_2_stays() {
+    for (thing, key, value) in things() {
+        assert_eq!((thing.key().as_str(), String::from_utf8(thing.value()).unwrap().as_str()), (key, value));
     }
 }
 
@@ -17,46 +84,23 @@ fn entry() -> HostEntry {
 fn records_come_back_as_written() {
     let who = Identity { name: "ashlar".into(), serial: "0123456789abcdef".into() };
     assert_eq!(read_identity(&identity(&who).1).unwrap(), who);
-    let made = VolumeEntry { id: DiskId(0x6a51), name: "db1".into(), created: 7 };
-    for stage in [Stage::Creating, Stage::Ready, Stage::Deleting] {
-        let (key, value) = volume(&made, stage);
-        assert_eq!(read_volume(&key, &value).unwrap(), (made.clone(), stage));
+    for (thing, key, value) in things() {
+        assert_eq!(Thing::read(key, value.as_bytes()).unwrap(), Some(thing));
     }
-    let (key, value) = host(&entry());
-    assert_eq!(read_host(&key, &value).unwrap(), entry());
-    let (key, value) = connection(HostId(1), 16_383, DiskId(u128::MAX));
-    assert_eq!(read_connection(&key, &value).unwrap(), (HostId(1), 16_383, DiskId(u128::MAX)));
-}
-
-#[test]
-fn the_format_of_version_1_stays() {
-    let (key, value) =
-        volume(&VolumeEntry { id: DiskId(0x6a51), name: "db1".into(), created: 7 }, Stage::Ready);
-    assert_eq!(key, "volume/00000000000000000000000000006a51");
-    assert_eq!(
-        String::from_utf8(value).unwrap(),
-        r#"{"version":1,"name":"db1","created":7,"stage":"ready"}"#
-    );
-    let (key, value) = host(&entry());
-    assert_eq!(key, "host/0000000000000abc");
-    assert_eq!(
-        String::from_utf8(value).unwrap(),
-        r#"{"version":1,"name":"esx1","initiators":["iqn.1998-01.com.vmware:esx1"],"created":1795000000,"chap":{"user":"esx1","secret":"twelve chars"}}"#
-    );
-    let (key, value) = connection(HostId(0xabc), 3, DiskId(0x6a51));
-    assert_eq!(key, "connection/0000000000000abc/00003");
-    assert_eq!(
-        String::from_utf8(value).unwrap(),
-        r#"{"version":1,"volume":"00000000000000000000000000006a51"}"#
-    );
+    assert_eq!(Thing::read("something/else", b"{}").unwrap(), None);
 }
 
 #[test]
 fn a_newer_or_damaged_record_is_refused_with_its_key() {
-    let newer = read_identity(br#"{"version":2,"anything":true}"#).unwrap_err();
+    let newer = read_identity(br#"{"version":3,"anything":true}"#).unwrap_err();
     assert_eq!(newer.kind, Kind::Precondition);
-    for (key, value) in [("volume/12", "{}"), ("volume/00000000000000000000000000006a51", "not json")] {
-        let error = read_volume(key, value.as_bytes()).unwrap_err();
+    let elsewhere = Thing::Host(host()).value();
+    for (key, value) in [
+        ("volume/12", &b"{}"[..]),
+        ("volume/00000000000000000000000000006a51", b"not json"),
+        ("host/0000000000000001", &elsewhere),
+    ] {
+        let error = Thing::read(key, value).unwrap_err();
         assert!(error.message.contains(key), "{error}");
     }
 }

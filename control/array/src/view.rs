@@ -1,9 +1,9 @@
 //! What actions answer: plain values, made from the configuration and the engine.
 
-use crate::action::Array;
-use crate::config::{Config, HostEntry, VolumeEntry};
+use crate::array::Array;
+use crate::config::{Config, GroupEntry, HostEntry, HostGroupEntry, Stage, VolumeEntry};
+use crate::connection::{ConnectionEntry, Peer};
 use block::{Disk, DiskId};
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -24,8 +24,46 @@ pub struct Volume {
     pub naa: String,
     /// When it was made, in seconds since 1970.
     pub created: u64,
-    /// Who sees it, in order of hosts.
+    /// The volume group that it is in.
+    pub group: Option<String>,
+    /// Who sees it: hosts, then host groups.
     pub connections: Vec<Connection>,
+}
+
+/// A volume in the recycle bin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BinnedVolume {
+    /// Its identity.
+    pub id: DiskId,
+    /// The name that it had.
+    pub name: String,
+    /// Size that hosts saw.
+    pub bytes: u64,
+    /// Mapped by hosts.
+    pub mapped: u64,
+    /// When it was deleted, in seconds since 1970.
+    pub deleted: u64,
+    /// When it will be eradicated, in seconds since 1970.
+    pub until: u64,
+}
+
+/// A volume group as an operator sees it. Sizes in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// Mapped bytes beyond which operators and hosts are warned.
+    pub soft_quota: Option<u64>,
+    /// Mapped bytes beyond which its volumes take no new space.
+    pub hard_quota: Option<u64>,
+    /// Names of its volumes.
+    pub volumes: Vec<String>,
+    /// Sum of the volumes' sizes.
+    pub provisioned: u64,
+    /// Mapped by hosts.
+    pub mapped: u64,
 }
 
 /// A host as an operator sees it. Secrets are never shown.
@@ -41,21 +79,47 @@ pub struct Host {
     pub mutual_user: Option<String>,
     /// When it was made, in seconds since 1970.
     pub created: u64,
-    /// What it sees, in order of LUNs.
+    /// The host group that it is in.
+    pub host_group: Option<String>,
+    /// What it sees, by itself or by its group, in order of LUNs.
     pub connections: Vec<Connection>,
     /// Sessions that its initiators have now.
     pub sessions: usize,
 }
 
-/// A volume seen by a host.
+/// A host group as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostGroup {
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// Names of its hosts.
+    pub hosts: Vec<String>,
+    /// What it sees, in order of LUNs.
+    pub connections: Vec<Connection>,
+}
+
+/// A volume seen by a host, by a host group, or by a host because of its group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Connection {
     /// The volume's name.
     pub volume: String,
     /// The host's name.
-    pub host: String,
-    /// The LUN under which that host sees it.
+    pub host: Option<String>,
+    /// The host group's name.
+    pub host_group: Option<String>,
+    /// The LUN under which it is seen.
     pub lun: u16,
+}
+
+/// What is set for the array as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What people call the array.
+    pub name: String,
+    /// How long the recycle bin keeps a volume, in seconds.
+    pub bin_seconds: u64,
 }
 
 /// The array as a whole.
@@ -140,11 +204,16 @@ impl Space {
 }
 
 impl Array {
+    /// What people call the array.
+    fn name(&self, config: &Config) -> String {
+        config.settings.name.clone().unwrap_or_else(|| self.identity.name.clone())
+    }
+
     /// The array as it is now.
     pub(crate) fn status(&self, config: &Config) -> ArrayStatus {
         let space = self.parts.engine.space();
         ArrayStatus {
-            name: self.identity.name.clone(),
+            name: self.name(config),
             serial: self.identity.serial.clone(),
             version: self.version.clone(),
             state: match self.parts.engine.stopped() {
@@ -169,21 +238,19 @@ impl Array {
         }
     }
 
-    /// Every volume, by name.
-    pub(crate) fn volumes(&self, config: &Config) -> Vec<Volume> {
-        let seen = config.connections();
-        let of = |entry: &VolumeEntry| self.volume(entry, seen.get(&entry.id).map_or(&[], Vec::as_slice));
-        config.volumes.values().map(of).collect()
+    /// What is set.
+    pub(crate) fn settings(&self, config: &Config) -> Settings {
+        Settings { name: self.name(config), bin_seconds: config.settings.bin_seconds }
     }
 
-    /// One volume with the hosts that see it.
-    pub(crate) fn volume(&self, entry: &VolumeEntry, seen: &[(&str, u16)]) -> Volume {
+    /// Every volume, by name.
+    pub(crate) fn volumes(&self, config: &Config) -> Vec<Volume> {
+        config.volumes.iter().map(|entry| self.volume(config, entry)).collect()
+    }
+
+    /// One volume with those that see it.
+    pub(crate) fn volume(&self, config: &Config, entry: &VolumeEntry) -> Volume {
         let disk = self.parts.engine.volume(entry.id);
-        let connection = |(host, lun): &(&str, u16)| Connection {
-            volume: entry.name.clone(),
-            host: (*host).into(),
-            lun: *lun,
-        };
         Volume {
             id: entry.id,
             name: entry.name.clone(),
@@ -192,53 +259,121 @@ impl Array {
             mapped: disk.as_ref().map_or(0, |disk| disk.space().mapped),
             naa: scsi::naa(entry.id),
             created: entry.created,
-            connections: seen.iter().map(connection).collect(),
+            group: entry.group.and_then(|id| Some(config.groups.get(id)?.name.clone())),
+            connections: connections_of(config, entry),
+        }
+    }
+
+    /// What is in the recycle bin, the newest last.
+    pub(crate) fn bin(&self, config: &Config) -> Vec<BinnedVolume> {
+        let view = |entry: &VolumeEntry| {
+            let disk = self.parts.engine.volume(entry.id);
+            let deleted = entry.binned?;
+            Some(BinnedVolume {
+                id: entry.id,
+                name: entry.name.clone(),
+                bytes: disk.as_ref().map_or(0, |disk| disk.geometry().bytes()),
+                mapped: disk.as_ref().map_or(0, |disk| disk.space().mapped),
+                deleted,
+                until: deleted.saturating_add(config.settings.bin_seconds),
+            })
+        };
+        let binned = config.volumes.all().filter(|entry| entry.stage == Stage::Binned);
+        let mut bin: Vec<_> = binned.filter_map(view).collect();
+        bin.sort_by(|a, b| (a.deleted, &a.name, a.id).cmp(&(b.deleted, &b.name, b.id)));
+        bin
+    }
+
+    /// Every volume group, by name.
+    pub(crate) fn groups(&self, config: &Config) -> Vec<Group> {
+        config.groups.iter().map(|entry| self.group(config, entry)).collect()
+    }
+
+    /// One volume group.
+    pub(crate) fn group(&self, config: &Config, entry: &GroupEntry) -> Group {
+        let disks = || config.members(entry.id).filter_map(|volume| self.parts.engine.volume(volume.id));
+        Group {
+            name: entry.name.clone(),
+            created: entry.created,
+            soft_quota: entry.soft_quota,
+            hard_quota: entry.hard_quota,
+            volumes: config.members(entry.id).map(|volume| volume.name.clone()).collect(),
+            provisioned: disks().map(|disk| disk.geometry().bytes()).sum(),
+            mapped: disks().map(|disk| disk.space().mapped).sum(),
         }
     }
 
     /// Every host, by name.
     pub(crate) fn hosts(&self, config: &Config) -> Vec<Host> {
-        let names = volume_names(config);
         let sessions = self.parts.server.sessions();
-        config.hosts.values().map(|entry| host(entry, &names, &sessions)).collect()
+        config.hosts.iter().map(|entry| host(config, entry, &sessions)).collect()
     }
 
     /// One host.
     pub(crate) fn host(&self, config: &Config, entry: &HostEntry) -> Host {
-        host(entry, &volume_names(config), &self.parts.server.sessions())
+        host(config, entry, &self.parts.server.sessions())
+    }
+
+    /// Every host group, by name.
+    pub(crate) fn host_groups(&self, config: &Config) -> Vec<HostGroup> {
+        config.host_groups.iter().map(|entry| self.host_group(config, entry)).collect()
+    }
+
+    /// One host group.
+    pub(crate) fn host_group(&self, config: &Config, entry: &HostGroupEntry) -> HostGroup {
+        let mut hosts: Vec<_> =
+            config.hosts_of(Peer::HostGroup(entry.id)).iter().map(|host| host.name.clone()).collect();
+        hosts.sort();
+        let seen = config.connections.of_peer(Peer::HostGroup(entry.id));
+        HostGroup {
+            name: entry.name.clone(),
+            created: entry.created,
+            hosts,
+            connections: seen
+                .filter_map(|entry| connection(config, entry.volume, entry.peer, entry.lun))
+                .collect(),
+        }
+    }
+
+    /// Who sees what, by volume.
+    pub(crate) fn connections(&self, config: &Config) -> Vec<Connection> {
+        config.volumes.iter().flat_map(|entry| connections_of(config, entry)).collect()
     }
 }
 
-fn volume_names(config: &Config) -> BTreeMap<DiskId, &str> {
-    config.volumes.values().map(|entry| (entry.id, entry.name.as_str())).collect()
+fn connection(config: &Config, volume: DiskId, peer: Peer, lun: u16) -> Option<Connection> {
+    let volume = config.volumes.get(volume)?.name.clone();
+    let (host, host_group) = match peer {
+        Peer::Host(id) => (Some(config.hosts.get(id)?.name.clone()), None),
+        Peer::HostGroup(id) => (None, Some(config.host_groups.get(id)?.name.clone())),
+    };
+    Some(Connection { volume, host, host_group, lun })
 }
 
-fn host(entry: &HostEntry, names: &BTreeMap<DiskId, &str>, sessions: &[iscsi::SessionInfo]) -> Host {
-    let connection = |(lun, id): (&u16, &DiskId)| {
-        Some(Connection { volume: (*names.get(id)?).into(), host: entry.name.clone(), lun: *lun })
+fn connections_of(config: &Config, entry: &VolumeEntry) -> Vec<Connection> {
+    let seen = config.connections.of_volume(entry.id);
+    let mut all: Vec<_> = seen.filter_map(|(peer, lun)| connection(config, entry.id, peer, lun)).collect();
+    all.sort_by(|a, b| {
+        (a.host.is_none(), &a.host, &a.host_group).cmp(&(b.host.is_none(), &b.host, &b.host_group))
+    });
+    all
+}
+
+fn host(config: &Config, entry: &HostEntry, sessions: &[iscsi::SessionInfo]) -> Host {
+    let seen = |it: &ConnectionEntry| {
+        let connection = connection(config, it.volume, it.peer, it.lun)?;
+        Some(Connection { host: Some(entry.name.clone()), ..connection })
     };
+    let mut connections: Vec<_> = config.seen_by(entry.id).filter_map(seen).collect();
+    connections.sort_by_key(|it| it.lun);
     Host {
         name: entry.name.clone(),
         initiators: entry.initiators.clone(),
         chap_user: entry.chap.as_ref().map(|chap| chap.user.clone()),
         mutual_user: entry.mutual.as_ref().map(|chap| chap.user.clone()),
         created: entry.created,
-        connections: entry.luns.iter().filter_map(connection).collect(),
+        host_group: config.group_of(entry.id).map(|group| group.name.clone()),
+        connections,
         sessions: sessions.iter().filter(|session| entry.initiators.contains(&session.initiator)).count(),
     }
-}
-
-/// Who sees what, by volume and host.
-pub(crate) fn connections(config: &Config) -> Vec<Connection> {
-    let seen = config.connections();
-    let of = |volume: &VolumeEntry| {
-        let hosts = seen.get(&volume.id).cloned().unwrap_or_default();
-        let volume = volume.name.clone();
-        hosts.into_iter().map(move |(host, lun)| Connection {
-            volume: volume.clone(),
-            host: host.into(),
-            lun,
-        })
-    };
-    config.volumes.values().flat_map(of).collect()
 }

@@ -4,7 +4,7 @@
 
 mod rig;
 
-use array::{Action, Chap, Connection, Error, Host, Kind, Outcome, Volume};
+use array::{Action, Caller, Chap, Connection, Error, Host, Kind, Outcome, PeerName, Volume, VolumeChange};
 use block::Disk;
 use rig::{Rig, Up};
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 const GIB: u64 = 1 << 30;
 
 fn create(name: &str) -> Action {
-    Action::CreateVolume { name: name.into(), bytes: GIB, block_bytes: 512 }
+    Action::CreateVolume { name: name.into(), bytes: GIB, block_bytes: 512, group: None }
 }
 
 fn host(name: &str, iqn: &str) -> Action {
@@ -21,19 +21,20 @@ fn host(name: &str, iqn: &str) -> Action {
 }
 
 fn connect(volume: &str, host: &str, lun: Option<u16>) -> Action {
-    Action::Connect { volume: volume.into(), host: host.into(), lun }
+    Action::Connect { volume: volume.into(), peer: PeerName::Host(host.into()), lun }
 }
 
 fn disconnect(volume: &str, host: &str) -> Action {
-    Action::Disconnect { volume: volume.into(), host: host.into() }
+    Action::Disconnect { volume: volume.into(), peer: PeerName::Host(host.into()) }
 }
 
 fn delete(name: &str) -> Action {
-    Action::DeleteVolume { name: name.into() }
+    Action::DeleteVolume { name: name.into(), eradicate: true }
 }
 
 fn resize(name: &str, bytes: u64, shrink: bool) -> Action {
-    Action::ResizeVolume { name: name.into(), bytes, shrink }
+    let change = VolumeChange { bytes: Some(bytes), shrink, ..VolumeChange::default() };
+    Action::ChangeVolume { name: name.into(), change }
 }
 
 async fn volumes(up: &Up) -> Vec<Volume> {
@@ -124,13 +125,14 @@ async fn a_host_sees_what_is_connected_and_nothing_else() {
     ok(&up, disconnect("b", "web1")).await;
     assert_eq!(up.luns(IQN), [1, 2]);
     assert_eq!(refused(&up, disconnect("b", "web1")).await.kind, Kind::NotFound);
-    let seen: Vec<_> = connections(&up).await.into_iter().map(|it| (it.volume, it.host, it.lun)).collect();
+    let seen: Vec<_> =
+        connections(&up).await.into_iter().map(|it| (it.volume, it.host.unwrap(), it.lun)).collect();
     let expected = [("a", "web1", 1), ("a", "web2", 16_383), ("c", "web1", 2)];
     assert_eq!(seen, expected.map(|(volume, host, lun)| (volume.to_owned(), host.to_owned(), lun)));
 }
 
 fn connection(volume: &str, host: &str, lun: u16) -> Outcome {
-    Outcome::Connection(Connection { volume: volume.into(), host: host.into(), lun })
+    Outcome::Connection(Connection { volume: volume.into(), host: Some(host.into()), host_group: None, lun })
 }
 
 #[tokio::test]
@@ -167,11 +169,11 @@ async fn an_initiator_belongs_to_one_host_whatever_its_case() {
 async fn a_clone_has_the_size_of_its_source() {
     let rig = Rig::new();
     let up = rig.up().await;
-    ok(&up, Action::CreateVolume { name: "gold".into(), bytes: GIB, block_bytes: 4096 }).await;
-    ok(&up, Action::CloneVolume { source: "gold".into(), name: "vm1".into() }).await;
+    ok(&up, Action::CreateVolume { name: "gold".into(), bytes: GIB, block_bytes: 4096, group: None }).await;
+    ok(&up, Action::CloneVolume { source: "gold".into(), name: "vm1".into(), group: None }).await;
     let clone = volume(&up, "vm1").await.unwrap();
     assert_eq!((clone.bytes, clone.block_bytes), (GIB, 4096));
-    let missing = Action::CloneVolume { source: "nothing".into(), name: "vm2".into() };
+    let missing = Action::CloneVolume { source: "nothing".into(), name: "vm2".into(), group: None };
     assert_eq!(refused(&up, missing).await.kind, Kind::NotFound);
 }
 
@@ -228,7 +230,7 @@ fn script() -> Vec<Action> {
         connect("a", "web1", None),
         connect("b", "web1", Some(9)),
         resize("a", 2 * GIB, false),
-        Action::CloneVolume { source: "a".into(), name: "c".into() },
+        Action::CloneVolume { source: "a".into(), name: "c".into(), group: None },
         disconnect("b", "web1"),
         delete("b"),
         host("web2", "iqn.1993-08.org.debian:01:web2"),
@@ -320,7 +322,9 @@ async fn changes_at_the_same_time_do_not_mix() {
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..50 {
         let array = up.array.clone();
-        tasks.spawn(async move { array.perform(create(&format!("v{}", number % 10))).await.is_ok() });
+        tasks.spawn(async move {
+            array.perform(&Caller::array(), create(&format!("v{}", number % 10))).await.is_ok()
+        });
     }
     let made = tasks.join_all().await.into_iter().filter(|made| *made).count();
     assert_eq!(made, 10);

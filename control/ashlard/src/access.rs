@@ -51,6 +51,25 @@ pub fn publish(data: &Path, url: &str) -> Result<api::Token> {
     Ok(api::Token::new(&token))
 }
 
+/// The key that seals secrets on the drives, in `secrets.key`, for the owner alone; made when it is not there.
+pub fn secrets_key(data: &Path) -> Result<[u8; 32]> {
+    let path = data.join("secrets.key");
+    match fs::read(&path) {
+        Ok(bytes) => {
+            let key = bytes.as_slice().try_into().ok();
+            key.with_context(|| {
+                format!("{} is damaged: it has {} bytes, not 32", path.display(), bytes.len())
+            })
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let key = crate::random()?;
+            write_whole(&path, &key).with_context(|| format!("can't write {}", path.display()))?;
+            Ok(key)
+        }
+        Err(error) => Err(error).with_context(|| format!("can't read {}", path.display())),
+    }
+}
+
 fn old_token(path: &Path) -> Option<String> {
     let access: serde_json::Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     access["token"].as_str().filter(|token| token.len() >= 32).map(str::to_owned)
@@ -64,5 +83,6 @@ fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(text)?;
     file.sync_all()?;
-    fs::rename(&new, path)
+    fs::rename(&new, path)?;
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }

@@ -11,18 +11,21 @@ mod threads;
 
 use anyhow::{Context, Result};
 use args::Args;
-use array::{Array, Identity, Parts, World};
+use array::{Array, Identity, Parts, Vault, World};
 use clap::Parser;
 use engine::Engine;
+use history::Store;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What INQUIRY says. ESXi copies between units only when their products are equal, so it never changes.
 const VENDOR: &str = "ASHLAR";
 const PRODUCT: &str = "ALL-FLASH ARRAY";
+/// How often the array looks what is due.
+const TICK: Duration = Duration::from_secs(1);
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn main() -> ExitCode {
@@ -74,6 +77,7 @@ async fn run(args: &Args) -> Result<()> {
     let token = access::publish(args.data(), &url)?;
     announce(&array.identity, &portals, &url)?;
 
+    let clock = tokio::spawn(tick(array.array.clone()));
     let (ended, end) = tokio::sync::oneshot::channel::<()>();
     let api = tokio::spawn(api::serve(listener, array.array, token, async {
         let _ = end.await;
@@ -81,6 +85,7 @@ async fn run(args: &Args) -> Result<()> {
     let signal = stop.await;
     tracing::info!(signal, "stopping");
     drop(ended);
+    clock.abort();
     array.server.shutdown().await;
     shards.stop();
     let checkpoint = engine.shutdown().await.context("the last checkpoint could not be written");
@@ -114,9 +119,22 @@ async fn assemble(args: &Args, engine: &Arc<Engine>) -> Result<Assembled> {
         random: Box::new(|| u128::from_le_bytes(random().expect("the system gave random numbers before"))),
         now: Box::new(SystemTime::now),
     };
-    let parts = Parts { engine: engine.clone(), target, server: server.clone() };
+    let history = Store::open(&args.data().join("history.db")).context("the history can't be opened")?;
+    let vault = Vault::new(access::secrets_key(args.data())?);
+    let (history, vault) = (Arc::new(history), Arc::new(vault));
+    let parts = Parts { engine: engine.clone(), target, server: server.clone(), history, vault };
     let array = Arc::new(Array::open(parts, identity.clone(), VERSION, world).await?);
     Ok(Assembled { identity, server, array })
+}
+
+/// What the array does by itself.
+async fn tick(array: Arc<Array>) {
+    let mut every = tokio::time::interval(TICK);
+    every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        every.tick().await;
+        array.tick().await;
+    }
 }
 
 /// Tells whoever started us, in one line of JSON on standard output, that everything listens and where.

@@ -167,6 +167,13 @@ impl Engine {
         self.core.change(Change::of(Action::PutRecord { key: key.to_owned(), value })).await
     }
 
+    /// Keeps and removes several records in one step: after a crash there are all of these changes or none. Durable
+    /// when answered.
+    pub async fn put_records(&self, records: Vec<(String, Option<Bytes>)>) -> Result<()> {
+        let actions = records.into_iter().map(|(key, value)| Action::PutRecord { key, value }).collect();
+        self.core.change(Change { actions, ..Change::default() }).await
+    }
+
     /// The records whose keys begin with `prefix`, by key.
     pub fn records(&self, prefix: &str) -> Vec<(String, Bytes)> {
         let state = self.core.state.read();

@@ -1,8 +1,9 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
-use array::{Action, Array, Error, Identity, Outcome, Parts, World};
+use array::{Action, Array, Caller, Error, Identity, Outcome, Parts, Vault, World};
 use bytes::Bytes;
 use engine::Engine;
+use history::Store;
 use shelf::{
     AlignedBuf, Batch, Done, Drive, DriveShelf, FormatOptions, JournalPos, Layout, MemDrive, SegmentId,
     Shelf, Superblock,
@@ -16,6 +17,9 @@ use std::time::{Duration, UNIX_EPOCH};
 pub struct Rig {
     drives: Vec<Arc<MemDrive>>,
     random: Arc<AtomicU64>,
+    /// Seconds since 1970.
+    pub clock: Arc<AtomicU64>,
+    history: Arc<Store>,
 }
 
 /// An array that is up.
@@ -37,7 +41,8 @@ pub struct Fuse {
 impl Rig {
     pub fn new() -> Self {
         let drives = (0..4).map(|number| MemDrive::new(format!("drive{number}"), 16 << 20)).collect();
-        Self { drives, random: Arc::new(AtomicU64::new(1)) }
+        let (random, clock) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(1_795_000_000)));
+        Self { drives, random, clock, history: Arc::new(Store::in_memory()) }
     }
 
     /// Brings the array up with a fuse that does not blow.
@@ -84,14 +89,15 @@ impl Rig {
         let portal = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server =
             iscsi::Server::new(target.clone(), iscsi::Settings::new(identity.target_iqn(), vec![portal]));
-        let random = self.random.clone();
+        let (random, clock) = (self.random.clone(), self.clock.clone());
         let world = World {
             random: Box::new(move || {
                 u128::from(random.fetch_add(1, Ordering::SeqCst)) * 0x0101_0000_0000_0000_0101
             }),
-            now: Box::new(|| UNIX_EPOCH + Duration::from_secs(1_795_000_000)),
+            now: Box::new(move || UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::SeqCst))),
         };
-        let parts = Parts { engine: engine.clone(), target: target.clone(), server };
+        let (history, vault) = (self.history.clone(), Arc::new(Vault::new([7; 32])));
+        let parts = Parts { engine: engine.clone(), target: target.clone(), server, history, vault };
         Ok((Arc::new(Array::open(parts, identity, "0.0", world).await?), target))
     }
 }
@@ -108,9 +114,14 @@ fn small() -> engine::Options {
     }
 }
 
+/// Who asks in tests.
+fn ada() -> Caller {
+    Caller { user: "ada".into(), origin: "10.0.0.7".into() }
+}
+
 impl Up {
     pub async fn perform(&self, action: Action) -> Result<Outcome, Error> {
-        self.array.perform(action).await
+        self.array.perform(&ada(), action).await
     }
 
     /// The LUNs that an initiator sees.

@@ -104,7 +104,7 @@ fn what_is_wrong_is_answered_with_a_problem() {
     }
     let huge = json!({ "name": "x".repeat(80 << 10), "size": 1 << 30 });
     api.ask("POST", "/api/v1/volumes", huge).assert_problem(413, "invalid");
-    assert_eq!(api.ask("GET", "/api/v1/volumes", Value::Null).body, json!({ "items": [] }));
+    assert_eq!(api.ask("GET", "/api/v1/volumes", Value::Null).body, json!({ "items": [], "total": 0 }));
 }
 
 #[test]
@@ -120,8 +120,10 @@ fn volumes_hosts_and_connections_come_and_go() {
     let host = json!({ "name": "h", "initiators": ["iqn.1993-08.org.debian:01:h"] });
     assert_eq!(api.ask("POST", "/api/v1/hosts", host).status, 201);
     let connection = json!({ "volume": "db1", "host": "h", "lun": 5 });
-    assert_eq!(api.ask("POST", "/api/v1/connections", connection.clone()).body, connection);
-    assert_eq!(api.ask("GET", "/api/v1/connections", Value::Null).body, json!({ "items": [connection] }));
+    let shown = json!({ "volume": "db1", "host": "h", "host_group": null, "lun": 5 });
+    assert_eq!(api.ask("POST", "/api/v1/connections", connection).body, shown);
+    let list = json!({ "items": [shown], "total": 1 });
+    assert_eq!(api.ask("GET", "/api/v1/connections", Value::Null).body, list);
     let grown = api.ask("PATCH", "/api/v1/volumes/db1", json!({ "size": 2u64 << 30 }));
     assert_eq!((grown.status, grown.body["size"].as_u64()), (200, Some(2 << 30)));
     api.ask("DELETE", "/api/v1/volumes/db1", Value::Null).assert_problem(409, "precondition");

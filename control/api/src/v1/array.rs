@@ -1,0 +1,191 @@
+//! The array as a whole.
+
+use super::{Answer, outcome, perform};
+use crate::Context;
+use crate::auth::Operator;
+use crate::body::Body;
+use crate::problem::Problems;
+use ::array::Action;
+use axum::Json;
+use axum::extract::State as Shared;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub fn routes() -> OpenApiRouter<Context> {
+    OpenApiRouter::new().routes(routes!(show_array)).routes(routes!(show_settings, change_settings))
+}
+
+/// The array as a whole.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Array {
+    /// What people call it.
+    name: String,
+    /// Sixteen hex digits.
+    serial: String,
+    /// Version of the software.
+    version: String,
+    /// Whether it serves.
+    state: State,
+    /// Why it stopped, when it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// iSCSI name of its target.
+    target_iqn: String,
+    /// Where hosts log in: addresses with ports.
+    #[schema(example = json!(["127.0.0.1:3260"]))]
+    portals: Vec<String>,
+    /// Seconds since it began to serve.
+    uptime_seconds: u64,
+    /// Space in bytes.
+    space: Space,
+    /// How many bytes a stored byte stands for.
+    reduction: Reduction,
+    /// Number of volumes.
+    volumes: usize,
+    /// Number of hosts.
+    hosts: usize,
+    /// Number of iSCSI sessions now.
+    sessions: usize,
+}
+
+/// Whether the array serves.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It does.
+    Online,
+    /// It stopped to protect data; see `reason`.
+    Stopped,
+}
+
+/// Space in bytes.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Space {
+    /// Sum of the volumes' sizes.
+    provisioned: u64,
+    /// Mapped by hosts.
+    mapped: u64,
+    /// Different data among it, after zero detection and deduplication.
+    unique: u64,
+    /// In use on the drives, after compression.
+    physical: u64,
+    /// In use on the drives by maps and other data of the array's own.
+    metadata: u64,
+    /// Free on the drives.
+    free: u64,
+    /// Usable on the drives.
+    total: u64,
+}
+
+/// Ratios, each `null` while nothing is stored.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Reduction {
+    /// Mapped to physical: what deduplication and compression save.
+    data: Option<f64>,
+    /// Mapped to unique.
+    deduplication: Option<f64>,
+    /// Unique to physical.
+    compression: Option<f64>,
+    /// Provisioned to physical: thin provisioning included.
+    total: Option<f64>,
+}
+
+/// What is set for the array as a whole.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Settings {
+    /// What people call the array.
+    name: String,
+    /// How long the recycle bin keeps a volume, in seconds.
+    recycle_bin_seconds: u64,
+}
+
+/// What to set; what is left out stays.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SettingsChange {
+    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
+    name: Option<String>,
+    /// How long the recycle bin keeps a volume, in seconds; a year at most.
+    recycle_bin_seconds: Option<u64>,
+}
+
+/// The array: identity, state, portals, space
+#[utoipa::path(get, path = "/api/v1/array", tag = "array", responses(
+    (status = 200, description = "The array", body = Array),
+    Problems,
+))]
+async fn show_array(operator: Operator, Shared(context): Shared<Context>) -> Answer<Array> {
+    outcome!(perform(operator, &context, Action::ShowArray).await?, Array(status) => Json((*status).into()))
+}
+
+/// What is set for the array as a whole
+#[utoipa::path(get, path = "/api/v1/settings", tag = "array", responses(
+    (status = 200, description = "The settings", body = Settings),
+    Problems,
+))]
+async fn show_settings(operator: Operator, Shared(context): Shared<Context>) -> Answer<Settings> {
+    outcome!(perform(operator, &context, Action::ShowSettings).await?, Settings(it) => Json(it.into()))
+}
+
+/// Set it
+#[utoipa::path(patch, path = "/api/v1/settings", tag = "array", request_body = SettingsChange, responses(
+    (status = 200, description = "The settings as they are now", body = Settings),
+    Problems,
+))]
+async fn change_settings(
+    operator: Operator,
+    Shared(context): Shared<Context>,
+    Body(change): Body<SettingsChange>,
+) -> Answer<Settings> {
+    let SettingsChange { name, recycle_bin_seconds } = change;
+    let change = ::array::SettingsChange { name, bin_seconds: recycle_bin_seconds };
+    let done = perform(operator, &context, Action::ChangeSettings(change)).await?;
+    outcome!(done, Settings(it) => Json(it.into()))
+}
+
+impl From<::array::Settings> for Settings {
+    fn from(it: ::array::Settings) -> Self {
+        Self { name: it.name, recycle_bin_seconds: it.bin_seconds }
+    }
+}
+
+impl From<::array::ArrayStatus> for Array {
+    fn from(status: ::array::ArrayStatus) -> Self {
+        let reduction = status.space.reduction();
+        let (state, reason) = match status.state {
+            ::array::State::Online => (State::Online, None),
+            ::array::State::Stopped(why) => (State::Stopped, Some(why)),
+        };
+        Self {
+            name: status.name,
+            serial: status.serial,
+            version: status.version,
+            state,
+            reason,
+            target_iqn: status.target_iqn,
+            portals: status.portals.iter().map(ToString::to_string).collect(),
+            uptime_seconds: status.uptime.as_secs(),
+            space: status.space.into(),
+            reduction: reduction.into(),
+            volumes: status.volumes,
+            hosts: status.hosts,
+            sessions: status.sessions,
+        }
+    }
+}
+
+impl From<::array::Space> for Space {
+    fn from(space: ::array::Space) -> Self {
+        let ::array::Space { provisioned, mapped, unique, physical, metadata, free, total } = space;
+        Self { provisioned, mapped, unique, physical, metadata, free, total }
+    }
+}
+
+impl From<::array::Reduction> for Reduction {
+    fn from(reduction: ::array::Reduction) -> Self {
+        let ::array::Reduction { data, deduplication, compression, total } = reduction;
+        Self { data, deduplication, compression, total }
+    }
+}

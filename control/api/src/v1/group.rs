@@ -1,0 +1,165 @@
+//! Volume groups.
+
+use super::{Answer, Created, Gone, gone, outcome, perform, present, utc};
+use crate::Context;
+use crate::auth::Operator;
+use crate::body::{Asked, Body, Named};
+use crate::list::{Part, PartialList, list};
+use crate::problem::{Problem, Problems};
+use array::Action;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub fn routes() -> OpenApiRouter<Context> {
+    OpenApiRouter::new().routes(routes!(list_groups, create_group)).routes(routes!(
+        show_group,
+        change_group,
+        delete_group
+    ))
+}
+
+/// A volume group.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Group {
+    /// Its name.
+    name: String,
+    /// When it was made.
+    #[schema(format = DateTime)]
+    created: String,
+    /// Mapped bytes beyond which operators and hosts are warned; `null`: none.
+    soft_quota: Option<u64>,
+    /// Mapped bytes beyond which its volumes take no new space; `null`: none.
+    hard_quota: Option<u64>,
+    /// Names of its volumes.
+    volumes: Vec<String>,
+    /// Sum of the volumes' sizes, in bytes.
+    provisioned: u64,
+    /// Bytes mapped by hosts.
+    mapped: u64,
+}
+
+/// Volume groups.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Groups {
+    /// In order of names, or as asked for.
+    pub items: Vec<Group>,
+    /// How many there are without `limit` and `offset`.
+    pub total: usize,
+}
+
+/// A volume group to make.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewGroup {
+    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
+    name: String,
+    /// Mapped bytes beyond which operators and hosts are warned.
+    soft_quota: Option<u64>,
+    /// Mapped bytes beyond which its volumes take no new space.
+    hard_quota: Option<u64>,
+}
+
+/// What to change in a volume group; what is left out stays.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GroupChange {
+    /// Another name.
+    name: Option<String>,
+    /// Mapped bytes beyond which operators and hosts are warned; `null`: none.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<u64>)]
+    soft_quota: Option<Option<u64>>,
+    /// Mapped bytes beyond which its volumes take no new space; `null`: none.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<u64>)]
+    hard_quota: Option<Option<u64>>,
+}
+
+/// All volume groups
+#[utoipa::path(get, path = "/api/v1/groups", tag = "groups", params(Part), responses(
+    (status = 200, description = "The volume groups", content(
+        (Groups = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
+    Problems,
+))]
+async fn list_groups(
+    operator: Operator,
+    State(context): State<Context>,
+    Asked(part): Asked<Part>,
+) -> Result<Response, Problem> {
+    let groups = outcome!(perform(operator, &context, Action::ListGroups).await?, Groups(it) => it)?;
+    list(groups.into_iter().map(Group::from).collect(), &part)
+}
+
+/// Make a volume group
+#[utoipa::path(post, path = "/api/v1/groups", tag = "groups", request_body = NewGroup, responses(
+    (status = 201, description = "The volume group as it is now", body = Group),
+    Problems,
+))]
+async fn create_group(
+    operator: Operator,
+    State(context): State<Context>,
+    Body(new): Body<NewGroup>,
+) -> Created<Group> {
+    let NewGroup { name, soft_quota, hard_quota } = new;
+    let change =
+        array::GroupChange { name: None, soft_quota: Some(soft_quota), hard_quota: Some(hard_quota) };
+    let made = perform(operator, &context, Action::CreateGroup { name, change }).await?;
+    outcome!(made, Group(it) => (StatusCode::CREATED, Json(it.into())))
+}
+
+/// One volume group
+#[utoipa::path(get, path = "/api/v1/groups/{name}", tag = "groups", params(("name" = String, Path,)), responses(
+    (status = 200, description = "The volume group as it is now", body = Group),
+    Problems,
+))]
+async fn show_group(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> Answer<Group> {
+    outcome!(perform(operator, &context, Action::ShowGroup { name }).await?, Group(it) => Json(it.into()))
+}
+
+/// Change a volume group
+#[utoipa::path(patch, path = "/api/v1/groups/{name}", tag = "groups", params(("name" = String, Path,)),
+    request_body = GroupChange, responses(
+    (status = 200, description = "The volume group as it is now", body = Group),
+    Problems,
+))]
+async fn change_group(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(group): Named<String>,
+    Body(change): Body<GroupChange>,
+) -> Answer<Group> {
+    let GroupChange { name, soft_quota, hard_quota } = change;
+    let change = array::GroupChange { name, soft_quota, hard_quota };
+    let done = perform(operator, &context, Action::ChangeGroup { name: group, change }).await?;
+    outcome!(done, Group(it) => Json(it.into()))
+}
+
+/// Forget a volume group; its volumes stay
+#[utoipa::path(delete, path = "/api/v1/groups/{name}", tag = "groups", params(("name" = String, Path,)), responses(
+    (status = 204, description = "It is gone"),
+    Problems,
+))]
+async fn delete_group(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> Gone {
+    gone(perform(operator, &context, Action::DeleteGroup { name }).await?)
+}
+
+impl From<array::Group> for Group {
+    fn from(it: array::Group) -> Self {
+        let array::Group { name, created, soft_quota, hard_quota, volumes, provisioned, mapped } = it;
+        Self { name, created: utc(created), soft_quota, hard_quota, volumes, provisioned, mapped }
+    }
+}

@@ -1,0 +1,308 @@
+//! Volumes and the recycle bin.
+
+use super::connection::Connection;
+use super::{Answer, Created, Gone, gone, outcome, perform, present, utc};
+use crate::Context;
+use crate::auth::Operator;
+use crate::body::{Asked, Body, Named};
+use crate::list::{Part, PartialList, list};
+use crate::problem::{Problem, Problems};
+use array::Action;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Block length of a volume when none is asked for, in bytes: what every host can use.
+const BLOCK_BYTES: u32 = 512;
+
+pub fn routes() -> OpenApiRouter<Context> {
+    OpenApiRouter::new()
+        .routes(routes!(list_volumes, create_volume))
+        .routes(routes!(show_volume, change_volume, delete_volume))
+        .routes(routes!(list_recycle_bin))
+        .routes(routes!(eradicate_volume))
+        .routes(routes!(restore_volume))
+}
+
+/// A volume.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Volume {
+    /// Its name.
+    name: String,
+    /// 32 hex digits, the same for ever.
+    id: String,
+    /// Size that hosts see, in bytes.
+    size: u64,
+    /// Logical block length in bytes: 512 or 4096.
+    block_size: u32,
+    /// Bytes mapped by hosts.
+    mapped: u64,
+    /// The name that hosts know it by (VPD page 83h).
+    naa: String,
+    /// When it was made.
+    #[schema(format = DateTime)]
+    created: String,
+    /// The volume group that it is in; `null` when it is in none.
+    group: Option<String>,
+    /// Who sees it.
+    connections: Vec<Connection>,
+}
+
+/// Volumes.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Volumes {
+    /// In order of names, or as asked for.
+    pub items: Vec<Volume>,
+    /// How many there are without `limit` and `offset`.
+    pub total: usize,
+}
+
+/// A volume to make: empty with a `size`, or a clone of a `source`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewVolume {
+    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
+    name: String,
+    /// Bytes, 1 MiB to 16 PiB, a whole number of blocks. Not with `source`.
+    size: Option<u64>,
+    /// 512 (when not given) or 4096. Not with `source`.
+    block_size: Option<u32>,
+    /// Name of a volume whose contents the new one has, sharing its space.
+    source: Option<String>,
+    /// Name of the volume group to be in.
+    group: Option<String>,
+}
+
+/// What to change in a volume; what is left out stays.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeChange {
+    /// Another name.
+    name: Option<String>,
+    /// The new size in bytes; in a request of its own.
+    size: Option<u64>,
+    /// Allow a smaller size, which destroys what lies behind it.
+    #[serde(default)]
+    shrink: bool,
+    /// Another volume group; `null`: none.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
+    group: Option<Option<String>>,
+}
+
+/// A volume in the recycle bin.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BinnedVolume {
+    /// 32 hex digits, the same for ever.
+    id: String,
+    /// The name that it had.
+    name: String,
+    /// Size that hosts saw, in bytes.
+    size: u64,
+    /// Bytes mapped by hosts.
+    mapped: u64,
+    /// When it was deleted.
+    #[schema(format = DateTime)]
+    deleted: String,
+    /// When it will be eradicated with its data.
+    #[schema(format = DateTime)]
+    eradicated_after: String,
+}
+
+/// Volumes in the recycle bin.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RecycleBin {
+    /// The newest last, or as asked for.
+    pub items: Vec<BinnedVolume>,
+    /// How many there are without `limit` and `offset`.
+    pub total: usize,
+}
+
+/// How to restore a volume.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Restore {
+    /// The name to have; its old one when none is given.
+    name: Option<String>,
+}
+
+/// How to delete a volume.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Deletion {
+    /// Delete the data at once instead of moving the volume to the recycle bin.
+    #[serde(default)]
+    eradicate: bool,
+}
+
+/// All volumes
+#[utoipa::path(get, path = "/api/v1/volumes", tag = "volumes", params(Part), responses(
+    (status = 200, description = "The volumes", content(
+        (Volumes = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
+    Problems,
+))]
+async fn list_volumes(
+    operator: Operator,
+    State(context): State<Context>,
+    Asked(part): Asked<Part>,
+) -> Result<Response, Problem> {
+    let volumes = outcome!(perform(operator, &context, Action::ListVolumes).await?, Volumes(it) => it)?;
+    list(volumes.into_iter().map(Volume::from).collect(), &part)
+}
+
+/// Make a volume, empty or a clone
+#[utoipa::path(post, path = "/api/v1/volumes", tag = "volumes", request_body = NewVolume, responses(
+    (status = 201, description = "The volume as it is now", body = Volume),
+    Problems,
+))]
+async fn create_volume(
+    operator: Operator,
+    State(context): State<Context>,
+    Body(new): Body<NewVolume>,
+) -> Created<Volume> {
+    let NewVolume { name, size, block_size, source, group } = new;
+    let action = match (source, size) {
+        (Some(source), None) if block_size.is_none() => Action::CloneVolume { source, name, group },
+        (Some(_), _) => {
+            let detail = "a clone has the size and block size of its source: leave them out";
+            return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail.into()));
+        }
+        (None, Some(bytes)) => {
+            let block_bytes = block_size.unwrap_or(BLOCK_BYTES);
+            Action::CreateVolume { name, bytes, block_bytes, group }
+        }
+        (None, None) => {
+            let detail = "a volume needs a size in bytes, or a source to clone";
+            return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail.into()));
+        }
+    };
+    let made = perform(operator, &context, action).await?;
+    outcome!(made, Volume(it) => (StatusCode::CREATED, Json(it.into())))
+}
+
+/// One volume
+#[utoipa::path(get, path = "/api/v1/volumes/{name}", tag = "volumes", params(("name" = String, Path,)), responses(
+    (status = 200, description = "The volume as it is now", body = Volume),
+    Problems,
+))]
+async fn show_volume(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> Answer<Volume> {
+    outcome!(perform(operator, &context, Action::ShowVolume { name }).await?, Volume(it) => Json(it.into()))
+}
+
+/// Change a volume; hosts that see it are told of another size
+#[utoipa::path(patch, path = "/api/v1/volumes/{name}", tag = "volumes", params(("name" = String, Path,)),
+    request_body = VolumeChange, responses(
+    (status = 200, description = "The volume as it is now", body = Volume),
+    Problems,
+))]
+async fn change_volume(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(volume): Named<String>,
+    Body(change): Body<VolumeChange>,
+) -> Answer<Volume> {
+    let VolumeChange { name, size, shrink, group } = change;
+    let change = array::VolumeChange { name, bytes: size, shrink, group };
+    let done = perform(operator, &context, Action::ChangeVolume { name: volume, change }).await?;
+    outcome!(done, Volume(it) => Json(it.into()))
+}
+
+/// Move a volume that no host sees to the recycle bin, or delete it with its data
+#[utoipa::path(delete, path = "/api/v1/volumes/{name}", tag = "volumes",
+    params(("name" = String, Path,), Deletion), responses(
+    (status = 204, description = "It is gone"),
+    Problems,
+))]
+async fn delete_volume(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+    Asked(Deletion { eradicate }): Asked<Deletion>,
+) -> Gone {
+    gone(perform(operator, &context, Action::DeleteVolume { name, eradicate }).await?)
+}
+
+/// What is in the recycle bin
+#[utoipa::path(get, path = "/api/v1/recycle-bin", tag = "volumes", params(Part), responses(
+    (status = 200, description = "The volumes in it", content(
+        (RecycleBin = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
+    Problems,
+))]
+async fn list_recycle_bin(
+    operator: Operator,
+    State(context): State<Context>,
+    Asked(part): Asked<Part>,
+) -> Result<Response, Problem> {
+    let bin = outcome!(perform(operator, &context, Action::ListBin).await?, Bin(it) => it)?;
+    list(bin.into_iter().map(BinnedVolume::from).collect(), &part)
+}
+
+/// Take a volume out of the recycle bin
+#[utoipa::path(post, path = "/api/v1/recycle-bin/{id}/restore", tag = "volumes",
+    params(("id" = String, Path, description = "Its id, or its name when that says which",)),
+    request_body = Restore, responses(
+    (status = 200, description = "The volume as it is now", body = Volume),
+    Problems,
+))]
+async fn restore_volume(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(which): Named<String>,
+    Body(Restore { name }): Body<Restore>,
+) -> Answer<Volume> {
+    let done = perform(operator, &context, Action::RestoreVolume { which, name }).await?;
+    outcome!(done, Volume(it) => Json(it.into()))
+}
+
+/// Delete a volume in the recycle bin with its data
+#[utoipa::path(delete, path = "/api/v1/recycle-bin/{id}", tag = "volumes",
+    params(("id" = String, Path, description = "Its id, or its name when that says which",)), responses(
+    (status = 204, description = "It is gone"),
+    Problems,
+))]
+async fn eradicate_volume(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(which): Named<String>,
+) -> Gone {
+    gone(perform(operator, &context, Action::EradicateVolume { which }).await?)
+}
+
+impl From<array::Volume> for Volume {
+    fn from(volume: array::Volume) -> Self {
+        Self {
+            name: volume.name,
+            id: format!("{:032x}", volume.id.0),
+            size: volume.bytes,
+            block_size: volume.block_bytes,
+            mapped: volume.mapped,
+            naa: volume.naa,
+            created: utc(volume.created),
+            group: volume.group,
+            connections: volume.connections.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<array::BinnedVolume> for BinnedVolume {
+    fn from(volume: array::BinnedVolume) -> Self {
+        Self {
+            id: format!("{:032x}", volume.id.0),
+            name: volume.name,
+            size: volume.bytes,
+            mapped: volume.mapped,
+            deleted: utc(volume.deleted),
+            eradicated_after: utc(volume.until),
+        }
+    }
+}

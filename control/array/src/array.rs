@@ -1,0 +1,393 @@
+//! The spine: how an action is carried out.
+//!
+//! A question is answered from the configuration and the parts at once. A change goes after the one before it: it
+//! judges the request, is noted in the audit trail, changes the engine and the records in an order that a crash can
+//! stop anywhere (see [`crate::config::Stage`]), and only then the configuration in memory, `scsi` and `iscsi`.
+
+use crate::action::{Action, Caller, Outcome};
+use crate::config::{Config, Edit, HostId, Identity};
+use crate::connection::Peer;
+use crate::record::Thing;
+use crate::vault::Vault;
+use crate::{Error, Result};
+use block::DiskId;
+use engine::Engine;
+use history::{Attempt, NewEvent, Severity, Store};
+use parking_lot::{RwLock, RwLockReadGuard};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::broadcast;
+
+/// Happenings that a slow listener may be behind before it misses some.
+const BACKLOG: usize = 1024;
+
+/// The parts that the array directs.
+#[derive(Clone)]
+pub struct Parts {
+    /// Where volumes and records are.
+    pub engine: Arc<Engine>,
+    /// Who serves them.
+    pub target: Arc<scsi::Target>,
+    /// Who lets hosts in.
+    pub server: Arc<iscsi::Server>,
+    /// Who remembers what happened.
+    pub history: Arc<Store>,
+    /// What seals secrets.
+    pub vault: Arc<Vault>,
+}
+
+/// What is not the array's own: chance and time.
+pub struct World {
+    /// Random numbers for identities that stay unique for ever.
+    pub random: Box<dyn Fn() -> u128 + Send + Sync>,
+    /// The time of day.
+    pub now: Box<dyn Fn() -> SystemTime + Send + Sync>,
+}
+
+impl World {
+    /// The time of day in seconds since 1970.
+    pub(crate) fn seconds(&self) -> u64 {
+        (self.now)().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
+    }
+}
+
+/// Something that listeners hear of at once.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Happening {
+    /// An event.
+    Event(history::Event),
+    /// Things of this kind are not what they were, such as `volume`.
+    Changed(&'static str),
+}
+
+/// The array: configuration, and the parts that carry it out.
+pub struct Array {
+    pub(crate) parts: Parts,
+    pub(crate) world: World,
+    pub(crate) identity: Identity,
+    pub(crate) version: String,
+    pub(crate) started: u64,
+    config: RwLock<Config>,
+    happenings: broadcast::Sender<Happening>,
+    /// Held by the one change under way.
+    changing: tokio::sync::Mutex<()>,
+}
+
+impl Array {
+    pub(crate) fn new(
+        parts: Parts,
+        world: World,
+        identity: Identity,
+        version: String,
+        config: Config,
+    ) -> Self {
+        let started = world.seconds();
+        let (config, changing) = (RwLock::new(config), tokio::sync::Mutex::new(()));
+        let happenings = broadcast::Sender::new(BACKLOG);
+        Self { parts, world, identity, version, started, config, happenings, changing }
+    }
+
+    /// Carries out an action. A change must be polled to its end: when the caller may go away (an HTTP request),
+    /// it belongs in a task of its own. One dropped half-way is finished or taken back by the next start.
+    pub async fn perform(&self, caller: &Caller, action: Action) -> Result<Outcome> {
+        if !action.changes() {
+            return self.answer(action);
+        }
+        let _one_at_a_time = self.changing.lock().await;
+        let (name, detail) = (action.name(), format!("{action:?}"));
+        let attempt = Attempt {
+            time: self.world.seconds(),
+            user: caller.user.clone(),
+            origin: caller.origin.clone(),
+            action: name,
+            detail,
+        };
+        let noted = self.parts.history.begin_audit(&attempt);
+        let mut change = Change { array: self, caller, changes: Vec::new() };
+        let outcome = change.carry_out(action).await;
+        let changes = Value::Array(change.changes).to_string();
+        let refused = outcome.as_ref().err().map(|error| error.message.as_str());
+        let ended = noted.and_then(|id| self.parts.history.end_audit(id, refused, &changes));
+        if let Err(error) = ended {
+            tracing::error!(%error, "the audit trail has a gap");
+        }
+        let Attempt { user, origin, detail, .. } = attempt;
+        match &outcome {
+            Ok(_) => tracing::info!(target: "audit", user, origin, action = detail, "done"),
+            Err(error) => {
+                tracing::warn!(target: "audit", user, origin, action = detail, kind = ?error.kind, %error, "refused");
+            }
+        }
+        outcome
+    }
+
+    /// Hears of everything that happens from now on.
+    pub fn listen(&self) -> broadcast::Receiver<Happening> {
+        self.happenings.subscribe()
+    }
+
+    /// Keeps an event and tells listeners.
+    pub(crate) fn tell(
+        &self,
+        severity: Severity,
+        kind: &str,
+        subject: Option<(&str, &str)>,
+        message: String,
+    ) {
+        let event = NewEvent {
+            time: self.world.seconds(),
+            severity,
+            kind: kind.into(),
+            message,
+            noun: subject.map(|(noun, _)| noun.into()),
+            name: subject.map(|(_, name)| name.into()),
+        };
+        match self.parts.history.add_event(&event) {
+            // Nobody need listen.
+            Ok(id) => drop(self.happenings.send(Happening::Event(history::Event { id, event }))),
+            Err(error) => tracing::error!(%error, ?event, "an event could not be kept"),
+        }
+    }
+
+    pub(crate) fn config(&self) -> RwLockReadGuard<'_, Config> {
+        self.config.read()
+    }
+
+    fn answer(&self, action: Action) -> Result<Outcome> {
+        let config = self.config();
+        Ok(match action {
+            Action::ShowArray => Outcome::Array(Box::new(self.status(&config))),
+            Action::ShowSettings => Outcome::Settings(self.settings(&config)),
+            Action::ListVolumes => Outcome::Volumes(self.volumes(&config)),
+            Action::ShowVolume { name } => {
+                Outcome::Volume(self.volume(&config, config.volumes.named(&name)?))
+            }
+            Action::ListBin => Outcome::Bin(self.bin(&config)),
+            Action::ListGroups => Outcome::Groups(self.groups(&config)),
+            Action::ShowGroup { name } => Outcome::Group(self.group(&config, config.groups.named(&name)?)),
+            Action::ListHosts => Outcome::Hosts(self.hosts(&config)),
+            Action::ShowHost { name } => Outcome::Host(self.host(&config, config.hosts.named(&name)?)),
+            Action::ListHostGroups => Outcome::HostGroups(self.host_groups(&config)),
+            Action::ShowHostGroup { name } => {
+                Outcome::HostGroup(self.host_group(&config, config.host_groups.named(&name)?))
+            }
+            Action::ListConnections => Outcome::Connections(self.connections(&config)),
+            Action::ListEvents { page, least } => {
+                Outcome::Events(self.parts.history.events(&page, least).map_err(history_failed)?)
+            }
+            Action::ListAudit { page } => {
+                Outcome::Audit(self.parts.history.audits(&page).map_err(history_failed)?)
+            }
+            _ => unreachable!("a change"),
+        })
+    }
+
+    /// Shows an initiator what it may see.
+    pub(crate) fn show_host(&self, config: &Config, host: HostId) {
+        if let Some(entry) = config.hosts.get(host) {
+            let view = config.view_of(host);
+            entry.initiators.iter().for_each(|name| self.parts.target.set_view(name, view.clone()));
+        }
+    }
+
+    /// Tells `iscsi` who may log in, and how. A host whose secret can't be opened may not.
+    pub(crate) fn admit(&self, config: &Config) {
+        let mut table = Vec::new();
+        for host in config.hosts.iter() {
+            match self.access(host) {
+                Ok(access) => {
+                    table.extend(host.initiators.iter().map(|name| (name.clone(), access.clone())));
+                }
+                Err(error) => tracing::error!(host = host.name, %error, "a host can't log in"),
+            }
+        }
+        self.parts.server.set_access(table.into_iter().collect());
+    }
+
+    /// Tells `scsi` about a volume.
+    pub(crate) fn serve(&self, id: DiskId) {
+        if let Some(disk) = self.parts.engine.volume(id) {
+            self.parts.target.add_unit(scsi::UnitConfig { disk });
+        }
+    }
+
+    pub(crate) fn disk(&self, id: DiskId, name: &str) -> Result<Arc<engine::Volume>> {
+        self.parts.engine.volume(id).ok_or_else(|| {
+            Error::failed(&format!("volume {name:?} has no data"), "the engine does not know it")
+        })
+    }
+}
+
+fn history_failed(error: history::Error) -> Error {
+    Error::failed("what happened can't be told", error)
+}
+
+/// A change under way: there is one at a time.
+pub(crate) struct Change<'a> {
+    pub array: &'a Array,
+    pub caller: &'a Caller,
+    /// For the audit trail: what was before and after.
+    changes: Vec<Value>,
+}
+
+impl Change<'_> {
+    async fn carry_out(&mut self, action: Action) -> Result<Outcome> {
+        use Action::*;
+        if let Some(why) = self.array.parts.engine.stopped() {
+            return Err(Error::failed("the array stopped to protect data and needs a new start", why));
+        }
+        match action {
+            ChangeSettings(change) => self.change_settings(change).await,
+            CreateVolume { name, bytes, block_bytes, group } => {
+                self.create_volume(name, bytes, block_bytes, group).await
+            }
+            CloneVolume { source, name, group } => self.clone_volume(&source, name, group).await,
+            ChangeVolume { name, change } => self.change_volume(&name, change).await,
+            DeleteVolume { name, eradicate } => self.delete_volume(&name, eradicate).await,
+            RestoreVolume { which, name } => self.restore_volume(&which, name).await,
+            EradicateVolume { which } => self.eradicate_volume(&which).await,
+            CreateGroup { name, change } => self.create_group(name, change).await,
+            ChangeGroup { name, change } => self.change_group(&name, change).await,
+            DeleteGroup { name } => self.delete_group(&name).await,
+            CreateHost { name, initiators, chap, mutual } => {
+                self.create_host(name, &initiators, chap, mutual).await
+            }
+            ChangeHost { name, change } => self.change_host(&name, change).await,
+            DeleteHost { name } => self.delete_host(&name).await,
+            CreateHostGroup { name, hosts } => self.create_host_group(name, &hosts).await,
+            ChangeHostGroup { name, change } => self.change_host_group(&name, change).await,
+            DeleteHostGroup { name } => self.delete_host_group(&name).await,
+            Connect { volume, peer, lun } => self.connect(&volume, &peer, lun).await,
+            Disconnect { volume, peer } => self.disconnect(&volume, &peer).await,
+            _ => unreachable!("a question"),
+        }
+    }
+
+    /// Makes edits durable in one step, then true in memory, for hosts and for listeners.
+    pub async fn commit(&mut self, edits: Vec<Edit>) -> Result<()> {
+        let mut records = Vec::with_capacity(edits.len());
+        for edit in &edits {
+            let (thing, value) = match edit {
+                Edit::Put(thing) => (thing, Some(thing.value())),
+                Edit::Remove(thing) => (thing, None),
+            };
+            self.note(&thing.key(), value.as_deref());
+            records.push((thing.key(), value));
+        }
+        put_records(&self.array.parts.engine, records).await?;
+        let mut config = self.array.config.write();
+        let mut changed = BTreeSet::new();
+        let mut hosts = BTreeSet::new();
+        for edit in edits {
+            changed.insert(noun_of(&edit));
+            hosts.extend(concerned(&config, &edit));
+            self.forget_initiators(&config, &edit);
+            config.apply(edit.clone());
+            hosts.extend(concerned(&config, &edit));
+        }
+        hosts.iter().for_each(|host| self.array.show_host(&config, *host));
+        if changed.contains("host") {
+            self.array.admit(&config);
+        }
+        drop(config);
+        for noun in changed {
+            // Nobody need listen.
+            let _ = self.array.happenings.send(Happening::Changed(noun));
+        }
+        Ok(())
+    }
+
+    /// An initiator that no longer belongs to a host sees nothing.
+    fn forget_initiators(&self, config: &Config, edit: &Edit) {
+        let (Edit::Put(Thing::Host(now)) | Edit::Remove(Thing::Host(now))) = edit else { return };
+        let gone = matches!(edit, Edit::Remove(_));
+        let before = config.hosts.get(now.id).into_iter().flat_map(|host| &host.initiators);
+        for name in before.filter(|name| gone || !now.initiators.contains(name)) {
+            self.array.parts.target.remove_view(name);
+        }
+    }
+
+    /// Notes a record's change for the audit trail.
+    fn note(&mut self, key: &str, after: Option<&[u8]>) {
+        let before = self.array.parts.engine.records(key).into_iter().find(|(found, _)| found == key);
+        let json = |bytes: &[u8]| serde_json::from_slice(bytes).map_or(Value::Null, without_secrets);
+        let (before, after) =
+            (before.map_or(Value::Null, |(_, value)| json(&value)), after.map_or(Value::Null, json));
+        self.changes.push(json!({ "record": key, "before": before, "after": after }));
+    }
+
+    /// Keeps an event about what was done.
+    pub fn done(&self, kind: &str, noun: &str, name: &str, what: &str) {
+        let message = format!("{noun} {name:?} {what} by {}", self.caller.user);
+        self.array.tell(Severity::Info, kind, Some((noun, name)), message);
+    }
+
+    pub fn id64(&self) -> u64 {
+        (self.array.world.random)() as u64
+    }
+
+    pub fn now(&self) -> u64 {
+        self.array.world.seconds()
+    }
+}
+
+/// What a thing is called where listeners are told of changes.
+fn noun_of(edit: &Edit) -> &'static str {
+    let (Edit::Put(thing) | Edit::Remove(thing)) = edit;
+    match thing {
+        Thing::Settings(_) => "settings",
+        Thing::Volume(_) => "volume",
+        Thing::Group(_) => "group",
+        Thing::Host(_) => "host",
+        Thing::HostGroup(_) => "host-group",
+        Thing::Connection(_) => "connection",
+    }
+}
+
+/// The hosts whose view an edit may change.
+fn concerned(config: &Config, edit: &Edit) -> Vec<HostId> {
+    let (Edit::Put(thing) | Edit::Remove(thing)) = edit;
+    match thing {
+        Thing::Host(host) => vec![host.id],
+        Thing::HostGroup(group) => {
+            config.hosts_of(Peer::HostGroup(group.id)).iter().map(|host| host.id).collect()
+        }
+        Thing::Connection(entry) => config.hosts_of(entry.peer).iter().map(|host| host.id).collect(),
+        Thing::Settings(_) | Thing::Volume(_) | Thing::Group(_) => Vec::new(),
+    }
+}
+
+/// The same without anything that is called a secret: not even sealed does one belong into a log.
+fn without_secrets(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(fields) => {
+            for (name, field) in fields.iter_mut() {
+                *field = match name.as_str() {
+                    "secret" | "hash" | "password" => json!("…"),
+                    _ => without_secrets(field.take()),
+                };
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = without_secrets(item.take())),
+        _ => {}
+    }
+    value
+}
+
+/// Writes or removes records in one step; durable when this answers.
+pub(crate) async fn put_records(engine: &Engine, records: Vec<(String, Option<Vec<u8>>)>) -> Result<()> {
+    let records = records.into_iter().map(|(key, value)| (key, value.map(Into::into))).collect();
+    let done = engine.put_records(records).await;
+    done.map_err(|error| Error::failed("the configuration could not be stored", error))
+}
+
+/// The first few names of a list, for a message.
+pub(crate) fn some_of(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    match names.len() {
+        0..=SHOWN => names.join(", "),
+        all => format!("{} and {} more", names[..SHOWN].join(", "), all - SHOWN),
+    }
+}

@@ -1,0 +1,79 @@
+//! Volume groups: volumes that belong together, with quotas.
+
+use crate::action::{GroupChange, Outcome};
+use crate::array::Change;
+use crate::config::{Edit, GroupEntry, GroupId, Stage, VolumeEntry};
+use crate::record::Thing;
+use crate::{Error, Result, check};
+
+impl Change<'_> {
+    pub async fn create_group(&mut self, name: String, change: GroupChange) -> Result<Outcome> {
+        check::name("volume group", &name)?;
+        self.array.config().groups.free(&name)?;
+        let (id, created) = (GroupId(self.id64()), self.now());
+        let mut entry = GroupEntry { id, name, created, soft_quota: None, hard_quota: None };
+        set(&mut entry, change)?;
+        self.commit(vec![Edit::Put(Thing::Group(entry.clone()))]).await?;
+        self.done("group.created", "volume group", &entry.name, "was created");
+        self.group_now(id)
+    }
+
+    pub async fn change_group(&mut self, name: &str, mut change: GroupChange) -> Result<Outcome> {
+        let entry = self.array.config().groups.named(name)?.clone();
+        let mut new = entry.clone();
+        if let Some(name) = change.name.take().filter(|name| *name != entry.name) {
+            check::name("volume group", &name)?;
+            self.array.config().groups.free(&name)?;
+            new.name = name;
+        }
+        set(&mut new, change)?;
+        if new != entry {
+            self.commit(vec![Edit::Put(Thing::Group(new))]).await?;
+            self.done("group.changed", "volume group", name, "was changed");
+        }
+        self.group_now(entry.id)
+    }
+
+    pub async fn delete_group(&mut self, name: &str) -> Result<Outcome> {
+        let (entry, members) = {
+            let config = self.array.config();
+            let entry = config.groups.named(name)?.clone();
+            let members: Vec<_> = config.members(entry.id).cloned().collect();
+            (entry, members)
+        };
+        let leave = |volume: VolumeEntry| {
+            Edit::Put(Thing::Volume(VolumeEntry { group: None, stage: Stage::Ready, ..volume }))
+        };
+        let mut edits: Vec<_> = members.into_iter().map(leave).collect();
+        edits.push(Edit::Remove(Thing::Group(entry)));
+        self.commit(edits).await?;
+        self.done("group.deleted", "volume group", name, "was deleted");
+        Ok(Outcome::Gone)
+    }
+
+    fn group_now(&self, id: GroupId) -> Result<Outcome> {
+        let config = self.array.config();
+        let entry = config.groups.get(id).ok_or_else(|| Error::not_found("the volume group is gone"))?;
+        Ok(Outcome::Group(self.array.group(&config, entry)))
+    }
+}
+
+fn set(entry: &mut GroupEntry, change: GroupChange) -> Result<()> {
+    if let Some(quota) = change.soft_quota {
+        entry.soft_quota = quota;
+    }
+    if let Some(quota) = change.hard_quota {
+        entry.hard_quota = quota;
+    }
+    if entry.soft_quota == Some(0) || entry.hard_quota == Some(0) {
+        return Err(Error::invalid("a quota has at least one byte: give none to have no quota"));
+    }
+    if let (Some(soft), Some(hard)) = (entry.soft_quota, entry.hard_quota)
+        && soft > hard
+    {
+        return Err(Error::invalid(format!(
+            "the soft quota ({soft} bytes) warns before the hard quota ({hard} bytes): it must not be larger"
+        )));
+    }
+    Ok(())
+}

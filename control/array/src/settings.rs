@@ -1,0 +1,61 @@
+//! What is set for the array as a whole, and what it does by itself as time goes by.
+
+use crate::action::{Action, Caller, Outcome, SettingsChange};
+use crate::array::{Array, Change};
+use crate::config::{Edit, Stage};
+use crate::record::Thing;
+use crate::{Error, Result, check};
+
+/// Longest time that the recycle bin keeps volumes, in seconds.
+const MAX_BIN: u64 = 366 * 24 * 3600;
+
+impl Change<'_> {
+    pub async fn change_settings(&mut self, change: SettingsChange) -> Result<Outcome> {
+        let old = self.array.config().settings.clone();
+        let mut new = old.clone();
+        if let Some(name) = change.name {
+            check::name("array", &name)?;
+            new.name = Some(name);
+        }
+        if let Some(seconds) = change.bin_seconds {
+            if seconds > MAX_BIN {
+                return Err(Error::invalid("the recycle bin keeps volumes for a year at most"));
+            }
+            new.bin_seconds = seconds;
+        }
+        if new != old {
+            self.commit(vec![Edit::Put(Thing::Settings(new))]).await?;
+            let message = format!("settings were changed by {}", self.caller.user);
+            self.array.tell(history::Severity::Info, "settings.changed", None, message);
+        }
+        let config = self.array.config();
+        Ok(Outcome::Settings(self.array.settings(&config)))
+    }
+}
+
+impl Array {
+    /// Does what is due: to be called about once a second.
+    pub async fn tick(&self) {
+        self.empty_bin().await;
+    }
+
+    /// Eradicates what was in the recycle bin for long enough.
+    async fn empty_bin(&self) {
+        let now = self.world.seconds();
+        let due: Vec<String> = {
+            let config = self.config();
+            let keep = config.settings.bin_seconds;
+            let old = config.volumes.all().filter(|entry| {
+                entry.stage == Stage::Binned
+                    && entry.binned.is_some_and(|since| since.saturating_add(keep) <= now)
+            });
+            old.map(|entry| format!("{:032x}", entry.id.0)).collect()
+        };
+        for which in due {
+            if let Err(error) = self.perform(&Caller::array(), Action::EradicateVolume { which }).await {
+                tracing::error!(%error, "the recycle bin can't be emptied");
+                return;
+            }
+        }
+    }
+}

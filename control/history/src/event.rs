@@ -1,0 +1,198 @@
+//! Events for operators, and the audit trail of what operators did.
+
+use crate::store::{Error, Page, Store};
+use rusqlite::{Row, params};
+
+/// Most events and audit entries that are kept.
+const KEPT: i64 = 100_000;
+
+/// How much an event matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// Somebody should look soon.
+    Warning,
+    /// Somebody must act now.
+    Critical,
+}
+
+impl Severity {
+    pub(crate) fn number(self) -> i64 {
+        match self {
+            Severity::Info => 0,
+            Severity::Warning => 1,
+            Severity::Critical => 2,
+        }
+    }
+
+    pub(crate) fn of(number: i64) -> Self {
+        match number {
+            0 => Severity::Info,
+            1 => Severity::Warning,
+            _ => Severity::Critical,
+        }
+    }
+}
+
+/// An event to be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewEvent {
+    /// When, in seconds since 1970.
+    pub time: u64,
+    /// How much it matters.
+    pub severity: Severity,
+    /// For programs, such as `volume.created`.
+    pub kind: String,
+    /// For people.
+    pub message: String,
+    /// What kind of thing it is about, such as `volume`.
+    pub noun: Option<String>,
+    /// Which one.
+    pub name: Option<String>,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Its number; later ones are larger.
+    pub id: i64,
+    /// What happened.
+    pub event: NewEvent,
+}
+
+/// Number of an audit entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuditId(i64);
+
+/// What somebody begins to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// When, in seconds since 1970.
+    pub time: u64,
+    /// Who.
+    pub user: String,
+    /// From where: an address, or `local`.
+    pub origin: String,
+    /// Which action.
+    pub action: String,
+    /// The whole request, without secrets.
+    pub detail: String,
+}
+
+/// What somebody did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audit {
+    /// Its number; later ones are larger.
+    pub id: i64,
+    /// Who wanted what.
+    pub attempt: Attempt,
+    /// `done`, `refused`, or `interrupted` when the array stopped before it knew.
+    pub outcome: String,
+    /// Why it was refused.
+    pub message: String,
+    /// JSON: for every record that changed its key, what was there before and after.
+    pub changes: String,
+}
+
+const BEGUN: &str = "interrupted";
+
+impl Store {
+    /// Keeps an event; its number.
+    pub fn add_event(&self, event: &NewEvent) -> Result<i64, Error> {
+        let db = self.db();
+        let sql = "INSERT INTO event (time, severity, kind, message, noun, name) VALUES (?, ?, ?, ?, ?, ?)";
+        let NewEvent { time, severity, kind, message, noun, name } = event;
+        db.prepare_cached(sql)?.execute(params![
+            *time as i64,
+            severity.number(),
+            kind,
+            message,
+            noun,
+            name
+        ])?;
+        let id = db.last_insert_rowid();
+        forget(&db, "event", id)?;
+        Ok(id)
+    }
+
+    /// Events, newest first, at least as severe as asked.
+    pub fn events(&self, page: &Page, least: Severity) -> Result<Vec<Event>, Error> {
+        let sql = "SELECT id, time, severity, kind, message, noun, name FROM event
+                   WHERE id < ? AND severity >= ? ORDER BY id DESC LIMIT ?";
+        let of = |row: &Row<'_>| {
+            let event = NewEvent {
+                time: row.get::<_, i64>(1)? as u64,
+                severity: Severity::of(row.get(2)?),
+                kind: row.get(3)?,
+                message: row.get(4)?,
+                noun: row.get(5)?,
+                name: row.get(6)?,
+            };
+            Ok(Event { id: row.get(0)?, event })
+        };
+        let before = page.before.unwrap_or(i64::MAX);
+        let db = self.db();
+        let mut rows = db.prepare_cached(sql)?;
+        let rows = rows.query_map(params![before, least.number(), page.limit], of)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Notes that somebody begins to do something, before it is done.
+    pub fn begin_audit(&self, attempt: &Attempt) -> Result<AuditId, Error> {
+        let db = self.db();
+        let sql = "INSERT INTO audit (time, user, origin, action, detail, outcome, message, changes)
+                   VALUES (?, ?, ?, ?, ?, ?, '', '[]')";
+        let Attempt { time, user, origin, action, detail } = attempt;
+        db.prepare_cached(sql)?.execute(params![*time as i64, user, origin, action, detail, BEGUN])?;
+        let id = db.last_insert_rowid();
+        forget(&db, "audit", id)?;
+        Ok(AuditId(id))
+    }
+
+    /// Notes how it ended. `refused`: why, when it was; `changes`: JSON.
+    pub fn end_audit(&self, id: AuditId, refused: Option<&str>, changes: &str) -> Result<(), Error> {
+        let outcome = if refused.is_some() { "refused" } else { "done" };
+        let sql = "UPDATE audit SET outcome = ?, message = ?, changes = ? WHERE id = ?";
+        self.db().prepare_cached(sql)?.execute(params![outcome, refused.unwrap_or(""), changes, id.0])?;
+        Ok(())
+    }
+
+    /// The audit trail, newest first.
+    pub fn audits(&self, page: &Page) -> Result<Vec<Audit>, Error> {
+        let sql = "SELECT id, time, user, origin, action, detail, outcome, message, changes FROM audit
+                   WHERE id < ? ORDER BY id DESC LIMIT ?";
+        let of = |row: &Row<'_>| {
+            let attempt = Attempt {
+                time: row.get::<_, i64>(1)? as u64,
+                user: row.get(2)?,
+                origin: row.get(3)?,
+                action: row.get(4)?,
+                detail: row.get(5)?,
+            };
+            Ok(Audit {
+                id: row.get(0)?,
+                attempt,
+                outcome: row.get(6)?,
+                message: row.get(7)?,
+                changes: row.get(8)?,
+            })
+        };
+        let db = self.db();
+        let mut rows = db.prepare_cached(sql)?;
+        let rows = rows.query_map(params![page.before.unwrap_or(i64::MAX), page.limit], of)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+}
+
+/// Drops what is too old, now and then.
+fn forget(db: &rusqlite::Connection, table: &str, newest: i64) -> Result<(), rusqlite::Error> {
+    if newest % 1000 == 0 {
+        db.execute(&format!("DELETE FROM {table} WHERE id <= ?"), params![newest - KEPT])?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "event_test.rs"]
+mod tests;

@@ -1,0 +1,106 @@
+//! The file: opening, its tables, and its bounds.
+
+use parking_lot::{Mutex, MutexGuard};
+use rusqlite::Connection;
+use std::path::Path;
+
+/// Something that SQLite could not do.
+#[derive(Debug, thiserror::Error)]
+#[error("the history could not be read or written: {0}")]
+pub struct Error(#[from] rusqlite::Error);
+
+/// Which part of a list, newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Only entries with a smaller number.
+    pub before: Option<i64>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// Which shape the tables have; kept in `user_version`.
+const SHAPE: i32 = 1;
+
+const TABLES: &str = "
+    CREATE TABLE event (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        time INTEGER NOT NULL,
+        severity INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        message TEXT NOT NULL,
+        noun TEXT,
+        name TEXT
+    );
+    CREATE TABLE audit (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        time INTEGER NOT NULL,
+        user TEXT NOT NULL,
+        origin TEXT NOT NULL,
+        action TEXT NOT NULL,
+        detail TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        message TEXT NOT NULL,
+        changes TEXT NOT NULL
+    );
+";
+
+/// What happened, on disk or in memory.
+pub struct Store(Mutex<Connection>);
+
+impl Store {
+    /// Opens the file, and makes it when it is not there. One that can't be used is set aside: the array does not
+    /// wait for its history.
+    ///
+    /// # Errors
+    /// When a new file can't be made either.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        match Self::try_open(path) {
+            Ok(store) => Ok(store),
+            Err(error) => {
+                tracing::error!(path = %path.display(), %error, "the history can't be used and is set aside");
+                for end in ["", "-wal", "-shm"] {
+                    let old = format!("{}{end}", path.display());
+                    // What is not there need not go.
+                    let _ = std::fs::rename(&old, format!("{}.broken{end}", path.display()));
+                }
+                Self::try_open(path)
+            }
+        }
+    }
+
+    fn try_open(path: &Path) -> Result<Self, Error> {
+        let connection = Connection::open(path)?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        // A crash of the process loses nothing; one of the machine may lose the last moments, never the file.
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        Self::with(connection)
+    }
+
+    /// A history that is gone when it is dropped.
+    ///
+    /// # Panics
+    /// When there is no memory.
+    pub fn in_memory() -> Self {
+        let connection = Connection::open_in_memory().expect("memory for a history");
+        Self::with(connection).expect("tables in memory")
+    }
+
+    fn with(mut connection: Connection) -> Result<Self, Error> {
+        let shape: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        match shape {
+            SHAPE => {}
+            0 => {
+                let change = connection.transaction()?;
+                change.execute_batch(TABLES)?;
+                change.pragma_update(None, "user_version", SHAPE)?;
+                change.commit()?;
+            }
+            _ => return Err(Error(rusqlite::Error::InvalidQuery)),
+        }
+        Ok(Self(Mutex::new(connection)))
+    }
+
+    pub(crate) fn db(&self) -> MutexGuard<'_, Connection> {
+        self.0.lock()
+    }
+}
