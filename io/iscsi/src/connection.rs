@@ -132,8 +132,11 @@ impl Connection {
         self.proceed();
     }
 
-    /// Takes the PDUs that have arrived, as far as there is room for what they ask.
+    /// Goes on with commands, and takes the PDUs that have arrived, as far as there is room for what they ask.
     pub fn proceed(&mut self) {
+        if let Stage::Full(session) = &mut self.stage {
+            session.go_on(&mut self.wire);
+        }
         while self.wants_input() {
             match self.wire.incoming.next() {
                 Ok(Some(pdu)) => self.take(pdu),

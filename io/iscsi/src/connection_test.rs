@@ -448,3 +448,32 @@ fn mutated_pdus_never_panic() {
         }
     }
 }
+
+#[test]
+fn what_is_beyond_the_room_waits_and_can_be_aborted() {
+    let mut setup = setup(directory());
+    setup.limits = SessionLimits { commands: 64, busy_bytes: 100_000, ..SessionLimits::default() };
+    let mut lab = Lab::session_with(setup, &[]);
+    let mut tags = Vec::new();
+    for _ in 0..6 {
+        let header = lab.header(EXPECTS_READ, SLOW, 64, 60_000);
+        tags.push(header.itt());
+        lab.send(header, &[]);
+    }
+    let write = lab.header(FINAL | 0x21, WRITE, 64, 32_768);
+    let write_tag = write.itt();
+    lab.send(write, &[]);
+    assert_eq!(lab.executed().len(), 2, "two reads are more than there is room for");
+    assert!(lab.answers().is_empty(), "no data is asked for meanwhile");
+    assert!(lab.connection.wants_input(), "but the initiator is heard");
+    // One of those that wait is aborted, and never begins.
+    lab.manage(1, 0, tags[3], 0);
+    assert_eq!(lab.one().header.opcode(), opcode::TASK_MANAGEMENT_RESPONSE);
+    for tag in [0, 1, 2, 4, 5].map(|index| tags[index]) {
+        lab.finish(tag, Some(good()));
+        lab.settle();
+    }
+    assert_eq!(lab.executed().len(), 5);
+    let last = lab.answers().into_iter().find(|pdu| pdu.header.opcode() == opcode::R2T);
+    assert_eq!(last.expect("an R2T at last").header.itt(), write_tag);
+}

@@ -46,7 +46,8 @@ pub struct SessionLimits {
     pub command_bytes: u32,
     /// Bytes of Data-Out asked for at a time.
     pub solicited_bytes: u64,
-    /// Bytes of commands in execution and of answers not sent yet, beyond which no more input is taken.
+    /// Bytes of commands in execution and of answers not sent yet, beyond which no more commands are begun and no
+    /// more data asked for. Input goes on, so that aborts are heard, until answers alone take as much.
     pub busy_bytes: u64,
 }
 
@@ -127,8 +128,14 @@ impl Session {
         }
     }
 
-    /// True while there is room for more commands.
+    /// True while answers are taken, so that there is room for those to what comes. The window bounds what commands
+    /// bring with them.
     pub(crate) fn takes_input(&self, wire: &Wire) -> bool {
+        wire.out.len() as u64 <= self.limits.busy_bytes
+    }
+
+    /// True while there is room for more commands in execution.
+    fn has_room(&self, wire: &Wire) -> bool {
         self.tasks.charge() + wire.out.len() as u64 <= self.limits.busy_bytes
     }
 
@@ -263,15 +270,18 @@ impl Session {
         }
     }
 
-    /// Gives the device server what is ready for it, and asks for more data.
+    /// Gives the device server what is ready for it, and asks for more data, as far as there is room.
     pub(super) fn go_on(&mut self, wire: &mut Wire) {
-        while let Some((pending, failure)) = self.transfers.next_ready() {
+        while self.has_room(wire) {
+            let Some((pending, failure)) = self.transfers.next_ready() else { break };
             match failure {
                 None => self.execute(wire, pending),
                 Some(condition) => self.end(wire, &pending.expectation, condition.response()),
             }
         }
-        while let Some(r2t) = self.transfers.next_r2t(&self.negotiation.parameters) {
+        while self.has_room(wire)
+            && let Some(r2t) = self.transfers.next_r2t(&self.negotiation.parameters)
+        {
             wire.send(&self.window, r2t, &Data::new(), StatSn::Current);
         }
     }
@@ -313,6 +323,7 @@ impl Session {
                 None => self.forget(&expectation),
             }
         }
+        self.go_on(wire);
         Poll::Ready(())
     }
 

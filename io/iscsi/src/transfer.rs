@@ -97,7 +97,7 @@ pub(crate) struct Transfers {
     gathers: Vec<Gather>,
     /// Commands with all their data that must wait for older ones.
     held: VecDeque<Pending>,
-    /// Commands ready to go on, and commands that failed.
+    /// Commands ready to go on when there is room, and commands that failed.
     ready: VecDeque<(Pending, Option<Condition>)>,
     next_order: u64,
     next_ttt: u32,
@@ -119,8 +119,12 @@ impl Transfers {
     }
 
     pub(crate) fn contains(&self, itt: u32) -> bool {
-        self.gathers.iter().any(|gather| gather.pending.expectation.itt == itt)
-            || self.held.iter().any(|pending| pending.expectation.itt == itt)
+        let waiting = self.held.iter().chain(self.ready.iter().map(|(pending, _)| pending));
+        self.gathers
+            .iter()
+            .map(|gather| &gather.pending)
+            .chain(waiting)
+            .any(|pending| pending.expectation.itt == itt)
     }
 
     /// Takes a command with its immediate data. `more` says that unsolicited Data-Out PDUs follow.
@@ -241,7 +245,10 @@ impl Transfers {
             self.held.push_back(pending);
             return;
         }
-        self.ready.push_back((pending, failure));
+        match pending.command.attribute {
+            Attribute::HeadOfQueue => self.ready.push_front((pending, failure)),
+            _ => self.ready.push_back((pending, failure)),
+        }
         self.release();
     }
 
@@ -283,13 +290,15 @@ impl Transfers {
             self.load -= u64::from(gather.asked);
             removed.push(gather.pending.expectation);
         }
-        self.held.retain(|pending| {
+        let mut stays = |pending: &Pending| {
             let stays = !is_it(pending);
             if !stays {
                 removed.push(pending.expectation.clone());
             }
             stays
-        });
+        };
+        self.held.retain(&mut stays);
+        self.ready.retain(|(pending, _)| stays(pending));
         self.release();
         removed
     }

@@ -227,10 +227,10 @@ fn admit(path: &Arc<Path>, written: bool) -> Result<Pass, Fault> {
     if flags.reserved() && path.unit.lock().reservations.refuses_use(path, written) {
         return Err(Code::COPY_DEVICE_FAILED.into());
     }
-    if flags.protected() && written {
-        return Err(path.protection().into());
+    match (flags.protected() && written).then(|| path.protection()).flatten() {
+        Some(code) => Err(code.into()),
+        None => Ok(pass),
     }
-    Ok(pass)
 }
 
 /// RECEIVE COPY RESULTS, OPERATING PARAMETERS (SPC-4 6.24.4)

@@ -364,10 +364,11 @@ fn check_unusual(path: &Arc<Path>, row: &Row, cdb: &Cdb, flags: Flags) -> Result
     if flags.reserved() && path.unit.lock().reservations.refuses(path, row, cdb) {
         return Err(Fault::CONFLICT);
     }
-    if flags.protected() && row.access == Access::Medium {
-        return Err(path.protection().into());
+    let protected = flags.protected() && row.access == Access::Medium;
+    match protected.then(|| path.protection()).flatten() {
+        Some(code) => Err(code.into()),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The answer to a CDB that is no command here.

@@ -360,8 +360,9 @@ impl Path {
         }
     }
 
+    /// Whether writes by this path are refused for good: by the mapping, or since the disk is read-only.
     pub(crate) fn is_read_only(&self) -> bool {
-        self.read_only.load(Ordering::Relaxed)
+        self.read_only.load(Ordering::Relaxed) || self.unit.disk.is_read_only()
     }
 
     /// Says whether the initiator may write by this path, which learns when that is another than before: the
@@ -373,9 +374,13 @@ impl Path {
         }
     }
 
-    /// Why this path is write protected.
-    pub(crate) fn protection(&self) -> Code {
-        if self.is_read_only() { Code::WRITE_PROTECTED } else { Code::SOFTWARE_PROTECTED }
+    /// Why this path is write protected, when it is.
+    pub(crate) fn protection(&self) -> Option<Code> {
+        if self.is_read_only() {
+            return Some(Code::WRITE_PROTECTED);
+        }
+        // The gate may still say so of a disk that was read-only when it was looked at last.
+        self.unit.lock().pages.current().write_protect.then_some(Code::SOFTWARE_PROTECTED)
     }
 
     /// What a command has to pay before it may begin, when it must wait for that.

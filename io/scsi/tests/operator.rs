@@ -131,6 +131,21 @@ fn a_read_only_mapping_refuses_writes_of_that_initiator() {
 }
 
 #[test]
+fn a_read_only_disk_says_so_as_long_as_it_is() {
+    let (array, disk, host) = Array::with_host();
+    disk.set_read_only(true);
+    let protected = |host: &host::Host| host.ask(&[0x1A, 0, 0x3F, 0, 255, 0]).good()[2] & 0x80 != 0;
+    let late = array.host("b", 1);
+    host.write(0, &pattern(1, 2)).fails(7, 0x27, 0x00);
+    late.write(0, &pattern(1, 2)).fails(7, 0x27, 0x00);
+    assert!(protected(&host) && protected(&late));
+    disk.set_read_only(false);
+    host.write(0, &pattern(1, 2)).good();
+    late.write(0, &pattern(1, 2)).good();
+    assert!(!protected(&host) && !protected(&late));
+}
+
+#[test]
 fn scsi_2_reservations_can_be_switched_off() {
     let (array, _disk, host) = Array::with_host();
     let other = array.host("b", 1);
