@@ -39,8 +39,8 @@ pub struct Setup {
     pub local: SocketAddr,
     /// Randomness for CHAP.
     pub nonce: Nonce,
-    /// Whether the session that an initiator names by TSIH is there.
-    pub session_exists: Arc<dyn Fn(&Identity) -> bool + Send + Sync>,
+    /// The identifier of the connection of the session that an initiator names by TSIH, when that is there.
+    pub session_exists: Arc<dyn Fn(&Identity) -> Option<u16> + Send + Sync>,
 }
 
 /// Time-outs in ticks, which are seconds.

@@ -137,7 +137,7 @@ pub(crate) fn setup(directory: Arc<Directory>) -> Setup {
         portal: 3,
         local: "10.0.0.1:3260".parse().unwrap(),
         nonce: NONCE,
-        session_exists: Arc::new(|identity| identity.tsih == 77),
+        session_exists: Arc::new(|identity| (identity.tsih == 77).then_some(5)),
     }
 }
 

@@ -183,12 +183,12 @@ impl Login {
         self.requests == 0
     }
 
-    /// Takes a request. `exists` says whether the session of a non-zero TSIH is there.
+    /// Takes a request. `exists` gives the connection of the session that a non-zero TSIH names, when it is there.
     pub(crate) fn request(
         &mut self,
         pdu: &Pdu,
         directory: &Directory,
-        exists: impl Fn(&Identity) -> bool,
+        exists: impl Fn(&Identity) -> Option<u16>,
     ) -> Result<Answer, Refusal> {
         self.requests += 1;
         if pdu.header.opcode() != opcode::LOGIN {
@@ -259,7 +259,7 @@ impl Login {
         &mut self,
         sent: &Pairs,
         directory: &Directory,
-        exists: impl Fn(&Identity) -> bool,
+        exists: impl Fn(&Identity) -> Option<u16>,
         answer: &mut Pairs,
     ) -> Result<(), Refusal> {
         let (isid, tsih, cid) = self.first.unwrap_or_default();
@@ -294,10 +294,16 @@ impl Login {
             answer.push("TargetPortalGroupTag", self.portal.to_string());
         }
         if tsih != 0 {
-            return match exists(&identity) {
-                true => refuse(LoginStatus::TooManyConnections, "a second connection for a session"),
-                false => refuse(LoginStatus::SessionDoesNotExist, format!("no session with TSIH {tsih}")),
-            };
+            match exists(&identity) {
+                None => {
+                    return refuse(LoginStatus::SessionDoesNotExist, format!("no session with TSIH {tsih}"));
+                }
+                Some(other) if other != cid => {
+                    return refuse(LoginStatus::TooManyConnections, "a second connection for a session");
+                }
+                // Connection reinstatement (6.3.4): it takes the place of the one there is.
+                Some(_) => {}
+            }
         }
         self.access = known.unwrap_or_default();
         self.identity = Some(identity);

@@ -132,6 +132,7 @@ fn versions_handles_and_sessions_are_checked() {
     assert_eq!(send_header(|header| header), 0);
     assert_eq!(send_header(|header| header.put(3, [1])), LoginStatus::UnsupportedVersion as u16);
     assert_eq!(send_header(|header| header.put_u16(14, 77)), LoginStatus::TooManyConnections as u16);
+    assert_eq!(send_header(|header| header.put_u16(14, 77).put_u16(20, 5)), 0, "connection reinstatement");
     assert_eq!(send_header(|header| header.put_u16(14, 78)), LoginStatus::SessionDoesNotExist as u16);
 }
 

@@ -127,7 +127,7 @@ impl Server {
             portal,
             local,
             nonce,
-            session_exists: Arc::new(move |identity| sessions.exists(identity)),
+            session_exists: Arc::new(move |identity| sessions.connection(identity, portal)),
         }
     }
 

@@ -84,9 +84,15 @@ impl Host {
     }
 
     async fn login(&mut self, name: &str, isid: u8, keys: &str) -> Pdu {
+        self.login_to(0, 0, name, isid, keys).await
+    }
+
+    /// Logs in to the session of a handle, by a connection of a number.
+    async fn login_to(&mut self, tsih: u16, cid: u16, name: &str, isid: u8, keys: &str) -> Pdu {
         let text = format!("InitiatorName={name}\0TargetName={TARGET}\0{keys}");
         let header =
             Header::new(opcode::LOGIN | 0x40, 0x87).put(8, [0x80, 0, 0, 0, 0, isid]).put_u32(24, self.cmd_sn);
+        let header = header.put_u16(14, tsih).put_u16(20, cid);
         self.send(header, text.as_bytes()).await;
         let answer = self.receive().await.expect("an answer to the login");
         self.digests = keys.contains("Digest=CRC32C");
@@ -208,6 +214,25 @@ async fn a_session_is_reinstated_by_the_same_initiator_port() {
     first.closed().await;
     assert_eq!(world.sessions(), [(HOST.to_owned(), 1)]);
     drop(second);
+}
+
+#[tokio::test]
+async fn a_connection_is_reinstated_in_its_session_and_no_second_one_joins_it() {
+    let world = World::new(|_| ()).await;
+    let first = world.host(0, HOST, 1).await;
+    let tsih = world.server.sessions()[0].tsih;
+    let mut other = Host::connect(world.portals[0]).await;
+    assert_eq!(other.login_to(tsih, 1, HOST, 1, "").await.header.u16::<36>(), 0x0206, "another connection");
+    let mut other = Host::connect(world.portals[1]).await;
+    assert_eq!(other.login_to(tsih, 0, HOST, 1, "").await.header.u16::<36>(), 0x020a, "no session there");
+    let mut second = Host::connect(world.portals[0]).await;
+    second.cmd_sn = 40;
+    let answer = second.login_to(tsih, 0, HOST, 1, "").await.header;
+    assert_eq!((answer.u16::<36>(), answer.u16::<14>()), (0, tsih));
+    first.closed().await;
+    assert_eq!(world.sessions(), [(HOST.to_owned(), 1)]);
+    second.command(&[0; 6], 0, &[]).await;
+    assert_eq!(second.command(&[0; 6], 0, &[]).await.0, 0);
 }
 
 #[tokio::test]

@@ -41,8 +41,16 @@ struct NexusKey {
     portal: u16,
 }
 
+impl NexusKey {
+    fn of(identity: &Identity, portal: u16) -> Self {
+        Self { initiator: identity.initiator.clone(), isid: identity.isid, portal }
+    }
+}
+
 struct Entry {
     info: SessionInfo,
+    /// Identifier of its one connection.
+    cid: u16,
     control: UnboundedSender<Control>,
 }
 
@@ -72,9 +80,13 @@ impl Drop for Registration {
 }
 
 impl Table {
-    /// A handle that no session has; never zero, which means a new session.
-    fn fresh_tsih(&mut self) -> Option<u16> {
+    /// The handle of a session: the one that its initiator names, or one that no session has; never zero, which
+    /// means a new session.
+    fn tsih(&mut self, named: u16) -> Option<u16> {
         let taken = |tsih: u16| self.entries.values().any(|entry| entry.info.tsih == tsih);
+        if named != 0 {
+            return (!taken(named)).then_some(named);
+        }
         let after = self.last_tsih;
         let fresh =
             (1..=u16::MAX).map(|step| after.wrapping_add(step)).find(|tsih| *tsih != 0 && !taken(*tsih))?;
@@ -85,24 +97,25 @@ impl Table {
 
 impl Sessions {
     /// Registers a session. Reinstatement (6.3.5): one that the same initiator port has at the same portal is ended
-    /// first, and gone when this is answered. None when there is no handle left.
+    /// first, and gone when this is answered. That of a connection (6.3.4) is the same here, since a session ends
+    /// with its only connection and its tasks with both; but the handle stays. None when there is no handle.
     pub(crate) async fn register(
         self: &Arc<Self>,
         identity: &Identity,
         mut info: SessionInfo,
         control: &UnboundedSender<Control>,
     ) -> Option<Registration> {
-        let key =
-            NexusKey { initiator: identity.initiator.clone(), isid: identity.isid, portal: info.portal };
+        let key = NexusKey::of(identity, info.portal);
         loop {
             let older = {
                 let mut table = self.table.lock();
                 match table.entries.get(&key) {
                     Some(entry) => entry.control.clone(),
                     None => {
-                        let tsih = table.fresh_tsih()?;
+                        let tsih = table.tsih(identity.tsih)?;
                         info.tsih = tsih;
-                        table.entries.insert(key.clone(), Entry { info, control: control.clone() });
+                        let entry = Entry { info, cid: identity.cid, control: control.clone() };
+                        table.entries.insert(key.clone(), entry);
                         return Some(Registration { sessions: self.clone(), key, tsih });
                     }
                 }
@@ -112,14 +125,11 @@ impl Sessions {
         }
     }
 
-    /// Whether the session that a login names by its TSIH is there.
-    pub(crate) fn exists(&self, identity: &Identity) -> bool {
-        let is_it = |entry: &Entry| {
-            entry.info.tsih == identity.tsih
-                && entry.info.isid == identity.isid
-                && entry.info.initiator == identity.initiator
-        };
-        self.table.lock().entries.values().any(is_it)
+    /// The connection of the session that a login at a portal names by its TSIH.
+    pub(crate) fn connection(&self, identity: &Identity, portal: u16) -> Option<u16> {
+        let table = self.table.lock();
+        let entry = table.entries.get(&NexusKey::of(identity, portal))?;
+        (entry.info.tsih == identity.tsih).then_some(entry.cid)
     }
 
     pub(crate) fn list(&self) -> Vec<SessionInfo> {

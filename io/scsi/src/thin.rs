@@ -23,25 +23,31 @@ pub(crate) fn get_lba_status(request: Request<'_>) -> Result<Flow, Fault> {
     if lba >= blocks {
         return Err(Code::LBA_OUT_OF_RANGE.into());
     }
-    let lba = next_physical(lba, &unit);
     let room = (request.cdb.u32(10) as usize).saturating_sub(8) / 16;
     let pending = unit.disk.execute(Op::Status(Extent::new(lba, (blocks - lba).min(Limits::STATUS_BLOCKS))));
     Ok(Flow::later(async move {
         match pending.await? {
-            Reply::Status(regions) => Ok(status_list(&regions, room).into()),
+            Reply::Status(regions) => Ok(status_list(&from_physical(regions, &unit), room).into()),
             Reply::Done | Reply::Data(_) => Err(Code::INTERNAL_TARGET_FAILURE.into()),
         }
     }))
 }
 
-/// The first block at or behind `lba` with which a physical block begins, or `lba` where the medium ends before it.
+/// The regions without a beginning inside of a physical block that is mapped.
 ///
 /// SBC-4 5.6.2.3 wants the first descriptor to begin at the address asked for. libiscsi's GetLBAStatus.UnmapSingle
-/// asks inside of a physical block and takes an answer from the next one on only. Space is given by physical blocks,
-/// so an address inside of one has no state of its own, and nothing is lost by telling of the next.
-fn next_physical(lba: u64, unit: &Unit) -> u64 {
-    let next = lba.checked_next_multiple_of(Limits::of(unit.block_bytes).granularity.into());
-    next.filter(|next| *next < unit.geometry().blocks).unwrap_or(lba)
+/// asks inside of a mapped physical block and takes an answer from the next one on only. Space is given by physical
+/// blocks, so an address inside of one has no state of its own, and nothing is lost by telling of the next.
+fn from_physical(mut regions: Vec<Region>, unit: &Unit) -> Vec<Region> {
+    let granularity = u64::from(Limits::of(unit.block_bytes).granularity);
+    if let Some(first) = regions.first_mut().filter(|first| first.state == Provisioning::Mapped) {
+        let skipped = first.extent.lba.next_multiple_of(granularity) - first.extent.lba;
+        // Where the state or the medium ends before, the address itself is told of.
+        if skipped < first.extent.blocks {
+            first.extent = Extent::new(first.extent.lba + skipped, first.extent.blocks - skipped);
+        }
+    }
+    regions
 }
 
 /// The parameter data with as many descriptors as there is room for, but at least one.

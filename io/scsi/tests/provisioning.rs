@@ -136,3 +136,15 @@ fn or_write_and_atomic_writes_are_one_operation() {
     atomic[11] = 1;
     host.send(&atomic, &[]).fails(5, 0x24, 0);
 }
+
+#[test]
+fn a_status_inside_of_a_physical_block_begins_at_the_next_one_only_where_it_is_mapped() {
+    let (_array, _disk, host) = Array::with_host();
+    host.write(0, &pattern(32, 1)).good();
+    assert_eq!(status(&host, 3, 24), [(8, 24, 0)]);
+    unmap(&host, &[(8, 8)]).good();
+    assert_eq!(status(&host, 11, 24), [(11, 5, 1)]);
+    assert_eq!(status(&host, 5, 24), [(5, 3, 0)], "nothing mapped behind it");
+    host.write(BLOCKS - 8, &pattern(8, 1)).good();
+    assert_eq!(status(&host, BLOCKS - 3, 24), [(BLOCKS - 3, 3, 0)]);
+}

@@ -56,7 +56,7 @@ fn connection() -> Connection {
         portal: 1,
         local: ([127, 0, 0, 1], 3260).into(),
         nonce: Nonce { id: 1, challenge: [2; 32] },
-        session_exists: Arc::new(|_| false),
+        session_exists: Arc::new(|_| None),
     })
 }
 
