@@ -213,6 +213,10 @@ impl Run {
     /// Explains what has ended; false when the machine has to crash before.
     fn settle(&mut self, life: &mut Life) -> Result<bool, String> {
         while let Some((ids, observations)) = self.history.settle(&present(&life.engine))? {
+            if life.engine.stopped().is_some() {
+                // What a stopped engine has in memory may be on the drives or not: it stays tied until the next life.
+                return Ok(true);
+            }
             let mut seen = Vec::new();
             for (id, op) in observations {
                 let action = Action::Op(id, op.clone());

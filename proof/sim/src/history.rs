@@ -50,9 +50,15 @@ const PRESENCE: Extent = Extent { lba: u64::MAX - 2, blocks: 1 };
 impl Action {
     fn touches(&self) -> Vec<Touch> {
         let mut touches = self.blocks();
-        if let Action::Op(id, _) = self {
-            touches.push(Touch { id: *id, extent: PRESENCE, writes: false });
+        let Action::Op(id, op) = self else { return touches };
+        let mut named = vec![*id];
+        if let Op::Copy(segments) = op {
+            // Segments of no blocks name disks that have to be there as well.
+            named.extend(segments.iter().flat_map(|segment| [segment.source, segment.target]));
         }
+        named.sort_unstable();
+        named.dedup();
+        touches.extend(named.into_iter().map(|id| Touch { id, extent: PRESENCE, writes: false }));
         touches
     }
 

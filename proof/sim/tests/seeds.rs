@@ -36,3 +36,12 @@ fn what_the_first_runs_of_the_array_found() {
         run(World::Array, seed).unwrap();
     }
 }
+
+/// What an engine that has stopped holds in memory may be on its drives or not; and a copy needs every disk that it
+/// names, even for no blocks.
+#[test]
+fn changes_under_way_when_the_array_stops_are_there_or_not() {
+    for seed in [1690, 1691, 1968] {
+        run(World::Dead, seed).unwrap();
+    }
+}
