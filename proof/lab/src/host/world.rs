@@ -1,0 +1,141 @@
+//! Who issues commands: virtual machines with a mix of accesses, and the kernel's own workers. Each is a state machine
+//! that is asked for its next command and told how it ended.
+
+mod mover;
+mod vmfs;
+
+pub use mover::{Job, Mover, Transfers};
+pub use vmfs::{Locking, PowerOn, Reclaim};
+
+use super::{Command, Content, Kind, Outcome, Time};
+use crate::seed::Seed;
+use std::ops::Range;
+
+/// What a world says when it is asked.
+#[derive(Debug)]
+pub enum Next {
+    /// This.
+    Command(Command),
+    /// Ask again then.
+    At(Time),
+    /// Nothing, before one of its commands has ended.
+    Nothing,
+}
+
+/// A source of commands.
+pub trait World {
+    /// How many of its commands may be under way.
+    fn outstanding(&self) -> u32;
+
+    /// The next command.
+    fn next(&mut self, now: Time, random: &mut Seed) -> Next;
+
+    /// One of its commands has ended.
+    fn done(&mut self, now: Time, command: &Command, outcome: Outcome);
+
+    /// True when it has nothing more to do. A load without an end never is.
+    fn is_finished(&self) -> bool;
+}
+
+/// A kind of access in a mix.
+#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Access {
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Percent of reads.
+    pub read: u64,
+    /// Percent of random addresses; the others follow their predecessor.
+    pub random: u64,
+    /// How often it comes, against the others.
+    #[serde(default = "one")]
+    pub weight: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// A virtual machine under a load.
+#[derive(Debug)]
+pub struct Mix {
+    disk: usize,
+    range: Range<u64>,
+    outstanding: u32,
+    accesses: Vec<Access>,
+    content: Content,
+    /// Time between two commands of a virtual machine that is not always busy; 0 for one that is.
+    pause: Time,
+    due: Time,
+    at: u64,
+    left: Option<u64>,
+    under_way: u64,
+    failed: bool,
+}
+
+impl Mix {
+    /// A load on a part of a disk.
+    pub fn new(
+        disk: usize,
+        range: Range<u64>,
+        outstanding: u32,
+        accesses: Vec<Access>,
+        content: Content,
+    ) -> Self {
+        let at = range.start;
+        let (pause, due, left, under_way, failed) = (0, 0, None, 0, false);
+        Self { disk, range, outstanding, accesses, content, pause, due, at, left, under_way, failed }
+    }
+
+    /// With so much time between commands, and so many of them altogether.
+    pub fn paced(mut self, pause: Time, start: Time, count: Option<u64>) -> Self {
+        (self.pause, self.due, self.left) = (pause, start, count);
+        self
+    }
+}
+
+impl World for Mix {
+    fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    fn next(&mut self, now: Time, random: &mut Seed) -> Next {
+        if self.failed || self.left == Some(0) {
+            return Next::Nothing;
+        }
+        if now < self.due {
+            return Next::At(self.due);
+        }
+        if self.pause > 0 {
+            // Half to one and a half of it: machines do not march in step.
+            self.due = self.due.max(now) + random.range(self.pause / 2, self.pause + self.pause / 2);
+        }
+        let all = self.accesses.iter().map(|it| it.weight).sum();
+        let mut choice = random.range(0, all);
+        let chosen = self.accesses.iter().find(|access| {
+            let found = choice < access.weight;
+            choice = choice.saturating_sub(access.weight);
+            found
+        });
+        let Some(&Access { bytes, read, random: scattered, .. }) = chosen else { return Next::Nothing };
+        let places = (self.range.end - self.range.start) / bytes;
+        if random.range(0, 100) < scattered || self.at + bytes > self.range.end {
+            self.at = self.range.start + random.range(0, places) * bytes;
+        }
+        let at = self.at;
+        self.at += bytes;
+        let kind = if random.range(0, 100) < read { Kind::Read } else { Kind::Write(self.content.clone()) };
+        self.left = self.left.map(|left| left - 1);
+        self.under_way += 1;
+        Next::Command(Command { disk: self.disk, kind, at, bytes })
+    }
+
+    fn done(&mut self, _: Time, _: &Command, outcome: Outcome) {
+        self.under_way -= 1;
+        self.failed |= matches!(outcome, Outcome::Failed(_) | Outcome::Unsupported);
+    }
+
+    fn is_finished(&self) -> bool {
+        (self.left == Some(0) || self.failed) && self.under_way == 0
+    }
+}

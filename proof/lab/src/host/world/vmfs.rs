@@ -1,0 +1,253 @@
+//! What a cluster file system does besides carrying data: locks on disk, taken when a virtual machine is powered on, and
+//! space given back in passes.
+
+use super::{Next, World};
+use crate::host::{Command, Content, Kind, Outcome, Time};
+use crate::seed::Seed;
+
+/// How locks on disk are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Locking {
+    /// COMPARE AND WRITE of the lock's sector.
+    Ats,
+    /// RESERVE of the whole disk, a write, RELEASE.
+    Reserve,
+}
+
+/// Bytes of a lock.
+const SECTOR: u64 = 512;
+const METADATA: u64 = 4096;
+/// A block of the file system.
+const BLOCK: u64 = 1 << 20;
+/// How long a host waits for a lock that another has.
+const LOCK_AGAIN: Time = 3_000_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Lock,
+    Change(u32),
+    Unlock,
+    Work(u64),
+}
+
+/// Virtual machines that are powered on one after the other: each takes locks, changes metadata under them, and then
+/// reads its system disk.
+#[derive(Debug)]
+pub struct PowerOn {
+    disk: usize,
+    /// First byte of the locks, and how many there are.
+    locks: (u64, u64),
+    /// Where system disks lie, and how much of them is read.
+    image: (u64, u64),
+    locking: Locking,
+    machines: u64,
+    /// Lock and unlock, so often for each machine.
+    rounds: u64,
+    owner: u64,
+    stage: Stage,
+    lock: u64,
+    round: u64,
+    wait_until: Time,
+    under_way: bool,
+    failed: bool,
+}
+
+/// Metadata writes under each lock.
+const CHANGES: u32 = 2;
+/// Bytes of each read of a system disk.
+const BOOT_READ: u64 = 32 << 10;
+
+impl PowerOn {
+    /// Powers on so many machines by one host. `owner` tells hosts apart; it is not 0.
+    pub fn new(disk: usize, locks: (u64, u64), image: (u64, u64), locking: Locking, machines: u64) -> Self {
+        let (stage, owner, rounds) = (Stage::Lock, 1, 10);
+        let (lock, round, wait_until) = (0, 0, 0);
+        let (under_way, failed) = (false, false);
+        Self {
+            disk,
+            locks,
+            image,
+            locking,
+            machines,
+            rounds,
+            owner,
+            stage,
+            lock,
+            round,
+            wait_until,
+            under_way,
+            failed,
+        }
+    }
+
+    /// As one of several hosts.
+    pub fn by(mut self, owner: u64) -> Self {
+        self.owner = owner;
+        self
+    }
+
+    fn lock_at(&self) -> u64 {
+        self.locks.0 + self.lock * METADATA
+    }
+
+    fn ats(&self, expect: u64, replace: u64) -> Command {
+        Command { disk: self.disk, kind: Kind::Ats { expect, replace }, at: self.lock_at(), bytes: SECTOR }
+    }
+
+    fn whole(&self, kind: Kind) -> Command {
+        Command { disk: self.disk, kind, at: 0, bytes: 0 }
+    }
+}
+
+impl World for PowerOn {
+    fn outstanding(&self) -> u32 {
+        1
+    }
+
+    fn next(&mut self, now: Time, random: &mut Seed) -> Next {
+        if self.machines == 0 || self.failed || self.under_way {
+            return Next::Nothing;
+        }
+        if now < self.wait_until {
+            return Next::At(self.wait_until);
+        }
+        self.under_way = true;
+        Next::Command(match (self.stage, self.locking) {
+            (Stage::Lock, Locking::Ats) => {
+                self.lock = random.range(0, self.locks.1);
+                self.ats(0, self.owner)
+            }
+            (Stage::Unlock, Locking::Ats) => self.ats(self.owner, 0),
+            (Stage::Lock, Locking::Reserve) => {
+                self.lock = random.range(0, self.locks.1);
+                self.whole(Kind::Reserve)
+            }
+            (Stage::Unlock, Locking::Reserve) => self.whole(Kind::Release),
+            (Stage::Change(n), _) => {
+                // Behind the lock's own sector, in the same metadata block.
+                let at = self.locks.0 + (self.locks.1 + self.lock) * METADATA + u64::from(n % 2) * SECTOR;
+                Command { disk: self.disk, kind: Kind::Write(Content::Half), at, bytes: SECTOR }
+            }
+            (Stage::Work(_), _) => {
+                let reads = self.image.1 / BOOT_READ;
+                let at = self.image.0 + random.range(0, reads) * BOOT_READ;
+                Command { disk: self.disk, kind: Kind::Read, at, bytes: BOOT_READ }
+            }
+        })
+    }
+
+    fn done(&mut self, now: Time, _: &Command, outcome: Outcome) {
+        self.under_way = false;
+        match (&outcome, self.stage) {
+            (Outcome::Good(_), _) => {}
+            (Outcome::Miscompare, Stage::Lock) => {
+                self.wait_until = now + LOCK_AGAIN;
+                return;
+            }
+            _ => {
+                self.failed = true;
+                return;
+            }
+        }
+        let reads = self.image.1 / BOOT_READ / 8;
+        self.stage = match self.stage {
+            Stage::Lock => Stage::Change(0),
+            Stage::Change(n) if n + 1 < CHANGES => Stage::Change(n + 1),
+            Stage::Change(_) => Stage::Unlock,
+            Stage::Unlock => {
+                self.round += 1;
+                if self.round < self.rounds { Stage::Lock } else { Stage::Work(0) }
+            }
+            Stage::Work(n) if n + 1 < reads => Stage::Work(n + 1),
+            Stage::Work(_) => {
+                self.machines -= 1;
+                self.round = 0;
+                Stage::Lock
+            }
+        };
+    }
+
+    fn is_finished(&self) -> bool {
+        (self.machines == 0 || self.failed) && !self.under_way
+    }
+}
+
+/// Space given back as `esxcli storage vmfs unmap -n BLOCKS` does: pass after pass, each locks, allocates so many
+/// blocks, unmaps them, and frees them again.
+#[derive(Debug)]
+pub struct Reclaim {
+    disk: usize,
+    next: u64,
+    end: u64,
+    blocks: u64,
+    lock: u64,
+    stage: Stage,
+    under_way: bool,
+    failed: bool,
+}
+
+impl Reclaim {
+    /// Gives back a part of a disk in passes of so many blocks of 1 MiB; the lock is at byte `lock`.
+    pub fn new(disk: usize, range: std::ops::Range<u64>, blocks: u64, lock: u64) -> Self {
+        let (next, end, stage) = (range.start, range.end, Stage::Lock);
+        Self { disk, next, end, blocks: blocks.max(1), lock, stage, under_way: false, failed: false }
+    }
+
+    /// The blocks of a pass that are asked for on a file system of so many free and total bytes: at most 1 % of
+    /// what is free, and the default of 200 when it is three quarters full.
+    pub fn recommended(asked: u64, free: u64, total: u64) -> u64 {
+        match free < total / 4 {
+            true => asked.min(200),
+            false => asked.min((free / BLOCK / 100).max(1)),
+        }
+    }
+}
+
+impl World for Reclaim {
+    fn outstanding(&self) -> u32 {
+        1
+    }
+
+    fn next(&mut self, _: Time, _: &mut Seed) -> Next {
+        if self.under_way || self.is_finished() {
+            return Next::Nothing;
+        }
+        self.under_way = true;
+        let (disk, at, bytes) = (self.disk, self.lock, SECTOR);
+        Next::Command(match self.stage {
+            Stage::Lock => Command { disk, kind: Kind::Ats { expect: 0, replace: 1 }, at, bytes },
+            Stage::Unlock => Command { disk, kind: Kind::Ats { expect: 1, replace: 0 }, at, bytes },
+            Stage::Change(n) => {
+                let at = self.lock + METADATA * (1 + u64::from(n));
+                Command { disk, kind: Kind::Write(Content::Half), at, bytes: METADATA }
+            }
+            Stage::Work(_) => {
+                let bytes = (self.blocks * BLOCK).min(self.end - self.next);
+                Command { disk, kind: Kind::Unmap, at: self.next, bytes }
+            }
+        })
+    }
+
+    fn done(&mut self, _: Time, command: &Command, outcome: Outcome) {
+        self.under_way = false;
+        if !matches!(outcome, Outcome::Good(_)) {
+            self.failed = true;
+            return;
+        }
+        self.stage = match self.stage {
+            Stage::Lock => Stage::Change(0),
+            Stage::Change(0) => Stage::Work(0),
+            Stage::Work(_) => {
+                self.next += command.bytes;
+                Stage::Change(1)
+            }
+            Stage::Change(_) => Stage::Unlock,
+            Stage::Unlock => Stage::Lock,
+        };
+    }
+
+    fn is_finished(&self) -> bool {
+        (self.next >= self.end && self.stage == Stage::Lock || self.failed) && !self.under_way
+    }
+}
