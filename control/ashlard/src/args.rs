@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 /// The Ashlar array: volumes for iSCSI hosts on the drives of this machine.
 #[derive(clap::Parser)]
-#[command(name = "ashlard", version)]
+#[command(name = "ashlard", version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
+    #[command(subcommand)]
+    pub command: Option<Command>,
     /// Folder of this array: the API's address and token, and the drives when they are files
     #[arg(long, value_name = "DIR", required_unless_present = "openapi")]
     data: Option<PathBuf>,
@@ -50,6 +52,25 @@ pub struct Args {
     /// Print the description of the API (OpenAPI 3.1) and do nothing else
     #[arg(long)]
     pub openapi: bool,
+}
+
+/// What else than serving can be done.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Verify everything on the drives of an array that is not running, and change nothing; ends with 0 only when there
+    /// is no defect
+    Check(Check),
+}
+
+/// What is checked.
+#[derive(clap::Args)]
+pub struct Check {
+    /// Folder of the array
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// Block device or file of the array; may be given several times [default: files in DIR]
+    #[arg(long, value_name = "PATH", value_delimiter = ',')]
+    pub drive: Vec<PathBuf>,
 }
 
 impl Args {

@@ -20,6 +20,15 @@ fn portals_and_drives_are_lists() {
 }
 
 #[test]
+fn a_check_needs_a_folder_alone() {
+    let args = parse("check --data d --drive a,b").unwrap();
+    let Some(Command::Check(check)) = args.command else { panic!("a check") };
+    assert_eq!(check.drive.len(), 2);
+    assert!(parse("check").is_err());
+    assert!(parse("--data d --iscsi 127.0.0.1:0 check --data d").is_err());
+}
+
+#[test]
 fn the_api_stays_on_this_machine() {
     assert!(parse("--data d --iscsi 127.0.0.1:0 --api 0.0.0.0:80").is_err());
     assert!(parse("--data d --iscsi 127.0.0.1:0 --api [::1]:80").is_ok());

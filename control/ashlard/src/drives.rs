@@ -53,7 +53,8 @@ fn files(args: &Args) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn existing(folder: &Path) -> Result<Vec<PathBuf>> {
+/// The files that are drives.
+pub fn existing(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),

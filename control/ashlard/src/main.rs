@@ -6,11 +6,12 @@
 
 mod access;
 mod args;
+mod check;
 mod drives;
 mod threads;
 
 use anyhow::{Context, Result};
-use args::Args;
+use args::{Args, Command};
 use array::{Array, Identity, Parts, Vault, World};
 use clap::Parser;
 use engine::Engine;
@@ -35,9 +36,13 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     log_to_stderr();
-    let outcome = threads::management().and_then(|runtime| runtime.block_on(run(&args)));
+    let outcome = threads::management().and_then(|runtime| match &args.command {
+        Some(Command::Check(check)) => runtime.block_on(check::run(check)),
+        None => runtime.block_on(run(&args)).map(|()| 0),
+    });
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
         Err(error) => {
             tracing::error!("{error:#}");
             ExitCode::FAILURE

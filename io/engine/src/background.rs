@@ -127,8 +127,6 @@ impl Worker {
         let segments = state.maps.usage.segments();
         let free: BTreeSet<u32> =
             (0..segments.len() as u32).filter(|one| segments[*one as usize].total() == 0).collect();
-        // What was written to them after the last checkpoint is not referred to.
-        free.iter().for_each(|segment| core.log.shelf().discard(SegmentId(*segment)));
         let taken = vec![0; segments.len()];
         let listings = state.maps.listings.iter();
         let stale = listings.filter(|(_, listing)| listing.names_slots).map(|(page, _)| page).collect();
@@ -167,6 +165,8 @@ impl Worker {
     }
 
     async fn work(&mut self) -> block::Result<()> {
+        // What was written to them after the last checkpoint is not referred to.
+        self.space.free.iter().for_each(|segment| self.core.log.shelf().discard(SegmentId(*segment)));
         loop {
             if self.core.journal.stopped().is_some() {
                 return Ok(());

@@ -1,49 +1,101 @@
-//! The check: everything that is counted is counted again, from the volumes' roots down, and compared.
+//! The check: everything is read, decoded and verified, and everything that is counted is counted again from the
+//! volumes' roots down, and compared. It changes nothing and goes on behind a defect, so that all are named.
+//!
+//! What can't be read can't be counted: behind a damaged map page only what is counted too often is a defect.
 
+use crate::catalog::VolumeState;
 use crate::core::Core;
 use crate::engine::Engine;
-use crate::entry::{Entry, Kind};
-use crate::map::Need;
-use crate::space::{Live, Place};
-use crate::table::Frame;
-use std::collections::BTreeMap;
+use crate::entry::{BlockId, Entry, Kind, Node, SlotId, decode_node};
+use crate::frame::{self, ObjectKind};
+use crate::map::{Tree, span};
+use crate::pages::NumberMap;
+use crate::space::Place;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::sync::Arc;
+
+mod log;
 
 /// What the walk over all maps found.
 #[derive(Default)]
 struct Found {
-    pages: BTreeMap<u64, u64>,
-    levels: BTreeMap<u64, u8>,
-    mapped: BTreeMap<u64, u64>,
-    blocks: BTreeMap<(u64, u8), u64>,
-    slots: BTreeMap<crate::entry::SlotId, u64>,
+    /// References of each map page.
+    pages: NumberMap<u64, u64>,
+    /// References of each block of a frame, by the bits of its name.
+    blocks: NumberMap<u64, u64>,
+    slots: BTreeMap<SlotId, u64>,
+    /// Some page could not be read: there may be more references than were found.
+    partial: bool,
+    defects: Vec<String>,
+}
+
+impl Found {
+    fn defect(&mut self, what: impl Display) {
+        self.defects.push(what.to_string());
+    }
+
+    /// True when a count differs from what is kept in a way that can't come from pages that could not be read.
+    fn differs(&self, counted: u64, kept: u64) -> bool {
+        if self.partial { counted > kept } else { counted != kept }
+    }
+
+    fn count(&mut self, entry: Entry) {
+        match entry.kind() {
+            Kind::Slot(slot) => *self.slots.entry(slot).or_default() += 1,
+            Kind::Block(block) => *self.blocks.entry(block.bits()).or_default() += 1,
+            Kind::Unmapped | Kind::Zero => {}
+        }
+    }
 }
 
 impl Engine {
-    /// Walks every map, counts every reference, reads and verifies every frame, and answers with what differs from
-    /// what the engine believes; nothing, when all is well. Nothing else may use the engine meanwhile.
+    /// Verifies every map page, frame, table page and count, and answers with the defects; nothing, when all is well.
+    /// Nothing else may use the engine meanwhile, and nothing is changed.
+    ///
+    /// # Errors
+    /// When the engine has stopped: what is in memory is not what is on the drives.
     pub async fn check(&self) -> block::Result<Vec<String>> {
         let core = &self.core;
-        let mut findings = Vec::new();
-        let found = core.walk().await?;
-        core.load_all_tables().await?;
-        core.check_pages(&found, &mut findings);
-        core.check_frames(&found, &mut findings);
-        core.check_usage(&self.roots.lock().clone(), &mut findings);
-        core.check_bytes(&mut findings).await?;
-        Ok(findings)
+        let mut found = Found::default();
+        core.check_catalog(&mut found);
+        core.walk(&mut found).await;
+        core.check_pages(&mut found);
+        let frames = core.check_table(&mut found).await;
+        core.check_slots(&mut found);
+        core.check_space(&frames, &self.roots.lock().clone(), &mut found);
+        core.check_objects(&frames, &mut found).await;
+        core.journal.stopped().map_or(Ok(found.defects), |why| Err(block::Error::Stopped(why)))
     }
 }
 
 impl Core {
-    async fn walk(&self) -> block::Result<Found> {
-        let mut found = Found::default();
+    fn check_catalog(&self, found: &mut Found) {
+        let state = self.state.read();
+        let mut ids = BTreeSet::new();
+        for (number, volume) in &state.catalog.volumes {
+            if !ids.insert(volume.id) || state.catalog.number(volume.id) != Some(*number) {
+                found.defect(format_args!("volume {number}: its identity {:?} is another's too", volume.id));
+            }
+            let VolumeState { tree, geometry, kept_until, read_only, .. } = volume;
+            if span(tree.level) < VolumeState::blocks(*geometry) {
+                found.defect(format_args!("volume {number}: {geometry:?} is more than its map can hold"));
+            }
+            if *kept_until > 0 && !read_only && !volume.birth.snapshot {
+                found.defect(format_args!("volume {number}: it is kept, but takes changes"));
+            }
+        }
+    }
+
+    /// Visits every map page once, from the roots and from what waits to be released.
+    async fn walk(&self, found: &mut Found) {
         let mut open: Vec<(u64, u8)> = Vec::new();
         {
             let state = self.state.read();
-            for volume in state.catalog.volumes.values() {
-                if let Some(page) = volume.tree.root.as_page() {
+            for Tree { root, level } in state.catalog.volumes.values().map(|volume| volume.tree) {
+                if let Some(page) = root.as_page() {
                     *found.pages.entry(page).or_default() += 1;
-                    open.push((page, volume.tree.level));
+                    open.push((page, level));
                 }
             }
             for page in &state.maps.orphans {
@@ -51,170 +103,158 @@ impl Core {
                 open.push((*page, state.maps.listings.get(*page).level));
             }
         }
+        let mut seen: NumberMap<u64, u8> = NumberMap::default();
         while let Some((page, level)) = open.pop() {
-            if found.levels.insert(page, level).is_some() {
-                continue;
+            match seen.insert(page, level) {
+                None => {}
+                Some(before) if before == level => continue,
+                Some(before) => {
+                    found.defect(format_args!("map page {page} is used at level {level} and at {before}"));
+                    continue;
+                }
             }
-            self.load(Need::Map(page)).await?;
-            let state = self.state.read();
-            let Some(node) = state.maps.nodes.get(page) else { continue };
-            for entry in node.iter() {
-                match entry.as_page().filter(|_| level > 0) {
-                    Some(child) => {
+            match self.read_node(page).await {
+                Ok((node, on_media)) => {
+                    self.check_node(page, level, &node, on_media, found);
+                    for child in node.iter().filter(|_| level > 0).filter_map(|entry| entry.as_page()) {
                         *found.pages.entry(child).or_default() += 1;
                         open.push((child, level - 1));
                     }
-                    None if level == 0 => found.count(*entry),
-                    None => {}
+                }
+                Err(why) => {
+                    found.partial = true;
+                    found.defect(format_args!("map page {page}: {why}"));
                 }
             }
         }
-        self.sum_mapped(&mut found);
-        Ok(found)
     }
 
-    /// Mapped blocks below each page, leaves first.
-    fn sum_mapped(&self, found: &mut Found) {
-        let state = self.state.read();
-        let mut by_level: Vec<(u8, u64)> = found.levels.iter().map(|(page, level)| (*level, *page)).collect();
-        by_level.sort_unstable();
-        for (level, page) in by_level {
-            let Some(node) = state.maps.nodes.get(page) else { continue };
-            let below = |entry: &Entry| match entry.as_page().filter(|_| level > 0) {
-                Some(child) => found.mapped.get(&child).copied().unwrap_or(0),
-                None if !entry.is_mapped() => 0,
-                None if level == 0 => 1,
-                None => crate::map::span(level - 1),
-            };
-            let sum = node.iter().map(below).sum();
-            found.mapped.insert(page, sum);
-        }
-    }
-
-    async fn load_all_tables(&self) -> block::Result<()> {
-        let pages: Vec<u64> = {
-            let state = self.state.read();
-            state.maps.table.directory.iter().map(|(page, _)| page).collect()
+    /// A map page, and whether it is as the log has it.
+    async fn read_node(&self, page: u64) -> Result<(Arc<Node>, bool), String> {
+        let place = {
+            let maps = &self.state.read().maps;
+            if let Some(node) = maps.nodes.get(page) {
+                return Ok((node.clone(), false));
+            }
+            maps.listings.get(page).place
         };
-        for page in pages {
-            self.load(Need::Table(page)).await?;
-        }
-        Ok(())
+        let payload = self.read_page(ObjectKind::Map, page, place).await?;
+        let node = decode_node(&payload).map_err(|why| format!("{why} at {place}"))?;
+        Ok((Arc::new(node), true))
     }
 
-    fn check_pages(&self, found: &Found, findings: &mut Vec<String>) {
+    /// The payload of a metadata object.
+    async fn read_page(&self, kind: ObjectKind, number: u64, place: Place) -> Result<bytes::Bytes, String> {
+        if place.is_none() {
+            return Err("it is nowhere".into());
+        }
+        let object = self.log.read(place).await.map_err(|why| format!("{why} at {place}"))?;
+        frame::payload(&object, kind, number).map_err(|why| format!("{why} at {place}"))
+    }
+
+    fn check_node(&self, page: u64, level: u8, node: &Node, on_media: bool, found: &mut Found) {
+        let maps = &self.state.read().maps;
+        let listing = maps.listings.get(page);
+        let below = |entry: &Entry| match entry.as_page().filter(|_| level > 0) {
+            Some(child) => maps.listings.get(child).mapped,
+            None if !entry.is_mapped() => 0,
+            None if level == 0 => 1,
+            None => span(level - 1),
+        };
+        let mapped: u64 = node.iter().map(below).sum();
+        if (mapped, level) != (listing.mapped, listing.level) {
+            found.defect(format_args!(
+                "map page {page}: {mapped} blocks are mapped below it at level {level}; its listing says {} at {}",
+                listing.mapped, listing.level
+            ));
+        }
+        let slots = node.iter().any(|entry| entry.is_slot());
+        if slots && level > 0 {
+            found.defect(format_args!("map page {page} at level {level} names blocks of the journal"));
+        }
+        if slots && on_media && !listing.names_slots {
+            found.defect(format_args!(
+                "map page {page} names blocks of the journal; its listing says it does not"
+            ));
+        }
+        if level == 0 {
+            node.iter().for_each(|entry| found.count(*entry));
+        }
+    }
+
+    fn check_pages(&self, found: &mut Found) {
         let state = self.state.read();
-        let listed: BTreeMap<_, _> = state.maps.listings.iter().collect();
-        for (page, refs) in &found.pages {
-            let listing = listed.get(page).copied().unwrap_or_default();
-            let mapped = found.mapped.get(page).copied().unwrap_or(0);
-            let level = found.levels.get(page).copied().unwrap_or(0);
-            if (listing.refs, listing.mapped, listing.level) != (*refs, mapped, level) {
-                findings.push(format!(
-                    "map page {page} has {refs} references, {mapped} mapped blocks, level {level}; its listing is {listing:?}"
-                ));
+        let listings = &state.maps.listings;
+        let free: BTreeSet<u64> = state.maps.free.iter().copied().collect();
+        let mut pages: Vec<(u64, u64)> = found.pages.iter().map(|(page, refs)| (*page, *refs)).collect();
+        pages.sort_unstable();
+        for (page, refs) in pages {
+            let kept = listings.get(page).refs;
+            if found.differs(refs, kept) {
+                found.defect(format_args!("map page {page} has {refs} references, not {kept}"));
+            }
+            if free.contains(&page) || page >= state.maps.next_page {
+                found.defect(format_args!("map page {page} is in use, but its number is free"));
             }
         }
-        for page in listed.keys().filter(|page| !found.pages.contains_key(page)) {
-            findings.push(format!("map page {page} is listed, but nothing refers to it"));
+        if !found.partial {
+            for (page, _) in
+                listings.iter().filter(|(page, _)| !found.pages.contains_key(page)).collect::<Vec<_>>()
+            {
+                found.defect(format_args!("map page {page} is listed, but nothing refers to it"));
+            }
         }
     }
 
-    fn check_frames(&self, found: &Found, findings: &mut Vec<String>) {
+    /// Slots, and the references that they hand on to blocks of frames were compared with the table before.
+    fn check_slots(&self, found: &mut Found) {
         let state = self.state.read();
-        let maps = &state.maps;
-        let mut blocks = found.blocks.clone();
+        let slots = &state.maps.slots;
+        for (slot, holders) in std::mem::take(&mut found.slots) {
+            let kept = slots.get(slot).map_or(0, |slot| slot.holders);
+            if found.differs(holders, kept) {
+                found.defect(format_args!("{slot} has {holders} references, not {kept}"));
+            }
+            found.slots.insert(slot, holders);
+        }
+        if !found.partial {
+            for (slot, _) in
+                slots.iter().filter(|(slot, _)| !found.slots.contains_key(slot)).collect::<Vec<_>>()
+            {
+                found.defect(format_args!("{slot} is held, but no map names it"));
+            }
+        }
+    }
+
+    /// Adds to the counted references of blocks those that come through flushed slots.
+    fn resolve_slots(&self, found: &mut Found) {
+        let state = self.state.read();
         for (slot, holders) in &found.slots {
-            let known = maps.slots.get(*slot);
-            if known.map(|slot| slot.holders) != Some(*holders) {
-                findings.push(format!("{slot:?} has {holders} holders; it says {known:?}"));
-            }
-            if let Some(block) = known.and_then(|slot| slot.flushed) {
-                *blocks.entry((block.frame, block.index)).or_default() += holders;
+            if let Some(block) = state.maps.slots.get(*slot).and_then(|slot| slot.flushed) {
+                *found.blocks.entry(block.bits()).or_default() += holders;
             }
         }
-        for (slot, _) in maps.slots.iter().filter(|(slot, _)| !found.slots.contains_key(slot)) {
-            findings.push(format!("{slot:?} is held, but no map names it"));
-        }
-        if maps.table.deferred() > 0 {
-            findings.push("changes of references wait though every page of the table is in memory".into());
-        }
-        for (page, body) in maps.table.pages.iter() {
-            for (index, frame) in body.iter() {
-                let number = page * crate::table::FRAMES + index;
-                for (index, refs) in (0..).zip(&frame.refs) {
-                    let counted = blocks.remove(&(number, index)).unwrap_or(0);
-                    if counted != *refs {
-                        findings.push(format!(
-                            "block {index} of frame {number} has {counted} references, not {refs}"
-                        ));
-                    }
-                }
-            }
-        }
-        blocks
-            .keys()
-            .for_each(|block| findings.push(format!("{block:?} is named by a map, but not in the table")));
-    }
-
-    fn check_usage(&self, roots: &[Place], findings: &mut Vec<String>) {
-        let state = self.state.read();
-        let maps = &state.maps;
-        let mut segments = vec![Live::default(); maps.usage.segments().len()];
-        let mut unique = 0;
-        let frames = maps.table.pages.iter().flat_map(|(_, page)| page.iter().map(|(_, frame)| frame));
-        for frame in frames {
-            let live = |index: &u8| frame.refs(*index) > 0;
-            unique += (0..8).filter(live).count() as u64;
-            let share: u64 = (0..8).filter(live).map(|index| Frame::share(frame, index)).sum();
-            segments[frame.place.segment as usize].data += share;
-        }
-        let listed =
-            maps.listings.iter().chain(maps.table.directory.iter()).map(|(_, listing)| listing.place);
-        let chunks = maps.listings.places.values().chain(maps.table.directory.places.values()).copied();
-        for place in listed.chain(chunks).chain(roots.iter().copied()).filter(|place| !place.is_none()) {
-            segments[place.segment as usize].meta += u64::from(place.len);
-        }
-        if unique != maps.usage.unique_blocks {
-            findings.push(format!("{unique} distinct blocks, not {}", maps.usage.unique_blocks));
-        }
-        for (segment, (counted, kept)) in segments.iter().zip(maps.usage.segments()).enumerate() {
-            if counted != kept {
-                findings.push(format!("segment {segment} holds {counted:?}, not {kept:?}"));
-            }
-        }
-        let sum = |part: fn(&Live) -> u64| segments.iter().map(part).sum::<u64>();
-        let sums = (sum(|live| live.data), sum(|live| live.meta));
-        if sums != (maps.usage.physical, maps.usage.metadata) {
-            findings.push(format!("data and metadata are {sums:?} bytes, not {:?}", maps.usage));
-        }
-    }
-
-    /// Reads and verifies every frame.
-    async fn check_bytes(&self, findings: &mut Vec<String>) -> block::Result<()> {
-        let numbers: Vec<u64> = {
-            let state = self.state.read();
-            let pages = state.maps.table.pages.iter();
-            let number = |page| move |(index, _)| page * crate::table::FRAMES + index;
-            pages.flat_map(|(page, body)| body.iter().map(number(page))).collect()
-        };
-        for number in numbers {
-            match self.fetch_object(number).await {
-                Ok(_) => {}
-                Err(block::Error::Medium { .. }) => findings.push(format!("frame {number} is damaged")),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 }
 
-impl Found {
-    fn count(&mut self, entry: Entry) {
-        match entry.kind() {
-            Kind::Slot(slot) => *self.slots.entry(slot).or_default() += 1,
-            Kind::Block(block) => *self.blocks.entry((block.frame, block.index)).or_default() += 1,
-            Kind::Unmapped | Kind::Zero => {}
-        }
+impl Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "segment {}, offset {}, {} bytes", self.segment, self.offset, self.len)
     }
 }
+
+impl Display for SlotId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "block {} of journal batch {}", self.page, self.batch)
+    }
+}
+
+impl Display for BlockId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "block {} of frame {}", self.index, self.frame)
+    }
+}
+
+#[cfg(test)]
+#[path = "check_test.rs"]
+mod tests;

@@ -48,11 +48,13 @@ impl BlockId {
     pub const PER_FRAME: usize = 8;
     const INDEX_BITS: u32 = 3;
 
-    fn from_bits(bits: u64) -> Self {
+    /// The block with these [`BlockId::bits`].
+    pub fn from_bits(bits: u64) -> Self {
         Self { frame: bits >> Self::INDEX_BITS, index: (bits & 7) as u8 }
     }
 
-    fn bits(self) -> u64 {
+    /// Its name in one number.
+    pub fn bits(self) -> u64 {
         self.frame << Self::INDEX_BITS | u64::from(self.index)
     }
 }

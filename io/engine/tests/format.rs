@@ -7,9 +7,7 @@ mod support;
 use block::{CopySegment, DiskId, Extent, Op};
 use bytes::Bytes;
 use shelf::Layout;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-use support::{MemShelf, World, data};
+use support::{MemShelf, World, data, options};
 
 const LAYOUT: Layout = Layout {
     segment_bytes: 64 << 10,
@@ -96,10 +94,6 @@ fn media_of_another_version_are_refused_by_name() {
     let at = bytes.windows(4).position(|four| four == b"ALE1").expect("a superblock");
     bytes[at + 8..at + 12].copy_from_slice(&4u32.to_le_bytes());
     let shelf = MemShelf::import(LAYOUT, &bytes);
-    let opening = pin!(engine::Engine::open(shelf, support::options()));
-    let Poll::Ready(Err(why)) = opening.poll(&mut Context::from_waker(Waker::noop())) else {
-        panic!("it was not refused")
-    };
-    let why = why.to_string();
+    let why = World::try_open(shelf, options()).err().expect("refused").to_string();
     assert!(why.contains("format 4") && why.contains("format 3"), "{why}");
 }

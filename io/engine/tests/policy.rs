@@ -51,7 +51,7 @@ fn without_deduplication_and_compression_data_take_what_they_are() {
     }
     world.settle();
     let space = world.engine.space();
-    assert_eq!(space.unique, 3 * 64 << 10);
+    assert_eq!(space.unique, (3 * 64) << 10);
     assert!(space.physical > space.unique, "{space:?}");
     assert_eq!(world.read(1, 1024, 128), text());
     world.check();

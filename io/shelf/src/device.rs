@@ -58,11 +58,24 @@ pub fn create(path: &Path, bytes: u64) -> Result<(), Error> {
 /// [`Error::Unusable`] when it can't be opened, is in use by another process, is neither a regular file nor a block
 /// device, or has logical blocks of more than 4096 bytes.
 pub fn open(ring: &Arc<Ring>, path: &Path) -> Result<Arc<dyn Drive>, Error> {
+    open_as(ring, path, true)
+}
+
+/// Opens a drive to be read alone, locked all the same: every write ends with an error. For an
+/// [`Overlay`](crate::Overlay).
+///
+/// # Errors
+/// As [`open`].
+pub fn open_read_only(ring: &Arc<Ring>, path: &Path) -> Result<Arc<dyn Drive>, Error> {
+    open_as(ring, path, false)
+}
+
+fn open_as(ring: &Arc<Ring>, path: &Path, write: bool) -> Result<Arc<dyn Drive>, Error> {
     let kind = std::fs::metadata(path).map_err(|cause| unusable(path, "can't be found", &cause))?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         return Err(Error::Unusable(format!("{}: neither a file nor a block device", path.display())));
     }
-    let file = patiently(|| take(path, kind.is_block_device()))?;
+    let file = patiently(|| take(path, kind.is_block_device(), write))?;
     let bytes = size(&file, path, kind.is_block_device())?;
     let node = Node { name: path.display().to_string(), file, bytes, discards: AtomicBool::new(true) };
     Ok(Arc::new(Device { ring: ring.clone(), file: Arc::new(node) }))
@@ -90,10 +103,10 @@ struct Busy {
     error: Error,
 }
 
-fn take(path: &Path, is_device: bool) -> Result<File, Busy> {
+fn take(path: &Path, is_device: bool, write: bool) -> Result<File, Busy> {
     // On a block device, O_EXCL without O_CREAT refuses one that is mounted or held by another driver.
     let exclusive = if is_device { libc::O_EXCL } else { 0 };
-    let open = |flags| OpenOptions::new().read(true).write(true).custom_flags(flags | exclusive).open(path);
+    let open = |flags| OpenOptions::new().read(true).write(write).custom_flags(flags | exclusive).open(path);
     let file = match open(libc::O_DIRECT) {
         Err(cause) if cause.raw_os_error() == Some(libc::EINVAL) => {
             tracing::warn!(drive = %path.display(), "no direct I/O here: the page cache is used");

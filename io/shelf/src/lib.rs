@@ -7,6 +7,7 @@
 
 mod drive;
 mod media;
+mod overlay;
 mod raid;
 mod shelf;
 mod task;
@@ -20,6 +21,7 @@ pub mod superblock;
 pub use drive::{Drive, MemDrive};
 pub use geometry::Sizes;
 pub use media::{FORMAT_VERSION, checksum};
+pub use overlay::Overlay;
 pub use raid::{DriveShelf, FormatOptions};
 pub use shelf::{
     ALIGN, AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, SegmentId, Shelf, Superblock, Wait,

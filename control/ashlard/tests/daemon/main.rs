@@ -5,7 +5,7 @@
 mod http;
 mod process;
 
-use process::{fails, json, run, start};
+use process::{check, drives, fails, json, run, start};
 use std::os::unix::fs::PermissionsExt;
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
@@ -51,6 +51,34 @@ fn an_array_is_operated_killed_and_comes_back_as_it_was() {
     assert_eq!(json(data, "volume delete db1")["deleted"], "db1");
     assert_eq!(json(data, "volume list").as_array().unwrap().len(), 2);
     drop(daemon);
+}
+
+#[test]
+fn a_check_finds_damage_and_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = &folder.path().join("array");
+    let daemon = start(data, &[]).unwrap();
+    json(data, "volume create db1 --size 10GiB");
+    let (fine, said) = check(data);
+    assert!(!fine && said.contains("another process has this drive open"), "{said}");
+    daemon.kill();
+    let written = || -> Vec<_> {
+        drives(data).iter().map(|path| std::fs::metadata(path).unwrap().modified().unwrap()).collect()
+    };
+    let before = written();
+    let (fine, said) = check(data);
+    assert!(fine && said.starts_with("no defects\n"), "{said}");
+    assert_eq!(written(), before);
+    assert!(start(data, &[]).unwrap().stop().success());
+    assert!(check(data).0);
+    for path in drives(data) {
+        let mut bytes = std::fs::read(&path).unwrap();
+        let objects: Vec<_> = (0..bytes.len() - 4).filter(|at| bytes[*at..].starts_with(b"ALO1")).collect();
+        objects.iter().for_each(|at| bytes[at + 8] ^= 0x40);
+        std::fs::write(&path, bytes).unwrap();
+    }
+    let (fine, said) = check(data);
+    assert!(!fine && !said.contains("no defects"), "{said}");
 }
 
 #[test]

@@ -95,3 +95,16 @@ pub fn fails(data: &Path, words: &str, status: i32) -> String {
     assert_eq!(output.status.code(), Some(status), "{words}: {}", String::from_utf8_lossy(&output.stdout));
     String::from_utf8(output.stderr).unwrap()
 }
+
+/// Runs `ashlard check` on a folder: whether it ended with 0, and what it printed.
+pub fn check(data: &Path) -> (bool, String) {
+    let output = Command::new(ASHLARD).arg("check").arg("--data").arg(data).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+/// The files that are the drives of an array.
+pub fn drives(data: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(data.join("drives")).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}

@@ -268,6 +268,34 @@ impl MemShelf {
         hits
     }
 
+    /// Every object in the log, dead ones too: segment, offset, kind, length.
+    pub fn objects(&self) -> Vec<(u32, u32, u8, u32)> {
+        let contents = self.contents.lock();
+        let mut objects = Vec::new();
+        for (segment, stripes) in &contents.segments {
+            let bytes: Vec<u8> = stripes.values().flatten().copied().collect();
+            let mut at = 0;
+            while let Some(header) = bytes.get(at..at + 24) {
+                if header.starts_with(b"ALO1") {
+                    let payload = u32::from_le_bytes([header[12], header[13], header[14], header[15]]);
+                    objects.push((*segment, at as u32, header[8], 24 + payload));
+                    at += 24 + payload as usize;
+                } else {
+                    at = (at / self.layout.stripe_bytes as usize + 1) * self.layout.stripe_bytes as usize;
+                }
+            }
+        }
+        objects
+    }
+
+    /// Changes one byte of the log.
+    pub fn flip(&self, segment: u32, at: u32) {
+        let mut contents = self.contents.lock();
+        let (stripe, at) = (at / self.layout.stripe_bytes * self.layout.stripe_bytes, at);
+        let stripe = contents.segments.get_mut(&segment).and_then(|stripes| stripes.get_mut(&stripe));
+        stripe.expect("it is written")[(at % self.layout.stripe_bytes) as usize] ^= 1;
+    }
+
     pub fn journal_batches(&self) -> usize {
         self.contents.lock().journal.len()
     }
@@ -467,13 +495,17 @@ impl World {
     }
 
     pub fn open_with(shelf: Arc<MemShelf>, options: Options) -> Self {
+        Self::try_open(shelf, options).expect("the engine opens")
+    }
+
+    pub fn try_open(shelf: Arc<MemShelf>, options: Options) -> block::Result<Self> {
         let mut opening = Box::pin(Engine::open(shelf.clone(), options));
         let Poll::Ready(engine) = poll_once(opening.as_mut()) else {
             panic!("the shelf in memory never waits")
         };
-        let engine = engine.expect("the engine opens");
+        let engine = engine?;
         let background = Some(Box::pin(engine.background()) as Pin<Box<dyn Future<Output = ()>>>);
-        Self { shelf, engine, background, dice: Dice::new(1) }
+        Ok(Self { shelf, engine, background, dice: Dice::new(1) })
     }
 
     /// A new world from what a power loss leaves.

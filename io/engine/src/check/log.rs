@@ -1,0 +1,185 @@
+//! The part of the check that looks at the log: frames, the frame table, and where everything lies.
+
+use super::Found;
+use crate::core::Core;
+use crate::dedup;
+use crate::entry::{BLOCK, BlockId};
+use crate::frame::{self, ObjectKind, UNKNOWN};
+use crate::gate::join;
+use crate::pages::NumberMap;
+use crate::space::{Live, Place};
+use crate::table::{FRAMES, Frame, TablePage};
+
+/// Frames read at once.
+const READS: usize = 32;
+
+impl Core {
+    /// Compares every frame's references with those found; answers with all frames.
+    pub(super) async fn check_table(&self, found: &mut Found) -> Vec<(u64, Frame)> {
+        self.resolve_slots(found);
+        let pages: Vec<(u64, Place)> = {
+            let state = self.state.read();
+            state.maps.table.directory.iter().map(|(page, listing)| (page, listing.place)).collect()
+        };
+        let mut frames = Vec::new();
+        let mut damaged = false;
+        for (page, place) in pages {
+            match self.read_table(page, place).await {
+                Ok(body) => {
+                    let numbered = body.iter().map(|(index, frame)| (page * FRAMES + index, frame.clone()));
+                    frames.extend(numbered);
+                }
+                Err(why) => {
+                    damaged = true;
+                    found.defect(format_args!("frame table page {page}: {why}"));
+                }
+            }
+        }
+        frames.sort_unstable_by_key(|(number, _)| *number);
+        let mut waiting = self.deferred();
+        let (next, mut named) = (self.state.read().maps.table.next, std::mem::take(&mut found.blocks));
+        for (number, frame) in &mut frames {
+            if *number >= next {
+                found
+                    .defect(format_args!("frame {number} is in the table, but its number was not given yet"));
+            }
+            for (index, refs) in (0..).zip(&mut frame.refs) {
+                let block = BlockId { frame: *number, index };
+                let counted = named.remove(&block.bits()).unwrap_or(0);
+                let change = waiting.remove(&block.bits()).unwrap_or(0);
+                // From here on the frame is as it is when what waits has been applied.
+                match refs.checked_add_signed(change) {
+                    Some(after) => *refs = after,
+                    None => found.defect(format_args!("{block} has {refs} references, and {change} wait")),
+                }
+                if found.differs(counted, *refs) {
+                    found.defect(format_args!("{block} has {counted} references, not {refs}"));
+                }
+            }
+        }
+        if !damaged {
+            let mut strangers: Vec<u64> = named.into_keys().collect();
+            strangers.extend(waiting.into_iter().filter(|(_, change)| *change != 0).map(|(block, _)| block));
+            strangers.sort_unstable();
+            strangers.dedup();
+            for block in strangers.into_iter().map(BlockId::from_bits) {
+                found.defect(format_args!("{block} is referred to, but not in the table"));
+            }
+        }
+        frames
+    }
+
+    async fn read_table(&self, page: u64, place: Place) -> Result<TablePage, String> {
+        if let Some(body) = self.state.read().maps.table.pages.get(page) {
+            return Ok((**body).clone());
+        }
+        let payload = self.read_page(ObjectKind::Table, page, place).await?;
+        TablePage::decode(&payload).map_err(|why| format!("{why} at {place}"))
+    }
+
+    /// Changes of references that wait for their page, by block.
+    fn deferred(&self) -> NumberMap<u64, i64> {
+        let state = self.state.read();
+        let mut sums = NumberMap::default();
+        for (block, change) in state.maps.table.deferred.values().flatten() {
+            *sums.entry(block.bits()).or_default() += change;
+        }
+        sums
+    }
+
+    /// Counts what lies where, and compares with what is kept.
+    pub(super) fn check_space(&self, frames: &[(u64, Frame)], roots: &[Place], found: &mut Found) {
+        let waiting = self.deferred();
+        let state = self.state.read();
+        let maps = &state.maps;
+        let mut segments = vec![Live::default(); maps.usage.segments().len()];
+        let mut places: Vec<Place> = Vec::new();
+        let mut unique = 0;
+        for (number, frame) in frames {
+            places.push(frame.place);
+            for index in (0..8u8).filter(|index| frame.stored >> index & 1 == 1) {
+                // What is kept does not know yet of changes that wait.
+                let change = waiting.get(&BlockId { frame: *number, index }.bits()).copied().unwrap_or(0);
+                let before = frame.refs(index).saturating_add_signed(-change);
+                if before > 0 {
+                    unique += 1;
+                    if let Some(live) = segments.get_mut(frame.place.segment as usize) {
+                        live.data += frame.share(index);
+                    }
+                }
+            }
+        }
+        let listed =
+            maps.listings.iter().chain(maps.table.directory.iter()).map(|(_, listing)| listing.place);
+        let chunks = maps.listings.places.values().chain(maps.table.directory.places.values()).copied();
+        for place in listed.chain(chunks).chain(roots.iter().copied()).filter(|place| !place.is_none()) {
+            places.push(place);
+            if let Some(live) = segments.get_mut(place.segment as usize) {
+                live.meta += u64::from(place.len);
+            }
+        }
+        if unique != maps.usage.unique_blocks {
+            found
+                .defect(format_args!("there are {unique} distinct blocks, not {}", maps.usage.unique_blocks));
+        }
+        for (segment, (counted, kept)) in segments.iter().zip(maps.usage.segments()).enumerate() {
+            if counted != kept {
+                found.defect(format_args!("segment {segment} holds {counted:?}, not {kept:?}"));
+            }
+        }
+        let sum = |part: fn(&Live) -> u64| segments.iter().map(part).sum::<u64>();
+        let sums = (sum(|live| live.data), sum(|live| live.meta));
+        if sums != (maps.usage.physical, maps.usage.metadata) {
+            let kept = (maps.usage.physical, maps.usage.metadata);
+            found.defect(format_args!("data and metadata take {sums:?} bytes, not {kept:?}"));
+        }
+        self.check_places(places, segments.len(), found);
+    }
+
+    /// No two objects share a byte, and none lies outside of the log.
+    fn check_places(&self, mut places: Vec<Place>, segments: usize, found: &mut Found) {
+        places.sort_unstable();
+        let end = |place: &Place| u64::from(place.offset) + u64::from(place.len);
+        for place in &places {
+            if place.segment as usize >= segments || end(place) > u64::from(self.layout.segment_bytes) {
+                found.defect(format_args!("an object lies outside of the log: {place}"));
+            }
+        }
+        for pair in places.windows(2) {
+            let [one, other] = pair else { continue };
+            if one.segment == other.segment && end(one) > u64::from(other.offset) {
+                found.defect(format_args!("two objects overlap: {one}; {other}"));
+            }
+        }
+    }
+
+    /// Reads every frame: checksum, what it holds, whether it decompresses, and the fingerprints of its blocks.
+    pub(super) async fn check_objects(&self, frames: &[(u64, Frame)], found: &mut Found) {
+        for group in frames.chunks(READS) {
+            let checks = group.iter().map(|(number, frame)| self.check_frame(*number, frame));
+            for (why, (number, frame)) in join(checks).await.into_iter().zip(group) {
+                if let Err(why) = why {
+                    found.defect(format_args!("frame {number} at {}: {why}", frame.place));
+                }
+            }
+        }
+    }
+
+    async fn check_frame(&self, number: u64, frame: &Frame) -> Result<(), String> {
+        let object = self.log.read(frame.place).await.map_err(|why| why.to_string())?;
+        let header = frame::verify(&object).map_err(|why| why.to_string())?;
+        let decoded = frame::unpack(&object, number).map_err(|why| why.to_string())?;
+        if header.stored != frame.stored {
+            return Err(format!("it holds blocks {:#b}, not {:#b}", header.stored, frame.stored));
+        }
+        let fingerprints = frame::fingerprints(&object, &header).map_err(|why| why.to_string())?;
+        let indexes = (0..8u8).filter(|index| header.stored >> index & 1 == 1);
+        for (index, fingerprint) in indexes.zip(fingerprints).filter(|(_, known)| *known != UNKNOWN) {
+            let bytes = decoded.blocks(index, 1).filter(|bytes| bytes.len() == BLOCK);
+            if bytes.is_none_or(|bytes| dedup::fingerprint(&self.key, &bytes) != fingerprint) {
+                return Err(format!("block {index} is not what its fingerprint says"));
+            }
+        }
+        Ok(())
+    }
+}
