@@ -40,8 +40,11 @@ pub struct Setup {
     /// Randomness for CHAP.
     pub nonce: Nonce,
     /// The identifier of the connection of the session that an initiator names by TSIH, when that is there.
-    pub session_exists: Arc<dyn Fn(&Identity) -> Option<u16> + Send + Sync>,
+    pub session_exists: SessionLookup,
 }
+
+/// Finds the connection identifier of a session.
+pub type SessionLookup = Arc<dyn Fn(&Identity) -> Option<u16> + Send + Sync>;
 
 /// Time-outs in ticks, which are seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

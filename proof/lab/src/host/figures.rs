@@ -260,7 +260,7 @@ impl Figures {
 
     /// The samples as a batch file of esxtop, which spreadsheets and `perfmon` read. `name` is the host's.
     pub fn csv(&self, name: &str) -> String {
-        let columns: [(&str, fn(&Sample) -> f64); 14] = [
+        let columns: [Column; 14] = [
             ("Commands/sec", |it| it.commands as f64 * PER_SECOND),
             ("MBytes Read/sec", |it| it.read as f64 * PER_SECOND / 1e6),
             ("MBytes Written/sec", |it| it.written as f64 * PER_SECOND / 1e6),
@@ -293,5 +293,8 @@ impl Figures {
         text
     }
 }
+
+/// A column of the batch file: its name, and the figure in it.
+type Column = (&'static str, fn(&Sample) -> f64);
 
 const PER_SECOND: f64 = 1e9 / INTERVAL as f64;
