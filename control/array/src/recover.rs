@@ -5,7 +5,7 @@ use crate::array::{Array, Parts, World, put_records};
 use crate::config::{Config, Edit, Identity, Stage, VolumeEntry};
 use crate::record::{self, Thing};
 use crate::{Error, Result};
-use block::{Disk, DiskId};
+use block::DiskId;
 use engine::Engine;
 use std::collections::BTreeSet;
 
@@ -87,7 +87,8 @@ async fn finish_or_take_back(engine: &Engine, config: &mut Config, now: u64) -> 
 /// name instead of being deleted.
 async fn adopt_strays(engine: &Engine, config: &mut Config, created: u64) -> Result<()> {
     let known: BTreeSet<DiskId> = config.volumes.all().map(|entry| entry.id).collect();
-    for id in engine.volumes().iter().map(|volume| volume.id()).filter(|id| !known.contains(id)) {
+    let disks = engine.disks().into_iter().filter(|disk| !disk.snapshot).map(|disk| disk.id);
+    for id in disks.filter(|id| !known.contains(id)) {
         let name = format!("recovered-{:032x}", id.0);
         tracing::warn!(volume = %name, "a volume without configuration was found");
         let thing =

@@ -69,11 +69,16 @@ impl Client {
 
     /// Asks `method` of `/api/v1` and the given segments, which are quoted as needed. Null when there is no body.
     pub fn ask(&self, method: &str, segments: &[&str], body: Option<Value>) -> Result<Value> {
+        self.send(method, segments, "", body)
+    }
+
+    /// As [`Client::ask`], with a query, which begins with a question mark.
+    pub fn send(&self, method: &str, segments: &[&str], query: &str, body: Option<Value>) -> Result<Value> {
         let path: String =
             segments.iter().map(|segment| format!("/{}", utf8_percent_encode(segment, SEGMENT))).collect();
         let request = Request::builder()
             .method(method)
-            .uri(format!("{}/api/v1{path}", self.url))
+            .uri(format!("{}/api/v1{path}{query}", self.url))
             .header("authorization", format!("Bearer {}", self.token))
             .header("accept", "application/json")
             .header("content-type", "application/json");

@@ -50,6 +50,9 @@ enum Noun {
     /// Volumes, and who sees them
     #[command(subcommand)]
     Volume(VolumeVerb),
+    /// Volumes that were deleted, until their space is given back
+    #[command(subcommand)]
+    RecycleBin(BinVerb),
     /// Hosts: who may log in
     #[command(subcommand)]
     Host(HostVerb),
@@ -103,10 +106,13 @@ enum VolumeVerb {
         #[arg(long)]
         force: bool,
     },
-    /// Delete a volume that no host sees, with its data
+    /// Move a volume that no host sees to the recycle bin, or delete it with its data
     Delete {
         /// The volume
         name: String,
+        /// Delete its data at once, so that the space is free
+        #[arg(long)]
+        eradicate: bool,
     },
     /// Let a host see a volume
     Connect {
@@ -126,6 +132,25 @@ enum VolumeVerb {
         /// The host
         #[arg(long)]
         host: String,
+    },
+}
+
+#[derive(Subcommand)]
+enum BinVerb {
+    /// Everything in it
+    List,
+    /// Take a volume out again
+    Restore {
+        /// Its name, or its id when several had the same name
+        volume: String,
+        /// Give it this name instead of its old one
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Delete a volume with its data before its time
+    Eradicate {
+        /// Its name, or its id when several had the same name
+        volume: String,
     },
 }
 
@@ -202,6 +227,7 @@ impl Cli {
         let (answer, table): (Value, fn(&Value) -> String) = match self.noun {
             Noun::Array(verb) => verb.run(&client)?,
             Noun::Volume(verb) => verb.run(&client)?,
+            Noun::RecycleBin(verb) => verb.run(&client)?,
             Noun::Host(verb) => verb.run(&client)?,
             Noun::Connection(ConnectionVerb::List) => {
                 (items(client.ask("GET", &["connections"], None)?), show::connections)
@@ -242,9 +268,13 @@ impl VolumeVerb {
                 let body = json!({ "size": size, "shrink": force });
                 (client.ask("PATCH", &["volumes", &name], Some(body))?, show::volume)
             }
-            Delete { name } => {
-                client.ask("DELETE", &["volumes", &name], None)?;
+            Delete { name, eradicate: true } => {
+                client.send("DELETE", &["volumes", &name], "?eradicate=true", None)?;
                 (json!({ "deleted": name }), show::deleted)
+            }
+            Delete { name, eradicate: false } => {
+                client.ask("DELETE", &["volumes", &name], None)?;
+                (json!({ "deleted": name, "recycle_bin": true }), show::deleted)
             }
             Connect { name, host, lun } => {
                 let body = json!({ "volume": name, "host": host, "lun": lun });
@@ -253,6 +283,22 @@ impl VolumeVerb {
             Disconnect { name, host } => {
                 client.ask("DELETE", &["connections", &name, &host], None)?;
                 (json!({ "disconnected": { "volume": name, "host": host } }), show::disconnected)
+            }
+        })
+    }
+}
+
+impl BinVerb {
+    fn run(self, client: &Client) -> Result<Shown> {
+        Ok(match self {
+            BinVerb::List => (items(client.ask("GET", &["recycle-bin"], None)?), show::bin),
+            BinVerb::Restore { volume, name } => {
+                let path = ["recycle-bin", &volume, "restore"];
+                (client.ask("POST", &path, Some(json!({ "name": name })))?, show::volume)
+            }
+            BinVerb::Eradicate { volume } => {
+                client.ask("DELETE", &["recycle-bin", &volume], None)?;
+                (json!({ "deleted": volume }), show::deleted)
             }
         })
     }

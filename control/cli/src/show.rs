@@ -111,7 +111,27 @@ pub fn connections(answer: &Value) -> String {
 
 /// Something that is gone.
 pub fn deleted(answer: &Value) -> String {
-    format!("{} is deleted\n", text(&answer["deleted"]))
+    let name = text(&answer["deleted"]);
+    match answer["recycle_bin"].as_bool() {
+        Some(true) => {
+            format!("{name} is deleted; its space is taken until `ashlar recycle-bin eradicate {name}`\n")
+        }
+        _ => format!("{name} is deleted\n"),
+    }
+}
+
+/// The recycle bin.
+pub fn bin(answer: &Value) -> String {
+    rows(&["NAME", "SIZE", "MAPPED", "DELETED", "ERADICATED AFTER", "ID"], answer, |it| {
+        vec![
+            text(&it["name"]),
+            bytes(&it["size"]),
+            bytes(&it["mapped"]),
+            text(&it["deleted"]),
+            text(&it["eradicated_after"]),
+            text(&it["id"]),
+        ]
+    })
 }
 
 /// A connection that is gone.
@@ -149,7 +169,8 @@ fn finish(table: &Table) -> String {
 
 /// Hosts of a volume or volumes of a host, with LUNs.
 fn connected(answer: &Value, other: &str) -> String {
-    let one = |it: &Value| format!("{} (LUN {})", text(&it[other]), text(&it["lun"]));
+    let name = |it: &Value| text(if it[other].is_null() { &it["host_group"] } else { &it[other] });
+    let one = |it: &Value| format!("{} (LUN {})", name(it), text(&it["lun"]));
     let all: Vec<_> = answer["connections"].as_array().into_iter().flatten().map(one).collect();
     dash(all.join(", "))
 }

@@ -32,9 +32,9 @@ pub struct Group {
     /// When it was made.
     #[schema(format = DateTime)]
     created: String,
-    /// Mapped bytes beyond which operators and hosts are warned; `null`: none.
+    /// Mapped bytes beyond which operators and hosts will be warned; kept, not acted on yet; `null`: none.
     soft_quota: Option<u64>,
-    /// Mapped bytes beyond which its volumes take no new space; `null`: none.
+    /// Mapped bytes beyond which its volumes will take no new space; kept, not acted on yet; `null`: none.
     hard_quota: Option<u64>,
     /// Names of its volumes.
     volumes: Vec<String>,
@@ -59,9 +59,9 @@ pub struct Groups {
 pub struct NewGroup {
     /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     name: String,
-    /// Mapped bytes beyond which operators and hosts are warned.
+    /// Mapped bytes beyond which operators and hosts will be warned; kept, not acted on yet.
     soft_quota: Option<u64>,
-    /// Mapped bytes beyond which its volumes take no new space.
+    /// Mapped bytes beyond which its volumes will take no new space; kept, not acted on yet.
     hard_quota: Option<u64>,
 }
 
@@ -71,11 +71,11 @@ pub struct NewGroup {
 pub struct GroupChange {
     /// Another name.
     name: Option<String>,
-    /// Mapped bytes beyond which operators and hosts are warned; `null`: none.
+    /// Mapped bytes beyond which operators and hosts will be warned; kept, not acted on yet; `null`: none.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>)]
     soft_quota: Option<Option<u64>>,
-    /// Mapped bytes beyond which its volumes take no new space; `null`: none.
+    /// Mapped bytes beyond which its volumes will take no new space; kept, not acted on yet; `null`: none.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>)]
     hard_quota: Option<Option<u64>>,

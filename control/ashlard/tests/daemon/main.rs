@@ -50,6 +50,12 @@ fn an_array_is_operated_killed_and_comes_back_as_it_was() {
     assert_eq!(json(data, "volume disconnect db1 --host web1")["disconnected"]["volume"], "db1");
     assert_eq!(json(data, "volume delete db1")["deleted"], "db1");
     assert_eq!(json(data, "volume list").as_array().unwrap().len(), 2);
+    assert_eq!(json(data, "recycle-bin list")[0]["name"], "db1");
+    assert_eq!(json(data, "recycle-bin restore db1 --name db3")["size"].as_u64(), Some(20 << 30));
+    assert_eq!(json(data, "volume delete db3 --eradicate")["deleted"], "db3");
+    assert_eq!(json(data, "volume delete db1-copy")["recycle_bin"], true);
+    assert_eq!(json(data, "recycle-bin eradicate db1-copy")["deleted"], "db1-copy");
+    assert_eq!(json(data, "recycle-bin list").as_array().unwrap().len(), 0);
     drop(daemon);
 }
 
