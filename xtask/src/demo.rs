@@ -4,6 +4,7 @@
 use crate::conformance::programs;
 use crate::setup;
 use crate::shell::{command, exec, target_dir};
+use crate::web;
 use anyhow::{Context, Result, bail, ensure};
 use lab::array::{Array, Drives};
 use lab::scratch::Scratch;
@@ -57,14 +58,20 @@ pub fn check() -> Result<()> {
 
 /// Shows a new array at work, says what to type, and waits for Ctrl-C.
 fn stay(data: &Path) -> Result<()> {
+    step("building the web interface");
+    if let Err(error) = web::build() {
+        eprintln!("the array will run without its web interface: {error:#}");
+    }
     let mut array = start(data)?;
     if array.cli(&["volume", "list"])?.as_array().is_none_or(Vec::is_empty) {
         let scratch = Scratch::new(&target_dir(), "demo-files")?;
         walk(&mut array, scratch.path())?;
     }
     let (portal, iqn) = (array.portals()[0], array.iqn().to_owned());
+    let (url, token) = access(data)?;
     println!(
         "\nThe array runs in {data}, with volume {VOLUME:?} as LUN 0 for host {HOST:?} ({INITIATOR}).\n\n\
+         Web:         {url}/#token={token}\n\
          Ask it:      {ashlar} --data {data} array status\n\
          See LUNs:    iscsi-ls -i {INITIATOR} -s iscsi://{portal}\n\
          Read it:     qemu-io -r --image-opts {image} -c 'read 0 1M'\n\
@@ -83,6 +90,15 @@ fn stay(data: &Path) -> Result<()> {
     // SAFETY: ignoring a signal touches no memory of ours.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
     array.wait()
+}
+
+/// Where a browser finds the array, and the token that lets it in.
+fn access(data: &Path) -> Result<(String, String)> {
+    let path = data.join("api.json");
+    let text = std::fs::read(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let access: serde_json::Value = serde_json::from_slice(&text)?;
+    let field = |name: &str| access[name].as_str().map(str::to_owned).with_context(|| format!("no {name}"));
+    Ok((field("url")?, field("token")?))
 }
 
 fn start(data: &Path) -> Result<Array> {

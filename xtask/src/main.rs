@@ -13,6 +13,7 @@ mod shell;
 mod sim;
 mod test;
 mod tidy;
+mod web;
 
 use anyhow::Result;
 use clap::Parser;
@@ -42,6 +43,8 @@ enum Verb {
     Tidy,
     /// Compare the API description with the checked-in one
     Openapi(openapi::Args),
+    /// Build the web interface that the daemon embeds
+    Web(web::Args),
     /// Kill -9 cycles of the running array under writes whose acknowledgements are recorded
     Crash(crash::Args),
     /// Fuzz every parser of outside bytes
@@ -70,6 +73,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Sim(args) => sim::run(&args),
         Verb::Tidy => tidy::run(),
         Verb::Openapi(args) => openapi::run(&args),
+        Verb::Web(args) => web::run(&args),
         Verb::Crash(args) => crash::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),
     }

@@ -22,6 +22,8 @@ const PACKAGES: &[Package] = &[
     package("qemu-utils", "qemu-io", true),
     package("qemu-block-extra", "/usr/lib/x86_64-linux-gnu/qemu/block-iscsi.so", true),
     package("e2fsprogs", "mkfs.ext4", true),
+    package("nodejs", "node", true),
+    package("npm", "npm", true),
     package("tgt", "tgtd", false),
     package("qemu-system-x86", "qemu-system-x86_64", false),
     package("mmdebstrap", "mmdebstrap", false),

@@ -1,7 +1,7 @@
 //! Everything that must pass, in one go, with a count at the end.
 
 use crate::shell::{cargo, exec};
-use crate::{conformance, crash, demo, fuzz, openapi, setup, sim};
+use crate::{conformance, crash, demo, fuzz, openapi, setup, sim, web};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -45,6 +45,8 @@ struct Step {
 
 const STEPS: &[Step] = &[
     Step { name: "fmt", quick: true, run: || one(exec(&mut cargo(&["fmt", "--all", "--check"]))) },
+    // Early, so that the daemon is built with it once.
+    Step { name: "web", quick: false, run: || one(web::check()) },
     Step { name: "clippy", quick: true, run: clippy },
     Step { name: "cargo test", quick: true, run: cargo_test },
     Step { name: "openapi", quick: true, run: || one(openapi::check()) },

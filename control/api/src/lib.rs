@@ -1,10 +1,12 @@
 //! HTTP views of the operator actions, and nothing of their meaning: `/api/v1`, JSON, described by OpenAPI.
 //!
 //! A handler turns a request into one [`array::Action`] and its outcome into a body. Whoever may ask is decided by
-//! the [`auth::Operator`] that every handler takes. Problems are answered as RFC 9457 says, from one table.
+//! the [`auth::Operator`] that every handler takes. Problems are answered as RFC 9457 says, from one table. Paths
+//! outside `/api` are the web interface.
 
 mod auth;
 mod body;
+mod gui;
 mod list;
 mod problem;
 mod v1;
@@ -68,7 +70,7 @@ pub fn openapi() -> String {
 pub fn router(array: Arc<Array>, token: Token) -> Router {
     let (router, _) = routes().split_for_parts();
     router
-        .fallback(problem::no_such_path)
+        .fallback(gui::serve)
         .method_not_allowed_fallback(problem::no_such_method)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .with_state(Context { array, token })

@@ -81,7 +81,7 @@ fn nobody_asks_without_the_token() {
 #[test]
 fn what_is_wrong_is_answered_with_a_problem() {
     let api = Api::start();
-    api.ask("GET", "/", Value::Null).assert_problem(404, "not_found");
+    api.ask("POST", "/", Value::Null).assert_problem(405, "invalid");
     api.ask("GET", "/api/v1/nothing", Value::Null).assert_problem(404, "not_found");
     api.ask("PUT", "/api/v1/array", Value::Null).assert_problem(405, "invalid");
     api.ask("GET", "/api/v1/volumes/none", Value::Null).assert_problem(404, "not_found");

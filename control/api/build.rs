@@ -1,0 +1,34 @@
+//! Lists what the build of `web/` made, so that [`gui`](src/gui.rs) can embed it. Nothing made is an empty list: the
+//! daemon then serves a page that says how to build it.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+fn main() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/dist");
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let mut files = Vec::new();
+    collect(&folder, &mut files);
+    files.sort();
+    let mut table = String::from("&[\n");
+    for path in files {
+        let name = path.strip_prefix(&folder).expect("below the folder").to_str().expect("a name in UTF-8");
+        let path = path.canonicalize().expect("a file that was just listed");
+        writeln!(table, "    (\"/{name}\", include_bytes!({path:?})),").expect("a string grows");
+    }
+    table.push_str("]\n");
+    let out = std::env::var_os("OUT_DIR").expect("cargo says where");
+    std::fs::write(PathBuf::from(out).join("gui.rs"), table).expect("the build folder can be written");
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.map(|entry| entry.expect("a readable folder")) {
+        let hidden = entry.file_name().to_string_lossy().starts_with('.');
+        match entry.path() {
+            path if path.is_dir() => collect(&path, files),
+            path if !hidden => files.push(path),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The web interface: the files that the build of `web/` made, embedded in the program.
+//!
+//! They are public; what they show comes from the API, which asks who is there. A page is one document whose
+//! addresses (`/volumes`, `/hosts/web1`) are taken apart in the browser, so they are all answered with it.
+
+use crate::problem;
+use axum::body::Bytes;
+use axum::extract::Request;
+use axum::http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
+    VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+/// Paths with their bytes, in the order of paths; `.gz` beside a file is the same, compressed.
+static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/gui.rs"));
+
+const INDEX: &str = "/index.html";
+
+/// Answered to browsers when the program was built without the files.
+const NOT_BUILT: &str = include_str!("gui_not_built.html");
+
+/// Nothing from elsewhere: no script, picture or font, no request to another server, no frame around it. Styles may
+/// stand in the document, as the component library puts sizes there.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+                      img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action 'self'; \
+                      base-uri 'none'; frame-ancestors 'none'";
+
+/// Names carry a digest of their content, so they never change.
+const FOR_EVER: &str = "public, max-age=31536000, immutable";
+
+/// What a file's name ends with, and its media type.
+const TYPES: &[(&str, &str)] = &[
+    (".html", "text/html; charset=utf-8"),
+    (".js", "text/javascript; charset=utf-8"),
+    (".css", "text/css; charset=utf-8"),
+    (".svg", "image/svg+xml"),
+    (".png", "image/png"),
+    (".woff2", "font/woff2"),
+];
+
+/// Answers what no path of the API answers.
+pub async fn serve(request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let path = parts.uri.path();
+    let reads = parts.method == Method::GET || parts.method == Method::HEAD;
+    if path == "/api" || path.starts_with("/api/") {
+        return problem::no_such_path(parts.uri).await.into_response();
+    }
+    if !reads {
+        return problem::no_such_method(parts.method, parts.uri).await.into_response();
+    }
+    let accepted = parts.headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    let gzip = accepted.flat_map(|value| value.split(',')).any(|word| word.trim().starts_with("gzip"));
+    match choose(FILES, path) {
+        Some(name) => file(FILES, name, gzip),
+        None if is_page(path) => answer(StatusCode::OK, INDEX, NOT_BUILT.as_bytes()),
+        None => problem::no_such_path(parts.uri).await.into_response(),
+    }
+}
+
+/// The file for a path: itself, or the document when the path is one of its pages.
+fn choose<'a>(files: &[(&'a str, &[u8])], path: &str) -> Option<&'a str> {
+    let wanted = if is_page(path) { INDEX } else { path };
+    files.iter().map(|(name, _)| *name).find(|name| *name == wanted)
+}
+
+/// Files have an extension behind the folder of the build; names of volumes and hosts may hold dots, too.
+fn is_page(path: &str) -> bool {
+    !path.starts_with("/assets/") && !TYPES.iter().any(|(end, _)| path.ends_with(end)) || path == INDEX
+}
+
+fn file(files: &'static [(&str, &[u8])], name: &str, gzip: bool) -> Response {
+    let find = |name: &str| files.iter().find(|(other, _)| *other == name).map(|(_, bytes)| *bytes);
+    let packed = if gzip { find(&format!("{name}.gz")) } else { None };
+    let mut response = answer(StatusCode::OK, name, packed.or_else(|| find(name)).unwrap_or_default());
+    let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    if packed.is_some() {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    response
+}
+
+fn answer(status: StatusCode, name: &str, bytes: &'static [u8]) -> Response {
+    let kind =
+        TYPES.iter().find(|(end, _)| name.ends_with(end)).map_or("application/octet-stream", |row| row.1);
+    let cache = if name.starts_with("/assets/") { FOR_EVER } else { "no-cache" };
+    let headers: [(HeaderName, &'static str); 5] = [
+        (CONTENT_TYPE, kind),
+        (CACHE_CONTROL, cache),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+    ];
+    (status, headers, Bytes::from_static(bytes)).into_response()
+}
+
+#[cfg(test)]
+#[path = "gui_test.rs"]
+mod tests;

@@ -1,0 +1,153 @@
+/** An array in memory, for tests and for work on pages: the shapes of the API, and the rules that pages show. */
+import type { SchemaArray, SchemaConnection, SchemaHost, SchemaVolume } from "../src/api/schema";
+
+export type State = {
+  name: string;
+  volumes: SchemaVolume[];
+  hosts: SchemaHost[];
+  connections: SchemaConnection[];
+};
+
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly kind: string,
+    readonly title: string,
+    detail: string,
+  ) {
+    super(detail);
+  }
+}
+
+const GIB = 1024 ** 3;
+const TOTAL = 24 * 1024 * GIB;
+/** A day of the demonstration, so that pictures are the same every time. */
+const START = Date.UTC(2026, 9, 1, 8, 0);
+
+export const notFound = (detail: string) => new Problem(404, "not_found", "There is no such thing", detail);
+export const conflict = (detail: string) => new Problem(409, "conflict", "Taken", detail);
+export const precondition = (detail: string) => new Problem(409, "precondition", "Something else comes first", detail);
+export const invalid = (detail: string) => new Problem(400, "invalid", "The request is wrong", detail);
+
+/** The same numbers for the same seed. */
+export function random(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x6d2b79f5) | 0;
+    return ((state ^ (state >>> 13)) >>> 0) / 2 ** 32;
+  };
+}
+
+export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [] });
+
+/** An array as a small company has it. */
+export function busy(volumes = 24, hosts = 9): State {
+  const next = random(volumes);
+  const state: State = { ...empty(), name: "rack4-array" };
+  const kinds = ["sql", "esx-ds", "mail", "build", "vdi", "backup"];
+  for (let number = 0; number < hosts; number += 1) {
+    const name = `${number % 3 === 2 ? "db" : "esx"}${Math.floor(number / 3) * 3 + (number % 3) + 1}`;
+    state.hosts.push({
+      name,
+      initiators: [`iqn.1998-01.com.vmware:${name}-${(0x1f3a + number * 77).toString(16)}`],
+      chap_user: number % 4 === 0 ? name : null,
+      mutual_user: null,
+      created: new Date(START + number * 3_600_000).toISOString(),
+      connections: [],
+      sessions: number % 5 === 4 ? 0 : 2,
+    });
+  }
+  for (let number = 0; number < volumes; number += 1) {
+    const size = 2 ** Math.floor(next() * 6) * 128 * GIB;
+    const volume = newVolume(state, `${kinds[number % kinds.length]}-${String(Math.floor(number / kinds.length) + 1).padStart(2, "0")}`, size, 512);
+    volume.mapped = Math.floor((size * (0.1 + next() * 0.7)) / 4096) * 4096;
+    volume.created = new Date(START + number * 7_900_000).toISOString();
+    const host = state.hosts[number % Math.max(1, hosts)];
+    if (host && number % 7 !== 6) connect(state, volume.name, host.name, null);
+  }
+  return state;
+}
+
+function newVolume(state: State, name: string, size: number, block_size: number): SchemaVolume {
+  const next = random(name.length * 7919 + state.volumes.length);
+  const id = Array.from({ length: 32 }, () => Math.floor(next() * 16).toString(16)).join("");
+  const volume: SchemaVolume = {
+    name,
+    id,
+    size,
+    block_size,
+    mapped: 0,
+    naa: `naa.6${id.slice(1)}`,
+    created: new Date(START + 86_400_000 * 40).toISOString(),
+    connections: [],
+  };
+  state.volumes.push(volume);
+  return volume;
+}
+
+/** A name as the array takes it, and one that is free. */
+export function freeName(name: string, taken: { name: string }[]): string {
+  if (!/^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/.test(name)) {
+    throw invalid(`the name "${name}" is not possible: use 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit`);
+  }
+  if (taken.some((it) => it.name === name)) throw conflict(`"${name}" exists already: choose another name`);
+  return name;
+}
+
+export function find<T extends { name: string }>(list: T[], name: string, noun: string): T {
+  const found = list.find((it) => it.name === name);
+  if (!found) throw notFound(`there is no ${noun} "${name}"`);
+  return found;
+}
+
+export function connect(state: State, volume: string, host: string, lun: number | null): SchemaConnection {
+  find(state.volumes, volume, "volume");
+  find(state.hosts, host, "host");
+  const seen = state.connections.filter((it) => it.host === host);
+  if (seen.some((it) => it.volume === volume)) throw conflict(`host "${host}" sees volume "${volume}" already`);
+  if (lun !== null && seen.some((it) => it.lun === lun)) throw conflict(`LUN ${lun} of host "${host}" is taken: choose another one`);
+  let free = 0;
+  while (seen.some((it) => it.lun === free)) free += 1;
+  const connection: SchemaConnection = { volume, host, lun: lun ?? free };
+  state.connections.push(connection);
+  return connection;
+}
+
+export function create(state: State, name: string, size: number, block: number): SchemaVolume {
+  freeName(name, state.volumes);
+  if (size < 1024 ** 2 || size > 16 * 1024 ** 5) throw invalid("a volume is between 1 MiB and 16 PiB");
+  return newVolume(state, name, size, block);
+}
+
+export const withConnections = <T extends SchemaVolume | SchemaHost>(state: State, it: T, end: "volume" | "host"): T => ({
+  ...it,
+  connections: state.connections.filter((connection) => connection[end] === it.name),
+});
+
+export function status(state: State): SchemaArray {
+  const mapped = state.volumes.reduce((sum, volume) => sum + volume.mapped, 0);
+  const provisioned = state.volumes.reduce((sum, volume) => sum + volume.size, 0);
+  const unique = Math.floor(mapped / 2.3);
+  const physical = Math.floor(unique / 1.7);
+  const metadata = Math.floor(physical * 0.02) + 64 * 1024 ** 2;
+  const ratio = (above: number, below: number) => (below > 0 ? above / below : null);
+  return {
+    name: state.name,
+    serial: "6fa1c0de91b24477",
+    version: "0.1.0",
+    state: "online",
+    target_iqn: "iqn.2026-11.io.ashlar:6fa1c0de91b24477",
+    portals: ["10.0.0.1:3260", "10.0.1.1:3260"],
+    uptime_seconds: 86_400 * 12 + 3_600 * 4,
+    space: { provisioned, mapped, unique, physical, metadata, free: TOTAL - physical - metadata, total: TOTAL },
+    reduction: {
+      data: ratio(mapped, physical),
+      deduplication: ratio(mapped, unique),
+      compression: ratio(unique, physical),
+      total: ratio(provisioned, physical),
+    },
+    volumes: state.volumes.length,
+    hosts: state.hosts.length,
+    sessions: state.hosts.reduce((sum, host) => sum + host.sessions, 0),
+  };
+}

@@ -1,0 +1,92 @@
+/** The paths of the API over an array in memory. What they take and answer is typed by the API's description. */
+import type { paths } from "../src/api/schema";
+import * as model from "./array";
+
+type Method = "get" | "post" | "patch" | "put" | "delete";
+type Json<T> = T extends { content: { "application/json": infer Body } } ? Body : undefined;
+type Success<T> = T extends { responses: infer Answers } ? { [S in keyof Answers]: S extends 200 | 201 | 202 | 204 ? Json<Answers[S]> : never }[keyof Answers] : never;
+type Taken<T> = T extends { requestBody: infer Body } ? Json<Body> : T extends { requestBody?: infer Body } ? Json<NonNullable<Body>> : undefined;
+type Input<Body> = { path: Record<string, string>; query: URLSearchParams; body: Body };
+
+/** Everything that is handled; what is not is answered with 501. */
+export type Handlers = {
+  [P in keyof paths]?: {
+    [M in Method & keyof paths[P]]?: (state: model.State, input: Input<Taken<NonNullable<paths[P][M]>>>) => Success<NonNullable<paths[P][M]>>;
+  };
+};
+
+export const handlers: Handlers = {
+  "/api/v1/array": { get: model.status },
+  "/api/v1/volumes": {
+    get: (state) => list(sorted(state.volumes).map((it) => model.withConnections(state, it, "volume"))),
+    post: (state, { body }) => {
+      if (body.source) {
+        const source = model.find(state.volumes, body.source, "volume");
+        const clone = model.create(state, body.name, source.size, source.block_size);
+        clone.mapped = source.mapped;
+        return clone;
+      }
+      return model.create(state, body.name, body.size ?? 0, body.block_size ?? 512);
+    },
+  },
+  "/api/v1/volumes/{name}": {
+    get: (state, { path }) => model.withConnections(state, model.find(state.volumes, path["name"] ?? "", "volume"), "volume"),
+    patch: (state, { path, body }) => {
+      const volume = model.find(state.volumes, path["name"] ?? "", "volume");
+      const size = body.size ?? volume.size;
+      if (size < volume.size && !body.shrink) {
+        throw model.precondition(`volume "${volume.name}" would shrink: what lies behind would be destroyed; force it if that is wanted`);
+      }
+      volume.size = size;
+      return model.withConnections(state, volume, "volume");
+    },
+    delete: (state, { path }) => {
+      const volume = model.find(state.volumes, path["name"] ?? "", "volume");
+      if (state.connections.some((it) => it.volume === volume.name)) {
+        throw model.precondition(`hosts see volume "${volume.name}": disconnect them first`);
+      }
+      state.volumes = state.volumes.filter((it) => it !== volume);
+      return undefined;
+    },
+  },
+  "/api/v1/hosts": {
+    get: (state) => list(sorted(state.hosts).map((it) => model.withConnections(state, it, "host"))),
+    post: (state, { body }) => {
+      model.freeName(body.name, state.hosts);
+      const initiators = body.initiators.map((it) => it.toLowerCase());
+      for (const initiator of initiators) {
+        if (!/^(iqn\.\d{4}-\d{2}\.|eui\.|naa\.)/.test(initiator)) throw model.invalid(`"${initiator}" is not an iSCSI name: it begins with iqn.YYYY-MM., eui. or naa.`);
+        const other = state.hosts.find((it) => it.initiators.includes(initiator));
+        if (other) throw model.conflict(`initiator ${initiator} belongs to host "${other.name}"`);
+      }
+      const host = { name: body.name, initiators, chap_user: body.chap?.user ?? null, mutual_user: body.mutual?.user ?? null, created: new Date().toISOString(), connections: [], sessions: 0 };
+      state.hosts.push(host);
+      return host;
+    },
+  },
+  "/api/v1/hosts/{name}": {
+    get: (state, { path }) => model.withConnections(state, model.find(state.hosts, path["name"] ?? "", "host"), "host"),
+    delete: (state, { path }) => {
+      const host = model.find(state.hosts, path["name"] ?? "", "host");
+      if (state.connections.some((it) => it.host === host.name)) throw model.precondition(`host "${host.name}" sees volumes: disconnect them first`);
+      state.hosts = state.hosts.filter((it) => it !== host);
+      return undefined;
+    },
+  },
+  "/api/v1/connections": {
+    get: (state) => list(state.connections),
+    post: (state, { body }) => model.connect(state, body.volume, body.host ?? "", body.lun ?? null),
+  },
+  "/api/v1/connections/{volume}/{host}": {
+    delete: (state, { path }) => {
+      state.connections = state.connections.filter((it) => it.volume !== path["volume"] || it.host !== path["host"]);
+      return undefined;
+    },
+  },
+};
+
+const list = <T>(items: T[]) => ({ items, total: items.length });
+
+function sorted<T extends { name: string }>(list: T[]): T[] {
+  return [...list].sort((a, b) => (a.name < b.name ? -1 : 1));
+}

@@ -1,0 +1,83 @@
+/** Numbers as people read them. Sizes are binary (GiB), rates too; nothing is rounded up to look better. */
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] as const;
+
+/** `1.5 TiB`: at most four digits, no trailing zeros. */
+export function bytes(value: number): string {
+  let unit = 0;
+  let scaled = value;
+  while (scaled >= 1024 && unit < UNITS.length - 1) {
+    scaled /= 1024;
+    unit += 1;
+  }
+  return `${digits(scaled)} ${UNITS[unit] ?? "B"}`;
+}
+
+/** Three significant digits below 100, whole above; rounded down. */
+function digits(value: number): string {
+  const places = value >= 100 || Number.isInteger(value) ? 0 : value >= 10 ? 1 : 2;
+  const factor = 10 ** places;
+  return (Math.floor(value * factor + (places > 0 ? 1e-9 : 0)) / factor).toLocaleString("en", { maximumFractionDigits: places });
+}
+
+/** `3.2 : 1`, or a dash while nothing is stored. */
+export function ratio(value: number | null | undefined): string {
+  if (value === null || value === undefined) return "–";
+  return `${value >= 100 ? Math.floor(value).toLocaleString("en") : (Math.floor(value * 10) / 10).toFixed(1)} : 1`;
+}
+
+/** A share of one: `12.3 %`, `< 0.1 %`. */
+export function percent(share: number): string {
+  if (!Number.isFinite(share)) return "–";
+  const value = share * 100;
+  if (value > 0 && value < 0.1) return "< 0.1 %";
+  return `${value >= 10 ? Math.round(value) : Math.round(value * 10) / 10} %`;
+}
+
+/** `3 d 4 h`, `12 min`: the two largest parts. */
+export function duration(seconds: number): string {
+  const parts: [number, string][] = [
+    [Math.floor(seconds / 86_400), "d"],
+    [Math.floor(seconds / 3_600) % 24, "h"],
+    [Math.floor(seconds / 60) % 60, "min"],
+    [Math.floor(seconds) % 60, "s"],
+  ];
+  const first = parts.findIndex(([count]) => count > 0);
+  if (first < 0) return "0 s";
+  return parts
+    .slice(first, first + 2)
+    .filter(([count]) => count > 0)
+    .map(([count, unit]) => `${count} ${unit}`)
+    .join(" ");
+}
+
+const MOMENT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
+
+/** `21 Nov 2026, 12:30` in the reader's zone. */
+export function moment(time: string | number): string {
+  return MOMENT.format(new Date(time));
+}
+
+/** `1,234`. */
+export function count(value: number): string {
+  return value.toLocaleString("en", { maximumFractionDigits: value >= 100 || Number.isInteger(value) ? 0 : 1 });
+}
+
+/** `1 volume`, `3 volumes`. */
+export function plural(value: number, noun: string): string {
+  return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+}
+
+/** Who sees a volume: a host, or a host group. */
+export function seer(connection: { host?: string | null; host_group?: string | null }): string {
+  return connection.host_group ? `group ${connection.host_group}` : (connection.host ?? "");
+}
+
+/** Bytes in `1.5 TiB`, `10g`, `512M`; undefined when it is not a size. Without a unit it is GiB. */
+export function parseBytes(text: string): number | undefined {
+  const match = /^\s*(\d+(?:\.\d+)?)\s*([kmgtpe]?)(?:i?b)?\s*$/i.exec(text);
+  if (!match?.[1]) return undefined;
+  const power = match[2] ? " kmgtpe".indexOf(match[2].toLowerCase()) : 3;
+  const value = Number(match[1]) * 1024 ** power;
+  return Number.isSafeInteger(Math.round(value)) ? Math.round(value) : undefined;
+}

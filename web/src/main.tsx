@@ -1,0 +1,38 @@
+import "@mantine/core/styles.css";
+import "@mantine/notifications/styles.css";
+import "./index.css";
+
+import { MantineProvider } from "@mantine/core";
+import { Notifications } from "@mantine/notifications";
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { Refusal } from "./api/client";
+import { App } from "./app";
+import { theme } from "./theme";
+
+const client = new QueryClient({
+  defaultOptions: {
+    queries: {
+      // A refusal stays one; a connection that broke is tried again by the next refresh.
+      retry: false,
+      throwOnError: false,
+      refetchOnWindowFocus: (query) => Refusal.of(query.state.error ?? null).status !== 404,
+      networkMode: "always",
+    },
+    mutations: { networkMode: "always", retry: false },
+  },
+});
+
+const root = document.getElementById("root");
+if (!root) throw new Error("the document has no place for the page");
+createRoot(root).render(
+  <StrictMode>
+    <MantineProvider theme={theme} defaultColorScheme="auto">
+      <Notifications position="bottom-right" />
+      <QueryClientProvider client={client}>
+        <App />
+      </QueryClientProvider>
+    </MantineProvider>
+  </StrictMode>,
+);

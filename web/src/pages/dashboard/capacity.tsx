@@ -1,0 +1,57 @@
+import { Group, Stack, Text } from "@mantine/core";
+import type { SchemaSpace as Space } from "../../api/schema";
+import { bytes, percent } from "../../format";
+import { Panel } from "../../parts/panel";
+import { Ring } from "../../parts/ring";
+
+/** How full the drives are, and of what. */
+export function CapacityPanel({ space }: { space: Space }) {
+  const used = space.total - space.free;
+  const other = Math.max(0, used - space.physical - space.metadata);
+  const parts = [
+    { name: "Data", value: space.physical, color: "var(--ashlar-data)", says: "unique data after compression" },
+    { name: "Metadata", value: space.metadata, color: "var(--ashlar-data-3)", says: "maps and the array’s own records" },
+    { name: "Reclaimable", value: other, color: "var(--ashlar-data-2)", says: "given back in the background" },
+  ];
+  return (
+    <Panel title="Capacity">
+      <Group gap="xl" align="center" wrap="wrap">
+        <Ring parts={parts} total={space.total} label={`${percent(used / space.total)} of the drives is in use`}>
+          <Text fz={26} fw={600} lh={1.1} className="number">
+            {percent(used / space.total)}
+          </Text>
+          <Text size="xs" className="quiet">
+            used
+          </Text>
+        </Ring>
+        <Stack gap={10} style={{ flex: "1 1 220px" }}>
+          {parts
+            .filter(({ name, value }) => name !== "Reclaimable" || value > 0)
+            .map((part) => (
+              <Line key={part.name} {...part} />
+            ))}
+          <Line name="Free" value={space.free} color="var(--ashlar-line)" says={`of ${bytes(space.total)} usable`} />
+        </Stack>
+      </Group>
+    </Panel>
+  );
+}
+
+function Line({ name, value, color, says }: { name: string; value: number; color: string; says: string }) {
+  return (
+    <Group justify="space-between" wrap="nowrap" gap="sm">
+      <Group gap={10} wrap="nowrap">
+        <span aria-hidden style={{ width: 10, height: 10, borderRadius: 3, background: color, flex: "none" }} />
+        <div>
+          <Text size="sm">{name}</Text>
+          <Text size="xs" className="quiet">
+            {says}
+          </Text>
+        </div>
+      </Group>
+      <Text size="sm" fw={500} className="number" style={{ whiteSpace: "nowrap" }}>
+        {bytes(value)}
+      </Text>
+    </Group>
+  );
+}

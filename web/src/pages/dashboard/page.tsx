@@ -1,0 +1,66 @@
+import { Alert, SimpleGrid, Skeleton, Stack } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { OctagonX } from "lucide-react";
+import { array } from "../../api/queries";
+import type { SchemaArray as ArrayStatus } from "../../api/schema";
+import { count, duration } from "../../format";
+import { CopyText } from "../../parts/copy";
+import { Page } from "../../parts/page";
+import { Panel } from "../../parts/panel";
+import { ProblemAlert } from "../../parts/problem";
+import { CapacityPanel } from "./capacity";
+import { FirstSteps } from "./first-steps";
+import { ReductionPanel } from "./reduction";
+
+export function DashboardPage() {
+  const { data, error } = useQuery(array());
+  return (
+    <Page title="Dashboard">
+      <Stack gap="md">
+        <ProblemAlert error={error} />
+        {data?.state === "stopped" && (
+          <Alert color="red" icon={<OctagonX size={18} />} title="The array stopped to protect data">
+            {data.reason ?? "The log of ashlard says why."}
+          </Alert>
+        )}
+        {data && data.hosts === 0 && <FirstSteps />}
+        <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
+          {data ? <CapacityPanel space={data.space} /> : <Skeleton height={250} />}
+          {data ? <ReductionPanel space={data.space} reduction={data.reduction} /> : <Skeleton height={250} />}
+        </SimpleGrid>
+        {data && <About status={data} />}
+      </Stack>
+    </Page>
+  );
+}
+
+function About({ status }: { status: ArrayStatus }) {
+  return (
+    <Panel title="Array">
+      <SimpleGrid cols={{ base: 1, md: 2 }} spacing="xl" verticalSpacing="xs">
+        <dl className="facts">
+          <dt>Volumes</dt>
+          <dd className="number">{count(status.volumes)}</dd>
+          <dt>Hosts</dt>
+          <dd className="number">{count(status.hosts)}</dd>
+          <dt>iSCSI sessions</dt>
+          <dd className="number">{count(status.sessions)}</dd>
+          <dt>Serving for</dt>
+          <dd className="number">{duration(status.uptime_seconds)}</dd>
+        </dl>
+        <dl className="facts">
+          <dt>Target</dt>
+          <dd>
+            {status.target_iqn} <CopyText text={status.target_iqn} label="Copy the target’s name" />
+          </dd>
+          <dt>Portals</dt>
+          <dd className="number">{status.portals.join(", ")}</dd>
+          <dt>Serial number</dt>
+          <dd>{status.serial}</dd>
+          <dt>Version</dt>
+          <dd className="number">{status.version}</dd>
+        </dl>
+      </SimpleGrid>
+    </Panel>
+  );
+}

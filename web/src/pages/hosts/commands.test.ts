@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { esxi, linux, windows, type Step } from "./commands";
+import { initiatorsOf } from "./forms";
+
+const WAY = { portals: ["10.0.0.1:3260", "[fd00::2]:3261"], target: "iqn.2026-11.io.ashlar:1" };
+const typed = (steps: Step[]) => steps.map((step) => step.commands).join("\n");
+
+test("every system is told every portal and the target", () => {
+  expect(typed(linux(WAY))).toContain("iscsiadm -m discovery -t sendtargets -p 10.0.0.1:3260");
+  expect(typed(linux(WAY))).toContain("-T iqn.2026-11.io.ashlar:1 --login");
+  for (const portal of WAY.portals) expect(typed(esxi(WAY))).toContain(`--address=${portal}`);
+  expect(typed(windows(WAY))).toContain("-TargetPortalAddress fd00::2 -TargetPortalPortNumber 3261");
+});
+
+test("secrets are asked for only with CHAP", () => {
+  for (const system of [linux, esxi, windows]) {
+    expect(typed(system(WAY))).not.toContain("SECRET");
+    expect(typed(system({ ...WAY, chapUser: "web1" }))).toContain("web1");
+  }
+  expect(typed(linux({ ...WAY, chapUser: "web1", mutualUser: "array" }))).toContain("username_in -v array");
+});
+
+test("initiator names are taken as they are pasted", () => {
+  expect(initiatorsOf("InitiatorName=iqn.1993-08.org.debian:01:a\n iqn.1998-01.com.vmware:b, eui.02")).toEqual([
+    "iqn.1993-08.org.debian:01:a",
+    "iqn.1998-01.com.vmware:b",
+    "eui.02",
+  ]);
+});

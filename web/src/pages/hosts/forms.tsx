@@ -1,0 +1,113 @@
+import { Code, Fieldset, PasswordInput, Switch, Textarea, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useLocation } from "wouter";
+import { answer, api } from "../../api/client";
+import { useChange } from "../../api/queries";
+import type { SchemaHost as Host } from "../../api/schema";
+import { Confirm } from "../../parts/confirm";
+import { FormModal } from "../../parts/form";
+import { nameError } from "../../parts/size-input";
+
+type Window = { opened: boolean; onClose: () => void };
+
+/** Initiator names as they are pasted: one a line, or with commas. */
+export function initiatorsOf(text: string): string[] {
+  return text
+    .split(/[\s,;]+/)
+    .map((word) => word.replace(/^InitiatorName=/i, ""))
+    .filter(Boolean);
+}
+
+function initiatorsError(text: string): string | null {
+  const names = initiatorsOf(text);
+  if (names.length === 0) return "Give the host’s iSCSI name.";
+  const wrong = names.find((name) => !/^(iqn\.\d{4}-\d{2}\.\S+|eui\.[0-9a-f]{16}|naa\.([0-9a-f]{16}|[0-9a-f]{32}))$/i.test(name));
+  return wrong ? `“${wrong}” is not an iSCSI name: they look like iqn.1993-08.org.debian:01:abcdef.` : null;
+}
+
+const secretError = (secret: string) => (secret.length < 12 || secret.length > 255 ? "12 to 255 characters." : null);
+
+/** Makes a host known, with the secrets it logs in with when that is wanted. */
+export function CreateHost({ opened, onClose }: Window) {
+  const [, go] = useLocation();
+  const form = useForm({
+    initialValues: { name: "", initiators: "", chap: false, user: "", secret: "", mutual: false, mutualUser: "", mutualSecret: "" },
+    validate: {
+      name: nameError,
+      initiators: initiatorsError,
+      user: (user, { chap }) => (chap && !user ? "Give a user name." : null),
+      secret: (secret, { chap }) => (chap ? secretError(secret) : null),
+      mutualUser: (user, { chap, mutual }) => (chap && mutual && !user ? "Give a user name." : null),
+      mutualSecret: (secret, values) => {
+        if (!values.chap || !values.mutual) return null;
+        return secret === values.secret ? "The two secrets must differ." : secretError(secret);
+      },
+    },
+  });
+  const create = useChange({
+    run: (values: typeof form.values) =>
+      answer(
+        api.POST("/api/v1/hosts", {
+          body: {
+            name: values.name,
+            initiators: initiatorsOf(values.initiators),
+            ...(values.chap && { chap: { user: values.user, secret: values.secret } }),
+            ...(values.chap && values.mutual && { mutual: { user: values.mutualUser, secret: values.mutualSecret } }),
+          },
+        }),
+      ),
+    done: (host) => `Host ${host.name} may log in.`,
+    then: (host) => {
+      close();
+      go(`/hosts/${encodeURIComponent(host.name)}`);
+    },
+  });
+  const close = () => {
+    onClose();
+    form.reset();
+    create.reset();
+  };
+  return (
+    <FormModal opened={opened} onClose={close} title="Add host" verb="Add" busy={create.isPending} error={create.error} onSubmit={form.onSubmit((values) => create.mutate(values))}>
+      <TextInput label="Name" description="What you call the server." data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
+      <Textarea
+        label="iSCSI names"
+        description={<>One a line. On Linux: <Code>cat /etc/iscsi/initiatorname.iscsi</Code></>}
+        placeholder="iqn.1993-08.org.debian:01:abcdef"
+        autosize
+        minRows={2}
+        spellCheck={false}
+        required
+        {...form.getInputProps("initiators")}
+      />
+      <Switch label="The host proves itself with CHAP" {...form.getInputProps("chap", { type: "checkbox" })} />
+      {form.values.chap && (
+        <Fieldset legend="What the host logs in with">
+          <TextInput label="User" autoComplete="off" required {...form.getInputProps("user")} />
+          <PasswordInput label="Secret" mt="xs" autoComplete="new-password" required {...form.getInputProps("secret")} />
+          <Switch mt="md" label="The array proves itself, too (mutual CHAP)" {...form.getInputProps("mutual", { type: "checkbox" })} />
+          {form.values.mutual && (
+            <>
+              <TextInput label="User of the array" mt="xs" autoComplete="off" required {...form.getInputProps("mutualUser")} />
+              <PasswordInput label="Secret of the array" mt="xs" autoComplete="new-password" required {...form.getInputProps("mutualSecret")} />
+            </>
+          )}
+        </Fieldset>
+      )}
+    </FormModal>
+  );
+}
+
+export function DeleteHost({ host, opened, onClose }: Window & { host: Host }) {
+  const [, go] = useLocation();
+  const remove = useChange({
+    run: () => answer(api.DELETE("/api/v1/hosts/{name}", { params: { path: { name: host.name } } })),
+    done: () => `Host ${host.name} is forgotten.`,
+    then: () => go("/hosts"),
+  });
+  return (
+    <Confirm opened={opened} onClose={onClose} title={`Forget ${host.name}?`} name={host.name} verb="Forget" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
+      It can no longer log in. Volumes and their data stay.
+    </Confirm>
+  );
+}

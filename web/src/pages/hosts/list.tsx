@@ -1,0 +1,87 @@
+import { Button } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Plus, Server } from "lucide-react";
+import { Link } from "wouter";
+import { hosts } from "../../api/queries";
+import type { SchemaHost as Host } from "../../api/schema";
+import { count, plural } from "../../format";
+import { Dot } from "../../parts/dot";
+import { Empty } from "../../parts/empty";
+import { Page } from "../../parts/page";
+import { Panel } from "../../parts/panel";
+import { ProblemAlert } from "../../parts/problem";
+import { DataTable, type Column } from "../../parts/table";
+import { useOpened } from "../../parts/use-opened";
+import { CreateHost } from "./forms";
+
+const COLUMNS: Column<Host>[] = [
+  {
+    name: "Name",
+    key: (host) => host.name,
+    cell: (host) => (
+      <Link className="row-link" href={`/hosts/${encodeURIComponent(host.name)}`}>
+        {host.name}
+      </Link>
+    ),
+  },
+  { name: "Sessions", key: (host) => host.sessions, cell: (host) => <Sessions host={host} /> },
+  { name: "Volumes", key: (host) => host.connections.length, cell: (host) => count(host.connections.length), right: true },
+  { name: "Initiator", key: (host) => host.initiators[0] ?? "", cell: (host) => <Initiators host={host} />, wide: true },
+  { name: "CHAP", key: (host) => host.chap_user ?? "", cell: (host) => <Chap host={host} />, wide: true },
+];
+
+function Sessions({ host }: { host: Host }) {
+  return host.sessions > 0 ? <Dot color="teal" label={plural(host.sessions, "session")} /> : <Dot color="gray" label="not logged in" />;
+}
+
+function Initiators({ host }: { host: Host }) {
+  const more = host.initiators.length - 1;
+  return (
+    <span style={{ overflowWrap: "anywhere" }} title={host.initiators.join("\n")}>
+      {host.initiators[0]}
+      {more > 0 && <span className="quiet"> and {more} more</span>}
+    </span>
+  );
+}
+
+function Chap({ host }: { host: Host }) {
+  if (!host.chap_user) return <span className="quiet">none</span>;
+  return host.mutual_user ? "mutual" : "one way";
+}
+
+export function HostsPage() {
+  const { data, error } = useQuery(hosts());
+  const create = useOpened("new");
+  const button = (
+    <Button leftSection={<Plus size={16} aria-hidden />} onClick={create.open}>
+      Add host
+    </Button>
+  );
+  return (
+    <Page title="Hosts" actions={data?.length ? button : undefined}>
+      {data || !error ? (
+        <Panel flush>
+          <DataTable
+            label="Hosts"
+            noun="host"
+            rows={data}
+            columns={COLUMNS}
+            id={(host) => host.name}
+            text={(host) => `${host.name} ${host.initiators.join(" ")} ${host.connections.map((it) => it.volume).join(" ")}`}
+            empty={
+              <Empty
+                icon={Server}
+                title="No hosts yet"
+                text="A host is a server that uses volumes. The array lets in only those it knows, by the iSCSI names of their initiators."
+                action={button}
+              />
+            }
+          />
+        </Panel>
+      ) : (
+        <ProblemAlert error={error} />
+      )}
+      <CreateHost opened={create.opened} onClose={create.close} />
+    </Page>
+  );
+}

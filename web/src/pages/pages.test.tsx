@@ -1,0 +1,77 @@
+import { screen, waitFor, within } from "@testing-library/react";
+import { expect, test } from "vitest";
+import { busy, empty } from "../../mock/array";
+import { show } from "../test-page";
+
+test("nobody sees a page without the token; a wrong one says so", async () => {
+  const { user } = show("/", busy(), false);
+  expect(screen.getByRole("heading", { name: "Ashlar" })).toBeTruthy();
+  await user.type(screen.getByLabelText(/Token/), "secret");
+  await user.click(screen.getByRole("button", { name: "Sign in" }));
+  expect(await screen.findByRole("heading", { name: "Dashboard" })).toBeTruthy();
+});
+
+test("a new array says what to do first", async () => {
+  show("/", empty());
+  expect(await screen.findByText("Your array is ready")).toBeTruthy();
+  expect(screen.getByRole("link", { name: "Add the first host" })).toBeTruthy();
+});
+
+test("a volume is created, connected and shown", async () => {
+  const { mock, memory, user } = show("/volumes?new", busy(3, 2));
+  const form = within(await screen.findByRole("dialog"));
+  await user.type(form.getByLabelText(/^Name/), "new one");
+  await user.type(form.getByLabelText(/Size/), "12 apples");
+  await user.click(form.getByRole("button", { name: "Create" }));
+  expect(form.getByText(/Use letters/)).toBeTruthy();
+  expect(form.getByText(/Write a number/)).toBeTruthy();
+  await user.clear(form.getByLabelText(/^Name/));
+  await user.type(form.getByLabelText(/^Name/), "new-one");
+  await user.clear(form.getByLabelText(/Size/));
+  await user.type(form.getByLabelText(/Size/), "2 TiB");
+  await user.click(form.getByRole("button", { name: "Create" }));
+  await waitFor(() => expect(memory.history.at(-1)).toBe("/volumes/new-one"));
+  expect(mock.state.volumes.find((it) => it.name === "new-one")?.size).toBe(2 * 1024 ** 4);
+});
+
+test("a refusal is shown with what to do", async () => {
+  const { user } = show("/volumes?new", busy(3, 2));
+  const form = within(await screen.findByRole("dialog"));
+  await user.type(form.getByLabelText(/^Name/), "sql-01");
+  await user.type(form.getByLabelText(/Size/), "1 GiB");
+  await user.click(form.getByRole("button", { name: "Create" }));
+  expect((await form.findByRole("alert")).textContent).toContain("choose another name");
+});
+
+test("a volume is deleted only when its name was typed", async () => {
+  const { mock, user } = show("/volumes/sql-01", busy(1, 0));
+  await user.click(await screen.findByRole("button", { name: "More" }));
+  await user.click(await screen.findByRole("menuitem", { name: "Delete" }));
+  const form = within(await screen.findByRole("dialog"));
+  const button: HTMLButtonElement = form.getByRole("button", { name: "Delete" });
+  expect(button.disabled).toBe(true);
+  await user.type(form.getByRole("textbox"), "sql-01");
+  await user.click(button);
+  await waitFor(() => expect(mock.state.volumes).toEqual([]));
+});
+
+test("a thousand volumes are shown a page at a time, and found", async () => {
+  const { user } = show("/volumes", busy(1000, 200));
+  expect(await screen.findByText("1,000 volumes")).toBeTruthy();
+  const table = screen.getByRole("table", { name: "Volumes" });
+  expect(within(table).getAllByRole("row").length).toBe(51);
+  await user.type(screen.getByRole("searchbox", { name: "Search volumes" }), "vdi-07");
+  expect(within(table).getAllByRole("row").length).toBe(2);
+});
+
+test("a host's page says what to type on it", async () => {
+  const { user } = show("/hosts/esx1", busy());
+  expect(await screen.findByText(/iscsiadm -m discovery/)).toBeTruthy();
+  await user.click(screen.getByRole("tab", { name: "VMware ESXi" }));
+  expect(await screen.findByText(/esxcli iscsi software set/)).toBeTruthy();
+});
+
+test("an address that leads nowhere says so", async () => {
+  show("/volumes/none", busy());
+  expect((await screen.findByRole("alert")).textContent).toContain("There is no such thing");
+});

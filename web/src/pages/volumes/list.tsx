@@ -1,0 +1,85 @@
+import { Button, Progress, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Database, Plus } from "lucide-react";
+import { Link } from "wouter";
+import { volumes } from "../../api/queries";
+import type { SchemaVolume as Volume } from "../../api/schema";
+import { bytes, moment, percent, plural, seer } from "../../format";
+import { Empty } from "../../parts/empty";
+import { Page } from "../../parts/page";
+import { Panel } from "../../parts/panel";
+import { ProblemAlert } from "../../parts/problem";
+import { DataTable, type Column } from "../../parts/table";
+import { useOpened } from "../../parts/use-opened";
+import { CreateVolume } from "./forms";
+
+const COLUMNS: Column<Volume>[] = [
+  {
+    name: "Name",
+    key: (volume) => volume.name,
+    cell: (volume) => (
+      <Link className="row-link" href={`/volumes/${encodeURIComponent(volume.name)}`}>
+        {volume.name}
+      </Link>
+    ),
+  },
+  { name: "Size", key: (volume) => volume.size, cell: (volume) => bytes(volume.size), right: true },
+  { name: "Mapped", key: (volume) => volume.mapped, cell: (volume) => bytes(volume.mapped), right: true },
+  { name: "Of its size", key: (volume) => volume.mapped / volume.size, cell: (volume) => <Filled volume={volume} />, wide: true },
+  { name: "Seen by", key: (volume) => volume.connections.length, cell: (volume) => <SeenBy volume={volume} />, wide: true },
+  { name: "Created", key: (volume) => volume.created, cell: (volume) => <span className="quiet">{moment(volume.created)}</span>, right: true, wide: true },
+];
+
+function Filled({ volume }: { volume: Volume }) {
+  const share = volume.mapped / volume.size;
+  return (
+    <div style={{ display: "flex", alignItems: "center", gap: 10 }}>
+      <Progress value={share * 100} w={90} size={6} color="slate" aria-hidden />
+      <span className="number quiet">{percent(share)}</span>
+    </div>
+  );
+}
+
+function SeenBy({ volume }: { volume: Volume }) {
+  const names = volume.connections.map(seer);
+  if (names.length === 0) return <span className="quiet">nobody</span>;
+  if (names.length > 2) return <span title={names.join(", ")}>{plural(names.length, volume.connections.some((it) => it.host_group) ? "connection" : "host")}</span>;
+  return <Text size="sm">{names.join(", ")}</Text>;
+}
+
+export function VolumesPage() {
+  const { data, error } = useQuery(volumes());
+  const create = useOpened("new");
+  const button = (
+    <Button leftSection={<Plus size={16} aria-hidden />} onClick={create.open}>
+      Create volume
+    </Button>
+  );
+  return (
+    <Page title="Volumes" actions={data?.length ? button : undefined}>
+      {data || !error ? (
+        <Panel flush>
+          <DataTable
+            label="Volumes"
+            noun="volume"
+            rows={data}
+            columns={COLUMNS}
+            id={(volume) => volume.id}
+            text={(volume) => `${volume.name} ${volume.naa} ${volume.connections.map(seer).join(" ")}`}
+            empty={
+              <Empty
+                icon={Database}
+                title="No volumes yet"
+                text="A volume is a disk for hosts. It takes space only for what is written to it, so its size can be generous."
+                action={button}
+              />
+            }
+          />
+        </Panel>
+      ) : (
+        <ProblemAlert error={error} />
+      )}
+      <CreateVolume opened={create.opened} onClose={create.close} />
+    </Page>
+  );
+}

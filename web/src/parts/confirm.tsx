@@ -1,0 +1,66 @@
+import { Button, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { useState, type ReactNode } from "react";
+import { ProblemAlert } from "./problem";
+
+type Props = {
+  opened: boolean;
+  onClose: () => void;
+  title: string;
+  /** What will happen. */
+  children: ReactNode;
+  /** What has to be typed before it can happen; without it a click is enough. */
+  name?: string;
+  verb: string;
+  busy: boolean;
+  error: unknown;
+  onConfirm: () => void;
+};
+
+/** Asks before something is destroyed; the name of the thing has to be typed. */
+export function Confirm({ opened, onClose, ...rest }: Props) {
+  return (
+    <Modal opened={opened} onClose={onClose} title={rest.title}>
+      <Question onClose={onClose} {...rest} />
+    </Modal>
+  );
+}
+
+function Question({ onClose, children, name, verb, busy, error, onConfirm }: Omit<Props, "opened" | "title">) {
+  const [typed, setTyped] = useState("");
+  const sure = name === undefined || typed === name;
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (sure) onConfirm();
+      }}
+    >
+      <Stack gap="md">
+        <div style={{ fontSize: "var(--mantine-font-size-sm)" }}>{children}</div>
+        {name !== undefined && (
+          <TextInput
+            label={
+              <>
+                Type <Text span ff="monospace" fw={600} inherit>{name}</Text> to confirm
+              </>
+            }
+            value={typed}
+            onChange={(event) => setTyped(event.currentTarget.value)}
+            data-autofocus
+            autoComplete="off"
+            spellCheck={false}
+          />
+        )}
+        <ProblemAlert error={error} />
+        <Group justify="flex-end" gap="xs">
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button type="submit" color="red" disabled={!sure} loading={busy}>
+            {verb}
+          </Button>
+        </Group>
+      </Stack>
+    </form>
+  );
+}

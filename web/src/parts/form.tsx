@@ -1,0 +1,36 @@
+import { Button, Group, Modal, Stack } from "@mantine/core";
+import type { ReactNode, SubmitEvent } from "react";
+import { ProblemAlert } from "./problem";
+
+type Props = {
+  opened: boolean;
+  onClose: () => void;
+  title: string;
+  verb: string;
+  busy: boolean;
+  error: unknown;
+  onSubmit: (event: SubmitEvent<HTMLFormElement>) => void;
+  children: ReactNode;
+};
+
+/** A form in a window of its own: fields, what the array says against them, and two buttons. */
+export function FormModal({ opened, onClose, title, verb, busy, error, onSubmit, children }: Props) {
+  return (
+    <Modal opened={opened} onClose={onClose} title={title}>
+      <form onSubmit={onSubmit} noValidate>
+        <Stack gap="md">
+          {children}
+          <ProblemAlert error={error} />
+          <Group justify="flex-end" gap="xs">
+            <Button variant="default" onClick={onClose}>
+              Cancel
+            </Button>
+            <Button type="submit" loading={busy}>
+              {verb}
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}

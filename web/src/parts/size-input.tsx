@@ -1,0 +1,49 @@
+import { TextInput } from "@mantine/core";
+import type { ReactNode } from "react";
+import { bytes, parseBytes } from "../format";
+
+type Props = { label: string; value?: string; onChange: (text: string) => void; error?: ReactNode; description?: ReactNode };
+
+/** A size as it is said: `500 GiB`, `2T`. It shows how it is understood. */
+export function SizeInput({ label, value = "", onChange, error, description }: Props) {
+  const understood = parseBytes(value);
+  return (
+    <TextInput
+      label={label}
+      description={description ?? "Such as 500 GiB or 2 TiB; GiB when no unit is given."}
+      placeholder="1 TiB"
+      value={value}
+      onChange={(event) => onChange(event.currentTarget.value)}
+      error={error}
+      rightSection={
+        understood !== undefined && (
+          <span className="quiet number" style={{ whiteSpace: "nowrap", fontSize: 12 }}>
+            = {bytes(understood)}
+          </span>
+        )
+      }
+      rightSectionWidth={92}
+      rightSectionPointerEvents="none"
+      autoComplete="off"
+      required
+    />
+  );
+}
+
+/** What is wrong with a size, if anything. */
+export function sizeError(text: string, block = 512): string | null {
+  const value = parseBytes(text);
+  if (value === undefined) return "Write a number with a unit, such as 500 GiB.";
+  if (value < 1024 ** 2) return "A volume has 1 MiB at least.";
+  if (value > 16 * 1024 ** 5) return "A volume has 16 PiB at most.";
+  if (value % block !== 0) return `The size must be a whole number of blocks of ${block} bytes.`;
+  return null;
+}
+
+/** What is wrong with a name, if anything. */
+export function nameError(name: string): string | null {
+  if (name === "") return "Give it a name.";
+  if (!/^[A-Za-z0-9]/.test(name)) return "Begin with a letter or a digit.";
+  if (!/^[A-Za-z0-9_.-]*$/.test(name)) return "Use letters, digits, “-”, “_” and “.” only.";
+  return name.length > 63 ? "63 characters at most." : null;
+}

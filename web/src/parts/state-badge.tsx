@@ -1,0 +1,18 @@
+import { Badge } from "@mantine/core";
+import { CircleCheck, CircleX, Unplug } from "lucide-react";
+
+const STATES = {
+  online: { color: "teal", icon: CircleCheck, label: "Online" },
+  stopped: { color: "red", icon: CircleX, label: "Stopped" },
+  unreachable: { color: "orange", icon: Unplug, label: "Unreachable" },
+} as const;
+
+/** State in words, colour and shape, so that no one of them is needed. */
+export function StateBadge({ state }: { state: keyof typeof STATES }) {
+  const { color, icon: Icon, label } = STATES[state];
+  return (
+    <Badge color={color} variant="light" leftSection={<Icon size={13} aria-hidden />} tt="none" fw={500} style={{ flex: "none" }}>
+      {label}
+    </Badge>
+  );
+}

@@ -1,0 +1,21 @@
+/** What jsdom lacks of a browser, and an end to each test. */
+import { notifications } from "@mantine/notifications";
+import { cleanup } from "@testing-library/react";
+import { afterEach } from "vitest";
+
+afterEach(() => {
+  notifications.clean();
+  cleanup();
+  sessionStorage.clear();
+});
+
+window.matchMedia = (query) =>
+  ({ matches: false, media: query, addEventListener: () => undefined, removeEventListener: () => undefined }) as unknown as MediaQueryList;
+
+window.ResizeObserver = class {
+  observe() {}
+  unobserve() {}
+  disconnect() {}
+};
+
+Element.prototype.scrollIntoView = () => undefined;

@@ -1,0 +1,79 @@
+//! The web interface: made by its own tools from `web/`, embedded in the daemon by the build of `api`.
+
+use crate::setup;
+use crate::shell::{command, exec, root};
+use anyhow::{Context, Result};
+use std::path::Path;
+use std::process::Command;
+use std::time::SystemTime;
+
+/// Build it, or test it too.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Also check types and style, and run its tests; in a browser too, where there is one
+    #[arg(long)]
+    check: bool,
+}
+
+/// What the build reads.
+const SOURCES: &[&str] = &[
+    "openapi/array.json",
+    "web/src",
+    "web/public",
+    "web/index.html",
+    "web/package-lock.json",
+    "web/vite.config.ts",
+    "web/tsconfig.json",
+];
+/// What it makes last.
+const MADE: &str = "web/dist/index.html";
+
+/// Builds the web interface, or all of its checks as well.
+pub fn run(args: &Args) -> Result<()> {
+    if args.check { check() } else { build() }
+}
+
+/// Builds it unless it is newer than what it is made from.
+pub fn build() -> Result<()> {
+    let sources = SOURCES.iter().map(|path| newest(&root().join(path))).max().flatten();
+    let made = changed(&root().join(MADE));
+    if made.is_some() && made > sources {
+        return Ok(());
+    }
+    packages()?;
+    exec(&mut npm(&["run", "--silent", "build"]))
+}
+
+/// Types, style, unit tests and the build.
+pub fn check() -> Result<()> {
+    packages()?;
+    exec(&mut npm(&["run", "--silent", "check"]))?;
+    build()
+}
+
+/// Installs the packages of the lock file when they are not.
+fn packages() -> Result<()> {
+    setup::need(&["nodejs", "npm"])?;
+    let lock = changed(&root().join("web/package-lock.json")).context("web/package-lock.json is missing")?;
+    let installed = changed(&root().join("web/node_modules/.package-lock.json"));
+    if installed.is_some_and(|installed| installed >= lock) {
+        return Ok(());
+    }
+    exec(&mut npm(&["ci", "--no-progress", "--prefer-offline"]))
+}
+
+fn npm(args: &[&str]) -> Command {
+    let mut command = command("npm", args);
+    command.current_dir(root().join("web"));
+    command
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).ok()?.modified().ok()
+}
+
+/// When the file, or anything below the folder, was changed last.
+fn newest(path: &Path) -> Option<SystemTime> {
+    let below = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| newest(&entry.path()));
+    below.chain([changed(path)]).flatten().max()
+}
