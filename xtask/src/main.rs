@@ -37,6 +37,9 @@ enum Verb {
     Guest(guest::Args),
     /// The array and tgt side by side, as ratios
     Bench(bench::Args),
+    /// Workloads that arrays are judged by, through the model of a hypervisor host
+    #[command(subcommand)]
+    Lab(lab::command::Verb),
     /// Seeded worlds of crashing drives around the real engine
     Sim(sim::Args),
     /// Rules that the compiler can't hold: edges, file lengths, walks, dependencies, licences
@@ -70,6 +73,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Conformance(args) => conformance::run(&args),
         Verb::Guest(args) => guest::run(&args),
         Verb::Bench(args) => bench::run(&args),
+        Verb::Lab(verb) => verb.perform(),
         Verb::Sim(args) => sim::run(&args),
         Verb::Tidy => tidy::run(),
         Verb::Openapi(args) => openapi::run(&args),

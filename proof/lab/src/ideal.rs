@@ -65,8 +65,13 @@ pub struct Check {
 
 impl Check {
     /// How far the model is off, as a part of what was expected.
-    pub fn error(&self) -> f64 {
-        (self.found - self.expected).abs() / self.expected
+    pub fn deviation(&self) -> f64 {
+        (self.found - self.expected) / self.expected
+    }
+
+    /// True when that is more than [`TOLERANCE`], or no number at all.
+    pub fn misses(&self) -> bool {
+        self.deviation().is_nan() || self.deviation().abs() > TOLERANCE
     }
 }
 
@@ -183,9 +188,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_no_number_or_too_far_off_is_a_miss() {
+        let check = |found| Check { name: "", unit: "", expected: 100.0, found };
+        assert!(![95.5, 100.0, 104.5].iter().any(|found| check(*found).misses()));
+        assert!([94.0, 106.0, 0.0, f64::NAN].iter().all(|found| check(*found).misses()));
+    }
+
+    #[test]
     fn the_host_does_what_was_calculated() {
         for check in calibrate() {
-            assert!(check.error() < TOLERANCE, "{check:?}");
+            assert!(!check.misses(), "{check:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod array;
 pub mod bench;
 pub mod cdb;
+pub mod command;
 pub mod crash;
 pub mod front;
 pub mod host;
