@@ -1,9 +1,10 @@
-//! The array and tgt side by side on the same disk, as ratios: absolute figures say more about the machine.
+//! The array and tgt side by side on the same disk, as ratios: absolute figures say more about the machine. And the
+//! engine by itself, on drives in memory: `proof/bench`.
 
 use crate::conformance::programs;
 use crate::setup;
-use crate::shell::target_dir;
-use anyhow::{Result, bail};
+use crate::shell::{command, exec, release_binary, target_dir};
+use anyhow::{Context, Result, bail};
 use lab::bench::{self, Options, Row};
 use lab::load::{Content, Order};
 use std::time::Duration;
@@ -11,6 +12,12 @@ use std::time::Duration;
 /// How to measure.
 #[derive(clap::Args)]
 pub struct Args {
+    /// `engine`: the engine alone, without network, on drives in memory; without it the array against tgt
+    #[arg(value_enum)]
+    what: Option<What>,
+    /// Only rows whose name contains this
+    #[arg(long, default_value = "")]
+    only: String,
     /// Seconds of each run
     #[arg(long, default_value_t = 5)]
     seconds: u64,
@@ -29,6 +36,12 @@ pub struct Args {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
+enum What {
+    /// The engine alone
+    Engine,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
 enum Data {
     /// Compresses to half, no duplicates
     Half,
@@ -43,6 +56,9 @@ const RATIO_MIN: f64 = 1.0;
 
 /// Measures and prints the table of docs/benchmarks.md.
 pub fn run(args: &Args) -> Result<()> {
+    if let Some(What::Engine) = args.what {
+        return engine(args);
+    }
     setup::need(&["tgt"])?;
     let content = match args.data {
         Data::Half => Content::Half,
@@ -57,12 +73,21 @@ pub fn run(args: &Args) -> Result<()> {
         target_core: 0,
         client_core: 1,
     };
-    let rows = bench::run(&programs()?, &target_dir(), options)?;
+    let rows = bench::run(&programs()?, &target_dir(), options, &args.only)?;
     print(&rows);
     if args.check {
         return check(&rows);
     }
     Ok(())
+}
+
+fn engine(args: &Args) -> Result<()> {
+    let binary = release_binary("bench", "bench")?;
+    let mut words = vec!["--only", &args.only];
+    if args.check {
+        words.push("--check");
+    }
+    exec(&mut command(binary.to_str().context("a path that is text")?, &words))
 }
 
 fn print(rows: &[Row]) {

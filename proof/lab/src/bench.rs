@@ -65,8 +65,9 @@ fn loads(options: Options) -> Vec<(String, Load)> {
     loads
 }
 
-/// Measures everything with the targets in turn, in a folder below `parent`, which is on the disk to be used.
-pub fn run(programs: &Programs, parent: &Path, options: Options) -> Result<Vec<Row>> {
+/// Measures the loads whose names contain `only`, with the targets in turn, in a folder below `parent`, which is on the
+/// disk to be used.
+pub fn run(programs: &Programs, parent: &Path, options: Options, only: &str) -> Result<Vec<Row>> {
     pin(options.client_core)?;
     let scratch = Scratch::new(parent, "bench")?;
     let (ours, peers) = (scratch.path().join("ashlar"), scratch.path().join("tgt"));
@@ -83,7 +84,7 @@ pub fn run(programs: &Programs, parent: &Path, options: Options) -> Result<Vec<R
         luns.push(lun);
     }
     let mut rows = Vec::new();
-    for (name, load) in loads(options) {
+    for (name, load) in loads(options).into_iter().filter(|(name, _)| name.contains(only)) {
         let mut measures: [Vec<Measure>; 2] = [Vec::new(), Vec::new()];
         for _ in 0..options.rounds {
             for (index, target) in [&array as &dyn Target, &tgt].into_iter().enumerate() {

@@ -26,6 +26,7 @@ const ALLOWED: &[Edges] = &[
     edges("api", &["array"], &[]),
     edges("cli", &[], &[]),
     edges("ashlard", &["api", "array", "engine", "history", "iscsi", "scsi", "shelf"], &[]),
+    edges("bench", &["block", "engine", "shelf"], &[]),
     edges("sim", &["block", "engine", "shelf"], &[]),
     edges("lab", &[], &[]),
     edges("xtask", &["lab"], &[]),

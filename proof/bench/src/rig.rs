@@ -1,0 +1,236 @@
+//! An engine on drives in memory, and the one thread that drives it.
+
+use block::{Data, Disk, DiskId, Geometry, Op, Pending};
+use bytes::Bytes;
+use engine::{Engine, Options, Volume};
+use shelf::{Done, Drive, DriveShelf, FormatOptions, MemDrive, Shelf};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A drive in memory that counts what is written. A discard costs nothing, as on a drive.
+struct Counting {
+    drive: Arc<MemDrive>,
+    written: Arc<Written>,
+}
+
+/// Bytes written to all drives.
+#[derive(Default)]
+pub struct Written {
+    /// At once durable: journal, superblocks, labels.
+    pub durable: AtomicU64,
+    /// The log.
+    pub log: AtomicU64,
+}
+
+impl Drive for Counting {
+    fn name(&self) -> &str {
+        self.drive.name()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.drive.bytes()
+    }
+
+    fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
+        self.drive.read(offset, len, done);
+    }
+
+    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>) {
+        let bytes: usize = pieces.iter().map(Bytes::len).sum();
+        let count = if durable { &self.written.durable } else { &self.written.log };
+        count.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.drive.write(offset, pieces, durable, done);
+    }
+
+    fn sync(&self, done: Done<()>) {
+        done(Ok(()));
+    }
+
+    fn discard(&self, _offset: u64, _len: u64, done: Done<()>) {
+        done(Ok(()));
+    }
+}
+
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// A future and whether it was woken.
+struct Task<F> {
+    future: F,
+    flag: Arc<Flag>,
+    waker: Waker,
+}
+
+impl<F: Future + Unpin> Task<F> {
+    fn new(future: F) -> Self {
+        let flag = Arc::new(Flag(AtomicBool::new(true)));
+        Self { future, waker: Waker::from(flag.clone()), flag }
+    }
+
+    fn poll(&mut self) -> Poll<F::Output> {
+        if !self.flag.0.swap(false, Ordering::AcqRel) {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.future).poll(&mut Context::from_waker(&self.waker))
+    }
+
+    fn is_woken(&self) -> bool {
+        self.flag.0.load(Ordering::Acquire)
+    }
+}
+
+/// What an array for a measurement is like.
+pub struct Shape {
+    /// MiB of each of the four drives.
+    pub drive_mib: u64,
+    /// Bounds of the engine.
+    pub options: Options,
+}
+
+impl Shape {
+    /// Drives of `drive_mib` MiB and the engine's default bounds.
+    pub fn new(drive_mib: u64) -> Self {
+        Self { drive_mib, options: Options::new([7; 32]) }
+    }
+}
+
+/// The engine and its thread.
+pub struct Rig {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// What its drives were given.
+    pub written: Arc<Written>,
+    background: Task<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+const DRIVES: u64 = 4;
+
+impl Rig {
+    /// An empty array.
+    pub fn new(shape: Shape) -> Self {
+        let written = Arc::new(Written::default());
+        let drive = |number: u64| {
+            let drive = MemDrive::new(format!("memory {number}"), shape.drive_mib << 20);
+            // Memory that is touched for the first time costs more than the engine.
+            drive.with(|bytes| {
+                bytes.iter_mut().step_by(4096).for_each(|byte| *byte = std::hint::black_box(0))
+            });
+            Arc::new(Counting { drive, written: written.clone() }) as Arc<dyn Drive>
+        };
+        let options = FormatOptions { array: 1, force: true, ..FormatOptions::default() };
+        let shelf = block_on(DriveShelf::format((0..DRIVES).map(drive).collect(), options));
+        let shelf: Arc<dyn Shelf> = shelf.expect("blank drives");
+        let engine = block_on(Engine::open(shelf, shape.options)).expect("a new array");
+        let background = Task::new(Box::pin(engine.background()) as Pin<Box<_>>);
+        Self { engine, written, background }
+    }
+
+    /// A volume of 4 KiB blocks.
+    pub fn volume(&mut self, number: u128, bytes: u64) -> Arc<Volume> {
+        let geometry = Geometry { block_bytes: 4096, blocks: bytes / 4096 };
+        let engine = self.engine.clone();
+        self.run(engine.create_volume(DiskId(number), geometry, 0)).expect("a new volume")
+    }
+
+    /// Performs operations, `depth` at a time, with the background beside them. Panics when one fails.
+    pub fn perform(&mut self, disk: &dyn Disk, depth: usize, ops: impl Iterator<Item = Op>) {
+        self.operate(disk, depth, ops, true);
+    }
+
+    /// Performs operations while the background stands still.
+    pub fn perform_alone(&mut self, disk: &dyn Disk, depth: usize, ops: impl Iterator<Item = Op>) {
+        self.operate(disk, depth, ops, false);
+    }
+
+    fn operate(&mut self, disk: &dyn Disk, depth: usize, ops: impl Iterator<Item = Op>, background: bool) {
+        let mut ops = ops.fuse();
+        let mut running: Vec<Task<Pending>> = Vec::with_capacity(depth);
+        loop {
+            while running.len() < depth
+                && let Some(op) = ops.next()
+            {
+                running.push(Task::new(disk.execute(op)));
+            }
+            if running.is_empty() {
+                return;
+            }
+            running.retain_mut(|task| match task.poll() {
+                Poll::Ready(result) => {
+                    result.expect("the operation succeeds");
+                    false
+                }
+                Poll::Pending => true,
+            });
+            if background || running.len() == depth && !running.iter().any(Task::is_woken) {
+                self.turn();
+            }
+        }
+    }
+
+    fn turn(&mut self) {
+        let _ended = self.background.poll();
+    }
+
+    /// Runs a future to its end, the background beside it.
+    pub fn run<T>(&mut self, future: impl Future<Output = T>) -> T {
+        let future = pin!(future);
+        let mut task = Task::new(future);
+        loop {
+            if let Poll::Ready(done) = task.poll() {
+                return done;
+            }
+            self.turn();
+        }
+    }
+
+    /// Lets the background do all that there is to do.
+    pub fn settle(&mut self) {
+        while self.background.is_woken() {
+            self.turn();
+        }
+    }
+
+    /// Flushes everything and writes a checkpoint; the array takes no more changes.
+    pub fn finish(&mut self) {
+        let engine = self.engine.clone();
+        self.run(engine.shutdown()).expect("the last checkpoint");
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let future = pin!(future);
+    let mut task = Task::new(future);
+    loop {
+        if let Poll::Ready(done) = task.poll() {
+            return done;
+        }
+    }
+}
+
+/// A write.
+pub fn write(block: u64, bytes: Bytes) -> Op {
+    Op::Write { lba: block, data: Data::from(bytes) }
+}
+
+/// Processor time of this thread in µs.
+pub fn cpu_us() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call fills in the structure that it is given.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
+}
+
+/// Bytes that this process has allocated and not given back.
+pub fn allocated_bytes() -> u64 {
+    // SAFETY: takes nothing and answers with plain numbers.
+    let info = unsafe { libc::mallinfo2() };
+    (info.uordblks + info.hblkhd) as u64
+}

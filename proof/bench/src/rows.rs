@@ -1,0 +1,268 @@
+//! The rows of the table, each measured on an array of its own.
+
+use crate::data::{BLOCK, Content, Maker};
+use crate::rig::{Rig, Shape, allocated_bytes, cpu_us, write};
+use block::{CopySegment, Data, DiskId, Extent, Op};
+use std::sync::atomic::Ordering;
+
+/// A line of the table.
+pub struct Row {
+    pub name: String,
+    pub bound: Bound,
+    pub result: f64,
+    pub unit: &'static str,
+    pub note: String,
+}
+
+/// What is aimed at.
+pub enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+    None,
+}
+
+/// What makes lines.
+pub struct Measure {
+    pub name: &'static str,
+    pub run: fn(&'static str) -> Vec<Row>,
+}
+
+const fn measure(name: &'static str, run: fn(&'static str) -> Vec<Row>) -> Measure {
+    Measure { name, run }
+}
+
+/// Everything there is to measure.
+pub const ALL: &[Measure] = &[
+    measure("4K random write, unique, incompressible", |name| write_cost(name, Content::Random, 6.0)),
+    measure("4K random write, unique, 2:1", |name| write_cost(name, Content::Half, 12.0)),
+    measure("4K random write, duplicate", |name| write_cost(name, Content::Duplicate, 4.0)),
+    measure("4K random read, slot or cache hit", read_hits),
+    measure("4K random read, miss in a 4K frame", |name| read_misses(name, 1, 6.0)),
+    measure("4K random read, miss in a 32K frame", |name| read_misses(name, 16, 14.0)),
+    measure("64K sequential write, 2:1", sequential),
+    measure("64K sequential read, misses", sequential_reads),
+    measure("XCOPY of 50 GiB in 16 MiB commands", xcopy),
+    measure("WRITE SAME of 100 GiB zeros in 1 MiB commands", write_same),
+    measure("UNMAP of 8 TiB in 4 GiB commands", unmap),
+    measure("resident metadata", resident),
+    measure("media bytes for a host byte", amplification),
+];
+
+const DEPTH: usize = 32;
+const GIB: u64 = 1 << 30;
+
+fn row(name: &str, bound: Bound, result: f64, unit: &'static str) -> Row {
+    Row { name: name.to_owned(), bound, result, unit, note: String::new() }
+}
+
+/// All numbers below `2^bits`, each once, in an order that looks random.
+fn shuffled(bits: u32, count: u64) -> impl Iterator<Item = u64> {
+    let mask = (1 << bits) - 1;
+    (0..count).map(move |n: u64| {
+        let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask;
+        (mixed ^ mixed >> (bits / 2)).wrapping_mul(0xd6e8_feb8_6659_fd93) & mask
+    })
+}
+
+/// Processor time of making the data alone, for `count` pieces of `blocks` blocks.
+fn cost_of_data(content: Content, count: u64, blocks: usize) -> f64 {
+    let mut maker = Maker::new(content);
+    let start = cpu_us();
+    (0..count).for_each(|_| drop(std::hint::black_box(maker.next(blocks))));
+    cpu_us() - start
+}
+
+/// Everything that a random write costs until it is in a checkpoint.
+fn write_cost(name: &str, content: Content, most: f64) -> Vec<Row> {
+    const COUNT: u64 = 100_000;
+    let mut rig = Rig::new(Shape::new(768));
+    let volume = rig.volume(1, GIB);
+    let mut maker = Maker::new(content);
+    let aside = cost_of_data(content, COUNT, 1);
+    let start = cpu_us();
+    rig.perform(&*volume, DEPTH, shuffled(18, COUNT).map(|block| write(block, maker.next(1))));
+    let foreground = cpu_us() - start;
+    rig.finish();
+    let each = (cpu_us() - start - aside) / COUNT as f64;
+    let mut row = row(name, Bound::AtMost(most), each, "µs/block");
+    let space = rig.engine.space();
+    row.note = format!(
+        "{:.1} before the end of the writes; {:.2} bytes stored for one written",
+        (foreground - aside) / COUNT as f64,
+        (space.physical + space.metadata) as f64 / (COUNT as f64 * BLOCK as f64)
+    );
+    vec![row]
+}
+
+fn read(block: u64, blocks: u64) -> Op {
+    Op::Read(Extent::new(block, blocks))
+}
+
+fn read_hits(name: &str) -> Vec<Row> {
+    const COUNT: u64 = 200_000;
+    let mut rig = Rig::new(Shape::new(768));
+    let volume = rig.volume(1, GIB);
+    let mut maker = Maker::new(Content::Half);
+    rig.perform_alone(&*volume, DEPTH, shuffled(13, 1 << 13).map(|block| write(block, maker.next(1))));
+    let hits = |rig: &mut Rig, kind: &str| {
+        let start = cpu_us();
+        rig.perform_alone(
+            &*volume,
+            DEPTH,
+            (0..COUNT / (1 << 13)).flat_map(|_| shuffled(13, 1 << 13)).map(|block| read(block, 1)),
+        );
+        let count = COUNT / (1 << 13) * (1 << 13);
+        row(&format!("{name}: {kind}"), Bound::AtMost(1.5), (cpu_us() - start) / count as f64, "µs")
+    };
+    let slots = hits(&mut rig, "slots");
+    rig.settle();
+    rig.finish();
+    // Once to have everything in the cache.
+    hits(&mut rig, "");
+    vec![slots, hits(&mut rig, "decoded frames")]
+}
+
+/// Random reads that the cache does not have, of data that were written `blocks` at a time.
+fn read_misses(name: &str, blocks: usize, most: f64) -> Vec<Row> {
+    const BITS: u32 = 16;
+    let mut shape = Shape::new(512);
+    shape.options.cache_bytes = 0;
+    let mut rig = Rig::new(shape);
+    let volume = rig.volume(1, GIB);
+    let mut maker = Maker::new(Content::Half);
+    let each = blocks as u64;
+    match blocks {
+        1 => rig.perform(&*volume, DEPTH, shuffled(BITS, 1 << BITS).map(|block| write(block, maker.next(1)))),
+        _ => rig.perform(&*volume, 8, (0..(1 << BITS) / each).map(|n| write(n * each, maker.next(blocks)))),
+    }
+    rig.finish();
+    let start = cpu_us();
+    rig.perform_alone(&*volume, DEPTH, shuffled(BITS, 1 << BITS).map(|block| read(block, 1)));
+    vec![row(name, Bound::AtMost(most), (cpu_us() - start) / f64::from(1 << BITS), "µs")]
+}
+
+fn sequential(name: &str) -> Vec<Row> {
+    const BYTES: u64 = 768 << 20;
+    let mut rig = Rig::new(Shape::new(768));
+    let volume = rig.volume(1, GIB);
+    let mut maker = Maker::new(Content::Half);
+    let count = BYTES / (64 << 10);
+    let aside = cost_of_data(Content::Half, count, 16);
+    let start = cpu_us();
+    rig.perform(&*volume, 8, (0..count).map(|n| write(n * 16, maker.next(16))));
+    rig.finish();
+    let seconds = (cpu_us() - start - aside) / 1e6;
+    vec![row(name, Bound::AtLeast(500.0), BYTES as f64 / 1e6 / seconds, "MB/s of one core")]
+}
+
+fn sequential_reads(name: &str) -> Vec<Row> {
+    const BYTES: u64 = 256 << 20;
+    let mut shape = Shape::new(512);
+    shape.options.cache_bytes = 16 << 20;
+    let mut rig = Rig::new(shape);
+    let volume = rig.volume(1, GIB);
+    let mut maker = Maker::new(Content::Half);
+    let count = BYTES / (64 << 10);
+    rig.perform(&*volume, 8, (0..count).map(|n| write(n * 16, maker.next(16))));
+    rig.finish();
+    let start = cpu_us();
+    rig.perform_alone(&*volume, 8, (0..count).map(|n| read(n * 16, 16)));
+    let seconds = (cpu_us() - start) / 1e6;
+    vec![row(name, Bound::None, BYTES as f64 / 1e6 / seconds, "MB/s of one core")]
+}
+
+fn xcopy(name: &str) -> Vec<Row> {
+    const BYTES: u64 = 50 * GIB;
+    const EACH: u64 = (16 << 20) / BLOCK as u64;
+    let mut rig = Rig::new(Shape::new(512));
+    let (source, target) = (rig.volume(1, BYTES), rig.volume(2, BYTES));
+    let mut maker = Maker::new(Content::Half);
+    // Something in every other leaf.
+    let written = (0..BYTES >> 22).map(|n| write(n * 1024, maker.next(1)));
+    rig.perform(&*source, DEPTH, written);
+    rig.settle();
+    let copies = (0..BYTES / BLOCK as u64 / EACH).map(|n| {
+        let (source_lba, target_lba) = (n * EACH, n * EACH);
+        Op::Copy(vec![CopySegment {
+            source: DiskId(1),
+            source_lba,
+            target: DiskId(2),
+            target_lba,
+            blocks: EACH,
+        }])
+    });
+    let start = cpu_us();
+    rig.perform(&*target, 4, copies);
+    vec![row(name, Bound::AtMost(1.0), (cpu_us() - start) / 1e6, "s")]
+}
+
+fn write_same(name: &str) -> Vec<Row> {
+    const COUNT: u64 = 100 * GIB >> 20;
+    let mut rig = Rig::new(Shape::new(512));
+    let volume = rig.volume(1, 100 * GIB);
+    let zeros = bytes::Bytes::from(vec![0; BLOCK]);
+    let fill = |n| Op::Fill { extent: Extent::new(n * 256, 256), block: Data::from(zeros.clone()) };
+    let start = cpu_us();
+    rig.perform(&*volume, 4, (0..COUNT).map(fill));
+    vec![row(name, Bound::AtMost(20.0), (cpu_us() - start) / COUNT as f64, "µs/command")]
+}
+
+fn unmap(name: &str) -> Vec<Row> {
+    const BYTES: u64 = 8 << 40;
+    const EACH: u64 = 4 * GIB / BLOCK as u64;
+    let mut rig = Rig::new(Shape::new(512));
+    let volume = rig.volume(1, BYTES);
+    let mut maker = Maker::new(Content::Half);
+    rig.perform(&*volume, DEPTH, shuffled(31, 20_000).map(|block| write(block, maker.next(1))));
+    rig.settle();
+    let count = BYTES / BLOCK as u64 / EACH;
+    let start = cpu_us();
+    rig.perform_alone(&*volume, 4, (0..count).map(|n| Op::Unmap(vec![Extent::new(n * EACH, EACH)])));
+    let foreground = cpu_us() - start;
+    rig.settle();
+    let mut row = row(name, Bound::AtMost(20.0), foreground / count as f64, "µs/command");
+    row.note = format!("{:.0} with the release of 20,000 leaves", (cpu_us() - start) / count as f64);
+    vec![row]
+}
+
+/// Memory that must be there for what is stored, with caches at their least and without the deduplication index.
+fn resident(name: &str) -> Vec<Row> {
+    const BITS: u32 = 18;
+    let mut shape = Shape::new(768);
+    (shape.options.cache_bytes, shape.options.index_bytes, shape.options.page_bytes) = (0, 0, 1 << 20);
+    let mut rig = Rig::new(shape);
+    let volume = rig.volume(1, GIB);
+    let before = allocated_bytes();
+    let mut maker = Maker::new(Content::Random);
+    rig.perform(&*volume, DEPTH, shuffled(BITS, 1 << BITS).map(|block| write(block, maker.next(1))));
+    rig.settle();
+    rig.finish();
+    let used = allocated_bytes().saturating_sub(before);
+    let physical = rig.engine.space().physical;
+    let each = used as f64 * 1e12 / physical as f64 / 1e9;
+    let mut row = row(name, Bound::AtMost(1.0), each, "GB/TB");
+    row.note = format!("{} KiB for {} MiB", used >> 10, physical >> 20);
+    vec![row]
+}
+
+/// Random overwrites of data that do not reduce, 80 % full.
+fn amplification(name: &str) -> Vec<Row> {
+    let mut rig = Rig::new(Shape::new(512));
+    let blocks = rig.engine.space().total / 5 * 4 / (BLOCK as u64 + 64);
+    let volume = rig.volume(1, blocks * BLOCK as u64);
+    let mut maker = Maker::new(Content::Random);
+    rig.perform(&*volume, DEPTH, (0..blocks).map(|block| write(block, maker.next(1))));
+    rig.settle();
+    let bytes = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+    let before = (bytes(&rig.written.durable), bytes(&rig.written.log));
+    let count = blocks * 3;
+    let order = shuffled(40, count).map(|n| n % blocks);
+    rig.perform(&*volume, DEPTH, order.map(|block| write(block, maker.next(1))));
+    rig.settle();
+    let host = (count * BLOCK as u64) as f64;
+    let journal = (bytes(&rig.written.durable) - before.0) as f64 / host;
+    let log = (bytes(&rig.written.log) - before.1) as f64 / host;
+    let mut row = row(name, Bound::AtMost(4.0), journal + log, "bytes");
+    row.note = format!("journal copies {journal:.2}; data, metadata and cleaning {log:.2}");
+    vec![row]
+}
