@@ -2,7 +2,7 @@
 //! all, so that the steps never meet each other; foreground operations go on between and beside them.
 
 use crate::core::Core;
-use crate::dedup::Index;
+use crate::dedup::{Fingerprinter, Index};
 use crate::engine::Engine;
 use crate::gate::pause;
 use crate::log::{Segments, Stream, Writer};
@@ -81,6 +81,7 @@ pub struct Worker {
     pub streams: Streams,
     pub space: Space,
     pub index: Index,
+    pub fingerprinter: Fingerprinter,
     /// Where the root of the last checkpoint is.
     pub root: Vec<Place>,
     /// Where the catalog was put last.
@@ -136,6 +137,7 @@ impl Worker {
             streams: Streams::default(),
             space: Space { free, taken, clock: 0, leave: 0 },
             index: Index::new(core.options.index_bytes),
+            fingerprinter: Fingerprinter::new(&core.key),
             root,
             catalog,
             stale,

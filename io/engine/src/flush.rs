@@ -2,7 +2,6 @@
 //! of new frames. A frame is a run of neighbours, because what was written together is read together.
 
 use crate::background::{Step, Worker};
-use crate::dedup;
 use crate::entry::{BLOCK, BlockId, SlotId};
 use crate::frame::{self, Fingerprint, UNKNOWN};
 use crate::map::{Maps, Need};
@@ -67,7 +66,7 @@ impl Worker {
             return Ok(Step::Idle);
         }
         for item in items.iter_mut().filter(|item| item.policy.dedup) {
-            item.fingerprint = dedup::fingerprint(&self.core.key, &item.page);
+            item.fingerprint = self.fingerprinter.of(&item.page);
         }
         self.find(&mut items).await?;
         let sorted = sort(items);

@@ -2,7 +2,7 @@
 
 use super::Found;
 use crate::core::Core;
-use crate::dedup;
+use crate::dedup::Fingerprinter;
 use crate::entry::{BLOCK, BlockId};
 use crate::frame::{self, ObjectKind, UNKNOWN};
 use crate::gate::join;
@@ -173,10 +173,11 @@ impl Core {
             return Err(format!("it holds blocks {:#b}, not {:#b}", header.stored, frame.stored));
         }
         let fingerprints = frame::fingerprints(&object, &header).map_err(|why| why.to_string())?;
+        let mut fingerprinter = Fingerprinter::new(&self.key);
         let indexes = (0..8u8).filter(|index| header.stored >> index & 1 == 1);
         for (index, fingerprint) in indexes.zip(fingerprints).filter(|(_, known)| *known != UNKNOWN) {
             let bytes = decoded.blocks(index, 1).filter(|bytes| bytes.len() == BLOCK);
-            if bytes.is_none_or(|bytes| dedup::fingerprint(&self.key, &bytes) != fingerprint) {
+            if bytes.is_none_or(|bytes| fingerprinter.of(&bytes) != fingerprint) {
                 return Err(format!("block {index} is not what its fingerprint says"));
             }
         }
