@@ -96,7 +96,7 @@ impl Data {
 
     /// True when every byte is zero.
     pub fn is_zero(&self) -> bool {
-        self.parts.iter().all(|part| all_zero(part))
+        self.parts.iter().all(|part| is_zero(part))
     }
 
     /// Offset in bytes of the first difference to `other`, or none when both are equal.
@@ -109,8 +109,8 @@ impl Data {
 }
 
 /// True when every byte is zero. Scans in wide words with an early exit.
-fn all_zero(bytes: &[u8]) -> bool {
-    bytes.chunks(64).all(|chunk| chunk.iter().fold(0, |acc, byte| acc | byte) == 0)
+pub fn is_zero(bytes: &[u8]) -> bool {
+    bytes.chunks(128).all(|chunk| chunk.iter().fold(0, |acc, byte| acc | byte) == 0)
 }
 
 impl From<Bytes> for Data {

@@ -11,6 +11,6 @@ pub mod mem;
 pub mod suite;
 pub mod workload;
 
-pub use data::Data;
+pub use data::{Data, is_zero};
 pub use disk::{Disk, DiskId, Geometry, Pending, Space};
 pub use op::{CopySegment, Error, Extent, Op, Provisioning, Region, Reply, Result};

@@ -3,21 +3,44 @@
 use crate::change::{Change, Expected, MOST_PAGES};
 use crate::entry::{BLOCK, SlotId};
 use crate::record::{Action, Record};
-use block::Data;
-use shelf::AlignedBuf;
-use std::sync::Arc;
+use block::{Data, is_zero};
+use bytes::BytesMut;
+use std::cell::RefCell;
 
 /// A change that is being put together.
 pub struct Draft {
     actions: Record,
-    pages: AlignedBuf,
+    pages: BytesMut,
     /// What must not have changed.
     pub expected: Expected,
 }
 
-/// True when every byte is zero.
-pub fn is_zero(bytes: &[u8]) -> bool {
-    bytes.chunks(128).all(|chunk| chunk.iter().fold(0, |acc, byte| acc | byte) == 0)
+/// Bytes of memory that pages of changes are taken from, one behind the other, so that what goes to the journal
+/// together lies together, and nobody clears or aligns a piece for every write.
+const ARENA: usize = 256 << 10;
+
+thread_local! {
+    static REST: RefCell<BytesMut> = RefCell::default();
+}
+
+/// Room for so many pages, on a 4096-byte border of memory.
+fn room(pages: usize) -> BytesMut {
+    let bytes = pages * BLOCK;
+    let fresh = |bytes: usize| {
+        let mut memory = BytesMut::with_capacity(bytes + BLOCK);
+        let border = memory.as_ptr().align_offset(BLOCK);
+        memory.split_off(border)
+    };
+    if bytes > ARENA / 4 {
+        return fresh(bytes);
+    }
+    REST.with_borrow_mut(|rest| {
+        if rest.capacity() < bytes {
+            *rest = fresh(ARENA);
+        }
+        let behind = rest.split_off(bytes);
+        std::mem::replace(rest, behind)
+    })
 }
 
 impl Draft {
@@ -25,7 +48,7 @@ impl Draft {
     pub fn new(pages: usize) -> Self {
         Self {
             actions: Record::new(),
-            pages: AlignedBuf::with_capacity(pages.min(MOST_PAGES + 1) * BLOCK),
+            pages: if pages == 0 { BytesMut::new() } else { room(pages.min(MOST_PAGES + 1)) },
             expected: Expected::new(),
         }
     }
@@ -48,7 +71,10 @@ impl Draft {
     }
 
     fn page(&mut self, bytes: &[u8]) -> u16 {
-        (self.pages.push(bytes) / BLOCK) as u16
+        let at = self.pages.len();
+        assert!(at + bytes.len() <= self.pages.capacity(), "the draft was given room for its pages");
+        self.pages.extend_from_slice(bytes);
+        (at / BLOCK) as u16
     }
 
     /// Writes blocks of zeros, or unmaps.
@@ -81,10 +107,9 @@ impl Draft {
 
     /// The change.
     pub fn finish(self) -> Change {
-        let len = self.pages.len();
         Change {
             actions: self.actions,
-            pages: Arc::new(self.pages).share(0..len),
+            pages: self.pages.freeze(),
             expected: self.expected,
             ..Change::default()
         }
@@ -136,6 +161,21 @@ mod tests {
     }
 
     #[test]
+    fn pages_of_one_thread_lie_on_borders_and_apart() {
+        let pages = |count: u64| {
+            let mut draft = Draft::new(count as usize);
+            (0..count).for_each(|block| draft.block(1, block, &[count as u8; BLOCK]));
+            draft.finish().pages
+        };
+        let all: Vec<_> =
+            [1, 3, 70, 2, 16, 17, 1].into_iter().cycle().take(60).map(|n| (n, pages(n))).collect();
+        for (count, bytes) in all {
+            assert!(bytes.as_ptr().addr().is_multiple_of(BLOCK) && bytes.len() == count as usize * BLOCK);
+            assert!(bytes.iter().all(|byte| u64::from(*byte) == count));
+        }
+    }
+
+    #[test]
     fn neighbours_are_joined_and_zeros_take_no_page() {
         let mut draft = Draft::new(9);
         let (data, zeros) = ([1; BLOCK], [0; BLOCK]);
@@ -153,5 +193,6 @@ mod tests {
             ]
         );
         assert_eq!(change.pages.len(), 3 * BLOCK);
+        assert!(change.pages.as_ptr().addr().is_multiple_of(BLOCK));
     }
 }
