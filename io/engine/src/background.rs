@@ -1,9 +1,11 @@
 //! What goes on behind the acknowledgements, one step at a time: flush, checkpoint, clean, release. One task does it
 //! all, so that the steps never meet each other; foreground operations go on between and beside them.
 
+use crate::adapt::Adapt;
 use crate::core::Core;
 use crate::dedup::{Fingerprinter, Index};
 use crate::engine::Engine;
+use crate::frame::Packer;
 use crate::gate::pause;
 use crate::log::{Segments, Stream, Writer};
 use crate::space::Place;
@@ -82,6 +84,8 @@ pub struct Worker {
     pub space: Space,
     pub index: Index,
     pub fingerprinter: Fingerprinter,
+    pub adapt: Adapt,
+    pub packer: Packer,
     /// Where the root of the last checkpoint is.
     pub root: Vec<Place>,
     /// Where the catalog was put last.
@@ -138,6 +142,8 @@ impl Worker {
             space: Space { free, taken, clock: 0, leave: 0 },
             index: Index::new(core.options.index_bytes),
             fingerprinter: Fingerprinter::new(&core.key),
+            adapt: Adapt::default(),
+            packer: Packer::default(),
             root,
             catalog,
             stale,
@@ -274,7 +280,7 @@ impl Worker {
     }
 
     /// Free segments below which cleaning begins.
-    fn clean_below(&self) -> usize {
+    pub fn clean_below(&self) -> usize {
         let reserve = self.core.reserve_bytes() / u64::from(self.core.layout.segment_bytes);
         KEPT_FROM_DATA + 1 + reserve as usize / 4
     }

@@ -3,7 +3,7 @@
 
 use crate::background::Worker;
 use crate::checkpoint::directory;
-use crate::frame::{self, Fingerprint, HEADER, Header, ObjectKind};
+use crate::frame::{self, Fingerprint, HEADER, Header, ObjectKind, Packer};
 use crate::gate::pause;
 use crate::map::Need;
 use crate::recover::failed;
@@ -178,7 +178,11 @@ impl Worker {
         };
         let Some(frame) = found.filter(|frame| frame.place == place) else { return Ok(true) };
         let live = frame.live();
-        let object = if live == header.stored { object } else { without_dead(&object, header, live) };
+        let object = if live == header.stored {
+            object
+        } else {
+            without_dead(&mut self.packer, &object, header, live)
+        };
         let placed = self.writer.place(&mut self.streams.moved, &mut self.space, object).await;
         let Ok(new) = placed.map_err(failed)? else { return Ok(false) };
         let maps = &mut self.core.state.write().maps;
@@ -192,19 +196,20 @@ impl Worker {
 }
 
 /// A verified frame with only its live blocks.
-fn without_dead(object: &Bytes, header: &Header, live: u8) -> Bytes {
+fn without_dead(packer: &mut Packer, object: &Bytes, header: &Header, live: u8) -> Bytes {
     let (Ok(decoded), Ok(known)) =
         (frame::unpack(object, header.number), frame::fingerprints(object, header))
     else {
         return object.clone();
     };
     let stored = (0..8u8).filter(|index| header.stored >> index & 1 == 1);
-    let (mut blocks, mut fingerprints) = (Vec::new(), Vec::<Fingerprint>::new());
+    let (mut blocks, mut fingerprints) = (Vec::<Bytes>::new(), Vec::<Fingerprint>::new());
     for (index, fingerprint) in stored.zip(known).filter(|(index, _)| live >> index & 1 == 1) {
-        blocks.extend_from_slice(&decoded.blocks(index, 1).unwrap_or_default());
+        blocks.extend(decoded.blocks(index, 1));
         fingerprints.push(fingerprint);
     }
-    frame::pack(header.number, live, &blocks, &fingerprints, header.compression())
+    let blocks = blocks.iter().map(|block| &block[..]);
+    packer.pack(header.number, live, blocks, &fingerprints, header.compression())
 }
 
 struct Window {

@@ -2,11 +2,11 @@
 //! of new frames. A frame is a run of neighbours, because what was written together is read together.
 
 use crate::background::{Step, Worker};
-use crate::entry::{BLOCK, BlockId, SlotId};
+use crate::entry::{BlockId, SlotId};
 use crate::frame::{self, Fingerprint, UNKNOWN};
 use crate::map::{Maps, Need};
 use crate::pages::NumberMap;
-use crate::policy::Policy;
+use crate::policy::{Compression, Policy};
 use crate::recover::failed;
 use crate::space::Place;
 use crate::state::State;
@@ -170,17 +170,22 @@ impl Worker {
     async fn pack(&mut self, number: u64, items: &[Item]) -> block::Result<Option<Place>> {
         let fingerprints: SmallVec<[_; BlockId::PER_FRAME]> =
             items.iter().map(|item| item.fingerprint).collect();
-        let how = items[0].policy.compression;
-        let object = match items {
-            [one] => frame::pack(number, stored(1), &one.page, &fingerprints, how),
-            many => {
-                let mut blocks = Vec::with_capacity(many.len() * BLOCK);
-                many.iter().for_each(|item| blocks.extend_from_slice(&item.page));
-                frame::pack(number, stored(many.len()), &blocks, &fingerprints, how)
-            }
-        };
+        let (first, pages) = (&items[0], items.iter().map(|item| &item.page[..]));
+        // Where space is short a host may have been let write because its data compress.
+        let adapts = first.policy.compression == Compression::Adaptive && !self.is_short();
+        let leave = adapts && !self.adapt.pays(first.volume, first.block);
+        let how = if leave { Compression::Off } else { first.policy.compression };
+        let object = self.packer.pack(number, stored(items.len()), pages, &fingerprints, how);
+        if adapts && !leave {
+            self.adapt.tried(first.volume, first.block, frame::is_compressed(&object));
+        }
         let placed = self.writer.place(&mut self.streams.data, &mut self.space, object).await;
         Ok(placed.map_err(failed)?.ok())
+    }
+
+    /// True when the log has little room left.
+    fn is_short(&self) -> bool {
+        self.space.free.len() < self.clean_below()
     }
 
     /// Has the pages of the frame table in memory that new frames go to.

@@ -1,7 +1,7 @@
 //! Objects of the log: a header, then data blocks or metadata. An object says what it is and proves it, so that a
 //! segment can be read without any map, and a read that meets other bytes knows.
 
-use crate::codec::{Malformed, Put, Take};
+use crate::codec::{Malformed, Take};
 use crate::entry::{BLOCK, BlockId};
 use crate::policy::Compression;
 use crate::record::checksum;
@@ -84,13 +84,11 @@ impl Header {
 
 /// Completes an object whose first [`HEADER`] bytes are free.
 fn seal(object: &mut [u8], kind: ObjectKind, packing: u8, stored: u8, number: u64) {
-    let mut front = Vec::with_capacity(HEADER);
-    front.u32(MAGIC);
-    front.u32(0);
-    front.extend_from_slice(&[kind as u8, packing, stored, 0]);
-    front.u32((object.len() - HEADER) as u32);
-    front.u64(number);
-    object[..HEADER].copy_from_slice(&front);
+    let payload = (object.len() - HEADER) as u32;
+    object[..4].copy_from_slice(&MAGIC.to_le_bytes());
+    object[8..12].copy_from_slice(&[kind as u8, packing, stored, 0]);
+    object[12..16].copy_from_slice(&payload.to_le_bytes());
+    object[16..HEADER].copy_from_slice(&number.to_le_bytes());
     let sum = checksum(&object[8..]);
     object[4..8].copy_from_slice(&sum.to_le_bytes());
 }
@@ -158,36 +156,62 @@ fn compress(blocks: &[u8], out: &mut [u8], how: Compression) -> Option<(u8, usiz
     done.ok().filter(|len| *len > 0).map(|len| (packing, len))
 }
 
-/// Bytes that blocks take when they are compressed, if that pays.
-pub fn compressed_len(blocks: &[u8], how: Compression) -> usize {
-    let mut out = vec![0; blocks.len() - blocks.len() / 16];
-    compress(blocks, &mut out, how).map_or(blocks.len(), |(_, len)| len)
+/// Compression pays when it saves at least a sixteenth.
+fn most(blocks: usize) -> usize {
+    blocks - blocks / 16
 }
 
-/// A frame as the log holds it: the blocks that `stored` names, in `blocks` one after the other, with their
-/// fingerprints. It is compressed when that saves at least a sixteenth.
-pub fn pack(number: u64, stored: u8, blocks: &[u8], fingerprints: &[Fingerprint], how: Compression) -> Bytes {
-    let count = stored.count_ones() as usize;
-    assert!(count == fingerprints.len() && count * BLOCK == blocks.len() && count > 0);
-    let front = HEADER + count * size_of::<Fingerprint>();
-    let most = blocks.len() - blocks.len() / 16;
-    let mut object = vec![0; front + most];
-    for (n, fingerprint) in fingerprints.iter().enumerate() {
-        object[HEADER + n * 16..][..16].copy_from_slice(fingerprint);
+/// Bytes that blocks take when they are compressed, if that pays.
+pub fn compressed_len(blocks: &[u8], how: Compression) -> usize {
+    compress(blocks, &mut vec![0; most(blocks.len())], how).map_or(blocks.len(), |(_, len)| len)
+}
+
+/// Makes frames, in memory of its own that is used again and again.
+pub struct Packer {
+    blocks: Vec<u8>,
+    out: Box<[u8]>,
+}
+
+impl Default for Packer {
+    fn default() -> Self {
+        let blocks = BlockId::PER_FRAME * BLOCK;
+        Self { blocks: Vec::with_capacity(blocks), out: vec![0; most(blocks)].into() }
     }
-    let packing = match compress(blocks, &mut object[front..], how) {
-        Some((packing, len)) => {
-            object.truncate(front + len);
-            packing
-        }
-        None => {
-            object.truncate(front);
-            object.extend_from_slice(blocks);
-            RAW
-        }
-    };
-    seal(&mut object, ObjectKind::Frame, packing, stored, number);
-    object.into()
+}
+
+impl Packer {
+    /// A frame as the log holds it: the blocks that `stored` names, in order, with their fingerprints. It is
+    /// compressed when that pays.
+    pub fn pack<'a>(
+        &mut self,
+        number: u64,
+        stored: u8,
+        blocks: impl ExactSizeIterator<Item = &'a [u8]>,
+        fingerprints: &[Fingerprint],
+        how: Compression,
+    ) -> Bytes {
+        let count = stored.count_ones() as usize;
+        assert!(count == fingerprints.len() && count == blocks.len() && count > 0);
+        self.blocks.clear();
+        blocks.for_each(|block| self.blocks.extend_from_slice(block));
+        assert!(self.blocks.len() == count * BLOCK);
+        let most = most(self.blocks.len());
+        let (packing, payload) = match compress(&self.blocks, &mut self.out[..most], how) {
+            Some((packing, len)) => (packing, &self.out[..len]),
+            None => (RAW, &self.blocks[..]),
+        };
+        let mut object = Vec::with_capacity(HEADER + size_of_val(fingerprints) + payload.len());
+        object.extend_from_slice(&[0; HEADER]);
+        object.extend_from_slice(fingerprints.as_flattened());
+        object.extend_from_slice(payload);
+        seal(&mut object, ObjectKind::Frame, packing, stored, number);
+        object.into()
+    }
+}
+
+/// True when a frame is stored compressed.
+pub fn is_compressed(object: &[u8]) -> bool {
+    object[9] != RAW
 }
 
 /// A frame's blocks in memory.
@@ -261,6 +285,10 @@ mod tests {
         (0..len).map(|_| next()).collect()
     }
 
+    fn pack(stored: u8, blocks: &[u8], fingerprints: &[Fingerprint], how: Compression) -> Bytes {
+        Packer::default().pack(99, stored, blocks.chunks(BLOCK), fingerprints, how)
+    }
+
     #[test]
     fn frames_come_back_compressed_or_raw() {
         use Compression::{Adaptive, Fast, High, Off};
@@ -273,7 +301,7 @@ mod tests {
             (even(), Adaptive, true),
             (even(), High, true),
         ] {
-            let object = pack(99, 0b1101, &blocks, &[[1; 16], [2; 16], [3; 16]], how);
+            let object = pack(0b1101, &blocks, &[[1; 16], [2; 16], [3; 16]], how);
             assert_eq!(object.len() < blocks.len(), smaller);
             let frame = unpack(&object, 99).unwrap();
             assert_eq!(frame.blocks(0, 1).unwrap(), blocks[..BLOCK]);
@@ -287,7 +315,7 @@ mod tests {
 
     #[test]
     fn every_changed_byte_is_noticed() {
-        let mut object = pack(99, 1, &vec![7; BLOCK], &[[1; 16]], Compression::Fast).to_vec();
+        let mut object = pack(1, &[7; BLOCK], &[[1; 16]], Compression::Fast).to_vec();
         for at in 0..object.len() {
             object[at] ^= 1;
             assert!(unpack(&Bytes::from(object.clone()), 99).is_err(), "byte {at}");

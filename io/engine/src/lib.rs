@@ -5,6 +5,7 @@
 //! The engine makes no system call, starts no thread and reads no clock; whoever opens it drives
 //! [`Engine::background`].
 
+mod adapt;
 mod background;
 mod cache;
 mod catalog;

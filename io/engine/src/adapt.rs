@@ -1,0 +1,84 @@
+//! Which data is worth compressing: where it did not pay lately, it is tried only now and then. What did not pay is
+//! remembered for regions of volumes, since one volume may hold a database beside its encrypted backups.
+
+/// Blocks of a region: 64 MiB.
+const REGION: u64 = 1 << 14;
+
+/// Regions that are remembered; two that share a place forget each other's past.
+const PLACES: usize = 4096;
+
+/// At most this many frames, as a power of two, are left alone between two tries.
+const MOST_SKIPPED: u8 = 6;
+
+#[derive(Clone, Copy, Default)]
+struct Region {
+    volume: u32,
+    number: u64,
+    /// Tries in a row that did not pay.
+    misses: u8,
+    /// Frames to be left alone.
+    skip: u8,
+}
+
+/// What is known of the regions.
+pub struct Adapt(Box<[Region]>);
+
+impl Default for Adapt {
+    fn default() -> Self {
+        Self(vec![Region::default(); PLACES].into())
+    }
+}
+
+impl Adapt {
+    fn region(&mut self, volume: u32, block: u64) -> &mut Region {
+        let number = block / REGION;
+        let mixed = (number ^ u64::from(volume) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let region = &mut self.0[(mixed >> 40) as usize % PLACES];
+        if (region.volume, region.number) != (volume, number) {
+            *region = Region { volume, number, ..Region::default() };
+        }
+        region
+    }
+
+    /// True when a frame from this block on should be compressed. Every answer counts as one frame.
+    pub fn pays(&mut self, volume: u32, block: u64) -> bool {
+        let region = self.region(volume, block);
+        let pays = region.skip == 0;
+        region.skip = region.skip.saturating_sub(1);
+        pays
+    }
+
+    /// Takes note of a try.
+    pub fn tried(&mut self, volume: u32, block: u64, paid: bool) {
+        let region = self.region(volume, block);
+        region.misses = if paid { 0 } else { (region.misses + 1).min(MOST_SKIPPED) };
+        region.skip = (1 << region.misses) - 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames that are tried of `count`.
+    fn tries(adapt: &mut Adapt, block: u64, count: usize, paid: bool) -> usize {
+        let one = |_: &usize| {
+            let pays = adapt.pays(1, block);
+            if pays {
+                adapt.tried(1, block, paid);
+            }
+            pays
+        };
+        (0..count).filter(one).count()
+    }
+
+    #[test]
+    fn what_does_not_pay_is_tried_ever_less_and_what_pays_again_is_resumed() {
+        let mut adapt = Adapt::default();
+        assert_eq!(tries(&mut adapt, 0, 100, true), 100);
+        let vain = tries(&mut adapt, 0, 6400, false);
+        assert!((100..120).contains(&vain), "{vain}");
+        assert_eq!(tries(&mut adapt, REGION, 100, true), 100, "another region has a history of its own");
+        assert!(tries(&mut adapt, 0, 164, true) >= 100, "at the latest after 63 frames");
+    }
+}
