@@ -60,7 +60,7 @@ fn shuffled(bits: u32, count: u64) -> impl Iterator<Item = u64> {
     let mask = (1 << bits) - 1;
     (0..count).map(move |n: u64| {
         let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask;
-        (mixed ^ mixed >> (bits / 2)).wrapping_mul(0xd6e8_feb8_6659_fd93) & mask
+        (mixed ^ (mixed >> (bits / 2))).wrapping_mul(0xd6e8_feb8_6659_fd93) & mask
     })
 }
 
