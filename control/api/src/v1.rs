@@ -2,10 +2,12 @@
 //! its outcome into a body. Sizes are in bytes; a field once there keeps its name and meaning.
 
 mod array;
+mod bin;
 mod connection;
 mod event;
 mod group;
 mod host;
+mod snapshot;
 mod volume;
 
 use crate::Context;
@@ -29,6 +31,8 @@ pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .merge(array::routes())
         .merge(volume::routes())
+        .merge(bin::routes())
+        .merge(snapshot::routes())
         .merge(group::routes())
         .merge(host::routes())
         .merge(connection::routes())

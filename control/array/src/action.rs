@@ -2,7 +2,9 @@
 //! of. How each is carried out is in the file of its noun; [`crate::Array::perform`] is the way in.
 
 use crate::config::Chap;
-use crate::view::{ArrayStatus, BinnedVolume, Connection, Group, Host, HostGroup, Settings, Volume};
+use crate::view::{
+    ArrayStatus, BinnedDisk, Connection, Difference, Group, Host, HostGroup, Settings, Snapshot, Volume,
+};
 use history::{Audit, Event, Page, Severity};
 
 /// Who asks.
@@ -51,9 +53,9 @@ pub enum Action {
         /// The volume group to be in.
         group: Option<String>,
     },
-    /// Make a volume with the contents that another has now, sharing its space.
+    /// Make a volume with the contents that a volume or a snapshot has now, sharing its space.
     CloneVolume {
-        /// The volume to copy.
+        /// The volume or snapshot to copy.
         source: String,
         /// Name of the new one.
         name: String,
@@ -83,17 +85,66 @@ pub enum Action {
     },
     /// What is in the recycle bin, the newest last.
     ListBin,
-    /// Take a volume out of the recycle bin.
-    RestoreVolume {
+    /// Take a volume or a snapshot out of the recycle bin.
+    TakeFromBin {
         /// Its identity, or its name when that says which.
         which: String,
         /// The name to have; its old one when none is given.
         name: Option<String>,
     },
-    /// Delete a volume in the recycle bin with its data.
-    EradicateVolume {
+    /// Delete a volume or a snapshot in the recycle bin with its data.
+    EradicateFromBin {
         /// Its identity, or its name when that says which.
         which: String,
+    },
+    /// Give a volume the contents and size that a snapshot, or another volume, has now. What it held is lost.
+    RestoreVolume {
+        /// The volume to be overwritten.
+        volume: String,
+        /// The snapshot or volume with the contents.
+        source: String,
+    },
+
+    /// Take a snapshot of a volume, or of every volume of a group at one moment.
+    CreateSnapshots {
+        /// Of what.
+        subject: SubjectName,
+        /// What stands behind the volume's name and a dot; the time when none is given.
+        suffix: Option<String>,
+        /// Nobody can delete or change it before this time, in seconds since 1970.
+        keep_until: Option<u64>,
+    },
+    /// All snapshots, by name.
+    ListSnapshots,
+    /// One snapshot.
+    ShowSnapshot {
+        /// Its name.
+        name: String,
+    },
+    /// Change a snapshot.
+    ChangeSnapshot {
+        /// Its name.
+        name: String,
+        /// What to change.
+        change: SnapshotChange,
+    },
+    /// Take a snapshot that no host sees away: into the recycle bin, or for good.
+    DeleteSnapshot {
+        /// Its name.
+        name: String,
+        /// With its data and at once, instead of into the recycle bin.
+        eradicate: bool,
+    },
+    /// What differs between two volumes or snapshots.
+    CompareDisks {
+        /// The older one; nothing at all when none is given, so that everything mapped differs.
+        base: Option<String>,
+        /// The newer one.
+        name: String,
+        /// Where to begin, in bytes.
+        from: u64,
+        /// At most so many extents.
+        most: usize,
     },
 
     /// Make a volume group.
@@ -180,18 +231,20 @@ pub enum Action {
         name: String,
     },
 
-    /// Let a host or a host group see a volume.
+    /// Let a host or a host group see a volume or a snapshot.
     Connect {
-        /// The volume's name.
+        /// Name of the volume or snapshot.
         volume: String,
         /// Who.
         peer: PeerName,
         /// The LUN, 0 to 16383; the lowest free one when none is given.
         lun: Option<u16>,
+        /// Refuse writes, whatever the volume takes. A snapshot that is not writable takes none anyhow.
+        read_only: bool,
     },
-    /// Let a host or a host group no longer see a volume.
+    /// Let a host or a host group no longer see a volume or a snapshot.
     Disconnect {
-        /// The volume's name.
+        /// Name of the volume or snapshot.
         volume: String,
         /// Who.
         peer: PeerName,
@@ -211,6 +264,26 @@ pub enum Action {
         /// Which part.
         page: Page,
     },
+}
+
+/// A volume or a volume group, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubjectName {
+    /// A volume.
+    Volume(String),
+    /// A volume group.
+    Group(String),
+}
+
+/// What to change of a snapshot: one thing at a time, as each is a step of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SnapshotChange {
+    /// Another name.
+    Name(String),
+    /// Whether hosts may write to it.
+    Writable(bool),
+    /// Nobody can delete or change it before this time, in seconds since 1970.
+    KeepUntil(u64),
 }
 
 /// What to set for the array as a whole; what is none stays.
@@ -280,7 +353,13 @@ pub enum Outcome {
     /// Volumes.
     Volumes(Vec<Volume>),
     /// What is in the recycle bin.
-    Bin(Vec<BinnedVolume>),
+    Bin(Vec<BinnedDisk>),
+    /// A snapshot as it is now.
+    Snapshot(Snapshot),
+    /// Snapshots.
+    Snapshots(Vec<Snapshot>),
+    /// What differs.
+    Difference(Difference),
     /// A volume group as it is now.
     Group(Group),
     /// Volume groups.
@@ -308,24 +387,8 @@ pub enum Outcome {
 impl Action {
     /// True when the action changes something.
     pub fn changes(&self) -> bool {
-        use Action::*;
-        !matches!(
-            self,
-            ShowArray
-                | ShowSettings
-                | ListVolumes
-                | ShowVolume { .. }
-                | ListBin
-                | ListGroups
-                | ShowGroup { .. }
-                | ListHosts
-                | ShowHost { .. }
-                | ListHostGroups
-                | ShowHostGroup { .. }
-                | ListConnections
-                | ListEvents { .. }
-                | ListAudit { .. }
-        )
+        let name = self.name();
+        !["Show", "List", "Compare"].iter().any(|question| name.starts_with(question))
     }
 
     /// What it is called in the audit trail: `CreateVolume`.

@@ -92,9 +92,16 @@ impl Array {
     /// Carries out an action. A change must be polled to its end: when the caller may go away (an HTTP request),
     /// it belongs in a task of its own. One dropped half-way is finished or taken back by the next start.
     pub async fn perform(&self, caller: &Caller, action: Action) -> Result<Outcome> {
-        if !action.changes() {
-            return self.answer(action);
+        match action {
+            Action::CompareDisks { base, name, from, most } => {
+                Ok(Outcome::Difference(self.compare(base, &name, from, most).await?))
+            }
+            question if !question.changes() => self.answer(question),
+            change => self.change(caller, change).await,
         }
+    }
+
+    async fn change(&self, caller: &Caller, action: Action) -> Result<Outcome> {
         let _one_at_a_time = self.changing.lock().await;
         let (name, detail) = (action.name(), format!("{action:?}"));
         let attempt = Attempt {
@@ -126,6 +133,12 @@ impl Array {
     /// Hears of everything that happens from now on.
     pub fn listen(&self) -> broadcast::Receiver<Happening> {
         self.happenings.subscribe()
+    }
+
+    /// Tells listeners that things of a kind are not what they were.
+    pub(crate) fn tell_changed(&self, noun: &'static str) {
+        // Nobody need listen.
+        let _ = self.happenings.send(Happening::Changed(noun));
     }
 
     /// Keeps an event and tells listeners.
@@ -165,6 +178,10 @@ impl Array {
                 Outcome::Volume(self.volume(&config, config.volumes.named(&name)?))
             }
             Action::ListBin => Outcome::Bin(self.bin(&config)),
+            Action::ListSnapshots => Outcome::Snapshots(self.snapshots(&config)),
+            Action::ShowSnapshot { name } => {
+                Outcome::Snapshot(self.snapshot(&config, config.snapshots.named(&name)?))
+            }
             Action::ListGroups => Outcome::Groups(self.groups(&config)),
             Action::ShowGroup { name } => Outcome::Group(self.group(&config, config.groups.named(&name)?)),
             Action::ListHosts => Outcome::Hosts(self.hosts(&config)),
@@ -246,8 +263,14 @@ impl Change<'_> {
             CloneVolume { source, name, group } => self.clone_volume(&source, name, group).await,
             ChangeVolume { name, change } => self.change_volume(&name, change).await,
             DeleteVolume { name, eradicate } => self.delete_volume(&name, eradicate).await,
-            RestoreVolume { which, name } => self.restore_volume(&which, name).await,
-            EradicateVolume { which } => self.eradicate_volume(&which).await,
+            TakeFromBin { which, name } => self.take_from_bin(&which, name).await,
+            EradicateFromBin { which } => self.eradicate_from_bin(&which).await,
+            RestoreVolume { volume, source } => self.restore_volume(&volume, &source).await,
+            CreateSnapshots { subject, suffix, keep_until } => {
+                self.create_snapshots(&subject, suffix, keep_until).await
+            }
+            ChangeSnapshot { name, change } => self.change_snapshot(&name, change).await,
+            DeleteSnapshot { name, eradicate } => self.delete_snapshot(&name, eradicate).await,
             CreateGroup { name, change } => self.create_group(name, change).await,
             ChangeGroup { name, change } => self.change_group(&name, change).await,
             DeleteGroup { name } => self.delete_group(&name).await,
@@ -259,7 +282,7 @@ impl Change<'_> {
             CreateHostGroup { name, hosts } => self.create_host_group(name, &hosts).await,
             ChangeHostGroup { name, change } => self.change_host_group(&name, change).await,
             DeleteHostGroup { name } => self.delete_host_group(&name).await,
-            Connect { volume, peer, lun } => self.connect(&volume, &peer, lun).await,
+            Connect { volume, peer, lun, read_only } => self.connect(&volume, &peer, lun, read_only).await,
             Disconnect { volume, peer } => self.disconnect(&volume, &peer).await,
             _ => unreachable!("a question"),
         }
@@ -267,8 +290,31 @@ impl Change<'_> {
 
     /// Makes edits durable in one step, then true in memory, for hosts and for listeners.
     pub async fn commit(&mut self, edits: Vec<Edit>) -> Result<()> {
+        let records = self.records(&edits);
+        put_records(&self.array.parts.engine, records).await?;
+        self.apply(edits);
+        Ok(())
+    }
+
+    /// As [`Change::commit`], with snapshots that are taken in the same step: sources, and identities to have.
+    pub async fn commit_snapshots(
+        &mut self,
+        pairs: &[(DiskId, DiskId)],
+        edits: Vec<Edit>,
+        keep_until: u64,
+    ) -> Result<()> {
+        let records: Vec<_> =
+            self.records(&edits).into_iter().map(|(key, value)| (key, value.map(Into::into))).collect();
+        let taken = self.array.parts.engine.snapshot(pairs, &records, self.now(), keep_until).await;
+        taken.map_err(|error| Error::refused("the snapshot can't be taken", error))?;
+        self.apply(edits);
+        Ok(())
+    }
+
+    /// What to write; noted for the audit trail.
+    fn records(&mut self, edits: &[Edit]) -> Vec<(String, Option<Vec<u8>>)> {
         let mut records = Vec::with_capacity(edits.len());
-        for edit in &edits {
+        for edit in edits {
             let (thing, value) = match edit {
                 Edit::Put(thing) => (thing, Some(thing.value())),
                 Edit::Remove(thing) => (thing, None),
@@ -276,7 +322,11 @@ impl Change<'_> {
             self.note(&thing.key(), value.as_deref());
             records.push((thing.key(), value));
         }
-        put_records(&self.array.parts.engine, records).await?;
+        records
+    }
+
+    /// Makes what was written true in memory, for hosts and for listeners.
+    fn apply(&self, edits: Vec<Edit>) {
         let mut config = self.array.config.write();
         let mut changed = BTreeSet::new();
         let mut hosts = BTreeSet::new();
@@ -292,11 +342,7 @@ impl Change<'_> {
             self.array.admit(&config);
         }
         drop(config);
-        for noun in changed {
-            // Nobody need listen.
-            let _ = self.array.happenings.send(Happening::Changed(noun));
-        }
-        Ok(())
+        changed.into_iter().for_each(|noun| self.array.tell_changed(noun));
     }
 
     /// An initiator that no longer belongs to a host sees nothing.
@@ -339,6 +385,7 @@ fn noun_of(edit: &Edit) -> &'static str {
     match thing {
         Thing::Settings(_) => "settings",
         Thing::Volume(_) => "volume",
+        Thing::Snapshot(_) => "snapshot",
         Thing::Group(_) => "group",
         Thing::Host(_) => "host",
         Thing::HostGroup(_) => "host-group",
@@ -355,7 +402,7 @@ fn concerned(config: &Config, edit: &Edit) -> Vec<HostId> {
             config.hosts_of(Peer::HostGroup(group.id)).iter().map(|host| host.id).collect()
         }
         Thing::Connection(entry) => config.hosts_of(entry.peer).iter().map(|host| host.id).collect(),
-        Thing::Settings(_) | Thing::Volume(_) | Thing::Group(_) => Vec::new(),
+        Thing::Settings(_) | Thing::Volume(_) | Thing::Snapshot(_) | Thing::Group(_) => Vec::new(),
     }
 }
 

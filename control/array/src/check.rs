@@ -14,6 +14,8 @@ pub const MAX_VOLUME: u64 = 16 << 50;
 pub const MAX_INITIATORS: usize = 64;
 
 const MAX_NAME: usize = 63;
+/// A volume's name, a dot, and another name.
+const MAX_SNAPSHOT_NAME: usize = 2 * MAX_NAME + 1;
 /// Longest iSCSI name in bytes (RFC 7143 4.2.7.2).
 const MAX_ISCSI_NAME: usize = 223;
 /// 96 bits is the least that RFC 7143 12.1.4 accepts without IPsec.
@@ -22,16 +24,32 @@ const MAX_SECRET: usize = 255;
 
 /// A name for a `noun`: 1 to 63 ASCII letters, digits, `-`, `_`, `.`, beginning with a letter or digit.
 pub fn name(noun: &str, name: &str) -> Result<()> {
+    well_formed(noun, name, MAX_NAME)
+}
+
+fn well_formed(noun: &str, name: &str, most: usize) -> Result<()> {
     let first = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
     let rest = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
-    if first && rest && name.len() <= MAX_NAME {
+    if first && rest && name.len() <= most {
         return Ok(());
     }
-    let shown: String = name.chars().take(MAX_NAME + 1).collect();
+    let shown: String = name.chars().take(most + 1).collect();
     Err(Error::invalid(format!(
-        "{shown:?} can't be the name of a {noun}: use 1 to {MAX_NAME} letters (a-z, A-Z), digits, '-', '_' \
+        "{shown:?} can't be the name of a {noun}: use 1 to {most} letters (a-z, A-Z), digits, '-', '_' \
          or '.', beginning with a letter or digit"
     )))
+}
+
+/// A name for a snapshot: as others, up to 127 letters.
+pub fn snapshot_name(name: &str) -> Result<()> {
+    well_formed("snapshot", name, MAX_SNAPSHOT_NAME)
+}
+
+/// Seconds since 1970 as RFC 3339 has it.
+pub fn utc(seconds: u64) -> String {
+    let timestamp =
+        i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    timestamp.unwrap_or(jiff::Timestamp::MAX).to_string()
 }
 
 /// Size and block length of a volume.

@@ -227,6 +227,42 @@ impl Named for VolumeEntry {
     }
 }
 
+/// A snapshot as configured; its contents are the engine's. Its record is written in the same step as it is taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotEntry {
+    /// Its identity in the engine.
+    #[serde(with = "crate::record::disk")]
+    pub id: DiskId,
+    /// Its name.
+    pub name: String,
+    /// The volume that it was taken of, which may be gone.
+    #[serde(with = "crate::record::disk")]
+    pub source: DiskId,
+    /// When it was taken, in seconds since 1970.
+    pub created: u64,
+    /// How far it is; never [`Stage::Creating`].
+    pub stage: Stage,
+    /// Those that were taken at one moment have the same number here.
+    #[serde(with = "crate::record::hex64")]
+    pub set: u64,
+    /// When it went to the recycle bin, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binned: Option<u64>,
+}
+
+impl Named for SnapshotEntry {
+    type Id = DiskId;
+    const NOUN: &'static str = "snapshot";
+
+    fn id(&self) -> DiskId {
+        self.id
+    }
+
+    fn name(&self) -> Option<&str> {
+        (self.stage == Stage::Ready).then_some(&self.name)
+    }
+}
+
 /// A volume group as configured; its volumes say that they are in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupEntry {
@@ -345,6 +381,8 @@ pub enum Edit {
 pub struct Config {
     /// Volumes, with those in the recycle bin.
     pub volumes: Table<VolumeEntry>,
+    /// Snapshots, with those in the recycle bin.
+    pub snapshots: Table<SnapshotEntry>,
     /// Volume groups.
     pub groups: Table<GroupEntry>,
     /// Hosts.
@@ -362,12 +400,14 @@ impl Config {
     pub fn apply(&mut self, edit: Edit) -> bool {
         match edit {
             Edit::Put(Thing::Volume(entry)) => return self.volumes.put(entry),
+            Edit::Put(Thing::Snapshot(entry)) => return self.snapshots.put(entry),
             Edit::Put(Thing::Group(entry)) => return self.groups.put(entry),
             Edit::Put(Thing::Host(entry)) => return self.hosts.put(entry),
             Edit::Put(Thing::HostGroup(entry)) => return self.host_groups.put(entry),
             Edit::Put(Thing::Connection(entry)) => return self.connections.put(entry),
             Edit::Put(Thing::Settings(settings)) => self.settings = settings,
             Edit::Remove(Thing::Volume(entry)) => drop(self.volumes.remove(entry.id)),
+            Edit::Remove(Thing::Snapshot(entry)) => drop(self.snapshots.remove(entry.id)),
             Edit::Remove(Thing::Group(entry)) => drop(self.groups.remove(entry.id)),
             Edit::Remove(Thing::Host(entry)) => drop(self.hosts.remove(entry.id)),
             Edit::Remove(Thing::HostGroup(entry)) => drop(self.host_groups.remove(entry.id)),
@@ -375,6 +415,25 @@ impl Config {
             Edit::Remove(Thing::Settings(_)) => self.settings = Settings::default(),
         }
         true
+    }
+
+    /// The volume or snapshot of that name: no two have the same.
+    pub fn disk_named(&self, name: &str) -> Result<DiskId> {
+        let snapshot = self.snapshots.find(name).map(|entry| entry.id);
+        let found = self.volumes.find(name).map(|entry| entry.id).or(snapshot);
+        found.ok_or_else(|| Error::not_found(format!("there is no volume or snapshot {name:?}")))
+    }
+
+    /// What a volume or snapshot is called.
+    pub fn disk_name(&self, id: DiskId) -> Option<&str> {
+        let snapshot = || self.snapshots.get(id).map(|entry| entry.name.as_str());
+        self.volumes.get(id).map(|entry| entry.name.as_str()).or_else(snapshot)
+    }
+
+    /// Refuses a name that a volume or a snapshot has.
+    pub fn disk_name_free(&self, name: &str) -> Result<()> {
+        self.volumes.free(name)?;
+        self.snapshots.free(name)
     }
 
     /// Refuses initiators that belong to another host than `own`.

@@ -36,6 +36,9 @@ pub struct ConnectionEntry {
     pub peer: Peer,
     /// Under which LUN.
     pub lun: u16,
+    /// Its writes are refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
 }
 
 /// Every connection, found from both of its ends.
@@ -84,16 +87,19 @@ impl Connections {
         self.by_peer.get(&peer).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// Who sees a volume: hosts, then host groups, with LUNs.
-    pub fn of_volume(&self, volume: DiskId) -> impl Iterator<Item = (Peer, u16)> {
-        self.by_volume.get(&volume).into_iter().flatten().map(|(peer, lun)| (*peer, *lun))
+    /// Who sees a volume or snapshot: hosts, then host groups.
+    pub fn of_volume(&self, volume: DiskId) -> impl Iterator<Item = &ConnectionEntry> {
+        let peers = self.by_volume.get(&volume).into_iter().flatten();
+        peers.filter_map(|(peer, lun)| self.by_peer.get(peer)?.get(lun))
     }
 }
 
 impl Config {
     /// What a host sees by LUN: its own connections and those of its group.
-    pub fn view_of(&self, host: HostId) -> BTreeMap<u16, DiskId> {
-        self.seen_by(host).map(|entry| (entry.lun, entry.volume)).collect()
+    pub fn view_of(&self, host: HostId) -> BTreeMap<u16, scsi::Mapping> {
+        let mapping =
+            |entry: &ConnectionEntry| scsi::Mapping { disk: entry.volume, read_only: entry.read_only };
+        self.seen_by(host).map(|entry| (entry.lun, mapping(entry))).collect()
     }
 
     /// The connections that a host has, its own and those of its group.
@@ -131,13 +137,13 @@ impl Config {
         let mut taken: BTreeMap<u16, DiskId> =
             self.connections.of_peer(peer).map(|entry| (entry.lun, entry.volume)).collect();
         for host in self.hosts_of(peer) {
-            taken.extend(self.view_of(host.id));
+            taken.extend(self.seen_by(host.id).map(|entry| (entry.lun, entry.volume)));
         }
         let who = self.peer_name(peer);
         if let Some((lun, _)) = taken.iter().find(|(_, seen)| **seen == volume) {
-            let name = self.volumes.get(volume).map_or("", |volume| &volume.name);
+            let name = self.disk_name(volume).unwrap_or_default();
             return Err(Error::conflict(format!(
-                "{who} sees volume {name:?} already, as LUN {lun}: disconnect it first to change that"
+                "{who} sees {name:?} already, as LUN {lun}: disconnect it first to change that"
             )));
         }
         match lun.map(check::lun).transpose()? {

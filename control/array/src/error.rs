@@ -49,6 +49,21 @@ impl Error {
         Self { kind: Kind::Precondition, message: message.into() }
     }
 
+    /// The engine refused a change: `what` can't be done, and why.
+    pub(crate) fn refused(what: &str, error: block::Error) -> Self {
+        match error {
+            block::Error::Kept { until } => Self::precondition(format!(
+                "{what}: it is kept until {}, and nobody can shorten that",
+                crate::check::utc(until)
+            )),
+            block::Error::ReadOnly => Self::precondition(format!("{what}: it is read-only")),
+            block::Error::NoSpace => Self::precondition(format!(
+                "{what}: no space is left; eradicate what is in the recycle bin, or delete snapshots and volumes"
+            )),
+            error => Self::failed(what, error),
+        }
+    }
+
     /// Something below went wrong: `what` was tried, `cause` came back.
     pub fn failed(what: &str, cause: impl std::fmt::Display) -> Self {
         Self { kind: Kind::Failed, message: format!("{what}: {cause}") }

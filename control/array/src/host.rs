@@ -5,7 +5,6 @@ use crate::array::{Array, Change, some_of};
 use crate::config::{Chap, Config, Edit, HostEntry, HostGroupEntry, HostGroupId, HostId, SealedChap};
 use crate::connection::{ConnectionEntry, Peer};
 use crate::record::Thing;
-use crate::view::Connection;
 use crate::{Error, Result, check};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -120,8 +119,7 @@ impl Change<'_> {
 
     fn refuse_connected(&self, peer: Peer) -> Result<()> {
         let config = self.array.config();
-        let volume =
-            |entry: &ConnectionEntry| config.volumes.get(entry.volume).map(|it| format!("{:?}", it.name));
+        let volume = |entry: &ConnectionEntry| config.disk_name(entry.volume).map(|name| format!("{name:?}"));
         let names: Vec<_> = config.connections.of_peer(peer).filter_map(volume).collect();
         if names.is_empty() {
             return Ok(());
@@ -197,44 +195,58 @@ impl Change<'_> {
         Ok(Outcome::Gone)
     }
 
-    pub async fn connect(&mut self, volume: &str, peer: &PeerName, lun: Option<u16>) -> Result<Outcome> {
+    pub async fn connect(
+        &mut self,
+        volume: &str,
+        peer: &PeerName,
+        lun: Option<u16>,
+        read_only: bool,
+    ) -> Result<Outcome> {
         lun.map(check::lun).transpose()?;
         let (entry, who) = {
             let config = self.array.config();
-            let id = config.volumes.named(volume)?.id;
+            let id = config.disk_named(volume)?;
             let peer = peer_named(&config, peer)?;
-            let entry = ConnectionEntry { volume: id, peer, lun: config.choose_lun(id, peer, lun)? };
-            (entry, config.peer_name(peer))
+            let lun = config.choose_lun(id, peer, lun)?;
+            (ConnectionEntry { volume: id, peer, lun, read_only }, config.peer_name(peer))
         };
         self.array.disk(entry.volume, volume)?;
+        let noun = self.noun_of_disk(entry.volume);
+        if noun == "snapshot" && self.array.config().connections.of_volume(entry.volume).next().is_none() {
+            self.array.serve(entry.volume);
+        }
         self.commit(vec![Edit::Put(Thing::Connection(entry.clone()))]).await?;
         self.done(
-            "volume.connected",
-            "volume",
+            &format!("{noun}.connected"),
+            noun,
             volume,
             &format!("was connected to {who} as LUN {}", entry.lun),
         );
-        let (volume, lun) = (volume.to_owned(), entry.lun);
-        let (host, host_group) = match peer.clone() {
-            PeerName::Host(name) => (Some(name), None),
-            PeerName::HostGroup(name) => (None, Some(name)),
-        };
-        Ok(Outcome::Connection(Connection { volume, host, host_group, lun }))
+        let config = self.array.config();
+        let made = self.array.connection(&config, &entry);
+        made.map(Outcome::Connection).ok_or_else(|| Error::not_found("the connection is gone"))
     }
 
     pub async fn disconnect(&mut self, volume: &str, peer: &PeerName) -> Result<Outcome> {
         let (entry, who) = {
             let config = self.array.config();
-            let id = config.volumes.named(volume)?.id;
+            let id = config.disk_named(volume)?;
             let peer = peer_named(&config, peer)?;
             let who = config.peer_name(peer);
             (config.connections.between(id, peer).cloned(), who)
         };
-        let entry =
-            entry.ok_or_else(|| Error::not_found(format!("{who} is not connected to volume {volume:?}")))?;
+        let entry = entry.ok_or_else(|| Error::not_found(format!("{who} is not connected to {volume:?}")))?;
+        let (id, noun) = (entry.volume, self.noun_of_disk(entry.volume));
         self.commit(vec![Edit::Remove(Thing::Connection(entry))]).await?;
-        self.done("volume.disconnected", "volume", volume, &format!("was disconnected from {who}"));
+        if noun == "snapshot" && self.array.config().connections.of_volume(id).next().is_none() {
+            self.array.parts.target.remove_unit(id);
+        }
+        self.done(&format!("{noun}.disconnected"), noun, volume, &format!("was disconnected from {who}"));
         Ok(Outcome::Gone)
+    }
+
+    fn noun_of_disk(&self, id: block::DiskId) -> &'static str {
+        if self.array.config().snapshots.get(id).is_some() { "snapshot" } else { "volume" }
     }
 
     fn host_now(&self, id: HostId) -> Result<Outcome> {

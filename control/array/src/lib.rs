@@ -7,6 +7,7 @@
 
 mod action;
 mod array;
+mod bin;
 mod check;
 mod config;
 mod connection;
@@ -16,18 +17,22 @@ mod host;
 mod record;
 mod recover;
 mod settings;
+mod snapshot;
 mod vault;
 mod view;
 mod volume;
 
 pub use action::{
-    Action, Caller, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, SettingsChange, VolumeChange,
+    Action, Caller, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, SettingsChange,
+    SnapshotChange, SubjectName, VolumeChange,
 };
 pub use array::{Array, Happening, Parts, World};
 pub use config::{Chap, Identity, Secret};
 pub use error::{Error, Kind, Result};
 pub use history::{Attempt, Audit, Event, NewEvent, Page, Severity};
+pub use snapshot::MOST_EXTENTS;
 pub use vault::Vault;
 pub use view::{
-    ArrayStatus, BinnedVolume, Connection, Group, Host, HostGroup, Reduction, Settings, Space, State, Volume,
+    ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Group, Host, HostGroup, Reduction,
+    Settings, Snapshot, Space, State, Volume,
 };

@@ -5,15 +5,16 @@
 //! | `array` | name and serial number of the array |
 //! | `settings` | what can be set for the array as a whole |
 //! | `volume/<id>` | a volume, ready or in the recycle bin; the identity is the disk's |
+//! | `snapshot/<id>` | a snapshot, ready or in the recycle bin; the identity is the disk's |
 //! | `group/<id>` | a volume group |
 //! | `host/<id>` | a host; CHAP secrets are sealed |
 //! | `host-group/<id>` | a host group with its hosts |
 //! | `connection/<volume>/<host or host group>` | who sees a volume under which LUN |
 //!
-//! Identities are hex digits: 32 for volumes, 16 for all others. Every value has a `version`. The records of one
+//! Identities are hex digits: 32 for volumes and snapshots, 16 for all others. Every value has a `version`. The records of one
 //! action are written in one step: nothing is ever half-configured.
 
-use crate::config::{GroupEntry, HostEntry, HostGroupEntry, Identity, Settings, VolumeEntry};
+use crate::config::{GroupEntry, HostEntry, HostGroupEntry, Identity, Settings, SnapshotEntry, VolumeEntry};
 use crate::connection::ConnectionEntry;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -47,6 +48,8 @@ pub enum Thing {
     Settings(Settings),
     /// A volume.
     Volume(VolumeEntry),
+    /// A snapshot.
+    Snapshot(SnapshotEntry),
     /// A volume group.
     Group(GroupEntry),
     /// A host.
@@ -63,6 +66,7 @@ impl Thing {
         match self {
             Thing::Settings(_) => "settings".into(),
             Thing::Volume(it) => format!("volume/{:032x}", it.id.0),
+            Thing::Snapshot(it) => format!("snapshot/{:032x}", it.id.0),
             Thing::Group(it) => format!("group/{:016x}", it.id.0),
             Thing::Host(it) => format!("host/{:016x}", it.id.0),
             Thing::HostGroup(it) => format!("host-group/{:016x}", it.id.0),
@@ -75,6 +79,7 @@ impl Thing {
         match self {
             Thing::Settings(it) => encode(it),
             Thing::Volume(it) => encode(it),
+            Thing::Snapshot(it) => encode(it),
             Thing::Group(it) => encode(it),
             Thing::Host(it) => encode(it),
             Thing::HostGroup(it) => encode(it),
@@ -88,6 +93,7 @@ impl Thing {
         let thing = match noun {
             "settings" => Thing::Settings(decode(key, value)?),
             "volume" => Thing::Volume(decode(key, value)?),
+            "snapshot" => Thing::Snapshot(decode(key, value)?),
             "group" => Thing::Group(decode(key, value)?),
             "host" => Thing::Host(decode(key, value)?),
             "host-group" => Thing::HostGroup(decode(key, value)?),

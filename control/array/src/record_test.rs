@@ -37,9 +37,27 @@ fn things() -> Vec<(Thing, &'static str, &'static str)> {
         created: 9,
         hosts: [HostId(0xabc)].into(),
     };
-    let connection =
-        ConnectionEntry { volume: DiskId(0x6a51), peer: Peer::HostGroup(HostGroupId(5)), lun: 16_383 };
+    let connection = ConnectionEntry {
+        volume: DiskId(0x6a51),
+        peer: Peer::HostGroup(HostGroupId(5)),
+        lun: 16_383,
+        read_only: false,
+    };
+    let snapshot = SnapshotEntry {
+        id: DiskId(0x77),
+        name: "db1.hourly".into(),
+        source: DiskId(0x6a51),
+        created: 11,
+        stage: Stage::Binned,
+        set: 0xfe,
+        binned: Some(12),
+    };
     vec![
+        (
+            Thing::Snapshot(snapshot),
+            "snapshot/00000000000000000000000000000077",
+            r#"{"version":2,"id":"00000000000000000000000000000077","name":"db1.hourly","source":"00000000000000000000000000006a51","created":11,"stage":"binned","set":"00000000000000fe","binned":12}"#,
+        ),
         (
             Thing::Volume(volume()),
             "volume/00000000000000000000000000006a51",

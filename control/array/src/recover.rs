@@ -2,7 +2,8 @@
 //! or taken back.
 
 use crate::array::{Array, Parts, World, put_records};
-use crate::config::{Config, Edit, Identity, Stage, VolumeEntry};
+use crate::bin::DiskEntry;
+use crate::config::{Config, Edit, Identity, SnapshotEntry, Stage, VolumeEntry};
 use crate::record::{self, Thing};
 use crate::{Error, Result};
 use block::DiskId;
@@ -39,6 +40,8 @@ impl Array {
     fn show_all(&self) {
         let config = self.config();
         config.volumes.iter().for_each(|entry| self.serve(entry.id));
+        let seen = |entry: &&SnapshotEntry| config.connections.of_volume(entry.id).next().is_some();
+        config.snapshots.iter().filter(seen).for_each(|entry| self.serve(entry.id));
         config.hosts.iter().for_each(|host| self.show_host(&config, host.id));
         self.admit(&config);
     }
@@ -63,36 +66,40 @@ fn read(engine: &Engine) -> Result<Config> {
     Ok(config)
 }
 
-/// A volume that was being made or eradicated when the array stopped is deleted: nobody was told that it exists.
+/// A volume or snapshot that was being made or eradicated when the array stopped is deleted: nobody was told that it exists.
 async fn finish_or_take_back(engine: &Engine, config: &mut Config, now: u64) -> Result<()> {
-    let unfinished = |entry: &&VolumeEntry| matches!(entry.stage, Stage::Creating | Stage::Deleting);
-    let unfinished: Vec<_> = config.volumes.all().filter(unfinished).cloned().collect();
+    let unfinished = |entry: &DiskEntry| matches!(entry.stage(), Stage::Creating | Stage::Deleting);
+    let unfinished: Vec<_> = config.disks().filter(unfinished).collect();
     for entry in unfinished {
-        tracing::info!(volume = %entry.name, stage = ?entry.stage, "an unfinished change is cleaned up");
-        if engine.volume(entry.id).is_some() {
-            let deleted = engine.delete_volume(entry.id, now).await;
+        tracing::info!(name = entry.name(), stage = ?entry.stage(), "an unfinished change is cleaned up");
+        if engine.volume(entry.id()).is_some() {
+            let deleted = engine.delete_volume(entry.id(), now).await;
             deleted.map_err(|error| Error::failed("an unfinished volume could not be deleted", error))?;
         }
-        let thing = Thing::Volume(entry);
+        let thing = entry.thing();
         put_records(engine, vec![(thing.key(), None)]).await?;
         config.apply(Edit::Remove(thing));
     }
-    for entry in config.volumes.all().filter(|entry| engine.volume(entry.id).is_none()) {
-        tracing::error!(volume = %entry.name, "a configured volume has no data");
+    for entry in config.disks().filter(|entry| engine.volume(entry.id()).is_none()) {
+        tracing::error!(name = entry.name(), "a configured volume or snapshot has no data");
     }
     Ok(())
 }
 
-/// A volume without a record can't come from this code, whose record comes first. Its data is somebody's: it gets a
-/// name instead of being deleted.
+/// A volume or snapshot without a record can't come from this code, whose record is there as early. Its data is
+/// somebody's: it gets a name instead of being deleted.
 async fn adopt_strays(engine: &Engine, config: &mut Config, created: u64) -> Result<()> {
-    let known: BTreeSet<DiskId> = config.volumes.all().map(|entry| entry.id).collect();
-    let disks = engine.disks().into_iter().filter(|disk| !disk.snapshot).map(|disk| disk.id);
-    for id in disks.filter(|id| !known.contains(id)) {
-        let name = format!("recovered-{:032x}", id.0);
-        tracing::warn!(volume = %name, "a volume without configuration was found");
-        let thing =
-            Thing::Volume(VolumeEntry { id, name, created, stage: Stage::Ready, group: None, binned: None });
+    let known: BTreeSet<DiskId> = config.disks().map(|entry| entry.id()).collect();
+    for disk in engine.disks().into_iter().filter(|disk| !known.contains(&disk.id)) {
+        let (id, stage, name) = (disk.id, Stage::Ready, format!("recovered-{:032x}", disk.id.0));
+        tracing::warn!(%name, "a volume or snapshot without configuration was found");
+        let thing = match disk.parent.filter(|_| disk.snapshot) {
+            Some(source) => {
+                let created = disk.created;
+                Thing::Snapshot(SnapshotEntry { id, name, source, created, stage, set: 0, binned: None })
+            }
+            None => Thing::Volume(VolumeEntry { id, name, created, stage, group: None, binned: None }),
+        };
         put_records(engine, vec![(thing.key(), Some(thing.value()))]).await?;
         config.apply(Edit::Put(thing));
     }

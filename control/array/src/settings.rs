@@ -1,8 +1,8 @@
 //! What is set for the array as a whole, and what it does by itself as time goes by.
 
-use crate::action::{Action, Caller, Outcome, SettingsChange};
+use crate::action::{Outcome, SettingsChange};
 use crate::array::{Array, Change};
-use crate::config::{Edit, Stage};
+use crate::config::Edit;
 use crate::record::Thing;
 use crate::{Error, Result, check};
 
@@ -37,25 +37,5 @@ impl Array {
     /// Does what is due: to be called about once a second.
     pub async fn tick(&self) {
         self.empty_bin().await;
-    }
-
-    /// Eradicates what was in the recycle bin for long enough.
-    async fn empty_bin(&self) {
-        let now = self.world.seconds();
-        let due: Vec<String> = {
-            let config = self.config();
-            let keep = config.settings.bin_seconds;
-            let old = config.volumes.all().filter(|entry| {
-                entry.stage == Stage::Binned
-                    && entry.binned.is_some_and(|since| since.saturating_add(keep) <= now)
-            });
-            old.map(|entry| format!("{:032x}", entry.id.0)).collect()
-        };
-        for which in due {
-            if let Err(error) = self.perform(&Caller::array(), Action::EradicateVolume { which }).await {
-                tracing::error!(%error, "the recycle bin can't be emptied");
-                return;
-            }
-        }
     }
 }

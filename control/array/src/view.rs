@@ -1,7 +1,8 @@
 //! What actions answer: plain values, made from the configuration and the engine.
 
 use crate::array::Array;
-use crate::config::{Config, GroupEntry, HostEntry, HostGroupEntry, Stage, VolumeEntry};
+use crate::bin::DiskEntry;
+use crate::config::{Config, GroupEntry, HostEntry, HostGroupEntry, SnapshotEntry, VolumeEntry};
 use crate::connection::{ConnectionEntry, Peer};
 use block::{Disk, DiskId};
 use std::net::SocketAddr;
@@ -30,11 +31,62 @@ pub struct Volume {
     pub connections: Vec<Connection>,
 }
 
-/// A volume in the recycle bin.
+/// A snapshot as an operator sees it. Sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BinnedVolume {
+pub struct Snapshot {
     /// Its identity.
     pub id: DiskId,
+    /// Its name.
+    pub name: String,
+    /// The volume that it was taken of; none when that is gone.
+    pub source: Option<String>,
+    /// Those that were taken at one moment have the same number here.
+    pub set: u64,
+    /// When it was taken, in seconds since 1970.
+    pub created: u64,
+    /// Size that hosts see.
+    pub bytes: u64,
+    /// Logical block length: 512 or 4096.
+    pub block_bytes: u32,
+    /// Mapped by hosts.
+    pub mapped: u64,
+    /// Hosts may write to it.
+    pub writable: bool,
+    /// Nobody can delete or change it before this time, in seconds since 1970.
+    pub kept_until: Option<u64>,
+    /// The name that hosts know it by (VPD page 83h): `naa.` and 32 hex digits.
+    pub naa: String,
+    /// Who sees it: hosts, then host groups.
+    pub connections: Vec<Connection>,
+}
+
+/// What differs between two volumes or snapshots, as far as one answer goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// In order. What was written with what was there before may be among them.
+    pub extents: Vec<DifferentExtent>,
+    /// Where to go on, in bytes; none at the end.
+    pub next: Option<u64>,
+}
+
+/// A run of bytes that differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DifferentExtent {
+    /// Where it begins.
+    pub offset: u64,
+    /// How long it is.
+    pub bytes: u64,
+    /// Whether it is mapped on the newer one; it reads as zeros otherwise.
+    pub mapped: bool,
+}
+
+/// A volume or snapshot in the recycle bin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BinnedDisk {
+    /// Its identity.
+    pub id: DiskId,
+    /// It is a snapshot.
+    pub snapshot: bool,
     /// The name that it had.
     pub name: String,
     /// Size that hosts saw.
@@ -111,6 +163,8 @@ pub struct Connection {
     pub host_group: Option<String>,
     /// The LUN under which it is seen.
     pub lun: u16,
+    /// Writes are refused, because of the connection or of the snapshot.
+    pub read_only: bool,
 }
 
 /// What is set for the array as a whole.
@@ -260,26 +314,50 @@ impl Array {
             naa: scsi::naa(entry.id),
             created: entry.created,
             group: entry.group.and_then(|id| Some(config.groups.get(id)?.name.clone())),
-            connections: connections_of(config, entry),
+            connections: self.connections_of(config, entry.id),
+        }
+    }
+
+    /// Every snapshot, by name.
+    pub(crate) fn snapshots(&self, config: &Config) -> Vec<Snapshot> {
+        config.snapshots.iter().map(|entry| self.snapshot(config, entry)).collect()
+    }
+
+    /// One snapshot with those that see it.
+    pub(crate) fn snapshot(&self, config: &Config, entry: &SnapshotEntry) -> Snapshot {
+        let disk = self.parts.engine.disk(entry.id);
+        Snapshot {
+            id: entry.id,
+            name: entry.name.clone(),
+            source: config.volumes.get(entry.source).map(|volume| volume.name.clone()),
+            set: entry.set,
+            created: entry.created,
+            bytes: disk.as_ref().map_or(0, |disk| disk.geometry.bytes()),
+            block_bytes: disk.as_ref().map_or(0, |disk| disk.geometry.block_bytes),
+            mapped: disk.as_ref().map_or(0, |disk| disk.mapped),
+            writable: disk.as_ref().is_some_and(|disk| !disk.read_only),
+            kept_until: disk.map(|disk| disk.kept_until).filter(|until| *until > self.world.seconds()),
+            naa: scsi::naa(entry.id),
+            connections: self.connections_of(config, entry.id),
         }
     }
 
     /// What is in the recycle bin, the newest last.
-    pub(crate) fn bin(&self, config: &Config) -> Vec<BinnedVolume> {
-        let view = |entry: &VolumeEntry| {
-            let disk = self.parts.engine.volume(entry.id);
-            let deleted = entry.binned?;
-            Some(BinnedVolume {
-                id: entry.id,
-                name: entry.name.clone(),
+    pub(crate) fn bin(&self, config: &Config) -> Vec<BinnedDisk> {
+        let view = |entry: DiskEntry| {
+            let disk = self.parts.engine.volume(entry.id());
+            let deleted = entry.binned()?;
+            Some(BinnedDisk {
+                id: entry.id(),
+                snapshot: matches!(entry, DiskEntry::Snapshot(_)),
+                name: entry.name().to_owned(),
                 bytes: disk.as_ref().map_or(0, |disk| disk.geometry().bytes()),
                 mapped: disk.as_ref().map_or(0, |disk| disk.space().mapped),
                 deleted,
                 until: deleted.saturating_add(config.settings.bin_seconds),
             })
         };
-        let binned = config.volumes.all().filter(|entry| entry.stage == Stage::Binned);
-        let mut bin: Vec<_> = binned.filter_map(view).collect();
+        let mut bin: Vec<_> = config.binned().filter_map(view).collect();
         bin.sort_by(|a, b| (a.deleted, &a.name, a.id).cmp(&(b.deleted, &b.name, b.id)));
         bin
     }
@@ -306,12 +384,31 @@ impl Array {
     /// Every host, by name.
     pub(crate) fn hosts(&self, config: &Config) -> Vec<Host> {
         let sessions = self.parts.server.sessions();
-        config.hosts.iter().map(|entry| host(config, entry, &sessions)).collect()
+        config.hosts.iter().map(|entry| self.host_with(config, entry, &sessions)).collect()
     }
 
     /// One host.
     pub(crate) fn host(&self, config: &Config, entry: &HostEntry) -> Host {
-        host(config, entry, &self.parts.server.sessions())
+        self.host_with(config, entry, &self.parts.server.sessions())
+    }
+
+    fn host_with(&self, config: &Config, entry: &HostEntry, sessions: &[iscsi::SessionInfo]) -> Host {
+        let seen = |it: &ConnectionEntry| {
+            Some(Connection { host: Some(entry.name.clone()), ..self.connection(config, it)? })
+        };
+        let mut connections: Vec<_> = config.seen_by(entry.id).filter_map(seen).collect();
+        connections.sort_by_key(|it| it.lun);
+        let own = |session: &&iscsi::SessionInfo| entry.initiators.contains(&session.initiator);
+        Host {
+            name: entry.name.clone(),
+            initiators: entry.initiators.clone(),
+            chap_user: entry.chap.as_ref().map(|chap| chap.user.clone()),
+            mutual_user: entry.mutual.as_ref().map(|chap| chap.user.clone()),
+            created: entry.created,
+            host_group: config.group_of(entry.id).map(|group| group.name.clone()),
+            connections,
+            sessions: sessions.iter().filter(own).count(),
+        }
     }
 
     /// Every host group, by name.
@@ -329,51 +426,35 @@ impl Array {
             name: entry.name.clone(),
             created: entry.created,
             hosts,
-            connections: seen
-                .filter_map(|entry| connection(config, entry.volume, entry.peer, entry.lun))
-                .collect(),
+            connections: seen.filter_map(|entry| self.connection(config, entry)).collect(),
         }
     }
 
     /// Who sees what, by volume.
     pub(crate) fn connections(&self, config: &Config) -> Vec<Connection> {
-        config.volumes.iter().flat_map(|entry| connections_of(config, entry)).collect()
+        let snapshots = config.snapshots.iter().map(|entry| entry.id);
+        let disks = config.volumes.iter().map(|entry| entry.id).chain(snapshots);
+        disks.flat_map(|id| self.connections_of(config, id)).collect()
     }
-}
 
-fn connection(config: &Config, volume: DiskId, peer: Peer, lun: u16) -> Option<Connection> {
-    let volume = config.volumes.get(volume)?.name.clone();
-    let (host, host_group) = match peer {
-        Peer::Host(id) => (Some(config.hosts.get(id)?.name.clone()), None),
-        Peer::HostGroup(id) => (None, Some(config.host_groups.get(id)?.name.clone())),
-    };
-    Some(Connection { volume, host, host_group, lun })
-}
+    /// A connection with the names of both ends.
+    pub(crate) fn connection(&self, config: &Config, entry: &ConnectionEntry) -> Option<Connection> {
+        let volume = config.disk_name(entry.volume)?.to_owned();
+        let (host, host_group) = match entry.peer {
+            Peer::Host(id) => (Some(config.hosts.get(id)?.name.clone()), None),
+            Peer::HostGroup(id) => (None, Some(config.host_groups.get(id)?.name.clone())),
+        };
+        let locked = || self.parts.engine.volume(entry.volume).is_some_and(|disk| disk.is_read_only());
+        Some(Connection { volume, host, host_group, lun: entry.lun, read_only: entry.read_only || locked() })
+    }
 
-fn connections_of(config: &Config, entry: &VolumeEntry) -> Vec<Connection> {
-    let seen = config.connections.of_volume(entry.id);
-    let mut all: Vec<_> = seen.filter_map(|(peer, lun)| connection(config, entry.id, peer, lun)).collect();
-    all.sort_by(|a, b| {
-        (a.host.is_none(), &a.host, &a.host_group).cmp(&(b.host.is_none(), &b.host, &b.host_group))
-    });
-    all
-}
-
-fn host(config: &Config, entry: &HostEntry, sessions: &[iscsi::SessionInfo]) -> Host {
-    let seen = |it: &ConnectionEntry| {
-        let connection = connection(config, it.volume, it.peer, it.lun)?;
-        Some(Connection { host: Some(entry.name.clone()), ..connection })
-    };
-    let mut connections: Vec<_> = config.seen_by(entry.id).filter_map(seen).collect();
-    connections.sort_by_key(|it| it.lun);
-    Host {
-        name: entry.name.clone(),
-        initiators: entry.initiators.clone(),
-        chap_user: entry.chap.as_ref().map(|chap| chap.user.clone()),
-        mutual_user: entry.mutual.as_ref().map(|chap| chap.user.clone()),
-        created: entry.created,
-        host_group: config.group_of(entry.id).map(|group| group.name.clone()),
-        connections,
-        sessions: sessions.iter().filter(|session| entry.initiators.contains(&session.initiator)).count(),
+    /// Who sees a volume or snapshot.
+    fn connections_of(&self, config: &Config, id: DiskId) -> Vec<Connection> {
+        let seen = config.connections.of_volume(id);
+        let mut all: Vec<_> = seen.filter_map(|entry| self.connection(config, entry)).collect();
+        all.sort_by(|a, b| {
+            (a.host.is_none(), &a.host, &a.host_group).cmp(&(b.host.is_none(), &b.host, &b.host_group))
+        });
+        all
     }
 }

@@ -1,7 +1,8 @@
-//! Volumes: making, changing and deleting them, and the recycle bin.
+//! Volumes: making, changing and deleting them.
 
 use crate::action::{Outcome, VolumeChange};
-use crate::array::{Change, some_of};
+use crate::array::Change;
+use crate::bin::DiskEntry;
 use crate::config::{Edit, GroupId, Stage, VolumeEntry};
 use crate::record::Thing;
 use crate::{Error, Result, check};
@@ -11,7 +12,7 @@ use block::{Disk, DiskId, Geometry};
 enum Contents {
     /// Nothing; it reads as zeros.
     Empty(Geometry),
-    /// What another volume holds now.
+    /// What another volume or a snapshot holds now.
     Of(DiskId),
 }
 
@@ -36,7 +37,7 @@ impl Change<'_> {
         name: String,
         group: Option<String>,
     ) -> Result<Outcome> {
-        let source = self.array.config().volumes.named(source)?.id;
+        let source = self.array.config().disk_named(source)?;
         self.make_volume(name, group, Contents::Of(source)).await
     }
 
@@ -47,7 +48,7 @@ impl Change<'_> {
         contents: Contents,
     ) -> Result<Outcome> {
         check::name("volume", &name)?;
-        self.array.config().volumes.free(&name)?;
+        self.array.config().disk_name_free(&name)?;
         let group = self.group_named(group)?;
         let (id, created) = (DiskId((self.array.world.random)()), self.now());
         let entry = VolumeEntry { id, name, created, stage: Stage::Creating, group, binned: None };
@@ -60,7 +61,7 @@ impl Change<'_> {
         if let Err(error) = made {
             let what = format!("volume {:?} could not be made", entry.name);
             self.commit(vec![Edit::Remove(Thing::Volume(entry))]).await?;
-            return Err(Error::failed(&what, error));
+            return Err(Error::refused(&what, error));
         }
         self.array.serve(entry.id);
         self.commit(vec![put(&entry, Stage::Ready)]).await?;
@@ -82,7 +83,7 @@ impl Change<'_> {
         let mut new = entry.clone();
         if let Some(name) = new_name.filter(|name| *name != entry.name) {
             check::name("volume", &name)?;
-            self.array.config().volumes.free(&name)?;
+            self.array.config().disk_name_free(&name)?;
             new.name = name;
         }
         if let Some(group) = group {
@@ -113,7 +114,7 @@ impl Change<'_> {
         if wanted != now {
             let resized = self.array.parts.engine.resize_volume(entry.id, wanted.blocks).await;
             resized
-                .map_err(|error| Error::failed(&format!("volume {name:?} could not be resized"), error))?;
+                .map_err(|error| Error::refused(&format!("volume {name:?} could not be resized"), error))?;
             self.array.parts.target.capacity_changed(entry.id);
             let what = format!("was resized from {} to {bytes} bytes", now.bytes());
             self.done("volume.resized", "volume", name, &what);
@@ -122,88 +123,15 @@ impl Change<'_> {
     }
 
     pub async fn delete_volume(&mut self, name: &str, eradicate: bool) -> Result<Outcome> {
-        let (entry, seen_by) = {
-            let config = self.array.config();
-            let entry = config.volumes.named(name)?.clone();
-            let peers = config.connections.of_volume(entry.id).map(|(peer, _)| config.peer_name(peer));
-            (entry, peers.collect::<Vec<_>>())
-        };
-        if !seen_by.is_empty() {
-            return Err(Error::precondition(format!(
-                "volume {name:?} is connected to {}: disconnect it first",
-                some_of(&seen_by)
-            )));
-        }
-        if eradicate {
-            return self.eradicate(entry).await;
-        }
-        let binned = VolumeEntry { binned: Some(self.now()), group: None, ..entry };
-        self.commit(vec![put(&binned, Stage::Binned)]).await?;
-        self.array.parts.target.remove_unit(binned.id);
-        self.done("volume.deleted", "volume", name, "was moved to the recycle bin");
-        Ok(Outcome::Gone)
-    }
-
-    pub async fn restore_volume(&mut self, which: &str, name: Option<String>) -> Result<Outcome> {
-        let mut entry = self.binned(which)?;
-        if let Some(name) = name {
-            check::name("volume", &name)?;
-            entry.name = name;
-        }
-        if self.array.config().volumes.find(&entry.name).is_some() {
-            return Err(Error::conflict(format!(
-                "there is another volume {:?} now: give a new name to restore this one under",
-                entry.name
-            )));
-        }
-        entry.binned = None;
-        self.array.serve(entry.id);
-        self.commit(vec![put(&entry, Stage::Ready)]).await?;
-        self.done("volume.restored", "volume", &entry.name, "was restored from the recycle bin");
-        self.volume_now(entry.id)
-    }
-
-    pub async fn eradicate_volume(&mut self, which: &str) -> Result<Outcome> {
-        let entry = self.binned(which)?;
-        self.eradicate(entry).await
-    }
-
-    async fn eradicate(&mut self, entry: VolumeEntry) -> Result<Outcome> {
-        self.commit(vec![put(&entry, Stage::Deleting)]).await?;
-        self.array.parts.target.remove_unit(entry.id);
-        let deleted = match self.array.parts.engine.volume(entry.id) {
-            Some(_) => self.array.parts.engine.delete_volume(entry.id, self.now()).await,
-            None => Ok(()),
-        };
-        deleted.map_err(|error| {
-            Error::failed(&format!("volume {:?} could not be deleted", entry.name), error)
-        })?;
-        let name = entry.name.clone();
-        self.commit(vec![Edit::Remove(Thing::Volume(entry))]).await?;
-        self.done("volume.eradicated", "volume", &name, "was eradicated");
-        Ok(Outcome::Gone)
-    }
-
-    /// A volume in the recycle bin, by identity or by a name that only one has there.
-    fn binned(&self, which: &str) -> Result<VolumeEntry> {
-        let config = self.array.config();
-        let binned = config.volumes.all().filter(|entry| entry.stage == Stage::Binned);
-        let mut found: Vec<_> =
-            binned.filter(|entry| entry.name == which || format!("{:032x}", entry.id.0) == which).collect();
-        match (found.pop(), found.pop()) {
-            (Some(entry), None) => Ok(entry.clone()),
-            (None, _) => Err(Error::not_found(format!("there is no volume {which:?} in the recycle bin"))),
-            _ => Err(Error::conflict(format!(
-                "the recycle bin has several volumes {which:?}: say which by its id"
-            ))),
-        }
+        let entry = self.array.config().volumes.named(name)?.clone();
+        self.delete(DiskEntry::Volume(entry), eradicate).await
     }
 
     pub fn group_named(&self, name: Option<String>) -> Result<Option<GroupId>> {
         name.map(|name| Ok(self.array.config().groups.named(&name)?.id)).transpose()
     }
 
-    fn volume_now(&self, id: DiskId) -> Result<Outcome> {
+    pub(crate) fn volume_now(&self, id: DiskId) -> Result<Outcome> {
         let config = self.array.config();
         let entry = config.volumes.get(id).ok_or_else(|| Error::not_found("the volume is gone"))?;
         Ok(Outcome::Volume(self.array.volume(&config, entry)))

@@ -4,7 +4,10 @@
 
 mod rig;
 
-use array::{Action, Caller, Chap, Connection, Error, Host, Kind, Outcome, PeerName, Volume, VolumeChange};
+use array::{
+    Action, Caller, Chap, Connection, Error, Host, Kind, Outcome, PeerName, Snapshot, SubjectName, Volume,
+    VolumeChange,
+};
 use block::Disk;
 use rig::{Rig, Up};
 use std::collections::BTreeSet;
@@ -21,7 +24,7 @@ fn host(name: &str, iqn: &str) -> Action {
 }
 
 fn connect(volume: &str, host: &str, lun: Option<u16>) -> Action {
-    Action::Connect { volume: volume.into(), peer: PeerName::Host(host.into()), lun }
+    Action::Connect { volume: volume.into(), peer: PeerName::Host(host.into()), lun, read_only: false }
 }
 
 fn disconnect(volume: &str, host: &str) -> Action {
@@ -35,6 +38,18 @@ fn delete(name: &str) -> Action {
 fn resize(name: &str, bytes: u64, shrink: bool) -> Action {
     let change = VolumeChange { bytes: Some(bytes), shrink, ..VolumeChange::default() };
     Action::ChangeVolume { name: name.into(), change }
+}
+
+fn take(volume: &str) -> Action {
+    let subject = SubjectName::Volume(volume.into());
+    Action::CreateSnapshots { subject, suffix: Some("s".into()), keep_until: None }
+}
+
+async fn snapshots(up: &Up) -> Vec<Snapshot> {
+    match up.perform(Action::ListSnapshots).await {
+        Ok(Outcome::Snapshots(snapshots)) => snapshots,
+        other => panic!("{other:?}"),
+    }
 }
 
 async fn volumes(up: &Up) -> Vec<Volume> {
@@ -132,7 +147,8 @@ async fn a_host_sees_what_is_connected_and_nothing_else() {
 }
 
 fn connection(volume: &str, host: &str, lun: u16) -> Outcome {
-    Outcome::Connection(Connection { volume: volume.into(), host: Some(host.into()), host_group: None, lun })
+    let (volume, host) = (volume.into(), Some(host.into()));
+    Outcome::Connection(Connection { volume, host, host_group: None, lun, read_only: false })
 }
 
 #[tokio::test]
@@ -231,6 +247,11 @@ fn script() -> Vec<Action> {
         connect("b", "web1", Some(9)),
         resize("a", 2 * GIB, false),
         Action::CloneVolume { source: "a".into(), name: "c".into(), group: None },
+        take("a"),
+        Action::RestoreVolume { volume: "c".into(), source: "a.s".into() },
+        Action::DeleteSnapshot { name: "a.s".into(), eradicate: false },
+        Action::TakeFromBin { which: "a.s".into(), name: Some("a.t".into()) },
+        Action::DeleteSnapshot { name: "a.t".into(), eradicate: true },
         disconnect("b", "web1"),
         delete("b"),
         host("web2", "iqn.1993-08.org.debian:01:web2"),
@@ -241,10 +262,10 @@ fn script() -> Vec<Action> {
 }
 
 /// What an operator sees of the whole configuration.
-type Picture = (Vec<Volume>, Vec<Host>, Vec<Connection>);
+type Picture = (Vec<Volume>, Vec<Snapshot>, Vec<Host>, Vec<Connection>);
 
 async fn picture(up: &Up) -> Picture {
-    (volumes(up).await, hosts(up).await, connections(up).await)
+    (volumes(up).await, snapshots(up).await, hosts(up).await, connections(up).await)
 }
 
 /// The picture after each number of actions.
@@ -285,7 +306,10 @@ async fn a_crash_anywhere_leaves_each_action_whole_or_undone() {
                 Some(&now) == old.as_ref() || Some(&now) == new.as_ref(),
                 "after {appends} appends, {answered} actions answered:\n{now:?}\n{old:?}\n{new:?}"
             );
-            let ids: BTreeSet<_> = volumes(&up).await.into_iter().map(|volume| volume.id).collect();
+            let Outcome::Bin(bin) = ok(&up, Action::ListBin).await else { panic!("the recycle bin") };
+            let mut ids: BTreeSet<_> = volumes(&up).await.into_iter().map(|volume| volume.id).collect();
+            ids.extend(snapshots(&up).await.into_iter().map(|snapshot| snapshot.id));
+            ids.extend(bin.into_iter().map(|binned| binned.id));
             let there: BTreeSet<_> = up.engine.volumes().iter().map(|volume| volume.id()).collect();
             assert_eq!(there, ids, "no orphans");
             up.crash().await;
@@ -298,10 +322,12 @@ async fn a_crash_anywhere_leaves_each_action_whole_or_undone() {
 }
 
 /// A picture without the identities, which chance made.
-fn names((volumes, hosts, connections): &Picture) -> (Vec<(String, u64)>, Vec<String>, Vec<Connection>) {
-    let volumes = volumes.iter().map(|volume| (volume.name.clone(), volume.bytes)).collect();
+fn names(picture: &Picture) -> (Vec<(String, u64)>, Vec<String>, Vec<Connection>) {
+    let (volumes, snapshots, hosts, connections) = picture;
+    let volumes = volumes.iter().map(|volume| (volume.name.clone(), volume.bytes));
+    let disks = volumes.chain(snapshots.iter().map(|snapshot| (snapshot.name.clone(), snapshot.bytes)));
     let hosts = hosts.iter().map(|host| host.name.clone()).collect();
-    (volumes, hosts, connections.clone())
+    (disks.collect(), hosts, connections.clone())
 }
 
 #[tokio::test]

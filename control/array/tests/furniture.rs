@@ -45,7 +45,7 @@ fn members(hosts: &[&str]) -> Action {
 }
 
 fn connect(volume: &str, peer: PeerName, lun: Option<u16>) -> Action {
-    Action::Connect { volume: volume.into(), peer, lun }
+    Action::Connect { volume: volume.into(), peer, lun, read_only: false }
 }
 
 fn group() -> PeerName {
@@ -57,10 +57,10 @@ fn delete(name: &str) -> Action {
 }
 
 fn restore(which: &str, name: Option<&str>) -> Action {
-    Action::RestoreVolume { which: which.into(), name: name.map(str::to_owned) }
+    Action::TakeFromBin { which: which.into(), name: name.map(str::to_owned) }
 }
 
-async fn bin(up: &Up) -> Vec<array::BinnedVolume> {
+async fn bin(up: &Up) -> Vec<array::BinnedDisk> {
     match ok(up, Action::ListBin).await {
         Outcome::Bin(bin) => bin,
         other => panic!("{other:?}"),
@@ -99,7 +99,7 @@ async fn the_bin_tells_volumes_of_one_name_by_identity() {
     }
     assert_eq!(refused(&up, restore("db1", None)).await.kind, Kind::Conflict);
     let id = format!("{:032x}", bin(&up).await[0].id.0);
-    ok(&up, Action::EradicateVolume { which: id }).await;
+    ok(&up, Action::EradicateFromBin { which: id }).await;
     ok(&up, restore("db1", None)).await;
     assert_eq!(up.engine.volumes().len(), 1);
 }

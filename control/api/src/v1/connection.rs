@@ -26,7 +26,7 @@ pub fn routes() -> OpenApiRouter<Context> {
 /// A volume seen by a host or a host group.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Connection {
-    /// The volume's name.
+    /// Name of the volume or snapshot.
     volume: String,
     /// The host's name; `null` when a host group sees it.
     host: Option<String>,
@@ -34,6 +34,8 @@ pub struct Connection {
     host_group: Option<String>,
     /// The LUN under which it is seen.
     lun: u16,
+    /// Whether its writes are refused, because of the connection or because it is a snapshot that is not writable.
+    read_only: bool,
 }
 
 /// Connections.
@@ -49,7 +51,7 @@ pub struct Connections {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewConnection {
-    /// The volume's name.
+    /// Name of the volume or snapshot.
     volume: String,
     /// The host's name. Not with `host_group`.
     host: Option<String>,
@@ -57,6 +59,9 @@ pub struct NewConnection {
     host_group: Option<String>,
     /// 0 to 16383; the lowest free one when not given.
     lun: Option<u16>,
+    /// Refuse writes. A snapshot that is not writable takes none anyhow.
+    #[serde(default)]
+    read_only: bool,
 }
 
 /// Who sees what
@@ -74,7 +79,7 @@ async fn list_connections(
     list(all.into_iter().map(Connection::from).collect(), &part)
 }
 
-/// Let a host or a host group see a volume
+/// Let a host or a host group see a volume or a snapshot
 #[utoipa::path(post, path = "/api/v1/connections", tag = "connections", request_body = NewConnection, responses(
     (status = 201, description = "The connection", body = Connection),
     Problems,
@@ -84,7 +89,7 @@ async fn connect(
     State(context): State<Context>,
     Body(new): Body<NewConnection>,
 ) -> Created<Connection> {
-    let NewConnection { volume, host, host_group, lun } = new;
+    let NewConnection { volume, host, host_group, lun, read_only } = new;
     let peer = match (host, host_group) {
         (Some(host), None) => PeerName::Host(host),
         (None, Some(group)) => PeerName::HostGroup(group),
@@ -93,7 +98,7 @@ async fn connect(
             return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail.into()));
         }
     };
-    let made = perform(operator, &context, Action::Connect { volume, peer, lun }).await?;
+    let made = perform(operator, &context, Action::Connect { volume, peer, lun, read_only }).await?;
     outcome!(made, Connection(it) => (StatusCode::CREATED, Json(it.into())))
 }
 
@@ -129,7 +134,7 @@ async fn disconnect_host_group(
 
 impl From<array::Connection> for Connection {
     fn from(connection: array::Connection) -> Self {
-        let array::Connection { volume, host, host_group, lun } = connection;
-        Self { volume, host, host_group, lun }
+        let array::Connection { volume, host, host_group, lun, read_only } = connection;
+        Self { volume, host, host_group, lun, read_only }
     }
 }

@@ -1,4 +1,4 @@
-//! Volumes and the recycle bin.
+//! Volumes.
 
 use super::connection::Connection;
 use super::{Answer, Created, Gone, gone, outcome, perform, present, utc};
@@ -24,8 +24,6 @@ pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .routes(routes!(list_volumes, create_volume))
         .routes(routes!(show_volume, change_volume, delete_volume))
-        .routes(routes!(list_recycle_bin))
-        .routes(routes!(eradicate_volume))
         .routes(routes!(restore_volume))
 }
 
@@ -72,7 +70,7 @@ pub struct NewVolume {
     size: Option<u64>,
     /// 512 (when not given) or 4096. Not with `source`.
     block_size: Option<u32>,
-    /// Name of a volume whose contents the new one has, sharing its space.
+    /// Name of a volume or snapshot whose contents the new one has, sharing its space.
     source: Option<String>,
     /// Name of the volume group to be in.
     group: Option<String>,
@@ -95,50 +93,22 @@ pub struct VolumeChange {
     group: Option<Option<String>>,
 }
 
-/// A volume in the recycle bin.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct BinnedVolume {
-    /// 32 hex digits, the same for ever.
-    id: String,
-    /// The name that it had.
-    name: String,
-    /// Size that hosts saw, in bytes.
-    size: u64,
-    /// Bytes mapped by hosts.
-    mapped: u64,
-    /// When it was deleted.
-    #[schema(format = DateTime)]
-    deleted: String,
-    /// When it will be eradicated with its data.
-    #[schema(format = DateTime)]
-    eradicated_after: String,
-}
-
-/// Volumes in the recycle bin.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct RecycleBin {
-    /// The newest last, or as asked for.
-    pub items: Vec<BinnedVolume>,
-    /// How many there are without `limit` and `offset`.
-    pub total: usize,
-}
-
-/// How to restore a volume.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+/// What to restore a volume from.
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Restore {
-    /// The name to have; its old one when none is given.
-    name: Option<String>,
+pub struct Overwrite {
+    /// Name of the snapshot, or of another volume, whose contents and size it gets.
+    source: String,
 }
 
-/// How to delete a volume.
+/// How to delete a volume or a snapshot.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct Deletion {
-    /// Delete the data at once instead of moving the volume to the recycle bin.
+pub struct Deletion {
+    /// Delete the data at once instead of moving it to the recycle bin.
     #[serde(default)]
-    eradicate: bool,
+    pub eradicate: bool,
 }
 
 /// All volumes
@@ -232,50 +202,20 @@ async fn delete_volume(
     gone(perform(operator, &context, Action::DeleteVolume { name, eradicate }).await?)
 }
 
-/// What is in the recycle bin
-#[utoipa::path(get, path = "/api/v1/recycle-bin", tag = "volumes", params(Part), responses(
-    (status = 200, description = "The volumes in it", content(
-        (RecycleBin = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
-    Problems,
-))]
-async fn list_recycle_bin(
-    operator: Operator,
-    State(context): State<Context>,
-    Asked(part): Asked<Part>,
-) -> Result<Response, Problem> {
-    let bin = outcome!(perform(operator, &context, Action::ListBin).await?, Bin(it) => it)?;
-    list(bin.into_iter().map(BinnedVolume::from).collect(), &part)
-}
-
-/// Take a volume out of the recycle bin
-#[utoipa::path(post, path = "/api/v1/recycle-bin/{id}/restore", tag = "volumes",
-    params(("id" = String, Path, description = "Its id, or its name when that says which",)),
-    request_body = Restore, responses(
+/// Give a volume the contents and size of a snapshot; what it held is lost, and its hosts are told
+#[utoipa::path(post, path = "/api/v1/volumes/{name}/restore", tag = "volumes", params(("name" = String, Path,)),
+    request_body = Overwrite, responses(
     (status = 200, description = "The volume as it is now", body = Volume),
     Problems,
 ))]
 async fn restore_volume(
     operator: Operator,
     State(context): State<Context>,
-    Named(which): Named<String>,
-    Body(Restore { name }): Body<Restore>,
+    Named(volume): Named<String>,
+    Body(Overwrite { source }): Body<Overwrite>,
 ) -> Answer<Volume> {
-    let done = perform(operator, &context, Action::RestoreVolume { which, name }).await?;
+    let done = perform(operator, &context, Action::RestoreVolume { volume, source }).await?;
     outcome!(done, Volume(it) => Json(it.into()))
-}
-
-/// Delete a volume in the recycle bin with its data
-#[utoipa::path(delete, path = "/api/v1/recycle-bin/{id}", tag = "volumes",
-    params(("id" = String, Path, description = "Its id, or its name when that says which",)), responses(
-    (status = 204, description = "It is gone"),
-    Problems,
-))]
-async fn eradicate_volume(
-    operator: Operator,
-    State(context): State<Context>,
-    Named(which): Named<String>,
-) -> Gone {
-    gone(perform(operator, &context, Action::EradicateVolume { which }).await?)
 }
 
 impl From<array::Volume> for Volume {
@@ -290,19 +230,6 @@ impl From<array::Volume> for Volume {
             created: utc(volume.created),
             group: volume.group,
             connections: volume.connections.into_iter().map(Into::into).collect(),
-        }
-    }
-}
-
-impl From<array::BinnedVolume> for BinnedVolume {
-    fn from(volume: array::BinnedVolume) -> Self {
-        Self {
-            id: format!("{:032x}", volume.id.0),
-            name: volume.name,
-            size: volume.bytes,
-            mapped: volume.mapped,
-            deleted: utc(volume.deleted),
-            eradicated_after: utc(volume.until),
         }
     }
 }

@@ -1,0 +1,220 @@
+//! The recycle bin: deleted volumes and snapshots keep their data for a time that is set, unless they are eradicated.
+
+use crate::action::{Action, Caller, Outcome};
+use crate::array::{Array, Change, some_of};
+use crate::config::{Config, Edit, SnapshotEntry, Stage, VolumeEntry};
+use crate::record::Thing;
+use crate::{Error, Result, check};
+use block::DiskId;
+
+/// A volume or a snapshot: what has a disk of the engine behind it.
+#[derive(Clone, Debug)]
+pub(crate) enum DiskEntry {
+    /// A volume.
+    Volume(VolumeEntry),
+    /// A snapshot.
+    Snapshot(SnapshotEntry),
+}
+
+impl DiskEntry {
+    pub fn id(&self) -> DiskId {
+        match self {
+            DiskEntry::Volume(it) => it.id,
+            DiskEntry::Snapshot(it) => it.id,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        match self {
+            DiskEntry::Volume(it) => &it.name,
+            DiskEntry::Snapshot(it) => &it.name,
+        }
+    }
+
+    pub fn noun(&self) -> &'static str {
+        match self {
+            DiskEntry::Volume(_) => "volume",
+            DiskEntry::Snapshot(_) => "snapshot",
+        }
+    }
+
+    pub fn stage(&self) -> Stage {
+        match self {
+            DiskEntry::Volume(it) => it.stage,
+            DiskEntry::Snapshot(it) => it.stage,
+        }
+    }
+
+    /// When it went to the recycle bin, in seconds since 1970.
+    pub fn binned(&self) -> Option<u64> {
+        match self {
+            DiskEntry::Volume(it) => it.binned,
+            DiskEntry::Snapshot(it) => it.binned,
+        }
+    }
+
+    pub fn thing(self) -> Thing {
+        match self {
+            DiskEntry::Volume(it) => Thing::Volume(it),
+            DiskEntry::Snapshot(it) => Thing::Snapshot(it),
+        }
+    }
+
+    /// The same at another stage.
+    fn at(mut self, stage: Stage, binned: Option<u64>) -> Self {
+        match &mut self {
+            DiskEntry::Volume(it) => (it.stage, it.binned) = (stage, binned),
+            DiskEntry::Snapshot(it) => (it.stage, it.binned) = (stage, binned),
+        }
+        self
+    }
+
+    fn rename(&mut self, name: String) {
+        match self {
+            DiskEntry::Volume(it) => it.name = name,
+            DiskEntry::Snapshot(it) => it.name = name,
+        }
+    }
+}
+
+impl Config {
+    /// Every volume and snapshot, at whatever stage.
+    pub(crate) fn disks(&self) -> impl Iterator<Item = DiskEntry> {
+        let volumes = self.volumes.all().cloned().map(DiskEntry::Volume);
+        volumes.chain(self.snapshots.all().cloned().map(DiskEntry::Snapshot))
+    }
+
+    /// What is in the recycle bin.
+    pub(crate) fn binned(&self) -> impl Iterator<Item = DiskEntry> {
+        let volumes = self.volumes.all().filter(|entry| entry.stage == Stage::Binned);
+        let snapshots = self.snapshots.all().filter(|entry| entry.stage == Stage::Binned);
+        volumes.cloned().map(DiskEntry::Volume).chain(snapshots.cloned().map(DiskEntry::Snapshot))
+    }
+}
+
+impl Change<'_> {
+    /// Deletes what no host sees: into the recycle bin, or for good.
+    pub(crate) async fn delete(&mut self, entry: DiskEntry, eradicate: bool) -> Result<Outcome> {
+        let seen_by: Vec<_> = {
+            let config = self.array.config();
+            let seen = config.connections.of_volume(entry.id());
+            seen.map(|connection| config.peer_name(connection.peer)).collect()
+        };
+        if !seen_by.is_empty() {
+            return Err(Error::precondition(format!(
+                "{} {:?} is connected to {}: disconnect it first",
+                entry.noun(),
+                entry.name(),
+                some_of(&seen_by)
+            )));
+        }
+        self.refuse_kept(entry.id(), entry.name())?;
+        if eradicate {
+            return self.eradicate(entry).await;
+        }
+        let (id, noun, name) = (entry.id(), entry.noun(), entry.name().to_owned());
+        let mut binned = entry.at(Stage::Binned, Some(self.now()));
+        if let DiskEntry::Volume(volume) = &mut binned {
+            volume.group = None;
+        }
+        self.commit(vec![Edit::Put(binned.thing())]).await?;
+        self.array.parts.target.remove_unit(id);
+        self.done(&format!("{noun}.deleted"), noun, &name, "was moved to the recycle bin");
+        Ok(Outcome::Gone)
+    }
+
+    pub async fn take_from_bin(&mut self, which: &str, name: Option<String>) -> Result<Outcome> {
+        let mut entry = self.in_bin(which)?;
+        if let Some(name) = name {
+            match &entry {
+                DiskEntry::Volume(_) => check::name("volume", &name)?,
+                DiskEntry::Snapshot(_) => check::snapshot_name(&name)?,
+            }
+            entry.rename(name);
+        }
+        let (id, noun, name) = (entry.id(), entry.noun(), entry.name().to_owned());
+        if self.array.config().disk_name_free(&name).is_err() {
+            return Err(Error::conflict(format!(
+                "another volume or snapshot is called {name:?} now: give a new name to restore this {noun} under"
+            )));
+        }
+        if let DiskEntry::Volume(_) = entry {
+            self.array.serve(id);
+        }
+        let ready = entry.at(Stage::Ready, None);
+        self.commit(vec![Edit::Put(ready.clone().thing())]).await?;
+        self.done(&format!("{noun}.restored"), noun, &name, "was restored from the recycle bin");
+        match ready {
+            DiskEntry::Volume(_) => self.volume_now(id),
+            DiskEntry::Snapshot(_) => self.snapshot_now(id),
+        }
+    }
+
+    pub async fn eradicate_from_bin(&mut self, which: &str) -> Result<Outcome> {
+        let entry = self.in_bin(which)?;
+        self.eradicate(entry).await
+    }
+
+    pub(crate) async fn eradicate(&mut self, entry: DiskEntry) -> Result<Outcome> {
+        let (id, noun, name, binned) = (entry.id(), entry.noun(), entry.name().to_owned(), entry.binned());
+        let deleting = entry.at(Stage::Deleting, binned).thing();
+        self.commit(vec![Edit::Put(deleting.clone())]).await?;
+        self.array.parts.target.remove_unit(id);
+        let engine = &self.array.parts.engine;
+        if engine.volume(id).is_some() {
+            let deleted = engine.delete_volume(id, self.now()).await;
+            deleted.map_err(|error| Error::refused(&format!("{noun} {name:?} can't be deleted"), error))?;
+        }
+        self.commit(vec![Edit::Remove(deleting)]).await?;
+        self.done(&format!("{noun}.eradicated"), noun, &name, "was eradicated");
+        Ok(Outcome::Gone)
+    }
+
+    /// Refuses what is kept until a time that has not come.
+    pub(crate) fn refuse_kept(&self, id: DiskId, name: &str) -> Result<()> {
+        match self.array.parts.engine.disk(id) {
+            Some(disk) if disk.kept_until > self.now() => {
+                let error = block::Error::Kept { until: disk.kept_until };
+                Err(Error::refused(&format!("{name:?} can't be deleted"), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is in the recycle bin, by identity or by a name that only one has there.
+    fn in_bin(&self, which: &str) -> Result<DiskEntry> {
+        let config = self.array.config();
+        let mut found = config
+            .binned()
+            .filter(|entry| entry.name() == which || format!("{:032x}", entry.id().0) == which);
+        match (found.next(), found.next()) {
+            (Some(entry), None) => Ok(entry),
+            (None, _) => {
+                Err(Error::not_found(format!("there is no volume or snapshot {which:?} in the recycle bin")))
+            }
+            _ => Err(Error::conflict(format!(
+                "the recycle bin holds {which:?} several times: say which by its id"
+            ))),
+        }
+    }
+}
+
+impl Array {
+    /// Eradicates what was in the recycle bin for long enough.
+    pub(crate) async fn empty_bin(&self) {
+        let now = self.world.seconds();
+        let due: Vec<String> = {
+            let config = self.config();
+            let keep = config.settings.bin_seconds;
+            let over = |since: u64| since.saturating_add(keep) <= now;
+            let old = config.binned().filter(|entry| entry.binned().is_some_and(over));
+            old.map(|entry| format!("{:032x}", entry.id().0)).collect()
+        };
+        for which in due {
+            if let Err(error) = self.perform(&Caller::array(), Action::EradicateFromBin { which }).await {
+                tracing::error!(%error, "the recycle bin can't be emptied");
+                return;
+            }
+        }
+    }
+}

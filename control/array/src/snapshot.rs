@@ -1,0 +1,199 @@
+//! Snapshots: taking them of a volume or of a whole group at one moment, changing them, going back to one, and what
+//! differs between two. Their records are written in the step that takes them, so that no crash comes between.
+
+use crate::action::{Outcome, SnapshotChange, SubjectName};
+use crate::array::{Array, Change};
+use crate::bin::DiskEntry;
+use crate::config::{Edit, SnapshotEntry, Stage, VolumeEntry};
+use crate::record::Thing;
+use crate::view::{Difference, DifferentExtent};
+use crate::{Error, Result, check};
+use block::{Disk, DiskId, Provisioning};
+
+/// Most extents of one answer to a comparison.
+pub const MOST_EXTENTS: usize = 100_000;
+
+impl Change<'_> {
+    pub async fn create_snapshots(
+        &mut self,
+        subject: &SubjectName,
+        suffix: Option<String>,
+        keep_until: Option<u64>,
+    ) -> Result<Outcome> {
+        let sources: Vec<VolumeEntry> = {
+            let config = self.array.config();
+            match subject {
+                SubjectName::Volume(name) => vec![config.volumes.named(name)?.clone()],
+                SubjectName::Group(name) => config.members(config.groups.named(name)?.id).cloned().collect(),
+            }
+        };
+        if sources.is_empty() {
+            return Err(Error::precondition("the volume group is empty: put volumes into it first"));
+        }
+        self.refuse_past(keep_until)?;
+        let suffix = self.suffix(&sources, suffix)?;
+        let entries = self.take_snapshots(&sources, &suffix, keep_until.unwrap_or(0)).await?;
+        let config = self.array.config();
+        let taken = entries.iter().filter_map(|entry| config.snapshots.get(entry.id));
+        Ok(Outcome::Snapshots(taken.map(|entry| self.array.snapshot(&config, entry)).collect()))
+    }
+
+    /// Takes snapshots of volumes at one moment; each is called as its volume, a dot and the suffix.
+    async fn take_snapshots(
+        &mut self,
+        sources: &[VolumeEntry],
+        suffix: &str,
+        keep_until: u64,
+    ) -> Result<Vec<SnapshotEntry>> {
+        let (set, created) = (self.id64(), self.now());
+        let entry = |source: &VolumeEntry| SnapshotEntry {
+            id: DiskId((self.array.world.random)()),
+            name: format!("{}.{suffix}", source.name),
+            source: source.id,
+            created,
+            stage: Stage::Ready,
+            set,
+            binned: None,
+        };
+        let entries: Vec<_> = sources.iter().map(entry).collect();
+        let edits = entries.iter().cloned().map(|entry| Edit::Put(Thing::Snapshot(entry))).collect();
+        let pairs: Vec<_> = entries.iter().map(|entry| (entry.source, entry.id)).collect();
+        self.commit_snapshots(&pairs, edits, keep_until).await?;
+        for entry in &entries {
+            self.done("snapshot.created", "snapshot", &entry.name, "was taken");
+        }
+        Ok(entries)
+    }
+
+    /// A suffix that gives every snapshot a name which nobody has.
+    fn suffix(&self, sources: &[VolumeEntry], given: Option<String>) -> Result<String> {
+        let config = self.array.config();
+        let free = |suffix: &str| {
+            sources.iter().try_for_each(|source| config.disk_name_free(&format!("{}.{suffix}", source.name)))
+        };
+        if let Some(suffix) = given {
+            check::name("snapshot", &suffix)?;
+            free(&suffix)?;
+            return Ok(suffix);
+        }
+        let time = stamp(self.now());
+        let numbered = (2..).map(|number| format!("{time}-{number}"));
+        let mut candidates = std::iter::once(time.clone()).chain(numbered);
+        Ok(candidates.find(|suffix| free(suffix).is_ok()).expect("one of infinitely many names is free"))
+    }
+
+    fn refuse_past(&self, until: Option<u64>) -> Result<()> {
+        match until {
+            Some(until) if until <= self.now() => Err(Error::invalid(format!(
+                "a snapshot can be kept until a time to come only; now it is {}",
+                check::utc(self.now())
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    pub async fn change_snapshot(&mut self, name: &str, change: SnapshotChange) -> Result<Outcome> {
+        let entry = self.array.config().snapshots.named(name)?.clone();
+        let engine = &self.array.parts.engine;
+        let refused = |error| Error::refused(&format!("snapshot {name:?} can't be changed"), error);
+        let what = match change {
+            SnapshotChange::Name(new) if new == entry.name => return self.snapshot_now(entry.id),
+            SnapshotChange::Name(new) => {
+                check::snapshot_name(&new)?;
+                self.array.config().disk_name_free(&new)?;
+                let what = format!("was renamed {new:?}");
+                let renamed = SnapshotEntry { name: new, ..entry.clone() };
+                self.commit(vec![Edit::Put(Thing::Snapshot(renamed))]).await?;
+                what
+            }
+            SnapshotChange::Writable(writable) => {
+                engine.set_read_only(entry.id, !writable, self.now()).await.map_err(refused)?;
+                if writable { "was made writable".into() } else { "was made read-only".into() }
+            }
+            SnapshotChange::KeepUntil(until) => {
+                self.refuse_past(Some(until))?;
+                if engine.disk(entry.id).is_some_and(|disk| !disk.read_only) {
+                    return Err(Error::precondition(format!(
+                        "snapshot {name:?} is writable: make it read-only before it is kept"
+                    )));
+                }
+                engine.keep_until(entry.id, until, self.now()).await.map_err(refused)?;
+                format!("is kept until {}", check::utc(until))
+            }
+        };
+        self.done("snapshot.changed", "snapshot", name, &what);
+        self.array.tell_changed("snapshot");
+        self.snapshot_now(entry.id)
+    }
+
+    pub async fn delete_snapshot(&mut self, name: &str, eradicate: bool) -> Result<Outcome> {
+        let entry = self.array.config().snapshots.named(name)?.clone();
+        self.delete(DiskEntry::Snapshot(entry), eradicate).await
+    }
+
+    pub async fn restore_volume(&mut self, volume: &str, source: &str) -> Result<Outcome> {
+        let (id, from) = {
+            let config = self.array.config();
+            (config.volumes.named(volume)?.id, config.disk_named(source)?)
+        };
+        if id == from {
+            return Err(Error::invalid("a volume is not restored from itself: name a snapshot"));
+        }
+        let before = self.array.disk(id, volume)?.geometry();
+        let other = self.array.disk(from, source)?.geometry();
+        if before.block_bytes != other.block_bytes {
+            return Err(Error::invalid(format!(
+                "{volume:?} has blocks of {} bytes and {source:?} of {}: clone {source:?} instead",
+                before.block_bytes, other.block_bytes
+            )));
+        }
+        let restored = self.array.parts.engine.restore_volume(id, from).await;
+        restored.map_err(|error| Error::refused(&format!("volume {volume:?} can't be restored"), error))?;
+        if before != other {
+            self.array.parts.target.capacity_changed(id);
+        }
+        self.array.parts.target.content_replaced(id);
+        self.done("volume.overwritten", "volume", volume, &format!("was restored from {source:?}"));
+        self.array.tell_changed("volume");
+        self.volume_now(id)
+    }
+
+    pub(crate) fn snapshot_now(&self, id: DiskId) -> Result<Outcome> {
+        let config = self.array.config();
+        let entry = config.snapshots.get(id).ok_or_else(|| Error::not_found("the snapshot is gone"))?;
+        Ok(Outcome::Snapshot(self.array.snapshot(&config, entry)))
+    }
+}
+
+impl Array {
+    /// What differs between two disks, from a byte on; as far as one answer goes.
+    pub(crate) async fn compare(
+        &self,
+        base: Option<String>,
+        name: &str,
+        from: u64,
+        most: usize,
+    ) -> Result<Difference> {
+        let (old, new) = {
+            let config = self.config();
+            (base.map(|base| config.disk_named(&base)).transpose()?, config.disk_named(name)?)
+        };
+        if !(1..=MOST_EXTENTS).contains(&most) {
+            return Err(Error::invalid(format!("ask for 1 to {MOST_EXTENTS} extents")));
+        }
+        let each = u64::from(self.disk(new, name)?.geometry().block_bytes);
+        let found = self.parts.engine.diff(old, new, from / each, most).await;
+        let found = found.map_err(|error| Error::refused(&format!("{name:?} can't be compared"), error))?;
+        let extents = found.regions.iter().map(|region| DifferentExtent {
+            offset: region.extent.lba * each,
+            bytes: region.extent.blocks * each,
+            mapped: region.state == Provisioning::Mapped,
+        });
+        Ok(Difference { extents: extents.collect(), next: found.next.map(|lba| lba * each) })
+    }
+}
+
+/// A time as part of a name: `20261121T153000Z`.
+fn stamp(seconds: u64) -> String {
+    check::utc(seconds).chars().filter(|c| !"-:".contains(*c)).collect()
+}

@@ -1,0 +1,244 @@
+//! Snapshots: taken at one moment, seen by hosts, kept, restored, compared, thrown away.
+
+#![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
+
+mod rig;
+
+use array::{
+    Action, Error, GroupChange, Kind, Outcome, PeerName, Snapshot, SnapshotChange, SubjectName, VolumeChange,
+};
+use block::{Data, Disk, DiskId, Extent, Op, Reply};
+use bytes::Bytes;
+use rig::{Rig, Up};
+use std::sync::atomic::Ordering;
+
+const IQN: &str = "iqn.1993-08.org.debian:01:web1";
+const MIB: u64 = 1 << 20;
+const START: u64 = 1_795_000_000;
+
+async fn ok(up: &Up, action: Action) -> Outcome {
+    up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
+}
+
+async fn refused(up: &Up, action: Action) -> Error {
+    match up.perform(action.clone()).await {
+        Ok(outcome) => panic!("{action:?}: {outcome:?}"),
+        Err(error) => error,
+    }
+}
+
+async fn create(up: &Up, name: &str, group: Option<&str>) -> DiskId {
+    let group = group.map(str::to_owned);
+    let made = ok(up, Action::CreateVolume { name: name.into(), bytes: MIB, block_bytes: 512, group }).await;
+    let Outcome::Volume(made) = made else { panic!("{made:?}") };
+    made.id
+}
+
+fn take(volume: &str, suffix: &str) -> Action {
+    let subject = SubjectName::Volume(volume.into());
+    Action::CreateSnapshots { subject, suffix: Some(suffix.into()), keep_until: None }
+}
+
+fn change(name: &str, change: SnapshotChange) -> Action {
+    Action::ChangeSnapshot { name: name.into(), change }
+}
+
+fn delete(name: &str) -> Action {
+    Action::DeleteSnapshot { name: name.into(), eradicate: false }
+}
+
+async fn snapshots(up: &Up) -> Vec<Snapshot> {
+    match ok(up, Action::ListSnapshots).await {
+        Outcome::Snapshots(all) => all,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn names(up: &Up) -> Vec<String> {
+    snapshots(up).await.into_iter().map(|it| it.name).collect()
+}
+
+async fn write(up: &Up, id: DiskId, lba: u64, byte: u8) {
+    let data = Data::from(Bytes::from(vec![byte; 4096]));
+    let done = up.engine.volume(id).unwrap().execute(Op::Write { lba, data }).await;
+    assert!(matches!(done, Ok(Reply::Done)), "{done:?}");
+}
+
+async fn first_byte(up: &Up, id: DiskId, lba: u64) -> u8 {
+    let read = up.engine.volume(id).unwrap().execute(Op::Read(Extent::new(lba, 8))).await;
+    let Ok(Reply::Data(data)) = read else { panic!("{read:?}") };
+    data.to_bytes()[0]
+}
+
+#[tokio::test]
+async fn a_group_is_taken_at_one_moment_and_stays_over_a_restart() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    ok(&up, Action::CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
+    let subject = || SubjectName::Group("sql".into());
+    let empty = Action::CreateSnapshots { subject: subject(), suffix: None, keep_until: None };
+    assert_eq!(refused(&up, empty.clone()).await.kind, Kind::Precondition);
+    create(&up, "data", Some("sql")).await;
+    create(&up, "log", Some("sql")).await;
+    let Outcome::Snapshots(taken) = ok(&up, empty.clone()).await else { panic!() };
+    assert_eq!(taken.iter().map(|it| it.source.as_deref()).collect::<Vec<_>>(), [Some("data"), Some("log")]);
+    assert_eq!(taken[0].set, taken[1].set);
+    assert!(taken[0].name.starts_with("data.2026"), "{}", taken[0].name);
+    // Another one in the same second gets another name.
+    ok(&up, empty).await;
+    let before = snapshots(&up).await;
+    assert_eq!(before.len(), 4);
+    up.crash().await;
+    assert_eq!(snapshots(&rig.up().await).await, before);
+}
+
+#[tokio::test]
+async fn volumes_and_snapshots_have_their_names_in_common() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    create(&up, "db1", None).await;
+    create(&up, "db1.taken", None).await;
+    assert_eq!(refused(&up, take("db1", "taken")).await.kind, Kind::Conflict);
+    assert_eq!(refused(&up, take("db1", "a/b")).await.kind, Kind::Invalid);
+    assert_eq!(refused(&up, take("nothing", "x")).await.kind, Kind::NotFound);
+    ok(&up, take("db1", "s1")).await;
+    let volume = Action::CreateVolume { name: "db1.s1".into(), bytes: MIB, block_bytes: 512, group: None };
+    assert_eq!(refused(&up, volume).await.kind, Kind::Conflict);
+    let rename = VolumeChange { name: Some("db1.s1".into()), ..VolumeChange::default() };
+    let rename = Action::ChangeVolume { name: "db1".into(), change: rename };
+    assert_eq!(refused(&up, rename).await.kind, Kind::Conflict);
+    ok(&up, change("db1.s1", SnapshotChange::Name("gold".into()))).await;
+    assert_eq!(names(&up).await, ["gold"]);
+}
+
+#[tokio::test]
+async fn a_volume_goes_back_to_its_snapshot_and_a_clone_has_what_was_there() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let id = create(&up, "db1", None).await;
+    write(&up, id, 0, 1).await;
+    ok(&up, take("db1", "s1")).await;
+    write(&up, id, 0, 2).await;
+    let grow = VolumeChange { bytes: Some(2 * MIB), ..VolumeChange::default() };
+    ok(&up, Action::ChangeVolume { name: "db1".into(), change: grow }).await;
+    let clone = Action::CloneVolume { source: "db1.s1".into(), name: "old".into(), group: None };
+    let Outcome::Volume(clone) = ok(&up, clone).await else { panic!() };
+    assert_eq!((clone.bytes, first_byte(&up, clone.id, 0).await), (MIB, 1));
+    let back = Action::RestoreVolume { volume: "db1".into(), source: "db1.s1".into() };
+    let Outcome::Volume(volume) = ok(&up, back).await else { panic!() };
+    assert_eq!((volume.id, volume.bytes, first_byte(&up, id, 0).await), (id, MIB, 1));
+    let itself = Action::RestoreVolume { volume: "db1".into(), source: "db1".into() };
+    assert_eq!(refused(&up, itself).await.kind, Kind::Invalid);
+    // The snapshot stays when its volume goes.
+    ok(&up, Action::DeleteVolume { name: "db1".into(), eradicate: true }).await;
+    assert_eq!(snapshots(&up).await[0].source, None);
+}
+
+#[tokio::test]
+async fn a_kept_snapshot_outlives_everybody() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    create(&up, "db1", None).await;
+    let subject = SubjectName::Volume("db1".into());
+    let keep = |until| Action::CreateSnapshots {
+        subject: subject.clone(),
+        suffix: Some("s1".into()),
+        keep_until: Some(until),
+    };
+    assert_eq!(refused(&up, keep(START)).await.kind, Kind::Invalid);
+    ok(&up, keep(START + 100)).await;
+    let error = refused(&up, delete("db1.s1")).await;
+    assert_eq!(error.kind, Kind::Precondition);
+    assert!(error.message.contains("2026-11-18T"), "{error}");
+    let now = Action::DeleteSnapshot { name: "db1.s1".into(), eradicate: true };
+    assert_eq!(refused(&up, now).await.kind, Kind::Precondition);
+    for early in [SnapshotChange::Writable(true), SnapshotChange::KeepUntil(START + 50)] {
+        assert_eq!(refused(&up, change("db1.s1", early)).await.kind, Kind::Precondition);
+    }
+    let Outcome::Snapshot(it) = ok(&up, change("db1.s1", SnapshotChange::KeepUntil(START + 200))).await
+    else {
+        panic!()
+    };
+    assert_eq!(it.kept_until, Some(START + 200));
+    rig.clock.fetch_add(200, Ordering::SeqCst);
+    ok(&up, delete("db1.s1")).await;
+}
+
+#[tokio::test]
+async fn a_snapshot_goes_through_the_recycle_bin() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    create(&up, "db1", None).await;
+    ok(&up, take("db1", "s1")).await;
+    ok(&up, delete("db1.s1")).await;
+    assert!(names(&up).await.is_empty());
+    up.crash().await;
+    let up = rig.up().await;
+    let Outcome::Bin(bin) = ok(&up, Action::ListBin).await else { panic!() };
+    assert_eq!((bin[0].name.as_str(), bin[0].snapshot), ("db1.s1", true));
+    let back = Action::TakeFromBin { which: "db1.s1".into(), name: None };
+    assert!(matches!(ok(&up, back).await, Outcome::Snapshot(_)));
+    ok(&up, delete("db1.s1")).await;
+    rig.clock.fetch_add(24 * 3600, Ordering::SeqCst);
+    up.array.tick().await;
+    assert_eq!(up.engine.disks().len(), 1);
+}
+
+#[tokio::test]
+async fn a_host_sees_a_snapshot_and_writes_only_when_it_is_writable() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    create(&up, "db1", None).await;
+    let initiators = vec![IQN.into()];
+    ok(&up, Action::CreateHost { name: "web1".into(), initiators, chap: None, mutual: None }).await;
+    ok(&up, take("db1", "s1")).await;
+    let connect = |volume: &str, read_only| {
+        let peer = PeerName::Host("web1".into());
+        Action::Connect { volume: volume.into(), peer, lun: None, read_only }
+    };
+    let Outcome::Connection(seen) = ok(&up, connect("db1.s1", false)).await else { panic!() };
+    assert!(seen.read_only);
+    assert_eq!(up.luns(IQN), [0]);
+    let connected = refused(&up, delete("db1.s1")).await;
+    assert!(connected.message.contains("web1"), "{connected}");
+    let Outcome::Snapshot(it) = ok(&up, change("db1.s1", SnapshotChange::Writable(true))).await else {
+        panic!()
+    };
+    assert!(it.writable && !it.connections[0].read_only);
+    let Outcome::Connection(seen) = ok(&up, connect("db1", true)).await else { panic!() };
+    assert!(seen.read_only);
+    up.down().await;
+    let up = rig.up().await;
+    assert_eq!(up.luns(IQN), [0, 1]);
+    let peer = PeerName::Host("web1".into());
+    ok(&up, Action::Disconnect { volume: "db1.s1".into(), peer }).await;
+    assert_eq!(up.luns(IQN), [1]);
+    ok(&up, delete("db1.s1")).await;
+}
+
+#[tokio::test]
+async fn a_comparison_tells_what_was_written() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let id = create(&up, "db1", None).await;
+    write(&up, id, 0, 1).await;
+    ok(&up, take("db1", "s1")).await;
+    write(&up, id, 16, 2).await;
+    write(&up, id, 64, 3).await;
+    let compare = |base: Option<&str>, from, most| Action::CompareDisks {
+        base: base.map(str::to_owned),
+        name: "db1".into(),
+        from,
+        most,
+    };
+    let extents = async |action| {
+        let Outcome::Difference(found) = ok(&up, action).await else { panic!() };
+        (found.extents.iter().map(|it| (it.offset, it.bytes)).collect::<Vec<_>>(), found.next)
+    };
+    assert_eq!(extents(compare(Some("db1.s1"), 0, 10)).await, (vec![(8192, 4096), (32_768, 4096)], None));
+    let (first, next) = extents(compare(Some("db1.s1"), 0, 1)).await;
+    assert_eq!(first, [(8192, 4096)]);
+    assert_eq!(extents(compare(Some("db1.s1"), next.unwrap(), 1)).await.0, [(32_768, 4096)]);
+    assert_eq!(extents(compare(None, 0, 10)).await.0.len(), 3);
+    assert_eq!(refused(&up, compare(None, 0, 0)).await.kind, Kind::Invalid);
+}
