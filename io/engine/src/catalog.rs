@@ -27,8 +27,8 @@ pub struct VolumeState {
     pub read_only: bool,
     /// It can't be deleted, nor take changes, before this time.
     pub kept_until: u64,
-    /// The journal batch of the last change that did not go through slots. Not kept on media: what is in a
-    /// checkpoint is durable.
+    /// The journal batch of the last change that its slots don't tell of: one without slots, or with slots in earlier
+    /// batches. Not kept on media: what is in a checkpoint is durable.
     pub changed: u64,
 }
 

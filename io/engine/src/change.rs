@@ -24,6 +24,8 @@ pub struct Change {
     pub pages: Bytes,
     /// What must not have changed.
     pub expected: Expected,
+    /// The volume that was asked for it, which must be there even where no action names it.
+    pub asked: Option<u32>,
     /// The time, where the change might end something that is kept.
     pub now: u64,
     /// What the pages take in the log at most, when they have been compressed to know; only a full log asks.
@@ -108,6 +110,7 @@ impl Core {
         let parts = change.pages.len() / (self.layout.batch_bytes as usize / 2) + 2;
         let bound = record::bound(&change.actions) + 56 * parts;
         let mut state = self.state.write();
+        change.asked.map_or(Ok(()), |asked| state.volume(asked).map(drop))?;
         self.admit(&state, change, bound, first)?;
         for (volume, block, entry) in &change.expected {
             if state.entry(*volume, *block)? != *entry {

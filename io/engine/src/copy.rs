@@ -56,18 +56,18 @@ impl Copy {
 }
 
 /// Performs a list in which some segment is not aligned. It is one step when its segments do not meet and lie alike,
-/// and when it is not larger than [`PIECE`]; else each segment is.
-pub async fn copy_edges(copies: Vec<Copy>) -> Result {
+/// and when it is not larger than [`PIECE`]; else each segment is. `asked` is the volume that got the command.
+pub async fn copy_edges(asked: Handle, copies: Vec<Copy>) -> Result {
     if copies.iter().all(Copy::is_alike) && are_apart(&copies) {
-        return alike(&copies).await;
+        return alike(&asked, &copies).await;
     }
     if copies.iter().map(|copy| copy.to.len()).sum::<u64>() <= piece(&copies[0]) {
-        return together(&copies).await;
+        return together(&asked, &copies).await;
     }
     for copy in &copies {
         match copy.is_alike() {
-            true => alike(std::slice::from_ref(copy)).await?,
-            false => shifted(copy).await?,
+            true => alike(&asked, std::slice::from_ref(copy)).await?,
+            false => shifted(&asked, copy).await?,
         };
     }
     Ok(Reply::Done)
@@ -94,7 +94,7 @@ fn are_apart(copies: &[Copy]) -> bool {
 }
 
 /// Segments that lie alike and do not meet: whole blocks are shared, blocks at the ends are read and written.
-async fn alike(copies: &[Copy]) -> Result {
+async fn alike(asked: &Handle, copies: &[Copy]) -> Result {
     loop {
         let mut draft = Draft::new(2 * copies.len());
         for copy in copies {
@@ -112,7 +112,7 @@ async fn alike(copies: &[Copy]) -> Result {
                 copy.target.draft_write(&mut draft, part, &bytes.into()).await?;
             }
         }
-        if let Some(reply) = copies[0].target.attempt(draft.finish()).await? {
+        if let Some(reply) = asked.attempt(draft.finish()).await? {
             return Ok(reply);
         }
     }
@@ -141,7 +141,7 @@ impl Overlay {
 }
 
 /// Any segments, as data, in one step.
-async fn together(copies: &[Copy]) -> Result {
+async fn together(asked: &Handle, copies: &[Copy]) -> Result {
     loop {
         let blocks: u64 = copies.iter().map(|copy| copy.to.blocks().1).sum();
         let mut draft = Draft::new(blocks as usize);
@@ -162,13 +162,13 @@ async fn together(copies: &[Copy]) -> Result {
         for ((volume, block), (bytes, _)) in overlay.0.iter().filter(|(_, (_, written))| *written) {
             draft.block(*volume, *block, bytes);
         }
-        if let Some(reply) = copies[0].target.attempt(draft.finish()).await? {
+        if let Some(reply) = asked.attempt(draft.finish()).await? {
             return Ok(reply);
         }
     }
 }
 
-async fn shifted(copy: &Copy) -> Result {
+async fn shifted(asked: &Handle, copy: &Copy) -> Result {
     let piece = piece(copy);
     let mut starts: Vec<u64> = (0..copy.to.len()).step_by(piece as usize).collect();
     if copy.overlaps() && copy.from.from < copy.to.from {
@@ -179,7 +179,7 @@ async fn shifted(copy: &Copy) -> Result {
         let end = (start + piece).min(copy.to.len());
         let from = Span { from: copy.from.from + start, to: copy.from.from + end };
         let to = Span { from: copy.to.from + start, to: copy.to.from + end };
-        while copy.target.attempt(shifted_piece(copy, from, to).await?).await?.is_none() {}
+        while asked.attempt(shifted_piece(copy, from, to).await?).await?.is_none() {}
     }
     Ok(Reply::Done)
 }

@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::engine::Engine;
 use crate::entry::{BLOCK, Entry, FAN, Kind};
 use crate::map::{Maps, Need, Tree, span};
-use crate::read::{Blocked, Fetched};
+use crate::read::{Blocked, Fetched, Moment};
 use block::{DiskId, Error, Extent, Provisioning, Region, Result};
 
 /// Map pages looked at in one step, which holds the lock of the state.
@@ -35,7 +35,7 @@ struct Walk<'a> {
     /// First block, number of blocks, whether they are mapped.
     found: Vec<(u64, u64, bool)>,
     /// What was found is durable with this batch.
-    wait: u64,
+    batch: u64,
 }
 
 /// Why a walk ended early.
@@ -130,7 +130,7 @@ impl Walk<'_> {
             _ => self.found.push((block, count, entry.is_mapped())),
         }
         if let Kind::Slot(slot) = entry.kind() {
-            self.wait = self.wait.max(slot.batch);
+            self.batch = self.batch.max(slot.batch);
         }
         self.reached = block + count;
         Ok(())
@@ -154,7 +154,7 @@ impl Engine {
         for _ in 0..STEPS {
             let Some(from) = part.next.filter(|_| part.regions.len() < most) else { break };
             match self.core.diff_step(old, new, from, most - part.regions.len()) {
-                Ok(step) => part.append(step),
+                Ok(step) => part.append(self.core.durable(step).await?),
                 Err(Blocked::Error(error)) => return Err(error),
                 Err(blocked) => self.core.unblock(blocked, &mut Fetched::default()).await?,
             }
@@ -184,29 +184,28 @@ impl Core {
         new: u32,
         from: u64,
         most: usize,
-    ) -> std::result::Result<Difference, Blocked> {
+    ) -> std::result::Result<Moment<Difference>, Blocked> {
         let state = self.state.read();
         let newer = state.volume(new)?;
         let each = u64::from(newer.geometry.block_bytes);
-        let (mut tree, mut wait) = (Tree { root: Entry::UNMAPPED, level: 0 }, newer.changed);
+        let (mut tree, mut batch) = (Tree { root: Entry::UNMAPPED, level: 0 }, newer.changed);
         if let Some(old) = old {
             let older = state.volume(old)?;
             if older.geometry.block_bytes != newer.geometry.block_bytes {
                 return Err(Error::Malformed("difference between different block lengths").into());
             }
-            (tree, wait) = (older.tree, wait.max(older.changed));
+            (tree, batch) = (older.tree, batch.max(older.changed));
         }
         let per_block = BLOCK as u64 / each;
         let (first, end) = (from / per_block, VolumeState::blocks(newer.geometry));
         if first >= end {
-            return Ok(Difference::default());
+            return Ok(Moment { what: Difference::default(), batch });
         }
         let maps = &state.maps;
-        let mut walk = Walk { maps, reached: first, pages: PAGES, most, found: Vec::new(), wait };
+        let mut walk = Walk { maps, reached: first, pages: PAGES, most, found: Vec::new(), batch };
         let level = tree.level.max(newer.tree.level);
         match walk.trees([tree, newer.tree], level, 0, first, end) {
             Err(Stop::Need(need)) if walk.reached == first => return Err(need.into()),
-            _ if walk.wait > self.journal.durable() => return Err(Blocked::Durable(walk.wait)),
             _ => {}
         }
         let region = |(block, count, mapped): (u64, u64, bool)| {
@@ -215,6 +214,7 @@ impl Core {
             Region { extent: Extent::new(block * per_block, to - block * per_block), state }
         };
         let next = (walk.reached < end).then_some(walk.reached * per_block);
-        Ok(Difference { regions: walk.found.into_iter().map(region).collect(), next })
+        let regions = walk.found.into_iter().map(region).collect();
+        Ok(Moment { what: Difference { regions, next }, batch: walk.batch })
     }
 }

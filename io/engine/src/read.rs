@@ -24,12 +24,17 @@ pub type Fetched = NumberMap<u64, Decoded>;
 pub enum Blocked {
     /// A metadata page has to be read.
     Need(Need),
-    /// What is there is not durable before this batch is.
-    Durable(u64),
     /// Frames have to be read: their numbers, with the first block that wants each.
     Frames(SmallVec<[(u64, u64); 4]>),
     /// It can't be answered.
     Error(Error),
+}
+
+/// What was there at one moment, and the journal batch that has to be durable before anybody is told. Changes made
+/// later need not be: whoever reads is not held up by a row of writers.
+pub struct Moment<T> {
+    pub what: T,
+    pub batch: u64,
 }
 
 impl From<Error> for Blocked {
@@ -59,12 +64,11 @@ struct Gather<'a> {
     core: &'a Core,
     state: &'a State,
     fetched: &'a Fetched,
-    durable: u64,
     data: Data,
     block: u64,
     run: Option<(BlockId, usize, Decoded)>,
     missing: SmallVec<[(u64, u64); 4]>,
-    wait: u64,
+    batch: u64,
 }
 
 impl Gather<'_> {
@@ -76,9 +80,7 @@ impl Gather<'_> {
             }
             Kind::Slot(slot) => {
                 self.end_run();
-                if slot.batch > self.durable {
-                    self.wait = self.wait.max(slot.batch);
-                }
+                self.batch = self.batch.max(slot.batch);
                 let page = self.state.maps.slots.get(slot).map(|slot| slot.page.clone());
                 self.data.push(page.expect("a slot that is named has its bytes"));
             }
@@ -115,7 +117,7 @@ impl Gather<'_> {
 }
 
 impl Core {
-    /// The bytes of `count` blocks, and the entries where `entries` asks for them.
+    /// The bytes of `count` blocks as they are now, and the entries where `entries` asks for them.
     pub fn look(
         &self,
         volume: u32,
@@ -123,26 +125,22 @@ impl Core {
         count: u64,
         fetched: &Fetched,
         mut entries: Option<&mut Entries>,
-    ) -> std::result::Result<Data, Blocked> {
+    ) -> std::result::Result<Moment<Data>, Blocked> {
         let state = self.state.read();
         let found = state.volume(volume)?;
-        let durable = self.journal.durable();
-        if found.changed > durable {
-            return Err(Blocked::Durable(found.changed));
-        }
+        let tree = State::check(found, from, count)?;
         let mut gather = Gather {
             core: self,
             state: &state,
             fetched,
-            durable,
             data: Data::new(),
             block: from,
             run: None,
             missing: SmallVec::new(),
-            wait: 0,
+            batch: found.changed,
         };
         let resolve = |entry: &Entry| state.maps.resolve(*entry);
-        state.maps.scan(found.tree, from, from + count, &mut |seen| match seen {
+        state.maps.scan(tree, from, from + count, &mut |seen| match seen {
             Seen::Hole(hole, count) => {
                 gather.end_run();
                 push_zeros(&mut gather.data, count * BLOCK as u64);
@@ -159,13 +157,10 @@ impl Core {
             }
         })?;
         gather.end_run();
-        if gather.wait > 0 {
-            return Err(Blocked::Durable(gather.wait));
-        }
         if !gather.missing.is_empty() {
             return Err(Blocked::Frames(gather.missing));
         }
-        Ok(gather.data)
+        Ok(Moment { what: gather.data, batch: gather.batch })
     }
 
     /// The bytes of `count` blocks as soon as they can be had, with their entries.
@@ -174,10 +169,15 @@ impl Core {
         loop {
             let mut entries = Entries::new();
             match self.look(volume, from, count, &fetched, Some(&mut entries)) {
-                Ok(data) => return Ok((data, entries)),
+                Ok(moment) => return Ok((self.durable(moment).await?, entries)),
                 Err(blocked) => self.unblock(blocked, &mut fetched).await?,
             }
         }
+    }
+
+    /// What was there, as soon as it is durable.
+    pub async fn durable<T>(&self, moment: Moment<T>) -> Result<T> {
+        self.journal.until(moment.batch).await.map(|()| moment.what)
     }
 
     /// Does what a look-up waits for. A frame that can't be read is [`Error::Medium`] with the 4 KiB block's number.
@@ -185,7 +185,6 @@ impl Core {
         match blocked {
             Blocked::Error(error) => Err(error),
             Blocked::Need(need) => self.load(need).await,
-            Blocked::Durable(batch) => self.journal.until(batch).await,
             Blocked::Frames(frames) => {
                 let reads = frames.iter().map(|(frame, _)| self.fetch(*frame));
                 for (outcome, (number, block)) in join(reads).await.into_iter().zip(&frames) {

@@ -2,7 +2,7 @@
 //! operation, hashing or compression. What is done live and what recovery does is the same [`State::apply`].
 
 use crate::catalog::{Birth, Catalog, VolumeState};
-use crate::entry::{Entry, SlotId};
+use crate::entry::{BLOCK, Entry, SlotId};
 use crate::map::{Maps, Need, Tree};
 use crate::record::Action;
 use crate::slots::Slot;
@@ -68,7 +68,7 @@ impl State {
 
     /// The map entry of a block of 4 KiB.
     pub fn entry(&self, volume: u32, block: u64) -> Result<Entry, Refusal> {
-        let tree = self.volume(volume)?.tree;
+        let tree = Self::check(self.volume(volume)?, block, 1)?;
         Ok(self.maps.get(tree, block)?)
     }
 
@@ -93,11 +93,16 @@ impl State {
         })
     }
 
-    fn check(&self, volume: &VolumeState, block: u64, count: u64) -> Result<Tree, Error> {
-        let blocks = VolumeState::blocks(volume.geometry);
+    /// The map of a volume that has these blocks: it may have been made smaller, or restored to less, since the
+    /// operation began.
+    pub fn check(volume: &VolumeState, block: u64, count: u64) -> Result<Tree, Error> {
         match block.checked_add(count) {
-            Some(end) if end <= blocks => Ok(volume.tree),
-            _ => Err(Error::OutOfRange { extent: Extent::new(block, count), blocks }),
+            Some(end) if end <= VolumeState::blocks(volume.geometry) => Ok(volume.tree),
+            _ => {
+                let each = BLOCK as u64 / u64::from(volume.geometry.block_bytes);
+                let extent = Extent::new(block.saturating_mul(each), count.saturating_mul(each));
+                Err(Error::OutOfRange { extent, blocks: volume.geometry.blocks })
+            }
         }
     }
 
@@ -110,7 +115,7 @@ impl State {
 
     fn probe_one(&self, action: &Action, alone: bool) -> Result<(), Refusal> {
         let change = |volume, block, count| -> Result<(), Refusal> {
-            let tree = self.check(self.writable(volume)?, block, count)?;
+            let tree = Self::check(self.writable(volume)?, block, count)?;
             self.maps.probe_change(tree, block, block + count)?;
             Ok(())
         };
@@ -119,7 +124,7 @@ impl State {
             Action::Same { volume, block, count, .. } => change(volume, block, count)?,
             Action::Hole { volume, block, count, .. } => change(volume, block, count)?,
             Action::Copy { source, from, target, to, count } => {
-                let tree = self.check(self.volume(source)?, from, count)?;
+                let tree = Self::check(self.volume(source)?, from, count)?;
                 let share = alone.then(|| Maps::shareable(from, to)).flatten();
                 if count > 0 {
                     self.maps.probe_copy(tree, from, from + count, share)?;
@@ -191,7 +196,7 @@ impl State {
                 }
                 let mut tree = self.tree(*volume);
                 self.maps.set_slots(&mut tree, *block, u64::from(*count), *first);
-                self.set_tree(*volume, tree, None);
+                self.set_tree(*volume, tree, beyond(*first, batch));
             }
             Action::Same { volume, block, count, slot } => {
                 let (volume, block, count, id) = (*volume, *block, *count, *slot);
@@ -201,7 +206,7 @@ impl State {
                         .add(id, Slot { page: page(id), holders: count, flushed: None, volume, block });
                     let mut tree = self.tree(volume);
                     self.maps.set_same(&mut tree, block, block + count, id);
-                    self.set_tree(volume, tree, None);
+                    self.set_tree(volume, tree, beyond(id, batch));
                 }
             }
             Action::Hole { volume, block, count, mapped } => {
@@ -287,6 +292,12 @@ impl State {
             _ => unreachable!("a change of a map"),
         }
     }
+}
+
+/// The batch that has to be durable before anybody reads a slot, where it is not the slot's own: the pages of a large
+/// change are in several batches, and its record, without which none of them counts, is in the last.
+fn beyond(slot: SlotId, batch: u64) -> Option<u64> {
+    (slot.batch < batch).then_some(batch)
 }
 
 /// The largest volume.

@@ -7,9 +7,9 @@ use crate::core::{Core, mapped_bytes};
 use crate::draft::{Draft, each_block};
 use crate::entry::BLOCK;
 use crate::map::Seen;
-use crate::read::{Blocked, Fetched};
+use crate::read::{Blocked, Fetched, Moment};
 use crate::record::Action;
-use crate::state::Refusal;
+use crate::state::{Refusal, State};
 use block::{
     CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Op, Pending, Provisioning, Region, Reply,
     Result, Space,
@@ -190,10 +190,11 @@ impl Handle {
     }
 
     /// Makes a change now if that is possible, else as soon as it is.
-    fn submit(&self, change: Change) -> Pending {
+    fn submit(&self, mut change: Change) -> Pending {
         if change.actions.is_empty() {
             return Pending::done();
         }
+        change.asked = Some(self.number);
         let core = self.core.clone();
         match core.make(&change, false) {
             Ok(made) => Pending::later(async move { core.acknowledge(made).await.map(|()| Reply::Done) }),
@@ -205,10 +206,11 @@ impl Handle {
     }
 
     /// Makes a change prepared from blocks that it expects; none when one of them has changed.
-    pub async fn attempt(&self, change: Change) -> Result<Option<Reply>> {
+    pub async fn attempt(&self, mut change: Change) -> Result<Option<Reply>> {
         if change.actions.is_empty() {
             return Ok(Some(Reply::Done));
         }
+        change.asked = Some(self.number);
         let Some(made): Option<Made> = self.core.make_soon(&change).await? else { return Ok(None) };
         self.core.acknowledge(made).await.map(|()| Some(Reply::Done))
     }
@@ -278,7 +280,7 @@ impl Handle {
             }
         }
         if !copies.iter().all(|copy| copy.from.is_aligned() && copy.to.is_aligned()) {
-            return Ok(self.later(move |_| crate::copy::copy_edges(copies)));
+            return Ok(self.later(move |volume| crate::copy::copy_edges(volume, copies)));
         }
         let mut draft = Draft::new(0);
         copies.iter().for_each(|copy| draft.action(copy.action(copy.from, copy.to)));
@@ -290,35 +292,37 @@ impl Handle {
         if span.len() == 0 {
             return Ok(Pending::ready(Ok(Reply::Data(Data::new()))));
         }
-        let blocked = match self.look(span, &Fetched::default()) {
-            Ok(data) => return Ok(Pending::ready(Ok(Reply::Data(data)))),
+        let mut seen = match self.look(span, &Fetched::default()) {
+            Ok(seen) if seen.batch <= self.core.journal.durable() => {
+                return Ok(Pending::ready(Ok(Reply::Data(seen.what))));
+            }
             Err(Blocked::Error(error)) => return Err(error),
-            Err(blocked) => blocked,
+            seen => seen,
         };
         Ok(self.later(move |volume| async move {
-            let (mut blocked, mut fetched) = (blocked, Fetched::default());
+            let mut fetched = Fetched::default();
             loop {
-                volume
-                    .core
-                    .unblock(blocked, &mut fetched)
-                    .await
-                    .map_err(|error| volume.in_blocks(error, span))?;
-                blocked = match volume.look(span, &fetched) {
-                    Ok(data) => return Ok(Reply::Data(data)),
-                    Err(blocked) => blocked,
+                match seen {
+                    Ok(seen) => return volume.core.durable(seen).await.map(Reply::Data),
+                    Err(blocked) => volume
+                        .core
+                        .unblock(blocked, &mut fetched)
+                        .await
+                        .map_err(|error| volume.in_blocks(error, span))?,
                 }
+                seen = volume.look(span, &fetched);
             }
         }))
     }
 
-    fn look(&self, span: Span, fetched: &Fetched) -> std::result::Result<Data, Blocked> {
+    fn look(&self, span: Span, fetched: &Fetched) -> std::result::Result<Moment<Data>, Blocked> {
         let (first, count) = span.blocks();
-        let data = self.core.look(self.number, first, count, fetched, None)?;
+        let Moment { what, batch } = self.core.look(self.number, first, count, fetched, None)?;
         if span.is_aligned() {
-            return Ok(data);
+            return Ok(Moment { what, batch });
         }
         let skip = (span.from - first * BLOCK as u64) as usize;
-        Ok(data.slice(skip, skip + span.len() as usize))
+        Ok(Moment { what: what.slice(skip, skip + span.len() as usize), batch })
     }
 
     /// An error that names a 4 KiB block, in logical blocks of the volume.
@@ -339,20 +343,20 @@ impl Handle {
         Ok(self.later(move |volume| async move {
             loop {
                 match volume.regions(span) {
-                    Ok(regions) => return Ok(Reply::Status(regions)),
+                    Ok(seen) => return volume.core.durable(seen).await.map(Reply::Status),
                     Err(blocked) => volume.core.unblock(blocked, &mut Fetched::default()).await?,
                 }
             }
         }))
     }
 
-    fn regions(&self, span: Span) -> std::result::Result<Vec<Region>, Blocked> {
+    fn regions(&self, span: Span) -> std::result::Result<Moment<Vec<Region>>, Blocked> {
         let state = self.core.state.read();
         let volume = state.volume(self.number)?;
-        let durable = self.core.journal.durable();
         let mut regions: Vec<Region> = Vec::new();
-        let mut wait = volume.changed;
+        let mut batch = volume.changed;
         let (first, count) = span.blocks();
+        let tree = State::check(volume, first, count)?;
         let each = u64::from(volume.geometry.block_bytes);
         let mut at = span.from;
         let mut add = |mapped: bool, count: u64| {
@@ -366,16 +370,16 @@ impl Handle {
             at = end;
         };
         if count > 0 {
-            state.maps.scan(volume.tree, first, first + count, &mut |seen| match seen {
+            state.maps.scan(tree, first, first + count, &mut |seen| match seen {
                 Seen::Hole(hole, count) => add(hole.is_mapped(), count),
                 Seen::Blocks(entries) => entries.iter().for_each(|entry| {
                     if let crate::entry::Kind::Slot(slot) = entry.kind() {
-                        wait = wait.max(slot.batch);
+                        batch = batch.max(slot.batch);
                     }
                     add(entry.is_mapped(), 1);
                 }),
             })?;
         }
-        if wait > durable { Err(Blocked::Durable(wait)) } else { Ok(regions) }
+        Ok(Moment { what: regions, batch })
     }
 }

@@ -2,8 +2,9 @@
 
 mod support;
 
-use block::{Disk, DiskId, Error, Extent, Op, Reply};
+use block::{CopySegment, Disk, DiskId, Error, Extent, Op, Reply};
 use bytes::Bytes;
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use support::{Dice, MemShelf, World, data};
 
@@ -45,6 +46,107 @@ fn nobody_reads_what_is_not_durable() {
         panic!("it is durable")
     };
     assert_eq!(read.to_bytes()[4096..], [9; 4096]);
+}
+
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn no_part_of_a_large_write_is_read_before_all_of_it_is_durable() {
+    let (shelf, mut dice) = (MemShelf::small(), Dice::new(8));
+    let mut world = World::open(shelf.clone());
+    let volume = world.create(1, 4096, 1 << 20);
+    world.create(2, 4096, 1 << 20);
+    shelf.hold();
+    let mut write = volume.execute(Op::Write { lba: 0, data: data(&dice.bytes(160 << 10)) });
+    assert!(poll(&mut write).is_pending());
+    let segment =
+        CopySegment { source: DiskId(1), source_lba: 0, target: DiskId(2), target_lba: 0, blocks: 4 };
+    let mut copy = volume.execute(Op::Copy(vec![segment]));
+    let all = || Op::Read(Extent::new(0, 4));
+    let mut reads = [volume.execute(all()), volume.execute(Op::Status(Extent::new(0, 4)))];
+    let mut copied = world.volume(2).execute(all());
+    for batch in 0..2 {
+        for read in reads.iter_mut().chain([&mut copied, &mut copy]) {
+            assert!(poll(read).is_pending(), "batch {batch} of two is not durable");
+        }
+        shelf.answer(&mut dice);
+    }
+    assert!(poll(&mut write).is_ready() && reads.iter_mut().all(|read| poll(read).is_ready()));
+    assert!(poll(&mut copied).is_pending(), "the copy came behind the write");
+    shelf.release();
+    assert!(poll(&mut copied).is_ready() && poll(&mut copy).is_ready());
+}
+
+#[test]
+fn a_read_is_answered_however_many_changes_come_behind_it() {
+    let (shelf, mut dice) = (MemShelf::small(), Dice::new(8));
+    let mut world = World::open(shelf.clone());
+    let volume = world.create(1, 4096, 1 << 20);
+    shelf.hold();
+    let unmap = |lba| {
+        let mut unmap = volume.execute(Op::Unmap(vec![Extent::new(lba, 1)]));
+        assert!(poll(&mut unmap).is_pending());
+    };
+    unmap(0);
+    let mut read = volume.execute(Op::Read(Extent::new(9, 1)));
+    let mut turns = 0;
+    while poll(&mut read).is_pending() {
+        turns += 1;
+        assert!(turns < 5, "it waits for what came later");
+        unmap(turns);
+        shelf.answer(&mut dice);
+    }
+}
+
+#[test]
+fn a_copy_that_waited_is_refused_when_the_disk_that_was_asked_is_gone() {
+    let (shelf, mut dice) = (MemShelf::small(), Dice::new(8));
+    let mut world = World::open(shelf.clone());
+    for id in 1..=3 {
+        world.create(id, 512, 1 << 20);
+    }
+    world.write(1, 0, &dice.bytes(8192));
+    // The blocks that it reads first are on their way to the journal when the disk goes.
+    shelf.hold();
+    let mut write = world.volume(1).execute(Op::Write { lba: 0, data: data(&dice.bytes(8192)) });
+    assert!(poll(&mut write).is_pending());
+    let segment =
+        CopySegment { source: DiskId(1), source_lba: 1, target: DiskId(2), target_lba: 1, blocks: 4 };
+    let mut copy = world.volume(3).execute(Op::Copy(vec![segment]));
+    assert!(poll(&mut copy).is_pending());
+    let engine = world.engine.clone();
+    let mut delete = Box::pin(engine.delete_volume(DiskId(3), 0));
+    assert!(poll(&mut delete).is_pending());
+    shelf.release();
+    assert!(matches!(poll(&mut delete), Poll::Ready(Ok(()))));
+    assert!(matches!(world.run(copy), Err(Error::Gone)));
+    assert_eq!(world.read(2, 0, 8), [0; 4096]);
+}
+
+#[test]
+fn what_waited_while_its_disk_became_smaller_is_out_of_range() {
+    let (shelf, mut dice) = (MemShelf::small(), Dice::new(8));
+    let mut world = World::open(shelf.clone());
+    let volume = world.create(1, 512, 64 << 20);
+    world.create(2, 512, 1 << 20);
+    shelf.hold();
+    let lba = 100_000;
+    let mut write = volume.execute(Op::Write { lba, data: data(&dice.bytes(4096)) });
+    assert!(poll(&mut write).is_pending());
+    let mut patch = volume.execute(Op::Write { lba: lba + 1, data: data(&[1; 512]) });
+    assert!(poll(&mut patch).is_pending());
+    let engine = world.engine.clone();
+    let mut restore = Box::pin(engine.restore_volume(DiskId(1), DiskId(2)));
+    assert!(poll(&mut restore).is_pending());
+    let mut late = volume.execute(Op::Read(Extent::new(lba, 8)));
+    shelf.release();
+    assert!(poll(&mut write).is_ready() && poll(&mut restore).is_ready());
+    for outcome in [world.run(patch), world.run(&mut late)] {
+        assert!(matches!(outcome, Err(Error::OutOfRange { blocks: 2048, .. })), "{outcome:?}");
+    }
+    world.check();
 }
 
 #[test]

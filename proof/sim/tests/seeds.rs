@@ -41,7 +41,13 @@ fn what_the_first_runs_of_the_array_found() {
 /// names, even for no blocks.
 #[test]
 fn changes_under_way_when_the_array_stops_are_there_or_not() {
-    for seed in [1690, 1691, 1968] {
+    for seed in [1690, 1691, 1757, 1968, 1999] {
         run(World::Dead, seed).unwrap();
     }
+}
+
+/// A copy was tried again after the disk that was asked for it had been deleted.
+#[test]
+fn an_operation_takes_effect_before_its_disk_goes_or_never() {
+    run(World::Array, 20_778_100_654).unwrap();
 }
