@@ -7,6 +7,7 @@ mod connection;
 mod event;
 mod group;
 mod host;
+mod policy;
 mod snapshot;
 mod volume;
 

@@ -2,6 +2,7 @@
 //! of. How each is carried out is in the file of its noun; [`crate::Array::perform`] is the way in.
 
 use crate::config::Chap;
+use crate::policy::{LimitsChange, PolicyChange};
 use crate::view::{
     ArrayStatus, BinnedDisk, Connection, Difference, Group, Host, HostGroup, Settings, Snapshot, Volume,
 };
@@ -293,6 +294,8 @@ pub struct SettingsChange {
     pub name: Option<String>,
     /// How long the recycle bin keeps a volume, in seconds.
     pub bin_seconds: Option<u64>,
+    /// How much UNMAP is slowed down: 0 not at all, 9 most.
+    pub unmap_throttle: Option<u8>,
 }
 
 /// What to change of a volume; what is none stays.
@@ -306,6 +309,14 @@ pub struct VolumeChange {
     pub shrink: bool,
     /// Another volume group, or none.
     pub group: Option<Option<String>>,
+    /// How its data are reduced from now on.
+    pub policy: PolicyChange,
+    /// What it may do in a second.
+    pub limits: LimitsChange,
+    /// Whether RESERVE and RELEASE of SCSI-2 are commands of it.
+    pub scsi2_reservations: Option<bool>,
+    /// Whether it takes no changes. Not together with anything else, as it is a step of its own.
+    pub read_only: Option<bool>,
 }
 
 /// What to set of a volume group; what is none stays.
@@ -317,6 +328,10 @@ pub struct GroupChange {
     pub soft_quota: Option<Option<u64>>,
     /// Mapped bytes beyond which its volumes take no new space.
     pub hard_quota: Option<Option<u64>>,
+    /// How the data of its volumes are reduced from now on.
+    pub policy: PolicyChange,
+    /// What its volumes may do together in a second.
+    pub limits: LimitsChange,
 }
 
 /// What to change of a host; what is none stays.

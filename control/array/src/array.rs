@@ -7,13 +7,15 @@
 use crate::action::{Action, Caller, Outcome};
 use crate::config::{Config, Edit, HostId, Identity};
 use crate::connection::Peer;
+use crate::policy::Treated;
 use crate::record::Thing;
 use crate::vault::Vault;
+use crate::watch::Watched;
 use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
 use history::{Attempt, NewEvent, Severity, Store};
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -71,6 +73,7 @@ pub struct Array {
     pub(crate) started: u64,
     config: RwLock<Config>,
     happenings: broadcast::Sender<Happening>,
+    pub(crate) watched: Mutex<Watched>,
     /// Held by the one change under way.
     changing: tokio::sync::Mutex<()>,
 }
@@ -86,7 +89,8 @@ impl Array {
         let started = world.seconds();
         let (config, changing) = (RwLock::new(config), tokio::sync::Mutex::new(()));
         let happenings = broadcast::Sender::new(BACKLOG);
-        Self { parts, world, identity, version, started, config, happenings, changing }
+        let watched = Mutex::default();
+        Self { parts, world, identity, version, started, config, happenings, watched, changing }
     }
 
     /// Carries out an action. A change must be polled to its end: when the caller may go away (an HTTP request),
@@ -293,7 +297,7 @@ impl Change<'_> {
         let records = self.records(&edits);
         put_records(&self.array.parts.engine, records).await?;
         self.apply(edits);
-        Ok(())
+        self.array.reduce().await
     }
 
     /// As [`Change::commit`], with snapshots that are taken in the same step: sources, and identities to have.
@@ -330,13 +334,17 @@ impl Change<'_> {
         let mut config = self.array.config.write();
         let mut changed = BTreeSet::new();
         let mut hosts = BTreeSet::new();
+        let mut treated = Treated::default();
         for edit in edits {
             changed.insert(noun_of(&edit));
             hosts.extend(concerned(&config, &edit));
+            treated.note(&config, &edit);
             self.forget_initiators(&config, &edit);
             config.apply(edit.clone());
+            treated.note(&config, &edit);
             hosts.extend(concerned(&config, &edit));
         }
+        self.array.treat(&config, &treated);
         hosts.iter().for_each(|host| self.array.show_host(&config, *host));
         if changed.contains("host") {
             self.array.admit(&config);

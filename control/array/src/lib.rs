@@ -14,6 +14,7 @@ mod connection;
 mod error;
 mod group;
 mod host;
+mod policy;
 mod record;
 mod recover;
 mod settings;
@@ -21,6 +22,7 @@ mod snapshot;
 mod vault;
 mod view;
 mod volume;
+mod watch;
 
 pub use action::{
     Action, Caller, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, SettingsChange,
@@ -30,6 +32,7 @@ pub use array::{Array, Happening, Parts, World};
 pub use config::{Chap, Identity, Secret};
 pub use error::{Error, Kind, Result};
 pub use history::{Attempt, Audit, Event, NewEvent, Page, Severity};
+pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
 pub use snapshot::MOST_EXTENTS;
 pub use vault::Vault;
 pub use view::{
