@@ -2,11 +2,12 @@
 //! of. How each is carried out is in the file of its noun; [`crate::Array::perform`] is the way in.
 
 use crate::config::Chap;
+use crate::performance::{Busy, By, Capacity, PathUse, Scope, Stretch};
 use crate::policy::{LimitsChange, PolicyChange};
 use crate::view::{
     ArrayStatus, BinnedDisk, Connection, Difference, Group, Host, HostGroup, Settings, Snapshot, Volume,
 };
-use history::{Audit, Event, Page, Severity};
+use history::{Audit, Event, Page, Series, Severity};
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -253,6 +254,30 @@ pub enum Action {
     /// Who sees what, by volume.
     ListConnections,
 
+    /// What was done, and how fast, in the parts of a stretch of time.
+    ShowPerformance {
+        /// By whom.
+        scope: Scope,
+        /// When.
+        stretch: Stretch,
+    },
+    /// What each did in the last moments, the busiest first.
+    ListBusiest {
+        /// Volumes or hosts.
+        by: By,
+        /// How many seconds, 20 at most.
+        seconds: u64,
+    },
+    /// What came by each path of one host, or of all.
+    ListPaths {
+        /// The host.
+        host: Option<String>,
+        /// When.
+        stretch: Stretch,
+    },
+    /// How the space was used, and how it goes on.
+    ShowCapacity(Stretch),
+
     /// What happened, newest first.
     ListEvents {
         /// Which part.
@@ -391,6 +416,19 @@ pub enum Outcome {
     Connection(Connection),
     /// Connections.
     Connections(Vec<Connection>),
+    /// What was done.
+    Performance(Box<Series>),
+    /// What each did in so many milliseconds.
+    Busiest {
+        /// How long.
+        millis: u64,
+        /// Each that was not idle.
+        busiest: Vec<Busy>,
+    },
+    /// What came by each path.
+    Paths(Vec<PathUse>),
+    /// How the space was used.
+    Capacity(Capacity),
     /// What happened.
     Events(Vec<Event>),
     /// What operators did.

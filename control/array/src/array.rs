@@ -7,6 +7,7 @@
 use crate::action::{Action, Caller, Outcome};
 use crate::config::{Config, Edit, HostId, Identity};
 use crate::connection::Peer;
+use crate::performance::Meter;
 use crate::policy::Treated;
 use crate::record::Thing;
 use crate::vault::Vault;
@@ -62,6 +63,8 @@ pub enum Happening {
     Event(history::Event),
     /// Things of this kind are not what they were, such as `volume`.
     Changed(&'static str),
+    /// What the whole array did in the second that ends at a time, in seconds since 1970.
+    Measured(u64, Box<history::Sample>),
 }
 
 /// The array: configuration, and the parts that carry it out.
@@ -74,6 +77,7 @@ pub struct Array {
     config: RwLock<Config>,
     happenings: broadcast::Sender<Happening>,
     pub(crate) watched: Mutex<Watched>,
+    pub(crate) meter: Mutex<Meter>,
     /// Held by the one change under way.
     changing: tokio::sync::Mutex<()>,
 }
@@ -90,7 +94,8 @@ impl Array {
         let (config, changing) = (RwLock::new(config), tokio::sync::Mutex::new(()));
         let happenings = broadcast::Sender::new(BACKLOG);
         let watched = Mutex::default();
-        Self { parts, world, identity, version, started, config, happenings, watched, changing }
+        let meter = Mutex::new(Meter::open(&parts.history, started));
+        Self { parts, world, identity, version, started, config, happenings, watched, meter, changing }
     }
 
     /// Carries out an action. A change must be polled to its end: when the caller may go away (an HTTP request),
@@ -142,7 +147,7 @@ impl Array {
     /// Tells listeners that things of a kind are not what they were.
     pub(crate) fn tell_changed(&self, noun: &'static str) {
         // Nobody need listen.
-        let _ = self.happenings.send(Happening::Changed(noun));
+        self.happens(Happening::Changed(noun));
     }
 
     /// Keeps an event and tells listeners.
@@ -162,10 +167,15 @@ impl Array {
             name: subject.map(|(_, name)| name.into()),
         };
         match self.parts.history.add_event(&event) {
-            // Nobody need listen.
-            Ok(id) => drop(self.happenings.send(Happening::Event(history::Event { id, event }))),
+            Ok(id) => self.happens(Happening::Event(history::Event { id, event })),
             Err(error) => tracing::error!(%error, ?event, "an event could not be kept"),
         }
+    }
+
+    /// Tells listeners.
+    pub(crate) fn happens(&self, happening: Happening) {
+        // Nobody need listen.
+        let _ = self.happenings.send(happening);
     }
 
     pub(crate) fn config(&self) -> RwLockReadGuard<'_, Config> {
@@ -173,6 +183,9 @@ impl Array {
     }
 
     fn answer(&self, action: Action) -> Result<Outcome> {
+        if let Some(told) = self.tell_performance(&action) {
+            return told;
+        }
         let config = self.config();
         Ok(match action {
             Action::ShowArray => Outcome::Array(Box::new(self.status(&config))),
