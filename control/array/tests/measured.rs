@@ -48,7 +48,12 @@ async fn prepared(up: &Up) {
         },
         Action::CreateVolume { name: "idle".into(), bytes: 1 << 30, block_bytes: 512, group: None },
         Action::CreateHost { name: "web1".into(), initiators: vec![IQN.into()], chap: None, mutual: None },
-        Action::Connect { volume: "db1".into(), peer: PeerName::Host("web1".into()), lun: Some(0) },
+        Action::Connect {
+            volume: "db1".into(),
+            peer: PeerName::Host("web1".into()),
+            lun: Some(0),
+            read_only: false,
+        },
     ] {
         up.perform(action).await.unwrap();
     }
