@@ -4,6 +4,7 @@
 
 mod actions;
 mod furniture;
+mod measured;
 mod policies;
 mod rig;
 mod snapshots;

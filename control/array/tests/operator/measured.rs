@@ -1,11 +1,7 @@
 //! What is measured of commands that hosts really send, and told by volume, group, host and path.
 
-#![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
-
-mod rig;
-
+use crate::rig::{Rig, Up};
 use array::{Action, By, Cell, GroupChange, Kind, Operation, Outcome, PeerName, Scope, Series, Stretch};
-use rig::{Rig, Up};
 use std::sync::atomic::Ordering;
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
