@@ -1,7 +1,7 @@
 //! The array itself as a process: `ashlard` started, killed, restarted, and told what to do by `ashlar`.
 
 use crate::scratch::free_addresses;
-use crate::target::{Process, Shape, Target, pinned};
+use crate::target::{Login, Process, Shape, Target, pinned};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -36,6 +36,7 @@ pub struct Array {
     api: SocketAddr,
     core: Option<usize>,
     iqn: String,
+    login: Option<Login>,
     process: Option<Process>,
 }
 
@@ -49,8 +50,17 @@ impl Array {
     pub fn start(programs: &Programs, folder: &Path, drives: Drives, core: Option<usize>) -> Result<Self> {
         let [a, b, api] = free_addresses()?;
         let (programs, folder) = (programs.clone(), folder.to_path_buf());
-        let mut array =
-            Self { programs, folder, drives, portals: [a, b], api, core, iqn: String::new(), process: None };
+        let mut array = Self {
+            programs,
+            folder,
+            drives,
+            portals: [a, b],
+            api,
+            core,
+            iqn: String::new(),
+            login: None,
+            process: None,
+        };
         array.restart()?;
         let status = array.cli(&["array", "status"])?;
         array.iqn = status["target_iqn"].as_str().context("array status without target_iqn")?.to_owned();
@@ -96,6 +106,19 @@ impl Array {
         self.process.take().context("ashlard is not running")?.kill()
     }
 
+    /// Verifies everything on the drives with `ashlard check`, which writes nothing. The daemon must not run.
+    pub fn check(&self) -> Result<()> {
+        let mut command = Command::new(&self.programs.ashlard);
+        command.arg("check").arg("--data").arg(&self.folder).stdin(Stdio::null());
+        let output = command.output().context("can't start ashlard check")?;
+        if !output.status.success() {
+            let (told, log) =
+                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            bail!("ashlard check ended with {}:\n{}\n{}", output.status, told.trim(), log.trim());
+        }
+        Ok(())
+    }
+
     /// Asks the daemon to stop and waits for it.
     pub fn stop(&mut self) -> Result<()> {
         self.process.take().context("ashlard is not running")?.terminate(STOP_LIMIT)
@@ -130,7 +153,11 @@ impl Array {
 
     /// Makes a host for an initiator.
     pub fn add_host(&self, name: &str, iqn: &str) -> Result<()> {
-        self.cli(&["host", "create", name, "--iqn", iqn]).map(drop)
+        let mut words = vec!["host", "create", name, "--iqn", iqn];
+        if let Some(Login { name, secret }) = &self.login {
+            words.extend(["--chap-user", name, "--chap-secret", secret]);
+        }
+        self.cli(&words).map(drop)
     }
 
     /// Makes a volume.
@@ -160,7 +187,7 @@ impl Array {
             self.cli(&["host", "delete", &host])?;
         }
         for volume in self.names("volume")? {
-            self.cli(&["volume", "delete", &volume, "--eradicate"])?;
+            self.cli(&["volume", "delete", &volume])?;
         }
         Ok(())
     }
@@ -181,6 +208,10 @@ impl Target for Array {
 
     fn pid(&self) -> Result<u32> {
         self.process.as_ref().map(Process::pid).context("ashlard is not running")
+    }
+
+    fn set_login(&mut self, login: Option<Login>) {
+        self.login = login;
     }
 
     fn fresh(&mut self, volumes: &[Shape], initiators: &[&str]) -> Result<Vec<u16>> {

@@ -2,7 +2,7 @@
 //! engine's fault.
 
 use crate::scratch::free_addresses;
-use crate::target::{Process, Shape, Target, pinned};
+use crate::target::{Login, Process, Shape, Target, pinned};
 use anyhow::{Context, Result, ensure};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,14 @@ pub struct Front {
     program: PathBuf,
     portals: [SocketAddr; 2],
     core: Option<usize>,
+    login: Option<Login>,
     process: Option<Process>,
 }
 
 impl Front {
     /// A target from a built example. It starts with [`Target::fresh`].
     pub fn new(program: &Path, core: Option<usize>) -> Result<Self> {
-        Ok(Self { program: program.into(), portals: free_addresses()?, core, process: None })
+        Ok(Self { program: program.into(), portals: free_addresses()?, core, login: None, process: None })
     }
 }
 
@@ -43,6 +44,10 @@ impl Target for Front {
         self.process.as_ref().map(Process::pid).context("the example is not running")
     }
 
+    fn set_login(&mut self, login: Option<Login>) {
+        self.login = login;
+    }
+
     /// Starts afresh; its disks are alike.
     fn fresh(&mut self, volumes: &[Shape], initiators: &[&str]) -> Result<Vec<u16>> {
         self.process = None;
@@ -56,6 +61,9 @@ impl Target for Front {
         }
         for initiator in initiators {
             command.args(["--initiator", initiator]);
+        }
+        if let Some(Login { name, secret }) = self.login {
+            command.args(["--chap", &format!("{name}:{secret}")]);
         }
         let mut process = Process::start(command.stdout(Stdio::null()))?;
         process.wait_until(Duration::from_secs(20), || {

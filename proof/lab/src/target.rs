@@ -14,6 +14,15 @@ pub struct Shape {
     pub block_bytes: u32,
 }
 
+/// What initiators have to know to log in: CHAP, one way.
+#[derive(Clone, Copy, Debug)]
+pub struct Login {
+    /// The name, CHAP_N.
+    pub name: &'static str,
+    /// The secret, at least 12 characters.
+    pub secret: &'static str,
+}
+
 /// A running iSCSI target.
 pub trait Target {
     /// What it is called in reports.
@@ -32,10 +41,19 @@ pub trait Target {
     /// earlier volumes left, reservations included, is gone.
     fn fresh(&mut self, volumes: &[Shape], initiators: &[&str]) -> Result<Vec<u16>>;
 
+    /// Makes initiators log in, or lets them in as they are, from the next [`Target::fresh`] on.
+    fn set_login(&mut self, login: Option<Login>);
+
     /// The URL of a LUN by one of the portals, as libiscsi's tools take it.
     fn url(&self, portal: usize, lun: u16) -> Result<String> {
         let portal = self.portals().get(portal).context("no such portal")?;
         Ok(format!("iscsi://{portal}/{}/{lun}", self.iqn()))
+    }
+
+    /// The same with a login.
+    fn url_with(&self, login: Login, portal: usize, lun: u16) -> Result<String> {
+        let url = self.url(portal, lun)?;
+        Ok(url.replacen("://", &format!("://{}%{}@", login.name, login.secret), 1))
     }
 }
 

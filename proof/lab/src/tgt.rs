@@ -1,7 +1,7 @@
 //! The Linux user-space target `tgtd`, the peer that Debian ships.
 
 use crate::scratch::free_addresses;
-use crate::target::{Process, Shape, Target};
+use crate::target::{Login, Process, Shape, Target};
 use anyhow::{Context, Result, bail};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,7 @@ pub struct Tgt {
     portals: [SocketAddr; 2],
     backing: Backing,
     core: Option<usize>,
+    login: Option<Login>,
     process: Option<Process>,
 }
 
@@ -32,7 +33,14 @@ impl Tgt {
     /// A target with its files in `folder`, pinned to a processor when `core` says so. It starts with
     /// [`Target::fresh`].
     pub fn new(folder: &Path, backing: Backing, core: Option<usize>) -> Result<Self> {
-        Ok(Self { folder: folder.into(), portals: free_addresses()?, backing, core, process: None })
+        Ok(Self {
+            folder: folder.into(),
+            portals: free_addresses()?,
+            backing,
+            core,
+            login: None,
+            process: None,
+        })
     }
 
     fn start(&mut self) -> Result<()> {
@@ -97,6 +105,10 @@ impl Target for Tgt {
         self.process.as_ref().map(Process::pid).context("tgtd is not running")
     }
 
+    fn set_login(&mut self, login: Option<Login>) {
+        self.login = login;
+    }
+
     /// Starts afresh; tgt shows every LUN to every initiator.
     fn fresh(&mut self, volumes: &[Shape], _: &[&str]) -> Result<Vec<u16>> {
         self.start()?;
@@ -104,6 +116,10 @@ impl Target for Tgt {
         let luns: Vec<u16> = (1..).take(volumes.len()).collect();
         for (lun, shape) in luns.iter().zip(volumes) {
             self.add_volume(*lun, *shape)?;
+        }
+        if let Some(Login { name, secret }) = self.login {
+            self.admin("new", "account", &["--user", name, "--password", secret])?;
+            self.admin("bind", "account", &["--user", name])?;
         }
         self.admin("bind", "target", &["-I", "ALL"])?;
         Ok(luns)

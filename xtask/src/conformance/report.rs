@@ -9,6 +9,13 @@ pub enum Verdict {
     Failed,
     /// It found that the target lacks something and did not run in full; the program itself says passed then.
     Skipped,
+    /// An assertion did not hold, and that is known to be the test's own fault.
+    Faulty,
+}
+
+impl Verdict {
+    /// All of them, in the order in which they are reported.
+    pub const ALL: [Verdict; 4] = [Verdict::Passed, Verdict::Failed, Verdict::Skipped, Verdict::Faulty];
 }
 
 /// One test.
@@ -20,6 +27,37 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// Remarks, reasons for a skip, assertions that did not hold.
     pub detail: Vec<String>,
+}
+
+impl Outcome {
+    /// True when the test did not run since one before it had ended the program's session.
+    pub fn has_lost_its_session(&self) -> bool {
+        self.verdict == Verdict::Skipped
+            && self.detail.iter().any(|line| line.contains("Not an iSCSI device"))
+    }
+}
+
+/// How many ended so.
+pub fn count(outcomes: &[Outcome], verdict: Verdict) -> usize {
+    outcomes.iter().filter(|outcome| outcome.verdict == verdict).count()
+}
+
+/// Two runs of the same tests: what failed in one has failed, and what ran in one has not been skipped.
+pub fn merge(first: Vec<Outcome>, second: Vec<Outcome>) -> Vec<Outcome> {
+    let weight = |outcome: &Outcome| match outcome.verdict {
+        Verdict::Failed | Verdict::Faulty => 2,
+        Verdict::Passed => 1,
+        Verdict::Skipped => 0,
+    };
+    let mut merged = first;
+    for outcome in second {
+        match merged.iter_mut().find(|other| other.name == outcome.name) {
+            Some(other) if weight(other) < weight(&outcome) => *other = outcome,
+            Some(_) => {}
+            None => merged.push(outcome),
+        }
+    }
+    merged
 }
 
 /// The outcomes in a report of one family.
@@ -92,6 +130,14 @@ passed
             ]
         );
         assert_eq!(outcomes[3].detail, ["1. test_async.c:45  - CU_ASSERT_EQUAL(a,b)"]);
+    }
+
+    #[test]
+    fn of_two_runs_the_failure_counts_and_then_the_pass() {
+        let one = read("F", "  Test: A ...passed\n  Test: B ...[SKIPPED] no\npassed\n  Test: C ...FAILED\n");
+        let other = read("F", "  Test: A ...FAILED\n  Test: B ...passed\n  Test: C ...passed\n");
+        let verdicts: Vec<_> = merge(one, other).iter().map(|it| it.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Failed, Verdict::Passed, Verdict::Failed]);
     }
 
     #[test]
