@@ -4,6 +4,7 @@ use crate::codec::{Malformed, Put, Take};
 use crate::entry::Entry;
 use crate::map::Tree;
 use crate::policy::Policy;
+use crate::stage::is_hidden;
 use block::{DiskId, Geometry};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -132,6 +133,17 @@ impl Catalog {
     /// The number of the volume with this identity.
     pub fn number(&self, id: DiskId) -> Option<u32> {
         self.numbers.get(&id).copied()
+    }
+
+    /// The volumes that are there for others than the engine, by number.
+    pub fn shown(&self) -> impl Iterator<Item = (u32, &VolumeState)> {
+        let volumes = self.volumes.iter().filter(|(_, volume)| !is_hidden(volume.id));
+        volumes.map(|(number, volume)| (*number, volume))
+    }
+
+    /// The volumes with this identity or a greater one.
+    pub fn from(&self, id: DiskId) -> impl Iterator<Item = (DiskId, u32)> {
+        self.numbers.range(id..).map(|(id, number)| (*id, *number))
     }
 
     /// Adds a volume.

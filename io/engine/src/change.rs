@@ -15,6 +15,17 @@ use smallvec::SmallVec;
 /// Blocks that a volume's change was prepared from, with the entries they had.
 pub type Expected = SmallVec<[(u32, u64, Entry); 2]>;
 
+/// Blocks of a volume that must be what they are on a clone of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Unchanged {
+    /// The clone.
+    pub before: u32,
+    /// The volume.
+    pub volume: u32,
+    pub block: u64,
+    pub count: u64,
+}
+
 /// A change of any number of volumes that takes effect whole or not at all.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
@@ -26,6 +37,8 @@ pub struct Change {
     pub expected: Expected,
     /// The volume that was asked for it, which must be there even where no action names it.
     pub asked: Option<u32>,
+    /// More that must not have changed, where it is much.
+    pub unchanged: Vec<Unchanged>,
     /// The time, where the change might end something that is kept.
     pub now: u64,
     /// What the pages take in the log at most, when they have been compressed to know; only a full log asks.
@@ -114,6 +127,11 @@ impl Core {
         self.admit(&state, change, bound, first)?;
         for (volume, block, entry) in &change.expected {
             if state.entry(*volume, *block)? != *entry {
+                return Err(Refusal::Changed);
+            }
+        }
+        for Unchanged { before, volume, block, count } in change.unchanged.iter().copied() {
+            if !state.are_equal([before, volume], block, count)? {
                 return Err(Refusal::Changed);
             }
         }

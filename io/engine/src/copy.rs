@@ -5,6 +5,7 @@ use crate::change::Change;
 use crate::draft::Draft;
 use crate::entry::BLOCK;
 use crate::record::Action;
+use crate::stage;
 use crate::volume::{Handle, Span};
 use block::{Reply, Result};
 use std::collections::BTreeMap;
@@ -12,8 +13,7 @@ use std::collections::btree_map::Entry;
 
 const STEP: u64 = BLOCK as u64;
 
-/// Bytes of a piece of a copy whose source and target lie differently within their blocks. Such a copy is atomic
-/// up to this size; a larger one is a row of atomic pieces.
+/// Most bytes that are moved by one change; more than that is prepared aside, in pieces of this size.
 const PIECE: u64 = 4 << 20;
 
 /// One segment of a copy.
@@ -55,8 +55,8 @@ impl Copy {
     }
 }
 
-/// Performs a list in which some segment is not aligned. It is one step when its segments do not meet and lie alike,
-/// and when it is not larger than [`PIECE`]; else each segment is. `asked` is the volume that got the command.
+/// Performs a list in which some segment is not aligned. Segments that lie alike and do not meet share their whole
+/// blocks; of others the data are moved, by one change as far as that goes. `asked` is the volume that got the command.
 pub async fn copy_edges(asked: Handle, copies: Vec<Copy>) -> Result {
     if copies.iter().all(Copy::is_alike) && are_apart(&copies) {
         return alike(&asked, &copies).await;
@@ -64,13 +64,15 @@ pub async fn copy_edges(asked: Handle, copies: Vec<Copy>) -> Result {
     if copies.iter().map(|copy| copy.to.len()).sum::<u64>() <= piece(&copies[0]) {
         return together(&asked, &copies).await;
     }
-    for copy in &copies {
-        match copy.is_alike() {
-            true => alike(&asked, std::slice::from_ref(copy)).await?,
-            false => shifted(&asked, copy).await?,
-        };
+    stage::copy(&asked, &copies).await
+}
+
+/// Performs one segment, in several steps where the data have to be moved.
+pub async fn perform(asked: &Handle, copy: &Copy) -> Result {
+    match copy.is_alike() {
+        true => alike(asked, std::slice::from_ref(copy)).await,
+        false => shifted(asked, copy).await,
     }
-    Ok(Reply::Done)
 }
 
 /// Bytes that are copied as data in one step.

@@ -10,6 +10,7 @@ use crate::journal::Journal;
 use crate::log::Log;
 use crate::record::Action;
 use crate::space::Usage;
+use crate::stage::Stages;
 use crate::state::{Refusal, State};
 use block::{Error, Result};
 use parking_lot::RwLock;
@@ -40,6 +41,8 @@ pub struct Core {
     pub stopping: AtomicBool,
     /// Reaches one when the background has ended.
     pub finished: Pace,
+    /// Copies that are being prepared.
+    pub stages: Stages,
     /// The flusher has no room in the log.
     pub full: AtomicBool,
     /// Number of changes made.
@@ -71,6 +74,7 @@ impl Core {
             pace: Pace::default(),
             stopping: AtomicBool::new(false),
             finished: Pace::default(),
+            stages: Stages::default(),
             full: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             key,

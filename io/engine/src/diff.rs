@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::entry::{BLOCK, Entry, FAN, Kind};
 use crate::map::{Maps, Need, Tree, span};
 use crate::read::{Blocked, Fetched, Moment};
+use crate::state::{Refusal, State};
 use block::{DiskId, Error, Extent, Provisioning, Region, Result};
 
 /// Map pages looked at in one step, which holds the lock of the state.
@@ -134,6 +135,27 @@ impl Walk<'_> {
         }
         self.reached = block + count;
         Ok(())
+    }
+}
+
+impl State {
+    /// Whether two volumes have the same in a run of blocks, as far as their maps tell.
+    pub fn are_equal(&self, volumes: [u32; 2], block: u64, count: u64) -> std::result::Result<bool, Refusal> {
+        let [old, new] = volumes.map(|volume| Self::check(self.volume(volume)?, block, count));
+        let (old, new) = (old?, new?);
+        let mut walk = Walk {
+            maps: &self.maps,
+            reached: block,
+            pages: usize::MAX,
+            most: 0,
+            found: Vec::new(),
+            batch: 0,
+        };
+        match walk.trees([old, new], old.level.max(new.level), 0, block, block + count) {
+            Ok(()) => Ok(true),
+            Err(Stop::Enough) => Ok(false),
+            Err(Stop::Need(need)) => Err(need.into()),
+        }
     }
 }
 

@@ -55,8 +55,8 @@ pub struct Engine {
 impl Engine {
     pub(crate) fn new(worker: Worker) -> Arc<Self> {
         let (core, roots) = (worker.core.clone(), worker.roots.clone());
-        let known: Vec<_> =
-            core.state.read().catalog.volumes.iter().map(|(number, volume)| (*number, volume.id)).collect();
+        let known =
+            core.state.read().catalog.shown().map(|(number, volume)| (number, volume.id)).collect::<Vec<_>>();
         let engine = Self { core, worker: Mutex::new(Some(worker)), roots, volumes: RwLock::default() };
         for (number, id) in known {
             engine.register(number, id);
@@ -190,7 +190,7 @@ impl Engine {
     pub fn space(&self) -> SpaceReport {
         let state = self.core.state.read();
         let (mut provisioned, mut mapped) = (0, 0);
-        for volume in state.catalog.volumes.values() {
+        for (_, volume) in state.catalog.shown() {
             provisioned += volume.geometry.bytes();
             mapped += mapped_bytes(&state, volume);
         }

@@ -39,6 +39,7 @@ mod root;
 mod slots;
 mod snapshot;
 mod space;
+mod stage;
 mod state;
 mod table;
 mod volume;

@@ -40,8 +40,9 @@ impl Engine {
     /// Every disk, by identity.
     pub fn disks(&self) -> Vec<DiskInfo> {
         let state = self.core.state.read();
-        let volumes = state.catalog.volumes.values();
-        let mut disks: Vec<_> = volumes.map(|volume| info(volume, mapped_bytes(&state, volume))).collect();
+        let volumes = state.catalog.shown();
+        let mut disks: Vec<_> =
+            volumes.map(|(_, volume)| info(volume, mapped_bytes(&state, volume))).collect();
         disks.sort_unstable_by_key(|disk| disk.id);
         disks
     }

@@ -1,6 +1,6 @@
-//! Kill -9 of the running array, again and again, under operations whose answers are recorded. After each restart
-//! every block of every unit is read: what was answered must be there, what was not is there or is not, and no
-//! logical block is torn.
+//! Kill -9 of the running array, again and again, under operations whose answers are recorded. What is on the drives
+//! then must be without a defect (`ashlard check`). After each restart every block of every unit is read: what was
+//! answered must be there, what was not is there or is not, and no logical block is torn.
 
 mod model;
 mod plan;
@@ -123,7 +123,7 @@ impl World {
         Ok(Self { library, array, units, plan, now: 0, in_flight, history, report: Report::default() })
     }
 
-    /// Load, kill, restart, verify.
+    /// Load, kill, check what is on the drives, restart, verify.
     fn cycle(&mut self, cycle: u64) -> Result<()> {
         let mut sessions = (0..SESSIONS)
             .map(|session| login(&self.library, &self.array, session))
@@ -142,6 +142,7 @@ impl World {
         self.drain(sessions)?;
         self.report.unanswered += self.in_flight.len() as u64;
         let unanswered = std::mem::take(&mut self.in_flight).len();
+        self.array.check().context("what is on the drives")?;
         self.restart()?;
         self.verify()?;
         self.history.push(Event::Verified { at: self.now });
@@ -183,12 +184,6 @@ impl World {
             }
         };
         self.now += 1;
-        for effect in &operation.passing {
-            let model = &mut self.units[effect.run.unit].model;
-            (effect.run.lba..)
-                .zip(&effect.stamps)
-                .for_each(|(lba, it)| model.send_passing(lba, *it, self.now));
-        }
         for effect in &operation.effects {
             let model = &mut self.units[effect.run.unit].model;
             (effect.run.lba..).zip(&effect.stamps).for_each(|(lba, it)| model.send(lba, *it, self.now));

@@ -10,8 +10,6 @@ struct Candidate {
     stamp: u64,
     sent: Tick,
     answered: Option<Tick>,
-    /// A state on the way: gone when the operation is answered.
-    passing: bool,
 }
 
 /// One block. Most of the time nothing is open on it.
@@ -46,26 +44,16 @@ impl Model {
 
     /// A write of `stamp` is sent.
     pub fn send(&mut self, lba: u64, stamp: u64, now: Tick) {
-        self.add(lba, stamp, now, false);
-    }
-
-    /// The operation that is sent may leave `stamp` there when it is cut short, but not when it is answered.
-    pub fn send_passing(&mut self, lba: u64, stamp: u64, now: Tick) {
-        self.add(lba, stamp, now, true);
-    }
-
-    fn add(&mut self, lba: u64, stamp: u64, now: Tick, passing: bool) {
         let block = &mut self.blocks[lba as usize];
         if block.open.is_empty() {
-            block.open.push(Candidate { stamp: block.settled, sent: 0, answered: Some(0), passing: false });
+            block.open.push(Candidate { stamp: block.settled, sent: 0, answered: Some(0) });
         }
-        block.open.push(Candidate { stamp, sent: now, answered: None, passing });
+        block.open.push(Candidate { stamp, sent: now, answered: None });
     }
 
     /// The write that was sent at `sent` is answered: what had been answered before it was sent is gone.
     pub fn answer(&mut self, lba: u64, sent: Tick, now: Tick) {
         let block = &mut self.blocks[lba as usize];
-        block.open.retain(|it| it.sent != sent || !it.passing);
         block.open.iter_mut().filter(|it| it.sent == sent).for_each(|it| it.answered = Some(now));
         block.open.retain(|it| it.answered.is_none_or(|answered| answered >= sent));
         if let [only] = block.open[..] {
@@ -142,16 +130,6 @@ mod tests {
         assert!(model.allows(0, 0) && model.allows(0, 7));
         model.settle(0, 7);
         assert!(!model.allows(0, 0));
-    }
-
-    #[test]
-    fn a_state_on_the_way_is_allowed_until_the_answer() {
-        let mut model = Model::new(1);
-        model.send_passing(0, 6, 1);
-        model.send(0, 7, 1);
-        assert!(model.allows(0, 0) && model.allows(0, 6) && model.allows(0, 7));
-        model.answer(0, 1, 2);
-        assert_eq!(model.certain(0), Some(7));
     }
 
     #[test]

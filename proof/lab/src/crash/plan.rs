@@ -60,9 +60,6 @@ pub struct Operation {
     pub command: Command,
     /// What it changes, each block once.
     pub effects: Vec<Effect>,
-    /// What it may leave behind when it is cut short: a long copy with segments that are not aligned to 4 KiB is a
-    /// row of steps, and the later ones may change again what the earlier ones did.
-    pub passing: Vec<Effect>,
     /// What it reads; nothing else may write there meanwhile.
     pub reads: Vec<Run>,
     /// How it must end.
@@ -88,8 +85,7 @@ const FRESH_STAMPS: u64 = 1 << 32;
 const POOL_RUNS: u64 = 24;
 const POOL_RUN: u64 = 1 << 16;
 const LEAF_BYTES: u64 = 2 << 20;
-/// A list of copies of at most so many bytes is one step, however its segments lie.
-const ONE_STEP_BYTES: u64 = 4 << 20;
+const LONG_COPY: u64 = 20_000;
 
 /// The source of operations.
 pub struct Plan {
@@ -123,7 +119,6 @@ impl Plan {
                 name: "SYNCHRONIZE CACHE",
                 command: cdb::synchronize(units[unit].lun),
                 effects: Vec::new(),
-                passing: Vec::new(),
                 reads: Vec::new(),
                 expected: Expected::Good(None),
             }),
@@ -170,8 +165,7 @@ impl Plan {
         certain(units, run)?;
         let command = cdb::read(units[unit].lun, run.lba, run.blocks as u32, units[unit].block_bytes);
         let expected = Expected::Good(Some(run));
-        let (effects, passing) = (Vec::new(), Vec::new());
-        Some(Operation { name: "READ", command, effects, passing, reads: vec![run], expected })
+        Some(Operation { name: "READ", command, effects: Vec::new(), reads: vec![run], expected })
     }
 
     fn unmap(&mut self, units: &[Unit], unit: usize) -> Operation {
@@ -215,8 +209,7 @@ impl Plan {
             true => (Vec::new(), Expected::Miscompare),
             false => (vec![Effect { run, stamps }], Expected::Good(None)),
         };
-        let (name, passing, reads) = ("COMPARE AND WRITE", Vec::new(), vec![run]);
-        Some(Operation { name, command, effects, passing, reads, expected })
+        Some(Operation { name: "COMPARE AND WRITE", command, effects, reads: vec![run], expected })
     }
 
     fn extended_copy(&mut self, units: &[Unit], unit: usize) -> Option<Operation> {
@@ -227,7 +220,9 @@ impl Plan {
         for _ in 0..self.seed.range(1, 4) {
             let source = peers[self.seed.range(0, peers.len() as u64) as usize];
             let target = peers[self.seed.range(0, peers.len() as u64) as usize];
-            let (mut from, mut to) = (self.run(units, source, 512), self.run(units, target, 1));
+            // A long one is more than fits in one change where it is not aligned.
+            let most = if self.seed.one_in(8) { LONG_COPY } else { 512 };
+            let (mut from, mut to) = (self.run(units, source, most), self.run(units, target, 1));
             if self.seed.one_in(2) {
                 from = Run { lba: from.lba / leaf * leaf, blocks: leaf, ..from };
                 to.lba = to.lba / leaf * leaf;
@@ -245,19 +240,13 @@ impl Plan {
         let names: Vec<_> = peers.iter().map(|peer| units[*peer].naa.as_slice()).collect();
         self.copies = self.copies.wrapping_add(1);
         let command = cdb::extended_copy(units[unit].lun, self.copies, &names, block_bytes, &segments);
-        let page = 4096 / u64::from(block_bytes);
-        let aligned = |run: &Run| run.lba.is_multiple_of(page) && run.blocks.is_multiple_of(page);
-        let whole = reads.iter().chain(effects.iter().map(|effect| &effect.run)).all(aligned);
-        let bytes = reads.iter().map(|run| run.blocks).sum::<u64>() * u64::from(block_bytes);
-        let passing = if whole || bytes <= ONE_STEP_BYTES { Vec::new() } else { effects.clone() };
         let (name, effects, expected) = ("EXTENDED COPY", merged(effects), Expected::Good(None));
-        Some(Operation { name, command, effects, passing, reads, expected })
+        Some(Operation { name, command, effects, reads, expected })
     }
 }
 
 fn changes(name: &'static str, command: Command, effects: Vec<Effect>) -> Operation {
-    let (passing, reads) = (Vec::new(), Vec::new());
-    Operation { name, command, effects, passing, reads, expected: Expected::Good(None) }
+    Operation { name, command, effects, reads: Vec::new(), expected: Expected::Good(None) }
 }
 
 /// The bytes of blocks with these stamps.
