@@ -1,6 +1,7 @@
 //! CHAP as iSCSI uses it (RFC 7143 clause 12.1.3, RFC 1994; SHA-256 from RFC 9437's registry): one-way and mutual.
 
 use crate::access::Credentials;
+use crate::keys::number;
 use crate::text::Pairs;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -116,7 +117,8 @@ impl Challenge {
     }
 
     fn answer(&self, sent: &Pairs, wanted: &Credentials, own: &Credentials) -> Result<Pairs, ChapError> {
-        let id = sent.get("CHAP_I").and_then(|id| id.parse().ok()).ok_or(ChapError::Malformed("CHAP_I"))?;
+        let id = sent.get("CHAP_I").and_then(number).and_then(|id| u8::try_from(id).ok());
+        let id = id.ok_or(ChapError::Malformed("CHAP_I"))?;
         let challenge = binary(sent, "CHAP_C")?;
         if challenge.is_empty() || challenge.len() > MAX_CHALLENGE_BYTES {
             return Err(ChapError::Malformed("CHAP_C"));

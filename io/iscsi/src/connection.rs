@@ -5,6 +5,7 @@
 //! its tasks, sends what [`Connection::slices`] shows, and calls [`Connection::tick`] once a second.
 
 use crate::access::Directory;
+use crate::budget::Budget;
 use crate::chap::Nonce;
 use crate::keys::{Offers, Parameters};
 use crate::login::{Answer, Identity, Login, LoginStatus, Refusal};
@@ -31,6 +32,8 @@ pub struct Setup {
     pub offers: Offers,
     /// Bounds on the session.
     pub limits: SessionLimits,
+    /// Memory of all sessions together.
+    pub budget: Arc<Budget>,
     /// Time-outs.
     pub patience: Patience,
     /// Portal group tag of the portal that it came through.
@@ -229,6 +232,7 @@ impl Connection {
             negotiation: complete.negotiation,
             offers: setup.offers.clone(),
             limits: setup.limits.clone(),
+            budget: setup.budget.clone(),
             directory: setup.directory.clone(),
             local: setup.local,
             device: opened.device,

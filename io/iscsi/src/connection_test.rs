@@ -1,6 +1,8 @@
+use crate::budget::Budget;
 use crate::lab_test::*;
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
 use crate::session::SessionLimits;
+use std::sync::Arc;
 
 const SIMPLE: u8 = FINAL | 1;
 const EXPECTS_READ: u8 = SIMPLE | 0x40;
@@ -294,6 +296,30 @@ fn a_slow_reader_stops_its_own_input() {
 }
 
 #[test]
+fn what_other_sessions_hold_leaves_each_a_little() {
+    let mut setup = setup(directory());
+    setup.limits.commands = 64;
+    setup.budget = Arc::new(Budget::new(1 << 20));
+    let mut greedy = Lab::session_with(setup.clone(), &[]);
+    let mut modest = Lab::session_with(setup, &[]);
+    for lab in [&mut greedy, &mut modest] {
+        let mut bytes = Vec::new();
+        for _ in 0..60 {
+            bytes.extend(lab.header(EXPECTS_READ, READ, 128, 65_536).0);
+        }
+        lab.deliver(&bytes);
+    }
+    // Neither reads: the first has taken what there is, the second its own part.
+    let done = [&greedy, &modest].map(|lab| lab.executed().len());
+    assert!(done[0] >= 16 && done[0] <= 24, "{done:?}");
+    assert!(done[1] >= 16 && done[1] <= 20, "{done:?}");
+    while modest.executed().len() < 60 {
+        assert!(!modest.answers().is_empty());
+        modest.settle();
+    }
+}
+
+#[test]
 fn a_reader_that_never_reads_is_given_up() {
     let mut setup = setup(directory());
     setup.limits.busy_bytes = 1000;
@@ -374,6 +400,32 @@ fn a_text_may_come_and_go_in_several_pdus() {
     }
     let text = String::from_utf8(text).unwrap();
     assert_eq!(text.matches("TargetAddress=10.0.0.1:3260,").count(), 40);
+}
+
+#[test]
+fn an_exchange_goes_on_until_the_initiator_has_nothing_more_to_say() {
+    let mut lab = Lab::session(&[]);
+    let header = |flags, ttt, lab: &Lab| {
+        Header::new(opcode::TEXT | 0x40, flags).with_itt(3).with_ttt(ttt).put_u32(24, lab.cmd_sn)
+    };
+    // An empty beginning of a text, the rest of it, and then a last request of the same exchange.
+    let mut ttt = NO_TAG;
+    for (flags, keys) in [(0x40, ""), (0, "SendTargets"), (FINAL, "")] {
+        let request = header(flags, ttt, &lab);
+        let data = if keys.is_empty() { Vec::new() } else { text(&[(keys, "")]) };
+        lab.send(request, &data);
+        let answer = lab.one();
+        assert_eq!(answer.header.opcode(), opcode::TEXT_RESPONSE, "{flags:#x}");
+        assert_eq!(answer.header.flags() & FINAL, flags & FINAL);
+        assert_eq!(answer.data.is_empty(), keys.is_empty());
+        ttt = answer.header.ttt();
+    }
+    assert_eq!(ttt, NO_TAG);
+    for (flags, ttt) in [(FINAL, 1), (FINAL | 0x40, NO_TAG)] {
+        let request = header(flags, ttt, &lab);
+        lab.send(request, &[]);
+        assert_eq!(lab.one().header.opcode(), opcode::REJECT);
+    }
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub(crate) enum TextRequestError {
     Long,
     #[error("a continuation of no exchange")]
     Tag,
+    #[error("the last request of an exchange, and more text to come")]
+    Flags,
     #[error("a value of SendTargets that is not allowed here")]
     SendTargets,
     #[error("no key that is known")]
@@ -34,6 +36,8 @@ pub(crate) enum TextRequestError {
 /// The exchange that is open, if any.
 #[derive(Default)]
 pub(crate) struct Exchange {
+    /// The initiator has our tag, to go on with.
+    open: bool,
     request: Vec<u8>,
     /// What of an answer did not fit in one PDU yet.
     answer: Bytes,
@@ -60,9 +64,13 @@ impl Exchange {
         match header.ttt() {
             // A new exchange ends whatever was open (11.10.4).
             NO_TAG => *self = Self::default(),
-            EXCHANGE_TAG if !self.request.is_empty() || !self.answer.is_empty() => {}
+            EXCHANGE_TAG if self.open => {}
             _ => return Err(TextRequestError::Tag),
         }
+        if header.is_final() && header.flags() & CONTINUE != 0 {
+            return Err(TextRequestError::Flags);
+        }
+        self.open = true;
         if self.answer.is_empty() {
             if self.request.len() + pdu.data.len() > MAX_TEXT_BYTES {
                 return Err(TextRequestError::Long);
@@ -77,7 +85,10 @@ impl Exchange {
         let limit = negotiation.parameters.max_send_data as usize;
         let part = self.answer.split_to(self.answer.len().min(limit));
         Ok(match self.answer.is_empty() {
-            true if header.is_final() => (response(header, FINAL, NO_TAG), part),
+            true if header.is_final() => {
+                self.open = false;
+                (response(header, FINAL, NO_TAG), part)
+            }
             true => (response(header, 0, EXCHANGE_TAG), part),
             false => (response(header, CONTINUE, EXCHANGE_TAG), part),
         })

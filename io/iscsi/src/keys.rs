@@ -279,11 +279,13 @@ impl Negotiation {
 }
 
 /// A number in decimal or hexadecimal notation (6.1).
-fn number(value: &str) -> Option<u32> {
-    match value.split_at_checked(2) {
-        Some(("0x" | "0X", digits)) => u32::from_str_radix(digits, 16).ok(),
-        _ => value.parse().ok().filter(|_| !value.starts_with('+')),
-    }
+pub(crate) fn number(value: &str) -> Option<u32> {
+    let (digits, radix) = match value.split_at_checked(2) {
+        Some(("0x" | "0X", digits)) => (digits, 16),
+        _ => (value, 10),
+    };
+    // A sign is no digit.
+    u32::from_str_radix(digits, radix).ok().filter(|_| !digits.starts_with('+'))
 }
 
 fn boolean(value: &str) -> Option<bool> {

@@ -133,6 +133,7 @@ pub(crate) fn setup(directory: Arc<Directory>) -> Setup {
         directory,
         offers: Offers::default(),
         limits: SessionLimits { commands: 8, ..SessionLimits::default() },
+        budget: Arc::default(),
         patience: Patience { login: 5, idle: 3, dead: 2 },
         portal: 3,
         local: "10.0.0.1:3260".parse().unwrap(),

@@ -5,6 +5,7 @@
 
 mod access;
 mod answer;
+mod budget;
 mod chap;
 mod connection;
 mod discovery;
@@ -31,6 +32,7 @@ mod manage_test;
 mod server_test;
 
 pub use access::{Access, AccessTable, Credentials, Directory, Portal};
+pub use budget::Budget;
 pub use chap::Nonce;
 pub use connection::{Connection, Opened, Patience, Setup};
 pub use keys::{Offers, Parameters};

@@ -12,8 +12,8 @@ const ABORT_TASK_SET: u8 = 2;
 const CLEAR_TASK_SET: u8 = 4;
 const LOGICAL_UNIT_RESET: u8 = 5;
 const TARGET_WARM_RESET: u8 = 6;
-/// Resets what the initiator sees and ends its sessions. Those of other initiators go on: with LUN masking each
-/// initiator has a target of its own, which is all that it may reset (11.5.1 leaves that to access control).
+/// Resets what the initiator sees, and ends its sessions and those of everyone who sees some of that too. With LUN
+/// masking the units that it sees are all of the target to an initiator: whoever shares none of them goes on.
 const TARGET_COLD_RESET: u8 = 7;
 const TASK_REASSIGN: u8 = 8;
 

@@ -256,7 +256,7 @@ impl Driver {
             lost.map(|error| error.to_string()).or_else(|| self.connection.ended()).unwrap_or_default();
         tracing::info!(%peer, initiator, reason, "connection closed");
         if self.connection.is_cold_reset() {
-            self.server.sessions.close("target cold reset", |name| name == initiator);
+            self.server.close_companions(&initiator);
         }
         let Self { connection, opening, registration, place, receiver, mut stream, .. } = self;
         drop((connection, opening, registration, place));

@@ -1,6 +1,7 @@
 //! The iSCSI target as a whole: its settings, access table, portals and sessions.
 
 use crate::access::{AccessTable, Directory};
+use crate::budget::Budget;
 use crate::chap::Nonce;
 use crate::connection::{Opened, Patience, Setup};
 use crate::keys::Offers;
@@ -29,6 +30,8 @@ pub struct Settings {
     pub offers: Offers,
     /// Bounds on each session.
     pub session: SessionLimits,
+    /// Bytes that all sessions together may hold of data on their way, beyond a MiB for each.
+    pub session_bytes: u64,
     /// Time-outs of each connection.
     pub patience: Patience,
     /// Seconds that initiators get to log out when the server shuts down.
@@ -44,6 +47,7 @@ impl Settings {
             max_connections: 1024,
             offers: Offers::default(),
             session: SessionLimits::default(),
+            session_bytes: 1 << 30,
             patience: Patience::default(),
             logout_seconds: 3,
         }
@@ -56,6 +60,7 @@ pub struct Server {
     pub(crate) settings: Settings,
     pub(crate) directory: Arc<Directory>,
     pub(crate) sessions: Arc<Sessions>,
+    budget: Arc<Budget>,
     portals: Mutex<Option<Portals>>,
 }
 
@@ -73,7 +78,15 @@ impl Server {
     /// A server that does not listen yet, with an empty access table.
     pub fn new(target: Arc<Target>, settings: Settings) -> Arc<Self> {
         let directory = Arc::new(Directory::new(settings.target_name.clone()));
-        Arc::new(Self { target, settings, directory, sessions: Arc::default(), portals: Mutex::default() })
+        let budget = Arc::new(Budget::new(settings.session_bytes));
+        Arc::new(Self {
+            target,
+            settings,
+            directory,
+            sessions: Arc::default(),
+            budget,
+            portals: Mutex::default(),
+        })
     }
 
     /// Replaces the access table. Sessions of initiators that are not in it any more end.
@@ -116,6 +129,13 @@ impl Server {
         self.sessions.list()
     }
 
+    /// Ends the sessions of an initiator, and of those that share a unit with it.
+    pub(crate) fn close_companions(&self, initiator: &str) {
+        let companions = self.target.companions(initiator);
+        let is_meant = |name: &str| name == initiator || companions.contains(name);
+        self.sessions.close("target cold reset", is_meant);
+    }
+
     /// What a connection starts with that came through `portal` to `local`.
     pub(crate) fn setup(&self, portal: u16, local: SocketAddr, nonce: Nonce) -> Setup {
         let sessions = self.sessions.clone();
@@ -123,6 +143,7 @@ impl Server {
             directory: self.directory.clone(),
             offers: self.settings.offers.clone(),
             limits: self.settings.session.clone(),
+            budget: self.budget.clone(),
             patience: self.settings.patience,
             portal,
             local,

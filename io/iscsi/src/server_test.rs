@@ -18,6 +18,8 @@ use tokio::net::TcpStream;
 const TARGET: &str = "iqn.2026-01.test:target";
 const HOST: &str = "iqn.2026-01.test:host";
 const OTHER: &str = "iqn.2026-01.test:other";
+/// Sees another disk than the other two.
+const APART: &str = "iqn.2026-01.test:apart";
 
 struct World {
     server: Arc<Server>,
@@ -25,7 +27,7 @@ struct World {
 }
 
 fn access() -> AccessTable {
-    [HOST, OTHER].map(|name| (name.to_owned(), Access::default())).into()
+    [HOST, OTHER, APART].map(|name| (name.to_owned(), Access::default())).into()
 }
 
 impl World {
@@ -39,10 +41,12 @@ impl World {
         };
         let target = Target::new(identity, Arc::new(SystemClock::default()));
         let geometry = Geometry { block_bytes: 512, blocks: 1 << 20 };
-        let disk = MemArray::new().create(DiskId(1), geometry);
-        target.add_unit(UnitConfig { disk: Arc::new(disk) });
-        for host in [HOST, OTHER] {
-            target.set_view(host, [(0, DiskId(1))].into());
+        let array = MemArray::new();
+        for id in [DiskId(1), DiskId(2)] {
+            target.add_unit(UnitConfig { disk: Arc::new(array.create(id, geometry)) });
+        }
+        for (host, disk) in [(HOST, 1), (OTHER, 1), (APART, 2)] {
+            target.set_view(host, [(0, DiskId(disk))].into());
         }
         let any = "127.0.0.1:0".parse().unwrap();
         let mut settings = Settings::new(TARGET, vec![any, any]);
@@ -268,19 +272,20 @@ async fn an_initiator_without_access_is_refused_and_one_that_loses_it_is_closed(
 }
 
 #[tokio::test]
-async fn a_cold_reset_closes_every_session_of_its_initiator() {
+async fn a_cold_reset_closes_the_sessions_of_everyone_who_sees_what_is_reset() {
     let world = World::new(|_| ()).await;
     let mut first = world.host(0, HOST, 1).await;
     let second = world.host(1, HOST, 1).await;
-    let mut other = world.host(0, OTHER, 1).await;
+    let other = world.host(0, OTHER, 1).await;
+    let mut apart = world.host(0, APART, 1).await;
     let header =
         Header::new(opcode::TASK_MANAGEMENT | 0x40, FINAL | 7).with_itt(99).put_u32(24, first.cmd_sn);
     first.send(header, &[]).await;
     assert_eq!(first.receive().await.unwrap().header.0[2], 0);
     first.closed().await;
     second.closed().await;
-    other.command(&[0; 6], 0, &[]).await;
-    assert_eq!(other.command(&[0; 6], 0, &[]).await.0, 0);
+    other.closed().await;
+    assert_eq!(apart.command(&[0; 6], 0, &[]).await.0, 0);
 }
 
 #[tokio::test]

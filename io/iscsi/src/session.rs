@@ -3,13 +3,14 @@
 
 use crate::access::Directory;
 use crate::answer::{Condition, Expectation, answer};
+use crate::budget::{Budget, Share};
 use crate::discovery::{Exchange, Place};
 use crate::keys::{Negotiation, Offers};
 use crate::login::Identity;
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{FINAL, Header, NO_TAG, RejectReason, opcode};
 use crate::tasks::Tasks;
-use crate::transfer::{Bounds, Pending, Taken, Transfers};
+use crate::transfer::{Pending, Taken, Transfers};
 use crate::wire::{StatSn, Turn, Window, Wire};
 use bytes::{Bytes, BytesMut};
 use scsi::{Attribute, Command, Data, Execution, Lun, ManagementFunction, ManagementResponse};
@@ -74,6 +75,7 @@ pub(crate) struct Session {
     negotiation: Negotiation,
     offers: Offers,
     limits: SessionLimits,
+    share: Share,
     directory: Arc<Directory>,
     local: SocketAddr,
     /// None in a discovery session.
@@ -96,6 +98,7 @@ pub(crate) struct Start {
     pub(crate) negotiation: Negotiation,
     pub(crate) offers: Offers,
     pub(crate) limits: SessionLimits,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) local: SocketAddr,
     pub(crate) device: Option<Box<dyn Device>>,
@@ -105,10 +108,7 @@ pub(crate) struct Start {
 
 impl Session {
     pub(crate) fn new(start: Start) -> Self {
-        let bounds = Bounds {
-            command_bytes: start.limits.command_bytes.max(start.offers.first_burst),
-            solicited_bytes: start.limits.solicited_bytes,
-        };
+        let command_bytes = start.limits.command_bytes.max(start.offers.first_burst);
         Self {
             identity: start.identity,
             negotiation: start.negotiation,
@@ -118,10 +118,11 @@ impl Session {
             device: start.device,
             window: Window::new(start.cmd_sn, start.limits.commands),
             limits: start.limits,
+            share: Share::new(start.budget),
             immediate: 0,
             early: BTreeMap::new(),
             void: BTreeSet::new(),
-            transfers: Transfers::new(bounds),
+            transfers: Transfers::new(command_bytes),
             tasks: Tasks::default(),
             exchange: Exchange::default(),
             next_ping: 0,
@@ -134,9 +135,18 @@ impl Session {
         wire.out.len() as u64 <= self.limits.busy_bytes
     }
 
-    /// True while there is room for more commands in execution.
-    fn has_room(&self, wire: &Wire) -> bool {
-        self.tasks.charge() + wire.out.len() as u64 <= self.limits.busy_bytes
+    /// True while there is room for more commands in execution: in this session, and in all of them together.
+    fn has_room(&mut self, wire: &Wire) -> bool {
+        let busy = self.tasks.charge() + wire.out.len() as u64;
+        self.share.note(busy + self.transfers.load());
+        busy <= self.limits.busy_bytes && self.share.admits(busy)
+    }
+
+    /// The next R2T. With all sessions together at their bound only the oldest command gets on.
+    fn next_r2t(&mut self, wire: &Wire) -> Option<Header> {
+        let held = self.tasks.charge() + wire.out.len() as u64 + self.transfers.load();
+        let limit = if self.share.admits(held) { self.limits.solicited_bytes } else { 0 };
+        self.transfers.next_r2t(&self.negotiation.parameters, limit)
     }
 
     /// Takes a PDU.
@@ -280,7 +290,7 @@ impl Session {
             }
         }
         while self.has_room(wire)
-            && let Some(r2t) = self.transfers.next_r2t(&self.negotiation.parameters)
+            && let Some(r2t) = self.next_r2t(wire)
         {
             wire.send(&self.window, r2t, &Data::new(), StatSn::Current);
         }

@@ -7,8 +7,9 @@ const MAX_KEY_BYTES: usize = 63;
 /// Longest value in bytes: room for a challenge of 1024 bytes in hexadecimal.
 const MAX_VALUE_BYTES: usize = 8 << 10;
 
-/// Most pairs in one text; all standard keys together are fewer.
-const MAX_PAIRS: usize = 128;
+/// Most pairs in one text; all standard keys together are fewer. So many answers of "NotUnderstood" fit in the 8192
+/// bytes that an initiator takes in login.
+const MAX_PAIRS: usize = 64;
 
 /// Pairs in the order of the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

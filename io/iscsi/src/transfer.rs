@@ -72,15 +72,6 @@ impl Collector {
     }
 }
 
-/// Bounds on what is gathered.
-#[derive(Clone, Debug)]
-pub(crate) struct Bounds {
-    /// Most bytes of data for one command; a command that announces more gets this much.
-    pub(crate) command_bytes: u32,
-    /// Bytes that are asked for by R2T at a time; the oldest command is served beyond it.
-    pub(crate) solicited_bytes: u64,
-}
-
 /// What became of a Data-Out PDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
@@ -93,7 +84,8 @@ pub(crate) enum Taken {
 
 /// The commands of a session that are not with the device server yet.
 pub(crate) struct Transfers {
-    bounds: Bounds,
+    /// Most bytes of data for one command; a command that announces more gets this much.
+    command_bytes: u32,
     gathers: Vec<Gather>,
     /// Commands with all their data that must wait for older ones.
     held: VecDeque<Pending>,
@@ -106,9 +98,9 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    pub(crate) fn new(bounds: Bounds) -> Self {
+    pub(crate) fn new(command_bytes: u32) -> Self {
         Self {
-            bounds,
+            command_bytes,
             gathers: Vec::new(),
             held: VecDeque::new(),
             ready: VecDeque::new(),
@@ -139,7 +131,7 @@ impl Transfers {
         let order = self.next_order;
         self.next_order += 1;
         let announced = if expectation.write { expectation.transfer_length } else { 0 };
-        let wanted = announced.min(self.bounds.command_bytes);
+        let wanted = announced.min(self.command_bytes);
         let limit = announced.min(parameters.first_burst);
         let immediate = data.len() as u32;
         let failure = match () {
@@ -200,9 +192,15 @@ impl Transfers {
         Taken::Used
     }
 
-    /// The next R2T that may be sent, if any. The caller asks again until there is none.
-    pub(crate) fn next_r2t(&mut self, parameters: &Parameters) -> Option<Header> {
-        let (load, limit) = (self.load, self.bounds.solicited_bytes);
+    /// Bytes asked for or received that are not with the device server yet.
+    pub(crate) fn load(&self) -> u64 {
+        self.load
+    }
+
+    /// The next R2T that may be sent, if any, with at most `limit` bytes asked for at a time; the oldest command is
+    /// served beyond that. The caller asks again until there is none.
+    pub(crate) fn next_r2t(&mut self, parameters: &Parameters, limit: u64) -> Option<Header> {
+        let load = self.load;
         for (index, gather) in self.gathers.iter_mut().enumerate() {
             let outstanding = gather.solicited.len() as u32;
             if !gather.wants_r2t() || outstanding >= parameters.max_outstanding_r2t {
@@ -379,7 +377,8 @@ impl Sequence {
         if bytes > self.end - self.offset {
             return Some(Condition::IncorrectAmountOfData);
         }
-        self.data_sn += 1;
+        // PDUs without data may come without end.
+        self.data_sn = self.data_sn.wrapping_add(1);
         self.offset += bytes;
         None
     }

@@ -134,13 +134,25 @@ pub(crate) fn write_atomic(request: Request<'_>) -> Result<Flow, Fault> {
 
 /// ORWRITE (16) (SBC-4 5.10)
 pub(crate) fn or_write(request: Request<'_>) -> Result<Flow, Fault> {
-    let extent = request.extent();
-    check_range(&request.path.unit, extent, Limits::of(request.path.unit.block_bytes).operation)?;
+    let extent = checked_extent(&request)?;
     if extent.blocks == 0 {
         return Ok(Flow::good());
     }
     request.count_write(extent.blocks);
-    Ok(Flow::Disk(request.path.unit.perform(Op::Or { lba: extent.lba, data: request.data })))
+    let (unit, data) = (request.path.unit.clone(), request.data);
+    let most = Limits::of(unit.block_bytes).operation;
+    if extent.blocks <= most {
+        return Ok(Flow::Disk(unit.perform(Op::Or { lba: extent.lba, data })));
+    }
+    Ok(Flow::later(async move {
+        let block = unit.block_bytes as usize;
+        for part in parts(extent, most) {
+            let from = (part.lba - extent.lba) as usize * block;
+            let data = data.slice(from, from + part.blocks as usize * block);
+            unit.perform(Op::Or { lba: part.lba, data }).await?;
+        }
+        Ok(Answer::default())
+    }))
 }
 
 /// SYNCHRONIZE CACHE (10) and (16) (SBC-4 5.29, 5.30). Zero blocks means to the end of the medium.
@@ -152,7 +164,7 @@ pub(crate) fn synchronize_cache(request: Request<'_>) -> Result<Flow, Fault> {
 /// PRE-FETCH (10) and (16) (SBC-4 5.11, 5.12). There is room for everything, which CONDITION MET says; nothing is
 /// fetched, since a host's guess is worth less than the bandwidth.
 pub(crate) fn pre_fetch(request: Request<'_>) -> Result<Flow, Fault> {
-    check_range(&request.path.unit, request.extent(), u64::MAX)?;
+    checked_extent(&request)?;
     Ok(Flow::Done(Answer { condition_met: true, ..Default::default() }))
 }
 

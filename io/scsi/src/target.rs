@@ -122,6 +122,15 @@ impl Target {
         });
     }
 
+    /// The initiators that see a disk which this one sees too; itself among them, unless it sees none.
+    pub fn companions(&self, initiator: &str) -> BTreeSet<String> {
+        let registry = self.registry.lock();
+        let disks = |view: &BTreeMap<u16, Mapping>| view.values().map(|mapping| mapping.disk).collect();
+        let own: BTreeSet<DiskId> = registry.views.get(initiator).map(disks).unwrap_or_default();
+        let shares = |view: &BTreeMap<u16, Mapping>| view.values().any(|mapping| own.contains(&mapping.disk));
+        registry.views.iter().filter(|(_, view)| shares(view)).map(|(name, _)| name.clone()).collect()
+    }
+
     /// Takes everything out of an initiator's sight.
     pub fn remove_view(&self, initiator: &str) {
         self.change(|registry| {

@@ -21,9 +21,11 @@ pub(crate) fn unmap(request: Request<'_>) -> Result<Flow, Fault> {
         return Err(Code::PARAMETER_LIST_LENGTH.into());
     }
     let described = usize::from(list.u16(2));
-    if list.len() < 8 + described || !described.is_multiple_of(16) {
+    if list.len() < 8 + described {
         return Err(Code::PARAMETER_LIST_LENGTH.into());
     }
+    // A last descriptor that is not whole is ignored.
+    let described = described - described % 16;
     if described / 16 > UNMAP_DESCRIPTORS as usize {
         return Err(Fault::list_byte(2));
     }

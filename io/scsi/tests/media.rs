@@ -2,8 +2,10 @@
 
 mod host;
 
+use block::{DiskId, Geometry};
 use host::{Array, BLOCK, BLOCKS, long, pattern, ten};
-use scsi::Status;
+use scsi::{Status, UnitConfig};
+use std::sync::Arc;
 
 #[test]
 fn what_is_written_is_read_by_every_length_of_cdb() {
@@ -59,6 +61,31 @@ fn long_transfers_become_several_operations() {
     let data = pattern(3 << 13, 3);
     host.write(100, &data[..(1 << 14) * BLOCK + BLOCK]).good();
     assert_eq!(host.read(100, (1 << 14) + 1).good(), data[..(1 << 14) * BLOCK + BLOCK]);
+    let blocks = (1 << 14) + 1;
+    host.send(&long(0x8B, 0, 100, blocks), &vec![0xFF; blocks as usize * BLOCK]).good();
+    assert_eq!(host.read(100, blocks).good(), vec![0xFF; blocks as usize * BLOCK]);
+}
+
+#[test]
+fn every_command_that_names_blocks_takes_as_many_as_the_block_limits_say() {
+    let array = Array::new();
+    let geometry = Geometry { block_bytes: BLOCK as u32, blocks: 2 * BLOCKS };
+    array.target.add_unit(UnitConfig { disk: Arc::new(array.store.create(DiskId(1), geometry)) });
+    let host = array.host("a", 1);
+    let page = host.ask(&[0x12, 1, 0xB0, 0, 64, 0]).good();
+    let limit = u32::from_be_bytes(page[8..12].try_into().unwrap());
+    assert_eq!(page[16..20], page[8..12], "prefetch");
+    let data = vec![1; (limit as usize + 1) * BLOCK];
+    for (opcode, flags) in [(0x88, 0), (0x8A, 0), (0x8B, 0), (0x8E, 0), (0x8F, 2), (0x90, 0)] {
+        let send = |blocks: u32| {
+            let takes = !matches!(opcode, 0x88 | 0x90);
+            let data = if takes { &data[..blocks as usize * BLOCK] } else { &[] };
+            host.send(&long(opcode, flags, 0, blocks), data)
+        };
+        let end = send(limit);
+        assert!(matches!(end.status, Status::Good | Status::ConditionMet), "{opcode:#x}: {:?}", end.code());
+        send(limit + 1).fails(5, 0x24, 0);
+    }
 }
 
 #[test]

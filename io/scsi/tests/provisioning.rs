@@ -47,6 +47,11 @@ fn an_unmap_list_is_one_step_or_none() {
     host.send(&ten(0x42, 0, 0, 4), &[0; 4]).fails(5, 0x1A, 0);
     host.send(&ten(0x42, 1, 0, 0), &[]).fails(5, 0x24, 0);
     host.send(&ten(0x42, 0, 0, 8), &[0, 22, 0, 16, 0, 0, 0, 0]).fails(5, 0x1A, 0);
+    // A last descriptor that is not whole is ignored.
+    let mut list = vec![0, 30, 0, 24, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
+    list.extend_from_slice(&[0xFF; 8]);
+    host.send(&ten(0x42, 0, 0, list.len() as u16), &list).good();
+    assert_eq!(host.read(0, 2).good(), [&[0; BLOCK], &pattern(2, 1)[BLOCK..]].concat());
 }
 
 #[test]

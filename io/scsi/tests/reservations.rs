@@ -269,6 +269,66 @@ fn others_can_be_registered_by_name_and_on_all_ports() {
 }
 
 #[test]
+fn a_key_that_another_has_already_is_not_changed_by_naming_it() {
+    let array = Array::new();
+    array.disk(1);
+    let (a, b) = (array.host("a", 1), array.host("b", 2));
+    register(&b, 4);
+    let id = transport_id("B", "00023D000002");
+    let mut list = list(0, 9, 0x08 | 0x04);
+    list.extend_from_slice(&(id.len() as u32).to_be_bytes());
+    list.extend_from_slice(&id);
+    out(&a, REGISTER, 0, &list).good();
+    let mut found = keys(&a);
+    found.sort_unstable();
+    assert_eq!(found, [4, 9, 9, 9], "b through port 2 keeps its own");
+}
+
+#[test]
+fn a_registration_for_all_ports_ends_through_all_ports() {
+    let array = Array::new();
+    array.disk(1);
+    let a = array.host("a", 1);
+    out(&a, REGISTER, 0, &list(0, 9, 0x04)).good();
+    assert_eq!(keys(&a), [9; 2]);
+    out(&a, REGISTER, 0, &list(9, 0, 0x04)).good();
+    assert_eq!(keys(&a), []);
+}
+
+#[test]
+fn names_without_end_are_refused_early() {
+    let array = Array::new();
+    array.disk(1);
+    let a = array.host("a", 1);
+    let send = |ids: &[u8]| {
+        let mut list = list(0, 9, 0x08);
+        list.extend_from_slice(&(ids.len() as u32).to_be_bytes());
+        list.extend_from_slice(ids);
+        let length = (list.len() as u32).to_be_bytes();
+        let [l0, l1, l2, l3] = length;
+        a.send(&[0x5F, REGISTER, 0, 0, 0, l0, l1, l2, l3, 0], &list)
+    };
+    let many: Vec<u8> = (0..20_000).flat_map(|n| transport_id(&format!("n{n}"), "1")).collect();
+    send(&many).fails(5, 0x55, 4);
+    send(&transport_id(&"x".repeat(224), "1")).fails(5, 0x26, 0);
+    send(&transport_id("x", "+1")).fails(5, 0x26, 0);
+    assert_eq!(keys(&a), []);
+}
+
+#[test]
+fn without_a_reservation_there_is_nothing_to_move() {
+    let array = Array::new();
+    array.disk(1);
+    let a = array.host("a", 1);
+    register(&a, 1);
+    let id = transport_id("b", "00023d000002");
+    let mut list = [1u64.to_be_bytes(), 5u64.to_be_bytes()].concat();
+    list.extend_from_slice(&[0, 0, 0, 2, 0, 0, 0, id.len() as u8]);
+    list.extend_from_slice(&id);
+    out(&a, MOVE, 0, &list).fails(5, 0x24, 0);
+}
+
+#[test]
 fn what_aptpl_asks_for_outlives_the_target() {
     let array = Array::new();
     let disk = array.disk(1);

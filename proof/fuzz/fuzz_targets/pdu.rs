@@ -52,6 +52,7 @@ fn connection() -> Connection {
             solicited_bytes: 1 << 20,
             busy_bytes: 1 << 20,
         },
+        budget: Arc::default(),
         patience: Patience::default(),
         portal: 1,
         local: ([127, 0, 0, 1], 3260).into(),

@@ -1,6 +1,6 @@
 //! PERSISTENT RESERVE IN and OUT (SPC-5 6.15, 6.16): parameter data on both sides of the registry.
 
-use super::registry::{Action, Kind, Outcome, Port, Registry};
+use super::registry::{Action, Kind, MOST_REGISTRANTS, Outcome, Port, Registry};
 use crate::cdb::List;
 use crate::command::{Answer, Flow, Request};
 use crate::order::Class;
@@ -71,6 +71,9 @@ fn transport_id(initiator: &InitiatorPort) -> Vec<u8> {
     out
 }
 
+/// Longest iSCSI name in bytes (RFC 7143 4.2.7.1).
+const MOST_NAME_BYTES: usize = 223;
+
 /// The initiator port of an iSCSI TransportID, and the length of it. Format 00b names no port: it can't be
 /// registered here, where registrations are of ports.
 fn parse_transport_id(list: List<'_>, at: usize) -> Result<(InitiatorPort, usize), Fault> {
@@ -82,9 +85,11 @@ fn parse_transport_id(list: List<'_>, at: usize) -> Result<(InitiatorPort, usize
     let text = bytes.0.split(|byte| *byte == 0).next().unwrap_or(&[]);
     let port = std::str::from_utf8(text).ok().and_then(|text| {
         let (name, isid) = text.split_once(",i,0x").or_else(|| text.split_once(",i,0X"))?;
-        let isid = u64::from_str_radix(isid, 16).ok().filter(|_| isid.len() <= 12)?;
-        let [_, _, isid @ ..] = isid.to_be_bytes();
-        Some(InitiatorPort { name: name.to_owned(), isid })
+        let is_isid =
+            !isid.is_empty() && isid.len() <= 12 && isid.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let [_, _, isid @ ..] = u64::from_str_radix(isid, 16).ok().filter(|_| is_isid)?.to_be_bytes();
+        // In the form in which logins are compared.
+        (name.len() <= MOST_NAME_BYTES).then(|| InitiatorPort { name: name.to_lowercase(), isid })
     });
     port.map(|port| (port, 4 + length)).ok_or(Fault::list_byte(at + 4))
 }
@@ -151,6 +156,9 @@ fn parse_register(service: u8, request: &Request<'_>, list: List<'_>) -> Result<
         while at < list.len() {
             let (initiator, used) = parse_transport_id(list, at)?;
             initiators.push(initiator);
+            if initiators.len() > MOST_REGISTRANTS {
+                return Err(Code::NO_REGISTRATION_RESOURCES.into());
+            }
             at += used;
         }
     }

@@ -6,7 +6,7 @@ use crate::sense::{Code, Fault};
 use crate::unit::Path;
 
 /// Most registrations of one unit.
-const MOST_REGISTRANTS: usize = 256;
+pub(super) const MOST_REGISTRANTS: usize = 256;
 
 /// The kinds of persistent reservations (SPC-5 table 72).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,10 +236,10 @@ impl Outcome {
         if existing.is_some_and(|existing| existing != known.unwrap_or(0)) {
             return Err(Fault::CONFLICT);
         }
+        let own = |port: &&Port| port.initiator == sender.initiator;
         if key == 0 {
-            if known.is_some() {
-                self.unregister(sender);
-            }
+            // ALL_TG_PT: as if it had been sent through each port.
+            ports.iter().filter(own).for_each(|port| self.unregister(port));
             return Ok(());
         }
         if known.is_some() && ports.iter().any(|port| port.initiator != sender.initiator) {
@@ -247,20 +247,30 @@ impl Outcome {
             return Err(Fault::list_byte(20));
         }
         for port in ports {
-            let slot = self.next.registrants.iter_mut().find(|registrant| registrant.port == *port);
-            match slot {
-                Some(registrant) => registrant.key = key,
-                None => self.next.registrants.push(Registrant { port: port.clone(), key, all_ports }),
+            // Of others only those are registered that are not yet (SPC-5 table 74).
+            if own(&port) || self.next.key(port).is_none() {
+                self.put(port, key, all_ports)?;
             }
         }
-        if self.next.registrants.len() > MOST_REGISTRANTS {
-            return Err(Code::NO_REGISTRATION_RESOURCES.into());
+        Ok(())
+    }
+
+    fn put(&mut self, port: &Port, key: u64, all_ports: bool) -> Result<(), Fault> {
+        let registrants = &mut self.next.registrants;
+        let is_full = registrants.len() >= MOST_REGISTRANTS;
+        match registrants.iter_mut().find(|registrant| registrant.port == *port) {
+            Some(registrant) => registrant.key = key,
+            None if is_full => return Err(Code::NO_REGISTRATION_RESOURCES.into()),
+            None => registrants.push(Registrant { port: port.clone(), key, all_ports }),
         }
         Ok(())
     }
 
     /// Takes one registration away, and the reservation where it ends with it (SPC-5 5.14.11.3).
     fn unregister(&mut self, port: &Port) {
+        if self.next.key(port).is_none() {
+            return;
+        }
         self.next.registrants.retain(|registrant| registrant.port != *port);
         let kind = self.next.held.as_ref().map(|held| held.kind);
         self.next.drop_orphan();
@@ -336,19 +346,15 @@ impl Outcome {
 
     /// REGISTER AND MOVE (SPC-5 5.14.8)
     fn hand_over(&mut self, sender: &Port, key: u64, unregister: bool, to: &Port) -> Result<(), Fault> {
-        let Some(held) = self.next.held.clone().filter(|_| self.next.holds(sender)) else {
-            return Err(Fault::CONFLICT);
-        };
-        if held.kind.is_shared() {
+        // Without a reservation there is nothing to move; that of another, or of all, is not the sender's to move.
+        let held = self.next.held.clone().ok_or(Fault::cdb_bit(1, 4))?;
+        if held.kind.is_shared() || !self.next.holds(sender) {
             return Err(Fault::CONFLICT);
         }
         if to == sender {
             return Err(Fault::list_byte(24));
         }
-        match self.next.registrants.iter_mut().find(|registrant| registrant.port == *to) {
-            Some(registrant) => registrant.key = key,
-            None => self.next.registrants.push(Registrant { port: to.clone(), key, all_ports: false }),
-        }
+        self.put(to, key, false)?;
         self.next.held = Some(Held { kind: held.kind, holder: Some(to.clone()) });
         if unregister {
             self.next.registrants.retain(|registrant| registrant.port != *sender);

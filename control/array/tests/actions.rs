@@ -1,11 +1,15 @@
 //! What operators may do, what hosts see of it, and what is there after a restart.
 
-use crate::rig::{Rig, Up};
+#![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
+
+mod rig;
+
 use array::{
     Action, Caller, Chap, Connection, Error, Host, Kind, Outcome, PeerName, Snapshot, SubjectName, Volume,
     VolumeChange,
 };
 use block::Disk;
+use rig::{Rig, Up};
 use std::collections::BTreeSet;
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
