@@ -73,7 +73,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Conformance(args) => conformance::run(&args),
         Verb::Guest(args) => guest::run(&args),
         Verb::Bench(args) => bench::run(&args),
-        Verb::Lab(verb) => verb.perform(),
+        Verb::Lab(verb) => verb.perform(&shell::target_dir(), conformance::programs),
         Verb::Sim(args) => sim::run(&args),
         Verb::Tidy => tidy::run(),
         Verb::Openapi(args) => openapi::run(&args),

@@ -7,7 +7,10 @@ mod connection;
 mod event;
 mod group;
 mod host;
+mod performance;
+mod policy;
 mod snapshot;
+mod stream;
 mod volume;
 
 use crate::Context;
@@ -37,6 +40,8 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(host::routes())
         .merge(connection::routes())
         .merge(event::routes())
+        .merge(performance::routes())
+        .merge(stream::routes())
         .routes(routes!(describe))
 }
 
@@ -46,6 +51,17 @@ async fn perform(operator: Operator, context: &Context, action: Action) -> Resul
     match tokio::spawn(async move { array.perform(&operator.caller, action).await }).await {
         Ok(outcome) => Ok(outcome?),
         Err(error) => Err(Problem::internal(format!("the action broke off: {error}"))),
+    }
+}
+
+/// Answers a question that may take a moment, on a thread where nobody else waits.
+async fn ask(operator: Operator, context: &Context, question: Action) -> Result<Outcome, Problem> {
+    let array = context.array.clone();
+    let runtime = tokio::runtime::Handle::current();
+    let asked = move || runtime.block_on(array.perform(&operator.caller, question));
+    match tokio::task::spawn_blocking(asked).await {
+        Ok(outcome) => Ok(outcome?),
+        Err(error) => Err(Problem::internal(format!("the question broke off: {error}"))),
     }
 }
 

@@ -2,10 +2,12 @@
 //! of. How each is carried out is in the file of its noun; [`crate::Array::perform`] is the way in.
 
 use crate::config::Chap;
+use crate::performance::{Busy, By, Capacity, PathUse, Scope, Stretch};
+use crate::policy::{LimitsChange, PolicyChange};
 use crate::view::{
     ArrayStatus, BinnedDisk, Connection, Difference, Group, Host, HostGroup, Settings, Snapshot, Volume,
 };
-use history::{Audit, Event, Page, Severity};
+use history::{Audit, Event, Page, Series, Severity};
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -252,6 +254,30 @@ pub enum Action {
     /// Who sees what, by volume.
     ListConnections,
 
+    /// What was done, and how fast, in the parts of a stretch of time.
+    ShowPerformance {
+        /// By whom.
+        scope: Scope,
+        /// When.
+        stretch: Stretch,
+    },
+    /// What each did in the last moments, the busiest first.
+    ListBusiest {
+        /// Volumes or hosts.
+        by: By,
+        /// How many seconds, 20 at most.
+        seconds: u64,
+    },
+    /// What came by each path of one host, or of all.
+    ListPaths {
+        /// The host.
+        host: Option<String>,
+        /// When.
+        stretch: Stretch,
+    },
+    /// How the space was used, and how it goes on.
+    ShowCapacity(Stretch),
+
     /// What happened, newest first.
     ListEvents {
         /// Which part.
@@ -293,6 +319,8 @@ pub struct SettingsChange {
     pub name: Option<String>,
     /// How long the recycle bin keeps a volume, in seconds.
     pub bin_seconds: Option<u64>,
+    /// How much UNMAP is slowed down: 0 not at all, 9 most.
+    pub unmap_throttle: Option<u8>,
 }
 
 /// What to change of a volume; what is none stays.
@@ -306,6 +334,14 @@ pub struct VolumeChange {
     pub shrink: bool,
     /// Another volume group, or none.
     pub group: Option<Option<String>>,
+    /// How its data are reduced from now on.
+    pub policy: PolicyChange,
+    /// What it may do in a second.
+    pub limits: LimitsChange,
+    /// Whether RESERVE and RELEASE of SCSI-2 are commands of it.
+    pub scsi2_reservations: Option<bool>,
+    /// Whether it takes no changes. Not together with anything else, as it is a step of its own.
+    pub read_only: Option<bool>,
 }
 
 /// What to set of a volume group; what is none stays.
@@ -317,6 +353,10 @@ pub struct GroupChange {
     pub soft_quota: Option<Option<u64>>,
     /// Mapped bytes beyond which its volumes take no new space.
     pub hard_quota: Option<Option<u64>>,
+    /// How the data of its volumes are reduced from now on.
+    pub policy: PolicyChange,
+    /// What its volumes may do together in a second.
+    pub limits: LimitsChange,
 }
 
 /// What to change of a host; what is none stays.
@@ -376,6 +416,19 @@ pub enum Outcome {
     Connection(Connection),
     /// Connections.
     Connections(Vec<Connection>),
+    /// What was done.
+    Performance(Box<Series>),
+    /// What each did in so many milliseconds.
+    Busiest {
+        /// How long.
+        millis: u64,
+        /// Each that was not idle.
+        busiest: Vec<Busy>,
+    },
+    /// What came by each path.
+    Paths(Vec<PathUse>),
+    /// How the space was used.
+    Capacity(Capacity),
     /// What happened.
     Events(Vec<Event>),
     /// What operators did.

@@ -7,13 +7,16 @@
 use crate::action::{Action, Caller, Outcome};
 use crate::config::{Config, Edit, HostId, Identity};
 use crate::connection::Peer;
+use crate::performance::Meter;
+use crate::policy::Treated;
 use crate::record::Thing;
 use crate::vault::Vault;
+use crate::watch::Watched;
 use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
 use history::{Attempt, NewEvent, Severity, Store};
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -60,6 +63,8 @@ pub enum Happening {
     Event(history::Event),
     /// Things of this kind are not what they were, such as `volume`.
     Changed(&'static str),
+    /// What the whole array did in the second that ends at a time, in seconds since 1970.
+    Measured(u64, Box<history::Sample>),
 }
 
 /// The array: configuration, and the parts that carry it out.
@@ -71,6 +76,8 @@ pub struct Array {
     pub(crate) started: u64,
     config: RwLock<Config>,
     happenings: broadcast::Sender<Happening>,
+    pub(crate) watched: Mutex<Watched>,
+    pub(crate) meter: Mutex<Meter>,
     /// Held by the one change under way.
     changing: tokio::sync::Mutex<()>,
 }
@@ -86,7 +93,9 @@ impl Array {
         let started = world.seconds();
         let (config, changing) = (RwLock::new(config), tokio::sync::Mutex::new(()));
         let happenings = broadcast::Sender::new(BACKLOG);
-        Self { parts, world, identity, version, started, config, happenings, changing }
+        let watched = Mutex::default();
+        let meter = Mutex::new(Meter::open(&parts.history, started));
+        Self { parts, world, identity, version, started, config, happenings, watched, meter, changing }
     }
 
     /// Carries out an action. A change must be polled to its end: when the caller may go away (an HTTP request),
@@ -138,7 +147,7 @@ impl Array {
     /// Tells listeners that things of a kind are not what they were.
     pub(crate) fn tell_changed(&self, noun: &'static str) {
         // Nobody need listen.
-        let _ = self.happenings.send(Happening::Changed(noun));
+        self.happens(Happening::Changed(noun));
     }
 
     /// Keeps an event and tells listeners.
@@ -158,10 +167,15 @@ impl Array {
             name: subject.map(|(_, name)| name.into()),
         };
         match self.parts.history.add_event(&event) {
-            // Nobody need listen.
-            Ok(id) => drop(self.happenings.send(Happening::Event(history::Event { id, event }))),
+            Ok(id) => self.happens(Happening::Event(history::Event { id, event })),
             Err(error) => tracing::error!(%error, ?event, "an event could not be kept"),
         }
+    }
+
+    /// Tells listeners.
+    pub(crate) fn happens(&self, happening: Happening) {
+        // Nobody need listen.
+        let _ = self.happenings.send(happening);
     }
 
     pub(crate) fn config(&self) -> RwLockReadGuard<'_, Config> {
@@ -169,6 +183,9 @@ impl Array {
     }
 
     fn answer(&self, action: Action) -> Result<Outcome> {
+        if let Some(told) = self.tell_performance(&action) {
+            return told;
+        }
         let config = self.config();
         Ok(match action {
             Action::ShowArray => Outcome::Array(Box::new(self.status(&config))),
@@ -293,7 +310,7 @@ impl Change<'_> {
         let records = self.records(&edits);
         put_records(&self.array.parts.engine, records).await?;
         self.apply(edits);
-        Ok(())
+        self.array.reduce().await
     }
 
     /// As [`Change::commit`], with snapshots that are taken in the same step: sources, and identities to have.
@@ -330,13 +347,17 @@ impl Change<'_> {
         let mut config = self.array.config.write();
         let mut changed = BTreeSet::new();
         let mut hosts = BTreeSet::new();
+        let mut treated = Treated::default();
         for edit in edits {
             changed.insert(noun_of(&edit));
             hosts.extend(concerned(&config, &edit));
+            treated.note(&config, &edit);
             self.forget_initiators(&config, &edit);
             config.apply(edit.clone());
+            treated.note(&config, &edit);
             hosts.extend(concerned(&config, &edit));
         }
+        self.array.treat(&config, &treated);
         hosts.iter().for_each(|host| self.array.show_host(&config, *host));
         if changed.contains("host") {
             self.array.admit(&config);

@@ -4,6 +4,7 @@
 //! written. What is in memory is therefore always what a restart would read.
 
 use crate::connection::Connections;
+use crate::policy::{Limits, Policy};
 use crate::record::Thing;
 use crate::{Error, Result};
 use block::DiskId;
@@ -212,6 +213,31 @@ pub struct VolumeEntry {
     /// When it went to the recycle bin, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binned: Option<u64>,
+    /// How its data are reduced.
+    #[serde(default, skip_serializing_if = "Policy::is_inherited")]
+    pub policy: Policy,
+    /// What it may do in a second.
+    #[serde(default, skip_serializing_if = "Limits::is_none")]
+    pub limits: Limits,
+    /// RESERVE and RELEASE of SCSI-2 are commands of it.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub scsi2_reservations: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+impl VolumeEntry {
+    /// A volume with nothing special about it.
+    pub fn new(id: DiskId, name: String, created: u64, stage: Stage, group: Option<GroupId>) -> Self {
+        let (policy, limits) = (Policy::default(), Limits::default());
+        Self { id, name, created, stage, group, binned: None, policy, limits, scsi2_reservations: true }
+    }
 }
 
 impl Named for VolumeEntry {
@@ -278,6 +304,12 @@ pub struct GroupEntry {
     /// Mapped bytes beyond which its volumes take no new space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hard_quota: Option<u64>,
+    /// How the data of its volumes are reduced.
+    #[serde(default, skip_serializing_if = "Policy::is_inherited")]
+    pub policy: Policy,
+    /// What its volumes may do together in a second.
+    #[serde(default, skip_serializing_if = "Limits::is_none")]
+    pub limits: Limits,
 }
 
 impl Named for GroupEntry {
@@ -359,11 +391,13 @@ pub struct Settings {
     pub name: Option<String>,
     /// How long the recycle bin keeps a volume, in seconds.
     pub bin_seconds: u64,
+    /// How much UNMAP is slowed down: 0 not at all, 9 most.
+    pub unmap_throttle: u8,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { name: None, bin_seconds: 24 * 3600 }
+        Self { name: None, bin_seconds: 24 * 3600, unmap_throttle: 0 }
     }
 }
 

@@ -1,8 +1,9 @@
-//! Volume groups: volumes that belong together, with quotas.
+//! Volume groups: volumes that belong together, with quotas, a policy and limits.
 
 use crate::action::{GroupChange, Outcome};
 use crate::array::Change;
 use crate::config::{Edit, GroupEntry, GroupId, Stage, VolumeEntry};
+use crate::policy::{Limits, Policy};
 use crate::record::Thing;
 use crate::{Error, Result, check};
 
@@ -11,7 +12,8 @@ impl Change<'_> {
         check::name("volume group", &name)?;
         self.array.config().groups.free(&name)?;
         let (id, created) = (GroupId(self.id64()), self.now());
-        let mut entry = GroupEntry { id, name, created, soft_quota: None, hard_quota: None };
+        let (policy, limits) = (Policy::default(), Limits::default());
+        let mut entry = GroupEntry { id, name, created, soft_quota: None, hard_quota: None, policy, limits };
         set(&mut entry, change)?;
         self.commit(vec![Edit::Put(Thing::Group(entry.clone()))]).await?;
         self.done("group.created", "volume group", &entry.name, "was created");
@@ -65,6 +67,8 @@ fn set(entry: &mut GroupEntry, change: GroupChange) -> Result<()> {
     if let Some(quota) = change.hard_quota {
         entry.hard_quota = quota;
     }
+    entry.policy = entry.policy.with(change.policy);
+    entry.limits = entry.limits.with(change.limits)?;
     if entry.soft_quota == Some(0) || entry.hard_quota == Some(0) {
         return Err(Error::invalid("a quota has at least one byte: give none to have no quota"));
     }

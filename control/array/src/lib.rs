@@ -14,6 +14,8 @@ mod connection;
 mod error;
 mod group;
 mod host;
+mod performance;
+mod policy;
 mod record;
 mod recover;
 mod settings;
@@ -21,6 +23,7 @@ mod snapshot;
 mod vault;
 mod view;
 mod volume;
+mod watch;
 
 pub use action::{
     Action, Caller, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, SettingsChange,
@@ -29,7 +32,12 @@ pub use action::{
 pub use array::{Array, Happening, Parts, World};
 pub use config::{Chap, Identity, Secret};
 pub use error::{Error, Kind, Result};
-pub use history::{Attempt, Audit, Event, NewEvent, Page, Severity};
+pub use history::{
+    Attempt, Audit, Cell, Event, Latencies, NewEvent, Page, Sample, Series, Severity, SpacePoint,
+};
+pub use performance::{Busy, By, Capacity, PathUse, Scope, Stretch, imbalance, kind, size_limit};
+pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
+pub use scsi::Operation;
 pub use snapshot::MOST_EXTENTS;
 pub use vault::Vault;
 pub use view::{

@@ -4,12 +4,13 @@ use super::*;
 use crate::Kind;
 use crate::config::{GroupId, HostGroupId, HostId, Stage};
 use crate::connection::Peer;
+use crate::policy::{Limits, Policy};
 use block::DiskId;
 
 fn volume() -> VolumeEntry {
     let group = Some(GroupId(0x99));
     let (id, name) = (DiskId(0x6a51), "db1".into());
-    VolumeEntry { id, name, created: 7, stage: Stage::Ready, group, binned: None }
+    VolumeEntry::new(id, name, 7, Stage::Ready, group)
 }
 
 fn host() -> HostEntry {
@@ -30,6 +31,8 @@ fn things() -> Vec<(Thing, &'static str, &'static str)> {
         created: 8,
         soft_quota: Some(1 << 30),
         hard_quota: None,
+        policy: Policy { dedup: Some(false), ..Policy::default() },
+        limits: Limits { iops: Some(5000), ..Limits::default() },
     };
     let cluster = HostGroupEntry {
         id: HostGroupId(5),
@@ -66,7 +69,7 @@ fn things() -> Vec<(Thing, &'static str, &'static str)> {
         (
             Thing::Group(group),
             "group/0000000000000099",
-            r#"{"version":2,"id":"0000000000000099","name":"sql","created":8,"soft_quota":1073741824}"#,
+            r#"{"version":2,"id":"0000000000000099","name":"sql","created":8,"soft_quota":1073741824,"policy":{"dedup":false},"limits":{"iops":5000}}"#,
         ),
         (
             Thing::Host(host()),
@@ -84,9 +87,9 @@ fn things() -> Vec<(Thing, &'static str, &'static str)> {
             r#"{"version":2,"volume":"00000000000000000000000000006a51","peer":{"host_group":"0000000000000005"},"lun":16383}"#,
         ),
         (
-            Thing::Settings(Settings { name: None, bin_seconds: 5 }),
+            Thing::Settings(Settings { name: None, bin_seconds: 5, unmap_throttle: 9 }),
             "settings",
-            r#"{"version":2,"name":null,"bin_seconds":5}"#,
+            r#"{"version":2,"name":null,"bin_seconds":5,"unmap_throttle":9}"#,
         ),
     ]
 }

@@ -33,6 +33,7 @@ impl Array {
         finish_or_take_back(&parts.engine, &mut config, world.seconds()).await?;
         adopt_strays(&parts.engine, &mut config, world.seconds()).await?;
         let array = Array::new(parts, world, identity, version.into(), config);
+        array.reduce().await?;
         array.show_all();
         Ok(array)
     }
@@ -42,6 +43,7 @@ impl Array {
         config.volumes.iter().for_each(|entry| self.serve(entry.id));
         let seen = |entry: &&SnapshotEntry| config.connections.of_volume(entry.id).next().is_some();
         config.snapshots.iter().filter(seen).for_each(|entry| self.serve(entry.id));
+        self.treat_all(&config);
         config.hosts.iter().for_each(|host| self.show_host(&config, host.id));
         self.admit(&config);
     }
@@ -98,7 +100,7 @@ async fn adopt_strays(engine: &Engine, config: &mut Config, created: u64) -> Res
                 let created = disk.created;
                 Thing::Snapshot(SnapshotEntry { id, name, source, created, stage, set: 0, binned: None })
             }
-            None => Thing::Volume(VolumeEntry { id, name, created, stage, group: None, binned: None }),
+            None => Thing::Volume(VolumeEntry::new(id, name, created, stage, None)),
         };
         put_records(engine, vec![(thing.key(), Some(thing.value()))]).await?;
         config.apply(Edit::Put(thing));

@@ -23,6 +23,12 @@ impl Change<'_> {
             }
             new.bin_seconds = seconds;
         }
+        if let Some(level) = change.unmap_throttle {
+            if level > scsi::MOST_UNMAP_THROTTLE {
+                return Err(Error::invalid("the UNMAP throttle goes from 0 (none) to 9 (most)"));
+            }
+            new.unmap_throttle = level;
+        }
         if new != old {
             self.commit(vec![Edit::Put(Thing::Settings(new))]).await?;
             let message = format!("settings were changed by {}", self.caller.user);
@@ -36,6 +42,8 @@ impl Change<'_> {
 impl Array {
     /// Does what is due: to be called about once a second.
     pub async fn tick(&self) {
+        self.enforce_quotas(&self.config(), true);
+        self.watch_space();
         self.empty_bin().await;
     }
 }

@@ -4,6 +4,7 @@ use crate::array::Array;
 use crate::bin::DiskEntry;
 use crate::config::{Config, GroupEntry, HostEntry, HostGroupEntry, SnapshotEntry, VolumeEntry};
 use crate::connection::{ConnectionEntry, Peer};
+use crate::policy::{Limits, Policy, PolicyInForce};
 use block::{Disk, DiskId};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -27,6 +28,16 @@ pub struct Volume {
     pub created: u64,
     /// The volume group that it is in.
     pub group: Option<String>,
+    /// It takes no changes.
+    pub read_only: bool,
+    /// What is set about its reduction.
+    pub policy: Policy,
+    /// How its data are reduced: what is set, or inherited.
+    pub in_force: PolicyInForce,
+    /// What it may do in a second.
+    pub limits: Limits,
+    /// RESERVE and RELEASE of SCSI-2 are commands of it.
+    pub scsi2_reservations: bool,
     /// Who sees it: hosts, then host groups.
     pub connections: Vec<Connection>,
 }
@@ -116,6 +127,14 @@ pub struct Group {
     pub provisioned: u64,
     /// Mapped by hosts.
     pub mapped: u64,
+    /// It is beyond its soft quota.
+    pub soft_quota_crossed: bool,
+    /// It reached its hard quota: its volumes take no new space.
+    pub hard_quota_reached: bool,
+    /// How the data of its volumes are reduced.
+    pub policy: Policy,
+    /// What its volumes may do together in a second.
+    pub limits: Limits,
 }
 
 /// A host as an operator sees it. Secrets are never shown.
@@ -174,6 +193,8 @@ pub struct Settings {
     pub name: String,
     /// How long the recycle bin keeps a volume, in seconds.
     pub bin_seconds: u64,
+    /// How much UNMAP is slowed down: 0 not at all, 9 most.
+    pub unmap_throttle: u8,
 }
 
 /// The array as a whole.
@@ -294,7 +315,8 @@ impl Array {
 
     /// What is set.
     pub(crate) fn settings(&self, config: &Config) -> Settings {
-        Settings { name: self.name(config), bin_seconds: config.settings.bin_seconds }
+        let crate::config::Settings { bin_seconds, unmap_throttle, .. } = config.settings;
+        Settings { name: self.name(config), bin_seconds, unmap_throttle }
     }
 
     /// Every volume, by name.
@@ -314,6 +336,11 @@ impl Array {
             naa: scsi::naa(entry.id),
             created: entry.created,
             group: entry.group.and_then(|id| Some(config.groups.get(id)?.name.clone())),
+            read_only: disk.is_some_and(|disk| disk.is_read_only()),
+            policy: entry.policy,
+            in_force: config.policy_of(entry).into(),
+            limits: entry.limits,
+            scsi2_reservations: entry.scsi2_reservations,
             connections: self.connections_of(config, entry.id),
         }
     }
@@ -369,15 +396,20 @@ impl Array {
 
     /// One volume group.
     pub(crate) fn group(&self, config: &Config, entry: &GroupEntry) -> Group {
-        let disks = || config.members(entry.id).filter_map(|volume| self.parts.engine.volume(volume.id));
+        let disks = config.members(entry.id).filter_map(|volume| self.parts.engine.volume(volume.id));
+        let (soft_quota_crossed, hard_quota_reached) = self.quota_state(entry.id);
         Group {
             name: entry.name.clone(),
             created: entry.created,
             soft_quota: entry.soft_quota,
             hard_quota: entry.hard_quota,
             volumes: config.members(entry.id).map(|volume| volume.name.clone()).collect(),
-            provisioned: disks().map(|disk| disk.geometry().bytes()).sum(),
-            mapped: disks().map(|disk| disk.space().mapped).sum(),
+            provisioned: disks.map(|disk| disk.geometry().bytes()).sum(),
+            mapped: self.mapped_by(config, entry.id),
+            soft_quota_crossed,
+            hard_quota_reached,
+            policy: entry.policy,
+            limits: entry.limits,
         }
     }
 

@@ -51,7 +51,7 @@ impl Change<'_> {
         self.array.config().disk_name_free(&name)?;
         let group = self.group_named(group)?;
         let (id, created) = (DiskId((self.array.world.random)()), self.now());
-        let entry = VolumeEntry { id, name, created, stage: Stage::Creating, group, binned: None };
+        let entry = VolumeEntry::new(id, name, created, Stage::Creating, group);
         self.commit(vec![put(&entry, Stage::Creating)]).await?;
         let engine = &self.array.parts.engine;
         let made = match contents {
@@ -71,16 +71,27 @@ impl Change<'_> {
 
     pub async fn change_volume(&mut self, name: &str, change: VolumeChange) -> Result<Outcome> {
         let entry = self.array.config().volumes.named(name)?.clone();
-        let VolumeChange { name: new_name, bytes, shrink, group } = change;
-        if let Some(bytes) = bytes {
-            if new_name.is_some() || group.is_some() {
+        let alone = VolumeChange {
+            bytes: change.bytes,
+            shrink: change.shrink,
+            read_only: change.read_only,
+            ..VolumeChange::default()
+        };
+        match (change.bytes, change.read_only) {
+            (None, None) => {}
+            (Some(bytes), None) if change == alone => {
+                return self.resize_volume(&entry, bytes, change.shrink).await;
+            }
+            (None, Some(read_only)) if change == alone => return self.lock_volume(&entry, read_only).await,
+            _ => {
                 return Err(Error::invalid(
-                    "a volume gets another size in a request of its own: leave out the rest, and send it after",
+                    "a volume gets another size, or becomes read-only, in a request of its own: leave out the rest, \
+                     and send it after",
                 ));
             }
-            return self.resize_volume(&entry, bytes, shrink).await;
         }
         let mut new = entry.clone();
+        let VolumeChange { name: new_name, group, policy, limits, scsi2_reservations, .. } = change;
         if let Some(name) = new_name.filter(|name| *name != entry.name) {
             check::name("volume", &name)?;
             self.array.config().disk_name_free(&name)?;
@@ -89,6 +100,9 @@ impl Change<'_> {
         if let Some(group) = group {
             new.group = self.group_named(group)?;
         }
+        new.policy = new.policy.with(policy);
+        new.limits = new.limits.with(limits)?;
+        new.scsi2_reservations = scsi2_reservations.unwrap_or(new.scsi2_reservations);
         if new != entry {
             self.commit(vec![put(&new, Stage::Ready)]).await?;
             let what = match new.name == entry.name {
@@ -118,6 +132,18 @@ impl Change<'_> {
             self.array.parts.target.capacity_changed(entry.id);
             let what = format!("was resized from {} to {bytes} bytes", now.bytes());
             self.done("volume.resized", "volume", name, &what);
+        }
+        self.volume_now(entry.id)
+    }
+
+    async fn lock_volume(&mut self, entry: &VolumeEntry, read_only: bool) -> Result<Outcome> {
+        let name = &entry.name;
+        if self.array.disk(entry.id, name)?.is_read_only() != read_only {
+            let set = self.array.parts.engine.set_read_only(entry.id, read_only, self.now()).await;
+            set.map_err(|error| Error::refused(&format!("volume {name:?} can't be changed"), error))?;
+            let what = if read_only { "was made read-only" } else { "takes changes again" };
+            self.done("volume.changed", "volume", name, what);
+            self.array.tell_changed("volume");
         }
         self.volume_now(entry.id)
     }

@@ -27,6 +27,8 @@ const VENDOR: &str = "ASHLAR";
 const PRODUCT: &str = "ALL-FLASH ARRAY";
 /// How often the array looks what is due.
 const TICK: Duration = Duration::from_secs(1);
+/// How long after a second's end it is measured: timers are never early, and hardly this late.
+const SETTLE: Duration = Duration::from_millis(20);
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn main() -> ExitCode {
@@ -83,15 +85,18 @@ async fn run(args: &Args) -> Result<()> {
     announce(&array.identity, &portals, &url)?;
 
     let clock = tokio::spawn(tick(array.array.clone()));
+    let meter = tokio::spawn(measure(array.array.clone()));
     let (ended, end) = tokio::sync::oneshot::channel::<()>();
-    let api = tokio::spawn(api::serve(listener, array.array, token, async {
+    let api = tokio::spawn(api::serve(listener, array.array.clone(), token, async {
         let _ = end.await;
     }));
     let signal = stop.await;
     tracing::info!(signal, "stopping");
     drop(ended);
     clock.abort();
+    meter.abort();
     array.server.shutdown().await;
+    array.array.keep_measurements();
     shards.stop();
     let checkpoint = engine.shutdown().await.context("the last checkpoint could not be written");
     background.end();
@@ -139,6 +144,24 @@ async fn tick(array: Arc<Array>) {
     loop {
         every.tick().await;
         array.tick().await;
+    }
+}
+
+/// Measures once a second, on a thread where nobody waits; less often when that takes more than a fiftieth of the time.
+async fn measure(array: Arc<Array>) {
+    let mut cost = Duration::ZERO;
+    loop {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let until = TICK + SETTLE - Duration::from_nanos(since.subsec_nanos().into());
+        tokio::time::sleep((cost * 50).max(until)).await;
+        let array = array.clone();
+        let took = tokio::task::spawn_blocking(move || {
+            let begin = std::time::Instant::now();
+            array.measure();
+            begin.elapsed()
+        });
+        // Writing every ten seconds takes longer than counting: what counts is what they take over time.
+        cost = (cost * 9 + took.await.unwrap_or_default()) / 10;
     }
 }
 

@@ -3,10 +3,15 @@
 
 use anyhow::{Context, Result};
 use engine::Engine;
+use shelf::device::LocalRing;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 /// The runtime of the main thread.
 pub fn management() -> Result<Runtime> {
@@ -14,7 +19,45 @@ pub fn management() -> Result<Runtime> {
 }
 
 fn runtime() -> Result<Runtime> {
-    Builder::new_current_thread().enable_all().build().context("a runtime can't be made")
+    builder().build().context("a runtime can't be made")
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all();
+    builder
+}
+
+/// Tasks that a shard polls before it looks for sockets and drives that are ready.
+const TURNS: u32 = 8;
+
+/// How long the background lets writes gather before it reduces them.
+const GATHER: Duration = Duration::from_millis(5);
+
+/// Hands over what this thread asks of the drives, and takes the answers. Never ends.
+async fn serve_drives() {
+    let ring = LocalRing::attach().and_then(|ring| {
+        // SAFETY: the ring keeps its one descriptor open until it is dropped.
+        let ring = unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) };
+        ring.map_err(|error| shelf::Error::Unusable(error.to_string()))
+    });
+    let ring = match ring {
+        Ok(ring) => ring,
+        Err(error) => {
+            tracing::warn!(%error, "this thread shares the ring of the process");
+            return std::future::pending().await;
+        }
+    };
+    loop {
+        tokio::select! {
+            ready = ring.readable() => match ready {
+                Ok(mut ready) => ready.clear_ready(),
+                Err(error) => panic!("the runtime of a shard has ended: {error}"),
+            },
+            () = ring.get_ref().asked() => {}
+        }
+        ring.get_ref().turn();
+    }
 }
 
 /// Threads with a single-threaded runtime each, for connections.
@@ -28,12 +71,17 @@ impl Shards {
     pub fn start(count: usize) -> Result<Self> {
         let mut shards = Self { handles: Vec::new(), running: Vec::new() };
         for number in 0..count {
-            let runtime = runtime()?;
+            let runtime = builder().event_interval(TURNS).build().context("a runtime can't be made")?;
             shards.handles.push(runtime.handle().clone());
             let (stop, stopped) = oneshot::channel();
             let thread = named(&format!("shard{number}"), move || {
-                // Ends when the sender is dropped as well.
-                let _ = runtime.block_on(stopped);
+                runtime.block_on(async {
+                    tokio::select! {
+                        // Ends when the sender is dropped as well.
+                        _ = stopped => {}
+                        () = serve_drives() => {}
+                    }
+                });
             })?;
             shards.running.push((stop, thread));
         }
@@ -58,7 +106,8 @@ pub struct Background(JoinHandle<()>);
 /// Starts the engine's background work: flushing, checkpoints, cleaning.
 pub fn background(engine: Arc<Engine>) -> Result<Background> {
     let runtime = runtime()?;
-    named("background", move || runtime.block_on(engine.background())).map(Background)
+    named("background", move || runtime.block_on(engine.background_gathering(|| sleep(GATHER))))
+        .map(Background)
 }
 
 impl Background {

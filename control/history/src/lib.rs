@@ -4,7 +4,13 @@
 //! goes. Time is always an argument, in seconds since 1970.
 
 mod event;
+mod measure;
+mod sample;
+mod space;
 mod store;
 
 pub use event::{Attempt, Audit, AuditId, Event, NewEvent, Severity};
+pub use measure::{ALL, Recorder, Series, Span, Tier, tier_for};
+pub use sample::{Cell, Latencies, Sample};
+pub use space::SpacePoint;
 pub use store::{Error, Page, Store};

@@ -18,10 +18,10 @@ pub struct Page {
     pub limit: u32,
 }
 
-/// Which shape the tables have; kept in `user_version`.
-const SHAPE: i32 = 1;
+/// What makes the tables, a step for each time that they grew; how many were taken is kept in `user_version`.
+const STEPS: &[&str] = &[EVENTS, MEASUREMENTS];
 
-const TABLES: &str = "
+const EVENTS: &str = "
     CREATE TABLE event (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         time INTEGER NOT NULL,
@@ -42,6 +42,29 @@ const TABLES: &str = "
         message TEXT NOT NULL,
         changes TEXT NOT NULL
     );
+";
+
+const MEASUREMENTS: &str = "
+    CREATE TABLE subject (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE);
+    CREATE TABLE sample (
+        tier INTEGER NOT NULL,
+        subject INTEGER NOT NULL,
+        time INTEGER NOT NULL,
+        body BLOB NOT NULL,
+        PRIMARY KEY (tier, subject, time)
+    ) WITHOUT ROWID;
+    CREATE INDEX sample_by_age ON sample (tier, time);
+    CREATE TABLE space (
+        tier INTEGER NOT NULL,
+        time INTEGER NOT NULL,
+        provisioned INTEGER NOT NULL,
+        mapped INTEGER NOT NULL,
+        stored INTEGER NOT NULL,
+        physical INTEGER NOT NULL,
+        metadata INTEGER NOT NULL,
+        total INTEGER NOT NULL,
+        PRIMARY KEY (tier, time)
+    ) WITHOUT ROWID;
 ";
 
 /// What happened, on disk or in memory.
@@ -86,17 +109,13 @@ impl Store {
     }
 
     fn with(mut connection: Connection) -> Result<Self, Error> {
-        let shape: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        match shape {
-            SHAPE => {}
-            0 => {
-                let change = connection.transaction()?;
-                change.execute_batch(TABLES)?;
-                change.pragma_update(None, "user_version", SHAPE)?;
-                change.commit()?;
-            }
-            _ => return Err(Error(rusqlite::Error::InvalidQuery)),
-        }
+        let taken: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        // A file of newer software can't be used.
+        let left = STEPS.get(taken as usize..).ok_or(Error(rusqlite::Error::InvalidQuery))?;
+        let change = connection.transaction()?;
+        left.iter().try_for_each(|step| change.execute_batch(step))?;
+        change.pragma_update(None, "user_version", STEPS.len() as i64)?;
+        change.commit()?;
         Ok(Self(Mutex::new(connection)))
     }
 

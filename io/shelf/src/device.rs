@@ -2,7 +2,8 @@
 //!
 //! One io_uring serves all drives of a process. A request is put in the submission queue and handed to the kernel by
 //! the thread that asks; when several ask at once, the one inside the kernel submits for the others. One thread, the
-//! reaper, waits for completions and calls back.
+//! reaper, waits for completions and calls back. A thread with an event loop may have a ring of its own instead: see
+//! [`LocalRing`].
 //!
 //! What this relies on: a write answered with RWF_DSYNC, and every write answered before an fdatasync that
 //! succeeded, survives a power cut. Direct I/O is used wherever the file system has it, so the page cache can neither
@@ -19,9 +20,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+mod local;
 mod request;
 mod ring;
 
+pub use local::LocalRing;
 use request::{Request, Work};
 pub use ring::Ring;
 

@@ -2,6 +2,7 @@ use super::*;
 use crate::{AlignedBuf, DriveShelf, FormatOptions, JournalPos, Shelf, wait};
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
@@ -200,4 +201,52 @@ fn a_shelf_on_files_is_there_again_after_reopening() {
     );
     let read = call(|done| shelf.read(crate::SegmentId(3), 5, 100_000, done)).unwrap();
     assert!(read.iter().all(|byte| *byte == 0x5a));
+}
+
+#[test]
+fn a_thread_with_a_ring_of_its_own_takes_its_answers_itself() {
+    let (folder, ring) = (Folder::new("own"), Ring::start().unwrap());
+    let drive = open(&ring, &folder.drive("a", MIB)).unwrap();
+    let own = LocalRing::attach().unwrap();
+    let mut asked = pin!(own.asked());
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(asked.as_mut().poll(&mut cx).is_pending());
+    let me = thread::current().id();
+    let (answered, again) = (Arc::new(AtomicUsize::new(0)), drive.clone());
+    let (first, second) = (answered.clone(), answered.clone());
+    let written: Done<()> = Box::new(move |outcome| {
+        outcome.unwrap();
+        assert_eq!((thread::current().id(), first.fetch_add(1, Ordering::SeqCst)), (me, 0));
+        // What an answer asks for goes the same way.
+        let read: Done<Bytes> = Box::new(move |bytes| {
+            assert_eq!(bytes.unwrap(), pages(3, 7));
+            assert_eq!((thread::current().id(), second.fetch_add(1, Ordering::SeqCst)), (me, 1));
+        });
+        again.read(4096, 3 * ALIGN as u32, read);
+    });
+    drive.write(4096, vec![pages(3, 7)], true, written);
+    assert!(asked.as_mut().poll(&mut cx).is_ready());
+    while answered.load(Ordering::SeqCst) < 2 {
+        own.turn();
+    }
+}
+
+#[test]
+fn what_a_ring_of_a_thread_has_under_way_when_it_goes_is_answered() {
+    let (folder, ring) = (Folder::new("going"), Ring::start().unwrap());
+    let drive = open(&ring, &folder.drive("a", 4 * MIB)).unwrap();
+    let own = LocalRing::attach().unwrap();
+    let waits: Vec<_> = (0..600)
+        .map(|index: u64| {
+            let (done, written) = wait();
+            drive.write(index * 4096, vec![pages(1, index as u8)], false, done);
+            written
+        })
+        .collect();
+    own.turn();
+    drop(own);
+    waits.into_iter().for_each(|written| block_on(written).unwrap());
+    // From here on the thread uses the ring of the process.
+    let read = call(|done| drive.read(599 * 4096, ALIGN as u32, done)).unwrap();
+    assert_eq!(read, pages(1, 599u64 as u8));
 }

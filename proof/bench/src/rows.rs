@@ -197,7 +197,7 @@ fn xcopy(name: &str) -> Vec<Row> {
 }
 
 fn write_same(name: &str) -> Vec<Row> {
-    const COUNT: u64 = 100 * GIB >> 20;
+    const COUNT: u64 = (100 * GIB) >> 20;
     let mut rig = Rig::new(Shape::new(512));
     let volume = rig.volume(1, 100 * GIB);
     let zeros = bytes::Bytes::from(vec![0; BLOCK]);

@@ -187,7 +187,7 @@ impl Array {
             self.cli(&["host", "delete", &host])?;
         }
         for volume in self.names("volume")? {
-            self.cli(&["volume", "delete", &volume])?;
+            self.cli(&["volume", "delete", &volume, "--eradicate"])?;
         }
         Ok(())
     }

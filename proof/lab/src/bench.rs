@@ -123,15 +123,25 @@ fn median(measures: Vec<Measure>) -> Measure {
 
 /// Keeps this process on one core.
 fn pin(core: usize) -> Result<()> {
+    keep_to([core])
+}
+
+/// Keeps this process off a core.
+pub fn leave_core(core: usize) -> Result<()> {
+    let cores = std::thread::available_parallelism()?.get();
+    keep_to((0..cores).filter(|other| *other != core))
+}
+
+fn keep_to(cores: impl IntoIterator<Item = usize>) -> Result<()> {
     // SAFETY: the set is plain data, initialised by CPU_ZERO, and lives through the call.
     let result = unsafe {
         let mut set = std::mem::zeroed();
         libc::CPU_ZERO(&mut set);
-        libc::CPU_SET(core, &mut set);
+        cores.into_iter().for_each(|core| libc::CPU_SET(core, &mut set));
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
     };
     match result {
         0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()).with_context(|| format!("no core {core} to run on")),
+        _ => Err(std::io::Error::last_os_error()).context("no such core to run on"),
     }
 }

@@ -1,22 +1,135 @@
 //! The verbs of the lab, the same for `cargo xtask lab` and for `ashlar-lab`.
 
+use crate::array::Programs;
+use crate::bench::leave_core;
+use crate::foreign::Foreign;
 use crate::ideal::{self, TOLERANCE};
-use anyhow::{Result, ensure};
+use crate::report::{self, Results};
+use crate::run::{self, Options};
+use crate::workload::{self, Workload};
+use anyhow::{Context, Result, bail, ensure};
+use std::path::{Path, PathBuf};
 
 /// What the lab can do.
 #[derive(clap::Subcommand)]
 pub enum Verb {
     /// The host model against an ideal array in memory, in virtual time: what is found must be what was calculated
     Calibrate,
+    /// Replay published workloads, and write a report: published, measured, peer
+    Run(RunArgs),
+    /// The workloads that there are
+    List,
+}
+
+/// What to run on what.
+#[derive(clap::Args)]
+pub struct RunArgs {
+    /// Workloads by name, or files that end with .toml
+    #[arg(required_unless_present = "all")]
+    workload: Vec<String>,
+    /// Every workload that there is
+    #[arg(long, conflicts_with = "workload")]
+    all: bool,
+    /// Short and once: shows that everything works, measures nothing
+    #[arg(long)]
+    quick: bool,
+    /// Where results.json, figures.csv, values.csv, report.html and the folder esxtop go
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Another array instead of one that is started for it: iscsi://PORTAL[,PORTAL…]/NAME/LUN[,LUN…]
+    #[arg(long, requires = "destroy_data")]
+    target: Option<Foreign>,
+    /// What is on the LUNs of --target may be lost
+    #[arg(long, requires = "target")]
+    destroy_data: bool,
+    /// Runs of each step, when not those that the workload names; the median counts
+    #[arg(long)]
+    repeats: Option<usize>,
+    /// Without tgt as the peer
+    #[arg(long)]
+    alone: bool,
+    /// The core that targets run on, when there are two: the hosts take the others
+    #[arg(long, default_value_t = 0)]
+    target_core: usize,
+    /// Fail when a figure that is aimed at is not reached
+    #[arg(long)]
+    check: bool,
 }
 
 impl Verb {
-    /// Does it.
-    pub fn perform(&self) -> Result<()> {
+    /// Does it. Targets have their files in a folder below `scratch`, which is on the disk to be used; `programs` is
+    /// asked for the array's programs when they are needed.
+    pub fn perform(&self, scratch: &Path, programs: impl FnOnce() -> Result<Programs>) -> Result<()> {
         match self {
             Verb::Calibrate => calibrate(),
+            Verb::Run(args) => args.run(scratch, programs),
+            Verb::List => {
+                for name in workload::names() {
+                    let workload = Workload::find(name)?;
+                    println!("{:<6}{name:<24}{}", workload.row, workload.title);
+                }
+                Ok(())
+            }
         }
     }
+}
+
+impl RunArgs {
+    fn run(&self, scratch: &Path, programs: impl FnOnce() -> Result<Programs>) -> Result<()> {
+        let names: Vec<_> = match self.all {
+            true => workload::names().map(str::to_owned).collect(),
+            false => self.workload.clone(),
+        };
+        let workloads = names.iter().map(|name| Workload::find(name)).collect::<Result<Vec<_>>>()?;
+        let machine = machine();
+        let several = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+        let target_core = (several && self.target.is_none()).then_some(self.target_core);
+        if let Some(core) = target_core {
+            leave_core(core)?;
+        }
+        let options = Options { quick: self.quick, repeats: self.repeats, alone: self.alone, target_core };
+        let programs = if self.target.is_none() { Some(programs()?) } else { None };
+        let peer = (programs.is_some() && !self.alone).then_some("tgt");
+        let mut results = Results { machine, peer, quick: self.quick, workloads: Vec::new() };
+        for workload in &workloads {
+            eprintln!("{} {}", workload.row, workload.title);
+            let report = match (&self.target, &programs) {
+                (Some(target), _) => run::on_foreign(workload, target, &self.out, &options),
+                (None, Some(programs)) => run::on_own(workload, programs, scratch, &self.out, &options),
+                (None, None) => bail!("neither a target nor programs to start one"),
+            };
+            results.workloads.push(report.with_context(|| workload.name.clone())?);
+            // What is done stays, whatever becomes of the rest.
+            report::write(&results, &self.out)?;
+        }
+        print!("{}", report::table(&results));
+        println!("{}", self.out.join("report.html").display());
+        self.verdict(&results)
+    }
+
+    /// Fails when a step failed on what is measured, or on demand when a figure is not reached.
+    fn verdict(&self, results: &Results) -> Result<()> {
+        let steps = results.workloads.iter().flat_map(|report| &report.steps);
+        let failed = steps.filter(|step| step.target != "tgt" && step.failed.is_some()).count();
+        ensure!(failed == 0, "{failed} steps failed");
+        let figures = results.workloads.iter().flat_map(|report| &report.figures);
+        let missed = figures.filter(|figure| figure.reached == Some(false)).count();
+        ensure!(!self.check || missed == 0, "{missed} figures are not reached");
+        Ok(())
+    }
+}
+
+/// What this machine is, in a sentence.
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("?").to_owned();
+    let model = model.map_or("unknown processor", |(_, model)| model);
+    format!(
+        "{cores} cores of {model}, load average {load} at the beginning; targets on one core, hosts on the others."
+    )
 }
 
 /// Prints every check, and fails when one is further off than [`TOLERANCE`].

@@ -90,8 +90,21 @@ pub enum Content {
     Zero,
     /// A part of the golden image, from this byte on.
     Image(u64),
+    /// A part of a database's table, from this byte on.
+    Table(u64),
     /// These bytes.
     Bytes(Vec<u8>),
+}
+
+impl Content {
+    /// What lies so many bytes behind the beginning of it.
+    pub fn from(&self, offset: u64) -> Self {
+        match self {
+            Content::Image(at) => Content::Image(at + offset),
+            Content::Table(at) => Content::Table(at + offset),
+            other => other.clone(),
+        }
+    }
 }
 
 /// What a command does.
@@ -272,6 +285,18 @@ impl Host {
     /// True when every world has done what it had to do.
     pub fn is_finished(&self) -> bool {
         self.worlds.iter().all(|slot| slot.world.is_finished() && slot.under_way == 0)
+    }
+
+    /// True when one of its worlds comes to an end by itself.
+    pub fn has_end(&self) -> bool {
+        self.worlds.iter().any(|slot| slot.world.has_end())
+    }
+
+    /// True when every world that comes to an end has done so.
+    pub fn is_over(&self) -> bool {
+        self.worlds
+            .iter()
+            .all(|slot| !slot.world.has_end() || slot.world.is_finished() && slot.under_way == 0)
     }
 
     /// True while a virtual machine is paused for want of space.

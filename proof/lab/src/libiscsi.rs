@@ -8,6 +8,7 @@ use libloading::Library;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_short, c_uchar, c_void};
 use std::rc::Rc;
+use std::time::Duration;
 
 type Callback = extern "C" fn(*mut c_void, c_int, *mut c_void, *mut c_void);
 
@@ -313,9 +314,16 @@ impl Drop for Session {
 }
 
 /// Waits for the descriptors; a descriptor of -1 is passed over.
-pub fn wait(polls: &mut [libc::pollfd], milliseconds: c_int) -> Result<()> {
-    // SAFETY: the slice is valid for its length.
-    let result = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, milliseconds) };
+pub fn wait(polls: &mut [libc::pollfd], milliseconds: u32) -> Result<()> {
+    wait_for(polls, Duration::from_millis(milliseconds.into()))
+}
+
+/// Waits for the descriptors, for at most so long, to the nanosecond as far as the system can.
+pub fn wait_for(polls: &mut [libc::pollfd], time: Duration) -> Result<()> {
+    let time = libc::timespec { tv_sec: time.as_secs().try_into()?, tv_nsec: time.subsec_nanos().into() };
+    // SAFETY: the slice is valid for its length, the time lives through the call, and no signal mask is given.
+    let result =
+        unsafe { libc::ppoll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, &time, std::ptr::null()) };
     if result < 0 {
         let error = std::io::Error::last_os_error();
         if error.kind() != std::io::ErrorKind::Interrupted {

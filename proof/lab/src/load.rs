@@ -75,7 +75,7 @@ const LOGICAL_BLOCK: u32 = 512;
 const PAYLOAD: usize = 8 << 20;
 /// Different blocks in [`Content::Duplicate`].
 const DUPLICATES: usize = 64;
-const STALL: i32 = 20_000;
+const STALL: u32 = 20_000;
 
 struct Session {
     connection: Connection,

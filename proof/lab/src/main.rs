@@ -1,6 +1,8 @@
 //! `ashlar-lab`: the workload lab as a program of its own, against any array that speaks iSCSI.
 
+use anyhow::{Context, Result};
 use clap::Parser;
+use lab::array::Programs;
 use lab::command::Verb;
 use std::process::ExitCode;
 
@@ -13,11 +15,18 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().verb.perform() {
+    match Cli::parse().verb.perform(&std::env::temp_dir(), beside_this_program) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ashlar-lab: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// The array's programs lie where this one does.
+fn beside_this_program() -> Result<Programs> {
+    let program = std::env::current_exe()?;
+    let folder = program.parent().context("this program lies in no folder")?;
+    Ok(Programs { ashlard: folder.join("ashlard"), ashlar: folder.join("ashlar") })
 }

@@ -48,7 +48,7 @@ impl Latencies {
 }
 
 /// The middle of repeated runs, and how far they lie apart.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Middle {
     /// The median.
     pub median: f64,

@@ -1,5 +1,6 @@
 //! Volume groups.
 
+use super::policy::{Limits, LimitsChange, Policy, PolicyChange};
 use super::{Answer, Created, Gone, gone, outcome, perform, present, utc};
 use crate::Context;
 use crate::auth::Operator;
@@ -32,9 +33,9 @@ pub struct Group {
     /// When it was made.
     #[schema(format = DateTime)]
     created: String,
-    /// Mapped bytes beyond which operators and hosts will be warned; kept, not acted on yet; `null`: none.
+    /// Mapped bytes beyond which operators and hosts are warned; `null`: none.
     soft_quota: Option<u64>,
-    /// Mapped bytes beyond which its volumes will take no new space; kept, not acted on yet; `null`: none.
+    /// Mapped bytes beyond which its volumes take no new space; looked at once a second; `null`: none.
     hard_quota: Option<u64>,
     /// Names of its volumes.
     volumes: Vec<String>,
@@ -42,6 +43,14 @@ pub struct Group {
     provisioned: u64,
     /// Bytes mapped by hosts.
     mapped: u64,
+    /// Whether it is beyond its soft quota.
+    soft_quota_crossed: bool,
+    /// Whether it reached its hard quota, so that its volumes take no new space.
+    hard_quota_reached: bool,
+    /// How the data of its volumes are reduced, unless a volume says otherwise.
+    policy: Policy,
+    /// What its volumes may do together in a second.
+    limits: Limits,
 }
 
 /// Volume groups.
@@ -59,10 +68,16 @@ pub struct Groups {
 pub struct NewGroup {
     /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     name: String,
-    /// Mapped bytes beyond which operators and hosts will be warned; kept, not acted on yet.
+    /// Mapped bytes beyond which operators and hosts are warned.
     soft_quota: Option<u64>,
-    /// Mapped bytes beyond which its volumes will take no new space; kept, not acted on yet.
+    /// Mapped bytes beyond which its volumes take no new space; looked at once a second.
     hard_quota: Option<u64>,
+    /// How the data of its volumes are reduced, unless a volume says otherwise.
+    #[serde(default)]
+    policy: PolicyChange,
+    /// What its volumes may do together in a second.
+    #[serde(default)]
+    limits: LimitsChange,
 }
 
 /// What to change in a volume group; what is left out stays.
@@ -71,14 +86,20 @@ pub struct NewGroup {
 pub struct GroupChange {
     /// Another name.
     name: Option<String>,
-    /// Mapped bytes beyond which operators and hosts will be warned; kept, not acted on yet; `null`: none.
+    /// Mapped bytes beyond which operators and hosts are warned; `null`: none.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>)]
     soft_quota: Option<Option<u64>>,
-    /// Mapped bytes beyond which its volumes will take no new space; kept, not acted on yet; `null`: none.
+    /// Mapped bytes beyond which its volumes take no new space; looked at once a second; `null`: none.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>)]
     hard_quota: Option<Option<u64>>,
+    /// How the data of its volumes are reduced, unless a volume says otherwise.
+    #[serde(default)]
+    policy: PolicyChange,
+    /// What its volumes may do together in a second.
+    #[serde(default)]
+    limits: LimitsChange,
 }
 
 /// All volume groups
@@ -106,9 +127,14 @@ async fn create_group(
     State(context): State<Context>,
     Body(new): Body<NewGroup>,
 ) -> Created<Group> {
-    let NewGroup { name, soft_quota, hard_quota } = new;
-    let change =
-        array::GroupChange { name: None, soft_quota: Some(soft_quota), hard_quota: Some(hard_quota) };
+    let NewGroup { name, soft_quota, hard_quota, policy, limits } = new;
+    let change = array::GroupChange {
+        name: None,
+        soft_quota: Some(soft_quota),
+        hard_quota: Some(hard_quota),
+        policy: policy.into(),
+        limits: limits.into(),
+    };
     let made = perform(operator, &context, Action::CreateGroup { name, change }).await?;
     outcome!(made, Group(it) => (StatusCode::CREATED, Json(it.into())))
 }
@@ -138,8 +164,9 @@ async fn change_group(
     Named(group): Named<String>,
     Body(change): Body<GroupChange>,
 ) -> Answer<Group> {
-    let GroupChange { name, soft_quota, hard_quota } = change;
-    let change = array::GroupChange { name, soft_quota, hard_quota };
+    let GroupChange { name, soft_quota, hard_quota, policy, limits } = change;
+    let (policy, limits) = (policy.into(), limits.into());
+    let change = array::GroupChange { name, soft_quota, hard_quota, policy, limits };
     let done = perform(operator, &context, Action::ChangeGroup { name: group, change }).await?;
     outcome!(done, Group(it) => Json(it.into()))
 }
@@ -159,7 +186,18 @@ async fn delete_group(
 
 impl From<array::Group> for Group {
     fn from(it: array::Group) -> Self {
-        let array::Group { name, created, soft_quota, hard_quota, volumes, provisioned, mapped } = it;
-        Self { name, created: utc(created), soft_quota, hard_quota, volumes, provisioned, mapped }
+        Self {
+            name: it.name,
+            created: utc(it.created),
+            soft_quota: it.soft_quota,
+            hard_quota: it.hard_quota,
+            volumes: it.volumes,
+            provisioned: it.provisioned,
+            mapped: it.mapped,
+            soft_quota_crossed: it.soft_quota_crossed,
+            hard_quota_reached: it.hard_quota_reached,
+            policy: it.policy.into(),
+            limits: it.limits.into(),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Volumes.
 
 use super::connection::Connection;
+use super::policy::{Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
 use super::{Answer, Created, Gone, gone, outcome, perform, present, utc};
 use crate::Context;
 use crate::auth::Operator;
@@ -47,6 +48,16 @@ pub struct Volume {
     created: String,
     /// The volume group that it is in; `null` when it is in none.
     group: Option<String>,
+    /// Whether it takes no changes.
+    read_only: bool,
+    /// What is set about its reduction.
+    policy: Policy,
+    /// How its data are reduced from now on.
+    policy_in_force: PolicyInForce,
+    /// What it may do in a second, beside what its group may.
+    limits: Limits,
+    /// Whether RESERVE and RELEASE of SCSI-2 are commands of it.
+    scsi2_reservations: bool,
     /// Who sees it.
     connections: Vec<Connection>,
 }
@@ -91,6 +102,16 @@ pub struct VolumeChange {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     group: Option<Option<String>>,
+    /// How its data are reduced from now on.
+    #[serde(default)]
+    policy: PolicyChange,
+    /// What it may do in a second.
+    #[serde(default)]
+    limits: LimitsChange,
+    /// Whether RESERVE and RELEASE of SCSI-2 are commands of it.
+    scsi2_reservations: Option<bool>,
+    /// Whether it takes no changes; in a request of its own.
+    read_only: Option<bool>,
 }
 
 /// What to restore a volume from.
@@ -181,8 +202,16 @@ async fn change_volume(
     Named(volume): Named<String>,
     Body(change): Body<VolumeChange>,
 ) -> Answer<Volume> {
-    let VolumeChange { name, size, shrink, group } = change;
-    let change = array::VolumeChange { name, bytes: size, shrink, group };
+    let change = array::VolumeChange {
+        name: change.name,
+        bytes: change.size,
+        shrink: change.shrink,
+        group: change.group,
+        policy: change.policy.into(),
+        limits: change.limits.into(),
+        scsi2_reservations: change.scsi2_reservations,
+        read_only: change.read_only,
+    };
     let done = perform(operator, &context, Action::ChangeVolume { name: volume, change }).await?;
     outcome!(done, Volume(it) => Json(it.into()))
 }
@@ -229,6 +258,11 @@ impl From<array::Volume> for Volume {
             naa: volume.naa,
             created: utc(volume.created),
             group: volume.group,
+            read_only: volume.read_only,
+            policy: volume.policy.into(),
+            policy_in_force: volume.in_force.into(),
+            limits: volume.limits.into(),
+            scsi2_reservations: volume.scsi2_reservations,
             connections: volume.connections.into_iter().map(Into::into).collect(),
         }
     }

@@ -150,3 +150,40 @@ fn many_clients_at_once_get_one_answer_each() {
     assert_eq!(made, 5);
     assert_eq!(api.ask("GET", "/api/v1/volumes", Value::Null).body["items"].as_array().unwrap().len(), 5);
 }
+
+#[test]
+fn performance_is_told_and_streamed() {
+    let api = Api::start();
+    api.ask("POST", "/api/v1/volumes", json!({ "name": "db1", "size": 1 << 30 }));
+    let token = format!("Bearer {}", api.token);
+    let request = Request::get(format!("{}/api/v1/stream", api.url)).header("authorization", &token);
+    let mut response = api.agent.run(request.body(()).unwrap()).unwrap();
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(response.body_mut().as_reader()));
+    // The first point says that a second has been measured.
+    let mut data = lines.map(Result::unwrap).skip_while(|line| line != "event: performance").skip(1);
+    let point: Value = serde_json::from_str(data.next().unwrap().strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!(point["write"]["iops"], 0.0);
+
+    let to = point["time"].as_u64().unwrap() + 1;
+    let told = api.ask("GET", &format!("/api/v1/performance?to={to}&from={}", to - 1), Value::Null);
+    assert_eq!((told.status, &told.body["times"]), (200, &json!([to - 1])), "{}", told.body);
+    assert_eq!(told.body["read"]["iops"], json!([0.0]));
+    assert_eq!(told.body["read"]["latency_us"]["p99"], json!([null]));
+    for path in ["", "/sizes", "/latency", "/offload"] {
+        let path = format!("/api/v1/performance{path}");
+        for which in ["", "?volume=db1", "?points=10"] {
+            assert_eq!(api.ask("GET", &format!("{path}{which}"), Value::Null).status, 200);
+        }
+        api.ask("GET", &format!("{path}?volume=none"), Value::Null).assert_problem(404, "not_found");
+        api.ask("GET", &format!("{path}?volume=a&host=b"), Value::Null).assert_problem(400, "invalid");
+        api.ask("GET", &format!("{path}?from=9&to=8"), Value::Null).assert_problem(400, "invalid");
+    }
+    for path in ["/performance/top", "/performance/top?by=host&seconds=9", "/performance/paths", "/capacity"]
+    {
+        assert_eq!(api.ask("GET", &format!("/api/v1{path}"), Value::Null).status, 200, "{path}");
+    }
+    let request = Request::get(format!("{}/api/v1/performance?format=csv", api.url));
+    let mut table = api.agent.run(request.header("authorization", &token).body(()).unwrap()).unwrap();
+    assert!(table.body_mut().read_to_string().unwrap().starts_with("time,read_iops,"));
+}

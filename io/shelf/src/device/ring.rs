@@ -1,5 +1,6 @@
 //! The io_uring of a process, and the thread that waits for it.
 
+use super::local;
 use super::request::{Next, Request};
 use crate::Error;
 use io_uring::{EnterFlags, IoUring, opcode};
@@ -11,11 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
 /// Entries of the submission queue: most requests handed over in one system call.
-const SUBMISSIONS: u32 = 256;
+pub(super) const SUBMISSIONS: u32 = 256;
 
 /// Requests in the kernel at once. The completion queue has this many places, so it can't overflow; who comes later
 /// waits in memory.
-const UNDER_WAY: u32 = 4096;
+pub(super) const UNDER_WAY: u32 = 4096;
 
 /// The user data of the entry that only wakes the reaper; no request has address zero.
 const WAKE: u64 = 0;
@@ -61,7 +62,10 @@ impl Ring {
         Ok(Arc::new(Self { shared, reaper: Mutex::new(Some(reaper)) }))
     }
 
+    /// Hands a request over: through the ring of this thread when it has one, see
+    /// [`LocalRing`](super::LocalRing).
     pub(super) fn submit(&self, request: Box<Request>) {
+        let Err(request) = local::submit(request) else { return };
         self.shared.waiting.lock().push_back(request);
         self.shared.pump();
     }

@@ -103,6 +103,24 @@ impl Sample {
         self.davg() + self.kavg()
     }
 
+    /// Takes all of another's.
+    pub fn merge(&mut self, other: &Sample) {
+        self.commands += other.commands;
+        self.read += other.read;
+        self.written += other.written;
+        self.device += other.device;
+        self.kernel += other.kernel;
+        self.conflicts += other.conflicts;
+        self.active += other.active;
+        self.queued += other.queued;
+        for (sum, part) in self.offloaded.iter_mut().zip(other.offloaded) {
+            sum.count += part.count;
+            sum.failed += part.failed;
+            sum.bytes += part.bytes;
+            sum.time += part.time;
+        }
+    }
+
     fn add(&mut self, command: &Command, outcome: &Outcome, times: Times) {
         if let Some(kind) = Offload::of(&command.kind) {
             let counts = &mut self.offloaded[kind as usize];
@@ -177,22 +195,7 @@ impl Figures {
     /// All disks together.
     pub fn sum(&self) -> Sample {
         let mut sum = Sample { until: self.now, ..Sample::default() };
-        for total in &self.total {
-            sum.commands += total.commands;
-            sum.read += total.read;
-            sum.written += total.written;
-            sum.device += total.device;
-            sum.kernel += total.kernel;
-            sum.conflicts += total.conflicts;
-            sum.active += total.active;
-            sum.queued += total.queued;
-            for (sum, part) in sum.offloaded.iter_mut().zip(total.offloaded) {
-                sum.count += part.count;
-                sum.failed += part.failed;
-                sum.bytes += part.bytes;
-                sum.time += part.time;
-            }
-        }
+        self.total.iter().for_each(|total| sum.merge(total));
         sum
     }
 

@@ -35,6 +35,11 @@ pub trait World {
 
     /// True when it has nothing more to do. A load without an end never is.
     fn is_finished(&self) -> bool;
+
+    /// True when it comes to an end by itself.
+    fn has_end(&self) -> bool {
+        true
+    }
 }
 
 /// A kind of access in a mix.
@@ -124,7 +129,10 @@ impl World for Mix {
         }
         let at = self.at;
         self.at += bytes;
-        let kind = if random.range(0, 100) < read { Kind::Read } else { Kind::Write(self.content.clone()) };
+        let kind = match random.range(0, 100) < read {
+            true => Kind::Read,
+            false => Kind::Write(self.content.from(at - self.range.start)),
+        };
         self.left = self.left.map(|left| left - 1);
         self.under_way += 1;
         Next::Command(Command { disk: self.disk, kind, at, bytes })
@@ -137,5 +145,9 @@ impl World for Mix {
 
     fn is_finished(&self) -> bool {
         (self.left == Some(0) || self.failed) && self.under_way == 0
+    }
+
+    fn has_end(&self) -> bool {
+        self.left.is_some()
     }
 }

@@ -20,6 +20,8 @@ const SECTOR: u64 = 512;
 const METADATA: u64 = 4096;
 /// A block of the file system.
 const BLOCK: u64 = 1 << 20;
+/// The most that one UNMAP names: less than any array's limit.
+const UNMAP_BYTES: u64 = 64 << 20;
 /// How long a host waits for a lock that another has.
 const LOCK_AGAIN: Time = 3_000_000;
 
@@ -181,6 +183,8 @@ pub struct Reclaim {
     next: u64,
     end: u64,
     blocks: u64,
+    /// Blocks of this pass that are not unmapped yet.
+    left: u64,
     lock: u64,
     stage: Stage,
     under_way: bool,
@@ -191,7 +195,8 @@ impl Reclaim {
     /// Gives back a part of a disk in passes of so many blocks of 1 MiB; the lock is at byte `lock`.
     pub fn new(disk: usize, range: std::ops::Range<u64>, blocks: u64, lock: u64) -> Self {
         let (next, end, stage) = (range.start, range.end, Stage::Lock);
-        Self { disk, next, end, blocks: blocks.max(1), lock, stage, under_way: false, failed: false }
+        let blocks = blocks.max(1);
+        Self { disk, next, end, blocks, left: blocks, lock, stage, under_way: false, failed: false }
     }
 
     /// The blocks of a pass that are asked for on a file system of so many free and total bytes: at most 1 % of
@@ -223,7 +228,7 @@ impl World for Reclaim {
                 Command { disk, kind: Kind::Write(Content::Half), at, bytes: METADATA }
             }
             Stage::Work(_) => {
-                let bytes = (self.blocks * BLOCK).min(self.end - self.next);
+                let bytes = (self.left * BLOCK).min(UNMAP_BYTES).min(self.end - self.next);
                 Command { disk, kind: Kind::Unmap, at: self.next, bytes }
             }
         })
@@ -237,10 +242,14 @@ impl World for Reclaim {
         }
         self.stage = match self.stage {
             Stage::Lock => Stage::Change(0),
-            Stage::Change(0) => Stage::Work(0),
-            Stage::Work(_) => {
+            Stage::Change(0) => {
+                self.left = self.blocks;
+                Stage::Work(0)
+            }
+            Stage::Work(n) => {
                 self.next += command.bytes;
-                Stage::Change(1)
+                self.left -= command.bytes.div_ceil(BLOCK);
+                if self.left > 0 && self.next < self.end { Stage::Work(n + 1) } else { Stage::Change(1) }
             }
             Stage::Change(_) => Stage::Unlock,
             Stage::Unlock => Stage::Lock,

@@ -1,15 +1,11 @@
 //! Snapshots: taken at one moment, seen by hosts, kept, restored, compared, thrown away.
 
-#![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
-
-mod rig;
-
+use crate::rig::{Rig, Up};
 use array::{
     Action, Error, GroupChange, Kind, Outcome, PeerName, Snapshot, SnapshotChange, SubjectName, VolumeChange,
 };
 use block::{Data, Disk, DiskId, Extent, Op, Reply};
 use bytes::Bytes;
-use rig::{Rig, Up};
 use std::sync::atomic::Ordering;
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";

@@ -1,14 +1,10 @@
 //! Groups, the recycle bin, other names, and what the array remembers of what was done.
 
-#![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
-
-mod rig;
-
+use crate::rig::{Rig, Up};
 use array::{
     Action, Caller, Chap, Error, GroupChange, HostChange, HostGroupChange, Kind, Outcome, Page, PeerName,
     SettingsChange, Severity, VolumeChange,
 };
-use rig::{Rig, Up};
 use std::sync::atomic::Ordering;
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";

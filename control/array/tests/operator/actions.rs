@@ -1,15 +1,11 @@
 //! What operators may do, what hosts see of it, and what is there after a restart.
 
-#![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
-
-mod rig;
-
+use crate::rig::{Rig, Up};
 use array::{
     Action, Caller, Chap, Connection, Error, Host, Kind, Outcome, PeerName, Snapshot, SubjectName, Volume,
     VolumeChange,
 };
 use block::Disk;
-use rig::{Rig, Up};
 use std::collections::BTreeSet;
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";

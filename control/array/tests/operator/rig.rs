@@ -130,6 +130,35 @@ impl Up {
         self.target.attach(port, 1).luns()
     }
 
+    /// Writes 4 KiB as an initiator does that was told of everything: the sense key and code that it gets, or none.
+    pub async fn write_as(&self, initiator: &str, lun: u8, lba: u8) -> Option<(u8, u8, u8)> {
+        let port = scsi::InitiatorPort { name: initiator.into(), isid: [0; 6] };
+        let nexus = self.target.attach(port, 1);
+        loop {
+            let command = scsi::Command {
+                tag: 1,
+                lun: scsi::Lun([0, lun, 0, 0, 0, 0, 0, 0]),
+                cdb: Bytes::from(vec![0x2a, 0, 0, 0, 0, lba, 0, 0, 8, 0]),
+                attribute: scsi::Attribute::Simple,
+                data_out: Bytes::from(vec![9; 4096]).into(),
+                data_in_limit: 0,
+            };
+            let response = match nexus.execute(command) {
+                scsi::Execution::Done(response) => response,
+                scsi::Execution::Task(task) => task.await.expect("a task that nobody aborts"),
+            };
+            let sense = &response.sense;
+            match sense.first().copied() {
+                None => return None,
+                Some(0x72 | 0x73) if sense[1] != 6 => return Some((sense[1], sense[2], sense[3])),
+                Some(0x70 | 0x71) if sense[2] & 15 != 6 => {
+                    return Some((sense[2] & 15, sense[12], sense[13]));
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Stops in good order.
     pub async fn down(self) {
         self.engine.shutdown().await.expect("a last checkpoint");

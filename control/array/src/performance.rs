@@ -1,0 +1,430 @@
+//! How fast: what the target counts is measured once a second, kept in the history, and told by volume, group, host
+//! and path.
+//!
+//! Measuring reads counters that connections write; it takes no lock that a command waits for. Its subjects are
+//! everything together, each volume, and each path of an initiator to a portal; a host is the sum of the paths of its
+//! initiators and a group the sum of its volumes, as they are configured when somebody asks.
+
+use crate::action::{Action, Outcome};
+use crate::array::{Array, Happening};
+use crate::config::{Config, HostEntry};
+use crate::{Error, Result};
+use block::DiskId;
+use history::{ALL, Cell, Latencies, Recorder, Sample, Series, SpacePoint, Store};
+use scsi::{Operation, Size, Table, Way};
+use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// How far a question looks back that does not say it, in seconds.
+const USUAL_LENGTH: u64 = 300;
+/// How many parts an answer has when nobody says it, and at most.
+const USUAL_POINTS: u32 = 300;
+const MOST_POINTS: u32 = 3600;
+/// What the use of space in the coming days is foreseen from, in seconds.
+const FORECAST_FROM: u64 = 30 * 86_400;
+/// The least that a forecast needs, in seconds.
+const FORECAST_LEAST: u64 = 3600;
+/// How often the use of space is measured, in seconds.
+const SPACE_EVERY: u64 = 10;
+
+/// What a measurement is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Everything together.
+    #[default]
+    Array,
+    /// One volume.
+    Volume(String),
+    /// The volumes of a group.
+    Group(String),
+    /// The paths of a host.
+    Host(String),
+}
+
+/// A stretch of time, in seconds since 1970: the last five minutes when nothing is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stretch {
+    /// Its beginning.
+    pub from: Option<u64>,
+    /// Its end.
+    pub to: Option<u64>,
+    /// In about how many parts; 3600 at most.
+    pub points: Option<u32>,
+}
+
+/// What the busiest are chosen from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Volumes.
+    Volume,
+    /// Hosts.
+    Host,
+}
+
+/// What one volume or host did in the last moments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Busy {
+    /// Its name.
+    pub name: String,
+    /// What it did; `millis` are those for which something is known.
+    pub sample: Sample,
+}
+
+/// What came by one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathUse {
+    /// The host.
+    pub host: String,
+    /// Which of its initiators.
+    pub initiator: String,
+    /// The portal's number, from 1.
+    pub portal: u16,
+    /// Sessions on it now.
+    pub sessions: usize,
+    /// What it did.
+    pub sample: Sample,
+}
+
+/// How the space was used, and how it goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Capacity {
+    /// The past.
+    pub points: Vec<SpacePoint>,
+    /// Bytes on the drives that are taken each day, by the trend of the last month; none when there is too little past.
+    pub per_day: Option<f64>,
+    /// Days until nothing is free by that trend; none when it does not end.
+    pub days_to_full: Option<f64>,
+}
+
+/// What measuring remembers.
+#[derive(Default)]
+pub(crate) struct Meter {
+    recorder: Recorder,
+    before: Option<Before>,
+    spaced: u64,
+}
+
+struct Before {
+    millis: u64,
+    counted: BTreeMap<DiskId, BTreeMap<Way, Table>>,
+}
+
+impl Meter {
+    /// Goes on where the history ends.
+    pub fn open(store: &Store, now: u64) -> Self {
+        let recorder = Recorder::open(store, now).unwrap_or_else(|error| {
+            tracing::error!(%error, "old measurements can't be read");
+            Recorder::default()
+        });
+        Self { recorder, ..Self::default() }
+    }
+}
+
+/// What a kind of command is called in samples; numbers stay, as they are in files.
+const KINDS: [(Operation, u8); 7] = [
+    (Operation::Read, 0),
+    (Operation::Write, 1),
+    (Operation::CompareAndWrite, 2),
+    (Operation::Copy, 3),
+    (Operation::WriteSame, 4),
+    (Operation::Unmap, 5),
+    (Operation::Other, 6),
+];
+
+/// Size class without an end.
+const ENDLESS: u8 = 63;
+
+/// The kind of command behind a number in a sample.
+pub fn kind(number: u8) -> Option<Operation> {
+    KINDS.iter().find(|(_, of)| *of == number).map(|(kind, _)| *kind)
+}
+
+/// The most bytes of a size class in a sample; none when it has no end.
+pub fn size_limit(number: u8) -> Option<u64> {
+    (number < ENDLESS).then(|| 1 << number)
+}
+
+fn key((operation, size): (Operation, Size)) -> (u8, u8) {
+    let kind = KINDS.iter().find(|(kind, _)| *kind == operation).map_or(u8::MAX, |(_, number)| *number);
+    (kind, size.limit().map_or(ENDLESS, |limit| limit.ilog2() as u8))
+}
+
+/// What was counted since an earlier count.
+fn difference(now: &Table, before: Option<&Table>) -> Sample {
+    let nothing = Table::default();
+    let before = before.unwrap_or(&nothing);
+    let mut sample = Sample {
+        shared: now.copied_by_sharing.saturating_sub(before.copied_by_sharing),
+        moved: now.copied_by_moving.saturating_sub(before.copied_by_moving),
+        ..Sample::default()
+    };
+    for (which, counts) in &now.counts {
+        let old = before.counts.get(which);
+        if old == Some(counts) {
+            continue;
+        }
+        let latency = old.map_or_else(|| counts.latency.clone(), |old| counts.latency.since(&old.latency));
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let buckets = latency.buckets().map(|(end, count)| (nanos(end), count));
+        let cell = Cell {
+            bytes: counts.bytes.saturating_sub(old.map_or(0, |old| old.bytes)),
+            failures: counts.failures.saturating_sub(old.map_or(0, |old| old.failures)),
+            latency: Latencies::new(buckets, nanos(latency.total())),
+        };
+        sample.cells.entry(key(*which)).or_default().add(&cell);
+    }
+    sample
+}
+
+fn volume_key(id: DiskId) -> String {
+    format!("volume/{:032x}", id.0)
+}
+
+fn path_key(initiator: &str, portal: u16) -> String {
+    format!("path/{portal}/{initiator}")
+}
+
+impl Array {
+    /// Measures what was done since the last time: to be called shortly after each second began, on a thread that may
+    /// work for a moment.
+    pub fn measure(&self) {
+        let counted = self.parts.target.statistics();
+        let now = (self.world.now)().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let millis = u64::try_from(now.as_millis()).unwrap_or(0);
+        // The second that is over, or nearly.
+        let time = millis.saturating_sub(500) / 1000;
+        let mut meter = self.meter.lock();
+        if meter.spaced.abs_diff(time) >= SPACE_EVERY {
+            meter.spaced = time;
+            self.measure_space(time);
+        }
+        let Some(before) = meter.before.replace(Before { millis, counted }) else { return };
+        let Meter { recorder, before: Some(new), .. } = &mut *meter else { return };
+        let mut samples = differences(&new.counted, &before.counted);
+        let all = samples.entry(ALL.into()).or_default();
+        all.millis = millis.saturating_sub(before.millis);
+        let all = all.clone();
+        if let Err(error) = recorder.add(&self.parts.history, time, samples) {
+            tracing::error!(%error, "measurements are lost");
+        }
+        drop(meter);
+        self.happens(Happening::Measured(time, Box::new(all)));
+    }
+
+    /// Answers the questions about performance; none when the action is another one. The past is read without holding
+    /// the configuration.
+    pub(crate) fn tell_performance(&self, action: &Action) -> Option<Result<Outcome>> {
+        Some(match action {
+            Action::ShowPerformance { scope, stretch } => {
+                self.performance(scope, *stretch).map(|series| Outcome::Performance(Box::new(series)))
+            }
+            Action::ListBusiest { by, seconds } => {
+                let (millis, busiest) = self.top(*by, *seconds);
+                Ok(Outcome::Busiest { millis, busiest })
+            }
+            Action::ListPaths { host, stretch } => self.paths(host.as_deref(), *stretch).map(Outcome::Paths),
+            Action::ShowCapacity(stretch) => self.capacity(*stretch).map(Outcome::Capacity),
+            _ => return None,
+        })
+    }
+
+    /// Writes the measurements that are only in memory.
+    pub fn keep_measurements(&self) {
+        let now = self.world.seconds();
+        if let Err(error) = self.meter.lock().recorder.flush(&self.parts.history, now) {
+            tracing::error!(%error, "the last measurements are lost");
+        }
+    }
+
+    fn measure_space(&self, time: u64) {
+        let it = self.parts.engine.space();
+        let point = SpacePoint {
+            time,
+            provisioned: it.provisioned,
+            mapped: it.mapped,
+            unique: it.unique,
+            physical: it.physical,
+            metadata: it.metadata,
+            total: it.total,
+        };
+        if let Err(error) = self.parts.history.add_space(&point) {
+            tracing::error!(%error, "the use of space can't be kept");
+        }
+    }
+
+    /// What was done in the parts of a stretch.
+    pub(crate) fn performance(&self, scope: &Scope, stretch: Stretch) -> Result<Series> {
+        let subjects = subjects(&self.config(), scope, self.parts.server.portals().len())?;
+        self.series(&subjects, stretch)
+    }
+
+    fn series(&self, subjects: &[String], stretch: Stretch) -> Result<Series> {
+        let now = self.world.seconds();
+        let (from, to) = self.ends(stretch)?;
+        let points = stretch.points.unwrap_or(USUAL_POINTS).clamp(1, MOST_POINTS);
+        let span = history::tier_for(now, from, to, points.into(), subjects.len()).ok_or_else(|| {
+            Error::invalid("that is too much for one answer: ask for a shorter time or for fewer volumes")
+        })?;
+        let begun = self.meter.lock().recorder.begin(span, subjects);
+        self.parts
+            .history
+            .read(begun, subjects)
+            .map_err(|error| Error::failed("the past can't be told", error))
+    }
+
+    fn ends(&self, stretch: Stretch) -> Result<(u64, u64)> {
+        let now = self.world.seconds();
+        // What comes after now is not known; a second that has begun is not over.
+        let to = stretch.to.unwrap_or(now).min(now);
+        let from = stretch.from.unwrap_or_else(|| to.saturating_sub(USUAL_LENGTH));
+        match from < to || stretch.to.is_none() {
+            true => Ok((from.min(to), to)),
+            false => Err(Error::invalid("the time asked for ends before it begins, or has not come yet")),
+        }
+    }
+
+    /// What each volume or host did in the last `seconds`, the busiest first; and for how long that is known.
+    pub(crate) fn top(&self, by: By, seconds: u64) -> (u64, Vec<Busy>) {
+        let config = self.config();
+        let meter = self.meter.lock();
+        let (all, recent) = meter.recorder.last(seconds.max(1));
+        let recent: BTreeMap<&str, Sample> = recent.into_iter().collect();
+        let busy = |name: &str, keys: &mut dyn Iterator<Item = String>| {
+            let mut sample = Sample { millis: all.millis, ..Sample::default() };
+            keys.filter_map(|key| recent.get(key.as_str())).for_each(|it| sample.add_work(it));
+            (!sample.is_idle()).then(|| Busy { name: name.into(), sample })
+        };
+        let portals = self.parts.server.portals().len();
+        let mut top: Vec<Busy> = match by {
+            By::Volume => config
+                .volumes
+                .iter()
+                .filter_map(|it| busy(&it.name, &mut std::iter::once(volume_key(it.id))))
+                .collect(),
+            By::Host => {
+                config.hosts.iter().filter_map(|it| busy(&it.name, &mut paths_of(it, portals))).collect()
+            }
+        };
+        top.sort_by_cached_key(|it| std::cmp::Reverse(it.sample.sum(|_, _| true).latency.count()));
+        (all.millis, top)
+    }
+
+    /// What came by each path of one host, or of all.
+    pub(crate) fn paths(&self, host: Option<&str>, stretch: Stretch) -> Result<Vec<PathUse>> {
+        let hosts: Vec<HostEntry> = {
+            let config = self.config();
+            match host {
+                Some(name) => vec![config.hosts.named(name)?.clone()],
+                None => config.hosts.iter().cloned().collect(),
+            }
+        };
+        let (sessions, portals) = (self.parts.server.sessions(), self.parts.server.portals().len() as u16);
+        let mut paths = Vec::new();
+        for host in hosts {
+            for initiator in &host.initiators {
+                for portal in 1..=portals {
+                    let on = |it: &&iscsi::SessionInfo| it.initiator == *initiator && it.portal == portal;
+                    let count = sessions.iter().filter(on).count();
+                    let series =
+                        self.series(&[path_key(initiator, portal)], Stretch { points: Some(1), ..stretch })?;
+                    let sample = series.whole();
+                    if count > 0 || !sample.is_idle() {
+                        let (host, initiator) = (host.name.clone(), initiator.clone());
+                        paths.push(PathUse { host, initiator, portal, sessions: count, sample });
+                    }
+                }
+            }
+        }
+        Ok(paths)
+    }
+
+    /// How the space was used, and how it goes on.
+    pub(crate) fn capacity(&self, stretch: Stretch) -> Result<Capacity> {
+        let now = self.world.seconds();
+        let (from, to) = self.ends(stretch)?;
+        let points = stretch.points.unwrap_or(USUAL_POINTS).clamp(1, MOST_POINTS);
+        let told = |from, to, points| {
+            let points = self.parts.history.space(now, from, to, points);
+            points.map_err(|error| Error::failed("the past can't be told", error))
+        };
+        let past = told(now.saturating_sub(FORECAST_FROM), now, 720)?;
+        let (per_day, days_to_full) = forecast(&past);
+        Ok(Capacity { points: told(from, to, points.into())?, per_day, days_to_full })
+    }
+}
+
+/// What was done since before: by volume, by path, and everything together.
+fn differences(
+    now: &BTreeMap<DiskId, BTreeMap<Way, Table>>,
+    before: &BTreeMap<DiskId, BTreeMap<Way, Table>>,
+) -> BTreeMap<String, Sample> {
+    let mut samples: BTreeMap<String, Sample> = BTreeMap::new();
+    let mut all = Sample::default();
+    for (disk, ways) in now {
+        let mut volume = Sample::default();
+        for (way, table) in ways {
+            let old = before.get(disk).and_then(|ways| ways.get(way));
+            if old == Some(table) {
+                continue;
+            }
+            let sample = difference(table, old);
+            volume.add_work(&sample);
+            samples.entry(path_key(&way.initiator, way.port)).or_default().add_work(&sample);
+        }
+        if !volume.is_idle() {
+            all.add_work(&volume);
+            samples.insert(volume_key(*disk), volume);
+        }
+    }
+    samples.retain(|_, sample| !sample.is_idle());
+    samples.insert(ALL.into(), all);
+    samples
+}
+
+fn subjects(config: &Config, scope: &Scope, portals: usize) -> Result<Vec<String>> {
+    Ok(match scope {
+        Scope::Array => vec![ALL.into()],
+        Scope::Volume(name) => vec![volume_key(config.volumes.named(name)?.id)],
+        Scope::Group(name) => {
+            config.members(config.groups.named(name)?.id).map(|volume| volume_key(volume.id)).collect()
+        }
+        Scope::Host(name) => paths_of(config.hosts.named(name)?, portals).collect(),
+    })
+}
+
+fn paths_of(host: &HostEntry, portals: usize) -> impl Iterator<Item = String> {
+    host.initiators
+        .iter()
+        .flat_map(move |initiator| (1..=portals as u16).map(move |portal| path_key(initiator, portal)))
+}
+
+/// By how much the busiest of a host's paths did more than the idlest that has a session, as a part of the busiest: 0 is
+/// even, 1 is all on one. None with fewer than two paths, or without commands.
+pub fn imbalance<'a>(paths: impl IntoIterator<Item = &'a PathUse>) -> Option<f64> {
+    let live = paths.into_iter().filter(|path| path.sessions > 0);
+    let counts: Vec<u64> = live.map(|path| path.sample.sum(|_, _| true).latency.count()).collect();
+    let (most, least) = (*counts.iter().max()?, *counts.iter().min()?);
+    (counts.len() > 1 && most > 0).then(|| (most - least) as f64 / most as f64)
+}
+
+/// Bytes taken each day, and days until nothing is free, by the straight line nearest to the past.
+fn forecast(past: &[SpacePoint]) -> (Option<f64>, Option<f64>) {
+    let (Some(first), Some(last)) = (past.first(), past.last()) else { return (None, None) };
+    if last.time - first.time < FORECAST_LEAST {
+        return (None, None);
+    }
+    let used = |point: &SpacePoint| (point.physical + point.metadata) as f64;
+    let days = |point: &SpacePoint| (point.time - first.time) as f64 / 86_400.0;
+    let count = past.len() as f64;
+    let (mean_x, mean_y) =
+        (past.iter().map(days).sum::<f64>() / count, past.iter().map(used).sum::<f64>() / count);
+    let over: f64 = past.iter().map(|it| (days(it) - mean_x) * (used(it) - mean_y)).sum();
+    let under: f64 = past.iter().map(|it| (days(it) - mean_x).powi(2)).sum();
+    let slope = over / under;
+    let free = (last.total as f64 - used(last)).max(0.0);
+    (Some(slope), (slope >= 1.0).then(|| free / slope))
+}
+
+#[cfg(test)]
+#[path = "performance_test.rs"]
+mod tests;

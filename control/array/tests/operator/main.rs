@@ -1,0 +1,10 @@
+//! What operators do to an array on drives in memory, and what is there after a crash.
+
+#![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
+
+mod actions;
+mod furniture;
+mod measured;
+mod policies;
+mod rig;
+mod snapshots;

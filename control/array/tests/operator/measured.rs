@@ -1,0 +1,146 @@
+//! What is measured of commands that hosts really send, and told by volume, group, host and path.
+
+use crate::rig::{Rig, Up};
+use array::{Action, By, Cell, GroupChange, Kind, Operation, Outcome, PeerName, Scope, Series, Stretch};
+use std::sync::atomic::Ordering;
+
+const IQN: &str = "iqn.1993-08.org.debian:01:web1";
+const BLOCKS: u8 = 8;
+
+/// Sends a WRITE(16), or a READ(16), of 4 KiB and waits for its end.
+async fn send(up: &Up, opcode: u8) {
+    let nexus = up.target.attach(scsi::InitiatorPort { name: IQN.into(), isid: [0; 6] }, 1);
+    let mut cdb = [0u8; 16];
+    (cdb[0], cdb[13]) = (opcode, BLOCKS);
+    let data = vec![7u8; if opcode == 0x8A { usize::from(BLOCKS) * 512 } else { 0 }];
+    for _attention_first in 0..2 {
+        let command = scsi::Command {
+            tag: 1,
+            lun: scsi::Lun([0; 8]),
+            cdb: cdb.to_vec().into(),
+            attribute: scsi::Attribute::Simple,
+            data_out: bytes::Bytes::from(data.clone()).into(),
+            data_in_limit: 1 << 20,
+        };
+        let response = match nexus.execute(command) {
+            scsi::Execution::Done(response) => response,
+            scsi::Execution::Task(task) => task.await.unwrap(),
+        };
+        if response.status == scsi::Status::Good {
+            return;
+        }
+    }
+    panic!("a command failed twice");
+}
+
+async fn prepared(up: &Up) {
+    for action in [
+        Action::CreateGroup { name: "sql".into(), change: GroupChange::default() },
+        Action::CreateVolume {
+            name: "db1".into(),
+            bytes: 1 << 30,
+            block_bytes: 512,
+            group: Some("sql".into()),
+        },
+        Action::CreateVolume { name: "idle".into(), bytes: 1 << 30, block_bytes: 512, group: None },
+        Action::CreateHost { name: "web1".into(), initiators: vec![IQN.into()], chap: None, mutual: None },
+        Action::Connect {
+            volume: "db1".into(),
+            peer: PeerName::Host("web1".into()),
+            lun: Some(0),
+            read_only: false,
+        },
+    ] {
+        up.perform(action).await.unwrap();
+    }
+}
+
+async fn series(up: &Up, scope: Scope) -> Series {
+    match up.perform(Action::ShowPerformance { scope, stretch: Stretch::default() }).await.unwrap() {
+        Outcome::Performance(series) => *series,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn only(series: &Series, wanted: Operation) -> Cell {
+    series.whole().sum(|kind, _| array::kind(kind) == Some(wanted))
+}
+
+#[tokio::test]
+async fn commands_are_told_by_volume_group_and_array_and_survive_a_restart() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    prepared(&up).await;
+    assert_eq!(up.luns(IQN), [0]);
+    let mut heard = up.array.listen();
+    up.array.measure();
+    for _ in 0..3 {
+        rig.clock.fetch_add(1, Ordering::SeqCst);
+        send(&up, 0x8A).await;
+        send(&up, 0x88).await;
+        up.array.measure();
+    }
+    rig.clock.fetch_add(1, Ordering::SeqCst);
+    for scope in [Scope::Array, Scope::Volume("db1".into()), Scope::Group("sql".into())] {
+        let told = series(&up, scope.clone()).await;
+        let (reads, writes) = (only(&told, Operation::Read), only(&told, Operation::Write));
+        assert_eq!((reads.latency.count(), reads.bytes), (3, 3 * 4096), "{scope:?}");
+        assert_eq!((writes.latency.count(), writes.bytes), (3, 3 * 4096), "{scope:?}");
+        assert!(writes.latency.quantile(0.99).unwrap() > 0);
+        assert_eq!(told.samples.iter().flatten().count(), 3, "only three seconds are known");
+    }
+    let idle = series(&up, Scope::Volume("idle".into())).await;
+    assert_eq!(idle.samples.iter().flatten().filter(|sample| sample.is_idle()).count(), 3);
+    let told = std::iter::from_fn(|| heard.try_recv().ok());
+    assert_eq!(told.filter(|it| matches!(it, array::Happening::Measured(..))).count(), 3);
+
+    let Outcome::Busiest { millis, busiest } =
+        up.perform(Action::ListBusiest { by: By::Volume, seconds: 2 }).await.unwrap()
+    else {
+        panic!("the busiest")
+    };
+    assert_eq!((millis, busiest.len(), busiest[0].name.as_str()), (2000, 1, "db1"));
+    assert_eq!(busiest[0].sample.sum(|_, _| true).latency.count(), 4);
+
+    up.array.keep_measurements();
+    up.down().await;
+    let up = rig.up().await;
+    assert_eq!(only(&series(&up, Scope::Volume("db1".into())).await, Operation::Write).latency.count(), 3);
+    up.down().await;
+}
+
+#[tokio::test]
+async fn questions_about_what_is_not_there_are_refused() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    prepared(&up).await;
+    for scope in [Scope::Volume("x".into()), Scope::Group("x".into()), Scope::Host("x".into())] {
+        let stretch = Stretch::default();
+        let error = up.perform(Action::ShowPerformance { scope, stretch }).await.unwrap_err();
+        assert_eq!(error.kind, Kind::NotFound);
+    }
+    let stretch = Stretch { from: Some(2000), to: Some(1000), points: None };
+    let error = up.perform(Action::ShowPerformance { scope: Scope::Array, stretch }).await.unwrap_err();
+    assert_eq!(error.kind, Kind::Invalid);
+    up.crash().await;
+}
+
+#[tokio::test]
+async fn the_use_of_space_is_kept_and_foreseen() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    prepared(&up).await;
+    for _ in 0..500 {
+        up.array.measure();
+        rig.clock.fetch_add(30, Ordering::SeqCst);
+    }
+    let now = rig.clock.load(Ordering::SeqCst);
+    let stretch = Stretch { from: Some(now - 15_000), to: None, points: Some(1000) };
+    let Outcome::Capacity(capacity) = up.perform(Action::ShowCapacity(stretch)).await.unwrap() else {
+        panic!("the capacity")
+    };
+    assert!(capacity.points.len() >= 499, "{}", capacity.points.len());
+    assert_eq!(capacity.points[9].provisioned, 2 << 30);
+    assert!(capacity.per_day.is_some());
+    up.down().await;
+}

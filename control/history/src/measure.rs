@@ -1,0 +1,347 @@
+//! Measurements in three tiers: seconds for an hour, ten seconds for a day, five minutes for a year.
+//!
+//! A [`Recorder`] takes what was measured each second and keeps the last moments in memory. Every ten seconds they go
+//! to the file: the seconds in one row for each subject that was not idle, their sum in another; every five minutes
+//! the sum of those. A crash loses the last ten seconds. The subject [`ALL`] has a sample whenever the array was up:
+//! where it has none nothing is known, where it has one a subject without a sample was idle.
+
+use crate::sample::{Sample, decode, encode};
+use crate::store::{Error, Store};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::{BTreeMap, HashMap};
+
+/// The subject that is everything together.
+pub const ALL: &str = "array";
+
+/// A resolution, and for how long and how much is kept in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tier {
+    number: i64,
+    /// Seconds of one sample.
+    pub step: u64,
+    /// Seconds of one row.
+    row: u64,
+    /// For how many seconds it is kept.
+    pub keep: u64,
+    /// Most rows of all subjects; the oldest go first, those of [`ALL`] never before their time.
+    rows: i64,
+}
+
+const SECONDS: Tier = Tier { number: 0, step: 1, row: 10, keep: 3600, rows: 400_000 };
+const TENS: Tier = Tier { number: 1, step: 10, row: 10, keep: 86_400, rows: 2_000_000 };
+const MINUTES: Tier = Tier { number: 2, step: 300, row: 300, keep: 366 * 86_400, rows: 3_000_000 };
+const TIERS: [Tier; 3] = [SECONDS, TENS, MINUTES];
+
+/// For how long the recorder keeps seconds in memory, at least.
+const RECENT: u64 = 20;
+
+/// Most rows that one question may read.
+const MOST_READ: u64 = 400_000;
+
+/// A stretch of time in equal parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Its beginning, in seconds since 1970.
+    pub from: u64,
+    /// Seconds of a part.
+    pub width: u64,
+    /// How many parts.
+    pub parts: usize,
+    /// Where they are read from.
+    pub tier: Tier,
+}
+
+/// What was done in the parts of a span; none where nothing is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Series {
+    /// The parts.
+    pub span: Span,
+    /// What was done in each; its `millis` are those for which something is known.
+    pub samples: Vec<Option<Sample>>,
+}
+
+impl Series {
+    /// Everything together.
+    pub fn whole(&self) -> Sample {
+        let mut whole = Sample::default();
+        self.samples.iter().flatten().for_each(|sample| whole.add(sample));
+        whole
+    }
+}
+
+/// The parts that a question is answered in: about `points` from `from` to `to`, from the finest tier that reaches
+/// back so far. None when that would read too much for so many `subjects`.
+pub fn tier_for(now: u64, from: u64, to: u64, points: u64, subjects: usize) -> Option<Span> {
+    let length = to.saturating_sub(from).max(1);
+    let reach = now.saturating_sub(from);
+    let rows = |tier: &&Tier| (length / tier.row + 1).saturating_mul(subjects as u64 + 1) <= MOST_READ;
+    let tier = *TIERS.iter().filter(|tier| reach <= tier.keep || tier.number == MINUTES.number).find(rows)?;
+    let width = length.div_ceil(points.max(1)).next_multiple_of(tier.step);
+    let from = from / width * width;
+    let parts = to.saturating_sub(from).div_ceil(width).max(1) as usize;
+    Some(Span { from, width, parts, tier })
+}
+
+/// Takes what is measured and keeps it.
+#[derive(Default)]
+pub struct Recorder {
+    /// Seconds that are not in the file yet, and some that are, by subject and time.
+    recent: BTreeMap<String, BTreeMap<u64, Sample>>,
+    /// What becomes rows of the coarsest tier.
+    open: HashMap<String, Sample>,
+    /// Beginning of the ten seconds that are not in the file yet.
+    row: Option<u64>,
+    /// Numbers of subjects in the file.
+    subjects: HashMap<String, i64>,
+    /// How many rows each tier has.
+    rows: [i64; TIERS.len()],
+}
+
+impl Recorder {
+    /// Goes on where the file ends, at the time `now`.
+    pub fn open(store: &Store, now: u64) -> Result<Self, Error> {
+        let mut recorder = Self::default();
+        let mut db = store.db();
+        for tier in TIERS {
+            let count = "SELECT count(*) FROM sample WHERE tier = ?";
+            recorder.rows[tier.number as usize] =
+                db.query_row(count, params![tier.number], |row| row.get(0))?;
+        }
+        let change = db.transaction()?;
+        recorder.catch_up(&change, now)?;
+        change.execute("DELETE FROM subject WHERE id NOT IN (SELECT subject FROM sample)", params![])?;
+        change.commit()?;
+        Ok(recorder)
+    }
+
+    /// Sums of five minutes that were not written before the last end, from their tens of seconds.
+    fn catch_up(&mut self, db: &Connection, now: u64) -> Result<(), Error> {
+        let newest = "SELECT max(time) FROM sample WHERE tier = ?";
+        let newest: Option<i64> = db.query_row(newest, params![MINUTES.number], |row| row.get(0))?;
+        let first = newest.map_or(0, |time| time + MINUTES.step as i64);
+        let sql =
+            "SELECT key, time, body FROM sample JOIN subject ON subject = id WHERE tier = ? AND time >= ?";
+        let mut sums: BTreeMap<(u64, String), Sample> = BTreeMap::new();
+        let mut read = db.prepare(sql)?;
+        let mut rows = read.query(params![TENS.number, first])?;
+        while let Some(row) = rows.next()? {
+            let (key, time, body): (String, i64, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let sum = sums.entry((time as u64 / MINUTES.step * MINUTES.step, key)).or_default();
+            decode(&body).iter().for_each(|(_, sample)| sum.add(sample));
+        }
+        for ((time, key), sample) in sums {
+            match time < now / MINUTES.step * MINUTES.step {
+                true => self.write(db, MINUTES, &key, time, &[(0, &sample)])?,
+                false => self.open.entry(key).or_default().add(&sample),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what was measured in the second `time`: of [`ALL`], and of each subject that was not idle. What is
+    /// complete goes to the file.
+    pub fn add(
+        &mut self,
+        store: &Store,
+        time: u64,
+        samples: impl IntoIterator<Item = (String, Sample)>,
+    ) -> Result<(), Error> {
+        let row = time / SECONDS.row * SECONDS.row;
+        let written = match self.row {
+            Some(open) if open != row => self.flush(store, time),
+            _ => Ok(()),
+        };
+        self.row = Some(row);
+        for (subject, sample) in samples {
+            self.recent.entry(subject).or_default().entry(time).or_default().add(&sample);
+        }
+        written
+    }
+
+    /// Writes what is not in the file yet, up to the time `now`.
+    pub fn flush(&mut self, store: &Store, now: u64) -> Result<(), Error> {
+        let Some(row) = self.row.take() else { return Ok(()) };
+        let end = row + SECONDS.row;
+        let mut db = store.db();
+        let change = db.transaction()?;
+        let recent = std::mem::take(&mut self.recent);
+        for (subject, samples) in &recent {
+            let seconds: Vec<_> = samples.range(row..end).map(|(time, it)| (time - row, it)).collect();
+            if seconds.is_empty() {
+                continue;
+            }
+            self.write(&change, SECONDS, subject, row, &seconds)?;
+            let mut sum = Sample::default();
+            seconds.iter().for_each(|(_, sample)| sum.add(sample));
+            self.write(&change, TENS, subject, row, &[(0, &sum)])?;
+            self.open.entry(subject.clone()).or_default().add(&sum);
+        }
+        let period = row / MINUTES.step * MINUTES.step;
+        if now / MINUTES.step * MINUTES.step != period {
+            for (subject, sum) in std::mem::take(&mut self.open) {
+                self.write(&change, MINUTES, &subject, period, &[(0, &sum)])?;
+            }
+        }
+        self.forget(&change, now)?;
+        change.commit()?;
+        drop(db);
+        self.recent = recent;
+        self.recent.retain(|_, samples| {
+            *samples = samples.split_off(&now.saturating_sub(RECENT));
+            !samples.is_empty()
+        });
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        db: &Connection,
+        tier: Tier,
+        subject: &str,
+        time: u64,
+        samples: &[(u64, &Sample)],
+    ) -> Result<(), Error> {
+        let id = self.subject(db, subject)?;
+        let mut body = Vec::new();
+        samples.iter().for_each(|(offset, sample)| encode(&mut body, *offset, sample));
+        // A row that an earlier run has begun goes on.
+        let sql = "INSERT INTO sample (tier, subject, time, body) VALUES (?1, ?2, ?3, ?4)
+                   ON CONFLICT DO UPDATE SET body = CAST(body || excluded.body AS BLOB)";
+        db.prepare_cached(sql)?.execute(params![tier.number, id, time as i64, body])?;
+        self.rows[tier.number as usize] += 1;
+        Ok(())
+    }
+
+    fn subject(&mut self, db: &Connection, key: &str) -> Result<i64, Error> {
+        if let Some(id) = self.subjects.get(key) {
+            return Ok(*id);
+        }
+        db.execute("INSERT OR IGNORE INTO subject (key) VALUES (?)", params![key])?;
+        let id = db.query_row("SELECT id FROM subject WHERE key = ?", params![key], |row| row.get(0))?;
+        self.subjects.insert(key.into(), id);
+        Ok(id)
+    }
+
+    /// Drops what is too old, and the oldest when there is too much.
+    fn forget(&mut self, db: &Connection, now: u64) -> Result<(), Error> {
+        for tier in TIERS {
+            let sql = "DELETE FROM sample WHERE tier = ? AND time < ?";
+            let old = now.saturating_sub(tier.keep) as i64;
+            let rows = &mut self.rows[tier.number as usize];
+            *rows -= db.prepare_cached(sql)?.execute(params![tier.number, old])? as i64;
+            if *rows > tier.rows {
+                // Some more than need be, so that it is not done every time.
+                *rows -= trim(db, tier, *rows - tier.rows + tier.rows / 100)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The last moments of a subject: what it did in the `seconds` before the newest sample, that one included.
+    pub fn last(&self, seconds: u64) -> (Sample, Vec<(&str, Sample)>) {
+        let newest = self.recent.get(ALL).and_then(|all| all.keys().next_back().copied()).unwrap_or(0);
+        let from = (newest + 1).saturating_sub(seconds.min(RECENT));
+        let sum = |samples: &BTreeMap<u64, Sample>| {
+            let mut sum = Sample::default();
+            samples.range(from..).for_each(|(_, sample)| sum.add(sample));
+            sum
+        };
+        let others = self.recent.iter().filter(|(subject, _)| *subject != ALL);
+        let all = self.recent.get(ALL).map(sum).unwrap_or_default();
+        (all, others.map(|(subject, samples)| (subject.as_str(), sum(samples))).collect())
+    }
+
+    /// What the subjects did together in the parts of a span, from memory: the seconds that are not in the file.
+    fn unwritten(&self, subject: &str, span: &Span, mut to: impl FnMut(u64, &Sample)) {
+        let (Some(row), SECONDS) = (self.row, span.tier) else { return };
+        for (time, sample) in self.recent.get(subject).into_iter().flat_map(|samples| samples.range(row..)) {
+            to(*time, sample);
+        }
+    }
+
+    /// The parts of a span with what is only in memory, to be completed by [`Store::read`].
+    pub fn begin(&self, span: Span, subjects: &[String]) -> Series {
+        let mut series = Series { span, samples: vec![None; span.parts] };
+        self.unwritten(ALL, &span, |time, sample| series.known(time, sample));
+        for subject in subjects.iter().filter(|subject| *subject != ALL) {
+            self.unwritten(subject, &span, |time, sample| series.work(time, sample));
+        }
+        if subjects.iter().any(|subject| subject == ALL) {
+            self.unwritten(ALL, &span, |time, sample| series.work(time, sample));
+        }
+        series
+    }
+}
+
+/// Drops about `excess` rows, the oldest first, but none of [`ALL`]; how many.
+fn trim(db: &Connection, tier: Tier, excess: i64) -> Result<i64, Error> {
+    let sql = "DELETE FROM sample WHERE tier = ?1 AND subject != (SELECT id FROM subject WHERE key = ?2) AND time <=
+               (SELECT time FROM sample WHERE tier = ?1 ORDER BY time LIMIT 1 OFFSET ?3)";
+    Ok(db.prepare_cached(sql)?.execute(params![tier.number, ALL, excess])? as i64)
+}
+
+impl Series {
+    fn part(&mut self, time: u64) -> Option<&mut Option<Sample>> {
+        let index = time.checked_sub(self.span.from)? / self.span.width;
+        self.samples.get_mut(usize::try_from(index).ok()?)
+    }
+
+    fn known(&mut self, time: u64, all: &Sample) {
+        if let Some(part) = self.part(time) {
+            part.get_or_insert_default().millis += all.millis;
+        }
+    }
+
+    fn work(&mut self, time: u64, sample: &Sample) {
+        if let Some(Some(part)) = self.part(time) {
+            part.add_work(sample);
+        }
+    }
+}
+
+impl Store {
+    /// Adds to a series what the file has about these subjects.
+    pub fn read(&self, mut series: Series, subjects: &[String]) -> Result<Series, Error> {
+        let all = subjects.iter().any(|subject| subject == ALL);
+        for (time, sample) in self.rows(&series.span, ALL)? {
+            series.known(time, &sample);
+            if all {
+                series.work(time, &sample);
+            }
+        }
+        for subject in subjects.iter().filter(|subject| *subject != ALL) {
+            for (time, sample) in self.rows(&series.span, subject)? {
+                series.work(time, &sample);
+            }
+        }
+        Ok(series)
+    }
+
+    fn rows(&self, span: &Span, subject: &str) -> Result<Vec<(u64, Sample)>, Error> {
+        let tier = span.tier;
+        let (from, to) = (span.from, span.from + span.width * span.parts as u64);
+        let sql = "SELECT time, body FROM sample WHERE tier = ? AND subject = ? AND time >= ? AND time < ?";
+        let rows: Vec<(i64, Vec<u8>)> = {
+            let db = self.db();
+            let id = "SELECT id FROM subject WHERE key = ?";
+            let id: Option<i64> =
+                db.prepare_cached(id)?.query_row(params![subject], |row| row.get(0)).optional()?;
+            let Some(id) = id else { return Ok(Vec::new()) };
+            let mut read = db.prepare_cached(sql)?;
+            let first = (from / tier.row * tier.row) as i64;
+            let rows = read.query_map(params![tier.number, id, first, to as i64], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?;
+            rows.collect::<Result<_, _>>()?
+        };
+        // Taken apart without the lock: nobody else waits for it.
+        let samples = rows.iter().flat_map(|(time, body)| {
+            decode(body).into_iter().map(move |(offset, sample)| (*time as u64 + offset * tier.step, sample))
+        });
+        Ok(samples.collect())
+    }
+}
+
+#[cfg(test)]
+#[path = "measure_test.rs"]
+mod tests;

@@ -1,0 +1,205 @@
+//! A measurement: what was done in a stretch of time, and how long each took. Samples add up without loss, so that a
+//! percentile of an hour comes from the buckets of its seconds and is never a mean of percentiles.
+
+use std::collections::BTreeMap;
+
+/// How many took how long, in buckets that the one who measures has chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latencies {
+    /// By the nanoseconds that all in a bucket are below.
+    buckets: BTreeMap<u64, u64>,
+    /// Nanoseconds of all together.
+    total: u64,
+}
+
+impl Latencies {
+    /// Buckets by their ends in nanoseconds, and the nanoseconds of all together.
+    pub fn new(buckets: impl IntoIterator<Item = (u64, u64)>, total: u64) -> Self {
+        Self { buckets: buckets.into_iter().collect(), total }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.buckets.values().sum()
+    }
+
+    /// Nanoseconds of all together.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Nanoseconds that one took on average; none when there are none.
+    pub fn mean(&self) -> Option<f64> {
+        let count = self.count();
+        (count > 0).then(|| self.total as f64 / count as f64)
+    }
+
+    /// Nanoseconds that the fraction `part` of them did not exceed, as well as the buckets know; 1 is the longest.
+    pub fn quantile(&self, part: f64) -> Option<u64> {
+        let rank = ((self.count() as f64 * part).ceil() as u64).max(1);
+        let mut seen = 0;
+        let reached = |(_, count): &(&u64, &u64)| {
+            seen += **count;
+            seen >= rank
+        };
+        self.buckets.iter().find(reached).map(|(end, _)| *end)
+    }
+
+    /// The buckets: the nanoseconds that all in one are below, and how many there are, in ascending order.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.buckets.iter().map(|(end, count)| (*end, *count))
+    }
+
+    /// Adds what another one has.
+    pub fn add(&mut self, other: &Latencies) {
+        for (end, count) in &other.buckets {
+            *self.buckets.entry(*end).or_default() += count;
+        }
+        self.total += other.total;
+    }
+}
+
+/// Commands of one kind and size.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// Bytes that succeeding commands were about.
+    pub bytes: u64,
+    /// Commands that failed.
+    pub failures: u64,
+    /// How long succeeding ones took.
+    pub latency: Latencies,
+}
+
+impl Cell {
+    /// Adds what another one has.
+    pub fn add(&mut self, other: &Cell) {
+        self.bytes += other.bytes;
+        self.failures += other.failures;
+        self.latency.add(&other.latency);
+    }
+}
+
+/// What was done in a stretch of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// How long the stretch was, in milliseconds.
+    pub millis: u64,
+    /// By kind and size; what they mean is the measurer's. What did not happen is not in it.
+    pub cells: BTreeMap<(u8, u8), Cell>,
+    /// Bytes that copies made by sharing what is stored.
+    pub shared: u64,
+    /// Bytes that copies made by reading and writing.
+    pub moved: u64,
+}
+
+impl Sample {
+    /// True when nothing was done.
+    pub fn is_idle(&self) -> bool {
+        self.cells.is_empty() && self.shared == 0 && self.moved == 0
+    }
+
+    /// Adds what was done in another stretch, or elsewhere; the length of the stretch is not changed.
+    pub fn add_work(&mut self, other: &Sample) {
+        for (key, cell) in &other.cells {
+            self.cells.entry(*key).or_default().add(cell);
+        }
+        self.shared += other.shared;
+        self.moved += other.moved;
+    }
+
+    /// Adds a stretch that came before or after.
+    pub fn add(&mut self, other: &Sample) {
+        self.add_work(other);
+        self.millis += other.millis;
+    }
+
+    /// The cells that are chosen, together.
+    pub fn sum(&self, chosen: impl Fn(u8, u8) -> bool) -> Cell {
+        let mut sum = Cell::default();
+        self.cells
+            .iter()
+            .filter(|((kind, size), _)| chosen(*kind, *size))
+            .for_each(|(_, cell)| sum.add(cell));
+        sum
+    }
+}
+
+/// Ends of buckets are multiples of this; what is left of one that is not is rounded up.
+const GRAIN: u64 = 128;
+
+/// Appends a sample that began so many steps after the row; rows are such samples one after the other.
+pub(crate) fn encode(into: &mut Vec<u8>, offset: u64, sample: &Sample) {
+    for value in [offset, sample.millis, sample.shared, sample.moved, sample.cells.len() as u64] {
+        put(into, value);
+    }
+    for ((kind, size), cell) in &sample.cells {
+        into.extend([*kind, *size]);
+        for value in [cell.bytes, cell.failures, cell.latency.total, cell.latency.buckets.len() as u64] {
+            put(into, value);
+        }
+        let mut before = 0;
+        for (end, count) in &cell.latency.buckets {
+            let end = end.div_ceil(GRAIN);
+            put(into, end - before);
+            put(into, *count);
+            before = end;
+        }
+    }
+}
+
+/// The samples of a row with their offsets; what is damaged ends it.
+pub(crate) fn decode(mut row: &[u8]) -> Vec<(u64, Sample)> {
+    let mut samples = Vec::new();
+    while !row.is_empty() {
+        match take_sample(&mut row) {
+            Some(sample) => samples.push(sample),
+            None => break,
+        }
+    }
+    samples
+}
+
+fn take_sample(row: &mut &[u8]) -> Option<(u64, Sample)> {
+    let offset = take(row)?;
+    let mut sample =
+        Sample { millis: take(row)?, shared: take(row)?, moved: take(row)?, cells: BTreeMap::new() };
+    for _ in 0..take(row)? {
+        let (key, rest) = row.split_first_chunk::<2>()?;
+        *row = rest;
+        let (bytes, failures, total) = (take(row)?, take(row)?, take(row)?);
+        let (mut latency, mut end) = (Latencies { buckets: BTreeMap::new(), total }, 0u64);
+        for _ in 0..take(row)? {
+            end = end.checked_add(take(row)?)?;
+            let count = latency.buckets.entry(end.checked_mul(GRAIN)?).or_default();
+            *count = count.saturating_add(take(row)?);
+        }
+        sample.cells.insert((key[0], key[1]), Cell { bytes, failures, latency });
+    }
+    Some((offset, sample))
+}
+
+/// Seven bits in a byte, the lowest first.
+fn put(into: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        into.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    into.push(value as u8);
+}
+
+fn take(row: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (first, rest) = row.split_first()?;
+        *row = rest;
+        value |= u64::from(first & 0x7f) << shift;
+        if first & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+#[path = "sample_test.rs"]
+mod tests;

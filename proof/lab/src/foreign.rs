@@ -1,0 +1,79 @@
+//! A target that the lab did not start: any vendor's array, by its address.
+
+use crate::target::{Login, Shape, Target};
+use anyhow::{Context, Result, bail, ensure};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+const PORT: u16 = 3260;
+
+/// Where it is: `iscsi://PORTAL[,PORTAL…]/NAME/LUN[,LUN…]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    portals: Vec<SocketAddr>,
+    iqn: String,
+    luns: Vec<u16>,
+}
+
+impl FromStr for Foreign {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let form = "iscsi://PORTAL[,PORTAL…]/NAME/LUN[,LUN…]";
+        let parts: Vec<_> = text.strip_prefix("iscsi://").with_context(|| form)?.split('/').collect();
+        let [portals, iqn, luns] = parts[..] else { bail!("{form}") };
+        let luns = luns.split(',').map(|lun| lun.parse().with_context(|| format!("LUN {lun:?}")));
+        let portals: Result<_> = portals.split(',').map(address).collect();
+        Ok(Self { portals: portals?, iqn: iqn.to_owned(), luns: luns.collect::<Result<_>>()? })
+    }
+}
+
+/// The address of a portal, whose port may be left out.
+fn address(portal: &str) -> Result<SocketAddr> {
+    let addresses = portal.to_socket_addrs().or_else(|_| (portal, PORT).to_socket_addrs());
+    addresses.ok().and_then(|mut it| it.next()).with_context(|| format!("no address: {portal:?}"))
+}
+
+impl Target for Foreign {
+    fn name(&self) -> &'static str {
+        "target"
+    }
+
+    fn iqn(&self) -> &str {
+        &self.iqn
+    }
+
+    fn portals(&self) -> &[SocketAddr] {
+        &self.portals
+    }
+
+    fn pid(&self) -> Result<u32> {
+        bail!("it runs elsewhere")
+    }
+
+    /// Its owner says who may log in, and how.
+    fn set_login(&mut self, _: Option<Login>) {}
+
+    /// The LUNs as they are: the lab makes none on somebody else's array, nor does it know how large they are.
+    fn fresh(&mut self, volumes: &[Shape], _: &[&str]) -> Result<Vec<u16>> {
+        let luns = self.luns.get(..volumes.len());
+        ensure!(luns.is_some(), "{} LUNs are needed, {} are named", volumes.len(), self.luns.len());
+        Ok(luns.unwrap_or_default().to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_portals_target_and_luns() -> Result<()> {
+        let target: Foreign = "iscsi://127.0.0.1,127.0.0.1:3261/iqn.2001-04.org.example:a/0,7".parse()?;
+        assert_eq!(target.portals, ["127.0.0.1:3260".parse()?, "127.0.0.1:3261".parse()?]);
+        assert_eq!((target.iqn.as_str(), &target.luns[..]), ("iqn.2001-04.org.example:a", &[0, 7][..]));
+        for wrong in ["127.0.0.1", "iscsi://127.0.0.1/iqn", "iscsi://127.0.0.1/iqn/x", "iscsi://?/iqn/0"] {
+            assert!(wrong.parse::<Foreign>().is_err(), "{wrong}");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! What came of the workloads, for people and for programs: a table, JSON, CSV, and one HTML file with everything in it.
+
+mod chart;
+
+use crate::run::{FigureReport, Report};
+use crate::stats::Middle;
+use anyhow::{Context, Result};
+use minijinja::{Environment, Value, context};
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Everything of a run of the lab.
+#[derive(Clone, Debug, Serialize)]
+pub struct Results {
+    /// What it was run on, in words.
+    pub machine: String,
+    /// What the peer is called, if there was one.
+    pub peer: Option<&'static str>,
+    /// Whether it was a short run, which measures nothing.
+    pub quick: bool,
+    /// The workloads.
+    pub workloads: Vec<Report>,
+}
+
+/// Writes `results.json`, `figures.csv`, `values.csv` and `report.html` into a folder.
+pub fn write(results: &Results, out: &Path) -> Result<()> {
+    std::fs::create_dir_all(out).with_context(|| format!("can't make {}", out.display()))?;
+    let files = [
+        ("results.json", serde_json::to_string_pretty(results)?),
+        ("figures.csv", figures_csv(results)),
+        ("values.csv", values_csv(results)),
+        ("report.html", html(results)?),
+    ];
+    for (name, text) in files {
+        let path = out.join(name);
+        std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The table of published and measured figures, as Markdown.
+pub fn table(results: &Results) -> String {
+    let mut text = "| row | figure | published | measured | tgt | × tgt | reached |\n".to_owned();
+    text += "|---|---|---|---|---|---|---|\n";
+    for report in &results.workloads {
+        for figure in &report.figures {
+            let Cells { published, measured, peer, ratio, reached, .. } = cells(figure);
+            let name = &figure.name;
+            let row = &report.row;
+            // A string takes everything.
+            let _ = writeln!(
+                text,
+                "| {row} | {name} | {published} | {measured} | {peer} | {ratio} | {reached} |"
+            );
+        }
+    }
+    text
+}
+
+/// A line of the table, as texts.
+struct Cells<'a> {
+    name: &'a str,
+    published: String,
+    measured: String,
+    peer: String,
+    ratio: String,
+    reached: &'static str,
+    why: &'a str,
+}
+
+impl Cells<'_> {
+    /// For the template.
+    fn value(self) -> Value {
+        let Self { name, published, measured, peer, ratio, reached, why } = self;
+        context! { name, published, measured, peer, ratio, reached, why }
+    }
+}
+
+fn cells(figure: &FigureReport) -> Cells<'_> {
+    let spread = |middle: Middle| match middle.low == middle.high {
+        true => number(middle.median),
+        false => format!("{} ({}–{})", number(middle.median), number(middle.low), number(middle.high)),
+    };
+    let with_unit = |text: String| match figure.unit.as_str() {
+        "×" => format!("{text}×"),
+        unit => format!("{text} {unit}"),
+    };
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+    let ratio = figure.measured.zip(figure.peer).map(|(ours, peer)| ours.median / peer.median);
+    Cells {
+        name: &figure.name,
+        published: or_dash(figure.published.map(|value| with_unit(number(value)))),
+        measured: or_dash(figure.measured.map(|middle| with_unit(spread(middle)))),
+        peer: or_dash(figure.peer.map(|middle| with_unit(spread(middle)))),
+        ratio: or_dash(ratio.filter(|ratio| ratio.is_finite()).map(number)),
+        reached: match (figure.reached, figure.measured) {
+            (_, None) => "not run",
+            (Some(true), _) => "yes",
+            (Some(false), _) => "no",
+            (None, _) => "",
+        },
+        why: if figure.reached == Some(false) || figure.measured.is_none() { &figure.why } else { "" },
+    }
+}
+
+/// A number with three digits that say something, and all those before the point.
+fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 || size == 0.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}
+
+/// A field of a CSV file (RFC 4180).
+fn field(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
+}
+
+fn figures_csv(results: &Results) -> String {
+    let mut text =
+        "row,workload,figure,unit,published,measured,low,high,peer,peer low,peer high,reached\r\n".to_owned();
+    let value = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+    for report in &results.workloads {
+        for figure in &report.figures {
+            let words = [&report.row, &report.name, &figure.name, &figure.unit].map(|text| field(text));
+            let (ours, peer) = (figure.measured, figure.peer);
+            let numbers = [
+                value(figure.published),
+                value(ours.map(|it| it.median)),
+                value(ours.map(|it| it.low)),
+                value(ours.map(|it| it.high)),
+                value(peer.map(|it| it.median)),
+                value(peer.map(|it| it.low)),
+                value(peer.map(|it| it.high)),
+                figure.reached.map(|reached| reached.to_string()).unwrap_or_default(),
+            ];
+            text += &format!("{},{}\r\n", words.join(","), numbers.join(","));
+        }
+    }
+    text
+}
+
+fn values_csv(results: &Results) -> String {
+    let mut text = "row,workload,step,target,value,median,low,high\r\n".to_owned();
+    for report in &results.workloads {
+        for step in &report.steps {
+            for (name, middle) in &step.values {
+                let words =
+                    [report.row.as_str(), &report.name, &step.step, step.target, name].map(field).join(",");
+                text += &format!("{words},{},{},{}\r\n", middle.median, middle.low, middle.high);
+            }
+        }
+    }
+    text
+}
+
+fn html(results: &Results) -> Result<String> {
+    let mut environment = Environment::new();
+    environment.add_template("report.html", include_str!("report/report.html"))?;
+    let mut workloads = Vec::new();
+    for report in &results.workloads {
+        let failed: Vec<_> = report
+            .steps
+            .iter()
+            .filter_map(|step| Some(format!("{} on {}: {}", step.step, step.target, step.failed.as_ref()?)))
+            .collect();
+        workloads.push(context! {
+            name => &report.name,
+            row => &report.row,
+            title => &report.title,
+            story => &report.story,
+            scale => &report.scale,
+            repeats => report.repeats,
+            chart => &report.chart,
+            cells => report.figures.iter().map(|figure| cells(figure).value()).collect::<Vec<_>>(),
+            failed,
+            bars => chart::bars(report)?,
+            lines => chart::lines(report)?,
+        });
+    }
+    let template = environment.get_template("report.html")?;
+    let (machine, quick, peer) = (&results.machine, results.quick, results.peer);
+    Ok(template.render(context! { workloads, machine, quick, peer })?)
+}
+
+#[cfg(test)]
+#[path = "report_test.rs"]
+mod tests;

@@ -1,0 +1,347 @@
+//! Runs workloads on an array and on its peer in turn: for each repeat every target, for each target every step, so that
+//! what the machine does besides befalls all of them.
+
+use crate::array::{Array, Drives, Programs};
+use crate::foreign::Foreign;
+use crate::real::{self, BLOCK_BYTES, Rig};
+use crate::scratch::Scratch;
+use crate::stats::{Middle, middle};
+use crate::target::{Shape, Target};
+use crate::tgt::Tgt;
+use crate::values::{Measured, Values, measure};
+use crate::workload::{Figure, Step, Workload};
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Short and once: to see that everything works, not to measure.
+    pub quick: bool,
+    /// Runs of each step, when the workload is not to say.
+    pub repeats: Option<usize>,
+    /// Without the peer.
+    pub alone: bool,
+    /// The core of the targets.
+    pub target_core: Option<usize>,
+}
+
+/// What is measured.
+enum Subject {
+    Array(Array),
+    Tgt(Tgt),
+    Foreign(Foreign),
+}
+
+impl Subject {
+    fn target(&self) -> &dyn Target {
+        match self {
+            Subject::Array(array) => array,
+            Subject::Tgt(tgt) => tgt,
+            Subject::Foreign(foreign) => foreign,
+        }
+    }
+
+    fn target_mut(&mut self) -> &mut dyn Target {
+        match self {
+            Subject::Array(array) => array,
+            Subject::Tgt(tgt) => tgt,
+            Subject::Foreign(foreign) => foreign,
+        }
+    }
+
+    fn array(&self) -> Option<&Array> {
+        match self {
+            Subject::Array(array) => Some(array),
+            _ => None,
+        }
+    }
+}
+
+/// What came of a workload.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Its name.
+    pub name: String,
+    /// The row of the table of published workloads.
+    pub row: String,
+    /// In a few words.
+    pub title: String,
+    /// What happens.
+    pub story: String,
+    /// How it was made to fit.
+    pub scale: String,
+    /// Runs of each step.
+    pub repeats: usize,
+    /// The value that the chart shows.
+    pub chart: String,
+    /// Every step on every target.
+    pub steps: Vec<StepReport>,
+    /// Published and measured.
+    pub figures: Vec<FigureReport>,
+}
+
+/// What came of a step on a target.
+#[derive(Clone, Debug, Serialize)]
+pub struct StepReport {
+    /// The step.
+    pub step: String,
+    /// The target.
+    pub target: &'static str,
+    /// Values by name.
+    pub values: BTreeMap<String, Middle>,
+    /// Commands a second for each tenth of a second, of the last run.
+    pub line: Vec<f64>,
+    /// Why there is nothing.
+    pub failed: Option<String>,
+}
+
+/// A published figure beside what was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct FigureReport {
+    /// What it says.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// What was published.
+    pub published: Option<f64>,
+    /// What was measured.
+    pub measured: Option<Middle>,
+    /// What the peer did.
+    pub peer: Option<Middle>,
+    /// Whether it is reached, when that is aimed at.
+    pub reached: Option<bool>,
+    /// Why it may not be.
+    pub why: String,
+}
+
+/// The runs of a target: for each step, each repeat.
+type Runs = Vec<Vec<Result<Measured, String>>>;
+
+/// Runs a workload on an array that is started for it, and on the peer.
+pub fn on_own(
+    workload: &Workload,
+    programs: &Programs,
+    scratch: &Path,
+    out: &Path,
+    options: &Options,
+) -> Result<Report> {
+    let scratch = Scratch::new(scratch, "lab")?;
+    let (ours, peers) = (scratch.path().join("ashlar"), scratch.path().join("tgt"));
+    std::fs::create_dir_all(&ours)?;
+    std::fs::create_dir_all(&peers)?;
+    let drives = Drives { count: 4, bytes: workload.drive_mib << 20 };
+    let core = options.target_core;
+    let mut subjects = vec![Subject::Array(Array::start(programs, &ours, drives, core)?)];
+    if let (Some(backing), false) = (workload.peer.backing(), options.alone) {
+        subjects.push(Subject::Tgt(Tgt::new(&peers, backing, core)?));
+    }
+    run(workload, subjects, out, options)
+}
+
+/// Runs a workload on somebody else's array. What is on its LUNs is lost.
+pub fn on_foreign(workload: &Workload, target: &Foreign, out: &Path, options: &Options) -> Result<Report> {
+    run(workload, vec![Subject::Foreign(target.clone())], out, options)
+}
+
+fn run(workload: &Workload, mut subjects: Vec<Subject>, out: &Path, options: &Options) -> Result<Report> {
+    let repeats = match options.quick {
+        true => 1,
+        false => options.repeats.unwrap_or(workload.repeats).max(1),
+    };
+    let names = real::initiators(workload.host_count());
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let shape = |mib: &u64| Shape { bytes: mib << 20, block_bytes: BLOCK_BYTES };
+    let shapes: Vec<_> = workload.disks.iter().map(shape).collect();
+    let mut luns = Vec::new();
+    for subject in &mut subjects {
+        let target = subject.target_mut();
+        luns.push(target.fresh(&shapes, &names).with_context(|| format!("disks of {}", target.name()))?);
+    }
+    let mut runs: Vec<Runs> = subjects.iter().map(|_| vec![Vec::new(); workload.step.len()]).collect();
+    for (subject, luns) in subjects.iter().zip(&luns) {
+        let prepared = prepare(subject, luns, workload.preparation(&workload.prepare)?);
+        prepared.with_context(|| format!("preparing {}", subject.target().name()))?;
+    }
+    for repeat in 0..repeats {
+        for ((subject, luns), runs) in subjects.iter().zip(&luns).zip(&mut runs) {
+            for (step, runs) in workload.step.iter().zip(runs) {
+                let stage = Stage { workload, subject, luns, out, quick: options.quick };
+                let result = stage.run(step, repeat);
+                if let Err(error) = &result {
+                    eprintln!("{}: {} on {}: {error:#}", workload.name, step.name, subject.target().name());
+                }
+                runs.push(result.map_err(|error| format!("{error:#}")));
+            }
+        }
+    }
+    let targets: Vec<_> = subjects.iter().map(|subject| subject.target().name()).collect();
+    Ok(report(workload, repeats, &targets, runs))
+}
+
+/// The most that a preparation may take.
+const PREPARATION: Duration = Duration::from_secs(900);
+
+fn prepare(subject: &Subject, luns: &[u16], host: crate::host::Host) -> Result<()> {
+    if !host.has_end() {
+        return Ok(());
+    }
+    let mut rig = Rig::login(subject.target(), luns, 1, 1)?;
+    let mut hosts = [host];
+    let run = rig.run(&mut hosts, PREPARATION, |_| Ok(()))?;
+    let failure = hosts[0].figures().failure.clone();
+    ensure!(failure.is_none(), "{}", failure.unwrap_or_default());
+    run.finished.map(drop).with_context(|| format!("not done after {} s", PREPARATION.as_secs()))
+}
+
+/// Where a step is run.
+struct Stage<'a> {
+    workload: &'a Workload,
+    subject: &'a Subject,
+    luns: &'a [u16],
+    out: &'a Path,
+    quick: bool,
+}
+
+impl Stage<'_> {
+    fn run(&self, step: &Step, repeat: usize) -> Result<Measured> {
+        let (workload, target) = (self.workload, self.subject.target());
+        let array = self.subject.array();
+        let operated = !step.ashlar.is_empty() || !step.during.is_empty() || step.space;
+        ensure!(array.is_some() || !operated, "only an array of our own can be told to do this");
+        for words in &step.ashlar {
+            operate(array, words)?;
+        }
+        prepare(self.subject, self.luns, workload.preparation(&step.prepare)?).context("preparing")?;
+        let mut rig = Rig::login(target, self.luns, workload.host_count(), workload.paths(step))?;
+        let mut hosts = workload.hosts(step, repeat as u64 + 1)?;
+        let ends = hosts.iter().any(crate::host::Host::has_end);
+        let time = workload.time(step);
+        let limit = if self.quick && !ends { time.div_f64(6.0).max(Duration::from_secs(1)) } else { time };
+        let mut due = step.during.iter().peekable();
+        let run = rig.run(&mut hosts, limit, |elapsed| {
+            while let Some((_, words)) = due.next_if(|(after, _)| elapsed.as_secs_f64() >= *after) {
+                operate(array, words)?;
+            }
+            Ok(())
+        })?;
+        drop(rig);
+        let failure = hosts.iter().find_map(|host| host.figures().failure.clone());
+        ensure!(failure.is_none(), "{}", failure.unwrap_or_default());
+        ensure!(!ends || run.finished.is_some(), "not done after {} s", limit.as_secs());
+        let mut measured = measure(&hosts, &workload.watched(), &run);
+        if let (Some(array), true) = (array, step.space) {
+            measured.values.append(&mut space(array)?);
+        }
+        if repeat == 0 {
+            self.write_batch(step, &hosts)?;
+        }
+        Ok(measured)
+    }
+
+    /// The figures of the hosts as batch files of esxtop.
+    fn write_batch(&self, step: &Step, hosts: &[crate::host::Host]) -> Result<()> {
+        let folder = self.out.join("esxtop");
+        std::fs::create_dir_all(&folder)?;
+        for (index, host) in hosts.iter().enumerate() {
+            let words = [&self.workload.name, &step.name, self.subject.target().name(), &index.to_string()];
+            let name: String = words.join("-").replace(|c: char| !c.is_alphanumeric(), "-");
+            std::fs::write(folder.join(format!("{name}.csv")), host.figures().csv(&format!("host{index}")))?;
+        }
+        Ok(())
+    }
+}
+
+fn operate(array: Option<&Array>, words: &[String]) -> Result<()> {
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    array.map_or(Ok(()), |array| array.cli(&words).map(drop))
+}
+
+/// How long the array gets to reduce what it has taken.
+const SETTLE: Duration = Duration::from_secs(60);
+
+/// What the array says about its space, when it no longer changes.
+fn space(array: &Array) -> Result<Values> {
+    let (start, mut last, mut alike) = (Instant::now(), serde_json::Value::Null, 0);
+    while alike < 5 && start.elapsed() < SETTLE {
+        std::thread::sleep(Duration::from_millis(200));
+        let now = array.cli(&["array", "status"])?["space"].take();
+        alike = if now == last { alike + 1 } else { 0 };
+        last = now;
+    }
+    let mut values = Values::new();
+    for name in ["provisioned", "mapped", "unique", "physical", "metadata"] {
+        let bytes = last[name].as_f64().with_context(|| format!("array status without space.{name}"))?;
+        values.insert(format!("{name}_mib"), bytes / f64::from(1 << 20));
+    }
+    let ratio = |of: &str, to: &str| values.get(of).zip(values.get(to)).map(|(of, to)| of / to);
+    let (whole, with) =
+        (ratio("mapped_mib", "physical_mib"), values["physical_mib"] + values["metadata_mib"]);
+    let all = values["mapped_mib"] / with;
+    values.extend(whole.map(|ratio| ("reduction".to_owned(), ratio)));
+    values.insert("reduction_with_metadata".to_owned(), all);
+    Ok(values)
+}
+
+fn report(workload: &Workload, repeats: usize, targets: &[&'static str], runs: Vec<Runs>) -> Report {
+    let figure = |figure: &Figure| {
+        let of = |target: usize| measured(workload, figure, runs.get(target)?);
+        let ours = of(0);
+        FigureReport {
+            name: figure.name.clone(),
+            unit: figure.unit.clone(),
+            published: figure.published,
+            measured: ours,
+            peer: of(1),
+            reached: ours.and_then(|ours| figure.goal.reached(ours.median, figure.published)),
+            why: figure.why.clone(),
+        }
+    };
+    let figures = workload.figure.iter().map(figure).collect();
+    let mut steps = Vec::new();
+    for (target, runs) in targets.iter().zip(&runs) {
+        for (step, runs) in workload.step.iter().zip(runs) {
+            steps.push(step_report(&step.name, target, runs));
+        }
+    }
+    let Workload { name, row, title, story, scale, chart, .. } = workload.clone();
+    Report { name, row, title, story, scale, repeats, chart, steps, figures }
+}
+
+fn step_report(step: &str, target: &'static str, runs: &[Result<Measured, String>]) -> StepReport {
+    let good = || runs.iter().filter_map(|run| run.as_ref().ok());
+    let names = good().next().into_iter().flat_map(|run| run.values.keys());
+    let value = |name: &String| {
+        let middle = middle(good().filter_map(|run| run.values.get(name).copied()))?;
+        Some((name.clone(), middle))
+    };
+    let line = good().next_back().map(|run| run.line.clone()).unwrap_or_default();
+    let failed = runs.iter().find_map(|run| run.as_ref().err().cloned());
+    StepReport { step: step.to_owned(), target, values: names.filter_map(value).collect(), line, failed }
+}
+
+/// A figure, made of the runs of each repeat by themselves, so that what befell one repeat befell both parts of a ratio.
+fn measured(workload: &Workload, figure: &Figure, runs: &Runs) -> Option<Middle> {
+    let runs_of = |name: &str| runs.get(workload.step.iter().position(|step| step.name == name)?);
+    let value = |step: &str, repeat: usize, name: &str| -> Option<f64> {
+        runs_of(step)?.get(repeat)?.as_ref().ok()?.values.get(name).copied()
+    };
+    let of_repeat = |repeat| {
+        let above = value(&figure.step, repeat, &figure.value)?;
+        let below = match (&figure.per, &figure.per_value) {
+            (None, None) => 1.0,
+            (step, name) => {
+                value(step.as_ref().unwrap_or(&figure.step), repeat, name.as_ref().unwrap_or(&figure.value))?
+            }
+        };
+        Some(above / below * figure.times).filter(|value| value.is_finite())
+    };
+    middle((0..runs.first()?.len()).filter_map(of_repeat))
+}
+
+#[cfg(test)]
+#[path = "run_test.rs"]
+mod tests;

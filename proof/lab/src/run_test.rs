@@ -1,0 +1,32 @@
+use super::*;
+
+fn workload() -> Workload {
+    Workload::find("depth-per-device").expect("a workload")
+}
+
+fn runs(first: [f64; 3], second: [f64; 3]) -> Runs {
+    let run =
+        |value: &f64| Ok(Measured { values: Values::from([("iops".to_owned(), *value)]), line: Vec::new() });
+    vec![first.iter().map(run).collect(), second.iter().map(run).collect()]
+}
+
+#[test]
+fn ratios_are_made_within_a_repeat() {
+    // The second repeat met a machine that was half as fast.
+    let runs = runs([100.0, 50.0, 100.0], [200.0, 100.0, 210.0]);
+    let workload = workload();
+    let ratio = workload.figure.iter().find(|figure| figure.per.is_some()).expect("a ratio");
+    let middle = measured(&workload, ratio, &runs).expect("a middle");
+    assert_eq!((middle.low, middle.median, middle.high), (2.0, 2.0, 2.1));
+}
+
+#[test]
+fn a_repeat_that_failed_is_left_out_and_named() {
+    let mut runs = runs([100.0; 3], [200.0; 3]);
+    runs[1][0] = Err("no answer".to_owned());
+    let workload = workload();
+    let report = report(&workload, 3, &["ashlar"], vec![runs]);
+    assert_eq!(report.steps[1].failed.as_deref(), Some("no answer"));
+    assert_eq!(report.steps[1].values["iops"].median, 200.0);
+    assert!(report.figures.iter().all(|figure| figure.measured.is_some() && figure.peer.is_none()));
+}
