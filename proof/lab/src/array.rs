@@ -151,6 +151,26 @@ impl Array {
         }
     }
 
+    /// Asks the HTTP interface for what no command does yet: `path` is what comes behind `/api/v1/`, `body` is JSON.
+    pub fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value> {
+        let text = std::fs::read(self.folder.join("api.json")).context("the array has no api.json")?;
+        let access: Value = serde_json::from_slice(&text)?;
+        let field = |name: &str| access[name].as_str().with_context(|| format!("api.json without {name}"));
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}/api/v1/{path}", field("url")?.trim_end_matches('/')))
+            .header("authorization", format!("Bearer {}", field("token")?))
+            .header("content-type", "application/json")
+            .body(body.to_owned())?;
+        let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build();
+        let mut answer = ureq::Agent::from(config).run(request)?;
+        let text = answer.body_mut().read_to_string()?;
+        if !answer.status().is_success() {
+            bail!("{method} {path}: {} {text}", answer.status());
+        }
+        Ok(serde_json::from_str(&text).unwrap_or(Value::Null))
+    }
+
     /// Makes a host for an initiator.
     pub fn add_host(&self, name: &str, iqn: &str) -> Result<()> {
         let mut words = vec!["host", "create", name, "--iqn", iqn];

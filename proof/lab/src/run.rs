@@ -210,10 +210,10 @@ impl Stage<'_> {
     fn run(&self, step: &Step, repeat: usize) -> Result<Measured> {
         let (workload, target) = (self.workload, self.subject.target());
         let array = self.subject.array();
-        let operated = !step.ashlar.is_empty() || !step.during.is_empty() || step.space;
+        let operated = !step.array.is_empty() || !step.during.is_empty() || step.space;
         ensure!(array.is_some() || !operated, "only an array of our own can be told to do this");
-        for words in &step.ashlar {
-            operate(array, words)?;
+        for (method, path, body) in &step.array {
+            operate(array, method, path, body)?;
         }
         prepare(self.subject, self.luns, workload.preparation(&step.prepare)?).context("preparing")?;
         let mut rig = Rig::login(target, self.luns, workload.host_count(), workload.paths(step))?;
@@ -223,8 +223,8 @@ impl Stage<'_> {
         let limit = if self.quick && !ends { time.div_f64(6.0).max(Duration::from_secs(1)) } else { time };
         let mut due = step.during.iter().peekable();
         let run = rig.run(&mut hosts, limit, |elapsed| {
-            while let Some((_, words)) = due.next_if(|(after, _)| elapsed.as_secs_f64() >= *after) {
-                operate(array, words)?;
+            while let Some((_, method, path, body)) = due.next_if(|order| elapsed.as_secs_f64() >= order.0) {
+                operate(array, method, path, body)?;
             }
             Ok(())
         })?;
@@ -255,9 +255,8 @@ impl Stage<'_> {
     }
 }
 
-fn operate(array: Option<&Array>, words: &[String]) -> Result<()> {
-    let words: Vec<_> = words.iter().map(String::as_str).collect();
-    array.map_or(Ok(()), |array| array.cli(&words).map(drop))
+fn operate(array: Option<&Array>, method: &str, path: &str, body: &str) -> Result<()> {
+    array.map_or(Ok(()), |array| array.ask(method, path, body).map(drop))
 }
 
 /// How long the array gets to reduce what it has taken.

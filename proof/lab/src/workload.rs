@@ -16,6 +16,23 @@ const OWN: &[(&str, &str)] = &[
     ("paths-and-depth", include_str!("../workloads/paths-and-depth.toml")),
     ("round-robin", include_str!("../workloads/round-robin.toml")),
     ("depth-per-device", include_str!("../workloads/depth-per-device.toml")),
+    ("eager-zero", include_str!("../workloads/eager-zero.toml")),
+    ("extended-copy", include_str!("../workloads/extended-copy.toml")),
+    ("unmap-throttle", include_str!("../workloads/unmap-throttle.toml")),
+    ("unmap-blocks", include_str!("../workloads/unmap-blocks.toml")),
+    ("power-on", include_str!("../workloads/power-on.toml")),
+    ("linked-clones", include_str!("../workloads/linked-clones.toml")),
+    ("full-clones", include_str!("../workloads/full-clones.toml")),
+    ("boot-storm", include_str!("../workloads/boot-storm.toml")),
+    ("power-off", include_str!("../workloads/power-off.toml")),
+    ("office", include_str!("../workloads/office.toml")),
+    ("oltp-query", include_str!("../workloads/oltp-query.toml")),
+    ("oltp-transactions", include_str!("../workloads/oltp-transactions.toml")),
+    ("olap", include_str!("../workloads/olap.toml")),
+    ("table", include_str!("../workloads/table.toml")),
+    ("thin-stun", include_str!("../workloads/thin-stun.toml")),
+    ("quota", include_str!("../workloads/quota.toml")),
+    ("unmap-accounting", include_str!("../workloads/unmap-accounting.toml")),
 ];
 
 /// A workload.
@@ -161,6 +178,9 @@ fn yes() -> bool {
     true
 }
 
+/// A request to the array's HTTP interface: method, path behind `/api/v1/`, and body.
+pub type Order = (String, String, String);
+
 /// A part of a workload that is measured by itself.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -178,12 +198,12 @@ pub struct Step {
     pub world: Vec<Plan>,
     /// Seconds, when they differ.
     pub seconds: Option<f64>,
-    /// Commands of `ashlar` before it; only on the array.
+    /// What the array's operator does before it; the array that the lab starts has one.
     #[serde(default)]
-    pub ashlar: Vec<Vec<String>>,
-    /// Commands of `ashlar` while it runs, each after so many seconds; only on the array.
+    pub array: Vec<Order>,
+    /// What he does while it runs, each after so many seconds.
     #[serde(default)]
-    pub during: Vec<(f64, Vec<String>)>,
+    pub during: Vec<(f64, String, String, String)>,
     /// Whether the array is asked afterwards how much space is used.
     #[serde(default)]
     pub space: bool,
@@ -201,6 +221,8 @@ pub struct Figure {
     pub step: String,
     /// Divided by the same value of another step,
     pub per: Option<String>,
+    /// and of one more: by the sum of both,
+    pub plus: Option<String>,
     /// or by another value.
     pub per_value: Option<String>,
     /// Times so much: back to the scale of what was published.
@@ -233,6 +255,8 @@ pub enum Goal {
     More,
     /// As little, or less.
     Less,
+    /// The same, but for a twentieth.
+    Near,
 }
 
 impl Goal {
@@ -242,6 +266,7 @@ impl Goal {
             Goal::Told => None,
             Goal::More => published.map(|published| measured >= published),
             Goal::Less => published.map(|published| measured <= published),
+            Goal::Near => published.map(|published| (measured / published - 1.0).abs() <= 0.05),
         }
     }
 }
@@ -280,7 +305,8 @@ impl Workload {
     fn check(&self) -> Result<()> {
         ensure!(!self.disks.is_empty() && !self.step.is_empty(), "without disks or steps");
         for figure in &self.figure {
-            for step in [Some(&figure.step), figure.per.as_ref()].into_iter().flatten() {
+            for step in [Some(&figure.step), figure.per.as_ref(), figure.plus.as_ref()].into_iter().flatten()
+            {
                 let known = self.step.iter().any(|other| other.name == *step);
                 ensure!(known, "figure {:?} of a step {step:?} that is not there", figure.name);
             }
