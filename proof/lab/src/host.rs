@@ -299,6 +299,11 @@ impl Host {
             .all(|slot| !slot.world.has_end() || slot.world.is_finished() && slot.under_way == 0)
     }
 
+    /// True when one of its worlds gave up.
+    pub fn has_failed(&self) -> bool {
+        self.worlds.iter().any(|slot| slot.world.has_failed())
+    }
+
     /// True while a virtual machine is paused for want of space.
     pub fn is_stunned(&self, world: usize) -> bool {
         self.worlds.get(world).is_some_and(|slot| slot.stunned)

@@ -3,6 +3,7 @@
 
 use crate::array::{Array, Drives, Programs};
 use crate::foreign::Foreign;
+use crate::host::Host;
 use crate::real::{self, BLOCK_BYTES, Rig};
 use crate::scratch::Scratch;
 use crate::stats::{Middle, middle};
@@ -185,16 +186,23 @@ fn run(workload: &Workload, mut subjects: Vec<Subject>, out: &Path, options: &Op
 /// The most that a preparation may take.
 const PREPARATION: Duration = Duration::from_secs(900);
 
-fn prepare(subject: &Subject, luns: &[u16], host: crate::host::Host) -> Result<()> {
+fn prepare(subject: &Subject, luns: &[u16], host: Host) -> Result<()> {
     if !host.has_end() {
         return Ok(());
     }
     let mut rig = Rig::login(subject.target(), luns, 1, 1)?;
     let mut hosts = [host];
     let run = rig.run(&mut hosts, PREPARATION, |_| Ok(()))?;
-    let failure = hosts[0].figures().failure.clone();
-    ensure!(failure.is_none(), "{}", failure.unwrap_or_default());
+    check(&hosts)?;
     run.finished.map(drop).with_context(|| format!("not done after {} s", PREPARATION.as_secs()))
+}
+
+/// Fails when something was answered as no array may, or as a world can't bear.
+fn check(hosts: &[Host]) -> Result<()> {
+    let failure = hosts.iter().find_map(|host| host.figures().failure.clone());
+    ensure!(failure.is_none(), "{}", failure.unwrap_or_default());
+    ensure!(!hosts.iter().any(Host::has_failed), "a command was refused for which hosts have no other way");
+    Ok(())
 }
 
 /// Where a step is run.
@@ -218,7 +226,7 @@ impl Stage<'_> {
         prepare(self.subject, self.luns, workload.preparation(&step.prepare)?).context("preparing")?;
         let mut rig = Rig::login(target, self.luns, workload.host_count(), workload.paths(step))?;
         let mut hosts = workload.hosts(step, repeat as u64 + 1)?;
-        let ends = hosts.iter().any(crate::host::Host::has_end);
+        let ends = hosts.iter().any(Host::has_end);
         let time = workload.time(step);
         let limit = if self.quick && !ends { time.div_f64(6.0).max(Duration::from_secs(1)) } else { time };
         let mut due = step.during.iter().peekable();
@@ -229,8 +237,7 @@ impl Stage<'_> {
             Ok(())
         })?;
         drop(rig);
-        let failure = hosts.iter().find_map(|host| host.figures().failure.clone());
-        ensure!(failure.is_none(), "{}", failure.unwrap_or_default());
+        check(&hosts)?;
         ensure!(!ends || run.finished.is_some(), "not done after {} s", limit.as_secs());
         let mut measured = measure(&hosts, &workload.watched(), &run);
         if let (Some(array), true) = (array, step.space) {
@@ -243,7 +250,7 @@ impl Stage<'_> {
     }
 
     /// The figures of the hosts as batch files of esxtop.
-    fn write_batch(&self, step: &Step, hosts: &[crate::host::Host]) -> Result<()> {
+    fn write_batch(&self, step: &Step, hosts: &[Host]) -> Result<()> {
         let folder = self.out.join("esxtop");
         std::fs::create_dir_all(&folder)?;
         for (index, host) in hosts.iter().enumerate() {

@@ -36,6 +36,9 @@ pub trait World {
     /// True when it has nothing more to do. A load without an end never is.
     fn is_finished(&self) -> bool;
 
+    /// True when it gave up, because a command was answered in a way that it can't go on with.
+    fn has_failed(&self) -> bool;
+
     /// True when it comes to an end by itself.
     fn has_end(&self) -> bool {
         true
@@ -145,6 +148,10 @@ impl World for Mix {
 
     fn is_finished(&self) -> bool {
         (self.left == Some(0) || self.failed) && self.under_way == 0
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed
     }
 
     fn has_end(&self) -> bool {

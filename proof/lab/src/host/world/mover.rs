@@ -215,4 +215,8 @@ impl World for Mover {
         let idle = self.waiting.is_empty() && self.running.is_empty() && self.again.is_empty();
         (idle || self.failed) && self.under_way == 0
     }
+
+    fn has_failed(&self) -> bool {
+        self.failed
+    }
 }

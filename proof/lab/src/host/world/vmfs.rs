@@ -173,6 +173,10 @@ impl World for PowerOn {
     fn is_finished(&self) -> bool {
         (self.machines == 0 || self.failed) && !self.under_way
     }
+
+    fn has_failed(&self) -> bool {
+        self.failed
+    }
 }
 
 /// Space given back as `esxcli storage vmfs unmap -n BLOCKS` does: pass after pass, each locks, allocates so many
@@ -258,5 +262,9 @@ impl World for Reclaim {
 
     fn is_finished(&self) -> bool {
         (self.next >= self.end && self.stage == Stage::Lock || self.failed) && !self.under_way
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed
     }
 }
