@@ -9,6 +9,7 @@ mod group;
 mod host;
 mod performance;
 mod policy;
+mod schedule;
 mod snapshot;
 mod stream;
 mod volume;
@@ -36,6 +37,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(volume::routes())
         .merge(bin::routes())
         .merge(snapshot::routes())
+        .merge(schedule::routes())
         .merge(group::routes())
         .merge(host::routes())
         .merge(connection::routes())

@@ -4,8 +4,10 @@
 use crate::config::Chap;
 use crate::performance::{Busy, By, Capacity, PathUse, Scope, Stretch};
 use crate::policy::{LimitsChange, PolicyChange};
+use crate::schedule::Rule;
 use crate::view::{
-    ArrayStatus, BinnedDisk, Connection, Difference, Group, Host, HostGroup, Settings, Snapshot, Volume,
+    ArrayStatus, BinnedDisk, Connection, Difference, Group, Host, HostGroup, Schedule, Settings, Snapshot,
+    Volume,
 };
 use history::{Audit, Event, Page, Series, Severity};
 
@@ -136,6 +138,41 @@ pub enum Action {
         name: String,
         /// With its data and at once, instead of into the recycle bin.
         eradicate: bool,
+    },
+    /// Make a snapshot schedule.
+    CreateSchedule {
+        /// Its name.
+        name: String,
+        /// What it takes snapshots of.
+        subject: SubjectName,
+        /// What to set; rules are needed.
+        change: ScheduleChange,
+    },
+    /// All schedules, by name.
+    ListSchedules,
+    /// One schedule.
+    ShowSchedule {
+        /// Its name.
+        name: String,
+    },
+    /// Change a schedule.
+    ChangeSchedule {
+        /// Its name.
+        name: String,
+        /// What to change.
+        change: ScheduleChange,
+    },
+    /// Forget a schedule; its snapshots stay.
+    DeleteSchedule {
+        /// Its name.
+        name: String,
+    },
+    /// Take the snapshots of a schedule, and let go of those that it no longer keeps.
+    RunSchedule {
+        /// Its name.
+        name: String,
+        /// Whether it is due or not.
+        now: bool,
     },
     /// What differs between two volumes or snapshots.
     CompareDisks {
@@ -312,6 +349,19 @@ pub enum SnapshotChange {
     KeepUntil(u64),
 }
 
+/// What to set of a schedule; what is none stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScheduleChange {
+    /// Another name.
+    pub name: Option<String>,
+    /// When it takes snapshots, and how many it keeps: all rules.
+    pub rules: Option<Vec<Rule>>,
+    /// Nobody can delete a snapshot that is taken from now on before it is so many seconds old.
+    pub immutable: Option<u64>,
+    /// Whether it takes snapshots.
+    pub enabled: Option<bool>,
+}
+
 /// What to set for the array as a whole; what is none stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsChange {
@@ -398,6 +448,10 @@ pub enum Outcome {
     Snapshot(Snapshot),
     /// Snapshots.
     Snapshots(Vec<Snapshot>),
+    /// A schedule as it is now.
+    Schedule(Schedule),
+    /// Schedules.
+    Schedules(Vec<Schedule>),
     /// What differs.
     Difference(Difference),
     /// A volume group as it is now.

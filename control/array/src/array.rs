@@ -199,6 +199,10 @@ impl Array {
             Action::ShowSnapshot { name } => {
                 Outcome::Snapshot(self.snapshot(&config, config.snapshots.named(&name)?))
             }
+            Action::ListSchedules => Outcome::Schedules(self.schedules(&config)),
+            Action::ShowSchedule { name } => {
+                Outcome::Schedule(self.schedule(&config, config.schedules.named(&name)?))
+            }
             Action::ListGroups => Outcome::Groups(self.groups(&config)),
             Action::ShowGroup { name } => Outcome::Group(self.group(&config, config.groups.named(&name)?)),
             Action::ListHosts => Outcome::Hosts(self.hosts(&config)),
@@ -288,6 +292,10 @@ impl Change<'_> {
             }
             ChangeSnapshot { name, change } => self.change_snapshot(&name, change).await,
             DeleteSnapshot { name, eradicate } => self.delete_snapshot(&name, eradicate).await,
+            CreateSchedule { name, subject, change } => self.create_schedule(name, &subject, change).await,
+            ChangeSchedule { name, change } => self.change_schedule(&name, change).await,
+            DeleteSchedule { name } => self.delete_schedule(&name).await,
+            RunSchedule { name, now } => self.run_schedule(&name, now).await,
             CreateGroup { name, change } => self.create_group(name, change).await,
             ChangeGroup { name, change } => self.change_group(&name, change).await,
             DeleteGroup { name } => self.delete_group(&name).await,
@@ -407,6 +415,7 @@ fn noun_of(edit: &Edit) -> &'static str {
         Thing::Settings(_) => "settings",
         Thing::Volume(_) => "volume",
         Thing::Snapshot(_) => "snapshot",
+        Thing::Schedule(_) => "schedule",
         Thing::Group(_) => "group",
         Thing::Host(_) => "host",
         Thing::HostGroup(_) => "host-group",
@@ -423,7 +432,7 @@ fn concerned(config: &Config, edit: &Edit) -> Vec<HostId> {
             config.hosts_of(Peer::HostGroup(group.id)).iter().map(|host| host.id).collect()
         }
         Thing::Connection(entry) => config.hosts_of(entry.peer).iter().map(|host| host.id).collect(),
-        Thing::Settings(_) | Thing::Volume(_) | Thing::Snapshot(_) | Thing::Group(_) => Vec::new(),
+        _ => Vec::new(),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::action::{Action, Caller, Outcome};
 use crate::array::{Array, Change, some_of};
 use crate::config::{Config, Edit, SnapshotEntry, Stage, VolumeEntry};
 use crate::record::Thing;
+use crate::schedule::Subject;
 use crate::{Error, Result, check};
 use block::DiskId;
 
@@ -108,6 +109,7 @@ impl Change<'_> {
                 some_of(&seen_by)
             )));
         }
+        self.refuse_scheduled(Subject::Volume(entry.id()))?;
         self.refuse_kept(entry.id(), entry.name())?;
         if eradicate {
             return self.eradicate(entry).await;

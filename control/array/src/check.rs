@@ -14,8 +14,8 @@ pub const MAX_VOLUME: u64 = 16 << 50;
 pub const MAX_INITIATORS: usize = 64;
 
 const MAX_NAME: usize = 63;
-/// A volume's name, a dot, and another name.
-const MAX_SNAPSHOT_NAME: usize = 2 * MAX_NAME + 1;
+/// A volume's name, a dot, a schedule's name, and a time.
+const MAX_SNAPSHOT_NAME: usize = 3 * MAX_NAME;
 /// Longest iSCSI name in bytes (RFC 7143 4.2.7.2).
 const MAX_ISCSI_NAME: usize = 223;
 /// 96 bits is the least that RFC 7143 12.1.4 accepts without IPsec.
@@ -40,7 +40,7 @@ fn well_formed(noun: &str, name: &str, most: usize) -> Result<()> {
     )))
 }
 
-/// A name for a snapshot: as others, up to 127 letters.
+/// A name for a snapshot: as others, up to 189 letters.
 pub fn snapshot_name(name: &str) -> Result<()> {
     well_formed("snapshot", name, MAX_SNAPSHOT_NAME)
 }
@@ -50,6 +50,11 @@ pub fn utc(seconds: u64) -> String {
     let timestamp =
         i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
     timestamp.unwrap_or(jiff::Timestamp::MAX).to_string()
+}
+
+/// A time as part of a name: `20261121T153000Z`.
+pub fn stamp(seconds: u64) -> String {
+    utc(seconds).chars().filter(|c| !"-:".contains(*c)).collect()
 }
 
 /// Size and block length of a volume.

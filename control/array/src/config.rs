@@ -6,6 +6,7 @@
 use crate::connection::Connections;
 use crate::policy::{Limits, Policy};
 use crate::record::Thing;
+use crate::schedule::ScheduleEntry;
 use crate::{Error, Result};
 use block::DiskId;
 use serde::{Deserialize, Serialize};
@@ -91,6 +92,8 @@ identities! {
     HostGroupId;
     /// Stable identity of a volume group.
     GroupId;
+    /// Stable identity of a snapshot schedule.
+    ScheduleId;
 }
 
 /// Something that has an identity for ever and a name for people.
@@ -274,6 +277,12 @@ pub struct SnapshotEntry {
     /// When it went to the recycle bin, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binned: Option<u64>,
+    /// The schedule that took it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduleId>,
+    /// The rules of that schedule that it was taken for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<String>,
 }
 
 impl Named for SnapshotEntry {
@@ -417,6 +426,8 @@ pub struct Config {
     pub volumes: Table<VolumeEntry>,
     /// Snapshots, with those in the recycle bin.
     pub snapshots: Table<SnapshotEntry>,
+    /// Snapshot schedules.
+    pub schedules: Table<ScheduleEntry>,
     /// Volume groups.
     pub groups: Table<GroupEntry>,
     /// Hosts.
@@ -435,6 +446,7 @@ impl Config {
         match edit {
             Edit::Put(Thing::Volume(entry)) => return self.volumes.put(entry),
             Edit::Put(Thing::Snapshot(entry)) => return self.snapshots.put(entry),
+            Edit::Put(Thing::Schedule(entry)) => return self.schedules.put(entry),
             Edit::Put(Thing::Group(entry)) => return self.groups.put(entry),
             Edit::Put(Thing::Host(entry)) => return self.hosts.put(entry),
             Edit::Put(Thing::HostGroup(entry)) => return self.host_groups.put(entry),
@@ -442,6 +454,7 @@ impl Config {
             Edit::Put(Thing::Settings(settings)) => self.settings = settings,
             Edit::Remove(Thing::Volume(entry)) => drop(self.volumes.remove(entry.id)),
             Edit::Remove(Thing::Snapshot(entry)) => drop(self.snapshots.remove(entry.id)),
+            Edit::Remove(Thing::Schedule(entry)) => drop(self.schedules.remove(entry.id)),
             Edit::Remove(Thing::Group(entry)) => drop(self.groups.remove(entry.id)),
             Edit::Remove(Thing::Host(entry)) => drop(self.hosts.remove(entry.id)),
             Edit::Remove(Thing::HostGroup(entry)) => drop(self.host_groups.remove(entry.id)),

@@ -5,6 +5,7 @@ use crate::array::Change;
 use crate::config::{Edit, GroupEntry, GroupId, Stage, VolumeEntry};
 use crate::policy::{Limits, Policy};
 use crate::record::Thing;
+use crate::schedule::Subject;
 use crate::{Error, Result, check};
 
 impl Change<'_> {
@@ -43,6 +44,7 @@ impl Change<'_> {
             let members: Vec<_> = config.members(entry.id).cloned().collect();
             (entry, members)
         };
+        self.refuse_scheduled(Subject::Group(entry.id))?;
         let leave = |volume: VolumeEntry| {
             Edit::Put(Thing::Volume(VolumeEntry { group: None, stage: Stage::Ready, ..volume }))
         };

@@ -18,6 +18,7 @@ mod performance;
 mod policy;
 mod record;
 mod recover;
+mod schedule;
 mod settings;
 mod snapshot;
 mod vault;
@@ -26,8 +27,8 @@ mod volume;
 mod watch;
 
 pub use action::{
-    Action, Caller, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, SettingsChange,
-    SnapshotChange, SubjectName, VolumeChange,
+    Action, Caller, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, ScheduleChange,
+    SettingsChange, SnapshotChange, SubjectName, VolumeChange,
 };
 pub use array::{Array, Happening, Parts, World};
 pub use config::{Chap, Identity, Secret};
@@ -37,10 +38,11 @@ pub use history::{
 };
 pub use performance::{Busy, By, Capacity, PathUse, Scope, Stretch, imbalance, kind, size_limit};
 pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
+pub use schedule::Rule;
 pub use scsi::Operation;
 pub use snapshot::MOST_EXTENTS;
 pub use vault::Vault;
 pub use view::{
     ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Group, Host, HostGroup, Reduction,
-    Settings, Snapshot, Space, State, Volume,
+    Schedule, Settings, Snapshot, Space, State, Volume,
 };

@@ -6,6 +6,7 @@
 //! | `settings` | what can be set for the array as a whole |
 //! | `volume/<id>` | a volume, ready or in the recycle bin; the identity is the disk's |
 //! | `snapshot/<id>` | a snapshot, ready or in the recycle bin; the identity is the disk's |
+//! | `schedule/<id>` | a snapshot schedule, and how far it is |
 //! | `group/<id>` | a volume group |
 //! | `host/<id>` | a host; CHAP secrets are sealed |
 //! | `host-group/<id>` | a host group with its hosts |
@@ -16,6 +17,7 @@
 
 use crate::config::{GroupEntry, HostEntry, HostGroupEntry, Identity, Settings, SnapshotEntry, VolumeEntry};
 use crate::connection::ConnectionEntry;
+use crate::schedule::ScheduleEntry;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -50,6 +52,8 @@ pub enum Thing {
     Volume(VolumeEntry),
     /// A snapshot.
     Snapshot(SnapshotEntry),
+    /// A snapshot schedule.
+    Schedule(ScheduleEntry),
     /// A volume group.
     Group(GroupEntry),
     /// A host.
@@ -67,6 +71,7 @@ impl Thing {
             Thing::Settings(_) => "settings".into(),
             Thing::Volume(it) => format!("volume/{:032x}", it.id.0),
             Thing::Snapshot(it) => format!("snapshot/{:032x}", it.id.0),
+            Thing::Schedule(it) => format!("schedule/{:016x}", it.id.0),
             Thing::Group(it) => format!("group/{:016x}", it.id.0),
             Thing::Host(it) => format!("host/{:016x}", it.id.0),
             Thing::HostGroup(it) => format!("host-group/{:016x}", it.id.0),
@@ -80,6 +85,7 @@ impl Thing {
             Thing::Settings(it) => encode(it),
             Thing::Volume(it) => encode(it),
             Thing::Snapshot(it) => encode(it),
+            Thing::Schedule(it) => encode(it),
             Thing::Group(it) => encode(it),
             Thing::Host(it) => encode(it),
             Thing::HostGroup(it) => encode(it),
@@ -94,6 +100,7 @@ impl Thing {
             "settings" => Thing::Settings(decode(key, value)?),
             "volume" => Thing::Volume(decode(key, value)?),
             "snapshot" => Thing::Snapshot(decode(key, value)?),
+            "schedule" => Thing::Schedule(decode(key, value)?),
             "group" => Thing::Group(decode(key, value)?),
             "host" => Thing::Host(decode(key, value)?),
             "host-group" => Thing::HostGroup(decode(key, value)?),

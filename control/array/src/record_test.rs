@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::Kind;
-use crate::config::{GroupId, HostGroupId, HostId, Stage};
+use crate::config::{GroupId, HostGroupId, HostId, ScheduleId, Stage};
 use crate::connection::Peer;
 use crate::policy::{Limits, Policy};
+use crate::schedule::{Rule, Subject};
 use block::DiskId;
 
 fn volume() -> VolumeEntry {
@@ -24,7 +25,13 @@ fn host() -> HostEntry {
     }
 }
 
-fn things() -> Vec<(Thing, &'static str, &'static str)> {
+type Kept = (Thing, &'static str, &'static str);
+
+fn things() -> Vec<Kept> {
+    [disks(), peers()].concat()
+}
+
+fn disks() -> Vec<Kept> {
     let group = GroupEntry {
         id: GroupId(0x99),
         name: "sql".into(),
@@ -34,6 +41,52 @@ fn things() -> Vec<(Thing, &'static str, &'static str)> {
         policy: Policy { dedup: Some(false), ..Policy::default() },
         limits: Limits { iops: Some(5000), ..Limits::default() },
     };
+    let snapshot = SnapshotEntry {
+        id: DiskId(0x77),
+        name: "db1.hourly".into(),
+        source: DiskId(0x6a51),
+        created: 11,
+        stage: Stage::Binned,
+        set: 0xfe,
+        binned: Some(12),
+        schedule: Some(ScheduleId(6)),
+        rules: vec!["hourly".into()],
+    };
+    let schedule = ScheduleEntry {
+        id: ScheduleId(6),
+        name: "gold".into(),
+        created: 13,
+        subject: Subject::Group(GroupId(0x99)),
+        rules: vec![Rule { when: "hourly".into(), keep: 24 }],
+        immutable: 3600,
+        enabled: true,
+        seen: 14,
+    };
+    vec![
+        (
+            Thing::Snapshot(snapshot),
+            "snapshot/00000000000000000000000000000077",
+            r#"{"version":2,"id":"00000000000000000000000000000077","name":"db1.hourly","source":"00000000000000000000000000006a51","created":11,"stage":"binned","set":"00000000000000fe","binned":12,"schedule":"0000000000000006","rules":["hourly"]}"#,
+        ),
+        (
+            Thing::Schedule(schedule),
+            "schedule/0000000000000006",
+            r#"{"version":2,"id":"0000000000000006","name":"gold","created":13,"subject":{"group":"0000000000000099"},"rules":[{"when":"hourly","keep":24}],"immutable":3600,"enabled":true,"seen":14}"#,
+        ),
+        (
+            Thing::Volume(volume()),
+            "volume/00000000000000000000000000006a51",
+            r#"{"version":2,"id":"00000000000000000000000000006a51","name":"db1","created":7,"stage":"ready","group":"0000000000000099"}"#,
+        ),
+        (
+            Thing::Group(group),
+            "group/0000000000000099",
+            r#"{"version":2,"id":"0000000000000099","name":"sql","created":8,"soft_quota":1073741824,"policy":{"dedup":false},"limits":{"iops":5000}}"#,
+        ),
+    ]
+}
+
+fn peers() -> Vec<Kept> {
     let cluster = HostGroupEntry {
         id: HostGroupId(5),
         name: "cluster".into(),
@@ -46,31 +99,7 @@ fn things() -> Vec<(Thing, &'static str, &'static str)> {
         lun: 16_383,
         read_only: false,
     };
-    let snapshot = SnapshotEntry {
-        id: DiskId(0x77),
-        name: "db1.hourly".into(),
-        source: DiskId(0x6a51),
-        created: 11,
-        stage: Stage::Binned,
-        set: 0xfe,
-        binned: Some(12),
-    };
     vec![
-        (
-            Thing::Snapshot(snapshot),
-            "snapshot/00000000000000000000000000000077",
-            r#"{"version":2,"id":"00000000000000000000000000000077","name":"db1.hourly","source":"00000000000000000000000000006a51","created":11,"stage":"binned","set":"00000000000000fe","binned":12}"#,
-        ),
-        (
-            Thing::Volume(volume()),
-            "volume/00000000000000000000000000006a51",
-            r#"{"version":2,"id":"00000000000000000000000000006a51","name":"db1","created":7,"stage":"ready","group":"0000000000000099"}"#,
-        ),
-        (
-            Thing::Group(group),
-            "group/0000000000000099",
-            r#"{"version":2,"id":"0000000000000099","name":"sql","created":8,"soft_quota":1073741824,"policy":{"dedup":false},"limits":{"iops":5000}}"#,
-        ),
         (
             Thing::Host(host()),
             "host/0000000000000abc",

@@ -98,7 +98,9 @@ async fn adopt_strays(engine: &Engine, config: &mut Config, created: u64) -> Res
         let thing = match disk.parent.filter(|_| disk.snapshot) {
             Some(source) => {
                 let created = disk.created;
-                Thing::Snapshot(SnapshotEntry { id, name, source, created, stage, set: 0, binned: None })
+                let (set, binned, schedule, rules) = (0, None, None, Vec::new());
+                let entry = SnapshotEntry { id, name, source, created, stage, set, binned, schedule, rules };
+                Thing::Snapshot(entry)
             }
             None => Thing::Volume(VolumeEntry::new(id, name, created, stage, None)),
         };

@@ -6,6 +6,7 @@ use crate::array::{Array, Change};
 use crate::bin::DiskEntry;
 use crate::config::{Edit, SnapshotEntry, Stage, VolumeEntry};
 use crate::record::Thing;
+use crate::schedule::ScheduleEntry;
 use crate::view::{Difference, DifferentExtent};
 use crate::{Error, Result, check};
 use block::{Disk, DiskId, Provisioning};
@@ -32,20 +33,24 @@ impl Change<'_> {
         }
         self.refuse_past(keep_until)?;
         let suffix = self.suffix(&sources, suffix)?;
-        let entries = self.take_snapshots(&sources, &suffix, keep_until.unwrap_or(0)).await?;
+        let entries = self.take(&sources, &suffix, keep_until.unwrap_or(0), None).await?;
         let config = self.array.config();
         let taken = entries.iter().filter_map(|entry| config.snapshots.get(entry.id));
         Ok(Outcome::Snapshots(taken.map(|entry| self.array.snapshot(&config, entry)).collect()))
     }
 
-    /// Takes snapshots of volumes at one moment; each is called as its volume, a dot and the suffix.
-    async fn take_snapshots(
+    /// Takes snapshots of volumes at one moment; each is called as its volume, a dot and the suffix. With `run`, the
+    /// schedule that it is for, as it is to be afterwards, and the rules: all in one step.
+    pub(crate) async fn take(
         &mut self,
         sources: &[VolumeEntry],
         suffix: &str,
         keep_until: u64,
+        run: Option<(&ScheduleEntry, Vec<String>)>,
     ) -> Result<Vec<SnapshotEntry>> {
         let (set, created) = (self.id64(), self.now());
+        let (schedule, rules) = run.unzip();
+        let rules = rules.unwrap_or_default();
         let entry = |source: &VolumeEntry| SnapshotEntry {
             id: DiskId((self.array.world.random)()),
             name: format!("{}.{suffix}", source.name),
@@ -54,9 +59,13 @@ impl Change<'_> {
             stage: Stage::Ready,
             set,
             binned: None,
+            schedule: schedule.map(|schedule| schedule.id),
+            rules: rules.clone(),
         };
         let entries: Vec<_> = sources.iter().map(entry).collect();
-        let edits = entries.iter().cloned().map(|entry| Edit::Put(Thing::Snapshot(entry))).collect();
+        let snapshots = entries.iter().cloned().map(Thing::Snapshot);
+        let things = snapshots.chain(schedule.cloned().map(Thing::Schedule));
+        let edits = things.map(Edit::Put).collect();
         let pairs: Vec<_> = entries.iter().map(|entry| (entry.source, entry.id)).collect();
         self.commit_snapshots(&pairs, edits, keep_until).await?;
         for entry in &entries {
@@ -65,21 +74,27 @@ impl Change<'_> {
         Ok(entries)
     }
 
-    /// A suffix that gives every snapshot a name which nobody has.
+    /// A suffix that gives every snapshot a name which nobody has: the given one, or one made of the time.
     fn suffix(&self, sources: &[VolumeEntry], given: Option<String>) -> Result<String> {
+        let Some(suffix) = given else { return Ok(self.free_suffix(sources, &check::stamp(self.now()))) };
+        check::name("snapshot", &suffix)?;
         let config = self.array.config();
-        let free = |suffix: &str| {
-            sources.iter().try_for_each(|source| config.disk_name_free(&format!("{}.{suffix}", source.name)))
-        };
-        if let Some(suffix) = given {
-            check::name("snapshot", &suffix)?;
-            free(&suffix)?;
-            return Ok(suffix);
+        for source in sources {
+            config.disk_name_free(&format!("{}.{suffix}", source.name))?;
         }
-        let time = stamp(self.now());
-        let numbered = (2..).map(|number| format!("{time}-{number}"));
-        let mut candidates = std::iter::once(time.clone()).chain(numbered);
-        Ok(candidates.find(|suffix| free(suffix).is_ok()).expect("one of infinitely many names is free"))
+        Ok(suffix)
+    }
+
+    /// As it is, or with a number when somebody has such a name.
+    pub(crate) fn free_suffix(&self, sources: &[VolumeEntry], suffix: &str) -> String {
+        let config = self.array.config();
+        let free = |suffix: &String| {
+            let name = |source: &VolumeEntry| format!("{}.{suffix}", source.name);
+            sources.iter().all(|source| config.disk_name_free(&name(source)).is_ok())
+        };
+        let numbered = (2..).map(|number| format!("{suffix}-{number}"));
+        let mut candidates = std::iter::once(suffix.to_owned()).chain(numbered);
+        candidates.find(free).expect("one of infinitely many names is free")
     }
 
     fn refuse_past(&self, until: Option<u64>) -> Result<()> {
@@ -191,9 +206,4 @@ impl Array {
         });
         Ok(Difference { extents: extents.collect(), next: found.next.map(|lba| lba * each) })
     }
-}
-
-/// A time as part of a name: `20261121T153000Z`.
-fn stamp(seconds: u64) -> String {
-    check::utc(seconds).chars().filter(|c| !"-:".contains(*c)).collect()
 }

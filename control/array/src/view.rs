@@ -1,10 +1,12 @@
 //! What actions answer: plain values, made from the configuration and the engine.
 
+use crate::action::SubjectName;
 use crate::array::Array;
 use crate::bin::DiskEntry;
 use crate::config::{Config, GroupEntry, HostEntry, HostGroupEntry, SnapshotEntry, VolumeEntry};
 use crate::connection::{ConnectionEntry, Peer};
 use crate::policy::{Limits, Policy, PolicyInForce};
+use crate::schedule::{Rule, ScheduleEntry, Subject};
 use block::{Disk, DiskId};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -51,6 +53,8 @@ pub struct Snapshot {
     pub name: String,
     /// The volume that it was taken of; none when that is gone.
     pub source: Option<String>,
+    /// The schedule that took it; none when nobody did, or it is gone.
+    pub schedule: Option<String>,
     /// Those that were taken at one moment have the same number here.
     pub set: u64,
     /// When it was taken, in seconds since 1970.
@@ -69,6 +73,29 @@ pub struct Snapshot {
     pub naa: String,
     /// Who sees it: hosts, then host groups.
     pub connections: Vec<Connection>,
+}
+
+/// A snapshot schedule as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// What it takes snapshots of.
+    pub subject: SubjectName,
+    /// When, and how many are kept.
+    pub rules: Vec<Rule>,
+    /// Nobody can delete a snapshot before it is so many seconds old.
+    pub immutable: u64,
+    /// It takes snapshots.
+    pub enabled: bool,
+    /// When it runs next, in seconds since 1970.
+    pub next: Option<u64>,
+    /// When the newest of its snapshots was taken, in seconds since 1970.
+    pub last: Option<u64>,
+    /// How many snapshots it has.
+    pub snapshots: usize,
 }
 
 /// What differs between two volumes or snapshots, as far as one answer goes.
@@ -357,6 +384,7 @@ impl Array {
             id: entry.id,
             name: entry.name.clone(),
             source: config.volumes.get(entry.source).map(|volume| volume.name.clone()),
+            schedule: entry.schedule.and_then(|id| Some(config.schedules.get(id)?.name.clone())),
             set: entry.set,
             created: entry.created,
             bytes: disk.as_ref().map_or(0, |disk| disk.geometry.bytes()),
@@ -366,6 +394,33 @@ impl Array {
             kept_until: disk.map(|disk| disk.kept_until).filter(|until| *until > self.world.seconds()),
             naa: scsi::naa(entry.id),
             connections: self.connections_of(config, entry.id),
+        }
+    }
+
+    /// Every schedule, by name.
+    pub(crate) fn schedules(&self, config: &Config) -> Vec<Schedule> {
+        config.schedules.iter().map(|entry| self.schedule(config, entry)).collect()
+    }
+
+    /// One schedule.
+    pub(crate) fn schedule(&self, config: &Config, entry: &ScheduleEntry) -> Schedule {
+        let own = || config.snapshots.iter().filter(|snapshot| snapshot.schedule == Some(entry.id));
+        let subject = match entry.subject {
+            Subject::Volume(id) => SubjectName::Volume(config.disk_name(id).unwrap_or_default().to_owned()),
+            Subject::Group(id) => {
+                SubjectName::Group(config.groups.get(id).map(|group| group.name.clone()).unwrap_or_default())
+            }
+        };
+        Schedule {
+            name: entry.name.clone(),
+            created: entry.created,
+            subject,
+            rules: entry.rules.clone(),
+            immutable: entry.immutable,
+            enabled: entry.enabled,
+            next: entry.next(),
+            last: own().map(|snapshot| snapshot.created).max(),
+            snapshots: own().count(),
         }
     }
 

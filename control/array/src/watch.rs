@@ -2,10 +2,10 @@
 //! the drives are. No I/O waits for it, so that hosts can go beyond a hard quota by what they write in that time.
 
 use crate::array::Array;
-use crate::config::{Config, GroupEntry, GroupId};
+use crate::config::{Config, GroupEntry, GroupId, ScheduleId};
 use block::{Disk, DiskId};
 use history::Severity;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts of a hundred of the drives' space, with how much it matters when they are in use.
 const THRESHOLDS: &[(u64, Severity)] =
@@ -20,6 +20,8 @@ pub(crate) struct Watched {
     hard: BTreeSet<GroupId>,
     /// Volumes that take no new space because of that.
     stopped: BTreeSet<DiskId>,
+    /// When schedules failed last, in seconds since 1970.
+    pub failed: BTreeMap<ScheduleId, u64>,
     /// The threshold of space that was crossed last, in parts of a hundred.
     space: u64,
 }

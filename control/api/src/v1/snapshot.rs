@@ -37,6 +37,8 @@ pub struct Snapshot {
     id: String,
     /// Name of the volume that it was taken of; `null` when that is gone.
     source: Option<String>,
+    /// Name of the schedule that took it; `null` when nobody did, or it is gone.
+    schedule: Option<String>,
     /// Sixteen hex digits; the same for all that were taken at one moment.
     set: String,
     /// When it was taken.
@@ -266,6 +268,7 @@ impl From<array::Snapshot> for Snapshot {
             name: it.name,
             id: format!("{:032x}", it.id.0),
             source: it.source,
+            schedule: it.schedule,
             set: format!("{:016x}", it.set),
             created: utc(it.created),
             size: it.bytes,

@@ -7,4 +7,5 @@ mod furniture;
 mod measured;
 mod policies;
 mod rig;
+mod schedules;
 mod snapshots;

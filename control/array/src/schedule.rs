@@ -1,0 +1,341 @@
+//! Snapshots by schedule: when they are taken, how many are kept, and what is done about runs that were missed.
+//!
+//! A schedule has rules, such as "hourly, keep 24" and "daily, keep 7". What is due at one moment is one snapshot (or
+//! one of every volume of the group), which counts for every rule that asked for it, and goes when no rule keeps it any
+//! more. Its taking and the note of how far the schedule is are one step. When the array was down, what was missed is
+//! made up for with one snapshot. Times are UTC.
+
+use crate::action::{Action, Caller, Outcome, ScheduleChange, SubjectName};
+use crate::array::{Array, Change};
+use crate::bin::DiskEntry;
+use crate::config::{Config, Edit, Named, ScheduleId, SnapshotEntry, VolumeEntry};
+use crate::record::Thing;
+use crate::{Error, Result, check};
+use block::DiskId;
+use croner::Cron;
+use history::Severity;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+const MAX_RULES: usize = 16;
+const MAX_KEPT: u32 = 10_000;
+/// Ten years, in seconds.
+const MAX_IMMUTABLE: u64 = 10 * 366 * 24 * 3600;
+/// After a failure a schedule is left alone for so many seconds.
+const PAUSE: u64 = 60;
+
+/// Words that may stand for a cron expression.
+const WORDS: &[(&str, &str)] = &[
+    ("hourly", "0 * * * *"),
+    ("daily", "0 0 * * *"),
+    ("weekly", "0 0 * * 0"),
+    ("monthly", "0 0 1 * *"),
+    ("yearly", "0 0 1 1 *"),
+];
+
+/// When a schedule takes a snapshot, and how many of these it keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// `hourly`, `daily`, `weekly`, `monthly`, `yearly`, or a cron expression of five fields, in UTC.
+    pub when: String,
+    /// The newest so many are kept.
+    pub keep: u32,
+}
+
+/// What a schedule takes snapshots of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// One volume.
+    Volume(#[serde(with = "crate::record::disk")] DiskId),
+    /// Every volume of a group, at one moment.
+    Group(crate::config::GroupId),
+}
+
+/// A schedule as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScheduleEntry {
+    /// Its identity.
+    pub id: ScheduleId,
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// What it takes snapshots of.
+    pub subject: Subject,
+    /// When, and how many are kept.
+    pub rules: Vec<Rule>,
+    /// Nobody can delete a snapshot before it is so many seconds old.
+    #[serde(default)]
+    pub immutable: u64,
+    /// It takes snapshots.
+    pub enabled: bool,
+    /// Everything until this time, in seconds since 1970, was looked after.
+    pub seen: u64,
+}
+
+impl Named for ScheduleEntry {
+    type Id = ScheduleId;
+    const NOUN: &'static str = "schedule";
+
+    fn id(&self) -> ScheduleId {
+        self.id
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+}
+
+impl Rule {
+    fn cron(&self) -> Result<Cron> {
+        let word = WORDS.iter().find(|(word, _)| *word == self.when).map(|(_, pattern)| *pattern);
+        let pattern = word.unwrap_or(&self.when);
+        let wrong = |why: String| {
+            Error::invalid(format!(
+                "{:?} is no time for a schedule: use hourly, daily, weekly, monthly, yearly, or a cron expression of \
+                 five fields (minute, hour, day, month, day of week), such as \"0 */4 * * *\"{why}",
+                self.when
+            ))
+        };
+        if pattern.split_whitespace().count() != 5 {
+            return Err(wrong(String::new()));
+        }
+        Cron::from_str(pattern).map_err(|error| wrong(format!(": {error}")))
+    }
+
+    /// The first time after a moment, in seconds since 1970; none when there is none, as for February 30.
+    fn next(&self, after: u64) -> Option<u64> {
+        let after = Timestamp::from_second(i64::try_from(after).ok()?).ok()?.to_zoned(TimeZone::UTC);
+        let next = self.cron().ok()?.find_next_occurrence(&after, false).ok()?;
+        u64::try_from(next.timestamp().as_second()).ok()
+    }
+}
+
+impl ScheduleEntry {
+    /// When it runs next, in seconds since 1970.
+    pub(crate) fn next(&self) -> Option<u64> {
+        let next = self.rules.iter().filter_map(|rule| rule.next(self.seen)).min();
+        next.filter(|_| self.enabled)
+    }
+
+    /// The rules that want a snapshot now.
+    fn due(&self, now: u64) -> Vec<String> {
+        let due = |rule: &&Rule| rule.next(self.seen).is_some_and(|time| time <= now);
+        self.rules.iter().filter(due).map(|rule| rule.when.clone()).collect()
+    }
+
+    /// Of its snapshots, those that no rule keeps any more. One that was taken for a rule that it no longer has stays
+    /// until somebody deletes it.
+    fn expired<'a>(&self, snapshots: impl Iterator<Item = &'a SnapshotEntry>) -> Vec<&'a SnapshotEntry> {
+        let mut own: Vec<_> = snapshots.filter(|it| it.schedule == Some(self.id)).collect();
+        own.sort_by_key(|it| (std::cmp::Reverse(it.created), it.set));
+        let mut kept = BTreeSet::new();
+        for rule in &self.rules {
+            let mut sets: Vec<u64> = Vec::new();
+            for set in own.iter().filter(|it| it.rules.contains(&rule.when)).map(|it| it.set) {
+                if !sets.contains(&set) && sets.len() < rule.keep as usize {
+                    sets.push(set);
+                }
+            }
+            kept.extend(sets);
+        }
+        let known = |it: &&SnapshotEntry| {
+            it.rules.iter().all(|when| self.rules.iter().any(|rule| rule.when == *when))
+        };
+        own.into_iter().filter(|it| !kept.contains(&it.set)).filter(known).collect()
+    }
+}
+
+impl Config {
+    /// The volumes that a schedule takes snapshots of.
+    fn scheduled(&self, subject: Subject) -> Vec<VolumeEntry> {
+        match subject {
+            Subject::Volume(id) => self.volumes.get(id).cloned().into_iter().collect(),
+            Subject::Group(id) => self.members(id).cloned().collect(),
+        }
+    }
+}
+
+impl Change<'_> {
+    pub async fn create_schedule(
+        &mut self,
+        name: String,
+        subject: &SubjectName,
+        mut change: ScheduleChange,
+    ) -> Result<Outcome> {
+        check::name("schedule", &name)?;
+        let subject = {
+            let config = self.array.config();
+            config.schedules.free(&name)?;
+            match subject {
+                SubjectName::Volume(name) => Subject::Volume(config.volumes.named(name)?.id),
+                SubjectName::Group(name) => Subject::Group(config.groups.named(name)?.id),
+            }
+        };
+        let (id, now) = (ScheduleId(self.id64()), self.now());
+        let mut entry = ScheduleEntry {
+            id,
+            name,
+            created: now,
+            subject,
+            rules: Vec::new(),
+            immutable: 0,
+            enabled: true,
+            seen: now,
+        };
+        change.rules.get_or_insert_default();
+        set(&mut entry, change, now)?;
+        self.commit(vec![Edit::Put(Thing::Schedule(entry.clone()))]).await?;
+        self.done("schedule.created", "schedule", &entry.name, "was created");
+        self.schedule_now(id)
+    }
+
+    pub async fn change_schedule(&mut self, name: &str, mut change: ScheduleChange) -> Result<Outcome> {
+        let entry = self.array.config().schedules.named(name)?.clone();
+        let mut new = entry.clone();
+        if let Some(name) = change.name.take().filter(|name| *name != entry.name) {
+            check::name("schedule", &name)?;
+            self.array.config().schedules.free(&name)?;
+            new.name = name;
+        }
+        set(&mut new, change, self.now())?;
+        if new != entry {
+            self.commit(vec![Edit::Put(Thing::Schedule(new))]).await?;
+            self.done("schedule.changed", "schedule", name, "was changed");
+        }
+        self.schedule_now(entry.id)
+    }
+
+    pub async fn delete_schedule(&mut self, name: &str) -> Result<Outcome> {
+        let entry = self.array.config().schedules.named(name)?.clone();
+        self.commit(vec![Edit::Remove(Thing::Schedule(entry))]).await?;
+        self.done("schedule.deleted", "schedule", name, "was deleted; its snapshots stay");
+        Ok(Outcome::Gone)
+    }
+
+    /// Takes what is due, or everything `now`; then lets go of what no rule keeps.
+    pub async fn run_schedule(&mut self, name: &str, now: bool) -> Result<Outcome> {
+        let mut entry = self.array.config().schedules.named(name)?.clone();
+        let time = self.now();
+        let rules = match now {
+            true => entry.rules.iter().map(|rule| rule.when.clone()).collect(),
+            false => entry.due(time),
+        };
+        if rules.is_empty() {
+            return Ok(Outcome::Snapshots(Vec::new()));
+        }
+        let sources = self.array.config().scheduled(entry.subject);
+        entry.seen = time;
+        let taken = match sources.is_empty() {
+            true => {
+                self.commit(vec![Edit::Put(Thing::Schedule(entry.clone()))]).await?;
+                Vec::new()
+            }
+            false => {
+                let suffix = self.free_suffix(&sources, &format!("{name}-{}", check::stamp(time)));
+                let keep_until = if entry.immutable > 0 { time + entry.immutable } else { 0 };
+                self.take(&sources, &suffix, keep_until, Some((&entry, rules))).await?
+            }
+        };
+        self.let_go(&entry).await?;
+        let config = self.array.config();
+        let shown = taken.iter().filter_map(|it| config.snapshots.get(it.id));
+        Ok(Outcome::Snapshots(shown.map(|it| self.array.snapshot(&config, it)).collect()))
+    }
+
+    /// Eradicates what a schedule no longer keeps, unless it is kept until a time, or some host sees it.
+    async fn let_go(&mut self, schedule: &ScheduleEntry) -> Result<()> {
+        let expired: Vec<SnapshotEntry> = {
+            let config = self.array.config();
+            let seen = |it: &&SnapshotEntry| config.connections.of_volume(it.id).next().is_some();
+            schedule.expired(config.snapshots.iter()).into_iter().filter(|it| !seen(it)).cloned().collect()
+        };
+        for snapshot in expired {
+            if self.refuse_kept(snapshot.id, &snapshot.name).is_ok() {
+                self.eradicate(DiskEntry::Snapshot(snapshot)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses to take away what a schedule takes snapshots of.
+    pub(crate) fn refuse_scheduled(&self, subject: Subject) -> Result<()> {
+        let config = self.array.config();
+        match config.schedules.iter().find(|schedule| schedule.subject == subject) {
+            Some(schedule) => Err(Error::precondition(format!(
+                "schedule {:?} takes snapshots of it: delete the schedule first",
+                schedule.name
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn schedule_now(&self, id: ScheduleId) -> Result<Outcome> {
+        let config = self.array.config();
+        let entry = config.schedules.get(id).ok_or_else(|| Error::not_found("the schedule is gone"))?;
+        Ok(Outcome::Schedule(self.array.schedule(&config, entry)))
+    }
+}
+
+/// Sets what a change says. A schedule that is new, or not as it was, begins with this moment.
+fn set(entry: &mut ScheduleEntry, change: ScheduleChange, now: u64) -> Result<()> {
+    let ScheduleChange { name: _, rules, immutable, enabled } = change;
+    if let Some(rules) = rules {
+        let whens: BTreeSet<_> = rules.iter().map(|rule| &rule.when).collect();
+        if !(1..=MAX_RULES).contains(&rules.len()) || whens.len() < rules.len() {
+            return Err(Error::invalid(format!("a schedule has 1 to {MAX_RULES} rules, each time once")));
+        }
+        for rule in &rules {
+            rule.cron()?;
+            if !(1..=MAX_KEPT).contains(&rule.keep) {
+                return Err(Error::invalid(format!("a rule keeps 1 to {MAX_KEPT} snapshots")));
+            }
+        }
+        entry.rules = rules;
+        entry.seen = now;
+    }
+    if let Some(seconds) = immutable {
+        if seconds > MAX_IMMUTABLE {
+            return Err(Error::invalid("snapshots can be made immutable for ten years at most"));
+        }
+        entry.immutable = seconds;
+    }
+    if let Some(enabled) = enabled.filter(|enabled| *enabled != entry.enabled) {
+        entry.enabled = enabled;
+        entry.seen = now;
+    }
+    Ok(())
+}
+
+impl Array {
+    /// Runs what is due.
+    pub(crate) async fn run_schedules(&self) {
+        let now = self.world.seconds();
+        let due: Vec<(ScheduleId, String)> = {
+            let (config, watched) = (self.config(), self.watched.lock());
+            let rests = |id| watched.failed.get(&id).is_some_and(|since| now < since + PAUSE);
+            let schedules = config.schedules.iter().filter(|it| !rests(it.id));
+            let due = schedules.filter(|it| it.next().is_some_and(|time| time <= now));
+            due.map(|it| (it.id, it.name.clone())).collect()
+        };
+        for (id, name) in due {
+            let action = Action::RunSchedule { name: name.clone(), now: false };
+            match self.perform(&Caller::array(), action).await {
+                Ok(_) => drop(self.watched.lock().failed.remove(&id)),
+                Err(error) => {
+                    self.watched.lock().failed.insert(id, now);
+                    let message = format!("schedule {name:?} could not run: {error}; it is tried again");
+                    self.tell(Severity::Warning, "schedule.failed", Some(("schedule", &name)), message);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "schedule_test.rs"]
+mod tests;
