@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(What::Engine) = args.what {
         return engine(args);
     }
-    setup::need(&["tgt"])?;
+    setup::need(&["tgt", "libiscsi-bin"])?;
     let content = match args.data {
         Data::Half => Content::Half,
         Data::Random => Content::Random,
@@ -95,15 +95,17 @@ fn print(rows: &[Row]) {
         "| load | IOPS, × tgt | I/O per CPU second, × tgt | CPU µs per I/O | tgt's | p50, × tgt | p99, × tgt |"
     );
     println!("|---|---|---|---|---|---|---|");
+    // Not every client tells latencies.
+    let ratio = |a: f64, b: f64| if (a / b).is_nan() { "–".to_owned() } else { format!("{:.2}", a / b) };
     for Row { name, ours, peer, .. } in rows {
         println!(
-            "| {name} | {:.2} | {:.2} | {:.1} | {:.1} | {:.2} | {:.2} |",
-            ours.iops / peer.iops,
-            peer.cpu_us / ours.cpu_us,
+            "| {name} | {} | {} | {:.1} | {:.1} | {} | {} |",
+            ratio(ours.iops, peer.iops),
+            ratio(peer.cpu_us, ours.cpu_us),
             ours.cpu_us,
             peer.cpu_us,
-            ours.p50_us / peer.p50_us,
-            ours.p99_us / peer.p99_us
+            ratio(ours.p50_us, peer.p50_us),
+            ratio(ours.p99_us, peer.p99_us)
         );
     }
 }

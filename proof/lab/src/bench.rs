@@ -1,7 +1,8 @@
 //! The array and its peer side by side: the same loads on the same disk, in turn, as ratios.
 
 use crate::array::{Array, Drives, Programs};
-use crate::load::{self, Content, Direction, INITIATOR, Load, Measure, Order, Until};
+use crate::load::{self, Content, Direction, INITIATOR, LOGICAL_BLOCK, Load, Measure, Order, Until};
+use crate::perf;
 use crate::scratch::Scratch;
 use crate::target::{Shape, Target};
 use crate::tgt::{Backing, Tgt};
@@ -39,10 +40,16 @@ pub struct Row {
     pub peer: Measure,
 }
 
-const LUN_BYTES: u64 = 4 << 30;
+/// Whose load it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Client {
+    Ours,
+    /// libiscsi's: what ours says should be much the same.
+    IscsiPerf,
+}
 
 /// The loads: random 4 KiB at depth 32, sequential 64 KiB, and one 4 KiB at a time, from one session and from four.
-fn loads(options: Options) -> Vec<(String, Load)> {
+fn loads(options: Options) -> Vec<(String, Load, Client)> {
     let shapes = [
         ("4K random, depth 32", Order::Random, 4096, 32),
         ("64K sequential, depth 8", Order::Sequential, 65536, 8),
@@ -58,7 +65,11 @@ fn loads(options: Options) -> Vec<(String, Load)> {
                 let (content, span) = (options.content, options.span);
                 let load = Load { direction, order, bytes, depth, sessions, content, span };
                 let plural = if sessions == 1 { "1 session" } else { "4 sessions" };
-                loads.push((format!("{name} {word}, {plural}"), load));
+                loads.push((format!("{name} {word}, {plural}"), load, Client::Ours));
+                if direction == Direction::Read && depth == 32 && sessions == 1 {
+                    let name = format!("{name} {word}, iscsi-perf");
+                    loads.push((name, load, Client::IscsiPerf));
+                }
             }
         }
     }
@@ -76,7 +87,8 @@ pub fn run(programs: &Programs, parent: &Path, options: Options, only: &str) -> 
     let drives = Drives { count: 4, bytes: 8 << 30 };
     let mut array = Array::start(programs, &ours, drives, Some(options.target_core))?;
     let mut tgt = Tgt::new(&peers, Backing::DirectAio, Some(options.target_core))?;
-    let shape = Shape { bytes: LUN_BYTES, block_bytes: 512 };
+    // As large as the part that is used: not every client can be told to stay in a part.
+    let shape = Shape { bytes: options.span, block_bytes: LOGICAL_BLOCK };
     let mut luns = Vec::new();
     for target in [&mut array as &mut dyn Target, &mut tgt] {
         let lun = *target.fresh(&[shape], &[INITIATOR])?.first().context("a LUN")?;
@@ -84,11 +96,14 @@ pub fn run(programs: &Programs, parent: &Path, options: Options, only: &str) -> 
         luns.push(lun);
     }
     let mut rows = Vec::new();
-    for (name, load) in loads(options).into_iter().filter(|(name, _)| name.contains(only)) {
+    for (name, load, client) in loads(options).into_iter().filter(|(name, ..)| name.contains(only)) {
         let mut measures: [Vec<Measure>; 2] = [Vec::new(), Vec::new()];
         for _ in 0..options.rounds {
             for (index, target) in [&array as &dyn Target, &tgt].into_iter().enumerate() {
-                let measure = load::run(target, luns[index], load, Until::Time(options.time));
+                let measure = match client {
+                    Client::Ours => load::run(target, luns[index], load, Until::Time(options.time)),
+                    Client::IscsiPerf => perf::run(target, luns[index], load, options.time),
+                };
                 measures[index].push(measure.with_context(|| format!("{name} on {}", target.name()))?);
             }
         }

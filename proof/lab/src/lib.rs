@@ -13,6 +13,7 @@ pub mod ideal;
 pub mod initiator;
 pub mod libiscsi;
 pub mod load;
+mod perf;
 pub mod real;
 pub mod report;
 pub mod run;

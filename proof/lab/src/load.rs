@@ -71,7 +71,8 @@ pub struct Measure {
 
 /// The initiator that loads come from.
 pub const INITIATOR: &str = "iqn.2001-04.org.example:load";
-const LOGICAL_BLOCK: u32 = 512;
+/// Logical block length of the volumes in bytes.
+pub(crate) const LOGICAL_BLOCK: u32 = 512;
 const PAYLOAD: usize = 8 << 20;
 /// Different blocks in [`Content::Duplicate`].
 const DUPLICATES: usize = 64;
