@@ -78,6 +78,8 @@ struct UnderWay {
 struct Life {
     engine: Arc<Engine>,
     under_way: Vec<UnderWay>,
+    /// Nothing has been asked for yet, and the background does not run: what is in memory is on the drives.
+    fresh: bool,
 }
 
 struct Run {
@@ -156,11 +158,12 @@ impl Run {
         let open = Engine::open(shelf, self.setting.options.clone());
         let Some(engine) = self.machine.finish(open)? else { return Ok(None) };
         let engine = engine.map_err(|cause| format!("opening the engine: {cause}"))?;
-        let mut life = Life { engine, under_way: Vec::new() };
+        let mut life = Life { engine, under_way: Vec::new(), fresh: true };
         if !self.compare(&mut life)? || !self.check(&life)? {
             return Ok(None);
         }
         self.machine.executor.spawn(life.engine.background());
+        life.fresh = false;
         Ok(Some(life))
     }
 
@@ -216,6 +219,17 @@ impl Run {
             if life.engine.stopped().is_some() {
                 // What a stopped engine has in memory may be on the drives or not: it stays tied until the next life.
                 return Ok(true);
+            }
+            if !life.fresh && self.history.names_disks(&ids) {
+                // What there is and what it keeps is known from memory: it is there for good when a record that was
+                // put behind it is.
+                let engine = life.engine.clone();
+                match self.machine.finish(async move { engine.put_record("behind", None).await })? {
+                    None => return Ok(false),
+                    Some(Ok(())) => {}
+                    Some(Err(Error::Stopped(_))) if self.setting.world == World::Dead => return Ok(true),
+                    Some(Err(cause)) => return Err(format!("a record behind all that was asked: {cause}")),
+                }
             }
             let mut seen = Vec::new();
             for (id, op) in observations {

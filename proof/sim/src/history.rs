@@ -338,6 +338,13 @@ impl History {
         observations
     }
 
+    /// True when one of these actions makes, ends or resizes a disk, or saves its state.
+    pub fn names_disks(&self, ids: &[ActionId]) -> bool {
+        let members = self.entries.iter().filter(|entry| ids.contains(&entry.id));
+        let mut writes = members.flat_map(|entry| &entry.touches).filter(|touch| touch.writes);
+        writes.any(|touch| touch.extent.overlaps(&PRESENCE) || touch.extent.overlaps(&STATE))
+    }
+
     /// Finds an order of these actions that explains their answers and what was read afterwards, and takes it over.
     ///
     /// # Errors

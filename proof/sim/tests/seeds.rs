@@ -41,7 +41,7 @@ fn what_the_first_runs_of_the_array_found() {
 /// names, even for no blocks.
 #[test]
 fn changes_under_way_when_the_array_stops_are_there_or_not() {
-    for seed in [1690, 1691, 1757, 1968, 1999] {
+    for seed in [1690, 1691, 1757, 1968, 1999, 50_707] {
         run(World::Dead, seed).unwrap();
     }
 }
