@@ -389,7 +389,7 @@ impl Array {
             created: entry.created,
             bytes: disk.as_ref().map_or(0, |disk| disk.geometry.bytes()),
             block_bytes: disk.as_ref().map_or(0, |disk| disk.geometry.block_bytes),
-            mapped: disk.as_ref().map_or(0, |disk| disk.mapped),
+            mapped: disk.as_ref().map_or(0, |disk| disk.space.mapped),
             writable: disk.as_ref().is_some_and(|disk| !disk.read_only),
             kept_until: disk.map(|disk| disk.kept_until).filter(|until| *until > self.world.seconds()),
             naa: scsi::naa(entry.id),

@@ -16,12 +16,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Free segments that only cleaning and checkpoints may take.
-const KEPT_FROM_DATA: usize = 4;
-
-/// Free segments that only checkpoints may take.
-const KEPT_FROM_CLEANING: usize = 2;
-
 /// Map pages released in one step.
 const RELEASES: usize = 16;
 
@@ -29,7 +23,7 @@ const RELEASES: usize = 16;
 const MOST_DEFERRED: usize = 4096;
 
 /// Rounds of cleaning that win nothing before the log is taken to be full.
-const MOST_VAIN: u32 = 4;
+const MOST_VAIN: u32 = 20;
 
 /// The segments as the background sees them.
 pub struct Space {
@@ -61,8 +55,10 @@ pub struct Streams {
     pub data: Stream,
     /// Frames that cleaning moved: they have lived long and will live on.
     pub moved: Stream,
-    /// Metadata.
-    pub meta: Stream,
+    /// Pages of maps and of the frame table.
+    pub pages: Stream,
+    /// Directories, catalogs and roots: the next checkpoint writes most of them again.
+    pub roots: Stream,
 }
 
 /// What became of a step.
@@ -100,6 +96,8 @@ pub struct Worker {
     pub roots: Arc<Mutex<Vec<Place>>>,
     /// Segments cleaned since the last checkpoint.
     pub cleaned: usize,
+    /// Changed metadata that the last checkpoint left behind: pages with blocks that have not been flushed.
+    pub left_dirty: u64,
     /// The last try to make room changed nothing: wait until something does.
     pub exhausted: Option<u64>,
     /// What the last rounds of cleaning brought.
@@ -151,11 +149,13 @@ impl Worker {
             marked: BTreeSet::new(),
             roots: Arc::default(),
             cleaned: 0,
+            left_dirty: 0,
             exhausted: None,
             rounds: Rounds::default(),
             core,
         };
         worker.note_roots();
+        worker.tell_progress();
         worker
     }
 
@@ -234,6 +234,7 @@ impl Worker {
     }
 
     fn tell_progress(&self) {
+        self.core.free_segments.store(self.space.free.len() as u32, Ordering::Release);
         let progress = self.core.state.read().maps.slots.progress();
         self.core.pace.advance(progress);
         self.core.room.freed();
@@ -280,13 +281,15 @@ impl Worker {
         let journal = &self.core.journal;
         let wanted = self.core.wants_room.swap(false, Ordering::AcqRel);
         let share = if wanted { 4 } else { 2 };
-        journal.used() > journal.limit() / share || self.core.dirty_bytes() > self.core.reserve_bytes() / 4
+        let limit = self.core.dirty_limit();
+        journal.used() > journal.limit() / share
+            || self.core.dirty_bytes() > (limit + self.left_dirty).min(2 * limit)
     }
 
     /// Free segments below which cleaning begins.
     pub fn clean_below(&self) -> usize {
         let reserve = self.core.reserve_bytes() / u64::from(self.core.layout.segment_bytes);
-        KEPT_FROM_DATA + 1 + reserve as usize / 4
+        self.core.kept_from_data() + 1 + reserve as usize / 4
     }
 
     /// Wins back segments: moves what is live out of segments as long as there is room to move it to, then frees
@@ -299,14 +302,16 @@ impl Worker {
         if self.rounds.changes != changes {
             self.rounds = Rounds { changes, free: self.space.free.len(), vain: 0 };
         }
-        self.space.leave = KEPT_FROM_CLEANING;
+        let kept = self.core.kept_for_checkpoints();
+        self.space.leave = kept;
         let dead = self.dead_segments();
         let winnable = self.rounds.vain < MOST_VAIN && (self.cleaned > 0 || dead > 0);
-        let soon = self.space.free.len() <= KEPT_FROM_CLEANING + 1 || dead >= self.clean_below();
+        let soon = self.space.free.len() <= kept || dead >= self.clean_below();
         if !(winnable && soon) && self.clean().await? {
             return Ok(true);
         }
         if winnable {
+            self.mark_metadata().await?;
             self.checkpoint().await?;
             let free = self.space.free.len();
             let vain = if free > self.rounds.free { 0 } else { self.rounds.vain + 1 };
@@ -319,7 +324,7 @@ impl Worker {
 
     /// The stream of flushed data must leave these segments alone.
     pub fn leave_for_cleaning(&mut self) {
-        self.space.leave = KEPT_FROM_DATA;
+        self.space.leave = self.core.kept_from_data();
     }
 }
 

@@ -127,7 +127,13 @@ pub struct Catalog {
     pub ended: u64,
     /// Something changed since the last checkpoint.
     pub dirty: bool,
+    /// Upper bound of what [`Catalog::encode`] writes.
+    bytes: usize,
 }
+
+/// Upper bound of a volume without its saved state, and of the lengths of a record.
+const VOLUME_BYTES: usize = 128;
+const RECORD_BYTES: usize = 16;
 
 impl Catalog {
     /// The number of the volume with this identity.
@@ -146,8 +152,14 @@ impl Catalog {
         self.numbers.range(id..).map(|(id, number)| (*id, *number))
     }
 
+    /// Upper bound of the bytes that a checkpoint writes of it.
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
     /// Adds a volume.
     pub fn add(&mut self, number: u32, volume: VolumeState) {
+        self.bytes += VOLUME_BYTES + volume.saved.len();
         self.numbers.insert(volume.id, number);
         self.volumes.insert(number, volume);
         self.next = self.next.max(number + 1);
@@ -157,7 +169,27 @@ impl Catalog {
     pub fn remove(&mut self, number: u32) -> Option<VolumeState> {
         let volume = self.volumes.remove(&number)?;
         self.numbers.remove(&volume.id);
+        self.bytes -= VOLUME_BYTES + volume.saved.len();
         Some(volume)
+    }
+
+    /// Keeps the state of a volume that is there.
+    pub fn save(&mut self, number: u32, state: Bytes) {
+        if let Some(volume) = self.volumes.get_mut(&number) {
+            self.bytes = self.bytes + state.len() - volume.saved.len();
+            volume.saved = state;
+        }
+    }
+
+    /// Keeps a record, or removes it.
+    pub fn put_record(&mut self, key: &str, value: Option<Bytes>) {
+        let bytes = |value: &Bytes| RECORD_BYTES + key.len() + value.len();
+        self.bytes += value.as_ref().map_or(0, bytes);
+        let before = match value {
+            Some(value) => self.records.insert(key.to_owned(), value),
+            None => self.records.remove(key),
+        };
+        self.bytes -= before.as_ref().map_or(0, bytes);
     }
 
     /// Writes everything.
@@ -185,8 +217,8 @@ impl Catalog {
             catalog.add(number, VolumeState::decode(&mut take)?);
         }
         for _ in 0..take.count()? {
-            let key = String::from_utf8(take.blob()?.to_vec()).map_err(|_| take.malformed())?;
-            catalog.records.insert(key, Bytes::copy_from_slice(take.blob()?));
+            let key = std::str::from_utf8(take.blob()?).map_err(|_| take.malformed())?;
+            catalog.put_record(key, Some(Bytes::copy_from_slice(take.blob()?)));
         }
         take.check(take.is_empty())?;
         Ok(catalog)
@@ -209,10 +241,12 @@ mod tests {
         let birth = Birth { created: 5, from: Some((DiskId(1 << 100), DiskId(u128::MAX))), snapshot: true };
         catalog.add(4, volume.clone());
         catalog.add(5, VolumeState { id: DiskId(7), birth, read_only: true, kept_until: 9, ..volume });
-        catalog.records.insert("hosts/a".into(), Bytes::from_static(b"{}"));
+        catalog.put_record("hosts/a", Some(Bytes::from_static(b"{}")));
         let mut bytes = Vec::new();
         catalog.encode(&mut bytes);
+        assert!(bytes.len() as u64 <= catalog.bytes() + 20);
         let again = Catalog::decode(&bytes).unwrap();
+        assert_eq!(again.bytes(), catalog.bytes());
         assert_eq!((again.next, &again.volumes, &again.records), (9, &catalog.volumes, &catalog.records));
         for len in 0..bytes.len() {
             assert!(Catalog::decode(&bytes[..len]).is_err());

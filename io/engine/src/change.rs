@@ -1,7 +1,8 @@
 //! A change that has been prepared outside the locks: actions, the pages they put in the journal, and what must
 //! still be true when they take effect.
 
-use crate::core::{Core, SLOT_WORST};
+use crate::admit::SLOT_WORST;
+use crate::core::Core;
 use crate::entry::{BLOCK, Entry, SlotId};
 use crate::frame;
 use crate::journal::Staged;
@@ -181,9 +182,7 @@ impl Core {
         if record > self.journal.record_limit() || cost > self.journal.limit() {
             return Err(Error::Malformed("larger than the journal").into());
         }
-        if !change.pages.is_empty() {
-            self.admit_space(state, change)?;
-        }
+        self.admit_space(state, change)?;
         let bytes = state.maps.slots.bytes();
         let full = bytes > 0 && bytes + change.pages.len() > self.options.slot_bytes;
         if full || self.journal.used() + cost > self.journal.limit() || !first && self.room.is_queued() {

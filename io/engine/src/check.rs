@@ -10,7 +10,7 @@ use crate::entry::{BlockId, Entry, Kind, Node, SlotId, decode_node};
 use crate::frame::{self, ObjectKind};
 use crate::map::{Tree, span};
 use crate::pages::NumberMap;
-use crate::space::Place;
+use crate::space::{Place, Tally};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
@@ -156,16 +156,15 @@ impl Core {
         let maps = &self.state.read().maps;
         let listing = maps.listings.get(page);
         let below = |entry: &Entry| match entry.as_page().filter(|_| level > 0) {
-            Some(child) => maps.listings.get(child).mapped,
-            None if !entry.is_mapped() => 0,
-            None if level == 0 => 1,
-            None => span(level - 1),
+            Some(child) => maps.listings.get(child).tally,
+            None if level == 0 => Tally::of(*entry),
+            None => Tally::of(*entry) * span(level - 1),
         };
-        let mapped: u64 = node.iter().map(below).sum();
-        if (mapped, level) != (listing.mapped, listing.level) {
+        let tally: Tally = node.iter().map(below).sum();
+        if (tally, level) != (listing.tally, listing.level) {
             found.defect(format_args!(
-                "map page {page}: {mapped} blocks are mapped below it at level {level}; its listing says {} at {}",
-                listing.mapped, listing.level
+                "map page {page}: {tally:?} below it at level {level}; its listing says {:?} at {}",
+                listing.tally, listing.level
             ));
         }
         let slots = node.iter().any(|entry| entry.is_slot());

@@ -81,9 +81,9 @@ fn every_count_that_is_wrong_is_found() {
         let root = first_page(maps, 1);
         maps.listings.edit(root).refs += 1;
     });
-    one("its listing says 6", &|maps| {
+    one("its listing says Tally { mapped: 6", &|maps| {
         let leaf = first_page(maps, 0);
-        maps.listings.edit(leaf).mapped = 6;
+        maps.listings.edit(leaf).tally.mapped = 6;
     });
     one("nothing refers to it", &|maps| {
         let (page, leaf) = (maps.next_page, first_page(maps, 0));

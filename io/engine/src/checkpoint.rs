@@ -4,7 +4,7 @@
 //! Everything is written as it was at one moment, the cut, between two journal batches. The cut takes as long as
 //! swapping some lists; pages that change before they are written keep their old version for it.
 
-use crate::background::Worker;
+use crate::background::{Streams, Worker};
 use crate::directory::{CHUNK, Directory};
 use crate::entry::{Node, encode_node};
 use crate::frame::{self, ObjectKind};
@@ -107,8 +107,12 @@ impl Worker {
         }
     }
 
-    async fn place(&mut self, object: Bytes) -> block::Result<Place> {
-        let placed = self.writer.place(&mut self.streams.meta, &mut self.space, object).await;
+    async fn place(&mut self, kind: ObjectKind, object: Bytes) -> block::Result<Place> {
+        let stream = match kind {
+            ObjectKind::Map | ObjectKind::Table => &mut self.streams.pages,
+            _ => &mut self.streams.roots,
+        };
+        let placed = self.writer.place(stream, &mut self.space, object).await;
         let full = |_| block::Error::Stopped("no segment is left for a checkpoint".into());
         placed.map_err(failed)?.map_err(full)
     }
@@ -124,7 +128,7 @@ impl Worker {
                 let node = resolved.as_ref().map_or(&*body, |resolved| &**resolved);
                 let names_slots = node.iter().any(|entry| entry.is_slot());
                 let object = frame::metadata(ObjectKind::Map, number, |out| encode_node(node, out));
-                moves.insert(number, (self.place(object).await?, names_slots));
+                moves.insert(number, (self.place(ObjectKind::Map, object).await?, names_slots));
                 let maps = &mut self.core.state.write().maps;
                 if let Some(resolved) = &resolved {
                     maps.settle(number, &body, resolved);
@@ -147,7 +151,7 @@ impl Worker {
             };
             for (number, body) in thawed {
                 let object = frame::metadata(ObjectKind::Table, number, |out| body.encode(out));
-                moves.insert(number, (self.place(object).await?, false));
+                moves.insert(number, (self.place(ObjectKind::Table, object).await?, false));
             }
             pause().await;
         }
@@ -177,7 +181,7 @@ impl Worker {
             }
             let place = match chunk.is_empty() {
                 true => Place::default(),
-                false => self.place(frame::metadata(kind, number, |out| chunk.encode(out))).await?,
+                false => self.place(kind, frame::metadata(kind, number, |out| chunk.encode(out))).await?,
             };
             let mut state = self.core.state.write();
             let maps = &mut state.maps;
@@ -207,7 +211,7 @@ impl Worker {
         let mut places = Vec::new();
         for (number, part) in bytes.chunks(part).enumerate() {
             let object = frame::metadata(kind, number as u64, |out| out.extend_from_slice(part));
-            places.push(self.place(object).await?);
+            places.push(self.place(kind, object).await?);
         }
         Ok(places)
     }
@@ -247,7 +251,8 @@ impl Worker {
 
     /// Makes everything durable, then valid; then frees what only the checkpoint before needed.
     async fn publish(&mut self, cut: Cut, root: Vec<Place>) -> block::Result<()> {
-        for stream in [&mut self.streams.data, &mut self.streams.moved, &mut self.streams.meta] {
+        let Streams { data, moved, pages, roots } = &mut self.streams;
+        for stream in [data, moved, pages, roots] {
             self.writer.flush(stream).await.map_err(failed)?;
         }
         self.writer.finish().await.map_err(failed)?;
@@ -266,6 +271,7 @@ impl Worker {
         self.core.journal.trimmed(journal_from);
         self.root = root;
         self.cleaned = 0;
+        self.left_dirty = self.core.dirty_bytes();
         self.marked.clear();
         self.note_roots();
         let open = self.open_segments();
@@ -287,8 +293,8 @@ impl Worker {
 
     /// The segments that streams are writing to.
     pub fn open_segments(&self) -> Vec<u32> {
-        let streams = [&self.streams.data, &self.streams.moved, &self.streams.meta];
-        streams.into_iter().filter_map(crate::log::Writer::segment).collect()
+        let Streams { data, moved, pages, roots } = &self.streams;
+        [data, moved, pages, roots].into_iter().filter_map(crate::log::Writer::segment).collect()
     }
 
     /// Number of segments with nothing live that a checkpoint would free.

@@ -7,7 +7,7 @@ use crate::frame::{self, Fingerprint, HEADER, Header, ObjectKind, Packer};
 use crate::gate::pause;
 use crate::map::Need;
 use crate::recover::failed;
-use crate::space::Place;
+use crate::space::{Live, Place};
 use bytes::{Bytes, BytesMut};
 use shelf::{SegmentId, wait};
 
@@ -20,7 +20,7 @@ const MOST_LIVE: u64 = 15;
 impl Worker {
     /// Cleans the segment where it pays most. False when there is none, or no room to move things to.
     pub async fn clean(&mut self) -> block::Result<bool> {
-        let Some(victim) = self.victim() else { return Ok(false) };
+        let Some(victim) = self.victim(|_| true) else { return Ok(false) };
         let before = self.core.state.read().maps.usage.of(victim);
         self.move_segment(victim).await?;
         self.cleaned += 1;
@@ -32,8 +32,19 @@ impl Worker {
         Ok(after.data < before.data || before.meta > 0)
     }
 
+    /// Marks metadata in segments that hold little else, as much as a checkpoint may well write, so that it makes more
+    /// segments free than it fills.
+    pub async fn mark_metadata(&mut self) -> block::Result<()> {
+        while self.core.dirty_bytes() < self.core.dirty_limit() {
+            let Some(victim) = self.victim(|live| live.data == 0) else { break };
+            self.move_segment(victim).await?;
+            self.cleaned += 1;
+        }
+        Ok(())
+    }
+
     /// The segment with the best ratio of what is won, weighted with how long it has been quiet, to what is moved.
-    fn victim(&self) -> Option<u32> {
+    fn victim(&self, fits: impl Fn(Live) -> bool) -> Option<u32> {
         let open = self.open_segments();
         let size = u64::from(self.core.layout.segment_bytes);
         let state = self.core.state.read();
@@ -44,6 +55,7 @@ impl Worker {
         };
         (0..)
             .zip(state.maps.usage.segments())
+            .filter(|(_, live)| fits(**live))
             .map(|(segment, live)| (segment, live.total()))
             .filter(|(segment, live)| {
                 (1..size * MOST_LIVE / 16).contains(live)

@@ -1,14 +1,11 @@
 //! What volumes and the background share: the state behind its lock, the journal, the log, and the ways to wait.
 
 use crate::cache::Cache;
-use crate::catalog::VolumeState;
 use crate::change::{Change, Made};
 use crate::engine::Options;
-use crate::entry::BLOCK;
 use crate::gate::{Pace, Room, Signal};
 use crate::journal::Journal;
 use crate::log::Log;
-use crate::record::Action;
 use crate::space::Usage;
 use crate::stage::Stages;
 use crate::state::{Refusal, State};
@@ -25,6 +22,8 @@ pub struct Core {
     pub layout: Layout,
     /// Segments that the background knows of.
     pub segments: AtomicU32,
+    /// Of these, the ones with nothing in them.
+    pub free_segments: AtomicU32,
     pub state: RwLock<State>,
     pub journal: Arc<Journal>,
     pub log: Arc<Log>,
@@ -63,6 +62,7 @@ impl Core {
         Arc::new(Self {
             layout: shelf.layout(),
             segments: AtomicU32::new(shelf.layout().segments),
+            free_segments: AtomicU32::new(0),
             cache: Cache::new(options.cache_bytes),
             options,
             signal: journal.signal(),
@@ -155,100 +155,4 @@ impl Core {
     pub fn why_stopped(&self) -> Error {
         Error::Stopped(self.journal.stopped().unwrap_or_default())
     }
-}
-
-impl Core {
-    /// Size of the log without the part that is kept for checkpoints and cleaning.
-    pub fn total_bytes(&self) -> u64 {
-        u64::from(self.segments.load(Ordering::Acquire)) * u64::from(self.layout.segment_bytes)
-            - self.reserve_bytes()
-    }
-
-    /// Says whether the flusher is stuck without room in the log, which [`Core::admit_space`] should have prevented.
-    pub fn set_full(&self, full: bool) {
-        if self.full.swap(full, Ordering::AcqRel) != full && full {
-            tracing::warn!("the log is full");
-        }
-        self.pace.set_open(full);
-    }
-
-    /// Bytes of the log that are kept for checkpoints and cleaning.
-    pub fn reserve_bytes(&self) -> u64 {
-        let segments = u64::from(self.segments.load(Ordering::Acquire));
-        (segments / 8).max(12).min(segments / 2) * u64::from(self.layout.segment_bytes)
-    }
-
-    /// Upper bound of the bytes that metadata pages take which a checkpoint would write.
-    pub fn dirty_bytes(&self) -> u64 {
-        let state = self.state.read();
-        dirty_bytes(&state)
-    }
-
-    /// Bytes in use or promised, if nothing that waits to be written reduces.
-    pub fn used_bytes(&self, state: &State) -> u64 {
-        let maps = &state.maps;
-        let waiting = (maps.slots.bytes() / BLOCK) as u64 * SLOT_WORST;
-        maps.usage.physical + maps.usage.metadata + waiting + dirty_bytes(state)
-    }
-
-    /// Bytes that can still be written.
-    pub fn free_bytes(&self, state: &State) -> u64 {
-        self.total_bytes().saturating_sub(self.used_bytes(state))
-    }
-
-    /// Refuses a change with data that might not find space in the log. What waits to be flushed and metadata that
-    /// waits for a checkpoint are counted at their worst: where that alone is the reason, it has to settle first.
-    pub fn admit_space(&self, state: &State, change: &Change) -> std::result::Result<(), Refusal> {
-        let pages = (change.pages.len() / BLOCK) as u64;
-        let leaves = pages.div_ceil(crate::entry::FAN as u64) + 1;
-        let needed = pages * SLOT_WORST + leaves * NODE_WORST;
-        let usage = &state.maps.usage;
-        if self.full.load(Ordering::Acquire) {
-            return Err(Error::NoSpace.into());
-        }
-        if usage.physical + usage.metadata + needed > self.total_bytes() {
-            // Overwriting with what takes less than what it replaces goes on.
-            let shrinks = change.packed.is_some_and(|packed| packed <= won_back(state, change));
-            // The background looks whether drives were added.
-            self.signal.notify();
-            return if shrinks { Ok(()) } else { Err(Error::NoSpace.into()) };
-        }
-        if self.free_bytes(state) < needed {
-            self.wants_space.store(true, Ordering::Release);
-            return Err(Refusal::Room);
-        }
-        Ok(())
-    }
-}
-
-/// What a block takes in the log when it does not reduce: a frame of its own, and its part of the frame table.
-pub const SLOT_WORST: u64 = (BLOCK + crate::frame::HEADER + 16 + 16) as u64;
-
-/// What a map page takes at most: 512 entries of ten bytes would be more, but their values are near each other.
-const NODE_WORST: u64 = 4096;
-
-/// What a page of the frame table takes, rather more than less.
-const TABLE_WORST: u64 = 1024;
-
-/// Bytes of the log that a change makes free at once.
-fn won_back(state: &State, change: &Change) -> u64 {
-    let overwritten = |action: &Action| match *action {
-        Action::Slots { volume, block, count, .. } => Some((volume, block, u64::from(count))),
-        Action::Same { volume, block, count, .. } => Some((volume, block, count)),
-        _ => None,
-    };
-    let won = |(volume, block, count)| {
-        let tree = state.volume(volume).ok().map(|volume| volume.tree);
-        tree.map_or(0, |tree| state.maps.exclusive_bytes(tree, block, block + count))
-    };
-    change.actions.iter().filter_map(overwritten).map(won).sum()
-}
-
-fn dirty_bytes(state: &State) -> u64 {
-    state.maps.nodes.dirty() as u64 * NODE_WORST + state.maps.table.pages.dirty() as u64 * TABLE_WORST
-}
-
-/// Bytes that a host has mapped on a volume.
-pub fn mapped_bytes(state: &State, volume: &VolumeState) -> u64 {
-    state.maps.mapped(volume.tree) * BLOCK as u64
 }

@@ -3,7 +3,7 @@
 
 use crate::codec::{Malformed, Put, Take};
 use crate::pages::{NumberMap, Pages};
-use crate::space::{Place, Usage};
+use crate::space::{Place, Tally, Usage};
 use std::sync::Arc;
 
 /// Pages of a chunk.
@@ -16,8 +16,8 @@ pub struct Listing {
     pub place: Place,
     /// Parents and roots that refer to it.
     pub refs: u64,
-    /// Mapped blocks below it.
-    pub mapped: u64,
+    /// What is mapped below it.
+    pub tally: Tally,
     /// Height above the blocks: 0 is a leaf.
     pub level: u8,
     /// The page in the log names slots, so it has to be rewritten before their journal batches go.
@@ -44,7 +44,8 @@ impl Chunk {
             out.u8(index as u8);
             listing.place.put(out);
             out.var(listing.refs);
-            out.var(listing.mapped);
+            out.var(listing.tally.mapped);
+            out.var(listing.tally.zero);
             out.u8(listing.level << 1 | u8::from(listing.names_slots));
         }
     }
@@ -55,9 +56,10 @@ impl Chunk {
         let mut chunk = Self::empty();
         while !take.is_empty() {
             let index = usize::from(take.u8()?);
-            let (place, refs, mapped, bits) = (Place::take(&mut take)?, take.var()?, take.var()?, take.u8()?);
-            take.check(bits >> 1 < 8)?;
-            chunk.0[index] = Listing { place, refs, mapped, level: bits >> 1, names_slots: bits & 1 == 1 };
+            let (place, refs) = (Place::take(&mut take)?, take.var()?);
+            let (tally, bits) = (Tally { mapped: take.var()?, zero: take.var()? }, take.u8()?);
+            take.check(bits >> 1 < 8 && tally.zero <= tally.mapped)?;
+            chunk.0[index] = Listing { place, refs, tally, level: bits >> 1, names_slots: bits & 1 == 1 };
         }
         Ok(chunk)
     }
@@ -96,6 +98,11 @@ impl Directory {
     /// Marks a chunk to be written again by the next checkpoint.
     pub fn mark(&mut self, number: u64) {
         self.chunks.edit(number);
+    }
+
+    /// See [`Pages::dirty`].
+    pub fn dirty(&self) -> usize {
+        self.chunks.dirty()
     }
 
     /// See [`Pages::freeze`].
@@ -148,7 +155,7 @@ mod tests {
         let listing = Listing {
             place: Place { segment: 7, offset: 1 << 20, len: 4000 },
             refs: 3,
-            mapped: 1 << 40,
+            tally: Tally { mapped: 1 << 40, zero: 9 },
             level: 4,
             names_slots: true,
         };

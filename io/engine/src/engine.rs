@@ -1,12 +1,13 @@
 //! The engine: opening, operations on whole volumes, the array's records, space.
 
+use crate::admit::disk_space;
 use crate::background::Worker;
 use crate::change::Change;
-use crate::core::{Core, mapped_bytes};
+use crate::core::Core;
 use crate::entry::BLOCK;
 use crate::policy::Policy;
 use crate::record::Action;
-use crate::space::{Place, SpaceReport};
+use crate::space::{DiskSpace, Place, SpaceReport};
 use crate::volume::Volume;
 use block::{Disk, DiskId, Error, Extent, Geometry, Op, Result};
 use bytes::Bytes;
@@ -189,18 +190,23 @@ impl Engine {
     /// Space of the whole array.
     pub fn space(&self) -> SpaceReport {
         let state = self.core.state.read();
-        let (mut provisioned, mut mapped) = (0, 0);
-        for (_, volume) in state.catalog.shown() {
-            provisioned += volume.geometry.bytes();
-            mapped += mapped_bytes(&state, volume);
-        }
+        let sum = |snapshots: bool| -> DiskSpace {
+            let volumes = state.catalog.shown().filter(|(_, volume)| volume.birth.snapshot == snapshots);
+            volumes.map(|(_, volume)| disk_space(&state, volume)).sum()
+        };
+        let (volumes, snapshots) = (sum(false), sum(true));
         let (waiting, usage) = (state.maps.slots.bytes() as u64, &state.maps.usage);
+        let unique = usage.unique_blocks * BLOCK as u64 + waiting;
         SpaceReport {
-            provisioned,
-            mapped,
-            unique: usage.unique_blocks * BLOCK as u64 + waiting,
+            provisioned: volumes.provisioned,
+            mapped: volumes.mapped,
+            zero: volumes.zero,
+            snapshot: snapshots.data(),
+            unique,
+            shared: (volumes.data() + snapshots.data()).saturating_sub(unique),
             physical: usage.physical + waiting,
             metadata: usage.metadata,
+            reclaimable: self.core.reclaimable_bytes(&state),
             free: self.core.free_bytes(&state),
             total: self.core.total_bytes(),
         }

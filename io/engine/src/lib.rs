@@ -6,6 +6,7 @@
 //! [`Engine::background`].
 
 mod adapt;
+mod admit;
 mod background;
 mod cache;
 mod catalog;
@@ -48,5 +49,5 @@ pub use diff::Difference;
 pub use engine::{Engine, Options};
 pub use policy::{Compression, Policy};
 pub use snapshot::DiskInfo;
-pub use space::SpaceReport;
+pub use space::{DiskSpace, SpaceReport};
 pub use volume::Volume;

@@ -6,7 +6,7 @@ use crate::directory::{CHUNK, Directory, Listing};
 use crate::entry::{Entry, FAN, Kind, Node, SlotId};
 use crate::pages::Pages;
 use crate::slots::Slots;
-use crate::space::{Place, Usage};
+use crate::space::{Place, Tally, Usage};
 use crate::table::{Absent, Table};
 use std::collections::VecDeque;
 
@@ -103,7 +103,7 @@ pub struct Maps {
 }
 
 /// The children of a page of `level` that `from..to` touches: index, and the part of the child's span.
-fn children(level: u8, from: u64, to: u64) -> impl DoubleEndedIterator<Item = (usize, u64, u64)> {
+pub fn children(level: u8, from: u64, to: u64) -> impl DoubleEndedIterator<Item = (usize, u64, u64)> {
     let each = span(level - 1);
     (from / each..to.div_ceil(each)).map(move |index| {
         let base = index * each;
@@ -150,12 +150,11 @@ impl Maps {
         }
     }
 
-    /// Mapped blocks of a tree.
-    pub fn mapped(&self, tree: Tree) -> u64 {
+    /// What is mapped in a tree.
+    pub fn tally(&self, tree: Tree) -> Tally {
         match tree.root.as_page() {
-            Some(page) => self.listings.get(page).mapped,
-            None if tree.root.is_mapped() => span(tree.level),
-            None => 0,
+            Some(page) => self.listings.get(page).tally,
+            None => Tally::of(tree.root) * span(tree.level),
         }
     }
 
@@ -248,48 +247,49 @@ impl Maps {
             return root;
         }
         let page = self.own(Tree { root, level });
-        let mut grown = 0;
+        let mut tally = self.listings.get(page).tally;
         if level == 0 {
-            grown = self.set_leaf(page, from, to, content, skip);
+            let (more, less) = self.set_leaf(page, from, to, content, skip);
+            tally = tally + more - less;
         } else {
             let mut skip = skip;
             for (index, from, to) in children(level, from, to) {
                 let old = Tree { root: self.node(page)[index], level: level - 1 };
-                let before = self.mapped(old);
+                let less = self.tally(old);
                 let new = Tree { root: self.set(old, from, to, content, skip), ..old };
-                grown += self.mapped(new) as i64 - before as i64;
+                tally = tally + self.tally(new) - less;
                 self.set_child(page, index, new.root);
                 skip += to - from;
             }
         }
-        self.grow(page, grown);
-        if self.listings.get(page).mapped == 0 {
+        self.set_tally(page, tally);
+        if tally.mapped == 0 {
             self.drop_tree(Entry::page(page));
             return Entry::UNMAPPED;
         }
         Entry::page(page)
     }
 
-    fn set_leaf(&mut self, page: u64, from: u64, to: u64, content: Content<'_>, skip: u64) -> i64 {
-        let mut grown = 0;
+    /// Sets entries of a leaf; answers what they add and what those that were there before leave.
+    fn set_leaf(&mut self, page: u64, from: u64, to: u64, content: Content<'_>, skip: u64) -> (Tally, Tally) {
+        let (mut more, mut less) = (Tally::default(), Tally::default());
         let mut old = smallvec::SmallVec::<[Entry; 32]>::new();
         let node = self.edit(page);
         for (n, entry) in node[from as usize..to as usize].iter_mut().enumerate() {
             let new = content.at(skip + n as u64);
-            grown += i64::from(new.is_mapped()) - i64::from(entry.is_mapped());
             let before = std::mem::replace(entry, new);
+            (more, less) = (more + Tally::of(new), less + Tally::of(before));
             if !before.is_hole() {
                 old.push(before);
             }
         }
         old.into_iter().for_each(|entry| self.release(entry));
-        grown
+        (more, less)
     }
 
-    fn grow(&mut self, page: u64, blocks: i64) {
-        if blocks != 0 {
-            let mapped = &mut self.listings.edit(page).mapped;
-            *mapped = mapped.checked_add_signed(blocks).expect("mapped blocks are counted exactly");
+    fn set_tally(&mut self, page: u64, tally: Tally) {
+        if self.listings.get(page).tally != tally {
+            self.listings.edit(page).tally = tally;
         }
     }
 
@@ -336,9 +336,9 @@ impl Maps {
     /// A page with the content of `tree` that nobody else refers to; its references replace the caller's.
     fn own(&mut self, tree: Tree) -> u64 {
         let Some(page) = tree.root.as_page() else {
-            return self.create([tree.root; FAN], self.mapped(tree), tree.level);
+            return self.create([tree.root; FAN], self.tally(tree), tree.level);
         };
-        let Listing { refs, mapped, level, .. } = self.listings.get(page);
+        let Listing { refs, tally, level, .. } = self.listings.get(page);
         assert!(level == tree.level && refs > 0, "page {page} has another place in the tree");
         if refs == 1 {
             return page;
@@ -351,16 +351,16 @@ impl Maps {
             }
         }
         self.listings.edit(page).refs -= 1;
-        self.create(copy, mapped, level)
+        self.create(copy, tally, level)
     }
 
-    fn create(&mut self, node: Node, mapped: u64, level: u8) -> u64 {
+    fn create(&mut self, node: Node, tally: Tally, level: u8) -> u64 {
         let page = self.free.pop().unwrap_or_else(|| {
             self.next_page += 1;
             self.next_page - 1
         });
         self.nodes.create(page, node);
-        *self.listings.edit(page) = Listing { refs: 1, mapped, level, ..Listing::default() };
+        *self.listings.edit(page) = Listing { refs: 1, tally, level, ..Listing::default() };
         page
     }
 
@@ -422,12 +422,12 @@ impl Maps {
     /// Makes a tree higher until it can hold `blocks`.
     pub fn heighten(&mut self, tree: &mut Tree, blocks: u64) {
         while span(tree.level) < blocks {
-            let mapped = self.mapped(*tree);
+            let tally = self.tally(*tree);
             tree.level += 1;
             if tree.root != Entry::UNMAPPED {
                 let mut node = [Entry::UNMAPPED; FAN];
                 node[0] = tree.root;
-                tree.root = Entry::page(self.create(node, mapped, tree.level));
+                tree.root = Entry::page(self.create(node, tally, tree.level));
             }
         }
     }
@@ -496,11 +496,11 @@ impl Maps {
         let each = span(tree.level - 1);
         let index = (at / each) as usize;
         let old = Tree { root: self.node(page)[index], level: tree.level - 1 };
-        let before = self.mapped(old);
+        let less = self.tally(old);
         let child = Tree { root: self.graft(old, at % each, new), ..old };
-        let grown = self.mapped(child) as i64 - before as i64;
+        let tally = self.listings.get(page).tally + self.tally(child) - less;
         self.set_child(page, index, child.root);
-        self.grow(page, grown);
+        self.set_tally(page, tally);
         Entry::page(page)
     }
 }

@@ -44,7 +44,7 @@ fn blocks_are_found_where_they_were_written() {
     let far = (1 << 30) - 1;
     let (a, b) = (world.write(&mut tree, 5), world.write(&mut tree, far));
     assert_eq!((world.at(tree, 5), world.at(tree, far), world.at(tree, 6)), (a, b, Entry::UNMAPPED));
-    assert_eq!(world.maps.mapped(tree), 2);
+    assert_eq!(world.maps.tally(tree).mapped, 2);
     world.maps.set_hole(&mut tree, 0, 1 << 30, Entry::UNMAPPED);
     world.settle();
     assert_eq!((tree.root, world.slots(), world.maps.nodes.len()), (Entry::UNMAPPED, 0, 0));
@@ -61,7 +61,7 @@ fn a_clone_shares_everything_until_one_side_changes() {
     let new = world.write(&mut clone, 7);
     assert_eq!((world.at(tree, 7), world.at(clone, 7)), (old, new));
     assert_eq!(world.at(clone, 8), neighbour);
-    assert_eq!((world.maps.mapped(tree), world.maps.mapped(clone)), (2, 2));
+    assert_eq!((world.maps.tally(tree).mapped, world.maps.tally(clone).mapped), (2, 2));
     world.maps.drop_tree(tree.root);
     world.settle();
     assert_eq!(world.slots(), 2, "the old block 7 is gone");
@@ -84,7 +84,7 @@ fn aligned_copies_share_leaves_and_others_share_blocks() {
     let source = tree;
     world.maps.copy(source, LEAF + 1, &mut tree, 9 * LEAF + 500, 30);
     assert_eq!(world.at(tree, 9 * LEAF + 502), written);
-    assert_eq!(world.maps.mapped(tree), 3);
+    assert_eq!(world.maps.tally(tree).mapped, 3);
     world.write(&mut tree, LEAF + 3);
     assert_eq!(world.at(tree, 5 * LEAF + 3), written, "the other holder of the leaf keeps it");
     world.maps.set_hole(&mut tree, 0, 10 * LEAF, Entry::UNMAPPED);
@@ -109,9 +109,9 @@ fn zeros_over_a_whole_subtree_take_no_page() {
     let mut tree = Tree::empty(LEAF * LEAF * LEAF);
     world.write(&mut tree, 1000);
     world.maps.set_hole(&mut tree, 0, LEAF * LEAF, Entry::ZERO);
-    assert_eq!(world.maps.mapped(tree), LEAF * LEAF);
+    assert_eq!(world.maps.tally(tree).mapped, LEAF * LEAF);
     world.maps.set_hole(&mut tree, 5, 6, Entry::UNMAPPED);
-    assert_eq!(world.maps.mapped(tree), LEAF * LEAF - 1);
+    assert_eq!(world.maps.tally(tree).mapped, LEAF * LEAF - 1);
     assert_eq!((world.at(tree, 4), world.at(tree, 5)), (Entry::ZERO, Entry::UNMAPPED));
     world.settle();
     assert_eq!((world.slots(), world.maps.nodes.len()), (0, 3), "the root, and the way to block 5");
@@ -125,5 +125,5 @@ fn a_tree_grows_in_height_with_its_content() {
     world.maps.heighten(&mut tree, 1 << 40);
     assert_eq!(world.at(tree, 99), written);
     assert_eq!(world.at(tree, 1 << 39), Entry::UNMAPPED);
-    assert_eq!(world.maps.mapped(tree), 1);
+    assert_eq!(world.maps.tally(tree).mapped, 1);
 }

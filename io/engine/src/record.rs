@@ -41,6 +41,26 @@ pub enum Action {
 }
 
 impl Action {
+    /// True when pages of a map change.
+    pub fn changes_a_map(&self) -> bool {
+        match self {
+            Action::Slots { .. }
+            | Action::Same { .. }
+            | Action::Hole { .. }
+            | Action::Copy { .. }
+            | Action::Resize { .. } => true,
+            Action::Create { .. }
+            | Action::Clone { .. }
+            | Action::Restore { .. }
+            | Action::Access { .. }
+            | Action::Keep { .. }
+            | Action::Delete { .. }
+            | Action::SaveState { .. }
+            | Action::PutRecord { .. }
+            | Action::SetPolicy { .. } => false,
+        }
+    }
+
     /// The first and the last slot that it names.
     pub fn slots(&self) -> impl Iterator<Item = SlotId> {
         let (first, last) = match self {

@@ -35,8 +35,9 @@ impl Engine {
         };
         let version = Payload::version(&superblock.payload).map_err(damaged)?;
         if version != VERSION {
+            let needs = if version > VERSION { "a newer" } else { "an older" };
             return Err(Error::Stopped(format!(
-                "the drives are in format {version}, and this program knows format {VERSION} alone"
+                "the drives are in format {version}, which takes {needs} program: this one knows format {VERSION} alone"
             )));
         }
         let payload = Payload::decode(&superblock.payload).map_err(damaged)?;

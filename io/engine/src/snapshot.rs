@@ -2,11 +2,12 @@
 //! so that each of these is one record of the journal, whatever the size. Times are the caller's: the engine reads no
 //! clock and only compares.
 
+use crate::admit::disk_space;
 use crate::catalog::VolumeState;
 use crate::change::Change;
-use crate::core::mapped_bytes;
 use crate::engine::Engine;
 use crate::record::Action;
+use crate::space::DiskSpace;
 use crate::volume::Volume;
 use block::{DiskId, Error, Geometry, Result};
 use bytes::Bytes;
@@ -32,8 +33,8 @@ pub struct DiskInfo {
     pub created: u64,
     /// It can't be deleted or changed before this time; zero when it can at any.
     pub kept_until: u64,
-    /// Bytes mapped by hosts.
-    pub mapped: u64,
+    /// What is provisioned and mapped.
+    pub space: DiskSpace,
 }
 
 impl Engine {
@@ -41,8 +42,7 @@ impl Engine {
     pub fn disks(&self) -> Vec<DiskInfo> {
         let state = self.core.state.read();
         let volumes = state.catalog.shown();
-        let mut disks: Vec<_> =
-            volumes.map(|(_, volume)| info(volume, mapped_bytes(&state, volume))).collect();
+        let mut disks: Vec<_> = volumes.map(|(_, volume)| info(volume, disk_space(&state, volume))).collect();
         disks.sort_unstable_by_key(|disk| disk.id);
         disks
     }
@@ -51,7 +51,14 @@ impl Engine {
     pub fn disk(&self, id: DiskId) -> Option<DiskInfo> {
         let state = self.core.state.read();
         let volume = state.volume(state.catalog.number(id)?).ok()?;
-        Some(info(volume, mapped_bytes(&state, volume)))
+        Some(info(volume, disk_space(&state, volume)))
+    }
+
+    /// Space of a set of disks together, those that are there: of a group, or of a volume with its snapshots.
+    pub fn space_of(&self, ids: &[DiskId]) -> DiskSpace {
+        let state = self.core.state.read();
+        let found = ids.iter().filter_map(|id| state.volume(state.catalog.number(*id)?).ok());
+        found.map(|volume| disk_space(&state, volume)).sum()
     }
 
     /// Takes snapshots of all `sources` at one moment: each pair is the disk and the identity of its new snapshot. A
@@ -132,7 +139,7 @@ impl Engine {
     }
 }
 
-fn info(volume: &VolumeState, mapped: u64) -> DiskInfo {
+fn info(volume: &VolumeState, space: DiskSpace) -> DiskInfo {
     DiskInfo {
         id: volume.id,
         geometry: volume.geometry,
@@ -142,6 +149,6 @@ fn info(volume: &VolumeState, mapped: u64) -> DiskInfo {
         origin: volume.birth.from.map(|(_, origin)| origin),
         created: volume.birth.created,
         kept_until: volume.kept_until,
-        mapped,
+        space,
     }
 }

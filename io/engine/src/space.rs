@@ -1,6 +1,7 @@
 //! Bytes in use, counted as they change: per segment, and for the whole array.
 
 use crate::codec::{Malformed, Put, Take};
+use crate::entry::{BLOCK, Entry};
 use crate::root::Root;
 use shelf::SegmentId;
 
@@ -132,19 +133,107 @@ impl Usage {
     }
 }
 
-/// Space of the whole array in bytes.
+/// Blocks of 4 KiB that hosts have mapped, and how many of these are zeros and take no space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Mapped.
+    pub mapped: u64,
+    /// Mapped, and zeros.
+    pub zero: u64,
+}
+
+impl Tally {
+    /// What one entry of a leaf counts for.
+    pub fn of(entry: Entry) -> Self {
+        Self { mapped: u64::from(entry.is_mapped()), zero: u64::from(entry == Entry::ZERO) }
+    }
+}
+
+impl std::ops::Add for Tally {
+    type Output = Self;
+
+    fn add(self, more: Self) -> Self {
+        Self { mapped: self.mapped + more.mapped, zero: self.zero + more.zero }
+    }
+}
+
+impl std::ops::Sub for Tally {
+    type Output = Self;
+
+    fn sub(self, less: Self) -> Self {
+        let exact = |left: u64, less: u64| left.checked_sub(less).expect("mapped blocks are counted exactly");
+        Self { mapped: exact(self.mapped, less.mapped), zero: exact(self.zero, less.zero) }
+    }
+}
+
+impl std::ops::Mul<u64> for Tally {
+    type Output = Self;
+
+    fn mul(self, times: u64) -> Self {
+        Self { mapped: self.mapped * times, zero: self.zero * times }
+    }
+}
+
+impl std::iter::Sum for Tally {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| sum + one)
+    }
+}
+
+/// Space of one disk, or of several together, in bytes. Counted as it changes, never by looking at the maps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskSpace {
+    /// Size.
+    pub provisioned: u64,
+    /// Mapped by hosts, in blocks of 4 KiB.
+    pub mapped: u64,
+    /// Of that, zeros: they are mapped and stored nowhere.
+    pub zero: u64,
+}
+
+impl DiskSpace {
+    pub(crate) fn new(provisioned: u64, tally: Tally) -> Self {
+        Self { provisioned, mapped: tally.mapped * BLOCK as u64, zero: tally.zero * BLOCK as u64 }
+    }
+
+    /// Mapped, and not zeros: what deduplication and compression are to reduce.
+    pub fn data(&self) -> u64 {
+        self.mapped - self.zero
+    }
+}
+
+impl std::iter::Sum for DiskSpace {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            provisioned: sum.provisioned + one.provisioned,
+            mapped: sum.mapped + one.mapped,
+            zero: sum.zero + one.zero,
+        })
+    }
+}
+
+/// Space of the whole array in bytes. Everything is counted as it changes; [`crate::Engine::check`] counts it again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceReport {
-    /// Sum of the volumes' sizes.
+    /// Sum of the volumes' sizes, without snapshots.
     pub provisioned: u64,
-    /// Mapped by the hosts on all volumes.
+    /// Mapped by hosts on all volumes, without snapshots.
     pub mapped: u64,
-    /// Left of it after zero detection and deduplication: distinct blocks in the log, and those on their way to it.
+    /// Of that, zeros: they are mapped and stored nowhere.
+    pub zero: u64,
+    /// Mapped on snapshots and not zeros; most of it is shared with volumes and other snapshots.
+    pub snapshot: u64,
+    /// Distinct blocks with data, of volumes and snapshots: those in the log, and those on their way to it.
     pub unique: u64,
+    /// What volumes and snapshots hold of data beyond the distinct blocks: what sharing saves, by deduplication,
+    /// copies, clones and snapshots.
+    pub shared: u64,
     /// What the distinct blocks take in the log after compression, and those on their way to it.
     pub physical: u64,
     /// Maps, frame table and the rest of the engine's own data in the log.
     pub metadata: u64,
+    /// Taken in the log by what nothing refers to any more: cleaning wins it back as it is needed.
+    pub reclaimable: u64,
     /// Can still be written before [`block::Error::NoSpace`], when nothing reduces.
     pub free: u64,
     /// Size of the log, without what is kept for checkpoints and cleaning.

@@ -278,16 +278,13 @@ impl State {
                 self.catalog.ended = batch;
             }
             Action::SaveState { volume, state } => {
-                self.edit(*volume).saved = state.clone();
+                self.catalog.save(*volume, state.clone());
             }
             Action::SetPolicy { volume, policy } => {
                 self.edit(*volume).policy = *policy;
             }
             Action::PutRecord { key, value } => {
-                match value {
-                    Some(value) => self.catalog.records.insert(key.clone(), value.clone()),
-                    None => self.catalog.records.remove(key),
-                };
+                self.catalog.put_record(key, value.clone());
             }
             _ => unreachable!("a change of a map"),
         }

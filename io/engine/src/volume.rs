@@ -1,9 +1,10 @@
 //! A volume: the spine of every operation. What is aligned and in memory is done before `execute` returns; what has
 //! to wait for a device, for durability or for room goes on in the answer's future.
 
+use crate::admit::disk_space;
 use crate::catalog::VolumeState;
 use crate::change::{Change, MOST_PAGES, Made};
-use crate::core::{Core, mapped_bytes};
+use crate::core::Core;
 use crate::draft::{Draft, each_block};
 use crate::entry::BLOCK;
 use crate::map::Seen;
@@ -60,7 +61,7 @@ impl Disk for Volume {
     fn space(&self) -> Space {
         let core = &self.handle.core;
         let state = core.state.read();
-        let mapped = state.volume(self.handle.number).map_or(0, |volume| mapped_bytes(&state, volume));
+        let mapped = state.volume(self.handle.number).map_or(0, |volume| disk_space(&state, volume).mapped);
         let total = core.total_bytes();
         Space { mapped, pool_used: total - core.free_bytes(&state), pool_total: total }
     }

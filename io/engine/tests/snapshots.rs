@@ -5,10 +5,9 @@ mod support;
 
 use block::{CopySegment, Disk, DiskId, Error, Extent, Op, Provisioning, Region, Reply};
 use bytes::Bytes;
-use shelf::Layout;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use support::{Dice, MemShelf, World, data, small_layout};
+use support::{Dice, MemShelf, World, data};
 
 fn snapshot(world: &mut World, pairs: &[(u128, u128)]) -> block::Result<()> {
     let pairs: Vec<_> = pairs.iter().map(|(source, id)| (DiskId(*source), DiskId(*id))).collect();
@@ -431,7 +430,7 @@ fn status(world: &mut World, id: u128) -> Vec<Provisioning> {
 #[test]
 fn ten_thousand_snapshots_live_together() {
     let mut dice = Dice::new(5);
-    let mut world = World::open(MemShelf::new(Layout { segments: 256, ..small_layout() }));
+    let mut world = World::open(MemShelf::small());
     world.create(1, 512, 64 << 20);
     for n in 0..32 {
         world.write(1, 8 + n * 4096, &dice.bytes(8192));

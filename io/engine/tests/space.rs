@@ -193,3 +193,59 @@ fn copying_costs_neither_data_nor_much_journal() {
     world.settle();
     world.check();
 }
+
+/// Takes a snapshot of disk 1 and changes the disk, for as long as there is space; answers how many were taken.
+fn snapshots_until_full(world: &mut World, from: u128) -> u128 {
+    for n in from.. {
+        let engine = world.engine.clone();
+        let pair = [(DiskId(1), DiskId(n))];
+        match world.run(async move { engine.snapshot(&pair, &[], 0, 0).await }) {
+            Ok(_) => {}
+            Err(Error::NoSpace) => return n - from,
+            Err(error) => panic!("snapshot {n}: {error}"),
+        }
+        let lba = n as u64 * 7 % 1000;
+        match world.execute(1, Op::Write { lba, data: data(&n.to_le_bytes().repeat(256)) }) {
+            Ok(_) | Err(Error::NoSpace) => {}
+            Err(error) => panic!("write behind snapshot {n}: {error}"),
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn snapshots_are_refused_before_the_log_is_full_of_their_maps() {
+    let mut dice = Dice::new(11);
+    let layout = shelf::Layout { segments: 40, segment_bytes: 64 << 10, ..support::small_layout() };
+    let mut world = World::open(MemShelf::new(layout));
+    world.create(1, 4096, 8 << 20);
+    world.create(2, 4096, 8 << 20);
+    for round in 0..3 {
+        let taken = snapshots_until_full(&mut world, 10);
+        eprintln!("{taken} {:?}", world.engine.space());
+        assert!(taken > 300, "round {round}: {taken}");
+        let engine = world.engine.clone();
+        assert_eq!(world.run(engine.clone_volume(DiskId(1), DiskId(9), 0)).err(), Some(Error::NoSpace));
+        // What gives space back goes on, and so does what a host needs to come to its disk.
+        for lba in (0..2000).step_by(128) {
+            world.execute(2, Op::Unmap(vec![Extent::new(lba, 3)])).expect("unmapped");
+            world
+                .execute(1, Op::Fill { extent: Extent::new(lba, 1), block: data(&[0; 4096]) })
+                .expect("zeros");
+        }
+        world.execute(1, Op::SaveState(vec![round; 500].into())).expect("saved");
+        if round == 1 {
+            drop(engine);
+            world = world.crash(&mut dice);
+        }
+        let engine = world.engine.clone();
+        for n in 0..taken {
+            world.run(engine.delete_volume(DiskId(10 + (n * 7919) % taken), 0)).expect("deleted");
+        }
+        drop(engine);
+        world.settle();
+        world.check();
+        assert_eq!(world.engine.space().snapshot, 0);
+        world.write(1, 5, &dice.bytes(256 << 10));
+    }
+}

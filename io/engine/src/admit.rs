@@ -1,0 +1,251 @@
+//! Who gets space of the log when little of it is left.
+//!
+//! The log's last part is a reserve. What grows, by data or by more maps, is refused when the rest is used up; what
+//! gives space back is not, though it may write map pages of its own: it may use half of the reserve. The other half
+//! belongs to cleaning and to checkpoints, which therefore always come to their end. How much a checkpoint may have to
+//! write is bounded by having changes wait for one.
+
+use crate::catalog::VolumeState;
+use crate::change::Change;
+use crate::core::Core;
+use crate::entry::{BLOCK, Entry, FAN};
+use crate::map::{Maps, Tree};
+use crate::record::Action;
+use crate::space::DiskSpace;
+use crate::state::{Refusal, State};
+use block::Error;
+use std::sync::atomic::Ordering;
+
+/// What a block takes in the log when it does not reduce: a frame of its own, and its part of the frame table.
+pub const SLOT_WORST: u64 = (BLOCK + crate::frame::HEADER + 16 + 16) as u64;
+
+/// What a map page takes at most: 512 entries of ten bytes would be more, but their values are near each other.
+const NODE_WORST: u64 = 4096;
+
+/// What a page of the frame table takes, rather more than less.
+const TABLE_WORST: u64 = 1024;
+
+/// What a chunk of a directory takes, rather more than less.
+const CHUNK_WORST: u64 = 6 << 10;
+
+/// What a new volume takes in the catalog, and again in the next catalog beside it.
+const VOLUME_WORST: u64 = 256;
+
+/// A checkpoint is made of no more than this, however large the log is.
+const MOST_DIRTY: u64 = 128 << 20;
+
+/// Segments that cleaning leaves to checkpoints besides those that a checkpoint fills: those that it ends in.
+const SPARE: usize = 2;
+
+/// Segments that data leave to cleaning.
+const FOR_CLEANING: usize = 2;
+
+impl Core {
+    fn log_bytes(&self) -> u64 {
+        u64::from(self.segments.load(Ordering::Acquire)) * u64::from(self.layout.segment_bytes)
+    }
+
+    /// Size of the log without the reserve.
+    pub fn total_bytes(&self) -> u64 {
+        self.log_bytes() - self.reserve_bytes()
+    }
+
+    /// Says whether the flusher is stuck without room in the log, which [`Core::admit_space`] should have prevented.
+    pub fn set_full(&self, full: bool) {
+        if self.full.swap(full, Ordering::AcqRel) != full && full {
+            tracing::warn!("the log is full");
+        }
+        self.pace.set_open(full);
+    }
+
+    /// Bytes of the log that are kept for checkpoints, for cleaning, and for what gives space back.
+    pub fn reserve_bytes(&self) -> u64 {
+        let segments = u64::from(self.segments.load(Ordering::Acquire));
+        (segments / 8).max(16).min(segments / 2) * u64::from(self.layout.segment_bytes)
+    }
+
+    /// Bytes of changed metadata at which a checkpoint is made; at twice of it changes wait.
+    pub fn dirty_limit(&self) -> u64 {
+        (self.reserve_bytes() / 32).min(MOST_DIRTY)
+    }
+
+    /// Upper bound of the bytes that metadata pages take which a checkpoint would write.
+    pub fn dirty_bytes(&self) -> u64 {
+        dirty_bytes(&self.state.read())
+    }
+
+    /// Free segments that cleaning must leave to checkpoints. A power loss in the middle of one leaves what it was to
+    /// write to the next, with what changed meanwhile: twice of what changes wait at.
+    pub fn kept_for_checkpoints(&self) -> usize {
+        let most = 4 * self.dirty_limit() + renewed_bytes(&self.state.read());
+        most.div_ceil(u64::from(self.layout.segment_bytes)) as usize + SPARE
+    }
+
+    /// Free segments that data must leave to cleaning and checkpoints.
+    pub fn kept_from_data(&self) -> usize {
+        self.kept_for_checkpoints() + FOR_CLEANING
+    }
+
+    /// Bytes in use or promised, if nothing that waits to be written reduces.
+    pub fn used_bytes(&self, state: &State) -> u64 {
+        let waiting = (state.maps.slots.bytes() / BLOCK) as u64 * SLOT_WORST;
+        live_bytes(state) + waiting + dirty_bytes(state)
+    }
+
+    /// Bytes of segments in use that nothing refers to. A checkpoint that is being written is not counted yet.
+    pub fn reclaimable_bytes(&self, state: &State) -> u64 {
+        let segments = self.segments.load(Ordering::Acquire) - self.free_segments.load(Ordering::Acquire);
+        let taken = u64::from(segments) * u64::from(self.layout.segment_bytes);
+        taken.saturating_sub(state.maps.usage.physical + state.maps.usage.metadata)
+    }
+
+    /// Bytes that can still be written.
+    pub fn free_bytes(&self, state: &State) -> u64 {
+        self.total_bytes().saturating_sub(self.used_bytes(state))
+    }
+
+    /// Refuses a change that might not find space in the log. What waits to be flushed and metadata that waits for a
+    /// checkpoint are counted at their worst: where that alone is the reason, it has to settle first.
+    pub fn admit_space(&self, state: &State, change: &Change) -> Result<(), Refusal> {
+        let pages = (change.pages.len() / BLOCK) as u64;
+        let full = self.full.load(Ordering::Acquire);
+        let needed = pages * SLOT_WORST + growth(state, &change.actions);
+        if needed > 0 {
+            if full {
+                return Err(Error::NoSpace.into());
+            }
+            if live_bytes(state) + needed > self.total_bytes() {
+                // Overwriting with what takes less than what it replaces goes on.
+                let shrinks = change.packed.is_some_and(|packed| packed <= won_back(state, change));
+                // The background looks whether drives were added.
+                self.signal.notify();
+                return if shrinks { Ok(()) } else { Err(Error::NoSpace.into()) };
+            }
+            if self.free_bytes(state) < needed {
+                self.wants_space.store(true, Ordering::Release);
+                return Err(Refusal::Room);
+            }
+        }
+        let (dirty, limit) = (dirty_bytes(state), self.dirty_limit());
+        if dirty > 2 * limit && !full && change.actions.iter().any(Action::changes_a_map) {
+            return Err(Refusal::Room);
+        }
+        let spread = spread(state, &change.actions);
+        if spread > 0 && live_bytes(state) + dirty + spread > self.total_bytes() + self.reserve_bytes() / 2 {
+            self.signal.notify();
+            return Err(Error::NoSpace.into());
+        }
+        Ok(())
+    }
+}
+
+fn dirty_bytes(state: &State) -> u64 {
+    let (maps, tables) = (&state.maps, &state.maps.table);
+    let chunks = (maps.listings.dirty() + tables.directory.dirty()) as u64;
+    maps.nodes.dirty() as u64 * NODE_WORST + tables.pages.dirty() as u64 * TABLE_WORST + chunks * CHUNK_WORST
+}
+
+/// Upper bound of what every checkpoint writes anew and whole: the catalog, and the root with the places of chunks,
+/// the live bytes of segments and the slots that wait.
+fn renewed_bytes(state: &State) -> u64 {
+    let maps = &state.maps;
+    let chunks = maps.listings.places.len() + maps.table.directory.places.len();
+    let lists = chunks + maps.usage.segments().len() + maps.slots.bytes() / BLOCK + maps.orphans.len();
+    state.catalog.bytes() + 16 * lists as u64
+}
+
+/// Bytes of the log that are referred to, and the room to write the catalog and the root beside the old ones.
+fn live_bytes(state: &State) -> u64 {
+    state.maps.usage.physical + state.maps.usage.metadata + renewed_bytes(state)
+}
+
+/// What actions add to the metadata of an array that lives on, at most.
+fn growth(state: &State, actions: &[Action]) -> u64 {
+    let height = |volume: u32| state.volume(volume).map_or(0, |volume| u64::from(volume.tree.level));
+    let leaves = |blocks: u64| blocks.div_ceil(FAN as u64) + 1;
+    let grows = |action: &Action| match *action {
+        Action::Slots { volume, count, .. } => (leaves(u64::from(count)) + height(volume)) * NODE_WORST,
+        Action::Same { volume, count, .. } => (leaves(count) + height(volume)) * NODE_WORST,
+        Action::Copy { source, from, target, to, count } => {
+            // Whole pages are shared where they can be; else there is a leaf for what is mapped.
+            let mapped = state.volume(source).map_or(0, |source| state.maps.tally(source.tree).mapped);
+            let copied = if Maps::shareable(from, to).is_some() { 0 } else { leaves(count.min(mapped)) };
+            (copied + copied / FAN as u64 + 2 * (height(target) + 1)) * NODE_WORST
+        }
+        Action::Create { .. } | Action::Clone { .. } => VOLUME_WORST,
+        Action::Resize { volume, blocks } => {
+            let grows = state.volume(volume).is_ok_and(|volume| blocks > volume.geometry.blocks);
+            if grows { 8 * NODE_WORST } else { 0 }
+        }
+        _ => 0,
+    };
+    actions.iter().map(grows).sum()
+}
+
+/// What actions that give space back, or are too small to refuse, add to the metadata for now.
+fn spread(state: &State, actions: &[Action]) -> u64 {
+    let spreads = |action: &Action| match action {
+        Action::Hole { volume, block, count, mapped } => {
+            let hole = if *mapped { Entry::ZERO } else { Entry::UNMAPPED };
+            let tree = state.volume(*volume).map(|volume| volume.tree);
+            let pages =
+                tree.map_or(0, |tree| new_pages(&state.maps, tree, *block, block + count, hole, false));
+            pages * NODE_WORST
+        }
+        Action::Resize { volume, blocks } => {
+            let shrinks = state.volume(*volume).is_ok_and(|volume| *blocks < volume.geometry.blocks);
+            if shrinks { 8 * NODE_WORST } else { 0 }
+        }
+        Action::SaveState { volume, state: new } => {
+            let old = state.volume(*volume).map_or(0, |volume| volume.saved.len());
+            2 * new.len().saturating_sub(old) as u64
+        }
+        Action::PutRecord { key, value } => {
+            let len = |value: &bytes::Bytes| value.len() + key.len();
+            let old = state.catalog.records.get(key).map_or(0, len);
+            2 * value.as_ref().map_or(0, len).saturating_sub(old) as u64
+        }
+        _ => 0,
+    };
+    actions.iter().map(spreads).sum()
+}
+
+/// Pages that come into being when `from..to` becomes a hole: those at its ends that are shared, or not there yet.
+fn new_pages(maps: &Maps, tree: Tree, from: u64, to: u64, hole: Entry, shared: bool) -> u64 {
+    if from >= to || from == 0 && to == crate::map::span(tree.level) {
+        return 0;
+    }
+    let Some(page) = tree.root.as_page() else {
+        return if tree.root == hole { 0 } else { 2 * u64::from(tree.level) + 1 };
+    };
+    let shared = shared || maps.listings.get(page).refs > 1;
+    let own = u64::from(shared);
+    if tree.level == 0 {
+        return own;
+    }
+    let Some(node) = maps.nodes.get(page) else { return 2 * u64::from(tree.level) + 1 };
+    let below = |(index, from, to): (usize, u64, u64)| {
+        new_pages(maps, Tree { root: node[index], level: tree.level - 1 }, from, to, hole, shared)
+    };
+    let mut touched = crate::map::children(tree.level, from, to);
+    own + touched.next().map_or(0, below) + touched.next_back().map_or(0, below)
+}
+
+/// Bytes of the log that a change makes free at once.
+fn won_back(state: &State, change: &Change) -> u64 {
+    let overwritten = |action: &Action| match *action {
+        Action::Slots { volume, block, count, .. } => Some((volume, block, u64::from(count))),
+        Action::Same { volume, block, count, .. } => Some((volume, block, count)),
+        _ => None,
+    };
+    let won = |(volume, block, count)| {
+        let tree = state.volume(volume).ok().map(|volume| volume.tree);
+        tree.map_or(0, |tree| state.maps.exclusive_bytes(tree, block, block + count))
+    };
+    change.actions.iter().filter_map(overwritten).map(won).sum()
+}
+
+/// Space of a volume.
+pub fn disk_space(state: &State, volume: &VolumeState) -> DiskSpace {
+    DiskSpace::new(volume.geometry.bytes(), state.maps.tally(volume.tree))
+}
