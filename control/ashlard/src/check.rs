@@ -31,6 +31,7 @@ async fn look(check: &Check) -> Result<Vec<String>> {
     };
     ensure!(!paths.is_empty(), "there are no drives in {}: name them with --drive", check.data.display());
     let ring = Ring::start()?;
+    let (paths, _) = drives::present(paths);
     let mut drives: Vec<Arc<dyn Drive>> = Vec::with_capacity(paths.len());
     for path in &paths {
         drives.push(Overlay::new(device::open_read_only(&ring, path)?));
@@ -38,6 +39,15 @@ async fn look(check: &Check) -> Result<Vec<String>> {
     ensure!(DriveShelf::is_formatted(&drives).await?, "the drives hold no array");
     let shelf = DriveShelf::open(drives).await.context("the drives can't be used")?;
     // The seed is for drives that hold no engine yet.
-    let engine = Engine::open(shelf, Options::new([0; 32])).await.context("the array can't be recovered")?;
-    Ok(engine.check().await?)
+    let engine =
+        Engine::open(shelf.clone(), Options::new([0; 32])).await.context("the array can't be recovered")?;
+    let mut defects = engine.check().await?;
+    let report = shelf.scrub().await;
+    if report.errors > 0 {
+        let (errors, repaired) = (report.errors, report.repaired);
+        defects.push(format!(
+            "{errors} pages of the drives are not what was written; parity gives {repaired} of them back"
+        ));
+    }
+    Ok(defects)
 }

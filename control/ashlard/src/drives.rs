@@ -9,13 +9,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens the array's drives. Blank ones are formatted; ones that hold an array never are.
+/// Opens the array's drives. Blank ones are formatted; ones that hold an array never are, and it does without some.
 pub async fn open(args: &Args) -> Result<Arc<DriveShelf>> {
     let ring = Ring::start()?;
     let paths = if args.drive.is_empty() { files(args)? } else { args.drive.clone() };
+    let (present, missing) = present(paths);
     let drives: Vec<Arc<dyn Drive>> =
-        paths.iter().map(|path| device::open(&ring, path)).collect::<Result<_, _>>()?;
-    if !DriveShelf::is_formatted(&drives).await? {
+        present.iter().map(|path| device::open(&ring, path)).collect::<Result<_, _>>()?;
+    if drives.is_empty() || !DriveShelf::is_formatted(&drives).await? {
+        if let Some(path) = missing.first() {
+            bail!("{} does not exist, and no array is made without it", path.display());
+        }
         return format(drives, false).await;
     }
     match DriveShelf::open(drives.clone()).await {
@@ -26,6 +30,15 @@ pub async fn open(args: &Args) -> Result<Arc<DriveShelf>> {
         }
         Err(error) => Err(error).context("the drives can't be used"),
     }
+}
+
+/// The paths at which there is something, and those at which there is not.
+pub fn present(paths: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let (present, missing): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.exists());
+    missing
+        .iter()
+        .for_each(|path| tracing::error!(drive = %path.display(), "there is no drive at this path"));
+    (present, missing)
 }
 
 async fn format(drives: Vec<Arc<dyn Drive>>, force: bool) -> Result<Arc<DriveShelf>> {

@@ -68,9 +68,11 @@ async fn run(args: &Args) -> Result<()> {
     let _lock = access::lock(args.data())?;
     let shelf = drives::open(args).await?;
     let seed: [u8; 32] = random()?;
-    let engine =
-        Engine::open(shelf, args.engine_options(seed)).await.context("the array can't be recovered")?;
+    let engine = Engine::open(shelf.clone(), args.engine_options(seed))
+        .await
+        .context("the array can't be recovered")?;
     let background = threads::background(engine.clone())?;
+    let keeper = threads::keeper(shelf)?;
     let shards = threads::Shards::start(args.threads())?;
 
     let array = assemble(args, &engine).await?;
@@ -100,6 +102,7 @@ async fn run(args: &Args) -> Result<()> {
     shards.stop();
     let checkpoint = engine.shutdown().await.context("the last checkpoint could not be written");
     background.end();
+    keeper.end();
     api.abort();
     checkpoint?;
     tracing::info!("stopped");

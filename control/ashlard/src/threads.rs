@@ -3,10 +3,11 @@
 
 use anyhow::{Context, Result};
 use engine::Engine;
+use shelf::DriveShelf;
 use shelf::device::LocalRing;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -97,6 +98,47 @@ impl Shards {
     pub fn stop(self) {
         let threads: Vec<_> = self.running.into_iter().map(|(_, thread)| thread).collect();
         threads.into_iter().for_each(join);
+    }
+}
+
+/// How often the shelf is told the time.
+const STRIKE: Duration = Duration::from_millis(100);
+
+/// The thread of what the shelf does by itself: rebuilding, repairing, giving up on drives that do not answer.
+pub struct Keeper(oneshot::Sender<()>, JoinHandle<()>);
+
+/// Starts it.
+pub fn keeper(shelf: Arc<DriveShelf>) -> Result<Keeper> {
+    let runtime = runtime()?;
+    let (stop, stopped) = oneshot::channel();
+    let thread = named("shelf", move || {
+        runtime.block_on(async {
+            let strike = async {
+                let start = Instant::now();
+                let mut every = tokio::time::interval(STRIKE);
+                every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+                loop {
+                    every.tick().await;
+                    // The first hour is not zero, which would mean that there is no clock.
+                    shelf.tick(STRIKE + start.elapsed());
+                }
+            };
+            tokio::select! {
+                // An error is the other end gone: as good as a word.
+                _ = stopped => {}
+                () = shelf.background() => {}
+                () = strike => {}
+            }
+        });
+    })?;
+    Ok(Keeper(stop, thread))
+}
+
+impl Keeper {
+    /// Ends it. What was being placed elsewhere stays where it is.
+    pub fn end(self) {
+        drop(self.0);
+        join(self.1);
     }
 }
 

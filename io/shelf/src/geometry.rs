@@ -1,20 +1,23 @@
 //! Where everything lies on the drives. Pure arithmetic over the numbers that the labels carry.
 //!
-//! Every drive has the same plan, measured by the smallest of them:
+//! Every drive has the same plan in front; behind it comes as much space for segments as the drive has:
 //!
 //! ```text
-//! label A | superblock 0 | superblock 1 | journal | segments …            | label B
-//! 0         64 KiB                                                         last page
+//! label A, key | superblock 0 | superblock 1 | segment map | journal | granules …            | label B
+//! 0              64 KiB                                                                        last page
 //! ```
 //!
-//! A segment is the same run of `rows` chunks on every drive; one row over all drives is a stripe. A stripe holds `data`
-//! chunks of payload and, once there is parity, the rest of its width behind them. Chunk `c` of row `r` in segment
-//! `s` lies on drive `(s + r + c) mod width`, so that first chunks, and later parity, are spread over all drives.
+//! A segment is `rows` stripes of `stripe_pages` sectors of payload each, whatever drives hold it. With `data` columns
+//! of payload, each column has `stripe_pages / data` sectors of every stripe (rounded up: the chunk) and, row behind
+//! row, lies in one piece on its drive. A granule is one page for every row, so a column is as many granules as its
+//! chunk has pages, and columns of any width fill a drive without gaps.
 
+use crate::map::ENTRIES;
 use crate::media::{Reader, Writer};
-use crate::{ALIGN, Error, Layout, SegmentId};
+use crate::sector::PAYLOAD;
+use crate::{ALIGN, Error, Layout};
 
-/// Bytes kept for label A.
+/// Bytes kept for label A and the key.
 pub const LABEL_BYTES: u64 = 64 << 10;
 
 /// A drive smaller than this can't be a member.
@@ -26,37 +29,50 @@ pub const HEADER_BYTES: usize = 128;
 /// Most drives of one shelf.
 pub const WIDEST: usize = 64;
 
-/// Most copies of the journal.
+/// Most columns of a segment.
+pub const MOST_COLUMNS: usize = 24;
+
+/// Copies of the journal: two drives may go.
 pub const JOURNAL_COPIES: usize = 3;
+
+const PAGE: u64 = ALIGN as u64;
+
+/// Payload columns and parity columns of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Columns of payload.
+    pub data: u8,
+    /// Columns of parity, 0 to 2.
+    pub parity: u8,
+}
+
+impl Form {
+    /// The form for so many drives: dual parity where there are three, a mirror of two, one alone.
+    pub fn of(drives: usize) -> Self {
+        let drives = drives.clamp(1, MOST_COLUMNS) as u8;
+        let parity = (drives - 1).min(2);
+        Self { data: drives - parity, parity }
+    }
+
+    /// Columns.
+    pub fn width(self) -> usize {
+        usize::from(self.data) + usize::from(self.parity)
+    }
+}
 
 /// The plan of a shelf, fixed when it is formatted and part of every label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Drives in the shelf.
-    pub width: u16,
-    /// Chunks of payload in a stripe; the others are parity.
-    pub data: u16,
-    /// Bytes of a chunk: what one drive holds of a stripe.
-    pub chunk_bytes: u32,
-    /// Chunks of a segment on each drive.
+    /// Sectors of payload in a stripe.
+    pub stripe_pages: u32,
+    /// Stripes of a segment.
     pub rows: u32,
-    /// Number of segments.
-    pub segments: u32,
+    /// Places in the segment map: most segments that there can ever be.
+    pub most_segments: u32,
     /// Bytes of each of the two superblock slots.
     pub superblock_bytes: u32,
     /// Bytes of the journal ring on each drive.
     pub journal_bytes: u64,
-}
-
-/// A run of bytes on one drive that holds a part of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// The drive's slot.
-    pub slot: usize,
-    /// First byte on the drive.
-    pub at: u64,
-    /// Number of bytes.
-    pub len: u32,
 }
 
 /// Sizes asked for when formatting; what is left out is chosen by the size of the drives.
@@ -70,53 +86,60 @@ pub struct Sizes {
     pub journal_bytes: Option<u64>,
 }
 
+/// How far a shelf may grow beyond the drives it is formatted with.
+const GROWTH: u64 = 8;
+
 impl Geometry {
     /// The length of its fields on media.
-    pub const ENCODED: usize = 28;
+    pub const ENCODED: usize = 24;
 
-    /// Plans a shelf of `width` drives, the smallest of `drive_bytes`.
+    /// Plans a shelf of drives of these sizes.
     ///
     /// Small arrays get small segments, at least 64 of them where stripes allow, so that what is kept in reserve in
-    /// whole segments stays in proportion; large ones get 16 MiB, so that the tables of segments stay short.
+    /// whole segments stays in proportion; large ones get 16 MiB, and very large ones more, so that there are not
+    /// more than a quarter of a million.
     ///
     /// # Errors
     /// [`Error::Unusable`] when the drives are too small, too many, or `sizes` don't fit.
-    pub fn plan(width: usize, drive_bytes: u64, sizes: &Sizes) -> Result<Self, Error> {
-        if width == 0 || width > WIDEST {
-            return Err(Error::Unusable(format!("a shelf has 1 to {WIDEST} drives, not {width}")));
+    pub fn plan(drives: &[u64], sizes: &Sizes) -> Result<Self, Error> {
+        if drives.is_empty() || drives.len() > WIDEST {
+            return Err(Error::Unusable(format!("a shelf has 1 to {WIDEST} drives, not {}", drives.len())));
         }
-        if drive_bytes < SMALLEST_DRIVE {
+        let smallest = drives.iter().copied().min().unwrap_or(0);
+        if smallest < SMALLEST_DRIVE {
             return Err(Error::Unusable(format!(
-                "the smallest drive has {drive_bytes} bytes; at least {SMALLEST_DRIVE} are needed"
+                "the smallest drive has {smallest} bytes; at least {SMALLEST_DRIVE} are needed"
             )));
         }
-        let page = ALIGN as u64;
-        let chunk_bytes = sizes.chunk_bytes.unwrap_or(64 << 10);
-        let journal = (drive_bytes / 16).clamp((drive_bytes / 8).min(2 << 20), 512 << 20);
-        let journal_bytes = sizes.journal_bytes.unwrap_or(journal) / page * page;
-        let superblock_bytes = (drive_bytes / 256).clamp(64 << 10, 1 << 20) / page * page;
-        let mut plan = Self {
-            width: width as u16,
-            data: width as u16,
-            chunk_bytes,
-            rows: 1,
-            segments: 0,
+        let form = Form::of(drives.len());
+        let chunk_bytes = u64::from(sizes.chunk_bytes.unwrap_or(64 << 10));
+        if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(PAGE) {
+            return Err(Error::Unusable(format!("a chunk of {chunk_bytes} bytes is not whole pages")));
+        }
+        let stripe_pages = chunk_bytes / PAGE * u64::from(form.data);
+        let journal = (smallest / 16).clamp((smallest / 8).min(2 << 20), 512 << 20);
+        let journal_bytes = sizes.journal_bytes.unwrap_or(journal) / PAGE * PAGE;
+        let superblock_bytes = (smallest / 256).clamp(64 << 10, 1 << 20) / PAGE * PAGE;
+        let front = LABEL_BYTES + 2 * superblock_bytes + journal_bytes;
+        let raw: u64 = drives.iter().map(|bytes| bytes.saturating_sub(front)).sum();
+        let payload = raw / form.width() as u64 * u64::from(form.data);
+        let stripe = stripe_pages * PAYLOAD as u64;
+        let wanted = match sizes.segment_bytes {
+            Some(bytes) => u64::from(bytes),
+            None => (payload / 64).min(16 << 20).max((payload >> 18).min(512 << 20)),
+        };
+        // A power of two of rows where nothing else was asked for, so that sizes look familiar.
+        let rows = (wanted / stripe).max(1);
+        let rows = if sizes.segment_bytes.is_some() { rows } else { 1 << rows.ilog2() };
+        let most = (payload / (rows * stripe) + 1) * GROWTH;
+        let plan = Self {
+            stripe_pages: u32::try_from(stripe_pages).unwrap_or(u32::MAX),
+            rows: u32::try_from(rows).unwrap_or(u32::MAX),
+            most_segments: u32::try_from(most.next_multiple_of(ENTRIES as u64)).unwrap_or(u32::MAX),
             superblock_bytes: superblock_bytes as u32,
             journal_bytes,
         };
-        let room = (drive_bytes - page).saturating_sub(plan.segments_at());
-        let stripe = u64::from(chunk_bytes) * u64::from(plan.data);
-        let payload = room * u64::from(plan.data);
-        let wanted = match sizes.segment_bytes {
-            Some(bytes) => u64::from(bytes),
-            None => (payload / 64).min(16 << 20),
-        };
-        // A power of two of rows where nothing else was asked for, so that sizes look familiar.
-        let rows = (wanted / stripe.max(1)).max(1);
-        let rows = if sizes.segment_bytes.is_some() { rows } else { 1 << rows.ilog2() };
-        plan.rows = u32::try_from(rows).unwrap_or(u32::MAX);
-        plan.segments = u32::try_from(room / plan.rows_bytes().max(1)).unwrap_or(u32::MAX);
-        plan.check(drive_bytes)?;
+        plan.check(smallest)?;
         Ok(plan)
     }
 
@@ -125,24 +148,22 @@ impl Geometry {
     /// # Errors
     /// [`Error::Unusable`] with the first relation that does not hold.
     pub fn check(&self, drive_bytes: u64) -> Result<(), Error> {
-        let page = ALIGN as u64;
+        let page = u128::from(PAGE);
         // In 128 bits nothing that fits in the fields can overflow.
-        let journal_end =
-            u128::from(LABEL_BYTES) + 2 * u128::from(self.superblock_bytes) + u128::from(self.journal_bytes);
-        let segments = u128::from(self.segments) * u128::from(self.rows) * u128::from(self.chunk_bytes);
-        let end =
-            journal_end.next_multiple_of(u128::from(self.chunk_bytes.max(1))) + segments + u128::from(page);
-        let aligned = |bytes: u64| bytes > 0 && bytes.is_multiple_of(page);
-        let segment = u128::from(self.rows) * u128::from(self.chunk_bytes) * u128::from(self.data);
+        let map = u128::from(self.most_segments).div_ceil(ENTRIES as u128) * 2 * page;
+        let front = u128::from(LABEL_BYTES)
+            + 2 * u128::from(self.superblock_bytes)
+            + map
+            + u128::from(self.journal_bytes);
+        let granule = u128::from(self.rows) * page;
+        let segment = u128::from(self.rows) * u128::from(self.stripe_pages) * page;
+        let aligned = |bytes: u64| bytes > 0 && bytes.is_multiple_of(PAGE);
         let rules = [
-            (self.width > 0 && usize::from(self.width) <= WIDEST, "number of drives"),
-            (self.data > 0 && self.data <= self.width, "number of data chunks"),
-            (aligned(self.chunk_bytes.into()), "chunk size"),
-            (self.rows > 0 && segment <= 1 << 30, "segment size"),
-            (self.segments > 0, "number of segments"),
+            (self.stripe_pages > 0 && self.rows > 0 && segment <= 1 << 30, "segment size"),
+            (self.most_segments > 0 && self.most_segments <= 1 << 28, "number of segments"),
             (aligned(self.superblock_bytes.into()), "superblock size"),
             (aligned(self.journal_bytes) && self.journal_bytes >= 256 << 10, "journal size"),
-            (end <= u128::from(drive_bytes), "size of a drive"),
+            (front.next_multiple_of(1 << 16) + granule + page <= u128::from(drive_bytes), "size of a drive"),
         ];
         match rules.iter().find(|(holds, _)| !holds) {
             Some((_, what)) => Err(Error::Unusable(format!("the layout does not fit: {what}: {self:?}"))),
@@ -155,66 +176,71 @@ impl Geometry {
         LABEL_BYTES + copy as u64 * u64::from(self.superblock_bytes)
     }
 
-    /// First byte of the journal ring.
-    pub fn journal_at(&self) -> u64 {
+    /// First byte of the segment map: two places for each page, one behind the other.
+    pub fn map_at(&self) -> u64 {
         self.superblock_at(2)
     }
 
-    /// First byte of segment 0, on a border of chunks.
-    pub fn segments_at(&self) -> u64 {
-        (self.journal_at() + self.journal_bytes).next_multiple_of(u64::from(self.chunk_bytes.max(1)))
+    /// Bytes of the pages of the map that `segments` segments have.
+    pub fn map_bytes(&self, segments: u32) -> u64 {
+        u64::from(segments).div_ceil(ENTRIES as u64) * 2 * PAGE
     }
 
-    /// Bytes of a segment on one drive.
-    pub fn rows_bytes(&self) -> u64 {
-        u64::from(self.rows) * u64::from(self.chunk_bytes)
+    /// First byte of the journal ring.
+    pub fn journal_at(&self) -> u64 {
+        self.map_at() + self.map_bytes(self.most_segments)
+    }
+
+    /// First byte of the space for segments.
+    pub fn granules_at(&self) -> u64 {
+        (self.journal_at() + self.journal_bytes).next_multiple_of(1 << 16)
+    }
+
+    /// Bytes of a granule: one page for every row.
+    pub fn granule_bytes(&self) -> u64 {
+        u64::from(self.rows) * PAGE
+    }
+
+    /// Granules on a drive of so many bytes.
+    pub fn granules(&self, drive_bytes: u64) -> u32 {
+        let room = drive_bytes.saturating_sub(PAGE).saturating_sub(self.granules_at());
+        (room / self.granule_bytes()).min(1 << 31) as u32
+    }
+
+    /// Pages that one column holds of every stripe, and granules that it takes.
+    pub fn chunk_pages(&self, form: Form) -> u32 {
+        self.stripe_pages.div_ceil(u32::from(form.data.max(1)))
+    }
+
+    /// The place on its drive of page `page` of row `row` of a column that begins at `granule`.
+    pub fn page_at(&self, form: Form, granule: u32, row: u32, page: u32) -> u64 {
+        let within = u64::from(row) * u64::from(self.chunk_pages(form)) + u64::from(page);
+        self.granules_at() + u64::from(granule) * self.granule_bytes() + within * PAGE
     }
 
     /// Payload of a stripe.
     pub fn stripe_bytes(&self) -> u32 {
-        u32::from(self.data) * self.chunk_bytes
+        self.stripe_pages * PAYLOAD as u32
     }
 
     /// The sizes as the engine sees them.
-    pub fn layout(&self) -> Layout {
+    pub fn layout(&self, segments: u32) -> Layout {
         Layout {
             segment_bytes: self.rows * self.stripe_bytes(),
             stripe_bytes: self.stripe_bytes(),
-            segments: self.segments,
+            segments,
             // The seal with which the next owner begins must always find its page.
-            journal_bytes: self.journal_bytes - ALIGN as u64,
+            journal_bytes: self.journal_bytes - PAGE,
             batch_bytes: (self.journal_bytes / 4).min(16 << 20) as u32 / ALIGN as u32 * ALIGN as u32,
             superblock_bytes: self.superblock_bytes - HEADER_BYTES as u32,
         }
     }
 
-    /// Where the chunks of a segment's bytes `offset..offset + len` lie, in the order of the bytes.
-    pub fn pieces(&self, segment: SegmentId, offset: u32, len: u32) -> impl Iterator<Item = Piece> + use<> {
-        let plan = *self;
-        let start = plan.segments_at() + u64::from(segment.0) * plan.rows_bytes();
-        let mut next = offset;
-        std::iter::from_fn(move || {
-            let left = offset + len - next;
-            if left == 0 {
-                return None;
-            }
-            let (index, within) = (next / plan.chunk_bytes, next % plan.chunk_bytes);
-            let (row, chunk) = (index / u32::from(plan.data), index % u32::from(plan.data));
-            let slot = (u64::from(segment.0) + u64::from(row) + u64::from(chunk)) % u64::from(plan.width);
-            let len = left.min(plan.chunk_bytes - within);
-            next += len;
-            let at = start + u64::from(row) * u64::from(plan.chunk_bytes) + u64::from(within);
-            Some(Piece { slot: slot as usize, at, len })
-        })
-    }
-
     /// Writes its fields.
     pub fn encode(&self, out: &mut Writer<'_>) {
-        out.put(&self.width.to_le_bytes())
-            .put(&self.data.to_le_bytes())
-            .put(&self.chunk_bytes.to_le_bytes())
+        out.put(&self.stripe_pages.to_le_bytes())
             .put(&self.rows.to_le_bytes())
-            .put(&self.segments.to_le_bytes())
+            .put(&self.most_segments.to_le_bytes())
             .put(&self.superblock_bytes.to_le_bytes())
             .put(&self.journal_bytes.to_le_bytes());
     }
@@ -222,11 +248,9 @@ impl Geometry {
     /// Reads its fields; they have not been checked against anything.
     pub fn decode(from: &mut Reader<'_>) -> Option<Self> {
         Some(Self {
-            width: from.take().map(u16::from_le_bytes)?,
-            data: from.take().map(u16::from_le_bytes)?,
-            chunk_bytes: from.u32()?,
+            stripe_pages: from.u32()?,
             rows: from.u32()?,
-            segments: from.u32()?,
+            most_segments: from.u32()?,
             superblock_bytes: from.u32()?,
             journal_bytes: from.u64()?,
         })
@@ -238,25 +262,39 @@ mod tests {
     use super::*;
 
     #[test]
+    fn forms_survive_two_drives_wherever_there_are_three() {
+        let form = |drives| {
+            let Form { data, parity } = Form::of(drives);
+            (data, parity)
+        };
+        let expected = [(1, 0), (1, 1), (1, 2), (2, 2), (3, 2), (4, 2), (5, 2), (6, 2)];
+        assert!((1..=8).map(form).eq(expected));
+        assert_eq!((form(16), form(24), form(60)), ((14, 2), (22, 2), (22, 2)));
+    }
+
+    #[test]
     fn numbers_from_media_that_are_too_large_are_refused_without_overflow() {
-        let plan = Geometry::plan(4, 64 << 20, &Sizes::default()).unwrap();
+        let plan = Geometry::plan(&[64 << 20; 4], &Sizes::default()).unwrap();
         assert!(plan.check(64 << 20).is_ok());
-        let chunk_bytes = u32::MAX / ALIGN as u32 * ALIGN as u32;
         for huge in [
             Geometry { rows: u32::MAX, ..plan },
-            Geometry { rows: u32::MAX, chunk_bytes, ..plan },
-            Geometry { rows: u32::MAX, chunk_bytes, width: 64, data: 64, ..plan },
-            Geometry {
-                rows: u32::MAX,
-                chunk_bytes,
-                width: u16::MAX,
-                data: u16::MAX,
-                segments: u32::MAX,
-                ..plan
-            },
+            Geometry { rows: u32::MAX, stripe_pages: u32::MAX, ..plan },
+            Geometry { most_segments: u32::MAX, ..plan },
             Geometry { journal_bytes: u64::MAX, superblock_bytes: u32::MAX, ..plan },
         ] {
             assert!(huge.check(u64::MAX).is_err(), "{huge:?}");
+        }
+    }
+
+    #[test]
+    fn usable_space_is_what_dual_parity_leaves() {
+        for (drives, part) in [(8, 0.75), (16, 0.875)] {
+            let plan = Geometry::plan(&vec![64 << 30; drives], &Sizes::default()).unwrap();
+            let form = Form::of(drives);
+            let segments = plan.granules(64 << 30) / plan.chunk_pages(form);
+            let usable = u64::from(segments) * u64::from(plan.layout(segments).segment_bytes);
+            let share = usable as f64 / (drives as f64 * (64u64 << 30) as f64);
+            assert!(share > part - 0.02 && share < part, "{drives} drives: {share}");
         }
     }
 }

@@ -40,6 +40,7 @@
 
 use crate::geometry::HEADER_BYTES;
 use crate::media::{Reader, Writer, crc32c, pages};
+use crate::seal::Cipher;
 use crate::{ALIGN, AlignedBuf, JournalPos};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -77,8 +78,10 @@ pub struct Header {
     pub head: u32,
     /// Bytes of the body.
     pub body: u32,
-    /// CRC32C of head and body.
+    /// CRC32C of head and body; zero when they are sealed.
     pub contents: u32,
+    /// The tag of everything behind the header, when it is sealed.
+    pub tag: [u8; 16],
 }
 
 impl Header {
@@ -95,6 +98,7 @@ impl Header {
         out.put(&self.epoch.to_le_bytes()).put(&self.pos.0.to_le_bytes()).put(&self.at.to_le_bytes());
         out.put(&self.answered.0.to_le_bytes());
         out.put(&self.head.to_le_bytes()).put(&self.body.to_le_bytes()).put(&self.contents.to_le_bytes());
+        out.put(&self.tag);
         let checksum = crc32c([&page[..CHECKSUM_AT]]);
         page[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
         page[HEADER_BYTES..HEADER_BYTES + head.len()].copy_from_slice(head);
@@ -121,10 +125,40 @@ impl Header {
             head: from.u32()?,
             body: from.u32()?,
             contents: from.u32()?,
+            tag: from.take()?,
         };
         let empty = header.head == 0 && header.body == 0;
         let fits = (header.body as usize).is_multiple_of(ALIGN) && (empty || !header.seal);
         fits.then_some(header)
+    }
+
+    /// Seals a record in place: everything behind the header, and the tag in it. The nonce is address and owner, and
+    /// an owner writes each address once.
+    pub fn seal_record(&mut self, record: &mut [u8], cipher: &Cipher) {
+        self.tag = cipher.seal(&self.nonce(), &mut record[HEADER_BYTES..]);
+        record[..HEADER_BYTES].copy_from_slice(&self.encode(&[])[..HEADER_BYTES]);
+    }
+
+    fn nonce(&self) -> [u8; 12] {
+        let mut nonce = [0; 12];
+        nonce[..8].copy_from_slice(&self.at.to_le_bytes());
+        nonce[8..].copy_from_slice(&(self.epoch as u32).to_le_bytes());
+        nonce
+    }
+
+    /// Head and body out of the whole record, opened when there is a cipher and it is not a seal; none when they are
+    /// not the ones that were written.
+    pub fn open(&self, record: &Bytes, cipher: Option<&Cipher>) -> Option<(Bytes, Bytes)> {
+        let Some(cipher) = cipher.filter(|_| !self.seal) else { return self.contents(record) };
+        let sealed = record.get(HEADER_BYTES..self.cost() as usize)?;
+        let mut clear = AlignedBuf::zeroed(self.cost() as usize);
+        if !cipher.open(&self.nonce(), sealed, &self.tag, &mut clear[HEADER_BYTES..]) {
+            return None;
+        }
+        let clear = Arc::new(clear);
+        let (head_end, body_at) =
+            (HEADER_BYTES + self.head as usize, (self.cost() - u64::from(self.body)) as usize);
+        Some((clear.share(HEADER_BYTES..head_end), clear.share(body_at..clear.len())))
     }
 
     /// Head and body out of the whole record, none when they are not the ones that were written.
@@ -179,6 +213,11 @@ impl Ring {
     /// The oldest batch kept.
     pub fn tail(&self) -> JournalPos {
         self.tail
+    }
+
+    /// The address of the oldest batch kept.
+    pub fn tail_at(&self) -> u64 {
+        self.tail_at
     }
 
     /// One behind the last address that may be written before the ring is trimmed.

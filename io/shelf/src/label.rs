@@ -1,7 +1,9 @@
-//! Drive labels: what tells a member of this array from every other drive.
+//! Drive labels: what tells a member of this array from every other drive, and who the other members are.
 //!
 //! A label is one page, kept twice: in the first page of the drive and in the last that belongs to the shelf. Both
-//! are rewritten one after the other, so that a torn write leaves one whole.
+//! are rewritten one after the other, so that a torn write leaves one whole. Every label has the table of all members:
+//! the newest one on any drive says what the shelf is made of, so drives may come in any order, and any two may be
+//! missing.
 
 use crate::geometry::{Geometry, WIDEST};
 use crate::media::{FORMAT_VERSION, Reader, Writer, crc32c};
@@ -16,17 +18,50 @@ const CHECKSUM_AT: usize = ALIGN - 4;
 
 const GENERATION_AT: usize = 48;
 
-/// What a drive writes whole, at least. All fields of a label lie in its first one.
+/// Where the table of members begins.
+const MEMBERS_AT: usize = 512;
+const MEMBER_BYTES: usize = 32;
+
+/// What a drive writes whole, at least. All fields of a label of generation 0 lie in its first one.
 const SECTOR: usize = 512;
 
+/// What a slot is to the shelf.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// No drive belongs here.
+    #[default]
+    Empty,
+    /// A member.
+    InUse,
+    /// A member that is being emptied: nothing new is placed on it.
+    Leaving,
+    /// A member that failed or did not come; what it held is being placed elsewhere.
+    Out,
+}
+
+impl Standing {
+    const ALL: [(u8, Self); 4] = [(0, Self::Empty), (1, Self::InUse), (2, Self::Leaving), (3, Self::Out)];
+}
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    /// The drive, unique for all time.
+    pub drive: u128,
+    /// Its bytes, rounded down to pages, when it joined.
+    pub bytes: u64,
+    /// Whether it is there.
+    pub standing: Standing,
+}
+
 /// The identity of a drive and of the shelf that it is part of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// The array, unique for all time.
     pub array: u128,
     /// This drive, unique for all time.
     pub drive: u128,
-    /// Version of the membership: 0 while formatting, then one more with every change of `journal`.
+    /// Version of the membership: 0 while formatting, then one more with every change of `journal` or `members`.
     pub generation: u64,
     /// Version of the owner: one more with every opening.
     pub epoch: u64,
@@ -36,8 +71,14 @@ pub struct Label {
     pub journal: u64,
     /// The place of this drive in the shelf, from 0.
     pub slot: u16,
+    /// True when what is on the drives is sealed; the key lies behind the label.
+    pub sealed: bool,
+    /// Number of segments.
+    pub segments: u32,
     /// The plan of the shelf.
     pub geometry: Geometry,
+    /// All members by slot; empty in generation 0.
+    pub members: Vec<Member>,
 }
 
 /// What a page that should be a label turned out to be.
@@ -49,8 +90,8 @@ pub enum Found {
     Unfinished,
     /// None of these.
     Other,
-    /// A label of a format that this program does not know.
-    Newer(u32),
+    /// A label of a format that this program does not know yet, or not any more.
+    Version(u32),
     /// A label.
     Label(Box<Label>),
 }
@@ -64,8 +105,15 @@ impl Label {
         out.put(&self.array.to_le_bytes()).put(&self.drive.to_le_bytes());
         out.put(&self.generation.to_le_bytes()).put(&self.epoch.to_le_bytes());
         out.put(&self.bytes.to_le_bytes()).put(&self.journal.to_le_bytes());
-        out.put(&self.slot.to_le_bytes()).put(&[0; 6]);
+        out.put(&self.slot.to_le_bytes()).put(&[u8::from(self.sealed), 0]).put(&self.segments.to_le_bytes());
         self.geometry.encode(&mut out);
+        for (member, at) in self.members.iter().take(WIDEST).zip((MEMBERS_AT..).step_by(MEMBER_BYTES)) {
+            let standing = Standing::ALL.iter().find(|(_, known)| *known == member.standing);
+            Writer::new(&mut page[at..at + MEMBER_BYTES])
+                .put(&member.drive.to_le_bytes())
+                .put(&member.bytes.to_le_bytes())
+                .put(&[standing.map_or(0, |(code, _)| *code)]);
+        }
         let checksum = crc32c([&page[..CHECKSUM_AT]]);
         page[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         Arc::new(page).share(0..ALIGN)
@@ -87,8 +135,8 @@ impl Label {
         }
         // Every version keeps magic, version and checksum where they are.
         match from.u32() {
-            Some(version) if version > FORMAT_VERSION => Found::Newer(version),
-            _ => Self::fields(&mut from).map_or(Found::Other, |label| Found::Label(Box::new(label))),
+            Some(version) if version != FORMAT_VERSION => Found::Version(version),
+            _ => Self::fields(covered).map_or(Found::Other, |label| Found::Label(Box::new(label))),
         }
     }
 
@@ -100,16 +148,48 @@ impl Label {
         (begun || fields.iter().all(|byte| *byte == 0)) && rest.iter().all(|byte| *byte == 0)
     }
 
-    fn fields(from: &mut Reader<'_>) -> Option<Self> {
-        from.take::<4>()?;
+    fn fields(covered: &[u8]) -> Option<Self> {
+        let mut from = Reader(covered.get(16..)?);
         let (array, drive) = (from.u128()?, from.u128()?);
         let (generation, epoch) = (from.u64()?, from.u64()?);
         let (bytes, journal) = (from.u64()?, from.u64()?);
         let slot = from.take().map(u16::from_le_bytes)?;
-        from.take::<6>()?;
-        let geometry = Geometry::decode(from)?;
-        let label = Self { array, drive, generation, epoch, bytes, journal, slot, geometry };
-        (slot < geometry.width && geometry.check(bytes).is_ok()).then_some(label)
+        let [sealed, _] = from.take()?;
+        let segments = from.u32()?;
+        let geometry = Geometry::decode(&mut from)?;
+        let mut table = Reader(covered.get(MEMBERS_AT..)?);
+        let mut members = Vec::new();
+        for _ in 0..WIDEST {
+            let (drive, bytes) = (table.u128()?, table.u64()?);
+            let [code, rest @ ..] = table.take::<8>()?;
+            let (_, standing) = *Standing::ALL.iter().find(|(known, _)| *known == code && rest == [0; 7])?;
+            members.push(Member { drive, bytes, standing });
+        }
+        let used = members.iter().rposition(|member| member.standing != Standing::Empty);
+        members.truncate(used.map_or(0, |last| last + 1));
+        let known = members.get(usize::from(slot)).is_some_and(|member| member.bytes == bytes);
+        let sound = usize::from(slot) < WIDEST
+            && (generation == 0 || known)
+            && segments <= geometry.most_segments
+            && geometry.check(bytes).is_ok()
+            && members
+                .iter()
+                .all(|member| member.standing == Standing::Empty || geometry.check(member.bytes).is_ok());
+        let sealed = sealed != 0;
+        let label = Self {
+            array,
+            drive,
+            generation,
+            epoch,
+            bytes,
+            journal,
+            slot,
+            sealed,
+            segments,
+            geometry,
+            members,
+        };
+        sound.then_some(label)
     }
 
     /// Where the second copy lies.
@@ -141,10 +221,10 @@ impl Candidate {
     pub fn label(&self) -> Result<Label> {
         let name = &self.name;
         let labels = self.copies.iter().filter_map(|copy| match copy {
-            Found::Label(label) => Some(**label),
+            Found::Label(label) => Some((**label).clone()),
             _ => None,
         });
-        if let Some(label) = labels.max_by_key(Label::age) {
+        if let Some(label) = labels.max_by_key(|label| label.age()) {
             if self.bytes < label.bytes {
                 return Err(Error::Unusable(format!(
                     "{name} has {} bytes but was labelled with {}: it has been cut short; restore its full size",
@@ -154,9 +234,9 @@ impl Candidate {
             return Ok(label);
         }
         Err(Error::Unusable(match (&self.copies[0], &self.copies[1]) {
-            (Found::Newer(version), _) | (_, Found::Newer(version)) => format!(
-                "{name} was written by a newer Ashlar (format {version}, this one reads up to {FORMAT_VERSION}); \
-                 upgrade, the drive is left as it is"
+            (Found::Version(version), _) | (_, Found::Version(version)) => format!(
+                "{name} was written by another release of Ashlar (format {version}, this one has {FORMAT_VERSION}); \
+                 use that release, the drive is left as it is"
             ),
             (Found::Blank | Found::Unfinished, Found::Blank | Found::Unfinished) => {
                 format!("{name} is blank: not yet part of an array; leave it out, or format it")
@@ -174,53 +254,79 @@ impl Candidate {
     }
 }
 
-/// Puts the candidates in the order of their slots and says what they have in common: the newest label.
+/// What the candidates make up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assembly {
+    /// The newest label of any of them: what the shelf is made of.
+    pub newest: Label,
+    /// The candidate in each slot.
+    pub order: Vec<Option<usize>>,
+    /// Candidates that are not members: blank ones, and ones that have been replaced.
+    pub others: Vec<usize>,
+}
+
+/// Finds the place of every candidate by the newest label.
 ///
 /// # Errors
-/// [`Error::Unusable`]: a drive is foreign, duplicated, missing or unlabelled.
-pub fn assemble(candidates: &[Candidate]) -> Result<(Vec<usize>, Label)> {
-    let labels = candidates.iter().map(Candidate::label).collect::<Result<Vec<_>>>()?;
-    let newest = *labels
-        .iter()
-        .max_by_key(|label| label.age())
-        .ok_or_else(|| Error::Unusable("no drives were given".into()))?;
+/// [`Error::Unusable`]: a drive is foreign or duplicated, or none has a label.
+pub fn assemble(candidates: &[Candidate]) -> Result<Assembly> {
+    let mut labels = Vec::new();
+    let mut others = Vec::new();
+    let mut reason = None;
+    for (index, candidate) in candidates.iter().enumerate() {
+        match candidate.label() {
+            Ok(label) => labels.push((index, label)),
+            Err(why) => {
+                others.push(index);
+                reason.get_or_insert(why);
+            }
+        }
+    }
+    let name = |index: usize| &candidates[index].name;
+    let Some((first, newest)) = labels.iter().max_by_key(|(_, label)| label.age()) else {
+        return Err(reason.unwrap_or_else(|| Error::Unusable("no drives were given".into())));
+    };
+    let (first, newest) = (*first, newest.clone());
     if newest.generation == 0 {
         return Err(Error::Unusable(
             "formatting was interrupted: nothing is stored yet; format again".into(),
         ));
     }
-    let mut order: Vec<Option<usize>> = vec![None; usize::from(newest.geometry.width).min(WIDEST)];
-    for (index, label) in labels.iter().enumerate() {
-        let name = &candidates[index].name;
+    let mut order: Vec<Option<usize>> = vec![None; newest.members.len()];
+    for (index, label) in &labels {
         if label.array != newest.array {
-            let other = labels.iter().position(|label| label.array == newest.array).unwrap_or(0);
             return Err(Error::Unusable(format!(
-                "{name} belongs to array {:032x}, {} to array {:032x}: give only the drives of one array",
-                label.array, candidates[other].name, newest.array
+                "{} belongs to array {:032x}, {} to array {:032x}: give only the drives of one array",
+                name(*index),
+                label.array,
+                name(first),
+                newest.array
             )));
+        }
+        let member = newest.members.get(usize::from(label.slot));
+        if !member.is_some_and(|member| member.drive == label.drive && member.standing != Standing::Empty) {
+            tracing::warn!(
+                drive = name(*index),
+                slot = label.slot,
+                "not a member any more: replaced or removed"
+            );
+            others.push(*index);
+            continue;
         }
         if label.geometry != newest.geometry {
             return Err(Error::Unusable(format!(
-                "{name} disagrees about the layout of the array: it is not opened"
+                "{} disagrees about the layout of the array: it is not opened",
+                name(*index)
             )));
         }
-        let place = &mut order[usize::from(label.slot)];
-        if let Some(first) = place.replace(index) {
-            let (old, kept) = if labels[first].age() < label.age() { (first, index) } else { (index, first) };
+        if let Some(other) = order[usize::from(label.slot)].replace(*index) {
             return Err(Error::Unusable(format!(
-                "{} and {} both claim slot {}: one is a copy of the other, most likely {0}, which is not newer; \
-                 take it away",
-                candidates[old].name, candidates[kept].name, label.slot
+                "{} and {} both claim slot {}: one is a copy of the other; take away the one that is not newer",
+                name(other),
+                name(*index),
+                label.slot
             )));
         }
     }
-    let missing: Vec<_> = (0..order.len()).filter(|slot| order[*slot].is_none()).collect();
-    if !missing.is_empty() {
-        return Err(Error::Unusable(format!(
-            "array {:032x} has {} drives; slot {missing:?} is missing: give its path too",
-            newest.array,
-            order.len()
-        )));
-    }
-    Ok((order.into_iter().flatten().collect(), newest))
+    Ok(Assembly { newest, order, others })
 }

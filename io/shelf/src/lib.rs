@@ -2,27 +2,33 @@
 //!
 //! The shelf does not know volumes, maps or hosts; it keeps bytes and proves that they are the ones written.
 //! Its parts: [`device`] is the only place that makes system calls; [`label`] recognises drives; [`geometry`] says
-//! where everything lies; [`journal`] and [`superblock`] are the records on media; the spine `raid` lays segments,
-//! journal copies and superblocks over the drives that are there.
+//! where everything lies; [`journal`], [`map`] and [`superblock`] are the records on media; `sector`, `parity` and
+//! [`seal`] make the pages of a segment; the spine `raid` lays segments, journal copies and superblocks over the drives
+//! that are there.
 
 mod drive;
 mod media;
 mod overlay;
+mod parity;
 mod raid;
+mod sector;
 mod shelf;
+mod space;
 mod task;
 
 pub mod device;
 pub mod geometry;
 pub mod journal;
 pub mod label;
+pub mod map;
+pub mod seal;
 pub mod superblock;
 
 pub use drive::{Drive, MemDrive};
 pub use geometry::Sizes;
 pub use media::{FORMAT_VERSION, checksum};
 pub use overlay::Overlay;
-pub use raid::{DriveShelf, FormatOptions};
+pub use raid::{DriveShelf, DriveStatus, FormatOptions, ScrubReport, Status};
 pub use shelf::{
     ALIGN, AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, SegmentId, Shelf, Superblock, Wait,
     wait,

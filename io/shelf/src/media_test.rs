@@ -1,18 +1,20 @@
-//! The bytes of version 1, as `docs/format/shelf.md` draws them. These tests change only with the format version.
+//! The bytes of version 2, as `docs/format/shelf.md` draws them. These tests change only with the format version.
 
+use crate::geometry::Form;
 use crate::geometry::Geometry;
 use crate::journal::Header;
-use crate::label::{Found, Label};
+use crate::label::{Found, Label, Member, Standing};
+use crate::map::{Column, ENTRIES, Entry, Page};
 use crate::superblock::Root;
 use crate::{ALIGN, JournalPos, Superblock};
 use bytes::Bytes;
+use smallvec::smallvec;
+use std::sync::Arc;
 
 const GEOMETRY: Geometry = Geometry {
-    width: 3,
-    data: 3,
-    chunk_bytes: 65_536,
+    stripe_pages: 32,
     rows: 4,
-    segments: 50,
+    most_segments: 560,
     superblock_bytes: 65_536,
     journal_bytes: 2 << 20,
 };
@@ -31,17 +33,23 @@ fn label() -> Label {
         bytes: 16 << 20,
         journal: 0b111,
         slot: 1,
+        sealed: false,
+        segments: 50,
         geometry: GEOMETRY,
+        members: vec![
+            Member { drive: 0x10, bytes: 32 << 20, standing: Standing::Out },
+            Member { drive: 0x11, bytes: 16 << 20, standing: Standing::InUse },
+        ],
     }
 }
 
 #[test]
-fn a_label_of_version_1() {
+fn a_label_of_version_2() {
     let page = label().encode();
     assert_eq!(page.len(), ALIGN);
     let fields = concat!(
         "4153484c4142454c",
-        "01000000",
+        "02000000",
         "00000000",
         "100f0e0d0c0b0a090807060504030201",
         "11000000000000000000000000000000",
@@ -49,17 +57,27 @@ fn a_label_of_version_1() {
         "0300000000000000",
         "0000000100000000",
         "0700000000000000",
-        "0100000000000000",
-        "0300",
-        "0300",
-        "00000100",
-        "04000000",
+        "0100",
+        "00",
+        "00",
         "32000000",
+        "20000000",
+        "04000000",
+        "30020000",
         "00000100",
         "0000200000000000",
     );
-    assert_eq!(hex(&page[..116]), fields);
-    assert!(page[116..4092].iter().all(|byte| *byte == 0));
+    assert_eq!(hex(&page[..112]), fields);
+    let members = concat!(
+        "10000000000000000000000000000000",
+        "0000000200000000",
+        "0300000000000000",
+        "11000000000000000000000000000000",
+        "0000000100000000",
+        "0100000000000000",
+    );
+    assert_eq!(hex(&page[512..576]), members);
+    assert!(page[112..512].iter().chain(&page[576..4092]).all(|byte| *byte == 0));
     assert_eq!(hex(&page[4092..]), LABEL_CHECKSUM);
     assert_eq!(Label::decode(&page), Found::Label(Box::new(label())));
 }
@@ -77,8 +95,8 @@ fn a_label_says_what_is_wrong_with_it() {
     newer[8] = 9;
     let checksum = crate::media::crc32c([&newer[..4092]]);
     newer[4092..].copy_from_slice(&checksum.to_le_bytes());
-    assert_eq!(Label::decode(&newer), Found::Newer(9));
-    let mut first = Label { generation: 0, ..label() }.encode().to_vec();
+    assert_eq!(Label::decode(&newer), Found::Version(9));
+    let mut first = Label { generation: 0, members: Vec::new(), ..label() }.encode().to_vec();
     first[4092..].fill(0);
     assert_eq!(Label::decode(&first), Found::Unfinished, "torn behind its first sector");
     first[..512].fill(0);
@@ -87,7 +105,7 @@ fn a_label_says_what_is_wrong_with_it() {
 }
 
 #[test]
-fn a_batch_header_of_version_1() {
+fn a_batch_header_of_version_2() {
     let header = Header {
         seal: false,
         array: 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10,
@@ -98,6 +116,7 @@ fn a_batch_header_of_version_1() {
         head: 5,
         body: 4096,
         contents: 0x0a0b_0c0d,
+        tag: [0; 16],
     };
     let page = header.encode(b"hello");
     let fields = concat!(
@@ -121,7 +140,7 @@ fn a_batch_header_of_version_1() {
 }
 
 #[test]
-fn a_superblock_of_version_1() {
+fn a_superblock_of_version_2() {
     let root = Root {
         array: 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10,
         epoch: 3,
@@ -131,7 +150,7 @@ fn a_superblock_of_version_1() {
         answered: JournalPos(8),
         superblock: Superblock { journal_from: JournalPos(7), payload: Bytes::from_static(b"root") },
     };
-    let slot = root.encode();
+    let slot = root.encode(None);
     let fields = concat!(
         "4153485355504552",
         "100f0e0d0c0b0a090807060504030201",
@@ -147,15 +166,57 @@ fn a_superblock_of_version_1() {
     assert_eq!(hex(&slot[76..80]), PAYLOAD_CHECKSUM);
     assert!(slot[80..124].iter().all(|byte| *byte == 0));
     assert_eq!(&slot[128..133], b"root\0");
-    assert_eq!(Root::decode(&slot, root.array), Some(root.clone()));
-    assert_eq!(Root::decode(&slot, 1), None);
+    assert_eq!(Root::decode(&slot, root.array, None), Some(root.clone()));
+    assert_eq!(Root::decode(&slot, 1, None), None);
     for at in [0, 30, 77, 124, 130] {
         let mut other = slot.to_vec();
         other[at] ^= 1;
-        assert_eq!(Root::decode(&other.into(), root.array), None, "byte {at}");
+        assert_eq!(Root::decode(&other.into(), root.array, None), None, "byte {at}");
     }
 }
 
-const LABEL_CHECKSUM: &str = "d1e1c785";
+#[test]
+fn a_page_of_the_map_of_version_2() {
+    let entry = Entry {
+        generation: 0x0000_0003_0000_0007,
+        placed: 0x0000_0003_0000_0009,
+        filled: 4,
+        form: Form { data: 2, parity: 1 },
+        columns: smallvec![
+            Some(Column { slot: 5, granule: 0x0102_0304, stale: true }),
+            None,
+            Some(Column { slot: 6, granule: 16, stale: false })
+        ],
+    };
+    let mut entries = vec![None; ENTRIES];
+    entries[1] = Some(Arc::new(entry));
+    let array = 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10;
+    let written = Page { number: 2, epoch: 3, sequence: 4, entries };
+    let page = written.encode(array);
+    let front = concat!(
+        "4153485f534d4150",
+        "100f0e0d0c0b0a090807060504030201",
+        "02000000",
+        "00000000",
+        "0300000000000000",
+        "0400000000000000",
+    );
+    assert_eq!((hex(&page[..48]), page.len()), (front.to_owned(), ALIGN));
+    let fields =
+        concat!("0700000003000000", "04000000", "02010000", "0504030281", "ff00000000", "0610000000");
+    assert_eq!(hex(&page[64 + 144..][..31]), fields);
+    assert_eq!(hex(&page[64 + 144 + 136..][..8]), "0900000003000000");
+    assert_eq!(hex(&page[60..64]), MAP_CHECKSUM);
+    assert_eq!(Page::decode(&page, array), Some(written));
+    assert_eq!(Page::decode(&page, 1), None);
+    for at in [0, 30, 61, 210, 4000] {
+        let mut other = page.to_vec();
+        other[at] ^= 1;
+        assert_eq!(Page::decode(&other, array), None, "byte {at}");
+    }
+}
+
+const LABEL_CHECKSUM: &str = "e106ae5f";
 const HEADER_CHECKSUM: &str = "2e864fab";
 const PAYLOAD_CHECKSUM: &str = "9f5f80d9";
+const MAP_CHECKSUM: &str = "7d80509e";

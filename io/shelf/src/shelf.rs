@@ -133,7 +133,8 @@ pub trait Shelf: Send + Sync {
     fn recover(&self, from: JournalPos, done: Done<Vec<Batch>>);
 
     /// Writes whole stripes of a segment at `offset`, a multiple of `stripe_bytes`. Not durable before a later
-    /// [`Shelf::sync`]. A stripe is written once after [`Shelf::discard`]; never twice.
+    /// [`Shelf::sync`]. A stripe is written once after [`Shelf::discard`], never twice,
+    /// and a segment that an older owner began is discarded before it is written again.
     fn write(&self, segment: SegmentId, offset: u32, stripes: Arc<AlignedBuf>, done: Done<()>);
 
     /// Reads `len` bytes of a segment at `offset`, any alignment; the answer holds exactly these bytes. They are

@@ -5,11 +5,20 @@
 
 use crate::geometry::HEADER_BYTES;
 use crate::media::{Reader, Writer, crc32c, pages};
+use crate::seal::Cipher;
 use crate::{AlignedBuf, JournalPos, Superblock};
 use bytes::Bytes;
 use std::sync::Arc;
 
 const MAGIC: [u8; 8] = *b"ASHSUPER";
+
+/// An owner uses each sequence number once.
+fn nonce(epoch: u64, sequence: u64) -> [u8; 12] {
+    let mut nonce = [0; 12];
+    nonce[..8].copy_from_slice(&sequence.to_le_bytes());
+    nonce[8..].copy_from_slice(&(epoch as u32).to_le_bytes());
+    nonce
+}
 
 const CHECKSUM_AT: usize = HEADER_BYTES - 4;
 
@@ -34,7 +43,7 @@ pub struct Root {
 
 impl Root {
     /// The bytes of a slot, whole pages.
-    pub fn encode(&self) -> Bytes {
+    pub fn encode(&self, cipher: Option<&Cipher>) -> Bytes {
         let payload = &self.superblock.payload;
         let len = HEADER_BYTES + payload.len();
         let mut slot = AlignedBuf::zeroed(pages(len as u64) as usize);
@@ -44,16 +53,24 @@ impl Root {
         out.put(&self.superblock.journal_from.0.to_le_bytes());
         out.put(&self.journal_at.to_le_bytes()).put(&self.journal_epoch.to_le_bytes());
         out.put(&self.answered.0.to_le_bytes());
-        out.put(&(payload.len() as u32).to_le_bytes()).put(&crc32c([&payload[..]]).to_le_bytes());
+        let (sum, tag, payload) = match cipher {
+            None => (crc32c([&payload[..]]), [0; 16], payload.clone()),
+            Some(cipher) => {
+                let mut sealed = payload.to_vec();
+                let tag = cipher.seal(&nonce(self.epoch, self.sequence), &mut sealed);
+                (0, tag, sealed.into())
+            }
+        };
+        out.put(&(payload.len() as u32).to_le_bytes()).put(&sum.to_le_bytes()).put(&tag);
         let checksum = crc32c([&slot[..CHECKSUM_AT]]);
         slot[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
-        slot[HEADER_BYTES..len].copy_from_slice(payload);
+        slot[HEADER_BYTES..len].copy_from_slice(&payload);
         let all = slot.len();
         Arc::new(slot).share(0..all)
     }
 
     /// The root in a slot of this array, none when it is not whole.
-    pub fn decode(slot: &Bytes, array: u128) -> Option<Self> {
+    pub fn decode(slot: &Bytes, array: u128, cipher: Option<&Cipher>) -> Option<Self> {
         let covered = slot.get(..CHECKSUM_AT)?;
         let checksum = Reader(slot.get(CHECKSUM_AT..HEADER_BYTES)?).u32()?;
         let mut from = Reader(covered);
@@ -66,12 +83,30 @@ impl Root {
         let answered = JournalPos(from.u64()?);
         let (len, sum) = (from.u32()? as usize, from.u32()?);
         let end = HEADER_BYTES.checked_add(len).filter(|end| *end <= slot.len())?;
-        let payload = slot.slice(HEADER_BYTES..end);
-        if crc32c([&payload[..]]) != sum {
-            return None;
+        let tag = from.take::<16>()?;
+        let mut payload = slot.slice(HEADER_BYTES..end);
+        match cipher {
+            Some(cipher) => {
+                let mut clear = vec![0; len];
+                if !cipher.open(&nonce(epoch, sequence), &payload, &tag, &mut clear) {
+                    return None;
+                }
+                payload = clear.into();
+            }
+            None if crc32c([&payload[..]]) != sum => return None,
+            None => {}
         }
         let superblock = Superblock { journal_from, payload };
         Some(Self { array, epoch, sequence, journal_at, journal_epoch, answered, superblock })
+    }
+
+    /// The owner that wrote the slot that begins with this page; none when it is none of this array.
+    pub fn epoch_of(page: &[u8], array: u128) -> Option<u64> {
+        let covered = page.get(..CHECKSUM_AT)?;
+        let checksum = Reader(page.get(CHECKSUM_AT..HEADER_BYTES)?).u32()?;
+        let mut from = Reader(covered);
+        let whole = from.take() == Some(MAGIC) && checksum == crc32c([covered]);
+        (whole && from.u128() == Some(array)).then(|| from.u64())?
     }
 
     /// Which of two roots is newer.

@@ -4,9 +4,10 @@
 #![no_main]
 
 use bytes::Bytes;
-use shelf::SegmentId;
+use shelf::geometry::Form;
 use shelf::journal::Header;
 use shelf::label::{Found, Label};
+use shelf::map::Page;
 use shelf::superblock::Root;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
@@ -24,13 +25,15 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
                 header.contents(&Bytes::from(page));
             }
         }
-        _ => {
+        2 => {
             if choice & 128 != 0 {
                 seal(&mut page, 124);
             }
             let array = u128::from_le_bytes(page[8..24].try_into().expect("16 bytes"));
-            Root::decode(&Bytes::from(page), array);
+            Root::epoch_of(&page, array);
+            Root::decode(&Bytes::from(page), array, None);
         }
+        _ => map(&mut page, choice & 128 != 0),
     }
 });
 
@@ -40,11 +43,32 @@ fn label(page: &mut [u8], whole: bool) {
         seal(page, 4092);
     }
     if let Found::Label(label) = Label::decode(&page[..4096]) {
-        let layout = label.geometry.layout();
-        let last = SegmentId(layout.segments - 1);
-        for piece in label.geometry.pieces(last, 0, layout.segment_bytes).take(1000) {
-            assert!(piece.at + u64::from(piece.len) <= label.bytes && piece.slot < usize::from(label.geometry.width));
+        let plan = label.geometry;
+        plan.layout(label.segments);
+        for drives in [1, 2, 3, 8, 64] {
+            let form = Form::of(drives);
+            let (columns, pages) = (plan.granules(label.bytes) / plan.chunk_pages(form), plan.chunk_pages(form));
+            if let Some(last) = columns.checked_sub(1) {
+                let end = plan.page_at(form, last * pages, plan.rows - 1, pages - 1) + 4096;
+                assert!(end <= Label::second_at(label.bytes));
+            }
         }
+    }
+}
+
+fn map(page: &mut [u8], whole: bool) {
+    if whole {
+        page[..8].copy_from_slice(b"ASH_SMAP");
+        let checksum = shelf::checksum(&[&page[..60], &page[64..4096]].concat());
+        page[60..64].copy_from_slice(&checksum.to_le_bytes());
+    }
+    let array = u128::from_le_bytes(page[8..24].try_into().expect("16 bytes"));
+    if let Some(decoded) = Page::decode(page, array) {
+        for entry in decoded.entries.iter().flatten() {
+            assert!(entry.columns.len() == entry.form.width() && entry.column(u32::MAX, 0) == entry.column(u32::MAX, 0));
+            entry.lost(u64::MAX).count();
+        }
+        assert_eq!(Page::decode(&decoded.encode(array), array), Some(decoded));
     }
 }
 

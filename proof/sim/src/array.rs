@@ -155,6 +155,7 @@ impl Run {
         let Some(shelf) = self.machine.finish(open)? else { return Ok(None) };
         let shelf = shelf.map_err(|cause| format!("opening the shelf: {cause}"))?;
         self.formatted = true;
+        self.machine.executor.spawn(shelf.background());
         let open = Engine::open(shelf, self.setting.options.clone());
         let Some(engine) = self.machine.finish(open)? else { return Ok(None) };
         let engine = engine.map_err(|cause| format!("opening the engine: {cause}"))?;
@@ -437,12 +438,13 @@ impl Run {
     }
 
     fn plan(&self) -> Result<Plan, String> {
-        Plan::plan(self.setting.drives as usize, self.setting.drive_bytes, &self.setting.sizes).map_err(say)
+        let drives = vec![self.setting.drive_bytes; self.setting.drives as usize];
+        Plan::plan(&drives, &self.setting.sizes).map_err(say)
     }
 
     /// Corrupts copies on one drive: what the shelf mirrors is on all of them after a recovery.
     fn rot(&mut self) -> Result<(), String> {
-        let journal = self.plan()?.segments_at();
+        let journal = self.plan()?.granules_at();
         let drive = self.random.below(self.setting.drives.min(3)) as usize;
         self.machine.drives.rot(drive, 0..journal);
         Ok(())

@@ -22,6 +22,8 @@ pub enum Fault {
     Writes(Range<u64>),
     /// Every request fails.
     Dead,
+    /// No request is answered.
+    Stuck,
 }
 
 /// All drives of a world, and what they have under way.
@@ -105,9 +107,11 @@ impl Drives {
         state.media.iter().enumerate().map(handle).collect()
     }
 
-    /// Requests under way.
+    /// Requests under way that will be answered.
     pub fn pending(&self) -> usize {
-        self.lock().media.iter().map(|medium| medium.pending.len()).sum()
+        let state = self.lock();
+        let answering = state.media.iter().filter(|medium| medium.fault != Fault::Stuck);
+        answering.map(|medium| medium.pending.len()).sum()
     }
 
     /// Requests completed since the beginning of the world.
@@ -134,11 +138,18 @@ impl Drives {
     pub fn step(&self) -> bool {
         let answer = {
             let mut state = self.lock();
-            let weights: Vec<u64> = state
-                .media
-                .iter()
-                .map(|medium| if medium.pending.is_empty() { 0 } else { medium.speed })
-                .collect();
+            let weights: Vec<u64> =
+                state
+                    .media
+                    .iter()
+                    .map(|medium| {
+                        if medium.pending.is_empty() || medium.fault == Fault::Stuck {
+                            0
+                        } else {
+                            medium.speed
+                        }
+                    })
+                    .collect();
             if weights.iter().all(|weight| *weight == 0) {
                 return false;
             }
@@ -174,6 +185,16 @@ impl Drives {
             medium.durable.clear();
             medium.cache.clear();
         }
+    }
+
+    /// What a drive does wrong.
+    pub fn fault(&self, drive: usize) -> Fault {
+        self.lock().media[drive].fault.clone()
+    }
+
+    /// Puts a blank drive in the place of one.
+    pub fn wipe(&self, drive: usize) {
+        self.lock().media[drive].durable.clear();
     }
 
     /// Corrupts some pages of a drive inside of `range`, all of them durable ones.
@@ -218,7 +239,7 @@ fn split(offset: u64, pieces: &[Bytes]) -> impl Iterator<Item = (u64, Page)> {
 impl Medium {
     fn fails(&self, drive: usize, request: &Request) -> Result {
         let failing = match (&self.fault, &request.work) {
-            (Fault::None, _) => false,
+            (Fault::None | Fault::Stuck, _) => false,
             (Fault::Dead, _) => true,
             (Fault::Writes(bytes), Work::Write(pieces, ..)) => {
                 let len = pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();

@@ -1,7 +1,8 @@
-//! The world of the shelf alone: a client that knows what it was promised.
+//! The world of the shelf alone: a client that knows what it was promised, while as many drives fail, vanish, hang,
+//! come back or rot as the shelf says that it can bear.
 
 use crate::Report;
-use crate::drives::Drives;
+use crate::drives::{Drives, Fault};
 use crate::machine::{Machine, Outcome};
 use block::workload::Random;
 use bytes::Bytes;
@@ -9,13 +10,125 @@ use shelf::{
     ALIGN, AlignedBuf, Batch, DriveShelf, Error, FormatOptions, JournalPos, Layout, SegmentId, Shelf, Sizes,
     Superblock, wait,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 const DRIVE: u64 = 8 << 20;
 
-/// Where the label, superblocks and journal of such a drive end.
+/// Where the label of such a drive ends, and its superblocks, map and journal before segments begin.
 const MIRRORED: u64 = (64 + 2 * 64 + 256) << 10;
+
+/// What befalls the drives, and how much more the shelf has to bear.
+struct Fates {
+    drives: Arc<Drives>,
+    count: usize,
+    /// Drives that may still be hit, whichever they are.
+    budget: usize,
+    /// Drives that were hit and that the shelf may not yet have made up for: hitting them again costs nothing.
+    hit: BTreeSet<usize>,
+    /// Of these, the ones with pages that are silently wrong, which the shelf can't know.
+    rotten: BTreeSet<usize>,
+    /// Not given at the next opening.
+    away: BTreeSet<usize>,
+    now: Duration,
+    /// How often the clock may strike before something has to be done.
+    patience: u32,
+}
+
+/// Strikes of the clock in which whatever hangs is given up.
+const PATIENCE: u32 = 20;
+
+impl Fates {
+    /// A drive that may be hit now, if there is one.
+    fn choose(&mut self, random: &mut Random) -> Option<usize> {
+        let drive = random.below(self.count as u64) as usize;
+        if !self.hit.contains(&drive) {
+            self.budget = self.budget.checked_sub(1)?;
+            self.hit.insert(drive);
+        }
+        Some(drive)
+    }
+
+    /// While the shelf runs.
+    fn strike(&mut self, random: &mut Random) {
+        let Some(drive) = self.choose(random) else { return };
+        let fate = random.below(6);
+        self.drives.note(format!("fate {fate} of {drive}"));
+        if std::env::var_os("SIM_TRACE").is_some() {
+            eprintln!(
+                "strike fate {fate} of {drive} budget {} hit {:?} rotten {:?}",
+                self.budget, self.hit, self.rotten
+            );
+        }
+        match fate {
+            0 | 1 => self.drives.set_fault(drive, Fault::Dead),
+            2 => self.drives.set_fault(drive, Fault::Writes(0..DRIVE)),
+            3 => self.drives.set_fault(drive, Fault::Stuck),
+            _ => {
+                let from = if random.chance(50) { 0 } else { MIRRORED };
+                self.drives.rot(drive, from..DRIVE);
+                self.rotten.insert(drive);
+            }
+        }
+    }
+
+    /// While the power is off.
+    fn between(&mut self, random: &mut Random) {
+        self.away.clear();
+        for drive in self.hit.clone() {
+            if random.chance(40) {
+                self.away.insert(drive);
+            }
+        }
+        for _ in 0..2 {
+            if !random.chance(30) {
+                continue;
+            }
+            let Some(drive) = self.choose(random) else { return };
+            let f = random.below(4);
+            if std::env::var_os("SIM_TRACE").is_some() {
+                eprintln!("between fate {f} of {drive} budget {}", self.budget);
+            }
+            match f {
+                0 => self.drives.wipe(drive),
+                1 => {
+                    self.drives.rot(drive, 0..DRIVE);
+                    self.rotten.insert(drive);
+                }
+                _ => _ = self.away.insert(drive),
+            }
+        }
+    }
+
+    /// What the shelf can bear by its own count, less what it can't know.
+    fn count(&mut self, shelf: &DriveShelf, bearable: usize) {
+        let status = shelf.status();
+        let index = |name: &String| name.trim_start_matches("drive").parse::<usize>().ok();
+        let there: BTreeSet<usize> = shelf.drives().iter().filter_map(index).collect();
+        let hidden = |drive: &usize| {
+            there.contains(drive) && (self.rotten.contains(drive) || self.drives.fault(*drive) != Fault::None)
+        };
+        let unknown = self.hit.iter().filter(|drive| hidden(drive)).count();
+        self.budget = bearable.min(status.tolerates).saturating_sub(unknown);
+        let gone = |drive: &usize| !there.contains(drive) || hidden(drive);
+        self.hit = (0..self.count).filter(gone).collect();
+        if std::env::var_os("SIM_TRACE").is_some() {
+            eprintln!(
+                "count tolerates {} bearable {bearable} budget {} hit {:?} rotten {:?} {:?}",
+                status.tolerates,
+                self.budget,
+                self.hit,
+                self.rotten,
+                status
+                    .drives
+                    .iter()
+                    .map(|d| (d.slot, d.name.clone(), d.standing, d.journal))
+                    .collect::<Vec<_>>()
+            );
+        }
+    }
+}
 
 /// Batches, superblocks and stripes as the client remembers them across crashes.
 #[derive(Default)]
@@ -31,6 +144,8 @@ struct Memory {
     /// Stripes of segments: what was written, by which write, and whether a sync was answered since.
     stripes: BTreeMap<(u32, u32), Stripe>,
     writes: u64,
+    /// Segments of earlier lives, not to be written before they are discarded.
+    closed: BTreeSet<u32>,
 }
 
 #[derive(Clone, Copy)]
@@ -48,8 +163,8 @@ struct UnderWay {
     appends: Vec<(u64, Answer<JournalPos>)>,
     root: Option<Answer<()>>,
     writes: Vec<((u32, u32), u8, Answer<()>)>,
-    /// With the writes that had been answered before.
-    sync: Option<(u64, Answer<()>)>,
+    /// With the writes that had been answered before, and the drives that could be spared then.
+    sync: Option<(u64, usize, Answer<()>)>,
 }
 
 impl UnderWay {
@@ -64,31 +179,36 @@ impl UnderWay {
 /// The first promise that was broken.
 pub fn run(seed: u64) -> Result<Report, String> {
     let mut random = Random::new(seed ^ 0x7368_656c);
-    let copies = 1 + random.below(3);
-    let drives =
-        Drives::new(seed, &vec![DRIVE; (copies + if copies == 3 { random.below(3) } else { 0 }) as usize]);
+    let count = [1, 2, 3, 4, 5, 6, 8][random.below(7) as usize];
+    let drives = Drives::new(seed, &vec![DRIVE; count]);
     let mut machine = Machine::new(seed, drives.clone());
     let mut memory = Memory::default();
     let mut report = Report::default();
-    let sizes = Sizes { journal_bytes: Some(256 << 10), chunk_bytes: Some(8 << 10), segment_bytes: None };
+    let chunk_bytes = Some([4 << 10, 8 << 10, 20 << 10][random.below(3) as usize]);
+    let sizes = Sizes { journal_bytes: Some(256 << 10), chunk_bytes, segment_bytes: None };
+    let mut fates = Fates {
+        drives: drives.clone(),
+        count,
+        budget: 0,
+        hit: BTreeSet::new(),
+        rotten: BTreeSet::new(),
+        away: BTreeSet::new(),
+        now: Duration::from_secs(1),
+        patience: PATIENCE,
+    };
     let mut formatted = false;
-    let crashes = 2 + random.below(5);
+    let crashes = 2 + random.below(6);
     while report.crashes < crashes {
-        let far = [20, 60, 600, 1500][random.below(4) as usize];
+        let far = [20, 60, 600, 1500, 4000][random.below(5) as usize];
         machine.crash_after(1 + random.below(far));
-        let mut recovered = false;
-        if let Some(shelf) = boot(&mut machine, &mut memory, &mut formatted, sizes)? {
-            recovered = true;
-            report.operations += work(&mut machine, &mut memory, &shelf, &mut random)?;
+        if let Some(shelf) = boot(&mut machine, &mut memory, &mut formatted, &fates, sizes)? {
+            report.operations += work(&mut machine, &mut memory, &shelf, &mut random, &mut fates)?;
         }
         machine.crash();
         report.crashes += 1;
-        // Everything is on every copy after a recovery, so one drive may lose its copies then.
-        if recovered && copies > 1 && random.chance(40) {
-            drives.rot(random.below(copies) as usize, 0..MIRRORED);
-        }
+        fates.between(&mut random);
     }
-    let opened = boot(&mut machine, &mut memory, &mut formatted, sizes)?;
+    let opened = boot(&mut machine, &mut memory, &mut formatted, &fates, sizes)?;
     opened.ok_or("no crash was asked for")?;
     (report.requests, report.trace) = (drives.completed(), drives.trace());
     Ok(report)
@@ -99,9 +219,15 @@ fn boot(
     machine: &mut Machine,
     memory: &mut Memory,
     formatted: &mut bool,
+    fates: &Fates,
     sizes: Sizes,
 ) -> Result<Option<Arc<DriveShelf>>, String> {
-    let handles = machine.drives.handles();
+    if std::env::var_os("SIM_TRACE").is_some() {
+        eprintln!("boot away {:?}", fates.away);
+    }
+    let handles = machine.drives.handles().into_iter().enumerate();
+    let handles: Vec<_> =
+        handles.filter(|(index, _)| !fates.away.contains(index)).map(|(_, handle)| handle).collect();
     if !*formatted {
         let options = FormatOptions { array: 5, sizes, force: false };
         let format = async move {
@@ -184,7 +310,14 @@ fn work(
     memory: &mut Memory,
     shelf: &Arc<DriveShelf>,
     random: &mut Random,
+    fates: &mut Fates,
 ) -> Result<u64, String> {
+    if random.chance(90) {
+        machine.executor.spawn(shelf.background());
+    }
+    memory.closed = memory.stripes.keys().map(|(segment, _)| *segment).collect();
+    let unused = (0..shelf.layout().segments).filter(|segment| !memory.closed.contains(segment));
+    unused.for_each(|segment| shelf.discard(SegmentId(segment)));
     let mut under_way = UnderWay::default();
     let mut answers = 0;
     let mut full = false;
@@ -204,24 +337,46 @@ fn work(
             }
             4 | 5 => write(memory, shelf, random, &mut under_way),
             6 if under_way.sync.is_none() => {
+                let bearable = shelf.status().tolerates;
                 let (done, answer) = Outcome::of_call();
                 shelf.sync(done);
-                under_way.sync = Some((memory.writes, answer));
+                under_way.sync = Some((memory.writes, bearable, answer));
             }
             7 if random.chance(10) => {
                 let segment = random.below(u64::from(shelf.layout().segments)) as u32;
                 if under_way.writes.iter().all(|((busy, _), ..)| *busy != segment) {
                     memory.stripes.retain(|(of, _), _| *of != segment);
+                    memory.closed.remove(&segment);
                     shelf.discard(SegmentId(segment));
                 }
             }
+            8 if random.below(1000) < 15 => fates.strike(random),
+            9 if random.chance(5) => {
+                fates.now += Duration::from_millis(random.below(3000));
+                shelf.tick(fates.now);
+            }
             _ => {
                 if !machine.step()? && !under_way.is_idle() {
-                    return Err("something asked for was never answered".into());
+                    if fates.patience == 0 {
+                        return Err(format!(
+                            "something asked for was never answered: appends {} root {} writes {} sync {} pending {} {:?}",
+                            under_way.appends.len(),
+                            under_way.root.is_some(),
+                            under_way.writes.len(),
+                            under_way.sync.is_some(),
+                            machine.drives.pending(),
+                            shelf.status()
+                        ));
+                    }
+                    fates.patience -= 1;
+                    fates.now += Duration::from_secs(5);
+                    shelf.tick(fates.now);
+                } else {
+                    fates.patience = PATIENCE;
                 }
             }
         }
-        answers += collect(memory, &mut under_way, &mut full)?;
+        answers += collect(memory, &mut under_way, &mut full, shelf, fates)?;
     }
     Ok(answers)
 }
@@ -245,6 +400,11 @@ fn append(memory: &mut Memory, shelf: &Arc<DriveShelf>, random: &mut Random, und
 fn write(memory: &Memory, shelf: &Arc<DriveShelf>, random: &mut Random, under_way: &mut UnderWay) {
     let Layout { segments, segment_bytes, stripe_bytes, .. } = shelf.layout();
     let (segment, count) = (random.below(u64::from(segments).min(8)) as u32, segment_bytes / stripe_bytes);
+    let begun =
+        memory.stripes.keys().chain(under_way.writes.iter().map(|(at, ..)| at)).any(|(of, _)| *of == segment);
+    if memory.closed.contains(&segment) || (!begun && shelf.room() == 0) {
+        return;
+    }
     let written = |index: &u32| {
         memory.stripes.contains_key(&(segment, *index))
             || under_way.writes.iter().any(|(at, ..)| *at == (segment, *index))
@@ -259,7 +419,13 @@ fn write(memory: &Memory, shelf: &Arc<DriveShelf>, random: &mut Random, under_wa
 }
 
 /// Takes the answers that are there.
-fn collect(memory: &mut Memory, under_way: &mut UnderWay, full: &mut bool) -> Result<u64, String> {
+fn collect(
+    memory: &mut Memory,
+    under_way: &mut UnderWay,
+    full: &mut bool,
+    shelf: &DriveShelf,
+    fates: &mut Fates,
+) -> Result<u64, String> {
     let mut answers = 0;
     let mut index = 0;
     while index < under_way.appends.len() {
@@ -299,9 +465,11 @@ fn collect(memory: &mut Memory, under_way: &mut UnderWay, full: &mut bool) -> Re
         under_way.writes.remove(index);
         answers += 1;
     }
-    if let Some(answer) = under_way.sync.as_ref().and_then(|(_, answer)| answer.take()) {
+    if let Some(answer) = under_way.sync.as_ref().and_then(|(.., answer)| answer.take()) {
         answer.map_err(|cause| format!("sync: {cause}"))?;
-        let covered = under_way.sync.take().map_or(0, |(covered, _)| covered);
+        let (covered, bearable) =
+            under_way.sync.take().map_or((0, 0), |(covered, bearable, _)| (covered, bearable));
+        fates.count(shelf, bearable);
         let stripes = memory.stripes.values_mut().filter(|stripe| stripe.write <= covered);
         stripes.for_each(|stripe| stripe.synced = true);
         answers += 1;

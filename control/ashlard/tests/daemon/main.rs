@@ -88,6 +88,33 @@ fn a_check_finds_damage_and_writes_nothing() {
 }
 
 #[test]
+fn two_drives_of_eight_may_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = &folder.path().join("array");
+    let eight = &["--drives", "8"];
+    let daemon = start(data, eight).unwrap();
+    for number in 0..20 {
+        json(data, &format!("volume create db{number} --size 10GiB"));
+    }
+    daemon.kill();
+    let mut files = drives(data);
+    files.sort();
+    assert_eq!(files.len(), 8);
+    std::fs::remove_file(&files[0]).unwrap();
+    std::fs::write(&files[1], vec![0; 64 << 20]).unwrap();
+    let (fine, said) = check(data);
+    assert!(fine, "{said}");
+    let daemon = start(data, eight).unwrap();
+    assert_eq!(json(data, "volume list").as_array().unwrap().len(), 20);
+    json(data, "volume delete db3 --eradicate");
+    assert!(daemon.stop().success());
+    let (fine, said) = check(data);
+    assert!(fine, "{said}");
+    let _daemon = start(data, eight).unwrap();
+    assert_eq!(json(data, "volume list").as_array().unwrap().len(), 19);
+}
+
+#[test]
 fn refusals_say_what_to_do_and_end_with_1_and_wrong_usage_with_2() {
     let folder = tempfile::tempdir().unwrap();
     let data = &folder.path().join("array");

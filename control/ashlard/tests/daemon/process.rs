@@ -21,7 +21,10 @@ pub fn start(data: &Path, more: &[&str]) -> Result<Daemon, String> {
     command.arg("--data").arg(data).args(["--iscsi", "127.0.0.1:0,127.0.0.1:0", "--api", "127.0.0.1:0"]);
     command.args(["--threads", "1"]).args(more);
     if !more.contains(&"--drive") {
-        command.args(["--drives", "4", "--drive-size", "64MiB"]);
+        command.args(["--drive-size", "64MiB"]);
+        if !more.contains(&"--drives") {
+            command.args(["--drives", "4"]);
+        }
     }
     let log = data.with_extension("log");
     let file = std::fs::File::create(&log).unwrap();

@@ -174,7 +174,11 @@ impl Request {
                 Ok(()) => Ok(Arc::new(buffer).share(0..filled)),
                 Err(cause) => Err(say("read", cause)),
             }),
-            Work::Write { done, .. } => end(done, outcome.map_err(|cause| say("write", cause))),
+            Work::Write { done, vectors, .. } => {
+                // Whoever is answered may use the memory again.
+                drop(vectors);
+                end(done, outcome.map_err(|cause| say("write", cause)));
+            }
             Work::Sync { done } => end(done, outcome.map_err(|cause| say("sync", cause))),
             Work::Discard { done, .. } => end(done, outcome.map_err(|cause| say("discard", cause))),
         }

@@ -20,12 +20,23 @@ impl<T: Send + 'static> Gather<T> {
 
     /// Takes note of a part: `add` puts what it brought into the whole.
     pub(super) fn part<P>(&self, outcome: Result<P>, add: impl FnOnce(&mut T, P)) {
+        self.part_checked(outcome, |whole, part| {
+            add(whole, part);
+            Ok(())
+        });
+    }
+
+    /// Takes note of a part that may turn out to be wrong.
+    pub(super) fn part_checked<P>(&self, outcome: Result<P>, add: impl FnOnce(&mut T, P) -> Result) {
         let mut slot = self.0.lock();
         let Some(gathering) = slot.as_mut() else { return };
-        match (outcome, &mut gathering.whole) {
+        let outcome = match (outcome, &mut gathering.whole) {
             (Ok(part), Ok(whole)) => add(whole, part),
-            (Err(cause), whole @ Ok(_)) => *whole = Err(cause),
-            (_, Err(_)) => {}
+            (Err(cause), _) => Err(cause),
+            (_, Err(_)) => Ok(()),
+        };
+        if let (Err(cause), Ok(_)) = (outcome, &gathering.whole) {
+            gathering.whole = Err(cause);
         }
         gathering.left -= 1;
         if gathering.left == 0

@@ -1,11 +1,16 @@
-//! Making and opening a shelf: labels, superblocks and the new owner's epoch.
+//! Making and opening a shelf: labels, superblocks, the map, and the new owner's epoch.
 
-use super::{DriveShelf, all, read_bytes, slots, write_page};
+use super::member::Member;
+use super::{DriveShelf, read_bytes};
 use crate::geometry::{Geometry, JOURNAL_COPIES, SMALLEST_DRIVE, Sizes};
 use crate::journal::Ring;
-use crate::label::{Candidate, Found, Label, assemble};
+use crate::label::{self, Assembly, Candidate, Found, Label, Standing, assemble};
+use crate::map::Page;
+use crate::seal::Vault;
 use crate::superblock::Root;
-use crate::{ALIGN, AlignedBuf, Drive, Error, JournalPos, Result, wait};
+use crate::{ALIGN, AlignedBuf, Drive, Error, JournalPos, Result, Wait, wait};
+use bytes::Bytes;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What [`DriveShelf::format`] is told.
@@ -19,11 +24,17 @@ pub struct FormatOptions {
     pub force: bool,
 }
 
+/// What a drive has of the map: the age of the page in each place.
+type Held = (Arc<Member>, BTreeMap<u64, (u64, u64)>);
+
+/// Read of the map at once.
+const MAP_STEP: u64 = 1 << 20;
+
 impl DriveShelf {
     /// True when these drives hold, or may hold, an array; false when formatting them destroys nothing.
     ///
     /// # Errors
-    /// [`Error::Drive`] when the labels of a drive can't be read.
+    /// [`Error::Drive`] when no drive can be read.
     pub async fn is_formatted(drives: &[Arc<dyn Drive>]) -> Result<bool> {
         Ok(!read_candidates(drives).await?.iter().all(Candidate::is_fresh))
     }
@@ -35,101 +46,306 @@ impl DriveShelf {
     pub async fn format(drives: Vec<Arc<dyn Drive>>, options: FormatOptions) -> Result<Arc<Self>> {
         let candidates = read_candidates(&drives).await?;
         if let Some(used) = candidates.iter().find(|candidate| !candidate.is_fresh() && !options.force) {
-            let holds = match used.label() {
-                Ok(label) => format!("belongs to array {:032x}", label.array),
-                Err(_) => "holds data that is not Ashlar's".into(),
-            };
-            return Err(Error::Unusable(format!("{} {holds}; formatting would destroy it", used.name)));
+            return Err(in_use(used));
         }
-        let smallest = drives.iter().map(|drive| drive.bytes()).min().unwrap_or(0);
-        let plan = Geometry::plan(drives.len(), smallest, &options.sizes)?;
+        let sizes: Vec<u64> = drives.iter().map(|drive| drive.bytes()).collect();
+        let plan = Geometry::plan(&sizes, &options.sizes)?;
         let copies = drives.len().min(JOURNAL_COPIES);
-        let label = |generation| {
-            let of = move |(slot, drive): (usize, &Arc<dyn Drive>)| Label {
-                array: options.array,
-                drive: options.array.wrapping_add(1 + slot as u128),
-                generation,
-                epoch: 1,
-                bytes: drive.bytes(),
-                journal: (1 << copies) - 1,
-                slot: slot as u16,
-                geometry: plan,
-            };
-            drives.iter().enumerate().map(of).collect::<Vec<_>>()
+        let id = |slot: usize| options.array.wrapping_add(1 + slot as u128);
+        let member = |(slot, bytes): (usize, &u64)| label::Member {
+            drive: id(slot),
+            bytes: *bytes,
+            standing: Standing::InUse,
         };
-        write_labels(&drives, &label(0)).await.into_iter().collect::<Result<()>>()?;
-        clear(&drives, &plan, copies).await?;
-        let labels = label(1);
-        write_labels(&drives, &labels).await.into_iter().collect::<Result<()>>()?;
+        let table: Vec<_> = sizes.iter().enumerate().map(member).collect();
+        let first = Label {
+            array: options.array,
+            drive: id(0),
+            generation: 0,
+            epoch: 1,
+            bytes: sizes[0],
+            journal: (1 << copies) - 1,
+            slot: 0,
+            sealed: false,
+            segments: 0,
+            geometry: plan,
+            members: Vec::new(),
+        };
+        for copy in 0..2 {
+            let write = |(slot, drive): (usize, &Arc<dyn Drive>)| {
+                let label = Label { drive: id(slot), bytes: sizes[slot], slot: slot as u16, ..first.clone() };
+                write_page(&**drive, label_at(copy, sizes[slot]), label.encode())
+            };
+            all(drives.iter().enumerate().map(write).collect()).await?;
+        }
+        for (index, drive) in drives.iter().enumerate() {
+            clear(&**drive, &plan, index < copies).await?;
+        }
+        let members = drives.into_iter().enumerate();
+        let members =
+            members.map(|(slot, drive)| Some(Member::new(slot, id(slot), sizes[slot], drive))).collect();
+        let label = Label { members: table, ..first };
         let ring = Ring::new(plan.journal_bytes, JournalPos(1), 0);
-        Ok(Self::new(drives, &labels, None, Some(ring)))
+        let shelf = Self::new(members, &label, Vault::clear(options.array), Some(ring));
+        shelf.count_members();
+        shelf.grow();
+        let failed = shelf.record().await.err().or_else(|| shelf.first_failure());
+        match failed {
+            Some(cause) => Err(cause),
+            None => Ok(shelf),
+        }
     }
 
-    /// Opens the shelf that these drives, given in any order, hold, and takes it from any older owner.
-    /// [`Shelf::recover`] comes before the first append.
+    /// Opens the shelf that these drives, given in any order, hold, and takes it from any older owner. As many drives
+    /// may be missing, blank or behind as parity makes up for: the shelf goes on without those that are missing.
+    /// [`Shelf::recover`](crate::Shelf::recover) comes before the first append.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when a drive is foreign, stale, duplicated, missing or unlabelled, with what to do.
+    /// [`Error::Unusable`] when a drive is foreign or duplicated, or so many are missing that something can't be read,
+    /// with what to do.
     pub async fn open(drives: Vec<Arc<dyn Drive>>) -> Result<Arc<Self>> {
         let candidates = read_candidates(&drives).await?;
-        let (order, newest) = assemble(&candidates)?;
-        let drives: Vec<_> = order.iter().map(|index| drives[*index].clone()).collect();
-        let found: Vec<_> = order.iter().map(|index| candidates[*index].label()).collect::<Result<_>>()?;
-        let (root, lacking) = newest_root(&drives, &newest).await?;
-        // A superblock is written after all labels carry its epoch: a drive behind it was not there.
-        let behind =
-            found.iter().position(|label| root.as_ref().is_some_and(|root| label.epoch < root.epoch));
-        if let Some(slot) = behind {
-            return Err(Error::Unusable(format!(
-                "{} is stale: it was last part of the array in epoch {}, the others are at {}: an old copy, or \
-                 away meanwhile; give the drive that took its place in slot {slot}",
-                drives[slot].name(),
-                found[slot].epoch,
-                newest.epoch
-            )));
+        let assembly = assemble(&candidates)?;
+        let behind = behind(&drives, &candidates, &assembly).await;
+        let Assembly { newest, order, others } = assembly;
+        for index in others {
+            tracing::warn!(drive = candidates[index].name, "not a member of the array: left as it is");
         }
-        let epoch = 1 + found.iter().map(|label| label.epoch).max().unwrap_or(0);
-        let (generation, journal) = (newest.generation, newest.journal);
-        let labels: Vec<_> =
-            found.into_iter().map(|label| Label { generation, epoch, journal, ..label }).collect();
-        write_labels(&drives, &labels).await.into_iter().collect::<Result<()>>()?;
-        if let Some(root) = &root {
-            // The newest may be on few drives only; what is done from here on must not depend on those.
-            write_root(&drives, &newest.geometry, root, &lacking).await?;
+        let epochs = candidates.iter().filter_map(|candidate| candidate.label().ok());
+        let epoch = 1 + epochs.map(|label| label.epoch).max().unwrap_or(0);
+        let mut label = Label { epoch, ..newest };
+        let mut members: Vec<Option<Arc<Member>>> = Vec::new();
+        for (slot, (entry, found)) in label.members.iter_mut().zip(&order).enumerate() {
+            let drive = found.map(|index| drives[index].clone());
+            let returns = drive.is_some() && (entry.standing == Standing::Out || behind >> slot & 1 == 1);
+            match (&drive, entry.standing) {
+                (_, Standing::Empty) | (None, Standing::Out) => {}
+                (None, _) => {
+                    tracing::error!(slot, "a drive is missing: its slot is out");
+                    entry.standing = Standing::Out;
+                }
+                (Some(drive), _) if returns => {
+                    // What it holds is believed where the map names it and its sectors prove it, and nowhere else.
+                    tracing::warn!(slot, drive = drive.name(), "a drive that was away is back");
+                    entry.standing = Standing::InUse;
+                }
+                _ => {}
+            }
+            if drive.is_none() || returns {
+                label.journal &= !(1 << slot);
+            }
+            members.push(drive.map(|drive| Member::new(slot, entry.drive, entry.bytes, drive)));
         }
+        if label.journal == 0 {
+            return Err(Error::Unusable(
+                "none of the drives that carry the journal is there: what was acknowledged last would be lost; \
+                 give their paths too"
+                    .into(),
+            ));
+        }
+        let shelf = Self::new(members, &label, Vault::clear(label.array), None);
+        shelf.check_readable(&order).await?;
+        // From here on an older owner is fenced.
+        shelf.record().await?;
+        shelf.load_roots().await?;
+        shelf.load_map().await?;
+        shelf.count_members();
         tracing::info!(
-            array = format_args!("{:032x}", newest.array),
+            array = format_args!("{:032x}", label.array),
             epoch,
-            drives = drives.len(),
+            drives = shelf.present().len(),
             "shelf opened"
         );
-        Ok(Self::new(drives, &labels, root, None))
+        Ok(shelf)
     }
-}
 
-/// Writes one label to each drive: all first copies, then all second ones. The outcome of each drive.
-pub(super) async fn write_labels(drives: &[Arc<dyn Drive>], labels: &[Label]) -> Vec<Result> {
-    let mut outcomes = vec![Ok(()); drives.len()];
-    for copy in 0..2 {
-        let at = |label: &Label| [0, Label::second_at(label.bytes)][copy];
-        let pairs = drives.iter().zip(labels);
-        let waits: Vec<_> =
-            pairs.map(|(drive, label)| write_page(&**drive, at(label), label.encode())).collect();
-        for (outcome, written) in outcomes.iter_mut().zip(waits) {
-            let written = written.await;
-            if outcome.is_ok() {
-                *outcome = written;
+    /// Takes over the newest superblock, after every drive has it.
+    async fn load_roots(&self) -> Result {
+        let mut found = Vec::new();
+        for member in self.present() {
+            for copy in 0..2 {
+                let at = self.plan.superblock_at(copy);
+                let read = member.read_patiently(at, self.plan.superblock_bytes).await;
+                // One copy that can't be read is as good as one that is torn: others decide.
+                let cipher = self.vault.superblock.as_ref();
+                let root = read.ok().and_then(|bytes| Root::decode(&bytes, self.array, cipher));
+                found.push((member.slot, copy, root));
             }
         }
+        let roots = found.iter().filter_map(|(.., root)| root.as_ref());
+        let Some(newest) = roots.max_by_key(|root| root.age()).cloned() else { return Ok(()) };
+        let mut lacking = [0; 2];
+        for (slot, copy, root) in &found {
+            if root.as_ref() != Some(&newest) {
+                lacking[*copy] |= 1 << slot;
+            }
+        }
+        // The newest may be on few drives only; what is done from here on must not depend on those.
+        self.write_root(&newest, &lacking).await?;
+        self.roots.lock().newest = Some(newest);
+        Ok(())
     }
-    outcomes
+
+    /// Refuses to go on when there is a segment that needs drives that are not there. Nothing has been written yet.
+    async fn check_readable(&self, order: &[Option<usize>]) -> Result {
+        let (newest, _) = self.read_map().await;
+        let there = self.present().iter().fold(0, |set, member| set | 1 << member.slot);
+        let entries = newest.values().flat_map(|(page, _)| page.entries.iter().flatten());
+        let unreadable = entries
+            .filter(|entry| entry.filled > 0 && entry.lost(there).count() > usize::from(entry.form.parity))
+            .count();
+        let missing: Vec<_> = (0..order.len()).filter(|slot| order[*slot].is_none()).collect();
+        if unreadable == 0 || missing.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Unusable(format!(
+            "array {:032x} had {} drives; slots {missing:?} are missing, and without them {unreadable} segments can't \
+             be read: give their paths too",
+            self.array,
+            order.len()
+        )))
+    }
+
+    /// The newest of every page of the map with its place, and what each drive has.
+    async fn read_map(&self) -> (BTreeMap<u32, (Page, u8)>, Vec<Held>) {
+        let bytes = self.plan.map_bytes(self.segments.lock().list.len() as u32);
+        let members = self.present();
+        let mut newest = BTreeMap::<u32, (Page, u8)>::new();
+        let mut held = Vec::new();
+        for member in &members {
+            let mut ages = BTreeMap::new();
+            for from in (0..bytes).step_by(MAP_STEP as usize) {
+                let len = MAP_STEP.min(bytes - from);
+                // What can't be read here is on the others.
+                let Ok(step) = member.read_patiently(self.plan.map_at() + from, len as u32).await else {
+                    continue;
+                };
+                for (place, page) in (from / ALIGN as u64..).zip(step.chunks_exact(ALIGN)) {
+                    let page = Page::decode(page, self.array);
+                    let Some(page) = page.filter(|page| u64::from(page.number) == place / 2) else {
+                        continue;
+                    };
+                    ages.insert(place, page.age());
+                    let known = newest.get(&page.number);
+                    if known.is_none_or(|(known, _)| known.age() < page.age()) {
+                        newest.insert(page.number, (page, (place % 2) as u8));
+                    }
+                }
+            }
+            held.push((member.clone(), ages));
+        }
+        (newest, held)
+    }
+
+    /// Takes over the newest of every page of the map, after every drive has it.
+    async fn load_map(&self) -> Result {
+        let (newest, held) = self.read_map().await;
+        for (number, (page, place)) in &newest {
+            let index = u64::from(*number) * 2 + u64::from(*place);
+            let mut waits = Vec::new();
+            for (member, ages) in &held {
+                if ages.get(&index) != Some(&page.age()) {
+                    let at = self.plan.map_at() + index * ALIGN as u64;
+                    waits.push((member.slot, member.write_page(at, page.encode(self.array))));
+                }
+            }
+            for (slot, written) in waits {
+                if let Err(cause) = written.await {
+                    self.put_out(slot, &cause);
+                }
+            }
+        }
+        self.check_running()?;
+        {
+            let mut commits = self.commits.lock();
+            newest.values().for_each(|(page, place)| commits.places[page.number as usize] = *place);
+        }
+        let sizes: Vec<Option<u64>> = {
+            let roster = self.roster.lock();
+            let known = |member: &label::Member| (member.standing != Standing::Empty).then_some(member.bytes);
+            roster.members.iter().map(known).collect()
+        };
+        let leaving: Vec<usize> = {
+            let roster = self.roster.lock();
+            let leaves = |(_, member): &(usize, &label::Member)| member.standing == Standing::Leaving;
+            roster.members.iter().enumerate().filter(leaves).map(|(slot, _)| slot).collect()
+        };
+        let present = self.present();
+        let mut segments = self.segments.lock();
+        let pages: Vec<Page> = newest.into_values().map(|(page, _)| page).collect();
+        segments.load(&pages, &sizes);
+        present.iter().for_each(|member| segments.bring(member.slot, member.bytes));
+        leaving.into_iter().for_each(|slot| segments.close(slot));
+        Ok(())
+    }
+
+    /// As many segments as there is room for; never fewer than before.
+    pub(super) fn grow(&self) {
+        let mut segments = self.segments.lock();
+        let count = segments.used() + segments.room().saturating_sub(super::AT_ONCE);
+        let most = self.plan.most_segments;
+        segments.set_count(count.min(most));
+    }
+
+    fn first_failure(&self) -> Option<Error> {
+        let members = self.members.read();
+        let failed = members.iter().flatten().find(|member| member.is_out())?;
+        Some(Error::Drive { what: format!("{} failed while it was formatted", failed.name()) })
+    }
 }
 
-async fn read_candidate(drive: &dyn Drive) -> Result<Candidate> {
+/// The reason not to take a drive.
+pub(super) fn in_use(used: &Candidate) -> Error {
+    let holds = match used.label() {
+        Ok(label) => format!("belongs to array {:032x}", label.array),
+        Err(_) => "holds data that is not Ashlar's".into(),
+    };
+    Error::Unusable(format!("{} {holds}; formatting would destroy it", used.name))
+}
+
+pub(super) fn label_at(copy: usize, bytes: u64) -> u64 {
+    [0, Label::second_at(bytes)][copy]
+}
+
+/// Slots whose drives were not there when the newest superblock was written: its owner had written its epoch to every
+/// label before. They are old copies, or were away.
+async fn behind(drives: &[Arc<dyn Drive>], candidates: &[Candidate], assembly: &Assembly) -> u64 {
+    let (plan, array) = (&assembly.newest.geometry, assembly.newest.array);
+    let mut newest = 0;
+    let mut labels = Vec::new();
+    for (slot, found) in assembly.order.iter().enumerate() {
+        let Some(index) = *found else { continue };
+        for copy in 0..2 {
+            let page = read_bytes(&*drives[index], plan.superblock_at(copy), ALIGN as u32).await;
+            let epoch = page.ok().and_then(|page| Root::epoch_of(&page, array));
+            newest = newest.max(epoch.unwrap_or(0));
+        }
+        labels.extend(candidates[index].label().map(|label| (slot, label.epoch)));
+    }
+    labels.iter().filter(|(_, epoch)| *epoch < newest).fold(0, |set, (slot, _)| set | 1 << slot)
+}
+
+/// Awaits all of them; the first error when there is one.
+pub(super) async fn all(waits: Vec<Wait<()>>) -> Result {
+    let mut outcome = Ok(());
+    for each in waits {
+        outcome = outcome.and(each.await);
+    }
+    outcome
+}
+
+pub(super) fn write_page(drive: &dyn Drive, at: u64, page: Bytes) -> Wait<()> {
+    let (done, written) = wait();
+    drive.write(at, vec![page], true, done);
+    written
+}
+
+/// What a drive's label pages hold; nothing that can be used when they can't be read.
+pub(super) async fn read_candidate(drive: &dyn Drive) -> (Candidate, Option<Error>) {
     let bytes = drive.bytes();
-    let (name, blank) = (drive.name().to_owned(), [Found::Blank, Found::Blank]);
+    let name = drive.name().to_owned();
     if bytes < SMALLEST_DRIVE {
-        return Ok(Candidate { name, bytes, copies: blank });
+        return (Candidate { name, bytes, copies: [Found::Blank, Found::Blank] }, None);
     }
     let first = read_bytes(drive, 0, ALIGN as u32).await.map(|page| Label::decode(&page));
     let second_at = match &first {
@@ -137,94 +353,61 @@ async fn read_candidate(drive: &dyn Drive) -> Result<Candidate> {
         _ => Label::second_at(bytes),
     };
     let second = read_bytes(drive, second_at, ALIGN as u32).await.map(|page| Label::decode(&page));
-    match (first, second) {
-        (Err(cause), Err(_)) => Err(cause),
-        (first, second) => {
-            let copies = [first.unwrap_or(Found::Other), second.unwrap_or(Found::Other)];
-            Ok(Candidate { name, bytes, copies })
-        }
-    }
+    let failure = match (&first, &second) {
+        (Err(cause), Err(_)) => Some(cause.clone()),
+        _ => None,
+    };
+    let copies = [first.unwrap_or(Found::Other), second.unwrap_or(Found::Other)];
+    (Candidate { name, bytes, copies }, failure)
 }
 
 async fn read_candidates(drives: &[Arc<dyn Drive>]) -> Result<Vec<Candidate>> {
     let mut candidates = Vec::with_capacity(drives.len());
+    let mut failures = Vec::new();
     for drive in drives {
-        candidates.push(read_candidate(&**drive).await?);
+        let (candidate, failure) = read_candidate(&**drive).await;
+        candidates.push(candidate);
+        failures.extend(failure);
     }
-    Ok(candidates)
+    match failures.into_iter().next_back() {
+        Some(cause) if candidates.iter().all(|candidate| candidate.label().is_err()) => Err(cause),
+        Some(cause) => {
+            tracing::error!(%cause, "a drive can't be read");
+            Ok(candidates)
+        }
+        None => Ok(candidates),
+    }
 }
 
-/// Overwrites what an older shelf may have left where this one looks for superblocks and records. The journal is
-/// filled with zeros all over: space that is there already is written faster, and can't turn out to be missing.
-async fn clear(drives: &[Arc<dyn Drive>], plan: &Geometry, copies: usize) -> Result {
+/// Overwrites what an older shelf may have left where this one looks for superblocks, its map and records. A journal
+/// is filled with zeros all over: space that is there already is written faster, and can't turn out to be missing.
+pub(super) async fn clear(drive: &dyn Drive, plan: &Geometry, journal: bool) -> Result {
     const STEP: u64 = 1 << 20;
     let zeros = Arc::new(AlignedBuf::zeroed(STEP as usize));
-    let mut waits = Vec::new();
-    for drive in drives {
-        for copy in 0..2 {
-            waits.push(write_page(&**drive, plan.superblock_at(copy), zeros.share(0..ALIGN)));
-        }
-        let (done, discarded) = wait();
-        drive.discard(plan.segments_at(), u64::from(plan.segments) * plan.rows_bytes(), done);
-        waits.push(discarded);
+    let (done, discarded) = wait();
+    let segments_at = plan.granules_at();
+    drive.discard(segments_at, Label::second_at(drive.bytes()) - segments_at, done);
+    let mut waits = vec![discarded];
+    for copy in 0..2 {
+        waits.push(write_page(drive, plan.superblock_at(copy), zeros.share(0..ALIGN)));
     }
     all(waits).await?;
-    let mut at = 0;
-    while at < plan.journal_bytes {
+    let end = if journal { plan.journal_at() + plan.journal_bytes } else { plan.journal_at() };
+    let mut at = plan.map_at();
+    while at < end {
         let mut waits = Vec::new();
         for _ in 0..4 {
-            let len = STEP.min(plan.journal_bytes - at);
-            for drive in drives.iter().take(copies).filter(|_| len > 0) {
+            let len = STEP.min(end - at);
+            if len > 0 {
                 let (done, written) = wait();
-                drive.write(plan.journal_at() + at, vec![zeros.share(0..len as usize)], false, done);
+                drive.write(at, vec![zeros.share(0..len as usize)], false, done);
                 waits.push(written);
             }
             at += len;
         }
         all(waits).await?;
     }
-    let syncs = drives.iter().map(|drive| {
-        let (done, synced) = wait();
-        drive.sync(done);
-        synced
-    });
-    all(syncs.collect()).await
-}
-
-/// Writes a root to the drives in `slots[0]`, slot 0, then to those in `slots[1]`, slot 1.
-pub(super) async fn write_root(
-    drives: &[Arc<dyn Drive>],
-    plan: &Geometry,
-    root: &Root,
-    sets: &[u64; 2],
-) -> Result {
-    let bytes = root.encode();
-    for (copy, set) in sets.iter().enumerate() {
-        let chosen = slots(*set).take_while(|slot| *slot < drives.len());
-        let waits = chosen.map(|slot| write_page(&*drives[slot], plan.superblock_at(copy), bytes.clone()));
-        all(waits.collect()).await?;
-    }
-    Ok(())
-}
-
-/// The newest root on any drive, and for each of the two slots the drives that lack it.
-async fn newest_root(drives: &[Arc<dyn Drive>], label: &Label) -> Result<(Option<Root>, [u64; 2])> {
-    let plan = &label.geometry;
-    let mut found = Vec::new();
-    for (slot, drive) in drives.iter().enumerate() {
-        for copy in 0..2 {
-            let read = read_bytes(&**drive, plan.superblock_at(copy), plan.superblock_bytes).await;
-            // One copy that can't be read is as good as one that is torn: others decide.
-            let root = read.ok().and_then(|bytes| Root::decode(&bytes, label.array));
-            found.push((slot, copy, root));
-        }
-    }
-    let newest = found.iter().filter_map(|(_, _, root)| root.as_ref()).max_by_key(|root| root.age()).cloned();
-    let mut lacking = [0; 2];
-    for (slot, copy, root) in &found {
-        if root != &newest {
-            lacking[*copy] |= 1 << slot;
-        }
-    }
-    Ok((newest, lacking))
+    let (done, synced) = wait();
+    drive.sync(done);
+    synced.await
 }

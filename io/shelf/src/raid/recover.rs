@@ -1,6 +1,7 @@
 //! Recovery of the journal: the walk whose rules [`journal`](crate::journal) states.
 
-use super::{DriveShelf, not_recovered, read_bytes, slots};
+use super::append::not_recovered;
+use super::{DriveShelf, slots};
 use crate::journal::{Header, PAGE, Ring};
 use crate::{ALIGN, AlignedBuf, Batch, Error, JournalPos, Result, wait};
 use bytes::Bytes;
@@ -43,8 +44,8 @@ impl Copy<'_> {
         let plan = &self.shelf.plan;
         let mut parts = Vec::new();
         for (start, len) in Ring::parts(plan.journal_bytes, at, len) {
-            let drive = &*self.shelf.drives[self.slot];
-            parts.push(read_bytes(drive, plan.journal_at() + start, len as u32).await?);
+            let member = self.shelf.member(self.slot).ok_or_else(|| gone(self.slot))?;
+            parts.push(member.read_patiently(plan.journal_at() + start, len as u32).await?);
         }
         Ok(match parts.as_slice() {
             [one] => one.clone(),
@@ -66,7 +67,8 @@ impl Copy<'_> {
             return Ok(None);
         }
         let bytes = self.get(at, header.cost(), limit).await?;
-        Ok(header.contents(&bytes).is_some().then_some((header, bytes)))
+        let cipher = self.shelf.vault.journal.as_ref();
+        Ok(header.open(&bytes, cipher).is_some().then_some((header, bytes)))
     }
 }
 
@@ -143,8 +145,11 @@ impl Walk<'_> {
                     && (header.epoch > self.epoch || (header.epoch == self.epoch && header.answered >= next));
                 // At the end itself only a later lap is proof: the record there has been judged already.
                 if header.at > at || (follows && at > end) {
-                    let name = copy.shelf.drives[copy.slot].name();
-                    return lost(format!("{name} shows only what came after it, batch {}", header.pos.0));
+                    let slot = copy.slot;
+                    return lost(format!(
+                        "slot {slot} shows only what came after it, batch {}",
+                        header.pos.0
+                    ));
                 }
                 at += PAGE;
             }
@@ -187,11 +192,13 @@ impl DriveShelf {
             }
             walk.trailing_seal = None;
             walk.ring.found(header.epoch, header.cost());
-            if let Some((head, body)) = header.contents(&bytes).filter(|_| header.pos >= from) {
+            if let Some((head, body)) =
+                header.open(&bytes, self.vault.journal.as_ref()).filter(|_| header.pos >= from)
+            {
                 batches.push(Batch { pos: header.pos, head, body });
             }
         }
-        walk.check_end(answered, u64::from(self.plan.layout().batch_bytes)).await?;
+        walk.check_end(answered, u64::from(self.plan.layout(0).batch_bytes)).await?;
         let Walk { mut ring, trailing_seal, .. } = walk;
         ring.go_on_at(trailing_seal.unwrap_or(ring.next_at()));
         self.seal(&mut ring).await?;
@@ -214,6 +221,7 @@ impl DriveShelf {
             head: 0,
             body: 0,
             contents: crate::media::crc32c([]),
+            tag: [0; 16],
         };
         let members: Vec<_> = slots(self.journal.lock().members).collect();
         self.write_copies(&members, at, &seal.encode(&[])).await?;
@@ -221,35 +229,38 @@ impl DriveShelf {
         Ok(())
     }
 
-    /// Writes a record to some copies, durably. One that does not take it is dropped while others stay.
+    /// Writes a record to some copies, durably. A drive that does not take it is put out while others stay.
     async fn write_copies(&self, copies: &[usize], at: u64, record: &Bytes) -> Result {
         let mut waits = Vec::new();
         for slot in copies {
+            let mut from = 0;
             for (start, len) in Ring::parts(self.plan.journal_bytes, at, record.len() as u64) {
-                let from = waits.last().map_or(0, |(last, to, _)| if last == slot { *to } else { 0 });
                 let to = from + len as usize;
                 let (done, written) = wait();
-                let piece = vec![record.slice(from..to)];
-                self.drives[*slot].write(self.plan.journal_at() + start, piece, true, done);
-                waits.push((*slot, to, written));
-            }
-        }
-        for (slot, _, written) in waits {
-            if let Err(cause) = written.await {
-                let (generation, members) = {
-                    let mut journal = self.journal.lock();
-                    journal.members &= !(1 << slot);
-                    journal.generation += 1;
-                    (journal.generation, journal.members)
-                };
-                if members == 0 {
-                    return Err(cause);
+                match self.member(*slot) {
+                    Some(member) => {
+                        let piece = vec![record.slice(from..to)];
+                        member.write(self.plan.journal_at() + start, piece, true, done);
+                    }
+                    None => done(Err(gone(*slot))),
                 }
-                tracing::error!(%cause, "a journal copy failed and is dropped");
-                self.record_members(generation, members, !members).await?;
+                waits.push((*slot, written));
+                from = to;
             }
         }
         debug_assert!(record.len().is_multiple_of(ALIGN));
-        Ok(())
+        let mut failed = false;
+        for (slot, written) in waits {
+            if let Err(cause) = written.await {
+                self.put_out(slot, &cause);
+                failed = true;
+            }
+        }
+        // Nothing that depends on fewer copies is told before the labels name them.
+        if failed { self.record().await } else { Ok(()) }
     }
+}
+
+fn gone(slot: usize) -> Error {
+    Error::Drive { what: format!("the drive in slot {slot} is out") }
 }

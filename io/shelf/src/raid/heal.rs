@@ -1,0 +1,520 @@
+//! The background: what is at risk is placed again, worst first; what was found wrong is repaired.
+//!
+//! All of it is known from the map and the labels, so nothing has to be remembered over a restart: a segment is at
+//! risk when a column of it is missing or on a drive that is out or leaving. Its lost columns are computed and written
+//! to drives that have none of it; where there is no such drive, the whole segment is written again in a form for the
+//! drives that there are. Writes to a segment wait while it is moved; reads go on at the old place.
+
+use super::read::How;
+use super::{DriveShelf, Member};
+use crate::journal::Ring;
+use crate::label::Standing;
+use crate::map::Entry;
+use crate::{ALIGN, AlignedBuf, Done, Error, Result, Wait, parity, wait};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Bytes a second that the background may write while hosts are served, and while they are not.
+const BUSY_PACE: u64 = 100 << 20;
+const IDLE_PACE: u64 = 2 << 30;
+
+/// Bytes of a journal copy made at once.
+const COPIED: u64 = 1 << 20;
+
+#[derive(Default)]
+pub struct Background(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    waiting: Option<Done<()>>,
+    wanted: bool,
+    /// Segments in which something was found wrong.
+    suspects: BTreeSet<u32>,
+    /// Segments that could not be healed, until something changes.
+    hopeless: BTreeSet<u32>,
+    /// When the clock last struck, the operations counted then, and the bytes that may be written.
+    clock: Option<(Duration, u64)>,
+    budget: i64,
+    paced: Option<Done<()>>,
+    copying: bool,
+    copied: Vec<Done<()>>,
+}
+
+impl Background {
+    /// Something may have to be done.
+    pub fn wake(&self) {
+        let waiting = {
+            let mut state = self.0.lock();
+            state.wanted = true;
+            state.hopeless.clear();
+            state.waiting.take()
+        };
+        if let Some(waiting) = waiting {
+            waiting(Ok(()));
+        }
+    }
+
+    pub fn suspect(&self, segment: u32) {
+        let waiting = {
+            let mut state = self.0.lock();
+            state.suspects.insert(segment);
+            state.wanted = true;
+            state.waiting.take()
+        };
+        if let Some(waiting) = waiting {
+            waiting(Ok(()));
+        }
+    }
+
+    async fn idle(&self) {
+        let (done, woken) = wait();
+        {
+            let mut state = self.0.lock();
+            if std::mem::take(&mut state.wanted) {
+                return;
+            }
+            state.waiting = Some(done);
+        }
+        let _ = woken.await;
+        self.0.lock().wanted = false;
+    }
+
+    pub fn tick(&self, now: Duration, foreground: u64) {
+        let paced = {
+            let mut state = self.0.lock();
+            if let Some((before, operations)) = state.clock {
+                let pace = if operations == foreground { IDLE_PACE } else { BUSY_PACE };
+                let earned = now.saturating_sub(before).as_millis() as u64 * pace / 1000;
+                state.budget = (state.budget + earned as i64).min(pace as i64 / 10);
+            }
+            state.clock = Some((now, foreground));
+            if state.budget > 0 { state.paced.take() } else { None }
+        };
+        if let Some(paced) = paced {
+            paced(Ok(()));
+        }
+    }
+
+    /// Waits until so many bytes may be written. Without a clock there is no pace.
+    pub async fn spend(&self, bytes: u64) {
+        let (done, paced) = wait();
+        {
+            let mut state = self.0.lock();
+            state.budget -= bytes as i64;
+            if state.clock.is_none() || state.budget > 0 {
+                return;
+            }
+            state.paced = Some(done);
+        }
+        let _ = paced.await;
+    }
+
+    /// Waits while a copy of the journal is being made.
+    pub async fn journal_copied(&self) {
+        let (done, copied) = wait();
+        {
+            let mut state = self.0.lock();
+            if !state.copying {
+                return;
+            }
+            state.copied.push(done);
+        }
+        let _ = copied.await;
+    }
+
+    fn end_copying(&self) {
+        let told = {
+            let mut state = self.0.lock();
+            state.copying = false;
+            std::mem::take(&mut state.copied)
+        };
+        told.into_iter().for_each(|done| done(Ok(())));
+    }
+}
+
+impl DriveShelf {
+    /// Rebuild and repair. Whoever opened the shelf drives this future; it ends when the shelf stops.
+    pub fn background(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
+        let shelf = self.clone();
+        async move {
+            while shelf.check_running().is_ok() {
+                if !shelf.work_step().await {
+                    shelf.background.idle().await;
+                }
+            }
+        }
+    }
+
+    /// Does everything that there is to do now: what [`DriveShelf::background`] does, until it would wait.
+    pub async fn settle(&self) {
+        while self.check_running().is_ok() && self.work_step().await {}
+    }
+
+    async fn work_step(&self) -> bool {
+        if self.copy_journal().await {
+            return true;
+        }
+        if let Some(segment) = self.worst() {
+            if !self.heal(segment).await {
+                self.background.0.lock().hopeless.insert(segment);
+            }
+            return true;
+        }
+        let suspect = self.background.0.lock().suspects.pop_first();
+        if let Some(segment) = suspect {
+            self.scrub_segment(segment, &mut super::ScrubReport::default()).await;
+            return true;
+        }
+        self.retire().await
+    }
+
+    /// The slots whose drives are there and are to stay.
+    pub(super) fn staying(&self) -> u64 {
+        let present = self.present();
+        let roster = self.roster.lock();
+        let stays =
+            |slot: &usize| roster.members.get(*slot).is_some_and(|member| member.standing == Standing::InUse);
+        present.iter().map(|member| member.slot).filter(stays).fold(0, |set, slot| set | 1 << slot)
+    }
+
+    /// The segment that can bear least.
+    fn worst(&self) -> Option<u32> {
+        let staying = self.staying();
+        let hopeless = self.background.0.lock().hopeless.clone();
+        let segments = self.segments.lock();
+        let used =
+            (0..).zip(&segments.list).filter_map(|(index, segment)| Some((index, segment.entry.as_ref()?)));
+        let rated = used.filter(|(index, _)| !hopeless.contains(index)).filter_map(|(index, entry)| {
+            let lost = entry.lost(staying).count();
+            (lost > 0).then(|| (i64::from(entry.form.parity) - lost as i64, index))
+        });
+        rated.min().map(|(_, index)| index)
+    }
+
+    /// Keeps writes and discards away from a segment and waits for those under way.
+    async fn shut(&self, segment: u32) {
+        let (done, drained) = wait();
+        {
+            let mut segments = self.segments.lock();
+            let found = &mut segments.list[segment as usize];
+            found.gate = Some(Vec::new());
+            if found.under_way == 0 {
+                return;
+            }
+            found.drained = Some(done);
+        }
+        let _ = drained.await;
+    }
+
+    fn open_gate(&self, segment: u32) {
+        let waiting = self.segments.lock().list[segment as usize].gate.take();
+        waiting.into_iter().flatten().for_each(|next| next(self));
+    }
+
+    /// Runs with nothing of a segment changing but by what runs.
+    pub(super) async fn alone<T>(&self, segment: u32, work: impl Future<Output = T>) -> T {
+        self.shut(segment).await;
+        let outcome = work.await;
+        self.open_gate(segment);
+        outcome
+    }
+
+    async fn heal(&self, segment: u32) -> bool {
+        let outcome = self.alone(segment, self.place_elsewhere(segment)).await;
+        match outcome {
+            Ok(healed) => healed,
+            Err(cause) => {
+                tracing::warn!(segment, %cause, "a segment could not be placed elsewhere");
+                false
+            }
+        }
+    }
+
+    async fn place_elsewhere(&self, segment: u32) -> Result<bool> {
+        let found = {
+            let segments = self.segments.lock();
+            let found = &segments.list[segment as usize];
+            found.entry.clone().map(|entry| (entry, found.answered))
+        };
+        let Some((old, rows)) = found else { return Ok(true) };
+        let lost: Vec<usize> = old.lost(self.staying()).collect();
+        if lost.is_empty() {
+            return Ok(true);
+        }
+        let place = loop {
+            // A discard that is under way may well come behind a write to the same place.
+            match self.new_place(segment, &old, &lost) {
+                Ok(place) => break place,
+                Err(discarded) => _ = discarded.await,
+            }
+        };
+        let Some((new, wanted)) = place else { return Ok(false) };
+        if let Err(cause) = self.copy_rows(&old, &new, &wanted, rows).await {
+            let mut segments = self.segments.lock();
+            for (column, _) in new.columns.iter().zip(&wanted).filter(|(_, wanted)| **wanted) {
+                column.iter().for_each(|column| segments.give_column(new.form, *column));
+            }
+            return Err(cause);
+        }
+        let (kept, form) = (new.columns.clone(), old.form);
+        // Nothing of it is written or discarded meanwhile, but a drive may go.
+        {
+            let mut segments = self.segments.lock();
+            let mut new = new;
+            // What stays where it was may have become stale meanwhile.
+            let now = segments.list[segment as usize].entry.clone().unwrap_or(old.clone());
+            for (index, _) in wanted.iter().enumerate().filter(|(_, wanted)| !**wanted) {
+                new.columns[index] = now.columns[index];
+            }
+            segments.replace(segment, old.generation, Entry { filled: rows, ..new });
+            segments.list[segment as usize].unsynced = false;
+        }
+        self.commit().await?;
+        let mut segments = self.segments.lock();
+        let replaced = old.columns.iter().flatten().filter(|column| !kept.contains(&Some(**column)));
+        replaced.for_each(|column| segments.give_column(form, *column));
+        self.counters.healed.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// Where a segment shall be: its columns and which of them are to be written. While drives discard, what to wait
+    /// for.
+    fn new_place(
+        &self,
+        segment: u32,
+        old: &Entry,
+        lost: &[usize],
+    ) -> std::result::Result<Option<(Entry, Vec<bool>)>, Wait<()>> {
+        let mut segments = self.segments.lock();
+        if segments.discarding > 0 {
+            let (done, discarded) = wait();
+            segments.waiting.push(Box::new(|_| done(Ok(()))));
+            return Err(discarded);
+        }
+        let mut new = old.clone();
+        let mut taken = Vec::new();
+        for index in lost {
+            // On a drive that is left the old column is not counted as one of the segment's.
+            new.columns[*index] = None;
+        }
+        for index in lost {
+            let Some(column) = segments.take_column(&new) else { break };
+            new.columns[*index] = Some(column);
+            taken.push(column);
+        }
+        if taken.len() == lost.len() {
+            let wanted = (0..new.columns.len()).map(|index| lost.contains(&index)).collect();
+            return Ok(Some((new, wanted)));
+        }
+        taken.iter().for_each(|column| segments.give_column(old.form, *column));
+        let left = i64::from(old.form.parity) - lost.len() as i64;
+        let Some(new) = segments.place_again(segment, old.generation) else { return Ok(None) };
+        if i64::from(new.form.parity) <= left {
+            segments.give(&new);
+            return Ok(None);
+        }
+        let wanted = vec![true; new.columns.len()];
+        Ok(Some((new, wanted)))
+    }
+
+    /// Copies the rows of a segment to the wanted columns of its new place and makes them durable.
+    async fn copy_rows(&self, old: &Entry, new: &Entry, wanted: &[bool], rows: u32) -> Result {
+        let chunk = self.plan.chunk_pages(old.form);
+        for row in 0..rows {
+            let found = self.read_row(old, (row, 0, chunk), How { all: false, patient: true }).await;
+            if found.unread && !found.lost.is_empty() {
+                return Err(Error::Drive { what: format!("row {row} can't be read now") });
+            }
+            if found.never_was() {
+                continue;
+            }
+            self.counters.lost.fetch_add(found.lost.len() as u64, Ordering::Relaxed);
+            if !found.lost.is_empty() {
+                tracing::error!(pages = found.lost.len(), "pages can't be given back");
+            }
+            let stripe = Arc::new(self.restripe(&found.data, new));
+            self.background.spend(stripe.len() as u64).await;
+            let size = self.plan.chunk_pages(new.form) as usize * ALIGN;
+            let (mut waits, mut gone) = (Vec::new(), None);
+            for part in 0..new.form.width() {
+                let Some(column) = new.column(row, part).filter(|_| wanted[new.index(row, part)]) else {
+                    continue;
+                };
+                let Some(member) = self.member(usize::from(column.slot)) else {
+                    gone = Some(Error::Drive { what: format!("the drive in slot {} is out", column.slot) });
+                    break;
+                };
+                let (done, written) = wait();
+                let at = self.plan.page_at(new.form, column.granule, row, 0);
+                member.write(at, vec![stripe.share(part * size..(part + 1) * size)], false, done);
+                waits.push((member, written));
+            }
+            // What was asked for ends before its place is given to somebody else.
+            self.all_or_out(waits).await?;
+            gone.map_or(Ok(()), Err)?;
+        }
+        self.sync_drives().await?;
+        let out = new.columns.iter().zip(wanted).filter(|(_, wanted)| **wanted);
+        if out.filter_map(|(column, _)| *column).any(|column| self.member(usize::from(column.slot)).is_none())
+        {
+            return Err(Error::Drive { what: "a drive failed while it was written".into() });
+        }
+        Ok(())
+    }
+
+    async fn all_or_out(&self, waits: Vec<(Arc<Member>, crate::Wait<()>)>) -> Result {
+        let mut outcome = Ok(());
+        for (member, written) in waits {
+            if let Err(cause) = written.await {
+                self.put_out(member.slot, &cause);
+                outcome = Err(cause);
+            }
+        }
+        outcome
+    }
+
+    /// The columns of a stripe in another form: sectors stay as they are, only parity is new.
+    pub(super) fn restripe(&self, columns: &[AlignedBuf], new: &Entry) -> AlignedBuf {
+        let chunk = self.plan.chunk_pages(new.form) as usize * ALIGN;
+        let mut stripe = AlignedBuf::zeroed(new.form.width() * chunk);
+        let (data, parities) = stripe.split_at_mut(usize::from(new.form.data) * chunk);
+        let pages = columns.iter().flat_map(|column| column.chunks_exact(ALIGN));
+        for (page, to) in pages.take(self.plan.stripe_pages as usize).zip(data.chunks_exact_mut(ALIGN)) {
+            to.copy_from_slice(page);
+        }
+        let data: Vec<&[u8]> = data.chunks_exact(chunk).collect();
+        match new.form.parity {
+            0 => {}
+            1 => parity::compute(&data, parities, None),
+            _ => {
+                let (p, q) = parities.split_at_mut(chunk);
+                parity::compute(&data, p, Some(q));
+            }
+        }
+        stripe
+    }
+
+    /// A member that is out or leaving and holds nothing any more is none.
+    async fn retire(&self) -> bool {
+        let held: BTreeSet<usize> = {
+            let segments = self.segments.lock();
+            let entries = segments.list.iter().filter_map(|segment| segment.entry.as_ref());
+            entries
+                .flat_map(|entry| entry.columns.iter().flatten().map(|column| usize::from(column.slot)))
+                .collect()
+        };
+        let journal = self.journal.lock().members;
+        let retired = {
+            let mut roster = self.roster.lock();
+            let old = roster.members.iter_mut().enumerate().find(|(slot, member)| {
+                matches!(member.standing, Standing::Out | Standing::Leaving)
+                    && !held.contains(slot)
+                    && journal >> slot & 1 == 0
+            });
+            old.map(|(slot, member)| {
+                *member = Default::default();
+                slot
+            })
+        };
+        let Some(slot) = retired else { return false };
+        tracing::info!(slot, "nothing is left on a drive: it is not a member any more");
+        if let Some(member) = self.members.write().get_mut(slot).and_then(Option::take) {
+            member.put_out();
+        }
+        self.count_members();
+        self.record().await.is_ok()
+    }
+
+    /// Makes one more copy of the journal when there are too few. False when there is nothing to do.
+    async fn copy_journal(&self) -> bool {
+        let misplaced = self.misplaced_copies();
+        let count = {
+            let journal = self.journal.lock();
+            if journal.ring.is_none() || journal.members == 0 {
+                return false;
+            }
+            journal.members.count_ones() as usize
+        };
+        let Some(slot) = self.without_copy() else { return false };
+        if count >= crate::geometry::JOURNAL_COPIES && misplaced.is_empty() {
+            return false;
+        }
+        let outcome = self.make_copy(slot).await;
+        self.background.end_copying();
+        let joined = {
+            let mut journal = self.journal.lock();
+            let joined = outcome.is_ok() && journal.joining == Some(slot);
+            if joined {
+                journal.members |= 1 << slot;
+                if let Some(old) = misplaced.first() {
+                    journal.members &= !(1 << old);
+                }
+            }
+            journal.joining = None;
+            joined
+        };
+        if let Err(cause) = &outcome {
+            tracing::warn!(slot, %cause, "a copy of the journal could not be made");
+            self.put_out(slot, cause);
+        }
+        if joined {
+            tracing::info!(slot, "the journal has another copy");
+            return self.record().await.is_ok();
+        }
+        true
+    }
+
+    async fn make_copy(&self, slot: usize) -> Result {
+        let (from, to, before) = {
+            self.background.0.lock().copying = true;
+            let mut journal = self.journal.lock();
+            let before = crate::JournalPos(journal.ring.as_ref().map_or(0, |ring| ring.next().0 - 1));
+            let ring = journal.ring.as_ref().ok_or_else(super::append::not_recovered)?;
+            let range = (ring.tail_at(), ring.next_at(), before);
+            journal.joining = Some(slot);
+            range
+        };
+        let (done, answered) = wait();
+        {
+            let mut journal = self.journal.lock();
+            if journal.waiting.front().is_some_and(|batch| batch.pos <= before) {
+                journal.watchers.push((before, done));
+            } else {
+                drop(journal);
+                done(Ok(()));
+            }
+        }
+        answered.await?;
+        let out = || Error::Drive { what: format!("the drive in slot {slot} is out") };
+        let mut at = from;
+        while at < to {
+            let len = COPIED.min(to - at);
+            for (start, len) in Ring::parts(self.plan.journal_bytes, at, len) {
+                let place = self.plan.journal_at() + start;
+                let bytes = self.read_copy(place, len as u32).await?;
+                let target = self.member(slot).ok_or_else(out)?;
+                let (done, written) = wait();
+                target.write(place, vec![bytes], true, done);
+                written.await?;
+            }
+            at += len;
+        }
+        self.member(slot).ok_or_else(out).map(|_| ())
+    }
+
+    async fn read_copy(&self, at: u64, len: u32) -> Result<bytes::Bytes> {
+        let members = self.journal.lock().members;
+        let mut outcome = Err(super::append::not_recovered());
+        for slot in super::slots(members) {
+            let Some(member) = self.member(slot) else { continue };
+            outcome = member.read_patiently(at, len).await;
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
+    }
+}

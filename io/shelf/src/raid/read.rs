@@ -1,0 +1,386 @@
+//! Reading: every sector is verified, and what a drive can't give comes from the other columns.
+
+use super::{DriveShelf, Member};
+use crate::map::Entry;
+use crate::parity::{Known, reconstruct};
+use crate::sector::{PAYLOAD, Position};
+use crate::{ALIGN, AlignedBuf, Done, Error, Result, wait};
+use bytes::Bytes;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Pages of one column of one row, next to each other on a drive and in the payload.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    row: u32,
+    /// The data column.
+    part: usize,
+    /// First page within the chunk.
+    page: u32,
+    pages: u32,
+    /// First page within the segment's payload.
+    first: u32,
+}
+
+/// Some pages of every column of a row, as the drives gave them, and what is right of it.
+pub(super) struct Row {
+    pub row: u32,
+    /// First page within the chunk, and their number.
+    pub page: u32,
+    pub pages: u32,
+    /// What each part's drive gave, data first, then parities.
+    given: Vec<Option<Bytes>>,
+    /// Sectors of payload that there should be.
+    expected: usize,
+    /// A drive that may well have them did not give some pages: what is lost may not be.
+    pub unread: bool,
+    /// The data columns as they should be.
+    pub data: Vec<AlignedBuf>,
+    /// Pages that are not: part and page.
+    pub lost: Vec<(usize, u32)>,
+    /// Pages that a drive gave, or should have, and that are wrong there: part and page.
+    pub wrong: Vec<(usize, u32)>,
+}
+
+/// How often a read is tried again because its segment was moved meanwhile.
+const MOVES: usize = 4;
+
+impl DriveShelf {
+    /// What parts of a segment's columns hold pages `first..first + count` of its payload.
+    fn pieces(&self, entry: &Entry, first: u32, count: u32) -> SmallVec<[Piece; 2]> {
+        let (stripe, chunk) = (self.plan.stripe_pages, self.plan.chunk_pages(entry.form));
+        let (mut next, end) = (first, first + count);
+        let mut pieces = SmallVec::new();
+        while next < end {
+            let (row, within) = (next / stripe, next % stripe);
+            let (part, page) = (within / chunk, within % chunk);
+            let pages = (end - next).min(chunk - page).min(stripe - within);
+            pieces.push(Piece { row, part: part as usize, page, pages, first: next });
+            next += pages;
+        }
+        pieces
+    }
+
+    pub(super) fn read_payload(&self, segment: u32, offset: u32, len: u32, done: Done<Bytes>) {
+        let entry = {
+            let segments = self.segments.lock();
+            let end = u64::from(offset) + u64::from(len);
+            let exists = end <= u64::from(self.plan.rows) * u64::from(self.plan.stripe_bytes());
+            segments.list.get(segment as usize).filter(|_| exists).and_then(|found| found.entry.clone())
+        };
+        let Some(entry) = entry else {
+            let what = format!("{len} bytes at {offset} of segment {segment} were never written");
+            return done(Err(Error::Corrupt { what }));
+        };
+        if len == 0 {
+            return done(Ok(Bytes::new()));
+        }
+        self.counters.foreground.fetch_add(1, Ordering::Relaxed);
+        let (first, last) = (offset / PAYLOAD as u32, (offset + len - 1) / PAYLOAD as u32);
+        let pieces = self.pieces(&entry, first, last - first + 1);
+        let whole = Wanted { segment, offset, len };
+        let members: Option<SmallVec<[Arc<Member>; 2]>> = pieces
+            .iter()
+            .map(|piece| {
+                let column = entry.column(piece.row, piece.part)?;
+                self.member(usize::from(column.slot)).filter(|member| !member.is_slow())
+            })
+            .collect();
+        let Some(members) = members else { return self.rescue(whole, done) };
+        let (me, held) = (self.me.clone(), entry.clone());
+        let buffer = AlignedBuf::zeroed(len as usize);
+        let finish: Done<AlignedBuf> = Box::new(move |outcome| match outcome {
+            Ok(buffer) => done(Ok(Arc::new(buffer).share(0..len as usize))),
+            Err(_) => match me.upgrade() {
+                Some(shelf) => shelf.rescue(whole, done),
+                None => drop(done),
+            },
+        });
+        let gather = super::gather::Gather::new(pieces.len(), buffer, finish);
+        for (piece, member) in pieces.into_iter().zip(members) {
+            let column = held.column(piece.row, piece.part).expect("its member was found");
+            let at = self.plan.page_at(held.form, column.granule, piece.row, piece.page);
+            let (me, gather, entry) = (self.me.clone(), gather.clone(), held.clone());
+            let part: Done<Bytes> = Box::new(move |read| {
+                let checked = read.and_then(|pages| {
+                    let shelf = me.upgrade().ok_or(Error::Drive { what: "the shelf is closed".into() })?;
+                    Ok((shelf, pages))
+                });
+                let mut wrong = None;
+                gather.part_checked(checked, |buffer, (shelf, pages)| {
+                    let fits = shelf.copy_out(&entry, piece.first, &pages, whole, buffer);
+                    if !fits {
+                        wrong = Some(Error::Corrupt { what: "a sector is not what was written".into() });
+                    }
+                    wrong.take().map_or(Ok(()), Err)
+                });
+            });
+            member.read(at, piece.pages * ALIGN as u32, part);
+        }
+    }
+
+    /// Verifies pages and puts what is wanted of them in the buffer; false when one is wrong.
+    fn copy_out(&self, entry: &Entry, first: u32, pages: &[u8], wanted: Wanted, out: &mut [u8]) -> bool {
+        let mut scratch = [0; PAYLOAD];
+        for (page, sector) in (first..).zip(pages.chunks_exact(ALIGN)) {
+            let position = Position { generation: entry.generation, page };
+            let start = page * PAYLOAD as u32;
+            let from = wanted.offset.max(start);
+            let to = (wanted.offset + wanted.len).min(start + PAYLOAD as u32);
+            let place = &mut out[(from - wanted.offset) as usize..(to - wanted.offset) as usize];
+            if place.len() == PAYLOAD {
+                if !self.vault.segments.read(position, sector, place) {
+                    return false;
+                }
+                continue;
+            }
+            let payload: &[u8] = if self.vault.segments.is_clear() {
+                if !self.vault.segments.verify(position, sector) {
+                    return false;
+                }
+                sector
+            } else {
+                if !self.vault.segments.read(position, sector, &mut scratch) {
+                    return false;
+                }
+                &scratch
+            };
+            place.copy_from_slice(&payload[(from - start) as usize..(to - start) as usize]);
+        }
+        true
+    }
+
+    /// Reads with the help of the other columns.
+    fn rescue(&self, wanted: Wanted, done: Done<Bytes>) {
+        self.spawn(|shelf| async move { done(shelf.read_with_parity(wanted).await) });
+    }
+
+    async fn read_with_parity(&self, wanted: Wanted) -> Result<Bytes> {
+        let Wanted { segment, offset, len } = wanted;
+        let (first, last) = (offset / PAYLOAD as u32, (offset + len - 1) / PAYLOAD as u32);
+        let mut failure = None;
+        for attempt in 0..MOVES {
+            let how = How { all: false, patient: attempt > 0 };
+            let entry = self.segments.lock().list[segment as usize].entry.clone();
+            let Some(entry) = entry else { break };
+            let mut buffer = AlignedBuf::zeroed(len as usize);
+            let (mut lost, mut unread) = (None, false);
+            for piece in self.pieces(&entry, first, last - first + 1) {
+                let row = self.read_row(&entry, (piece.row, piece.page, piece.pages), how).await;
+                unread |= row.unread;
+                let within = |page: &u32| (piece.page..piece.page + piece.pages).contains(page);
+                lost = row.lost.iter().find(|(part, page)| *part == piece.part && within(page)).copied();
+                if lost.is_some()
+                    || !self.copy_out(&entry, piece.first, &row.data[piece.part], wanted, &mut buffer)
+                {
+                    let what = format!("page {} of segment {segment} can't be given back", piece.first);
+                    lost.get_or_insert((piece.part, piece.page));
+                    failure = Some(Error::Corrupt { what });
+                    break;
+                }
+                if !row.wrong.is_empty() {
+                    self.background.suspect(segment);
+                }
+            }
+            if lost.is_none() {
+                return Ok(Arc::new(buffer).share(0..len as usize));
+            }
+            let now = self.segments.lock().list[segment as usize].entry.clone();
+            let moved =
+                now.is_none_or(|now| now.columns != entry.columns || now.generation != entry.generation);
+            if !moved && (how.patient || !unread) {
+                break;
+            }
+        }
+        Err(failure.unwrap_or(Error::Corrupt { what: format!("segment {segment} was discarded") }))
+    }
+
+    /// Reads some pages of every column of a row and makes the data columns right as far as parity can. Parities are
+    /// read when they are needed, or asked for.
+    pub(super) async fn read_row(&self, entry: &Entry, (row, page, pages): (u32, u32, u32), how: How) -> Row {
+        let (data, width) = (usize::from(entry.form.data), entry.form.width());
+        let mut given: Vec<Option<Bytes>> = vec![None; width];
+        let unread = self.read_parts(entry, (row, page, pages), 0..data, how, &mut given).await;
+        let mut found = self.judge(entry, (row, page, pages), given, unread);
+        if (how.all || !found.wrong.is_empty()) && width > data {
+            let mut given = std::mem::take(&mut found.given);
+            found.unread |= self.read_parts(entry, (row, page, pages), data..width, how, &mut given).await;
+            found.given = given;
+        }
+        if !found.wrong.is_empty() {
+            self.counters.reconstructed.fetch_add(1, Ordering::Relaxed);
+            self.mend(entry, &mut found);
+        }
+        found
+    }
+
+    /// True when a drive that should have some is not there, did not answer, or with an error.
+    async fn read_parts(
+        &self,
+        entry: &Entry,
+        (row, page, pages): (u32, u32, u32),
+        parts: std::ops::Range<usize>,
+        how: How,
+        given: &mut [Option<Bytes>],
+    ) -> bool {
+        let (mut waits, mut unread) = (Vec::new(), false);
+        for part in parts {
+            let Some(column) = entry.column(row, part) else { continue };
+            let Some(member) = self.member(usize::from(column.slot)) else {
+                unread = true;
+                continue;
+            };
+            let at = self.plan.page_at(entry.form, column.granule, row, page);
+            let len = pages * ALIGN as u32;
+            let read = if how.patient {
+                member.read_patiently(at, len)
+            } else {
+                let (done, read) = wait();
+                member.read(at, len, done);
+                read
+            };
+            waits.push((part, member, read));
+        }
+        for (part, member, read) in waits {
+            match read.await {
+                Ok(bytes) => given[part] = Some(bytes),
+                Err(cause) => {
+                    unread = true;
+                    member.counters.read_errors.fetch_add(1, Ordering::Relaxed);
+                    tracing::debug!(%cause, "a read is answered from other drives");
+                }
+            }
+        }
+        unread
+    }
+
+    /// The position of a data page of a row, none behind the end of the stripe, where there are only zeros.
+    pub(super) fn position(&self, entry: &Entry, row: u32, part: usize, page: u32) -> Option<Position> {
+        let within = part as u32 * self.plan.chunk_pages(entry.form) + page;
+        let number = row * self.plan.stripe_pages + within;
+        (within < self.plan.stripe_pages).then_some(Position { generation: entry.generation, page: number })
+    }
+
+    /// Compares what was given with what should be there.
+    fn judge(
+        &self,
+        entry: &Entry,
+        (row, page, pages): (u32, u32, u32),
+        given: Vec<Option<Bytes>>,
+        unread: bool,
+    ) -> Row {
+        let (data, lost, wrong) = (Vec::new(), Vec::new(), Vec::new());
+        let mut found = Row { row, page, pages, given, expected: 0, unread, data, lost, wrong };
+        for part in 0..usize::from(entry.form.data) {
+            let mut column = AlignedBuf::zeroed(pages as usize * ALIGN);
+            for (index, number) in (page..page + pages).enumerate() {
+                let Some(position) = self.position(entry, row, part, number) else { continue };
+                found.expected += 1;
+                let range = index * ALIGN..(index + 1) * ALIGN;
+                let sector = found.given[part].as_ref().and_then(|bytes| bytes.get(range.clone()));
+                match sector.filter(|sector| self.vault.segments.verify(position, sector)) {
+                    Some(sector) => column[range].copy_from_slice(sector),
+                    None => found.wrong.push((part, number)),
+                }
+            }
+            found.data.push(column);
+        }
+        found
+    }
+
+    /// Computes what is wrong from what is right, page by page; what fails its check afterwards is lost.
+    fn mend(&self, entry: &Entry, found: &mut Row) {
+        let data = usize::from(entry.form.data);
+        for index in 0..found.pages {
+            let number = found.page + index;
+            let range = index as usize * ALIGN..(index as usize + 1) * ALIGN;
+            let wrong: Vec<usize> =
+                found.wrong.iter().filter(|(_, page)| *page == number).map(|(part, _)| *part).collect();
+            if wrong.is_empty() {
+                continue;
+            }
+            let parity = |which: usize| {
+                found.given.get(data + which).and_then(|bytes| bytes.as_ref()?.get(range.clone()))
+            };
+            let columns: Vec<Option<&[u8]>> = (0..data)
+                .map(|part| (!wrong.contains(&part)).then(|| &found.data[part][range.clone()]))
+                .collect();
+            // One page can come from either parity, and one of those may be wrong.
+            let tries = [(parity(0), None), (None, parity(1)), (parity(0), parity(1))];
+            let right = tries.into_iter().find_map(|(p, q)| {
+                let pages = reconstruct(&Known { data: &columns, p, q }, ALIGN)?;
+                let fits = wrong.iter().zip(&pages).all(|(part, page)| {
+                    let position = self.position(entry, found.row, *part, number);
+                    position.is_none_or(|position| self.vault.segments.verify(position, page))
+                });
+                fits.then_some(pages)
+            });
+            match right {
+                Some(pages) => {
+                    for (part, page) in wrong.iter().zip(pages) {
+                        found.data[*part][range.clone()].copy_from_slice(&page);
+                    }
+                }
+                None => found.lost.extend(wrong.into_iter().map(|part| (part, number))),
+            }
+        }
+    }
+
+    /// Writes pages that were wrong on a drive, and are known now, back to it.
+    pub(super) async fn repair(&self, entry: &Entry, found: &Row) -> u64 {
+        let mut waits = Vec::new();
+        for (part, page) in &found.wrong {
+            let Some(column) = entry.column(found.row, *part) else { continue };
+            let Some(member) = self.member(usize::from(column.slot)) else { continue };
+            if found.lost.contains(&(*part, *page)) || member.is_slow() {
+                continue;
+            }
+            let Some(right) = found.data.get(*part) else { continue };
+            let index = (page - found.page) as usize;
+            let mut sector = AlignedBuf::with_capacity(ALIGN);
+            sector.push(&right[index * ALIGN..(index + 1) * ALIGN]);
+            let at = self.plan.page_at(entry.form, column.granule, found.row, *page);
+            member.counters.bad_pages.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(drive = member.name(), at, "a page was not what had been written: written again");
+            waits.push((member.clone(), member.write_page(at, Arc::new(sector).share(0..ALIGN))));
+        }
+        let mut repaired = 0;
+        for (member, written) in waits {
+            match written.await {
+                Ok(()) => repaired += 1,
+                Err(cause) => self.put_out(member.slot, &cause),
+            }
+        }
+        self.counters.repaired.fetch_add(repaired, Ordering::Relaxed);
+        repaired
+    }
+}
+
+impl Row {
+    /// True when no sector of it is right: it was under way at a crash, and nothing refers to it.
+    pub(super) fn never_was(&self) -> bool {
+        self.lost.len() == self.expected
+    }
+
+    /// What the drive of a parity gave.
+    pub(super) fn parity(&self, entry: &Entry, which: usize) -> Option<&[u8]> {
+        self.given.get(usize::from(entry.form.data) + which)?.as_deref()
+    }
+}
+
+/// How a row is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// With parities that are not needed.
+    pub all: bool,
+    /// Rather late than not at all.
+    pub patient: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    segment: u32,
+    offset: u32,
+    len: u32,
+}

@@ -1,0 +1,92 @@
+//! Superblocks: one at a time, to every drive that is there.
+
+use super::DriveShelf;
+use super::append::not_recovered;
+use crate::superblock::Root;
+use crate::{Done, Error, Result, Shelf, Superblock};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+#[derive(Default)]
+pub struct Roots {
+    pub newest: Option<Root>,
+    /// Superblocks that wait for the one being written.
+    queue: VecDeque<(Superblock, Done<()>)>,
+    writing: bool,
+}
+
+impl DriveShelf {
+    pub(super) fn queue_root(&self, superblock: Superblock, done: Done<()>) {
+        let mut roots = self.roots.lock();
+        roots.queue.push_back((superblock, done));
+        if !std::mem::replace(&mut roots.writing, true) {
+            drop(roots);
+            self.spawn(|shelf| shelf.store_all());
+        }
+    }
+
+    async fn store_all(self: Arc<Self>) {
+        loop {
+            let next = {
+                let mut roots = self.roots.lock();
+                roots.writing = !roots.queue.is_empty();
+                roots.queue.pop_front()
+            };
+            let Some((superblock, done)) = next else { return };
+            done(self.store(superblock).await);
+        }
+    }
+
+    async fn store(&self, superblock: Superblock) -> Result {
+        self.check_fence().await?;
+        if superblock.payload.len() > self.layout().superblock_bytes as usize {
+            return Err(Error::Unusable(format!(
+                "a superblock of {} bytes is too long",
+                superblock.payload.len()
+            )));
+        }
+        let from = superblock.journal_from;
+        let (place, answered) = {
+            let journal = self.journal.lock();
+            let ring = journal.ring.as_ref().ok_or_else(not_recovered)?;
+            (ring.place(from, self.epoch), journal.answered)
+        };
+        let sequence = 1 + self.roots.lock().newest.as_ref().map_or(0, |root| root.sequence);
+        let root = Root {
+            array: self.array,
+            epoch: self.epoch,
+            sequence,
+            journal_at: place.at,
+            journal_epoch: place.epoch,
+            answered,
+            superblock,
+        };
+        self.write_root(&root, &[u64::MAX; 2]).await?;
+        self.roots.lock().newest = Some(root);
+        // A copy of the journal that is being made reads what lies at the front.
+        self.background.journal_copied().await;
+        if let Some(ring) = &mut self.journal.lock().ring {
+            ring.trim(from, place);
+        }
+        Ok(())
+    }
+
+    /// Writes a root to the drives in `sets[0]`, slot 0, then to those in `sets[1]`, slot 1.
+    pub(super) async fn write_root(&self, root: &Root, sets: &[u64; 2]) -> Result {
+        let slot: Bytes = root.encode(self.vault.superblock.as_ref());
+        for (copy, set) in sets.iter().enumerate() {
+            let present = self.present();
+            let chosen: Vec<_> = present.iter().filter(|member| set >> member.slot & 1 == 1).collect();
+            let at = self.plan.superblock_at(copy);
+            let waits: Vec<_> = chosen.iter().map(|member| member.write_page(at, slot.clone())).collect();
+            for (member, written) in chosen.iter().zip(waits) {
+                if let Err(cause) = written.await {
+                    self.put_out(member.slot, &cause);
+                }
+            }
+            self.check_running()?;
+        }
+        Ok(())
+    }
+}

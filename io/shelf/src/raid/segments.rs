@@ -1,0 +1,348 @@
+//! The segments in memory: where each is, what of it is written, and what is free. Behind one lock; no I/O.
+
+use super::DriveShelf;
+use crate::geometry::{Form, Geometry};
+use crate::map::{Column, ENTRIES, Entry, Page};
+use crate::space::{Free, Space, Wish};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+pub type Deferred = Box<dyn FnOnce(&DriveShelf) + Send>;
+
+/// Free segments that the background leaves alone, at least: more than are taken at once.
+const LEAST_LEFT: u32 = 4;
+
+/// One segment.
+#[derive(Default)]
+pub struct Segment {
+    /// Where it is; none when it is free.
+    pub entry: Option<Arc<Entry>>,
+    /// Rows of which a write was asked for: all in front of this.
+    pub started: u32,
+    /// No row from here on has been answered. In front, some may be missing: they are under way, or were at a crash.
+    pub answered: u32,
+    pub under_way: u32,
+    /// Something was written that no sync has covered.
+    pub unsynced: bool,
+    /// What waits while the segment is being moved, and for the writes under way to end.
+    pub gate: Option<Vec<Deferred>>,
+    /// Called when nothing is under way.
+    pub drained: Option<crate::Done<()>>,
+}
+
+impl Segment {
+    fn clear(&mut self) {
+        (self.started, self.answered, self.unsynced) = (0, 0, false);
+    }
+}
+
+pub struct Segments {
+    plan: Geometry,
+    pub list: Vec<Segment>,
+    pub space: Space,
+    /// Pages of the map that have changed since they were last taken to be written.
+    pub dirty: BTreeSet<u32>,
+    /// For generations and choices of place: higher than every one before, those of older owners too.
+    next_stamp: u64,
+    used: u32,
+    /// Members that there should be, and those of them that are out.
+    members: (usize, usize),
+    room: Option<u32>,
+    /// Discards under way, and what waits until there are none.
+    pub discarding: u32,
+    pub waiting: Vec<Deferred>,
+}
+
+/// A run of granules on a drive, as bytes.
+pub struct Run {
+    pub slot: usize,
+    pub at: u64,
+    pub bytes: u64,
+}
+
+impl Segments {
+    /// All free, and no drives yet.
+    pub fn new(plan: Geometry, count: u32, epoch: u64) -> Self {
+        Self {
+            plan,
+            list: (0..count).map(|_| Segment::default()).collect(),
+            space: Space::default(),
+            dirty: BTreeSet::new(),
+            next_stamp: (epoch << 32) | 1,
+            used: 0,
+            members: (0, 0),
+            room: None,
+            discarding: 0,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// A drive of so many bytes may be written; what the map names on it is taken.
+    pub fn bring(&mut self, slot: usize, bytes: u64) {
+        let drives = &mut self.space.drives;
+        if drives.len() <= slot {
+            drives.resize(slot + 1, None);
+        }
+        let mut free = Free::new(self.plan.granules(bytes));
+        for entry in self.list.iter().filter_map(|segment| segment.entry.as_ref()) {
+            let len = self.plan.chunk_pages(entry.form);
+            for column in entry.columns.iter().flatten().filter(|column| usize::from(column.slot) == slot) {
+                free.take_at(column.granule, len);
+            }
+        }
+        drives[slot] = Some(free);
+        self.room = None;
+    }
+
+    /// Nothing more is placed on a drive.
+    pub fn close(&mut self, slot: usize) {
+        if let Some(free) = self.space.drives.get_mut(slot) {
+            *free = None;
+        }
+        self.room = None;
+    }
+
+    /// A drive is gone: what was not certainly on it is not.
+    pub fn lose(&mut self, slot: usize) {
+        self.close(slot);
+        let rows = self.plan.rows;
+        for (index, segment) in self.list.iter_mut().enumerate() {
+            let incomplete = segment.unsynced || (segment.started > 0 && segment.started < rows);
+            let Some(entry) = segment.entry.as_mut().filter(|_| incomplete) else { continue };
+            let on_it = |column: &Column| usize::from(column.slot) == slot && !column.stale;
+            if entry.columns.iter().flatten().any(on_it) {
+                let columns = Arc::make_mut(entry).columns.iter_mut().flatten();
+                columns.filter(|column| on_it(column)).for_each(|column| column.stale = true);
+                self.dirty.insert(index as u32 / ENTRIES as u32);
+            }
+        }
+    }
+
+    pub fn set_members(&mut self, members: usize, out: usize) {
+        self.members = (members, out);
+        self.room = None;
+    }
+
+    pub fn set_count(&mut self, count: u32) {
+        self.list.resize_with(self.list.len().max(count as usize), Segment::default);
+    }
+
+    fn wish(&self, promised: u32) -> Wish {
+        let (members, out) = self.members;
+        let least_parity = Form::of(members).parity.saturating_sub(out.min(2) as u8);
+        Wish { stripe_pages: self.plan.stripe_pages, least_parity, promised }
+    }
+
+    /// Segments that can be placed.
+    pub fn room(&mut self) -> u32 {
+        if let Some(room) = self.room {
+            return room;
+        }
+        let room = self.space.room(&self.wish(0));
+        self.room = Some(room);
+        room
+    }
+
+    /// Segments in use.
+    pub fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// Segments that must find room whatever the background takes: the rest of the free space is for rebuilding.
+    fn promised(&self) -> u32 {
+        let count = self.list.len() as u32;
+        (count - self.used).min((count / 16).max(LEAST_LEFT))
+    }
+
+    fn stamp(&mut self) -> u64 {
+        self.next_stamp += 1;
+        self.next_stamp
+    }
+
+    /// Places a free segment; none when there is no room.
+    pub fn place(&mut self, segment: u32) -> Option<Arc<Entry>> {
+        let promised = self.promised().saturating_sub(1);
+        let generation = self.stamp();
+        let entry = Arc::new(self.take(segment, promised, generation)?);
+        self.used += 1;
+        self.list[segment as usize].entry = Some(entry.clone());
+        self.dirty.insert(segment / ENTRIES as u32);
+        Some(entry)
+    }
+
+    /// Takes space for a new copy of a segment that is in use, if what is promised leaves some.
+    pub fn place_again(&mut self, segment: u32, generation: u64) -> Option<Entry> {
+        let entry = self.take(segment, self.promised(), generation)?;
+        if self.room() < self.promised() {
+            self.give(&entry);
+            return None;
+        }
+        Some(entry)
+    }
+
+    fn take(&mut self, segment: u32, promised: u32, generation: u64) -> Option<Entry> {
+        let (form, mut columns) = self.space.place(&self.wish(promised))?;
+        self.room = None;
+        columns.rotate_left(segment as usize % form.width());
+        let columns = columns
+            .iter()
+            .map(|(slot, granule)| Some(Column { slot: *slot, granule: *granule, stale: false }));
+        let columns = columns.collect();
+        Some(Entry { generation, placed: self.stamp(), filled: 0, form, columns })
+    }
+
+    /// Takes space for one column of a segment on a drive that has none of it.
+    pub fn take_column(&mut self, entry: &Entry) -> Option<Column> {
+        let len = self.plan.chunk_pages(entry.form);
+        let held = |slot: u8| entry.columns.iter().flatten().any(|column| column.slot == slot);
+        let candidates =
+            (0..).zip(&self.space.drives).filter_map(|(slot, free)| Some((slot, free.as_ref()?)));
+        let mut slots: Vec<(u32, u8)> =
+            candidates.filter(|(slot, _)| !held(*slot)).map(|(slot, free)| (free.granules(), slot)).collect();
+        slots.sort_by_key(|(granules, slot)| (std::cmp::Reverse(*granules), *slot));
+        for (_, slot) in slots {
+            if let Some(granule) = self.space.take_on(slot, len) {
+                self.room = None;
+                if self.room() >= self.promised() {
+                    return Some(Column { slot, granule, stale: false });
+                }
+                self.space.give(slot, granule, len);
+                self.room = None;
+            }
+        }
+        None
+    }
+
+    /// Gives the space of an entry back.
+    pub fn give(&mut self, entry: &Entry) {
+        entry.columns.iter().flatten().for_each(|column| self.give_column(entry.form, *column));
+    }
+
+    /// Gives the space of one column back.
+    pub fn give_column(&mut self, form: Form, column: Column) {
+        self.space.give(column.slot, column.granule, self.plan.chunk_pages(form));
+        self.room = None;
+    }
+
+    /// Puts another entry in the place of a segment's, which must be the one that is expected.
+    pub fn replace(&mut self, segment: u32, expected: u64, mut entry: Entry) -> bool {
+        entry.placed = self.stamp();
+        let found = &mut self.list[segment as usize].entry;
+        if found.as_ref().map(|entry| entry.generation) != Some(expected) {
+            return false;
+        }
+        *found = Some(Arc::new(entry));
+        self.dirty.insert(segment / ENTRIES as u32);
+        true
+    }
+
+    /// Frees a segment; the answer is what of the drives is not needed any more.
+    pub fn free(&mut self, segment: u32) -> Vec<Run> {
+        let found = &mut self.list[segment as usize];
+        let Some(entry) = found.entry.take() else { return Vec::new() };
+        found.clear();
+        self.used -= 1;
+        self.give(&entry);
+        self.dirty.insert(segment / ENTRIES as u32);
+        let bytes = u64::from(self.plan.chunk_pages(entry.form)) * self.plan.granule_bytes();
+        let at = |column: &Column| self.plan.page_at(entry.form, column.granule, 0, 0);
+        let columns = entry.columns.iter().flatten();
+        columns.map(|column| Run { slot: usize::from(column.slot), at: at(column), bytes }).collect()
+    }
+
+    /// A write of rows has ended; the answer is what waited for the last.
+    pub fn written(&mut self, segment: u32, generation: u64, rows: (u32, u32)) -> Option<crate::Done<()>> {
+        let found = &mut self.list[segment as usize];
+        found.under_way -= 1;
+        if found.entry.as_ref().is_some_and(|entry| entry.generation == generation) {
+            found.answered = found.answered.max(rows.1);
+        }
+        if found.under_way == 0 { found.drained.take() } else { None }
+    }
+
+    /// Segments with something that no sync has covered, with their generation and the rows answered.
+    pub fn unsynced(&self) -> Vec<(u32, u64, u32)> {
+        let used = (0..).zip(&self.list).filter(|(_, segment)| segment.unsynced);
+        used.filter_map(|(index, segment)| {
+            Some((index, segment.entry.as_ref()?.generation, segment.answered))
+        })
+        .collect()
+    }
+
+    /// A sync covered these; the answer is one that too few drives hold.
+    pub fn synced(&mut self, covered: &[(u32, u64, u32)]) -> Option<u32> {
+        let mut lost = None;
+        for (index, generation, rows) in covered {
+            let segment = &mut self.list[*index as usize];
+            let Some(entry) = segment.entry.as_mut().filter(|entry| entry.generation == *generation) else {
+                continue;
+            };
+            if segment.answered == *rows && segment.under_way == 0 {
+                segment.unsynced = false;
+            }
+            let present = entry.columns.iter().flatten().filter(|column| !column.stale).count();
+            if present < usize::from(entry.form.data) {
+                lost = Some(*index);
+            }
+            if entry.filled != *rows {
+                Arc::make_mut(entry).filled = *rows;
+                self.dirty.insert(index / ENTRIES as u32);
+            }
+        }
+        lost
+    }
+
+    /// A page of the map as it is now.
+    pub fn page(&self, number: u32) -> Vec<Option<Arc<Entry>>> {
+        let from = number as usize * ENTRIES;
+        let entries = self.list.iter().skip(from).take(ENTRIES);
+        entries.map(|segment| segment.entry.clone()).collect()
+    }
+
+    /// Takes the pages of the map as they were found. Where two segments claim the same space, the later one has it.
+    pub fn load(&mut self, pages: &[Page], drives: &[Option<u64>]) {
+        let mut found: Vec<(u32, Arc<Entry>)> = Vec::new();
+        for page in pages {
+            let first = page.number * ENTRIES as u32;
+            let entries = (first..self.list.len() as u32).zip(&page.entries);
+            found.extend(entries.filter_map(|(index, entry)| Some((index, entry.clone()?))));
+        }
+        // A drive that is not known any more has nothing to claim.
+        let known = |column: &Column| drives.get(usize::from(column.slot)).is_some_and(Option::is_some);
+        for (index, entry) in &mut found {
+            if entry.columns.iter().flatten().any(|column| !known(column)) {
+                let columns = &mut Arc::make_mut(entry).columns;
+                columns.iter_mut().for_each(|column| *column = column.filter(|column| known(column)));
+                self.dirty.insert(*index / ENTRIES as u32);
+            }
+        }
+        found.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.placed));
+        let mut spaces: Vec<Option<Free>> =
+            drives.iter().map(|bytes| bytes.map(|bytes| Free::new(self.plan.granules(bytes)))).collect();
+        for (index, entry) in found {
+            let len = self.plan.chunk_pages(entry.form);
+            let mut taken = Vec::new();
+            let fits = entry.columns.iter().flatten().all(|column| {
+                let space = spaces[usize::from(column.slot)].as_mut();
+                let free = space.is_some_and(|free| free.take_at(column.granule, len));
+                if free {
+                    taken.push(*column);
+                }
+                free
+            });
+            if !fits {
+                for column in taken {
+                    if let Some(free) = &mut spaces[usize::from(column.slot)] {
+                        free.give(column.granule, len);
+                    }
+                }
+                self.dirty.insert(index / ENTRIES as u32);
+                continue;
+            }
+            let segment = &mut self.list[index as usize];
+            (segment.started, segment.answered) = (self.plan.rows, entry.filled);
+            segment.entry = Some(entry);
+            self.used += 1;
+        }
+    }
+}

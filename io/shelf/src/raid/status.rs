@@ -1,0 +1,121 @@
+//! What an operator sees of the drives.
+
+use super::DriveShelf;
+use crate::geometry::Form;
+use crate::label::Standing;
+use std::sync::atomic::Ordering;
+
+/// A slot of the shelf.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriveStatus {
+    /// The slot, from 0.
+    pub slot: usize,
+    /// The path of the drive; none when it is not there.
+    pub name: Option<String>,
+    /// The drive's identity.
+    pub drive: u128,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Bytes that segments take of it.
+    pub used_bytes: u64,
+    /// What it is to the shelf.
+    pub standing: Standing,
+    /// True when it carries a copy of the journal.
+    pub journal: bool,
+    /// Bytes read since the opening.
+    pub read_bytes: u64,
+    /// Bytes written since the opening.
+    pub written_bytes: u64,
+    /// Reads that failed, since the opening.
+    pub read_errors: u64,
+    /// Reads that were answered by others because it took too long.
+    pub slow_reads: u64,
+    /// Pages that were not what had been written to it.
+    pub bad_pages: u64,
+}
+
+/// The state of a shelf.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The slots that have, or had, a drive.
+    pub drives: Vec<DriveStatus>,
+    /// Drives that may still fail, whichever they are, without loss.
+    pub tolerates: usize,
+    /// Segments in use.
+    pub segments: u32,
+    /// Segments of which something is to be placed elsewhere.
+    pub at_risk: u32,
+    /// Segments placed elsewhere since the opening.
+    pub healed: u64,
+    /// Pages that were wrong and have been written again, since the opening.
+    pub repaired: u64,
+    /// Pages that could not be given back, since the opening.
+    pub lost: u64,
+}
+
+impl DriveShelf {
+    /// The state now.
+    pub fn status(&self) -> Status {
+        let members = self.members.read().clone();
+        let table = self.roster.lock().members.clone();
+        let journal = self.journal.lock().members;
+        let (tolerates, at_risk) = self.protection();
+        let segments = self.segments.lock();
+        let mut used = vec![0; table.len()];
+        for entry in segments.list.iter().filter_map(|segment| segment.entry.as_ref()) {
+            let bytes = u64::from(self.plan.chunk_pages(entry.form)) * self.plan.granule_bytes();
+            let columns = entry.columns.iter().flatten();
+            columns.for_each(|column| used[usize::from(column.slot)] += bytes);
+        }
+        let count = segments.used();
+        drop(segments);
+        let drives = table.iter().enumerate().filter(|(_, entry)| entry.standing != Standing::Empty);
+        let drives = drives.map(|(slot, entry)| {
+            let member = members.get(slot).and_then(Option::as_ref);
+            let count = |of: fn(&super::member::Counters) -> &std::sync::atomic::AtomicU64| {
+                member.map_or(0, |member| of(&member.counters).load(Ordering::Relaxed))
+            };
+            DriveStatus {
+                slot,
+                name: member.map(|member| member.name().to_owned()),
+                drive: entry.drive,
+                bytes: entry.bytes,
+                used_bytes: used[slot],
+                standing: entry.standing,
+                journal: journal >> slot & 1 == 1,
+                read_bytes: count(|counters| &counters.read_bytes),
+                written_bytes: count(|counters| &counters.written_bytes),
+                read_errors: count(|counters| &counters.read_errors),
+                slow_reads: count(|counters| &counters.slow_reads),
+                bad_pages: count(|counters| &counters.bad_pages),
+            }
+        });
+        Status {
+            drives: drives.collect(),
+            tolerates,
+            segments: count,
+            at_risk,
+            healed: self.counters.healed.load(Ordering::Relaxed),
+            repaired: self.counters.repaired.load(Ordering::Relaxed),
+            lost: self.counters.lost.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Drives that may still fail, and segments of which something is to be placed elsewhere.
+    fn protection(&self) -> (usize, u32) {
+        let there = self.present().iter().fold(0, |set, member| set | 1 << member.slot);
+        let staying = self.staying();
+        let copies = (self.journal.lock().members & there).count_ones() as usize;
+        let forms = usize::from(Form::of(there.count_ones() as usize).parity);
+        let segments = self.segments.lock();
+        let entries = segments.list.iter().filter_map(|segment| segment.entry.as_ref());
+        let mut tolerates = forms.min(copies.saturating_sub(1));
+        let mut at_risk = 0;
+        for entry in entries {
+            let left = usize::from(entry.form.parity).saturating_sub(entry.lost(there).count());
+            tolerates = tolerates.min(left);
+            at_risk += u32::from(entry.lost(staying).next().is_some());
+        }
+        (tolerates, at_risk)
+    }
+}

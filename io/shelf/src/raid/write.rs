@@ -1,0 +1,252 @@
+//! Stripes on their way to the drives: payload becomes sectors, sectors get parity, every drive gets one write.
+
+use super::segments::{Deferred, Run};
+use super::{DriveShelf, Member};
+use crate::map::Entry;
+use crate::sector::{PAYLOAD, Position};
+use crate::{ALIGN, AlignedBuf, Done, Error, Result, Shelf, parity};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Buffers kept for the next stripes.
+const KEPT: usize = 8;
+
+/// A write of some rows of a segment.
+struct Writing {
+    segment: u32,
+    entry: Arc<Entry>,
+    rows: (u32, u32),
+    state: Mutex<State>,
+}
+
+struct State {
+    left: usize,
+    /// Columns that have it all.
+    whole: usize,
+    failure: Option<Error>,
+    done: Option<Done<()>>,
+    /// Given back when all drives are done with them.
+    buffers: Vec<Arc<AlignedBuf>>,
+}
+
+impl DriveShelf {
+    pub(super) fn write_stripes(&self, segment: u32, offset: u32, stripes: Arc<AlignedBuf>, done: Done<()>) {
+        if let Err(cause) = self.check_running() {
+            return done(Err(cause));
+        }
+        let len = stripes.len() as u32;
+        let layout = self.layout();
+        assert!(
+            offset.is_multiple_of(layout.stripe_bytes)
+                && len.is_multiple_of(layout.stripe_bytes)
+                && u64::from(offset) + u64::from(len) <= u64::from(layout.segment_bytes)
+                && segment < layout.segments,
+            "whole stripes inside of a segment: {segment}, {len} bytes at {offset}"
+        );
+        let rows = (offset / layout.stripe_bytes, (offset + len) / layout.stripe_bytes);
+        let entry = {
+            let mut segments = self.segments.lock();
+            let found = &mut segments.list[segment as usize];
+            if let Some(gate) = &mut found.gate {
+                return gate.push(Box::new(move |shelf| shelf.write_stripes(segment, offset, stripes, done)));
+            }
+            if found.entry.is_none() && segments.discarding > 0 {
+                let again: Deferred =
+                    Box::new(move |shelf| shelf.write_stripes(segment, offset, stripes, done));
+                return segments.waiting.push(again);
+            }
+            let placed = segments.list[segment as usize].entry.clone().or_else(|| segments.place(segment));
+            let Some(entry) = placed else {
+                drop(segments);
+                let what = format!("the drives that are left have no room for segment {segment}");
+                return done(Err(Error::Drive { what }));
+            };
+            let found = &mut segments.list[segment as usize];
+            found.under_way += 1;
+            found.unsynced = true;
+            found.started = found.started.max(rows.1);
+            entry
+        };
+        self.counters.foreground.fetch_add(1, Ordering::Relaxed);
+        self.write_rows(segment, entry, rows, &stripes, done);
+    }
+
+    fn write_rows(&self, segment: u32, entry: Arc<Entry>, rows: (u32, u32), stripes: &[u8], done: Done<()>) {
+        let width = entry.form.width();
+        let chunk = self.plan.chunk_pages(entry.form) as usize * ALIGN;
+        let mut pieces: Vec<Vec<Bytes>> = vec![Vec::with_capacity((rows.1 - rows.0) as usize); width];
+        let mut buffers = Vec::new();
+        for (row, stripe) in (rows.0..).zip(stripes.chunks_exact(self.plan.stripe_bytes() as usize)) {
+            let buffer = Arc::new(self.stripe(&entry, row, stripe));
+            for part in 0..width {
+                pieces[entry.index(row, part)].push(buffer.share(part * chunk..(part + 1) * chunk));
+            }
+            buffers.push(buffer);
+        }
+        let targets: Vec<_> = entry
+            .columns
+            .iter()
+            .map(|column| column.filter(|column| !column.stale))
+            .map(|column| column.and_then(|column| Some((column, self.member(usize::from(column.slot))?))))
+            .collect();
+        let state = State {
+            // One more, so that it can't end before everything was asked for.
+            left: 1 + targets.iter().flatten().count(),
+            whole: 0,
+            failure: None,
+            done: Some(done),
+            buffers,
+        };
+        let writing = Arc::new(Writing { segment, entry, rows, state: Mutex::new(state) });
+        {
+            for (target, pieces) in targets.into_iter().zip(pieces) {
+                let Some((column, member)) = target else { continue };
+                let at = self.plan.page_at(writing.entry.form, column.granule, rows.0, 0);
+                let (me, writing) = (self.me.clone(), writing.clone());
+                let ended = move |outcome: Result| {
+                    if let Some(shelf) = me.upgrade() {
+                        shelf.column_written(&writing, Some(usize::from(column.slot)), outcome);
+                    }
+                };
+                member.write(at, pieces, false, Box::new(ended));
+            }
+        }
+        self.column_written(&writing, None, Ok(()));
+    }
+
+    /// The sectors and parities of a stripe, one column behind the other.
+    fn stripe(&self, entry: &Entry, row: u32, payload: &[u8]) -> AlignedBuf {
+        let chunk = self.plan.chunk_pages(entry.form) as usize * ALIGN;
+        let mut buffer = self.buffer(entry.form.width() * chunk);
+        let data = usize::from(entry.form.data) * chunk;
+        let first = row * self.plan.stripe_pages;
+        let (sectors, parities) = buffer.split_at_mut(data);
+        for ((payload, sector), page) in
+            payload.chunks(PAYLOAD).zip(sectors.chunks_exact_mut(ALIGN)).zip(first..)
+        {
+            self.vault.segments.write(Position { generation: entry.generation, page }, payload, sector);
+        }
+        sectors[self.plan.stripe_pages as usize * ALIGN..].fill(0);
+        let columns: Vec<&[u8]> = sectors.chunks_exact(chunk).collect();
+        match entry.form.parity {
+            0 => {}
+            1 => parity::compute(&columns, parities, None),
+            _ => {
+                let (p, q) = parities.split_at_mut(chunk);
+                parity::compute(&columns, p, Some(q));
+            }
+        }
+        buffer
+    }
+
+    /// A buffer of this length; what is in it is arbitrary.
+    fn buffer(&self, len: usize) -> AlignedBuf {
+        let kept = {
+            let mut buffers = self.buffers.lock();
+            let fitting = buffers.iter().position(|buffer| buffer.capacity() == len);
+            fitting.map(|index| buffers.swap_remove(index))
+        };
+        let mut buffer = kept.unwrap_or_else(|| AlignedBuf::with_capacity(len));
+        buffer.set_len(len);
+        buffer
+    }
+
+    fn keep_buffers(&self, used: Vec<Arc<AlignedBuf>>) {
+        let mut buffers = self.buffers.lock();
+        for buffer in used {
+            if let Ok(buffer) = Arc::try_unwrap(buffer) {
+                if buffers.len() >= KEPT {
+                    buffers.remove(0);
+                }
+                buffers.push(buffer);
+            }
+        }
+    }
+
+    fn column_written(&self, writing: &Arc<Writing>, slot: Option<usize>, outcome: Result) {
+        if let (Err(cause), Some(slot)) = (&outcome, slot) {
+            self.put_out(slot, cause);
+        }
+        let ended = {
+            let mut state = writing.state.lock();
+            state.left -= 1;
+            state.whole += usize::from(outcome.is_ok() && slot.is_some());
+            if let Err(cause) = outcome {
+                state.failure.get_or_insert(cause);
+            }
+            let (whole, failure, left) = (state.whole, state.failure.take(), state.left);
+            if left > 0 {
+                state.failure = failure;
+                return;
+            }
+            (state.done.take(), std::mem::take(&mut state.buffers), whole, failure)
+        };
+        let (Some(done), buffers, whole, failure) = ended else { return };
+        self.keep_buffers(buffers);
+        let drained = self.segments.lock().written(writing.segment, writing.entry.generation, writing.rows);
+        if let Some(drained) = drained {
+            drained(Ok(()));
+        }
+        done(if whole >= usize::from(writing.entry.form.data) {
+            Ok(())
+        } else {
+            let none =
+                Error::Drive { what: format!("too few drives are left for segment {}", writing.segment) };
+            Err(failure.unwrap_or(none))
+        });
+    }
+
+    pub(super) fn discard_segment(&self, segment: u32) {
+        let runs = {
+            let mut segments = self.segments.lock();
+            assert!((segment as usize) < segments.list.len(), "segment {segment} exists");
+            if let Some(gate) = &mut segments.list[segment as usize].gate {
+                return gate.push(Box::new(move |shelf| shelf.discard_segment(segment)));
+            }
+            let runs = segments.free(segment);
+            segments.discarding += u32::from(!runs.is_empty());
+            runs
+        };
+        self.give_back(runs);
+    }
+
+    /// Tells the drives that runs are not needed any more. `discarding` has been counted for them.
+    pub(super) fn give_back(&self, runs: Vec<Run>) {
+        if runs.is_empty() {
+            return;
+        }
+        let me = self.me.clone();
+        let ended: Done<()> = Box::new(move |_| {
+            let Some(shelf) = me.upgrade() else { return };
+            let waiting = {
+                let mut segments = shelf.segments.lock();
+                segments.discarding -= 1;
+                if segments.discarding > 0 { Vec::new() } else { std::mem::take(&mut segments.waiting) }
+            };
+            waiting.into_iter().for_each(|next| next(&shelf));
+        });
+        let members: Vec<(Run, Option<Arc<Member>>)> = runs
+            .into_iter()
+            .map(|run| (self.member(run.slot), run))
+            .map(|(member, run)| (run, member))
+            .collect();
+        let gather = super::gather::Gather::new(members.len(), (), ended);
+        for (run, member) in members {
+            let gather = gather.clone();
+            let (me, slot) = (self.me.clone(), run.slot);
+            let part: Done<()> = Box::new(move |outcome: Result| {
+                // Nothing is written there before it is certain that nothing will be discarded any more.
+                if let (Err(cause), Some(shelf)) = (&outcome, me.upgrade()) {
+                    shelf.put_out(slot, cause);
+                }
+                gather.part(outcome, |(), ()| ());
+            });
+            match member {
+                Some(member) => member.discard(run.at, run.bytes, part),
+                None => part(Ok(())),
+            }
+        }
+    }
+}

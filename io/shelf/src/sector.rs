@@ -1,0 +1,137 @@
+//! Sectors that say whether they are the ones written.
+//!
+//! A page of 4096 bytes on a drive holds 4080 bytes of payload and 16 bytes of check, over the payload and the place
+//! in the shelf that it was written for: the generation of its segment, which is never used twice, and the number of
+//! the page in it. What is torn, stale, misplaced or rotten fails its check, whichever drive it comes from, and parity
+//! over whole pages gives it back with its check. With encryption the payload is sealed and the check is the seal's
+//! tag; the place is the nonce.
+
+use crate::ALIGN;
+use crate::seal::Cipher;
+
+/// Bytes of payload in a page.
+pub const PAYLOAD: usize = ALIGN - CHECK;
+
+const CHECK: usize = 16;
+
+/// What a page was written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The generation of the segment.
+    pub generation: u64,
+    /// The number of the page in the segment's payload.
+    pub page: u32,
+}
+
+/// Makes and checks sectors.
+pub enum Sectors {
+    /// In clear, with a checksum. The array is part of it: what an older one left on a drive fails.
+    Clear {
+        /// The array.
+        array: u128,
+    },
+    /// Sealed.
+    Sealed(Box<Cipher>),
+}
+
+impl Sectors {
+    /// Makes the page of `payload`, at most [`PAYLOAD`] bytes; behind a shorter one come zeros.
+    pub fn write(&self, position: Position, payload: &[u8], page: &mut [u8]) {
+        let (body, check) = page.split_at_mut(PAYLOAD);
+        let (front, rest) = body.split_at_mut(payload.len());
+        front.copy_from_slice(payload);
+        rest.fill(0);
+        match self {
+            Self::Clear { array } => check.copy_from_slice(&sum(*array, position, body)),
+            Self::Sealed(cipher) => check.copy_from_slice(&cipher.seal(&position.nonce(), body)),
+        }
+    }
+
+    /// Puts the payload of a page in `out`, as long as [`PAYLOAD`]; false when it is not what was written there.
+    pub fn read(&self, position: Position, page: &[u8], out: &mut [u8]) -> bool {
+        let Some((body, check)) = page.split_at_checked(PAYLOAD) else { return false };
+        match self {
+            Self::Clear { array } => {
+                let whole = check == sum(*array, position, body);
+                if whole {
+                    out.copy_from_slice(body);
+                }
+                whole
+            }
+            Self::Sealed(cipher) => cipher.open(&position.nonce(), body, check, out),
+        }
+    }
+
+    /// True when a page is what was written there.
+    pub fn verify(&self, position: Position, page: &[u8]) -> bool {
+        let Some((body, check)) = page.split_at_checked(PAYLOAD) else { return false };
+        match self {
+            Self::Clear { array } => check == sum(*array, position, body),
+            Self::Sealed(cipher) => cipher.open(&position.nonce(), body, check, &mut [0; PAYLOAD]),
+        }
+    }
+
+    /// Payload bytes as they are in a page that has been verified, when they are in clear.
+    pub fn is_clear(&self) -> bool {
+        matches!(self, Self::Clear { .. })
+    }
+}
+
+impl Position {
+    fn nonce(self) -> [u8; 12] {
+        let mut nonce = [0; 12];
+        nonce[..8].copy_from_slice(&self.generation.to_le_bytes());
+        nonce[8..].copy_from_slice(&self.page.to_le_bytes());
+        nonce
+    }
+}
+
+/// The generation, so that a look at a page says what it is, and a checksum of payload, place and array.
+fn sum(array: u128, position: Position, payload: &[u8]) -> [u8; CHECK] {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
+    digest.update(payload);
+    let mut place = [0; 28];
+    place[..16].copy_from_slice(&array.to_le_bytes());
+    place[16..].copy_from_slice(&position.nonce());
+    digest.update(&place);
+    let mut check = [0; CHECK];
+    check[..8].copy_from_slice(&position.generation.to_le_bytes());
+    check[8..].copy_from_slice(&digest.finalize().to_le_bytes());
+    check
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sector_is_believed_only_where_it_was_written() {
+        let position = Position { generation: 0x0000_0003_0000_0007, page: 9 };
+        let payload: Vec<u8> = (0..PAYLOAD).map(|at| (at % 251) as u8).collect();
+        for sectors in
+            [Sectors::Clear { array: 7 }, Sectors::Sealed(Box::new(Cipher::new(&[5; 32], b"segments")))]
+        {
+            let mut page = [0; ALIGN];
+            sectors.write(position, &payload, &mut page);
+            assert_eq!(sectors.is_clear(), page.starts_with(&payload[..100]));
+            let mut out = [0; PAYLOAD];
+            assert!(sectors.read(position, &page, &mut out) && out[..] == payload[..]);
+            assert!(sectors.verify(position, &page));
+            for other in [
+                Position { page: 8, ..position },
+                Position { generation: position.generation + 1, ..position },
+            ] {
+                assert!(!sectors.verify(other, &page) && !sectors.read(other, &page, &mut out));
+            }
+            for at in [0, 2000, 4079, 4080, 4095] {
+                page[at] ^= 4;
+                assert!(!sectors.verify(position, &page), "byte {at}");
+                page[at] ^= 4;
+            }
+            assert!(!sectors.verify(position, &[0; ALIGN]));
+        }
+        let mut page = [0; ALIGN];
+        Sectors::Clear { array: 7 }.write(position, &payload, &mut page);
+        assert!(!Sectors::Clear { array: 8 }.verify(position, &page));
+    }
+}

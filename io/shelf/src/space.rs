@@ -1,0 +1,198 @@
+//! Free space on the drives, and the choice of drives for a segment. Pure.
+
+use crate::geometry::{Form, MOST_COLUMNS};
+use std::collections::BTreeMap;
+
+/// Free granules of one drive.
+#[derive(Clone, Debug, Default)]
+pub struct Free {
+    /// Length of each free run by its first granule.
+    runs: BTreeMap<u32, u32>,
+    granules: u32,
+}
+
+impl Free {
+    /// All of so many granules.
+    pub fn new(granules: u32) -> Self {
+        let mut free = Self::default();
+        free.give(0, granules);
+        free
+    }
+
+    /// Free granules.
+    pub fn granules(&self) -> u32 {
+        self.granules
+    }
+
+    /// How many runs of `len` granules fit.
+    fn fitting(&self, len: u32) -> u64 {
+        self.runs.values().map(|run| u64::from(run / len)).sum()
+    }
+
+    /// Takes `len` granules out of the shortest run that has them.
+    pub fn take(&mut self, len: u32) -> Option<u32> {
+        let fitting = self.runs.iter().filter(|(_, run)| **run >= len);
+        let (start, _) =
+            fitting.min_by_key(|(start, run)| (**run, **start)).map(|(start, run)| (*start, *run))?;
+        self.take_at(start, len).then_some(start)
+    }
+
+    /// Takes these granules; false when they are not all free.
+    pub fn take_at(&mut self, start: u32, len: u32) -> bool {
+        let Some((from, run)) = self.runs.range(..=start).next_back().map(|(from, run)| (*from, *run)) else {
+            return false;
+        };
+        let (end, run_end) = (u64::from(start) + u64::from(len), u64::from(from) + u64::from(run));
+        if len == 0 || end > run_end {
+            return false;
+        }
+        self.runs.remove(&from);
+        if start > from {
+            self.runs.insert(from, start - from);
+        }
+        if run_end > end {
+            self.runs.insert(end as u32, (run_end - end) as u32);
+        }
+        self.granules -= len;
+        true
+    }
+
+    /// Gives granules back.
+    pub fn give(&mut self, start: u32, len: u32) {
+        if len == 0 {
+            return;
+        }
+        self.granules += len;
+        let (mut start, mut len) = (start, len);
+        if let Some((before, run)) = self.runs.range(..start).next_back().map(|(at, run)| (*at, *run)) {
+            assert!(before + run <= start, "granules are given back once");
+            if before + run == start {
+                self.runs.remove(&before);
+                (start, len) = (before, run + len);
+            }
+        }
+        if let Some(run) = self.runs.remove(&(start + len)) {
+            len += run;
+        }
+        self.runs.insert(start, len);
+    }
+}
+
+/// What decides about the form of a segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// Sectors of payload in a stripe.
+    pub stripe_pages: u32,
+    /// Parity columns below which no segment is placed.
+    pub least_parity: u8,
+    /// Segments that must still find room afterwards.
+    pub promised: u32,
+}
+
+impl Wish {
+    fn column(&self, form: Form) -> u32 {
+        self.stripe_pages.div_ceil(u32::from(form.data))
+    }
+}
+
+/// Free space of all drives that may be written, by slot.
+#[derive(Clone, Debug, Default)]
+pub struct Space {
+    /// None where there is no drive, or none for new data.
+    pub drives: Vec<Option<Free>>,
+}
+
+impl Space {
+    fn usable(&self) -> usize {
+        self.drives.iter().flatten().count()
+    }
+
+    /// Segments of a form that could be placed.
+    fn room_for(&self, form: Form, wish: &Wish) -> u64 {
+        let len = wish.column(form);
+        let fits: Vec<u64> = self.drives.iter().flatten().map(|free| free.fitting(len)).collect();
+        let width = form.width() as u64;
+        if (fits.len() as u64) < width {
+            return 0;
+        }
+        // The most for which every segment finds enough different drives; it only falls.
+        let mut room = fits.iter().sum::<u64>() / width;
+        loop {
+            let reached = fits.iter().map(|fit| (*fit).min(room)).sum::<u64>() / width;
+            if reached >= room {
+                return room;
+            }
+            room = reached;
+        }
+    }
+
+    fn best(&self, parity: u8, wish: &Wish) -> Option<(u64, Form)> {
+        let most = self.usable().min(MOST_COLUMNS).saturating_sub(usize::from(parity)) as u8;
+        let forms = (1..=most).map(|data| Form { data, parity });
+        // A mirror of two carries one copy, not a parity that nobody needs.
+        let rated = forms.map(|form| (self.room_for(form, wish), form));
+        rated.filter(|(room, _)| *room > 0).max_by_key(|(room, form)| (*room, form.data))
+    }
+
+    fn parities(&self, wish: &Wish) -> std::iter::Rev<std::ops::RangeInclusive<u8>> {
+        let most = self.usable().saturating_sub(1).min(2) as u8;
+        (wish.least_parity.min(most)..=most).rev()
+    }
+
+    /// Segments that could be placed now.
+    pub fn room(&self, wish: &Wish) -> u32 {
+        let best =
+            self.parities(wish).filter_map(|parity| self.best(parity, wish)).map(|(room, _)| room).max();
+        best.map_or(0, |room| u32::try_from(room).unwrap_or(u32::MAX))
+    }
+
+    /// Takes space for a segment: as much parity as leaves room for what is promised, then the form that leaves most
+    /// room, on the drives that have most. The slots come in the order of the columns.
+    pub fn place(&mut self, wish: &Wish) -> Option<(Form, Vec<(u8, u32)>)> {
+        let mut last = None;
+        for parity in self.parities(wish) {
+            let Some((_, form)) = self.best(parity, wish) else { continue };
+            let columns = self.take(form, wish)?;
+            if self.room(wish) >= wish.promised {
+                return Some((form, columns));
+            }
+            let len = wish.column(form);
+            columns.iter().for_each(|(slot, start)| self.give(*slot, *start, len));
+            last = Some(form);
+        }
+        // Nothing keeps the promise: what needs least space comes nearest to it.
+        let form = last?;
+        Some((form, self.take(form, wish)?))
+    }
+
+    fn take(&mut self, form: Form, wish: &Wish) -> Option<Vec<(u8, u32)>> {
+        let len = wish.column(form);
+        let mut slots: Vec<(u64, u8)> = Vec::new();
+        for (slot, free) in (0..).zip(&self.drives) {
+            slots.extend(free.as_ref().map(|free| (free.fitting(len), slot)).filter(|(fits, _)| *fits > 0));
+        }
+        slots.sort_by_key(|(fits, slot)| (std::cmp::Reverse(*fits), *slot));
+        slots.truncate(form.width());
+        slots.sort_by_key(|(_, slot)| *slot);
+        if slots.len() < form.width() {
+            return None;
+        }
+        slots.iter().map(|(_, slot)| Some((*slot, self.take_on(*slot, len)?))).collect()
+    }
+
+    /// Takes a run on one drive.
+    pub fn take_on(&mut self, slot: u8, len: u32) -> Option<u32> {
+        self.drives.get_mut(usize::from(slot))?.as_mut()?.take(len)
+    }
+
+    /// Gives a run back; on a drive that is not there, nothing happens.
+    pub fn give(&mut self, slot: u8, start: u32, len: u32) {
+        if let Some(Some(free)) = self.drives.get_mut(usize::from(slot)) {
+            free.give(start, len);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "space_test.rs"]
+mod tests;
