@@ -1,6 +1,6 @@
 //! Everything that must pass, in one go, with a count at the end.
 
-use crate::shell::{cargo, exec};
+use crate::shell::{cargo, exec, target_dir};
 use crate::{conformance, crash, demo, fuzz, openapi, setup, sim, web};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
@@ -54,6 +54,11 @@ const STEPS: &[Step] = &[
     Step { name: "conformance", quick: false, run: conformance::whole },
     Step { name: "demo", quick: false, run: || one(demo::check()) },
     Step { name: "crash", quick: false, run: || one(crash::short()) },
+    Step {
+        name: "lab",
+        quick: false,
+        run: || one(lab::command::short(&target_dir(), conformance::programs)),
+    },
     Step { name: "fuzz", quick: false, run: || one(fuzz::short()) },
 ];
 

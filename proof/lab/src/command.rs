@@ -21,8 +21,17 @@ pub enum Verb {
     List,
 }
 
+/// What `cargo xtask test` runs: the calibration, and a few seconds of workloads whose figures don't depend on timing.
+pub fn short(scratch: &Path, programs: impl FnOnce() -> Result<Programs>) -> Result<()> {
+    calibrate()?;
+    let workload = ["quota", "unmap-accounting"].map(str::to_owned).to_vec();
+    let out = scratch.join("lab");
+    let args = RunArgs { workload, quick: true, out, alone: true, check: true, ..RunArgs::default() };
+    args.run(scratch, programs)
+}
+
 /// What to run on what.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub struct RunArgs {
     /// Workloads by name, or files that end with .toml
     #[arg(required_unless_present = "all")]
