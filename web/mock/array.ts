@@ -1,5 +1,5 @@
 /** An array in memory, for tests and for work on pages: the shapes of the API, and the rules that pages show. */
-import type { SchemaArray, SchemaConnection, SchemaHost, SchemaVolume } from "../src/api/schema";
+import type { SchemaArray, SchemaConnection, SchemaHost, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
 
 export type State = {
   name: string;
@@ -80,6 +80,11 @@ function newVolume(state: State, name: string, size: number, block_size: number)
     naa: `naa.6${id.slice(1)}`,
     created: new Date(START + 86_400_000 * 40).toISOString(),
     connections: [],
+    limits: {},
+    policy: {},
+    policy_in_force: { dedup: true, compression: "adaptive", verify: false },
+    read_only: false,
+    scsi2_reservations: true,
   };
   state.volumes.push(volume);
   return volume;
@@ -108,7 +113,7 @@ export function connect(state: State, volume: string, host: string, lun: number 
   if (lun !== null && seen.some((it) => it.lun === lun)) throw conflict(`LUN ${lun} of host "${host}" is taken: choose another one`);
   let free = 0;
   while (seen.some((it) => it.lun === free)) free += 1;
-  const connection: SchemaConnection = { volume, host, lun: lun ?? free };
+  const connection: SchemaConnection = { volume, host, lun: lun ?? free, read_only: false };
   state.connections.push(connection);
   return connection;
 }
@@ -118,6 +123,8 @@ export function create(state: State, name: string, size: number, block: number):
   if (size < 1024 ** 2 || size > 16 * 1024 ** 5) throw invalid("a volume is between 1 MiB and 16 PiB");
   return newVolume(state, name, size, block);
 }
+
+export const noWork = (): SchemaWorkColumns => ({ iops: [], bytes_per_second: [], failures: [], latency_us: { mean: [], p50: [], p95: [], p99: [], p999: [], max: [] } });
 
 export const withConnections = <T extends SchemaVolume | SchemaHost>(state: State, it: T, end: "volume" | "host"): T => ({
   ...it,

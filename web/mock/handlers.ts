@@ -83,6 +83,15 @@ export const handlers: Handlers = {
       return undefined;
     },
   },
+  "/api/v1/performance": { get: () => ({ resolution_seconds: 1, times: [], read: model.noWork(), write: model.noWork(), offload: model.noWork() }) },
+  "/api/v1/capacity": { get: () => ({ times: [], space: { provisioned: [], mapped: [], unique: [], physical: [], metadata: [], total: [] }, forecast: {} }) },
+  "/api/v1/settings": { get: (state) => ({ name: state.name, recycle_bin_seconds: 86_400, unmap_throttle: 0 }) },
+  "/api/v1/groups": { get: () => list([]) },
+  "/api/v1/host-groups": { get: () => list([]) },
+  "/api/v1/snapshots": { get: () => list([]) },
+  "/api/v1/recycle-bin": { get: () => list([]) },
+  "/api/v1/events": { get: () => ({ items: [] }) },
+  "/api/v1/audit": { get: () => ({ items: [] }) },
 };
 
 const list = <T>(items: T[]) => ({ items, total: items.length });

@@ -2,10 +2,21 @@
 import { Route, Switch } from "wouter";
 import { useSession } from "./api/session";
 import { DashboardPage } from "./pages/dashboard/page";
+import { AnalysisPage } from "./pages/analysis/page";
+import { AuditPage } from "./pages/events/audit";
+import { EventsPage } from "./pages/events/events";
+import { GroupPage } from "./pages/groups/group";
+import { GroupsPage } from "./pages/groups/list";
+import { HostGroupPage } from "./pages/host-groups/group";
+import { HostGroupsPage } from "./pages/host-groups/list";
 import { HostPage } from "./pages/hosts/host";
 import { HostsPage } from "./pages/hosts/list";
 import { LoginPage } from "./pages/login";
 import { NotFoundPage } from "./pages/not-found";
+import { RecycleBinPage } from "./pages/recycle-bin/page";
+import { SettingsPage } from "./pages/settings/page";
+import { SnapshotsPage } from "./pages/snapshots/list";
+import { SnapshotPage } from "./pages/snapshots/snapshot";
 import { VolumesPage } from "./pages/volumes/list";
 import { VolumePage } from "./pages/volumes/volume";
 import { Shell } from "./shell";
@@ -21,6 +32,17 @@ export function App() {
         <Route path="/volumes/:name">{({ name }) => <VolumePage name={decodeURIComponent(name)} />}</Route>
         <Route path="/hosts" component={HostsPage} />
         <Route path="/hosts/:name">{({ name }) => <HostPage name={decodeURIComponent(name)} />}</Route>
+        <Route path="/groups" component={GroupsPage} />
+        <Route path="/groups/:name">{({ name }) => <GroupPage name={decodeURIComponent(name)} />}</Route>
+        <Route path="/snapshots" component={SnapshotsPage} />
+        <Route path="/snapshots/:name">{({ name }) => <SnapshotPage name={decodeURIComponent(name)} />}</Route>
+        <Route path="/host-groups" component={HostGroupsPage} />
+        <Route path="/host-groups/:name">{({ name }) => <HostGroupPage name={decodeURIComponent(name)} />}</Route>
+        <Route path="/recycle-bin" component={RecycleBinPage} />
+        <Route path="/analysis" component={AnalysisPage} />
+        <Route path="/events" component={EventsPage} />
+        <Route path="/audit" component={AuditPage} />
+        <Route path="/settings" component={SettingsPage} />
         <Route component={NotFoundPage} />
       </Switch>
     </Shell>

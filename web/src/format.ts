@@ -53,9 +53,17 @@ export function duration(seconds: number): string {
 
 const MOMENT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
 
-/** `21 Nov 2026, 12:30` in the reader's zone. */
-export function moment(time: string | number): string {
-  return MOMENT.format(new Date(time));
+const SECOND = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+
+/** `21 Nov 2026, 12:30` in the reader's zone, to the second when that matters. */
+export function moment(time: string | number, seconds = false): string {
+  return (seconds ? SECOND : MOMENT).format(new Date(time));
+}
+
+/** `850 µs`, `1.25 ms`, `2 s`: a time that was given in microseconds. */
+export function latency(micros: number): string {
+  if (micros < 1_000) return `${digits(micros)} µs`;
+  return micros < 1_000_000 ? `${digits(micros / 1_000)} ms` : `${digits(micros / 1_000_000)} s`;
 }
 
 /** `1,234`. */
@@ -64,8 +72,8 @@ export function count(value: number): string {
 }
 
 /** `1 volume`, `3 volumes`. */
-export function plural(value: number, noun: string): string {
-  return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+export function plural(value: number, noun: string, many = `${noun}s`): string {
+  return `${count(value)} ${value === 1 ? noun : many}`;
 }
 
 /** Who sees a volume: a host, or a host group. */

@@ -2,7 +2,7 @@
 import { ActionIcon, AppShell, Burger, Group, NavLink, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { Database, LayoutDashboard, LogOut, Moon, Server, Sun } from "lucide-react";
+import { Boxes, Camera, ChartLine, ClipboardList, Database, LayoutDashboard, LogOut, Moon, Network, ScrollText, Server, Settings, Sun, Trash2, type LucideIcon } from "lucide-react";
 import type { ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { array } from "./api/queries";
@@ -10,11 +10,42 @@ import { session } from "./api/session";
 import { Logo } from "./parts/logo";
 import { StateBadge } from "./parts/state-badge";
 
-const PLACES = [
-  { path: "/", label: "Dashboard", icon: LayoutDashboard },
-  { path: "/volumes", label: "Volumes", icon: Database },
-  { path: "/hosts", label: "Hosts", icon: Server },
-] as const;
+type Place = { path: string; label: string; icon: LucideIcon };
+
+/** Where one can go, in groups. */
+const PLACES: { title: string; places: Place[] }[] = [
+  {
+    title: "",
+    places: [
+      { path: "/", label: "Dashboard", icon: LayoutDashboard },
+      { path: "/analysis", label: "Analysis", icon: ChartLine },
+    ],
+  },
+  {
+    title: "Storage",
+    places: [
+      { path: "/volumes", label: "Volumes", icon: Database },
+      { path: "/groups", label: "Volume groups", icon: Boxes },
+      { path: "/snapshots", label: "Snapshots", icon: Camera },
+      { path: "/recycle-bin", label: "Recycle bin", icon: Trash2 },
+    ],
+  },
+  {
+    title: "Access",
+    places: [
+      { path: "/hosts", label: "Hosts", icon: Server },
+      { path: "/host-groups", label: "Host groups", icon: Network },
+    ],
+  },
+  {
+    title: "System",
+    places: [
+      { path: "/events", label: "Events", icon: ScrollText },
+      { path: "/audit", label: "Audit trail", icon: ClipboardList },
+      { path: "/settings", label: "Settings", icon: Settings },
+    ],
+  },
+];
 
 export function Shell({ children }: { children: ReactNode }) {
   const [opened, menu] = useDisclosure(false);
@@ -38,7 +69,7 @@ export function Shell({ children }: { children: ReactNode }) {
           </Group>
         </Group>
       </AppShell.Header>
-      <AppShell.Navbar p="xs" aria-label="Pages">
+      <AppShell.Navbar p="xs" style={{ overflowY: "auto" }} aria-label="Pages">
         <Places onGo={menu.close} />
       </AppShell.Navbar>
       <AppShell.Main id="main" tabIndex={-1}>
@@ -50,7 +81,7 @@ export function Shell({ children }: { children: ReactNode }) {
 
 function Places({ onGo }: { onGo: () => void }) {
   const [location] = useLocation();
-  return PLACES.map(({ path, label, icon: Icon }) => {
+  const link = ({ path, label, icon: Icon }: Place) => {
     const active = path === "/" ? location === "/" : location === path || location.startsWith(`${path}/`);
     return (
       <NavLink
@@ -65,7 +96,17 @@ function Places({ onGo }: { onGo: () => void }) {
         style={{ borderRadius: "var(--mantine-radius-sm)" }}
       />
     );
-  });
+  };
+  return PLACES.map(({ title, places }) => (
+    <div key={title} role="group" aria-label={title || undefined}>
+      {title && (
+        <Text size="xs" className="quiet" fw={500} px="sm" pt="md" pb={4} aria-hidden>
+          {title}
+        </Text>
+      )}
+      {places.map(link)}
+    </div>
+  ));
 }
 
 function ArrayName() {

@@ -25,6 +25,7 @@ const PACKAGES: &[Package] = &[
     package("nodejs", "node", true),
     package("npm", "npm", true),
     package("tgt", "tgtd", false),
+    package("chromium", "chromium", false),
     package("qemu-system-x86", "qemu-system-x86_64", false),
     package("mmdebstrap", "mmdebstrap", false),
     package("cpio", "cpio", false),
@@ -35,7 +36,7 @@ const PACKAGES: &[Package] = &[
 /// What to install.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Also what `guest` and `bench` need
+    /// Also what `guest` and `bench` need, and a browser for `web --check`
     #[arg(long)]
     all: bool,
 }

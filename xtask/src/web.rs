@@ -1,7 +1,8 @@
 //! The web interface: made by its own tools from `web/`, embedded in the daemon by the build of `api`.
 
 use crate::setup;
-use crate::shell::{command, exec, root};
+use crate::shell::{cargo, command, exec, installed, root, target_dir};
+use crate::test::Tally;
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +11,7 @@ use std::time::SystemTime;
 /// Build it, or test it too.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Also check types and style, and run its tests; in a browser too, where there is one
+    /// Also check types and style, run its tests, and try every page in Debian's chromium when that is installed
     #[arg(long)]
     check: bool,
 }
@@ -25,12 +26,14 @@ const SOURCES: &[&str] = &[
     "web/vite.config.ts",
     "web/tsconfig.json",
 ];
+/// What the browser is called in Debian.
+const BROWSER: &str = "chromium";
 /// What it makes last.
 const MADE: &str = "web/dist/index.html";
 
 /// Builds the web interface, or all of its checks as well.
 pub fn run(args: &Args) -> Result<()> {
-    if args.check { check() } else { build() }
+    if args.check { check().map(|_| ()) } else { build() }
 }
 
 /// Builds it unless it is newer than what it is made from.
@@ -44,11 +47,19 @@ pub fn build() -> Result<()> {
     exec(&mut npm(&["run", "--silent", "build"]))
 }
 
-/// Types, style, unit tests and the build.
-pub fn check() -> Result<()> {
+/// Types, style, unit tests, the build, and every page of a real array in a browser when there is one.
+pub fn check() -> Result<Tally> {
     packages()?;
     exec(&mut npm(&["run", "--silent", "check"]))?;
-    build()
+    build()?;
+    if !installed(BROWSER) {
+        eprintln!("no page was tried in a browser, as there is none: `apt-get install chromium` brings one");
+        return Ok(Tally { passed: 1, failed: 0, skipped: 1 });
+    }
+    exec(&mut cargo(&["build", "--quiet", "-p", "ashlard"]))?;
+    let mut tests = npm(&["run", "--silent", "e2e"]);
+    exec(tests.env("ASHLARD", target_dir().join("debug/ashlard")))?;
+    Ok(Tally { passed: 2, failed: 0, skipped: 0 })
 }
 
 /// Installs the packages of the lock file when they are not.

@@ -1,7 +1,8 @@
 /** What pages show, by name. Each query is refreshed while somebody looks at it. */
-import { keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { infiniteQueryOptions, keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { notifications } from "@mantine/notifications";
 import { answer, api, type Refusal } from "./client";
+import type { SchemaSeverity } from "./schema";
 
 const LIVE = { refetchInterval: 2_000, placeholderData: keepPreviousData };
 const LIST = { refetchInterval: 5_000, placeholderData: keepPreviousData };
@@ -36,6 +37,91 @@ export const host = (name: string) =>
     queryFn: ({ signal }) => answer(api.GET("/api/v1/hosts/{name}", { params: { path: { name } }, signal })),
     refetchInterval: 5_000,
   });
+
+export const groups = () =>
+  queryOptions({
+    queryKey: ["groups"],
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/groups", { signal }))).items,
+    ...LIST,
+  });
+
+export const group = (name: string) =>
+  queryOptions({
+    queryKey: ["groups", name],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/groups/{name}", { params: { path: { name } }, signal })),
+    refetchInterval: 5_000,
+  });
+
+export const hostGroups = () =>
+  queryOptions({
+    queryKey: ["host-groups"],
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/host-groups", { signal }))).items,
+    ...LIST,
+  });
+
+export const hostGroup = (name: string) =>
+  queryOptions({
+    queryKey: ["host-groups", name],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/host-groups/{name}", { params: { path: { name } }, signal })),
+    refetchInterval: 5_000,
+  });
+
+export const snapshots = () =>
+  queryOptions({
+    queryKey: ["snapshots"],
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/snapshots", { signal }))).items,
+    ...LIST,
+  });
+
+export const snapshot = (name: string) =>
+  queryOptions({
+    queryKey: ["snapshots", name],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/snapshots/{name}", { params: { path: { name } }, signal })),
+    refetchInterval: 5_000,
+  });
+
+export const recycleBin = () =>
+  queryOptions({
+    queryKey: ["recycle-bin"],
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/recycle-bin", { signal }))).items,
+    ...LIST,
+  });
+
+export const settings = () =>
+  queryOptions({ queryKey: ["settings"], queryFn: ({ signal }) => answer(api.GET("/api/v1/settings", { signal })), ...LIST });
+
+/** The newest events; of older ones page by page, see {@link olderThan}. */
+export const events = (severity: SchemaSeverity) =>
+  infiniteQueryOptions({
+    queryKey: ["events", severity],
+    queryFn: async ({ signal, pageParam }) =>
+      (await answer(api.GET("/api/v1/events", { params: { query: { severity, limit: PAGE, ...olderThan(pageParam) } }, signal }))).items,
+    initialPageParam: undefined as number | undefined,
+    getNextPageParam: lastOf,
+    ...LIST,
+  });
+
+export const audit = () =>
+  infiniteQueryOptions({
+    queryKey: ["audit"],
+    queryFn: async ({ signal, pageParam }) =>
+      (await answer(api.GET("/api/v1/audit", { params: { query: { limit: PAGE, ...olderThan(pageParam) } }, signal }))).items,
+    initialPageParam: undefined as number | undefined,
+    getNextPageParam: lastOf,
+    ...LIST,
+  });
+
+/** Entries of events or of the audit trail that are asked for at once. */
+const PAGE = 200;
+
+function olderThan(before: number | undefined) {
+  return before === undefined ? {} : { before };
+}
+
+/** Where the next page begins; undefined after the last. */
+function lastOf(items: { id: number }[]): number | undefined {
+  return items.length === PAGE ? items.at(-1)?.id : undefined;
+}
 
 /** A change of the array: says when it is done, and has everything that it may touch asked for again. */
 export function useChange<Input, Output>(options: {

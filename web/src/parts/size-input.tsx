@@ -2,10 +2,10 @@ import { TextInput } from "@mantine/core";
 import type { ReactNode } from "react";
 import { bytes, parseBytes } from "../format";
 
-type Props = { label: string; value?: string; onChange: (text: string) => void; error?: ReactNode; description?: ReactNode };
+type Props = { label: string; required?: boolean; value?: string; onChange: (text: string) => void; error?: ReactNode; description?: ReactNode };
 
 /** A size as it is said: `500 GiB`, `2T`. It shows how it is understood. */
-export function SizeInput({ label, value = "", onChange, error, description }: Props) {
+export function SizeInput({ label, required = true, value = "", onChange, error, description }: Props) {
   const understood = parseBytes(value);
   return (
     <TextInput
@@ -25,7 +25,7 @@ export function SizeInput({ label, value = "", onChange, error, description }: P
       rightSectionWidth={92}
       rightSectionPointerEvents="none"
       autoComplete="off"
-      required
+      required={required}
     />
   );
 }

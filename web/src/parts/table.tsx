@@ -2,7 +2,7 @@
 import { Group, Pagination, Skeleton, Table, Text, TextInput } from "@mantine/core";
 import { ArrowDown, ArrowUp, ChevronsUpDown, Search } from "lucide-react";
 import { useMemo, useState, type ReactNode } from "react";
-import { plural } from "../format";
+import { count, plural } from "../format";
 
 export type Column<Row> = {
   name: string;
@@ -10,6 +10,8 @@ export type Column<Row> = {
   cell: (row: Row) => ReactNode;
   /** What it is sorted by; without it the column is not sorted. */
   key?: (row: Row) => string | number;
+  /** The largest first, as of times. */
+  down?: boolean;
   right?: boolean;
   /** Left out on narrow screens. */
   wide?: boolean;
@@ -18,6 +20,8 @@ export type Column<Row> = {
 type Props<Row> = {
   label: string;
   noun: string;
+  /** Its plural, when that is not with an s. */
+  many?: string;
   rows: Row[] | undefined;
   columns: Column<Row>[];
   id: (row: Row) => string;
@@ -50,15 +54,25 @@ function compare(a: string | number, b: string | number): number {
   return typeof a === "number" && typeof b === "number" ? a - b : NAMES.compare(String(a), String(b));
 }
 
-export function DataTable<Row>({ label, noun, rows, columns, id, text, empty, pageSize = 50, tools }: Props<Row>) {
+export function DataTable<Row>({ label, noun, many, rows, columns, id, text, empty, pageSize = 50, tools }: Props<Row>) {
   const [words, setWords] = useState("");
-  const [order, setOrder] = useState<Order>({ column: columns.findIndex((column) => column.key), down: false });
+  const [order, setOrder] = useState<Order>(() => {
+    const column = columns.findIndex((column) => column.key);
+    return { column, down: columns[column]?.down ?? false };
+  });
   const [page, setPage] = useState(1);
   const found = useMemo(
     () => (rows ? arrange(rows, words, text, columns[order.column], order.down) : undefined),
     [rows, words, text, columns, order],
   );
-  if (rows?.length === 0) return empty;
+  if (rows?.length === 0) {
+    return (
+      <>
+        {tools && <Group p="sm">{tools}</Group>}
+        {empty}
+      </>
+    );
+  }
   const pages = Math.max(1, Math.ceil((found?.length ?? 0) / pageSize));
   const current = Math.min(page, pages);
   const shown = found?.slice((current - 1) * pageSize, current * pageSize);
@@ -82,7 +96,7 @@ export function DataTable<Row>({ label, noun, rows, columns, id, text, empty, pa
             {tools}
           </Group>
           <Text size="sm" className="quiet number" role="status">
-            {found && rows && (found.length === rows.length ? plural(rows.length, noun) : `${found.length} of ${plural(rows.length, noun)}`)}
+            {found && rows && `${found.length === rows.length ? "" : `${count(found.length)} of `}${plural(rows.length, noun, many)}`}
           </Text>
         </Group>
       )}
@@ -133,7 +147,7 @@ function Heading<Row>({ column, down, onSort }: { column: Column<Row>; down: boo
   if (!column.key) return <Table.Th className={classes(column)}>{column.name || <span aria-hidden />}</Table.Th>;
   return (
     <Table.Th className={classes(column)} aria-sort={sorted ? (down ? "descending" : "ascending") : "none"}>
-      <button type="button" className="sort" data-sorted={sorted || undefined} onClick={() => onSort(sorted ? !down : false)}>
+      <button type="button" className="sort" data-sorted={sorted || undefined} onClick={() => onSort(sorted ? !down : (column.down ?? false))}>
         {column.name}
         <Arrow size={13} aria-hidden />
       </button>

@@ -55,6 +55,7 @@ struct Whose {
     /// Only the volumes of this group.
     group: Option<String>,
     /// `csv`: rows for a spreadsheet instead of JSON.
+    #[param(inline)]
     format: Option<Format>,
 }
 
@@ -703,6 +704,7 @@ struct When {
     #[param(minimum = 0)]
     points: Option<u32>,
     /// `csv`: rows for a spreadsheet instead of JSON.
+    #[param(inline)]
     format: Option<Format>,
 }
 

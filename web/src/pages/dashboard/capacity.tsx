@@ -1,6 +1,8 @@
 import { Group, Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { capacity } from "../../api/performance";
 import type { SchemaSpace as Space } from "../../api/schema";
-import { bytes, percent } from "../../format";
+import { bytes, percent, plural } from "../../format";
 import { Panel } from "../../parts/panel";
 import { Ring } from "../../parts/ring";
 
@@ -31,9 +33,22 @@ export function CapacityPanel({ space }: { space: Space }) {
               <Line key={part.name} {...part} />
             ))}
           <Line name="Free" value={space.free} color="var(--ashlar-line)" says={`of ${bytes(space.total)} usable`} />
+          <Forecast />
         </Stack>
       </Group>
     </Panel>
+  );
+}
+
+/** When it will be full, when that is in sight. */
+function Forecast() {
+  const { data } = useQuery(capacity(7 * 86_400));
+  const days = data?.forecast.days_to_full;
+  if (days == null) return null;
+  return (
+    <Text size="sm" className="number" c={days < 30 ? "orange" : undefined}>
+      At this pace full in {days < 1 ? "less than a day" : plural(Math.floor(days), "day")}.
+    </Text>
   );
 }
 

@@ -9,7 +9,9 @@ import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { CapacityPanel } from "./capacity";
+import { RecentEvents } from "./events";
 import { FirstSteps } from "./first-steps";
+import { PerformancePanel } from "./performance";
 import { ReductionPanel } from "./reduction";
 
 export function DashboardPage() {
@@ -28,7 +30,11 @@ export function DashboardPage() {
           {data ? <CapacityPanel space={data.space} /> : <Skeleton height={250} />}
           {data ? <ReductionPanel space={data.space} reduction={data.reduction} /> : <Skeleton height={250} />}
         </SimpleGrid>
-        {data && <About status={data} />}
+        <PerformancePanel />
+        <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
+          <RecentEvents />
+          {data && <About status={data} />}
+        </SimpleGrid>
       </Stack>
     </Page>
   );
@@ -37,7 +43,7 @@ export function DashboardPage() {
 function About({ status }: { status: ArrayStatus }) {
   return (
     <Panel title="Array">
-      <SimpleGrid cols={{ base: 1, md: 2 }} spacing="xl" verticalSpacing="xs">
+      <SimpleGrid cols={1} verticalSpacing="xs">
         <dl className="facts">
           <dt>Volumes</dt>
           <dd className="number">{count(status.volumes)}</dd>

@@ -1,9 +1,9 @@
-import { Checkbox, NumberInput, SegmentedControl, Select, Text, TextInput } from "@mantine/core";
+import { Checkbox, NumberInput, SegmentedControl, Select, Switch, Text, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useLocation } from "wouter";
 import { answer, api } from "../../api/client";
-import { hosts, useChange } from "../../api/queries";
+import { groups, hostGroups, hosts, useChange } from "../../api/queries";
 import type { SchemaConnection as Connection, SchemaVolume as Volume } from "../../api/schema";
 import { bytes, parseBytes, seer } from "../../format";
 import { Confirm } from "../../parts/confirm";
@@ -18,13 +18,14 @@ const path = (name: string) => `/volumes/${encodeURIComponent(name)}`;
 export function CreateVolume({ opened, onClose }: Window) {
   const [, go] = useLocation();
   const known = useQuery({ ...hosts(), enabled: opened });
+  const families = useQuery({ ...groups(), enabled: opened });
   const form = useForm({
-    initialValues: { name: "", size: "", block: "512", host: "" },
+    initialValues: { name: "", size: "", block: "512", host: "", group: "" },
     validate: { name: nameError, size: (text, { block }) => sizeError(text, Number(block)) },
   });
   const create = useChange({
-    run: async ({ name, size, block, host }: typeof form.values) => {
-      const made = await answer(api.POST("/api/v1/volumes", { body: { name, size: parseBytes(size) ?? 0, block_size: Number(block) } }));
+    run: async ({ name, size, block, host, group }: typeof form.values) => {
+      const made = await answer(api.POST("/api/v1/volumes", { body: { name, size: parseBytes(size) ?? 0, block_size: Number(block), ...(group && { group }) } }));
       if (host) await answer(api.POST("/api/v1/connections", { body: { volume: name, host } }));
       return made;
     },
@@ -59,8 +60,12 @@ export function CreateVolume({ opened, onClose }: Window) {
         searchable
         clearable
         value={form.values.host || null}
+        limit={100}
         onChange={(host) => form.setFieldValue("host", host ?? "")}
       />
+      {families.data && families.data.length > 0 && (
+        <Select label="Volume group" placeholder="None" data={families.data.map((it) => it.name)} searchable clearable value={form.values.group || null} onChange={(group) => form.setFieldValue("group", group ?? "")} />
+      )}
     </FormModal>
   );
 }
@@ -109,35 +114,68 @@ export function ResizeVolume({ volume, opened, onClose }: Window & { volume: Vol
   );
 }
 
-/** Lets one more host see the volume. */
-export function ConnectVolume({ volume, opened, onClose }: Window & { volume: Volume }) {
+/** Another name, another group. */
+export function ChangeVolume({ volume, opened, onClose }: Window & { volume: Volume }) {
+  const [, go] = useLocation();
+  const known = useQuery({ ...groups(), enabled: opened });
+  const form = useForm({ initialValues: { name: volume.name, group: volume.group ?? null }, validate: { name: nameError } });
+  const save = useChange({
+    run: ({ name, group }: typeof form.values) =>
+      answer(api.PATCH("/api/v1/volumes/{name}", { params: { path: { name: volume.name } }, body: { group, ...(name !== volume.name && { name }) } })),
+    done: (now) => `Volume ${now.name} is changed.`,
+    then: (now) => {
+      onClose();
+      if (now.name !== volume.name) go(path(now.name), { replace: true });
+    },
+  });
+  return (
+    <FormModal opened={opened} onClose={onClose} title={`Change ${volume.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
+      <TextInput label="Name" description="Hosts don’t notice: they know it by another one." data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
+      <Select label="Volume group" placeholder="None" data={known.data?.map((it) => it.name) ?? [volume.group ?? ""].filter(Boolean)} searchable clearable {...form.getInputProps("group")} />
+    </FormModal>
+  );
+}
+
+/** Lets one more host, or all hosts of a group, see the volume or snapshot. */
+export function ConnectVolume({ volume, opened, onClose }: Window & { volume: { name: string; connections: Connection[] } }) {
   const known = useQuery({ ...hosts(), enabled: opened });
-  const seen = new Set(volume.connections.map((it) => it.host));
-  const form = useForm<{ host: string; lun: number | string }>({
-    initialValues: { host: "", lun: "" },
-    validate: { host: (host) => (host ? null : "Choose a host.") },
+  const families = useQuery({ ...hostGroups(), enabled: opened });
+  const seen = new Set(volume.connections.map((it) => (it.host_group ? `group:${it.host_group}` : `host:${it.host}`)));
+  const form = useForm<{ peer: string | null; lun: number | string; read_only: boolean }>({
+    initialValues: { peer: null, lun: "", read_only: false },
+    validate: { peer: (peer) => (peer ? null : "Choose a host.") },
   });
   const connect = useChange({
-    run: ({ host, lun }: typeof form.values) => answer(api.POST("/api/v1/connections", { body: { volume: volume.name, host, ...(lun !== "" && { lun: Number(lun) }) } })),
+    run: ({ peer, lun, read_only }: typeof form.values) => {
+      const [kind, name] = (peer ?? "").split(/:(.*)/, 2);
+      const to = kind === "group" ? { host_group: name } : { host: name };
+      return answer(api.POST("/api/v1/connections", { body: { volume: volume.name, ...to, read_only, ...(lun !== "" && { lun: Number(lun) }) } }));
+    },
     done: (made) => `${seer(made)} sees ${made.volume} as LUN ${made.lun}.`,
     then: () => {
       form.reset();
       onClose();
     },
   });
+  const choices = (kind: string, names: string[] | undefined) => (names ?? []).map((label) => ({ value: `${kind}:${label}`, label })).filter(({ value }) => !seen.has(value));
   return (
     <FormModal opened={opened} onClose={onClose} title={`Connect ${volume.name}`} verb="Connect" busy={connect.isPending} error={connect.error} onSubmit={form.onSubmit((values) => connect.mutate(values))}>
       <Select
-        label="Host"
-        placeholder="Choose"
+        label="To"
+        placeholder="A host or a host group"
         nothingFoundMessage="No other host is known."
-        data={known.data?.map((host) => host.name).filter((name) => !seen.has(name)) ?? []}
+        data={[
+          { group: "Hosts", items: choices("host", known.data?.map((it) => it.name)) },
+          { group: "Host groups", items: choices("group", families.data?.map((it) => it.name)) },
+        ]}
+        limit={100}
         searchable
         required
         data-autofocus
-        {...form.getInputProps("host")}
+        {...form.getInputProps("peer")}
       />
       <NumberInput label="LUN" placeholder="The lowest free one" min={0} max={16383} allowDecimal={false} {...form.getInputProps("lun")} />
+      <Switch label="Read-only" {...form.getInputProps("read_only", { type: "checkbox" })} />
     </FormModal>
   );
 }

@@ -1,20 +1,23 @@
 import { Button, Group, Menu, Progress, SimpleGrid, Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { ChevronDown, Copy, Expand, Link2, Trash2, Unlink } from "lucide-react";
+import { Camera, ChevronDown, Copy, Expand, Link2, Pencil, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { Link } from "wouter";
 import { volume } from "../../api/queries";
-import type { SchemaConnection as Connection, SchemaVolume as Volume } from "../../api/schema";
-import { bytes, moment, percent, seer } from "../../format";
+import type { SchemaVolume as Volume } from "../../api/schema";
+import { bytes, moment, percent } from "../../format";
 import { CopyText } from "../../parts/copy";
 import { Empty } from "../../parts/empty";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
-import { DataTable, type Column } from "../../parts/table";
-import { CloneVolume, ConnectVolume, DeleteVolume, DisconnectVolume, ResizeVolume } from "./forms";
+import { DataTable } from "../../parts/table";
+import { OF_ONE } from "../snapshots/columns";
+import { TakeSnapshot, useSnapshotsOf } from "../snapshots/forms";
+import { Connections } from "./connections";
+import { ChangeVolume, CloneVolume, ConnectVolume, DeleteVolume, ResizeVolume } from "./forms";
 
-type Task = "resize" | "clone" | "connect" | "delete";
+type Task = "resize" | "clone" | "connect" | "snapshot" | "change" | "delete";
 
 export function VolumePage({ name }: { name: string }) {
   const { data, error } = useQuery(volume(name));
@@ -27,7 +30,10 @@ export function VolumePage({ name }: { name: string }) {
       {data && (
         <Stack gap="md">
           <Facts volume={data} />
-          <Connections volume={data} onConnect={() => setTask("connect")} />
+          <Connections of={data} onConnect={() => setTask("connect")} />
+          <Snapshots volume={data} onTake={() => setTask("snapshot")} />
+          <TakeSnapshot volume={data.name} {...window("snapshot")} />
+          <ChangeVolume key={`change-${data.name} ${data.group}`} volume={data} {...window("change")} />
           <ResizeVolume key={`resize-${data.size}`} volume={data} {...window("resize")} />
           <CloneVolume volume={data} {...window("clone")} />
           <ConnectVolume volume={data} {...window("connect")} />
@@ -54,8 +60,14 @@ function Actions({ onChoose }: { onChoose: (task: Task) => void }) {
           <Menu.Item leftSection={<Expand size={15} />} onClick={() => onChoose("resize")}>
             Resize
           </Menu.Item>
+          <Menu.Item leftSection={<Camera size={15} />} onClick={() => onChoose("snapshot")}>
+            Take snapshot
+          </Menu.Item>
           <Menu.Item leftSection={<Copy size={15} />} onClick={() => onChoose("clone")}>
             Clone
+          </Menu.Item>
+          <Menu.Item leftSection={<Pencil size={15} />} onClick={() => onChoose("change")}>
+            Name and group
           </Menu.Item>
           <Menu.Divider />
           <Menu.Item color="red" leftSection={<Trash2 size={15} />} onClick={() => onChoose("delete")}>
@@ -91,6 +103,16 @@ function Facts({ volume }: { volume: Volume }) {
           <dd>
             {volume.naa} <CopyText text={volume.naa.replace("naa.", "")} label="Copy the identifier" />
           </dd>
+          <dt>Group</dt>
+          <dd>
+            {volume.group ? (
+              <Link className="plain" href={`/groups/${encodeURIComponent(volume.group)}`}>
+                {volume.group}
+              </Link>
+            ) : (
+              <span className="quiet">none</span>
+            )}
+          </dd>
           <dt>Block size</dt>
           <dd className="number">{bytes(volume.block_size)}</dd>
           <dt>Created</dt>
@@ -101,50 +123,25 @@ function Facts({ volume }: { volume: Volume }) {
   );
 }
 
-function Connections({ volume, onConnect }: { volume: Volume; onConnect: () => void }) {
-  const [leaving, setLeaving] = useState<Connection>();
-  const columns: Column<Connection>[] = [
-    {
-      name: "Host",
-      key: seer,
-      cell: (it) =>
-        it.host && !it.host_group ? (
-          <Link className="row-link" href={`/hosts/${encodeURIComponent(it.host)}`}>
-            {it.host}
-          </Link>
-        ) : (
-          seer(it)
-        ),
-    },
-    { name: "LUN", key: (it) => it.lun, cell: (it) => it.lun, right: true },
-    {
-      name: "",
-      cell: (it) => (
-        <Button variant="subtle" color="gray" size="compact-sm" leftSection={<Unlink size={14} aria-hidden />} onClick={() => setLeaving(it)}>
-          Disconnect
-        </Button>
-      ),
-      right: true,
-    },
-  ];
+/** Its moments, to go back to. */
+function Snapshots({ volume, onTake }: { volume: Volume; onTake: () => void }) {
+  const rows = useSnapshotsOf(volume.name);
+  const button = (
+    <Button variant="default" size="compact-sm" leftSection={<Camera size={14} aria-hidden />} onClick={onTake}>
+      Take snapshot
+    </Button>
+  );
   return (
-    <Panel title="Connections" flush>
+    <Panel title="Snapshots" flush actions={rows?.length ? button : undefined}>
       <DataTable
-        label="Connections"
-        noun="host"
-        rows={volume.connections}
-        columns={columns}
-        id={seer}
-        empty={
-          <Empty
-            icon={Link2}
-            title="No host sees it"
-            text="Connect it to a host, and the host finds it as a new disk after a rescan."
-            action={<Button onClick={onConnect}>Connect a host</Button>}
-          />
-        }
+        label="Snapshots"
+        noun="snapshot"
+        rows={rows}
+        columns={OF_ONE}
+        id={(it) => it.id}
+        pageSize={10}
+        empty={<Empty icon={Camera} title="No snapshots yet" text="A snapshot holds what the volume holds now. It takes space only for what is overwritten afterwards." action={button} />}
       />
-      {leaving !== undefined && <DisconnectVolume connection={leaving} onClose={() => setLeaving(undefined)} />}
     </Panel>
   );
 }

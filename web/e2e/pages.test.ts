@@ -1,0 +1,90 @@
+/** Every page over a real array: it shows, nothing hinders people (axe), in light and dark, on a wide and a narrow screen. */
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Page } from "@playwright/test";
+import type { AxeResults } from "axe-core";
+import { expect, test, type RunningArray } from "./array";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** Address, and what is its heading. */
+const PAGES: [string, string][] = [
+  ["/", "Dashboard"],
+  ["/volumes", "Volumes"],
+  ["/volumes/db1", "db1"],
+  ["/hosts", "Hosts"],
+  ["/hosts/web1", "web1"],
+  ["/groups", "Volume groups"],
+  ["/groups/sql", "sql"],
+  ["/host-groups", "Host groups"],
+  ["/host-groups/cluster", "cluster"],
+  ["/snapshots", "Snapshots"],
+  ["/snapshots/db1.first", "db1.first"],
+  ["/analysis", "Analysis"],
+  ["/analysis?of=volume:db1&against=host:web1", "Analysis"],
+  ["/recycle-bin", "Recycle bin"],
+  ["/events", "Events"],
+  ["/audit", "Audit trail"],
+  ["/settings", "Settings"],
+  ["/nowhere", "No such page"],
+];
+
+/** Something of every kind. */
+export async function furnish(array: RunningArray) {
+  await array.ask("POST", "hosts", { name: "web1", initiators: ["iqn.1993-08.org.debian:01:web1"], chap: { user: "web1", secret: "a secret of web1" } });
+  await array.ask("POST", "hosts", { name: "esx1", initiators: ["iqn.1998-01.com.vmware:esx1-1f3a"] });
+  await array.ask("POST", "volumes", { name: "db1", size: 2 ** 40 });
+  await array.ask("POST", "volumes", { name: "db2", size: 2 ** 38 });
+  await array.ask("POST", "volumes", { name: "old", size: 2 ** 30 });
+  await array.ask("POST", "connections", { volume: "db1", host: "web1" });
+  await array.ask("POST", "groups", { name: "sql", soft_quota: 2 ** 39, hard_quota: 2 ** 40 });
+  for (const name of ["db1", "db2"]) await array.ask("PATCH", `volumes/${name}`, { group: "sql" });
+  await array.ask("POST", "host-groups", { name: "cluster", hosts: ["esx1"] });
+  await array.ask("POST", "connections", { volume: "db2", host_group: "cluster" });
+  await array.ask("POST", "snapshots", { group: "sql", suffix: "first" });
+  await array.ask("POST", "snapshots", { volume: "db1", suffix: "kept", keep_until: "2099-01-01T00:00:00Z" });
+  await array.ask("DELETE", "volumes/old");
+  await array.work("iqn.1998-01.com.vmware:esx1-1f3a", 0, ["write -P 7 0 4M", "read 0 4M", "write -P 9 8M 64k", "read 8M 4k", "discard 0 1M"]);
+}
+
+/** What hinders people on the page, as `rule: where`. */
+async function hindrances(page: Page): Promise<string[]> {
+  // By the debugger's door: the page's own policy lets no script in.
+  await page.evaluate(AXE);
+  const found = await page.evaluate(() => (globalThis as unknown as { axe: { run: () => Promise<AxeResults> } }).axe.run());
+  return found.violations
+    .filter((it) => it.impact === "serious" || it.impact === "critical")
+    .flatMap((it) => it.nodes.map((node) => `${it.id}: ${node.html.slice(0, 200)} ${node.failureSummary ?? ""}`));
+}
+
+for (const scheme of ["light", "dark"] as const) {
+  test(`every page can be used by everybody, ${scheme}`, async ({ array, open, page }) => {
+    await furnish(array);
+    await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
+    for (const [path, heading] of PAGES) {
+      await test.step(path, async () => {
+        await open(path);
+        await expect(page.getByRole("heading", { level: 1, name: heading })).toBeVisible();
+        await expect(page.locator(".mantine-Skeleton-root")).toHaveCount(0);
+        expect(await hindrances(page), path).toEqual([]);
+        if (process.env["SHOTS"]) await page.screenshot({ path: `${process.env["SHOTS"]}/${scheme}${path.replaceAll(/[^a-z0-9]/g, "-")}.png`, fullPage: true });
+      });
+    }
+  });
+}
+
+test("every page fits a narrow screen", async ({ array, open, page }) => {
+  await furnish(array);
+  await page.setViewportSize({ width: 390, height: 800 });
+  for (const [path] of PAGES) {
+    await open(path);
+    const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    expect(over, path).toBeLessThanOrEqual(0);
+  }
+});
+
+test("the sign-in page can be used by everybody", async ({ array, page }) => {
+  await page.goto(array.url);
+  await expect(page.getByLabel(/Token/)).toBeVisible();
+  expect(await hindrances(page)).toEqual([]);
+});

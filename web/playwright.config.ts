@@ -1,0 +1,22 @@
+import { defineConfig, devices } from "@playwright/test";
+
+/** The browser of the distribution; the tests are left out where there is none (`cargo xtask web --check` says so). */
+const executablePath = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
+
+export default defineConfig({
+  testDir: "e2e",
+  outputDir: "test-results",
+  workers: 1,
+  forbidOnly: true,
+  reporter: [["line"]],
+  timeout: 60_000,
+  expect: { timeout: 15_000 },
+  use: {
+    ...devices["Desktop Chrome"],
+    viewport: { width: 1360, height: 860 },
+    // Root, as on build machines, can't use the browser's sandbox.
+    launchOptions: { executablePath, args: ["--no-sandbox", "--disable-gpu"] },
+    screenshot: "only-on-failure",
+    contextOptions: { reducedMotion: "reduce" },
+  },
+});

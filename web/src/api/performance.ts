@@ -1,0 +1,85 @@
+/** How fast, by whom and when. */
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { answer, api } from "./client";
+
+/** Whose work: of the array, a volume, a host, or a volume group. */
+export type Scope = { kind: "array" } | { kind: "volume" | "host" | "group"; name: string };
+
+/** A stretch of time that ends now, or one between two times, in seconds. */
+export type Stretch = { last: number } | { from: number; to: number };
+
+const POINTS = 300;
+
+/** `volume:db1`, as it stands in addresses and choices. */
+export const scopeText = (scope: Scope): string => (scope.kind === "array" ? "array" : `${scope.kind}:${scope.name}`);
+
+export function scopeOf(text: string | null): Scope {
+  const [, kind, name] = /^(volume|host|group):(.+)$/.exec(text ?? "") ?? [];
+  return kind && name ? { kind: kind as "volume", name } : { kind: "array" };
+}
+
+export function bounds(stretch: Stretch): { from: number; to: number } {
+  if ("from" in stretch) return stretch;
+  const now = Math.floor(Date.now() / 1000);
+  return { from: now - stretch.last, to: now };
+}
+
+function query(scope: Scope, stretch: Stretch, points = POINTS) {
+  return { ...bounds(stretch), points, ...(scope.kind !== "array" && { [scope.kind]: scope.name }) };
+}
+
+/** What ends now is asked for again, the more often the shorter it is. */
+function live(stretch: Stretch) {
+  const refetchInterval = "last" in stretch ? Math.max(2_000, (stretch.last * 1000) / POINTS) : (false as const);
+  return { refetchInterval, placeholderData: keepPreviousData };
+}
+
+export const performance = (scope: Scope, stretch: Stretch, points?: number) =>
+  queryOptions({
+    queryKey: ["performance", "columns", scopeText(scope), stretch, points],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/performance", { params: { query: query(scope, stretch, points) }, signal })),
+    ...live(stretch),
+  });
+
+export const sizes = (scope: Scope, stretch: Stretch) =>
+  queryOptions({
+    queryKey: ["performance", "sizes", scopeText(scope), stretch],
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/performance/sizes", { params: { query: query(scope, stretch) }, signal }))).items,
+    ...live(stretch),
+  });
+
+export const latencyMap = (scope: Scope, stretch: Stretch) =>
+  queryOptions({
+    queryKey: ["performance", "latency", scopeText(scope), stretch],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/performance/latency", { params: { query: query(scope, stretch, 120) }, signal })),
+    ...live(stretch),
+  });
+
+export const offloads = (scope: Scope, stretch: Stretch) =>
+  queryOptions({
+    queryKey: ["performance", "offload", scopeText(scope), stretch],
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/performance/offload", { params: { query: query(scope, stretch) }, signal }))).items,
+    ...live(stretch),
+  });
+
+export const busiest = (by: "volume" | "host") =>
+  queryOptions({
+    queryKey: ["performance", "top", by],
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/performance/top", { params: { query: { by, limit: 10 } }, signal }))).items,
+    refetchInterval: 2_000,
+    placeholderData: keepPreviousData,
+  });
+
+export const capacity = (last: number) =>
+  queryOptions({
+    queryKey: ["capacity", last],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/capacity", { params: { query: { ...bounds({ last }), points: 200 } }, signal })),
+    refetchInterval: 60_000,
+    placeholderData: keepPreviousData,
+  });
+
+/** The same as rows for a spreadsheet. */
+export async function performanceCsv(scope: Scope, stretch: Stretch): Promise<Blob> {
+  const asked = api.GET("/api/v1/performance", { params: { query: { ...query(scope, stretch, 3600), format: "csv" } }, parseAs: "blob" });
+  return (await answer(asked)) as unknown as Blob;
+}

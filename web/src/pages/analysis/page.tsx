@@ -1,0 +1,187 @@
+/** What happened on the array, when, by whom, and how long it took. */
+import { ActionIcon, Button, Group, SegmentedControl, Select, SimpleGrid, Stack, Tooltip } from "@mantine/core";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { ChevronLeft, ChevronRight, Image, Sheet, ZoomIn, ZoomOut } from "lucide-react";
+import { useMemo, useRef, useState } from "react";
+import { useLocation, useSearch } from "wouter";
+import { bounds, performance, performanceCsv, scopeOf, scopeText, type Scope, type Stretch } from "../../api/performance";
+import { groups, hosts, volumes } from "../../api/queries";
+import { bytes, count, latency } from "../../format";
+import { Chart, save, saveCharts, useColours, type Line } from "../../parts/chart";
+import { Page } from "../../parts/page";
+import { Panel } from "../../parts/panel";
+import { ProblemAlert } from "../../parts/problem";
+import { Busiest, Latencies, Offloads, Sizes } from "./details";
+import { CLASSES, lines, PERCENTILES, type Class, type Percentile } from "./lines";
+
+const RANGES = [
+  { value: "300", label: "5 min" },
+  { value: "3600", label: "1 h" },
+  { value: "21600", label: "6 h" },
+  { value: "86400", label: "1 d" },
+  { value: "604800", label: "7 d" },
+  { value: "2592000", label: "30 d" },
+  { value: "31536000", label: "1 y" },
+];
+
+const PERCENTILE_NAMES: Record<Percentile, string> = { mean: "Mean", p50: "p50", p95: "p95", p99: "p99", p999: "p99.9", max: "Max" };
+
+export function AnalysisPage() {
+  const [stretch, setStretch] = useState<Stretch>({ last: 300 });
+  const [work, setWork] = useState<"all" | Class>("all");
+  const [percentile, setPercentile] = useState<Percentile>("mean");
+  const { scope, other, choose } = useChosen();
+  const first = useQuery(performance(scope, stretch));
+  const second = useQuery({ ...performance(other ?? scope, stretch), enabled: other !== undefined });
+  const charts = useRef<HTMLDivElement>(null);
+  const colours = useColours();
+  const classes = work === "all" ? CLASSES : [work];
+  const name = (it: Scope) => (it.kind === "array" ? "array" : it.name);
+  const all = other ? [{ name: name(scope), data: first.data }, { name: name(other), data: second.data }] : [{ name: name(scope), data: first.data }];
+  const heading = all.map((it) => it.name).join(" and ");
+  const csv = useMutation({ mutationFn: () => performanceCsv(scope, stretch), onSuccess: (blob) => save(blob, `${name(scope)}-performance.csv`) });
+  const zoom = (from: number, to: number) => setStretch({ from, to: Math.max(to, from + 10) });
+  return (
+    <Page
+      title="Analysis"
+      actions={
+        <>
+          <Button variant="default" leftSection={<Sheet size={15} aria-hidden />} loading={csv.isPending} onClick={() => csv.mutate()}>
+            CSV
+          </Button>
+          <Button variant="default" leftSection={<Image size={15} aria-hidden />} onClick={() => charts.current && saveCharts(charts.current, heading, colours.ground, colours.text)}>
+            PNG
+          </Button>
+        </>
+      }
+    >
+      <Stack gap="md">
+        <Panel>
+          <Stack gap="sm">
+            <Group gap="sm" align="flex-end">
+              <ScopeSelect label="Of" value={scope} onChange={(it) => choose(it ?? { kind: "array" }, other)} />
+              <ScopeSelect label="Compared with" placeholder="Nothing" value={other} onChange={(it) => choose(scope, it)} />
+              <SegmentedControl aria-label="Kind of work" value={work} onChange={setWork} data={[{ value: "all", label: "All" }, ...CLASSES.map((value) => ({ value, label: value.charAt(0).toUpperCase() + value.slice(1) }))]} />
+            </Group>
+            <Times stretch={stretch} onChange={setStretch} />
+          </Stack>
+        </Panel>
+        <ProblemAlert error={first.error ?? second.error ?? csv.error} />
+        <div ref={charts}>
+          <Stack gap="md">
+            <Series title="IOPS" all={all} classes={classes} of={(it) => it.iops} format={count} onZoom={zoom} />
+            <Series title="Throughput" all={all} classes={classes} of={(it) => it.bytes_per_second} format={(it) => `${bytes(it)}/s`} binary onZoom={zoom} />
+            <Series
+              title="Latency"
+              all={all}
+              classes={classes}
+              of={(it) => it.latency_us[percentile]}
+              format={latency}
+              onZoom={zoom}
+              actions={<SegmentedControl size="xs" aria-label="Percentile" value={percentile} onChange={setPercentile} data={PERCENTILES.map((value) => ({ value, label: PERCENTILE_NAMES[value] }))} />}
+            />
+          </Stack>
+        </div>
+        <Latencies scope={scope} stretch={stretch} />
+        <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
+          <Sizes scope={scope} stretch={stretch} />
+          <Offloads scope={scope} stretch={stretch} />
+        </SimpleGrid>
+        <Busiest onChoose={(it) => choose(it, undefined)} />
+      </Stack>
+    </Page>
+  );
+}
+
+/** Whose charts these are stands in the address, so that a link leads to them. */
+function useChosen() {
+  const search = new URLSearchParams(useSearch());
+  const [location, go] = useLocation();
+  const against = search.get("against");
+  return {
+    scope: scopeOf(search.get("of")),
+    other: against ? scopeOf(against) : undefined,
+    choose: (scope: Scope, other: Scope | undefined) => {
+      const next = new URLSearchParams({ of: scopeText(scope), ...(other && { against: scopeText(other) }) });
+      go(`${location}?${next.toString()}`, { replace: true });
+    },
+  };
+}
+
+type ScopeProps = { label: string; placeholder?: string; value: Scope | undefined; onChange: (scope: Scope | undefined) => void };
+
+function ScopeSelect({ label, placeholder, value, onChange }: ScopeProps) {
+  const known = { volume: useQuery(volumes()).data, group: useQuery(groups()).data, host: useQuery(hosts()).data };
+  const items = (kind: "volume" | "group" | "host") => (known[kind] ?? []).map((it) => ({ value: `${kind}:${it.name}`, label: it.name }));
+  return (
+    <Select
+      label={label}
+      placeholder={placeholder}
+      value={value ? scopeText(value) : null}
+      onChange={(text) => onChange(text === null ? undefined : scopeOf(text))}
+      data={[
+        { value: "array", label: "The whole array" },
+        { group: "Volumes", items: items("volume") },
+        { group: "Volume groups", items: items("group") },
+        { group: "Hosts", items: items("host") },
+      ]}
+      limit={100}
+      searchable
+      clearable={placeholder !== undefined}
+      allowDeselect={placeholder !== undefined}
+      w={220}
+    />
+  );
+}
+
+/** The time that is shown: a length that ends now, or what was zoomed to. */
+function Times({ stretch, onChange }: { stretch: Stretch; onChange: (stretch: Stretch) => void }) {
+  const move = (by: (from: number, length: number) => { from: number; to: number }) => {
+    const { from, to } = bounds(stretch);
+    onChange(by(from, to - from));
+  };
+  const button = (label: string, Icon: typeof ZoomIn, by: (from: number, length: number) => { from: number; to: number }) => (
+    <Tooltip label={label}>
+      <ActionIcon variant="default" size="lg" aria-label={label} onClick={() => move(by)}>
+        <Icon size={16} />
+      </ActionIcon>
+    </Tooltip>
+  );
+  return (
+    <Group gap="xs">
+      <div style={{ overflowX: "auto" }}>
+        <SegmentedControl aria-label="Time" value={"last" in stretch ? `${stretch.last}` : ""} onChange={(last) => onChange({ last: Number(last) })} data={RANGES} />
+      </div>
+      {button("Earlier", ChevronLeft, (from, length) => ({ from: Math.floor(from - length / 2), to: Math.floor(from + length / 2) }))}
+      {button("Later", ChevronRight, (from, length) => ({ from: Math.floor(from + length / 2), to: Math.floor(from + length * 1.5) }))}
+      {button("Zoom in", ZoomIn, (from, length) => ({ from: Math.floor(from + length / 4), to: Math.ceil(from + (length * 3) / 4) }))}
+      {button("Zoom out", ZoomOut, (from, length) => ({ from: Math.floor(from - length / 2), to: Math.ceil(from + length * 1.5) }))}
+      {"from" in stretch && (
+        <Button variant="subtle" onClick={() => onChange({ last: 300 })}>
+          Back to now
+        </Button>
+      )}
+    </Group>
+  );
+}
+
+type SeriesProps = {
+  title: string;
+  all: Parameters<typeof lines>[0];
+  classes: readonly Class[];
+  of: Parameters<typeof lines>[2];
+  format: (value: number) => string;
+  binary?: boolean;
+  onZoom: (from: number, to: number) => void;
+  actions?: React.ReactNode;
+};
+
+function Series({ title, all, classes, of, format, binary, onZoom, actions }: SeriesProps) {
+  const times = all[0]?.data?.times;
+  const drawn: Line[] = useMemo(() => lines(all, classes, of), [all, classes, of]);
+  return (
+    <Panel title={title} actions={actions}>
+      <Chart title={title} times={times ?? []} lines={drawn} format={format} binary={binary} sync="analysis" onZoom={onZoom} />
+    </Panel>
+  );
+}

@@ -1,0 +1,114 @@
+import { Button, Modal, Stack, Text } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { ClipboardList } from "lucide-react";
+import { useMemo, useState } from "react";
+import { audit } from "../../api/queries";
+import type { SchemaAudit as Audit } from "../../api/schema";
+import { moment } from "../../format";
+import { Dot } from "../../parts/dot";
+import { Empty } from "../../parts/empty";
+import { Page } from "../../parts/page";
+import { Panel } from "../../parts/panel";
+import { ProblemAlert } from "../../parts/problem";
+import { DataTable, type Column } from "../../parts/table";
+import { Older } from "./events";
+
+const columns = (choose: (entry: Audit) => void): Column<Audit>[] => [
+  { name: "When", key: (it) => it.id, down: true, cell: (it) => <span className="number quiet">{moment(it.time, true)}</span> },
+  { name: "Who", key: (it) => it.user, cell: (it) => it.user },
+  { name: "From", key: (it) => it.origin, cell: (it) => <span className="quiet">{it.origin}</span>, wide: true },
+  { name: "Action", key: (it) => it.action, cell: (it) => it.action },
+  { name: "Outcome", key: (it) => it.outcome, cell: (it) => <Dot color={it.outcome === "done" ? "teal" : it.outcome === "refused" ? "orange" : "red"} label={it.outcome} /> },
+  {
+    name: "",
+    right: true,
+    cell: (it) => (
+      <Button variant="subtle" color="gray" size="compact-sm" onClick={() => choose(it)} aria-label={`Details of ${it.action}, ${moment(it.time, true)}`}>
+        Details
+      </Button>
+    ),
+  },
+];
+
+export function AuditPage() {
+  const { data, error, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery(audit());
+  const rows = useMemo(() => data?.pages.flat(), [data]);
+  const [chosen, setChosen] = useState<Audit>();
+  return (
+    <Page title="Audit trail">
+      {data || !error ? (
+        <Panel flush>
+          <DataTable
+            label="Audit trail"
+            noun="entry"
+            many="entries"
+            rows={rows}
+            columns={columns(setChosen)}
+            id={(it) => `${it.id}`}
+            text={(it) => `${it.user} ${it.origin} ${it.action} ${it.detail} ${it.outcome}`}
+            empty={<Empty icon={ClipboardList} title="Nobody changed anything yet" text="Every change is kept here: who made it, from where, and what was there before." />}
+          />
+          {hasNextPage && <Older busy={isFetchingNextPage} onClick={() => void fetchNextPage()} />}
+        </Panel>
+      ) : (
+        <ProblemAlert error={error} />
+      )}
+      <Modal opened={chosen !== undefined} onClose={() => setChosen(undefined)} title={chosen?.action} size="lg">
+        {chosen && <Details entry={chosen} />}
+      </Modal>
+    </Page>
+  );
+}
+
+function Details({ entry }: { entry: Audit }) {
+  return (
+    <Stack gap="md">
+      <dl className="facts">
+        <dt>When</dt>
+        <dd className="number">{moment(entry.time, true)}</dd>
+        <dt>Who</dt>
+        <dd>
+          {entry.user} from {entry.origin}
+        </dd>
+        <dt>Outcome</dt>
+        <dd>
+          {entry.outcome}
+          {entry.message && `: ${entry.message}`}
+        </dd>
+        <dt>Request</dt>
+        <dd>
+          <code style={{ overflowWrap: "anywhere" }}>{entry.detail}</code>
+        </dd>
+      </dl>
+      {entry.changes.map((change) => (
+        <div key={change.record}>
+          <Text size="sm" fw={500} mb={4} style={{ overflowWrap: "anywhere" }}>
+            {change.record}
+          </Text>
+          <div className="terminal" tabIndex={0} role="region" aria-label={`Before and after of ${change.record}`}>
+            <pre>
+              {differences(change.before, change.after).map(({ sign, text }, index) => (
+                <span key={index} style={{ display: "block" }}>
+                  {sign} {text}
+                </span>
+              ))}
+            </pre>
+          </div>
+        </div>
+      ))}
+    </Stack>
+  );
+}
+
+type Line = { sign: " " | "-" | "+"; text: string };
+
+/** The fields of a record, with those that changed before and after. */
+export function differences(before: unknown, after: unknown): Line[] {
+  const fields = (value: unknown) => (typeof value === "object" && value !== null ? new Map<string, unknown>(Object.entries(value)) : new Map<string, unknown>());
+  const [old, now] = [fields(before), fields(after)];
+  return [...new Set([...old.keys(), ...now.keys()])].flatMap((name): Line[] => {
+    const line = (sign: Line["sign"], value: unknown): Line => ({ sign, text: `${name}: ${JSON.stringify(value)}` });
+    if (JSON.stringify(old.get(name)) === JSON.stringify(now.get(name))) return [line(" ", now.get(name))];
+    return [...(old.has(name) ? [line("-", old.get(name))] : []), ...(now.has(name) ? [line("+", now.get(name))] : [])];
+  });
+}

@@ -1,0 +1,96 @@
+import { MultiSelect, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useQuery } from "@tanstack/react-query";
+import { useLocation } from "wouter";
+import { answer, api } from "../../api/client";
+import { useChange, volumes } from "../../api/queries";
+import type { SchemaGroup as Group } from "../../api/schema";
+import { bytes, parseBytes, plural } from "../../format";
+import { Confirm } from "../../parts/confirm";
+import { FormModal } from "../../parts/form";
+import { nameError, SizeInput } from "../../parts/size-input";
+
+type Window = { opened: boolean; onClose: () => void };
+
+const quotaError = (text: string) => (text.trim() !== "" && parseBytes(text) === undefined ? "Write a number with a unit, such as 500 GiB, or nothing." : null);
+/** Null when there is none. */
+const quota = (text: string) => parseBytes(text) ?? null;
+
+/** A new volume group, or another name and other quotas of one. */
+export function GroupForm({ group, opened, onClose }: Window & { group?: Group }) {
+  const [, go] = useLocation();
+  const form = useForm({
+    initialValues: { name: group?.name ?? "", soft: group?.soft_quota ? bytes(group.soft_quota) : "", hard: group?.hard_quota ? bytes(group.hard_quota) : "" },
+    validate: { name: nameError, soft: quotaError, hard: quotaError },
+  });
+  const close = () => {
+    onClose();
+    form.reset();
+    save.reset();
+  };
+  const save = useChange({
+    run: ({ name, soft, hard }: typeof form.values) => {
+      const quotas = { soft_quota: quota(soft), hard_quota: quota(hard) };
+      if (!group) return answer(api.POST("/api/v1/groups", { body: { name, ...quotas } }));
+      const renamed = name === group.name ? {} : { name };
+      return answer(api.PATCH("/api/v1/groups/{name}", { params: { path: { name: group.name } }, body: { ...renamed, ...quotas } }));
+    },
+    done: (made) => (group ? `Group ${made.name} is changed.` : `Group ${made.name} is there.`),
+    then: (made) => {
+      close();
+      if (made.name !== group?.name) go(`/groups/${encodeURIComponent(made.name)}`);
+    },
+  });
+  return (
+    <FormModal opened={opened} onClose={close} title={group ? `Change ${group.name}` : "Create volume group"} verb={group ? "Save" : "Create"} busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
+      <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
+      <SizeInput label="Soft quota" required={false} description="Mapped space beyond which the array warns. Empty: none." {...form.getInputProps("soft")} />
+      <SizeInput label="Hard quota" required={false} description="Mapped space beyond which the volumes take no new data. Empty: none." {...form.getInputProps("hard")} />
+    </FormModal>
+  );
+}
+
+/** Chooses which volumes are in the group. */
+export function ChooseVolumes({ group, opened, onClose }: Window & { group: Group }) {
+  const all = useQuery({ ...volumes(), enabled: opened });
+  const form = useForm({ initialValues: { volumes: group.volumes } });
+  const save = useChange({
+    run: async (values: typeof form.values) => {
+      const put = (name: string, into: string | null) =>
+        answer(api.PATCH("/api/v1/volumes/{name}", { params: { path: { name } }, body: { group: into } }));
+      for (const name of group.volumes.filter((it) => !values.volumes.includes(it))) await put(name, null);
+      for (const name of values.volumes.filter((it) => !group.volumes.includes(it))) await put(name, group.name);
+      return values.volumes.length;
+    },
+    done: (number) => `${group.name} has ${plural(number, "volume")}.`,
+    then: onClose,
+  });
+  return (
+    <FormModal opened={opened} onClose={onClose} title={`Volumes of ${group.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
+      <MultiSelect
+        label="Volumes"
+        description="A volume is in one group at most: one from another group leaves it."
+        data={all.data?.map((it) => it.name) ?? group.volumes}
+        limit={100}
+        searchable
+        nothingFoundMessage="No volume is called that."
+        data-autofocus
+        {...form.getInputProps("volumes")}
+      />
+    </FormModal>
+  );
+}
+
+export function DeleteGroup({ group, opened, onClose }: Window & { group: Group }) {
+  const [, go] = useLocation();
+  const remove = useChange({
+    run: () => answer(api.DELETE("/api/v1/groups/{name}", { params: { path: { name: group.name } } })),
+    done: () => `Group ${group.name} is gone; its volumes stay.`,
+    then: () => go("/groups"),
+  });
+  return (
+    <Confirm opened={opened} onClose={onClose} title={`Delete ${group.name}?`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
+      Its volumes, their data and their snapshots stay. What the group limited is no longer limited.
+    </Confirm>
+  );
+}

@@ -1,0 +1,124 @@
+import { Button, SimpleGrid, Skeleton, Stack } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Camera, Database, ListChecks, Pencil, Trash2 } from "lucide-react";
+import { useState } from "react";
+import { Link } from "wouter";
+import { group, volumes } from "../../api/queries";
+import type { SchemaGroup as Group, SchemaVolume as Volume } from "../../api/schema";
+import { bytes, moment } from "../../format";
+import { Empty } from "../../parts/empty";
+import { Page } from "../../parts/page";
+import { Panel } from "../../parts/panel";
+import { ProblemAlert } from "../../parts/problem";
+import { DataTable, type Column } from "../../parts/table";
+import { TakeSnapshot } from "../snapshots/forms";
+import { ChooseVolumes, DeleteGroup, GroupForm } from "./forms";
+import { QuotaBar } from "./quota";
+
+type Task = "change" | "volumes" | "snapshot" | "delete";
+
+export function GroupPage({ name }: { name: string }) {
+  const { data, error } = useQuery(group(name));
+  const [task, setTask] = useState<Task>();
+  const window = (of: Task) => ({ opened: task === of, onClose: () => setTask(undefined) });
+  return (
+    <Page
+      title={name}
+      above={{ label: "Volume groups", path: "/groups" }}
+      actions={
+        data && (
+          <>
+            <Button leftSection={<Camera size={15} aria-hidden />} disabled={data.volumes.length === 0} onClick={() => setTask("snapshot")}>
+              Take snapshot
+            </Button>
+            <Button variant="default" leftSection={<Pencil size={15} aria-hidden />} onClick={() => setTask("change")}>
+              Change
+            </Button>
+            <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => setTask("delete")}>
+              Delete
+            </Button>
+          </>
+        )
+      }
+    >
+      <ProblemAlert error={error} />
+      {!data && !error && <Skeleton height={180} />}
+      {data && (
+        <Stack gap="md">
+          <Facts group={data} />
+          <Members group={data} onChoose={() => setTask("volumes")} />
+          <GroupForm key={`${data.name} ${data.soft_quota} ${data.hard_quota}`} group={data} {...window("change")} />
+          <ChooseVolumes key={data.volumes.join(" ")} group={data} {...window("volumes")} />
+          <TakeSnapshot group={data.name} {...window("snapshot")} />
+          <DeleteGroup group={data} {...window("delete")} />
+        </Stack>
+      )}
+    </Page>
+  );
+}
+
+function Facts({ group }: { group: Group }) {
+  const quota = (value: number | null | undefined) => (value == null ? "none" : bytes(value));
+  return (
+    <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
+      <Panel title="Space">
+        <dl className="facts">
+          <dt>Provisioned</dt>
+          <dd className="number">{bytes(group.provisioned)}</dd>
+          <dt>Mapped</dt>
+          <dd className="number">{bytes(group.mapped)}</dd>
+          <dt>Created</dt>
+          <dd className="number">{moment(group.created)}</dd>
+        </dl>
+      </Panel>
+      <Panel title="Quota">
+        <dl className="facts">
+          <dt>Soft</dt>
+          <dd className="number">{quota(group.soft_quota)}</dd>
+          <dt>Hard</dt>
+          <dd className="number">{quota(group.hard_quota)}</dd>
+          <dt>In use</dt>
+          <dd>
+            <QuotaBar group={group} width={120} />
+          </dd>
+        </dl>
+      </Panel>
+    </SimpleGrid>
+  );
+}
+
+const COLUMNS: Column<Volume>[] = [
+  {
+    name: "Name",
+    key: (it) => it.name,
+    cell: (it) => (
+      <Link className="row-link" href={`/volumes/${encodeURIComponent(it.name)}`}>
+        {it.name}
+      </Link>
+    ),
+  },
+  { name: "Size", key: (it) => it.size, cell: (it) => bytes(it.size), right: true },
+  { name: "Mapped", key: (it) => it.mapped, cell: (it) => bytes(it.mapped), right: true },
+];
+
+function Members({ group, onChoose }: { group: Group; onChoose: () => void }) {
+  const { data } = useQuery(volumes());
+  const rows = data?.filter((it) => it.group === group.name);
+  const button = (
+    <Button variant="default" size="compact-sm" leftSection={<ListChecks size={14} aria-hidden />} onClick={onChoose}>
+      Choose volumes
+    </Button>
+  );
+  return (
+    <Panel title="Volumes" flush actions={group.volumes.length > 0 ? button : undefined}>
+      <DataTable
+        label="Volumes of the group"
+        noun="volume"
+        rows={rows}
+        columns={COLUMNS}
+        id={(it) => it.id}
+        empty={<Empty icon={Database} title="No volume is in it" text="Volumes of a group are snapshotted together, and share its quotas." action={button} />}
+      />
+    </Panel>
+  );
+}

@@ -1,0 +1,82 @@
+import { MultiSelect, NumberInput, Select, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useQuery } from "@tanstack/react-query";
+import { useLocation } from "wouter";
+import { answer, api } from "../../api/client";
+import { hosts, useChange, volumes } from "../../api/queries";
+import type { SchemaHostGroup as HostGroup } from "../../api/schema";
+import { Confirm } from "../../parts/confirm";
+import { FormModal } from "../../parts/form";
+import { nameError } from "../../parts/size-input";
+
+type Window = { opened: boolean; onClose: () => void };
+
+/** A new host group, or another name and other hosts of one. */
+export function HostGroupForm({ group, opened, onClose }: Window & { group?: HostGroup }) {
+  const [, go] = useLocation();
+  const known = useQuery({ ...hosts(), enabled: opened });
+  const form = useForm({ initialValues: { name: group?.name ?? "", hosts: group?.hosts ?? [] }, validate: { name: nameError } });
+  const free = known.data?.filter((it) => !it.host_group || it.host_group === group?.name).map((it) => it.name);
+  const close = () => {
+    onClose();
+    form.reset();
+    save.reset();
+  };
+  const save = useChange({
+    run: (values: typeof form.values) => {
+      if (!group) return answer(api.POST("/api/v1/host-groups", { body: values }));
+      const { name, hosts } = values;
+      return answer(api.PATCH("/api/v1/host-groups/{name}", { params: { path: { name: group.name } }, body: { hosts, ...(name !== group.name && { name }) } }));
+    },
+    done: (made) => (group ? `Host group ${made.name} is changed.` : `Host group ${made.name} is there.`),
+    then: (made) => {
+      close();
+      if (made.name !== group?.name) go(`/host-groups/${encodeURIComponent(made.name)}`);
+    },
+  });
+  return (
+    <FormModal opened={opened} onClose={close} title={group ? `Change ${group.name}` : "Create host group"} verb={group ? "Save" : "Create"} busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
+      <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
+      <MultiSelect label="Hosts" description="Those that are in no other group." data={free ?? form.values.hosts} limit={100} searchable nothingFoundMessage="No such host is free." {...form.getInputProps("hosts")} />
+    </FormModal>
+  );
+}
+
+/** Lets every host of the group see a volume. */
+export function ConnectToGroup({ group, opened, onClose }: Window & { group: HostGroup }) {
+  const all = useQuery({ ...volumes(), enabled: opened });
+  const seen = new Set(group.connections.map((it) => it.volume));
+  const form = useForm<{ volume: string | null; lun: number | string }>({
+    initialValues: { volume: null, lun: "" },
+    validate: { volume: (volume) => (volume ? null : "Choose a volume.") },
+  });
+  const connect = useChange({
+    run: ({ volume, lun }: typeof form.values) =>
+      answer(api.POST("/api/v1/connections", { body: { volume: volume ?? "", host_group: group.name, ...(lun !== "" && { lun: Number(lun) }) } })),
+    done: (made) => `Every host of ${group.name} sees ${made.volume} as LUN ${made.lun}.`,
+    then: () => {
+      form.reset();
+      onClose();
+    },
+  });
+  return (
+    <FormModal opened={opened} onClose={onClose} title={`Connect a volume to ${group.name}`} verb="Connect" busy={connect.isPending} error={connect.error} onSubmit={form.onSubmit((values) => connect.mutate(values))}>
+      <Select label="Volume" placeholder="Choose" data={all.data?.map((it) => it.name).filter((name) => !seen.has(name)) ?? []} limit={100} searchable required data-autofocus {...form.getInputProps("volume")} />
+      <NumberInput label="LUN" placeholder="The lowest free one" min={0} max={16383} allowDecimal={false} {...form.getInputProps("lun")} />
+    </FormModal>
+  );
+}
+
+export function DeleteHostGroup({ group, opened, onClose }: Window & { group: HostGroup }) {
+  const [, go] = useLocation();
+  const remove = useChange({
+    run: () => answer(api.DELETE("/api/v1/host-groups/{name}", { params: { path: { name: group.name } } })),
+    done: () => `Host group ${group.name} is gone; its hosts stay.`,
+    then: () => go("/host-groups"),
+  });
+  return (
+    <Confirm opened={opened} onClose={onClose} title={`Delete ${group.name}?`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
+      Its hosts stay. It must see no volume any more.
+    </Confirm>
+  );
+}

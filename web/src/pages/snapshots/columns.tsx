@@ -1,0 +1,48 @@
+import { Link } from "wouter";
+import type { SchemaSnapshot as Snapshot } from "../../api/schema";
+import { bytes, count, moment } from "../../format";
+import { Dot } from "../../parts/dot";
+import type { Column } from "../../parts/table";
+
+/** Still kept from everybody's hands. */
+const locked = (it: Snapshot) => it.kept_until != null && Date.parse(it.kept_until) > Date.now();
+
+export function Kept({ snapshot }: { snapshot: Snapshot }) {
+  if (locked(snapshot) && snapshot.kept_until) return <Dot color="teal" label={`locked until ${moment(snapshot.kept_until)}`} />;
+  return snapshot.writable ? <Dot color="orange" label="writable" /> : <span className="quiet">read-only</span>;
+}
+
+const name: Column<Snapshot> = {
+  name: "Name",
+  key: (it) => it.name,
+  cell: (it) => (
+    <Link className="row-link" href={`/snapshots/${encodeURIComponent(it.name)}`}>
+      {it.name}
+    </Link>
+  ),
+};
+
+const source: Column<Snapshot> = {
+  name: "Of",
+  key: (it) => it.source ?? "",
+  cell: (it) =>
+    it.source ? (
+      <Link className="plain" href={`/volumes/${encodeURIComponent(it.source)}`}>
+        {it.source}
+      </Link>
+    ) : (
+      <span className="quiet">a volume that is gone</span>
+    ),
+  wide: true,
+};
+
+const taken: Column<Snapshot> = { name: "Taken", key: (it) => Date.parse(it.created), down: true, cell: (it) => <span className="number">{moment(it.created, true)}</span> };
+const rest: Column<Snapshot>[] = [
+  { name: "Mapped", key: (it) => it.mapped, cell: (it) => bytes(it.mapped), right: true, wide: true },
+  { name: "State", key: (it) => it.kept_until ?? "", cell: (it) => <Kept snapshot={it} />, wide: true },
+];
+
+export const COLUMNS: Column<Snapshot>[] = [taken, name, source, ...rest, { name: "Seen by", key: (it) => it.connections.length, cell: (it) => count(it.connections.length), right: true, wide: true }];
+
+/** On the page of their volume. */
+export const OF_ONE: Column<Snapshot>[] = [taken, name, ...rest];

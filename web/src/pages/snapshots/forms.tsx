@@ -1,0 +1,186 @@
+import { Checkbox, Group, NumberInput, Select, Switch, Text, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useQuery } from "@tanstack/react-query";
+import { useLocation } from "wouter";
+import { answer, api } from "../../api/client";
+import { groups, snapshots, useChange, volumes } from "../../api/queries";
+import type { SchemaSnapshot as Snapshot, SchemaVolume as Volume } from "../../api/schema";
+import { bytes, moment, plural } from "../../format";
+import { Confirm } from "../../parts/confirm";
+import { FormModal } from "../../parts/form";
+import { nameError } from "../../parts/size-input";
+
+type Window = { opened: boolean; onClose: () => void };
+
+const snapshotPath = (name: string) => `/snapshots/${encodeURIComponent(name)}`;
+
+const suffixError = (suffix: string) => (suffix === "" ? null : nameError(suffix));
+
+const HOUR = 3_600_000;
+
+/** A time so long from now, to the second, as the array takes it. */
+function fromNow(amount: number, unit: string): string {
+  const length = unit === "hours" ? HOUR : 24 * HOUR;
+  return new Date(Date.now() + amount * length).toISOString().replace(/\.\d+Z$/, "Z");
+}
+
+/** Takes a snapshot of a volume or a group; of one that is chosen when none is given. */
+export function TakeSnapshot({ volume, group, opened, onClose }: Window & { volume?: string; group?: string }) {
+  const [, go] = useLocation();
+  const choose = !volume && !group;
+  const all = useQuery({ ...volumes(), enabled: opened && choose });
+  const families = useQuery({ ...groups(), enabled: opened && choose });
+  const form = useForm<{ of: string | null; suffix: string; keep: boolean; amount: number | string; unit: string }>({
+    initialValues: { of: null, suffix: "", keep: false, amount: 1, unit: "days" },
+    validate: {
+      of: (of) => (choose && !of ? "Choose a volume or a group." : null),
+      suffix: suffixError,
+      amount: (amount, { keep }) => (keep && !(Number(amount) > 0) ? "Give a number above zero." : null),
+    },
+  });
+  const close = () => {
+    onClose();
+    form.reset();
+    take.reset();
+  };
+  const take = useChange({
+    run: async ({ of, suffix, keep, amount, unit }: typeof form.values) => {
+      const [kind, name] = of?.split(/:(.*)/, 2) ?? (volume ? ["volume", volume] : ["group", group]);
+      const body = { ...(kind === "volume" ? { volume: name } : { group: name }), ...(suffix && { suffix }), ...(keep && { keep_until: fromNow(Number(amount), unit) }) };
+      return (await answer(api.POST("/api/v1/snapshots", { body }))).items;
+    },
+    done: (made) => (made.length === 1 ? `Snapshot ${made[0]?.name} is taken.` : `${plural(made.length, "snapshot")} are taken, all of one moment.`),
+    then: (made) => {
+      close();
+      go(made.length === 1 && made[0] ? snapshotPath(made[0].name) : "/snapshots");
+    },
+  });
+  const of = volume ?? group;
+  return (
+    <FormModal opened={opened} onClose={close} title={of ? `Snapshot of ${of}` : "Take snapshot"} verb="Take snapshot" busy={take.isPending} error={take.error} onSubmit={form.onSubmit((values) => take.mutate(values))}>
+      {choose && (
+        <Select
+          label="Of"
+          placeholder="A volume or a group"
+          data={[
+            { group: "Volume groups", items: families.data?.map((it) => ({ value: `group:${it.name}`, label: it.name })) ?? [] },
+            { group: "Volumes", items: all.data?.map((it) => ({ value: `volume:${it.name}`, label: it.name })) ?? [] },
+          ]}
+          limit={100}
+          searchable
+          required
+          data-autofocus
+          {...form.getInputProps("of")}
+        />
+      )}
+      {group && <Text size="sm">Every volume of the group is snapshotted at the same moment.</Text>}
+      <TextInput label="Name after the dot" description={`${of ?? "The volume’s name"}.${form.values.suffix || "the time"}`} placeholder="the time" autoComplete="off" spellCheck={false} data-autofocus={!choose} {...form.getInputProps("suffix")} />
+      <Switch label="Nobody can delete or change it for some time" {...form.getInputProps("keep", { type: "checkbox" })} />
+      {form.values.keep && (
+        <>
+          <Group gap="xs" wrap="nowrap" align="flex-start">
+            <NumberInput aria-label="How long it is kept" min={1} allowDecimal={false} allowNegative={false} style={{ flex: 1 }} {...form.getInputProps("amount")} />
+            <Select aria-label="Unit of time" data={["hours", "days"]} allowDeselect={false} w={120} {...form.getInputProps("unit")} />
+          </Group>
+          <Text size="xs" className="quiet">
+            Not you either: the time can be made longer, never shorter.
+          </Text>
+        </>
+      )}
+    </FormModal>
+  );
+}
+
+/** Puts the content of a snapshot in its volume's place. */
+export function RestoreVolume({ snapshot, opened, onClose }: Window & { snapshot: Snapshot }) {
+  const [, go] = useLocation();
+  const source = snapshot.source ?? "";
+  const form = useForm({ initialValues: { save: true } });
+  const restore = useChange({
+    run: async ({ save }: typeof form.values) => {
+      if (save) await answer(api.POST("/api/v1/snapshots", { body: { volume: source } }));
+      return answer(api.POST("/api/v1/volumes/{name}/restore", { params: { path: { name: source } }, body: { source: snapshot.name } }));
+    },
+    done: () => `${source} holds what it held on ${moment(snapshot.created)}.`,
+    then: () => {
+      onClose();
+      go(`/volumes/${encodeURIComponent(source)}`);
+    },
+  });
+  return (
+    <Confirm opened={opened} onClose={onClose} title={`Restore ${source} from this snapshot?`} name={source} verb="Restore" busy={restore.isPending} error={restore.error} onConfirm={() => restore.mutate(form.values)}>
+      Everything that hosts wrote to {source} after {moment(snapshot.created)} is lost to it. Unmount it on the hosts first.
+      <Checkbox mt="md" label="Take a snapshot of what it holds now" {...form.getInputProps("save", { type: "checkbox" })} />
+    </Confirm>
+  );
+}
+
+/** A volume of its own with the content of a snapshot. */
+export function CloneSnapshot({ snapshot, opened, onClose }: Window & { snapshot: Snapshot }) {
+  const [, go] = useLocation();
+  const form = useForm({ initialValues: { name: `${snapshot.source ?? snapshot.name}-copy` }, validate: { name: nameError } });
+  const clone = useChange({
+    run: ({ name }: typeof form.values) => answer(api.POST("/api/v1/volumes", { body: { name, source: snapshot.name } })),
+    done: (made: Volume) => `Volume ${made.name} is a clone of ${snapshot.name}.`,
+    then: (made) => {
+      onClose();
+      go(`/volumes/${encodeURIComponent(made.name)}`);
+    },
+  });
+  return (
+    <FormModal opened={opened} onClose={onClose} title={`Clone ${snapshot.name}`} verb="Clone" busy={clone.isPending} error={clone.error} onSubmit={form.onSubmit((values) => clone.mutate(values))}>
+      <Text size="sm">A volume of {bytes(snapshot.size)} that takes no space until something is written to it.</Text>
+      <TextInput label="Name of the volume" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
+    </FormModal>
+  );
+}
+
+/** Another name, writable or not, and a longer time to be kept. */
+export function ChangeSnapshot({ snapshot, opened, onClose }: Window & { snapshot: Snapshot }) {
+  const [, go] = useLocation();
+  const form = useForm<{ name: string; writable: boolean; days: number | string }>({
+    initialValues: { name: snapshot.name, writable: snapshot.writable, days: "" },
+    validate: { name: nameError },
+  });
+  const save = useChange({
+    run: ({ name, writable, days }: typeof form.values) =>
+      answer(
+        api.PATCH("/api/v1/snapshots/{name}", {
+          params: { path: { name: snapshot.name } },
+          body: { ...(name !== snapshot.name && { name }), ...(writable !== snapshot.writable && { writable }), ...(Number(days) > 0 && { keep_until: fromNow(Number(days), "days") }) },
+        }),
+      ),
+    done: (now) => `Snapshot ${now.name} is changed.`,
+    then: (now) => {
+      onClose();
+      if (now.name !== snapshot.name) go(snapshotPath(now.name), { replace: true });
+    },
+  });
+  return (
+    <FormModal opened={opened} onClose={onClose} title={`Change ${snapshot.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
+      <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
+      <Switch label="Hosts may write to it" description="It then no longer holds what the volume held." {...form.getInputProps("writable", { type: "checkbox" })} />
+      <NumberInput label="Keep for so many days from now" description="Nobody can delete or change it before. Empty: as it is." min={1} allowDecimal={false} allowNegative={false} {...form.getInputProps("days")} />
+    </FormModal>
+  );
+}
+
+export function DeleteSnapshot({ snapshot, opened, onClose }: Window & { snapshot: Snapshot }) {
+  const [, go] = useLocation();
+  const remove = useChange({
+    run: () => answer(api.DELETE("/api/v1/snapshots/{name}", { params: { path: { name: snapshot.name } } })),
+    done: () => `Snapshot ${snapshot.name} is in the recycle bin.`,
+    then: () => go("/snapshots"),
+  });
+  return (
+    <Confirm opened={opened} onClose={onClose} title={`Delete ${snapshot.name}?`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
+      It goes to the recycle bin. Until the recycle bin lets go of it, it can be restored, and its space is not free.
+    </Confirm>
+  );
+}
+
+/** Snapshots of a volume, the newest first. */
+export function useSnapshotsOf(volume: string): Snapshot[] | undefined {
+  const { data } = useQuery(snapshots());
+  return data?.filter((it) => it.source === volume).sort((a, b) => (a.created < b.created ? 1 : -1));
+}

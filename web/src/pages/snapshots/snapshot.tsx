@@ -1,0 +1,116 @@
+import { Button, Menu, SimpleGrid, Skeleton, Stack } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { ChevronDown, Copy, Link2, Pencil, Trash2, Undo2 } from "lucide-react";
+import { useState } from "react";
+import { Link } from "wouter";
+import { snapshot } from "../../api/queries";
+import type { SchemaSnapshot as Snapshot } from "../../api/schema";
+import { bytes, moment } from "../../format";
+import { CopyText } from "../../parts/copy";
+import { Page } from "../../parts/page";
+import { Panel } from "../../parts/panel";
+import { ProblemAlert } from "../../parts/problem";
+import { ConnectVolume } from "../volumes/forms";
+import { Connections } from "../volumes/connections";
+import { Kept } from "./columns";
+import { ChangeSnapshot, CloneSnapshot, DeleteSnapshot, RestoreVolume } from "./forms";
+
+type Task = "restore" | "clone" | "connect" | "change" | "delete";
+
+export function SnapshotPage({ name }: { name: string }) {
+  const { data, error } = useQuery(snapshot(name));
+  const [task, setTask] = useState<Task>();
+  const window = (of: Task) => ({ opened: task === of, onClose: () => setTask(undefined) });
+  return (
+    <Page title={name} above={{ label: "Snapshots", path: "/snapshots" }} actions={data && <Actions snapshot={data} onChoose={setTask} />}>
+      <ProblemAlert error={error} />
+      {!data && !error && <Skeleton height={180} />}
+      {data && (
+        <Stack gap="md">
+          <Facts snapshot={data} />
+          <Connections of={data} onConnect={() => setTask("connect")} />
+          {data.source && <RestoreVolume snapshot={data} {...window("restore")} />}
+          <CloneSnapshot snapshot={data} {...window("clone")} />
+          <ConnectVolume volume={data} {...window("connect")} />
+          <ChangeSnapshot key={`${data.name} ${data.writable} ${data.kept_until}`} snapshot={data} {...window("change")} />
+          <DeleteSnapshot snapshot={data} {...window("delete")} />
+        </Stack>
+      )}
+    </Page>
+  );
+}
+
+function Actions({ snapshot, onChoose }: { snapshot: Snapshot; onChoose: (task: Task) => void }) {
+  return (
+    <>
+      {snapshot.source && (
+        <Button leftSection={<Undo2 size={16} aria-hidden />} onClick={() => onChoose("restore")}>
+          Restore
+        </Button>
+      )}
+      <Button variant="default" leftSection={<Copy size={15} aria-hidden />} onClick={() => onChoose("clone")}>
+        Clone
+      </Button>
+      <Menu position="bottom-end">
+        <Menu.Target>
+          <Button variant="default" rightSection={<ChevronDown size={15} aria-hidden />}>
+            More
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item leftSection={<Link2 size={15} />} onClick={() => onChoose("connect")}>
+            Connect
+          </Menu.Item>
+          <Menu.Item leftSection={<Pencil size={15} />} onClick={() => onChoose("change")}>
+            Change
+          </Menu.Item>
+          <Menu.Divider />
+          <Menu.Item color="red" leftSection={<Trash2 size={15} />} onClick={() => onChoose("delete")}>
+            Delete
+          </Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+    </>
+  );
+}
+
+function Facts({ snapshot }: { snapshot: Snapshot }) {
+  return (
+    <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
+      <Panel title="Content">
+        <dl className="facts">
+          <dt>Of</dt>
+          <dd>
+            {snapshot.source ? (
+              <Link className="plain" href={`/volumes/${encodeURIComponent(snapshot.source)}`}>
+                {snapshot.source}
+              </Link>
+            ) : (
+              "a volume that is gone"
+            )}
+          </dd>
+          <dt>Taken</dt>
+          <dd className="number">{moment(snapshot.created, true)}</dd>
+          <dt>Size</dt>
+          <dd className="number">{bytes(snapshot.size)}</dd>
+          <dt>Mapped</dt>
+          <dd className="number">{bytes(snapshot.mapped)}</dd>
+        </dl>
+      </Panel>
+      <Panel title="Identity">
+        <dl className="facts">
+          <dt>State</dt>
+          <dd>
+            <Kept snapshot={snapshot} />
+          </dd>
+          <dt>Taken together</dt>
+          <dd>as {snapshot.set}</dd>
+          <dt>Hosts know it as</dt>
+          <dd>
+            {snapshot.naa} <CopyText text={snapshot.naa.replace("naa.", "")} label="Copy the identifier" />
+          </dd>
+        </dl>
+      </Panel>
+    </SimpleGrid>
+  );
+}

@@ -1,0 +1,67 @@
+import { Button } from "@mantine/core";
+import { Link2, Unlink } from "lucide-react";
+import { useState } from "react";
+import { Link } from "wouter";
+import type { SchemaConnection as Connection } from "../../api/schema";
+import { seer } from "../../format";
+import { Empty } from "../../parts/empty";
+import { Panel } from "../../parts/panel";
+import { DataTable, type Column } from "../../parts/table";
+import { DisconnectVolume } from "./forms";
+
+/** Who sees a volume or a snapshot. */
+export function Connections({ of, onConnect }: { of: { connections: Connection[] }; onConnect: () => void }) {
+  const [leaving, setLeaving] = useState<Connection>();
+  const columns: Column<Connection>[] = [
+    { name: "Host", key: seer, cell: (it) => <Seer connection={it} /> },
+    { name: "LUN", key: (it) => it.lun, cell: (it) => it.lun, right: true },
+    { name: "Access", key: (it) => Number(it.read_only), cell: (it) => (it.read_only ? "read-only" : "read and write"), wide: true },
+    {
+      name: "",
+      cell: (it) => (
+        <Button variant="subtle" color="gray" size="compact-sm" leftSection={<Unlink size={14} aria-hidden />} onClick={() => setLeaving(it)}>
+          Disconnect
+        </Button>
+      ),
+      right: true,
+    },
+  ];
+  return (
+    <Panel title="Connections" flush>
+      <DataTable
+        label="Connections"
+        noun="host"
+        rows={of.connections}
+        columns={columns}
+        id={seer}
+        empty={
+          <Empty
+            icon={Link2}
+            title="No host sees it"
+            text="Connect it to a host, and the host finds it as a new disk after a rescan."
+            action={<Button onClick={onConnect}>Connect a host</Button>}
+          />
+        }
+      />
+      {leaving !== undefined && <DisconnectVolume connection={leaving} onClose={() => setLeaving(undefined)} />}
+    </Panel>
+  );
+}
+
+function Seer({ connection: { host, host_group } }: { connection: Connection }) {
+  if (host_group) {
+    return (
+      <>
+        <span className="quiet">group </span>
+        <Link className="row-link" href={`/host-groups/${encodeURIComponent(host_group)}`}>
+          {host_group}
+        </Link>
+      </>
+    );
+  }
+  return (
+    <Link className="row-link" href={`/hosts/${encodeURIComponent(host ?? "")}`}>
+      {host}
+    </Link>
+  );
+}

@@ -1,0 +1,163 @@
+/** Lines over time: one cursor for all charts of a page, zoom by dragging, a picture to take along. */
+import { useComputedColorScheme } from "@mantine/core";
+import { useEffect, useRef } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+
+export type Line = { label: string; color: Ink; values: (number | null)[]; dashed?: boolean };
+
+/** What is drawn in which colour: the canvas knows no variables of the style sheet. */
+export type Ink = "read" | "write" | "offload" | "space";
+type Colours = Record<Ink | "text" | "grid" | "ground", string>;
+const COLOURS: Record<"light" | "dark", Colours> = {
+  light: { read: "#1d6384", write: "#b8720a", offload: "#3f7d2c", space: "#1d6384", text: "#5b6770", grid: "#e9ecef", ground: "#ffffff" },
+  dark: { read: "#5fa9c9", write: "#d9a24a", offload: "#7fb86a", space: "#5fa9c9", text: "#9aa6b0", grid: "#2c353d", ground: "#181e24" },
+};
+
+export function useColours(): Colours {
+  return COLOURS[useComputedColorScheme("light", { getInitialValueInEffect: false })];
+}
+
+type Props = {
+  title: string;
+  /** Seconds since 1970. */
+  times: number[];
+  lines: Line[];
+  format: (value: number) => string;
+  /** The axis is in steps of powers of two, for bytes. */
+  binary?: boolean;
+  height?: number;
+  /** Charts with the same key share a cursor. */
+  sync?: string;
+  /** What was dragged over, in seconds since 1970. */
+  onZoom?: (from: number, to: number) => void;
+};
+
+export function Chart({ title, times, lines, format, binary = false, height = 200, sync, onZoom }: Props) {
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot>(null);
+  const latest = useRef({ format, onZoom, times, lines });
+  const colours = useColours();
+  const shape = JSON.stringify([lines.map(({ label, color, dashed }) => [label, color, dashed]), sync, height, colours.ground]);
+  useEffect(() => {
+    latest.current = { format, onZoom, times, lines };
+  });
+  useEffect(() => {
+    const element = place.current;
+    if (!element) return;
+    const made = new uPlot(options(latest, colours, { width: element.clientWidth, height, sync, binary }), dataOf(latest.current), element);
+    plot.current = made;
+    const observer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- made anew only when its shape changes
+  }, [shape]);
+  useEffect(() => {
+    plot.current?.setData(dataOf({ times, lines }));
+  }, [times, lines]);
+  return <div ref={place} role="img" aria-label={`${title}: ${summary(lines, format)}`} data-chart={title} style={{ minHeight: height }} />;
+}
+
+type Latest = { current: { format: (value: number) => string; onZoom?: Props["onZoom"]; times: number[]; lines: Line[] } };
+
+const dataOf = ({ times, lines }: { times: number[]; lines: Line[] }): uPlot.AlignedData => [times, ...lines.map((line) => line.values)];
+
+/** The newest values in words, for who can't see the lines. */
+function summary(lines: Line[], format: (value: number) => string): string {
+  const newest = lines.map((line) => {
+    const value = line.values.findLast((it) => it !== null);
+    return `${line.label} ${value == null ? "unknown" : format(value)}`;
+  });
+  return newest.join(", ") || "nothing yet";
+}
+
+/** 1, 2, 4, … bytes. */
+const BINARY = Array.from({ length: 60 }, (_, power) => 2 ** power);
+
+/** Values without a neighbour, which no line shows. */
+function alone(plot: uPlot, series: number): number[] {
+  const values = plot.data[series] ?? [];
+  return Array.from(values.keys()).filter((index) => values[index] != null && values[index - 1] == null && values[index + 1] == null);
+}
+
+function options(latest: Latest, colours: Colours, { width, height, sync, binary }: { width: number; height: number; sync: string | undefined; binary: boolean }): uPlot.Options {
+  const axis = { stroke: colours.text, grid: { stroke: colours.grid, width: 1 }, ticks: { show: false }, font: "11px 'Inter Variable', sans-serif" };
+  const say = (value: number | null | undefined) => (value == null ? "–" : latest.current.format(value));
+  return {
+    width,
+    height,
+    cursor: { ...(sync !== undefined && { sync: { key: sync, setSeries: false } }), drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
+    legend: { live: true },
+    scales: { x: { time: true }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] } },
+    axes: [{ ...axis, space: 90, values: (_, ticks, __, ___, step) => ticks.map((it) => tick(it, step)) }, { ...axis, size: 76, ...(binary && { incrs: BINARY }), values: (_, ticks) => ticks.map(say) }],
+    series: [
+      { value: (_, time: number | null) => (time == null ? "–" : new Date(time * 1000).toLocaleString("en-GB")) },
+      ...latest.current.lines.map(({ label, color, dashed }) => ({
+        label,
+        stroke: colours[color],
+        width: 1.5,
+        ...(dashed && { dash: [5, 4] }),
+        points: { show: true, size: 4, fill: colours[color], filter: alone },
+        spanGaps: false,
+        value: (_: uPlot, value: number | null) => say(value),
+      })),
+    ],
+    hooks: {
+      setSelect: [
+        (made) => {
+          const { left, width: wide } = made.select;
+          if (wide < 4) return;
+          latest.current.onZoom?.(Math.floor(made.posToVal(left, "x")), Math.ceil(made.posToVal(left + wide, "x")));
+          made.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        },
+      ],
+    },
+  };
+}
+
+/** A time at the axis, as exact as the distance between two. */
+function tick(seconds: number, step: number): string {
+  const time = new Date(seconds * 1000);
+  if (step >= 86_400) return time.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+  return time.toLocaleTimeString("en-GB", step < 60 ? {} : { hour: "2-digit", minute: "2-digit" });
+}
+
+/** Saves all charts below an element as one picture. */
+export function saveCharts(below: HTMLElement, heading: string, ground: string, ink: string): void {
+  const charts = [...below.querySelectorAll<HTMLElement>("[data-chart]")].flatMap((it) => {
+    const canvas = it.querySelector("canvas");
+    return canvas ? [{ title: it.dataset["chart"] ?? "", canvas }] : [];
+  });
+  const ratio = window.devicePixelRatio || 1;
+  const above = 30 * ratio;
+  const picture = document.createElement("canvas");
+  picture.width = Math.max(...charts.map(({ canvas }) => canvas.width), 1);
+  picture.height = above + charts.reduce((sum, { canvas }) => sum + canvas.height + above, 0);
+  const pen = picture.getContext("2d");
+  if (!pen) return;
+  pen.fillStyle = ground;
+  pen.fillRect(0, 0, picture.width, picture.height);
+  pen.fillStyle = ink;
+  pen.font = `${14 * ratio}px sans-serif`;
+  pen.fillText(heading, 8 * ratio, 20 * ratio);
+  let top = above;
+  for (const { title, canvas } of charts) {
+    pen.fillText(title, 8 * ratio, top + 20 * ratio);
+    pen.drawImage(canvas, 0, top + above);
+    top += above + canvas.height;
+  }
+  picture.toBlob((blob) => blob && save(blob, `${heading}.png`), "image/png");
+}
+
+/** Hands a file to the browser's downloads. */
+export function save(blob: Blob, name: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name.replace(/[^\w.-]+/g, "-");
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
