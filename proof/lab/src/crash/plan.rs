@@ -85,7 +85,7 @@ const FRESH_STAMPS: u64 = 1 << 32;
 const POOL_RUNS: u64 = 24;
 const POOL_RUN: u64 = 1 << 16;
 const LEAF_BYTES: u64 = 2 << 20;
-const LONG_COPY: u64 = 20_000;
+const LONG_COPY_BYTES: u64 = 10 << 20;
 
 /// The source of operations.
 pub struct Plan {
@@ -221,7 +221,7 @@ impl Plan {
             let source = peers[self.seed.range(0, peers.len() as u64) as usize];
             let target = peers[self.seed.range(0, peers.len() as u64) as usize];
             // A long one is more than fits in one change where it is not aligned.
-            let most = if self.seed.one_in(8) { LONG_COPY } else { 512 };
+            let most = if self.seed.one_in(8) { LONG_COPY_BYTES / u64::from(block_bytes) } else { 512 };
             let (mut from, mut to) = (self.run(units, source, most), self.run(units, target, 1));
             if self.seed.one_in(2) {
                 from = Run { lba: from.lba / leaf * leaf, blocks: leaf, ..from };
