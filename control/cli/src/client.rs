@@ -1,6 +1,6 @@
 //! One request to the array, and its answer or problem.
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,14 @@ const DEFAULT_DATA: &str = "/var/lib/ashlar";
 
 /// What may stand in a path segment as it is (RFC 3986 2.3).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Makes a terminal's screen empty, and begins at its top.
+pub const CLEAR: &str = "\x1b[2J\x1b[H";
+
+/// As it may stand in a path segment or a query.
+pub fn quoted(text: &str) -> String {
+    utf8_percent_encode(text, SEGMENT).to_string()
+}
 
 /// How to find the array.
 #[derive(Debug, Default)]
@@ -30,6 +38,7 @@ pub struct Client {
     url: String,
     token: String,
     started_by: String,
+    reads: bool,
 }
 
 impl Client {
@@ -64,7 +73,18 @@ impl Client {
             .timeout_connect(Some(Duration::from_secs(5)))
             .timeout_global(Some(Duration::from_secs(600)))
             .build();
-        Client { agent: config.into(), url: url.trim_end_matches('/').into(), token, started_by }
+        Client {
+            agent: config.into(),
+            url: url.trim_end_matches('/').into(),
+            token,
+            started_by,
+            reads: false,
+        }
+    }
+
+    /// From now on refuses whatever may change something.
+    pub fn only_read(&mut self) {
+        self.reads = true;
     }
 
     /// Asks `method` of `/api/v1` and the given segments, which are quoted as needed. Null when there is no body.
@@ -74,8 +94,8 @@ impl Client {
 
     /// As [`Client::ask`], with a query, which begins with a question mark.
     pub fn send(&self, method: &str, segments: &[&str], query: &str, body: Option<Value>) -> Result<Value> {
-        let path: String =
-            segments.iter().map(|segment| format!("/{}", utf8_percent_encode(segment, SEGMENT))).collect();
+        ensure!(!self.reads || method == "GET", "--watch is for what only reads: leave it out");
+        let path: String = segments.iter().map(|segment| format!("/{}", quoted(segment))).collect();
         let request = Request::builder()
             .method(method)
             .uri(format!("{}/api/v1{path}{query}", self.url))

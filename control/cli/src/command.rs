@@ -1,12 +1,22 @@
 //! Nouns and verbs, and the request that each makes.
 
-use crate::client::{Client, Whereabouts};
-use crate::show;
+mod array;
+mod bin;
+mod group;
+mod host;
+mod policy;
+mod schedule;
+mod snapshot;
+mod volume;
+
+use crate::client::{self, Client, Whereabouts};
+use crate::{format, show};
 use anyhow::Result;
 use bytesize::ByteSize;
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use serde_json::{Value, json};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use serde_json::Value;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Operates an Ashlar array.
 #[derive(Parser)]
@@ -15,8 +25,12 @@ pub struct Cli {
     #[command(flatten)]
     access: Access,
     /// How to print answers
-    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
-    output: Format,
+    #[arg(short, long, global = true, value_enum, default_value_t = format::Format::Table)]
+    output: format::Format,
+    /// Ask again every so often, such as 5s, until interrupted; for what only reads [default: 2s]
+    #[arg(long, global = true, value_name = "TIME", num_args = 0..=1, require_equals = true,
+        default_missing_value = "2s", value_parser = seconds)]
+    watch: Option<u64>,
     #[command(subcommand)]
     noun: Noun,
 }
@@ -34,180 +48,51 @@ struct Access {
     token: Option<String>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Format {
-    /// For people
-    Table,
-    /// For programs: the shapes of the API
-    Json,
-}
-
-#[derive(Subcommand)]
+#[derive(Clone, Subcommand)]
 enum Noun {
     /// The array as a whole
     #[command(subcommand)]
-    Array(ArrayVerb),
+    Array(array::ArrayVerb),
     /// Volumes, and who sees them
     #[command(subcommand)]
-    Volume(VolumeVerb),
-    /// Volumes that were deleted, until their space is given back
+    Volume(volume::VolumeVerb),
+    /// Volume groups: quotas, policies and limits in common
     #[command(subcommand)]
-    RecycleBin(BinVerb),
+    Group(group::GroupVerb),
+    /// Snapshots
+    #[command(subcommand)]
+    Snapshot(snapshot::SnapshotVerb),
+    /// When snapshots are taken, and how many are kept
+    #[command(subcommand)]
+    Schedule(schedule::ScheduleVerb),
+    /// Volumes and snapshots that were deleted, until their space is given back
+    #[command(subcommand)]
+    RecycleBin(bin::BinVerb),
     /// Hosts: who may log in
     #[command(subcommand)]
-    Host(HostVerb),
+    Host(host::HostVerb),
+    /// Host groups: hosts that see the same
+    #[command(subcommand)]
+    HostGroup(group::HostGroupVerb),
     /// Who sees what
     #[command(subcommand)]
     Connection(ConnectionVerb),
-}
-
-#[derive(Subcommand)]
-enum ArrayVerb {
-    /// Identity, state, portals, space
-    #[command(visible_alias = "show")]
-    Status,
-}
-
-#[derive(Subcommand)]
-enum VolumeVerb {
-    /// Make a volume
-    Create {
-        /// 1 to 63 letters, digits, '-', '_' or '.'
-        name: String,
-        /// Such as 10GiB, 2TiB, 500GB, or bytes; 1 MiB to 16 PiB
-        #[arg(long, value_parser = size)]
-        size: u64,
-        /// Logical block length that hosts see: 512 or 4096 bytes
-        #[arg(long, value_parser = size, default_value = "512")]
-        block_size: u64,
-    },
-    /// Make a volume with the contents that another has now, sharing its space
-    Clone {
-        /// The volume to clone
-        source: String,
-        /// Name of the new volume
-        name: String,
-    },
-    /// All volumes
-    List,
-    /// One volume
-    Show {
-        /// The volume
-        name: String,
-    },
-    /// Change the size; hosts are told
-    Resize {
-        /// The volume
-        name: String,
-        /// The new size, such as 20GiB
-        #[arg(long, value_parser = size)]
-        size: u64,
-        /// Allow a smaller size: what lies behind it is lost
-        #[arg(long)]
-        force: bool,
-    },
-    /// Move a volume that no host sees to the recycle bin, or delete it with its data
-    Delete {
-        /// The volume
-        name: String,
-        /// Delete its data at once, so that the space is free
-        #[arg(long)]
-        eradicate: bool,
-    },
-    /// Let a host see a volume
-    Connect {
-        /// The volume
-        name: String,
-        /// The host
-        #[arg(long)]
-        host: String,
-        /// 0 to 16383; the lowest free one when not given
-        #[arg(long)]
-        lun: Option<u16>,
-    },
-    /// Let a host no longer see a volume
-    Disconnect {
-        /// The volume
-        name: String,
-        /// The host
-        #[arg(long)]
-        host: String,
+    /// What happened
+    #[command(subcommand)]
+    Event(array::EventVerb),
+    /// What operators did
+    #[command(subcommand)]
+    Audit(array::AuditVerb),
+    /// Print what a shell needs to complete commands: bash, zsh, fish
+    Completion {
+        /// The shell
+        shell: clap_complete::Shell,
     },
 }
 
-#[derive(Subcommand)]
-enum BinVerb {
-    /// Everything in it
-    List,
-    /// Take a volume out again
-    Restore {
-        /// Its name, or its id when several had the same name
-        volume: String,
-        /// Give it this name instead of its old one
-        #[arg(long, value_name = "NAME")]
-        name: Option<String>,
-    },
-    /// Delete a volume with its data before its time
-    Eradicate {
-        /// Its name, or its id when several had the same name
-        volume: String,
-    },
-}
-
-#[derive(Subcommand)]
-enum HostVerb {
-    /// Make a host known, so that it may log in
-    Create(NewHost),
-    /// All hosts
-    List,
-    /// One host
-    Show {
-        /// The host
-        name: String,
-    },
-    /// Forget a host that sees no volume
-    Delete {
-        /// The host
-        name: String,
-    },
-}
-
-#[derive(Args)]
-struct NewHost {
-    /// 1 to 63 letters, digits, '-', '_' or '.'
-    name: String,
-    /// Its iSCSI initiator name; may be given several times
-    #[arg(long = "iqn", required = true, value_name = "IQN", value_delimiter = ',')]
-    iqns: Vec<String>,
-    /// CHAP name that it logs in with
-    #[arg(long, value_name = "USER", requires = "chap_secret")]
-    chap_user: Option<String>,
-    /// CHAP secret that it logs in with, 12 to 255 characters
-    #[arg(
-        long,
-        value_name = "SECRET",
-        requires = "chap_user",
-        env = "ASHLAR_CHAP_SECRET",
-        hide_env_values = true
-    )]
-    chap_secret: Option<String>,
-    /// CHAP name that the array proves itself with
-    #[arg(long, value_name = "USER", requires_all = ["mutual_secret", "chap_user"])]
-    mutual_user: Option<String>,
-    /// CHAP secret that the array proves itself with
-    #[arg(
-        long,
-        value_name = "SECRET",
-        requires = "mutual_user",
-        env = "ASHLAR_MUTUAL_SECRET",
-        hide_env_values = true
-    )]
-    mutual_secret: Option<String>,
-}
-
-#[derive(Subcommand)]
+#[derive(Clone, Subcommand)]
 enum ConnectionVerb {
-    /// Every connection of a volume with a host
+    /// Every connection of a volume or snapshot with a host or host group
     List,
 }
 
@@ -219,117 +104,68 @@ fn size(text: &str) -> Result<u64, String> {
     })
 }
 
-impl Cli {
-    /// Does it, and returns what to print.
-    pub fn run(self) -> Result<String> {
-        let Access { data, array, token } = self.access;
-        let client = Client::find(Whereabouts { data, array, token })?;
-        let (answer, table): (Value, fn(&Value) -> String) = match self.noun {
-            Noun::Array(verb) => verb.run(&client)?,
-            Noun::Volume(verb) => verb.run(&client)?,
-            Noun::RecycleBin(verb) => verb.run(&client)?,
-            Noun::Host(verb) => verb.run(&client)?,
-            Noun::Connection(ConnectionVerb::List) => {
-                (items(client.ask("GET", &["connections"], None)?), show::connections)
-            }
-        };
-        Ok(match self.output {
-            Format::Table => table(&answer),
-            Format::Json => format!("{answer:#}\n"),
-        })
-    }
+/// A time as people write it, in seconds: `90s`, `15m`, `12h`, `7d`, `4w`.
+fn seconds(text: &str) -> Result<u64, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400), ("w", 7 * 86_400)];
+    let (number, each) =
+        units.iter().find_map(|(unit, each)| Some((text.strip_suffix(unit)?, *each))).unwrap_or(("", 1));
+    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(each));
+    seconds.ok_or_else(|| "write a number with a unit: s, m, h, d or w, such as 12h".into())
 }
 
-type Shown = (Value, fn(&Value) -> String);
-
-impl ArrayVerb {
-    fn run(self, client: &Client) -> Result<Shown> {
-        match self {
-            ArrayVerb::Status => Ok((client.ask("GET", &["array"], None)?, show::array)),
+impl Cli {
+    /// Does it, and gives each answer to `print`.
+    pub fn run(self, mut print: impl FnMut(&str)) -> Result<()> {
+        if let Noun::Completion { shell } = self.noun {
+            clap_complete::generate(shell, &mut Self::command(), "ashlar", &mut std::io::stdout());
+            return Ok(());
+        }
+        let Access { data, array, token } = self.access;
+        let mut client = Client::find(Whereabouts { data, array, token })?;
+        let Some(pause) = self.watch else {
+            let (answer, table) = self.noun.run(&client)?;
+            print(&self.output.show(&answer, table)?);
+            return Ok(());
+        };
+        client.only_read();
+        loop {
+            let (answer, table) = self.noun.clone().run(&client)?;
+            let shown = self.output.show(&answer, table)?;
+            print(&if self.output.is_for_people() { format!("{}{shown}", client::CLEAR) } else { shown });
+            std::thread::sleep(Duration::from_secs(pause.max(1)));
         }
     }
 }
 
-impl VolumeVerb {
+impl Noun {
     fn run(self, client: &Client) -> Result<Shown> {
-        use VolumeVerb::*;
-        Ok(match self {
-            Create { name, size, block_size } => {
-                let body = json!({ "name": name, "size": size, "block_size": block_size });
-                (client.ask("POST", &["volumes"], Some(body))?, show::volume)
+        match self {
+            Noun::Array(verb) => verb.run(client),
+            Noun::Volume(verb) => verb.run(client),
+            Noun::Group(verb) => verb.run(client),
+            Noun::Snapshot(verb) => verb.run(client),
+            Noun::Schedule(verb) => verb.run(client),
+            Noun::RecycleBin(verb) => verb.run(client),
+            Noun::Host(verb) => verb.run(client),
+            Noun::HostGroup(verb) => verb.run(client),
+            Noun::Connection(ConnectionVerb::List) => {
+                Ok((items(client.ask("GET", &["connections"], None)?), show::connections))
             }
-            Clone { source, name } => {
-                let body = json!({ "name": name, "source": source });
-                (client.ask("POST", &["volumes"], Some(body))?, show::volume)
-            }
-            List => (items(client.ask("GET", &["volumes"], None)?), show::volumes),
-            Show { name } => (client.ask("GET", &["volumes", &name], None)?, show::volume),
-            Resize { name, size, force } => {
-                let body = json!({ "size": size, "shrink": force });
-                (client.ask("PATCH", &["volumes", &name], Some(body))?, show::volume)
-            }
-            Delete { name, eradicate: true } => {
-                client.send("DELETE", &["volumes", &name], "?eradicate=true", None)?;
-                (json!({ "deleted": name }), show::deleted)
-            }
-            Delete { name, eradicate: false } => {
-                client.ask("DELETE", &["volumes", &name], None)?;
-                (json!({ "deleted": name, "recycle_bin": true }), show::deleted)
-            }
-            Connect { name, host, lun } => {
-                let body = json!({ "volume": name, "host": host, "lun": lun });
-                (client.ask("POST", &["connections"], Some(body))?, show::connection)
-            }
-            Disconnect { name, host } => {
-                client.ask("DELETE", &["connections", &name, &host], None)?;
-                (json!({ "disconnected": { "volume": name, "host": host } }), show::disconnected)
-            }
-        })
+            Noun::Event(verb) => verb.run(client),
+            Noun::Audit(verb) => verb.run(client),
+            Noun::Completion { .. } => unreachable!("it asks no array"),
+        }
     }
 }
 
-impl BinVerb {
-    fn run(self, client: &Client) -> Result<Shown> {
-        Ok(match self {
-            BinVerb::List => (items(client.ask("GET", &["recycle-bin"], None)?), show::bin),
-            BinVerb::Restore { volume, name } => {
-                let path = ["recycle-bin", &volume, "restore"];
-                (client.ask("POST", &path, Some(json!({ "name": name })))?, show::volume)
-            }
-            BinVerb::Eradicate { volume } => {
-                client.ask("DELETE", &["recycle-bin", &volume], None)?;
-                (json!({ "deleted": volume }), show::deleted)
-            }
-        })
-    }
-}
+/// An answer, and how people like to see it.
+type Shown = (Value, fn(&Value) -> String);
 
-impl HostVerb {
-    fn run(self, client: &Client) -> Result<Shown> {
-        Ok(match self {
-            HostVerb::Create(new) => (client.ask("POST", &["hosts"], Some(new.body()))?, show::host),
-            HostVerb::List => (items(client.ask("GET", &["hosts"], None)?), show::hosts),
-            HostVerb::Show { name } => (client.ask("GET", &["hosts", &name], None)?, show::host),
-            HostVerb::Delete { name } => {
-                client.ask("DELETE", &["hosts", &name], None)?;
-                (json!({ "deleted": name }), show::deleted)
-            }
-        })
-    }
-}
-
-impl NewHost {
-    fn body(self) -> Value {
-        let chap = |user: Option<String>, secret: Option<String>| {
-            user.zip(secret).map(|(user, secret)| json!({ "user": user, "secret": secret }))
-        };
-        json!({
-            "name": self.name,
-            "initiators": self.iqns,
-            "chap": chap(self.chap_user, self.chap_secret),
-            "mutual": chap(self.mutual_user, self.mutual_secret),
-        })
-    }
+/// A query with what is given, quoted; empty when nothing is.
+fn query(fields: &[(&str, Option<&str>)]) -> String {
+    let given = fields.iter().filter_map(|(name, value)| Some((name, client::quoted((*value)?))));
+    let fields: Vec<_> = given.map(|(name, value)| format!("{name}={value}")).collect();
+    if fields.is_empty() { String::new() } else { format!("?{}", fields.join("&")) }
 }
 
 /// The list in an answer that may one day come in pages.

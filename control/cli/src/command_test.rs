@@ -49,3 +49,41 @@ fn chap_users_and_secrets_come_in_pairs() {
             .is_ok()
     );
 }
+
+#[test]
+fn times_have_units() {
+    assert_eq!((seconds("90s"), seconds("7d"), seconds("2w")), (Ok(90), Ok(604_800), Ok(1_209_600)));
+    for bad in ["", "7", "d", "-1h", "1.5h", "1y"] {
+        assert!(seconds(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_subject_or_peer_is_named_once() {
+    for good in [
+        "snapshot create db1",
+        "snapshot create --group sql --suffix s1 --keep-until 2030-01-01T00:00:00Z",
+        "schedule create gold --group sql --rule hourly=24 --rule daily=7 --immutable 12h",
+        "volume connect db1 --host-group cluster --read-only",
+        "volume set db1 --iops none --compression inherit --bandwidth 10MiB --group sql",
+        "group create sql --soft-quota 1TiB --hard-quota none",
+        "array set --unmap-throttle 9 --recycle-bin 7d",
+        "volume list --watch=5s -o csv",
+        "volume list --watch",
+        "completion bash",
+    ] {
+        assert!(parse(good).is_ok(), "{good}");
+    }
+    for bad in [
+        "snapshot create",
+        "snapshot create db1 --group sql",
+        "schedule create gold --group sql --rule hourly",
+        "schedule create gold --group sql --volume a --rule hourly=1",
+        "volume connect db1",
+        "volume connect db1 --host a --host-group b",
+        "volume set db1 --group a --no-group",
+        "array set --unmap-throttle 10",
+    ] {
+        assert!(parse(bad).is_err(), "{bad}");
+    }
+}

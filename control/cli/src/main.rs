@@ -4,6 +4,7 @@
 
 mod client;
 mod command;
+mod format;
 mod show;
 
 use clap::Parser;
@@ -11,13 +12,15 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = command::Cli::parse();
-    match cli.run() {
-        Ok(text) => {
-            use std::io::Write;
-            // A reader that went away (`| head`) is no error of ours.
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            ExitCode::SUCCESS
+    let print = |text: &str| {
+        use std::io::Write;
+        // A reader that went away (`| head`) is no error of ours.
+        if std::io::stdout().write_all(text.as_bytes()).is_err() {
+            std::process::exit(0);
         }
+    };
+    match cli.run(print) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ashlar: {error:#}");
             ExitCode::FAILURE

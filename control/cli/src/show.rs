@@ -51,6 +51,11 @@ pub fn volume(answer: &Value) -> String {
         ("Size", exact(&answer["size"])),
         ("Block size", text(&answer["block_size"])),
         ("Mapped", bytes(&answer["mapped"])),
+        ("Group", text(&answer["group"])),
+        ("Reduction", policy(&answer["policy_in_force"])),
+        ("Limits", limits(&answer["limits"])),
+        ("Read-only", yes(&answer["read_only"])),
+        ("SCSI-2 reservations", yes(&answer["scsi2_reservations"])),
         ("Identity", text(&answer["naa"])),
         ("Created", text(&answer["created"])),
         ("Connections", connected(answer, "host")),
@@ -98,15 +103,204 @@ pub fn hosts(answer: &Value) -> String {
 
 /// One connection.
 pub fn connection(answer: &Value) -> String {
-    let (volume, host, lun) = (text(&answer["volume"]), text(&answer["host"]), text(&answer["lun"]));
-    format!("host {host} sees volume {volume} as LUN {lun}\n")
+    let (volume, lun) = (text(&answer["volume"]), text(&answer["lun"]));
+    let read_only = if answer["read_only"] == true { ", read-only" } else { "" };
+    format!("{} sees {volume} as LUN {lun}{read_only}\n", peer(answer))
 }
 
 /// All connections.
 pub fn connections(answer: &Value) -> String {
-    rows(&["VOLUME", "HOST", "LUN"], answer, |it| {
-        vec![text(&it["volume"]), text(&it["host"]), text(&it["lun"])]
+    rows(&["VOLUME", "SEEN BY", "LUN", "READ-ONLY"], answer, |it| {
+        vec![text(&it["volume"]), peer(it), text(&it["lun"]), yes(&it["read_only"])]
     })
+}
+
+/// What is set for the array as a whole.
+pub fn settings(answer: &Value) -> String {
+    facts(&[
+        ("Name", text(&answer["name"])),
+        ("Recycle bin", duration(answer["recycle_bin_seconds"].as_u64().unwrap_or(0))),
+        ("UNMAP throttle", text(&answer["unmap_throttle"])),
+    ])
+}
+
+/// One volume group.
+pub fn group(answer: &Value) -> String {
+    let crossed = |quota: &str, crossed: &str| match answer[crossed].as_bool() {
+        Some(true) => format!("{}, reached", bytes(&answer[quota])),
+        _ => bytes(&answer[quota]),
+    };
+    facts(&[
+        ("Volume group", text(&answer["name"])),
+        ("Volumes", list(&answer["volumes"])),
+        ("Provisioned", bytes(&answer["provisioned"])),
+        ("Mapped", bytes(&answer["mapped"])),
+        ("Soft quota", crossed("soft_quota", "soft_quota_crossed")),
+        ("Hard quota", crossed("hard_quota", "hard_quota_reached")),
+        ("Reduction", policy(&answer["policy"])),
+        ("Limits", limits(&answer["limits"])),
+        ("Created", text(&answer["created"])),
+    ])
+}
+
+/// All volume groups.
+pub fn groups(answer: &Value) -> String {
+    rows(&["NAME", "VOLUMES", "PROVISIONED", "MAPPED", "SOFT QUOTA", "HARD QUOTA", "LIMITS"], answer, |it| {
+        vec![
+            text(&it["name"]),
+            it["volumes"].as_array().map_or(0, Vec::len).to_string(),
+            bytes(&it["provisioned"]),
+            bytes(&it["mapped"]),
+            bytes(&it["soft_quota"]),
+            bytes(&it["hard_quota"]),
+            limits(&it["limits"]),
+        ]
+    })
+}
+
+/// One host group.
+pub fn host_group(answer: &Value) -> String {
+    facts(&[
+        ("Host group", text(&answer["name"])),
+        ("Hosts", list(&answer["hosts"])),
+        ("Connections", connected(answer, "volume")),
+        ("Created", text(&answer["created"])),
+    ])
+}
+
+/// All host groups.
+pub fn host_groups(answer: &Value) -> String {
+    rows(&["NAME", "HOSTS", "CONNECTIONS"], answer, |it| {
+        vec![text(&it["name"]), list(&it["hosts"]), connected(it, "volume")]
+    })
+}
+
+/// One snapshot.
+pub fn snapshot(answer: &Value) -> String {
+    facts(&[
+        ("Snapshot", text(&answer["name"])),
+        ("Of volume", text(&answer["source"])),
+        ("Taken", text(&answer["created"])),
+        ("By schedule", text(&answer["schedule"])),
+        ("Kept until", text(&answer["kept_until"])),
+        ("Writable", yes(&answer["writable"])),
+        ("Size", exact(&answer["size"])),
+        ("Mapped", bytes(&answer["mapped"])),
+        ("Identity", text(&answer["naa"])),
+        ("Connections", connected(answer, "host")),
+    ])
+}
+
+/// A volume or a snapshot, whichever it is.
+pub fn disk(answer: &Value) -> String {
+    if answer.get("source").is_some() { snapshot(answer) } else { volume(answer) }
+}
+
+/// Snapshots.
+pub fn snapshots(answer: &Value) -> String {
+    let headers = ["NAME", "VOLUME", "TAKEN", "KEPT UNTIL", "WRITABLE", "SIZE", "MAPPED", "CONNECTIONS"];
+    rows(&headers, answer, |it| {
+        vec![
+            text(&it["name"]),
+            text(&it["source"]),
+            text(&it["created"]),
+            text(&it["kept_until"]),
+            yes(&it["writable"]),
+            bytes(&it["size"]),
+            bytes(&it["mapped"]),
+            connected(it, "host"),
+        ]
+    })
+}
+
+/// What differs.
+pub fn difference(answer: &Value) -> String {
+    rows(&["OFFSET", "LENGTH", "DATA"], answer, |it| {
+        vec![text(&it["offset"]), text(&it["length"]), yes(&it["mapped"])]
+    })
+}
+
+/// One schedule.
+pub fn schedule(answer: &Value) -> String {
+    facts(&[
+        ("Schedule", text(&answer["name"])),
+        ("Of", subject(answer)),
+        ("Rules", rules(answer)),
+        ("Immutable for", duration(answer["immutable_seconds"].as_u64().unwrap_or(0))),
+        ("Enabled", yes(&answer["enabled"])),
+        ("Next", text(&answer["next"])),
+        ("Last", text(&answer["last"])),
+        ("Snapshots", text(&answer["snapshots"])),
+    ])
+}
+
+/// All schedules.
+pub fn schedules(answer: &Value) -> String {
+    rows(&["NAME", "OF", "RULES", "ENABLED", "NEXT", "LAST", "SNAPSHOTS"], answer, |it| {
+        vec![
+            text(&it["name"]),
+            subject(it),
+            rules(it),
+            yes(&it["enabled"]),
+            text(&it["next"]),
+            text(&it["last"]),
+            text(&it["snapshots"]),
+        ]
+    })
+}
+
+/// Events.
+pub fn events(answer: &Value) -> String {
+    rows(&["TIME", "SEVERITY", "KIND", "MESSAGE"], answer, |it| {
+        vec![text(&it["time"]), text(&it["severity"]), text(&it["kind"]), text(&it["message"])]
+    })
+}
+
+/// The audit trail.
+pub fn audit(answer: &Value) -> String {
+    rows(&["TIME", "USER", "FROM", "ACTION", "OUTCOME", "REQUEST"], answer, |it| {
+        vec![
+            text(&it["time"]),
+            text(&it["user"]),
+            text(&it["origin"]),
+            text(&it["action"]),
+            text(&it["outcome"]),
+            text(&it["detail"]),
+        ]
+    })
+}
+
+fn subject(answer: &Value) -> String {
+    match answer["group"].as_str() {
+        Some(group) => format!("group {group}"),
+        None => format!("volume {}", text(&answer["volume"])),
+    }
+}
+
+fn rules(answer: &Value) -> String {
+    let one = |it: &Value| format!("{} ({})", text(&it["when"]), text(&it["keep"]));
+    dash(answer["rules"].as_array().into_iter().flatten().map(one).collect::<Vec<_>>().join(", "))
+}
+
+fn yes(value: &Value) -> String {
+    value.as_bool().map_or_else(|| "-".into(), |it| if it { "yes" } else { "no" }.into())
+}
+
+fn policy(value: &Value) -> String {
+    let switch = |name: &str| {
+        let on = value[name].as_bool()?;
+        Some(format!("{name} {}", if on { "on" } else { "off" }))
+    };
+    let compression = value["compression"].as_str().map(|it| format!("compression {it}"));
+    dash(
+        [switch("dedup"), compression, switch("verify")].into_iter().flatten().collect::<Vec<_>>().join(", "),
+    )
+}
+
+fn limits(value: &Value) -> String {
+    let iops = value["iops"].as_u64().map(|iops| format!("{iops} IOPS"));
+    let bandwidth = value["bandwidth"].as_u64().map(|_| format!("{}/s", bytes(&value["bandwidth"])));
+    dash([iops, bandwidth].into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 /// Something that is gone.
@@ -122,8 +316,9 @@ pub fn deleted(answer: &Value) -> String {
 
 /// The recycle bin.
 pub fn bin(answer: &Value) -> String {
-    rows(&["NAME", "SIZE", "MAPPED", "DELETED", "ERADICATED AFTER", "ID"], answer, |it| {
+    rows(&["KIND", "NAME", "SIZE", "MAPPED", "DELETED", "ERADICATED AFTER", "ID"], answer, |it| {
         vec![
+            text(&it["kind"]),
             text(&it["name"]),
             bytes(&it["size"]),
             bytes(&it["mapped"]),
@@ -137,7 +332,14 @@ pub fn bin(answer: &Value) -> String {
 /// A connection that is gone.
 pub fn disconnected(answer: &Value) -> String {
     let it = &answer["disconnected"];
-    format!("host {} no longer sees volume {}\n", text(&it["host"]), text(&it["volume"]))
+    format!("{} no longer sees {}\n", peer(it), text(&it["volume"]))
+}
+
+fn peer(answer: &Value) -> String {
+    match answer["host"].as_str() {
+        Some(host) => format!("host {host}"),
+        None => format!("host group {}", text(&answer["host_group"])),
+    }
 }
 
 fn facts(facts: &[(&str, String)]) -> String {

@@ -1,0 +1,43 @@
+//! The recycle bin.
+
+use super::{Shown, items};
+use crate::client::Client;
+use crate::show;
+use anyhow::Result;
+use clap::Subcommand;
+use serde_json::json;
+
+#[derive(Clone, Subcommand)]
+pub enum BinVerb {
+    /// Everything in it
+    List,
+    /// Take a volume out again
+    Restore {
+        /// Its name, or its id when several had the same name
+        volume: String,
+        /// Give it this name instead of its old one
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Delete a volume with its data before its time
+    Eradicate {
+        /// Its name, or its id when several had the same name
+        volume: String,
+    },
+}
+
+impl BinVerb {
+    pub fn run(self, client: &Client) -> Result<Shown> {
+        Ok(match self {
+            BinVerb::List => (items(client.ask("GET", &["recycle-bin"], None)?), show::bin),
+            BinVerb::Restore { volume, name } => {
+                let path = ["recycle-bin", &volume, "restore"];
+                (client.ask("POST", &path, Some(json!({ "name": name })))?, show::disk)
+            }
+            BinVerb::Eradicate { volume } => {
+                client.ask("DELETE", &["recycle-bin", &volume], None)?;
+                (json!({ "deleted": volume }), show::deleted)
+            }
+        })
+    }
+}
