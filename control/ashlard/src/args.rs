@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::memory;
 use bytesize::ByteSize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,8 @@ pub struct Args {
     /// Memory for data read from the drives [default: 256MiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     read_memory: Option<u64>,
-    /// Memory for finding duplicates [default: 128MiB]
+    /// Memory for finding duplicates, used as it fills [default: 2 % of what the drives hold, at most a quarter of
+    /// the machine's memory]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     index_memory: Option<u64>,
     /// Memory for maps of volumes [default: 512MiB]
@@ -60,6 +62,29 @@ pub enum Command {
     /// Verify everything on the drives of an array that is not running, and change nothing; ends with 0 only when there
     /// is no defect
     Check(Check),
+    /// Tell what files or devices would take on an array, by policy, without an array
+    ReductionReport(ReductionReport),
+}
+
+/// What is reduced on trial.
+#[derive(clap::Args)]
+pub struct ReductionReport {
+    /// Files or block devices, which are only read; each is a volume
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    pub output: Output,
+    /// Memory for finding duplicates [default: what the data need, at most a quarter of the machine's]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub index_memory: Option<u64>,
+}
+
+/// Ways to print.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Output {
+    Table,
+    Json,
 }
 
 /// What is checked.
@@ -88,13 +113,14 @@ impl Args {
         self.threads.map_or_else(processors, usize::from)
     }
 
-    /// Bounds for the engine; its own defaults where nothing was said.
-    pub fn engine_options(&self, seed: [u8; 32]) -> engine::Options {
+    /// Bounds for the engine on drives that hold `capacity` bytes; its own defaults where nothing was said.
+    pub fn engine_options(&self, seed: [u8; 32], capacity: u64) -> engine::Options {
         let mut options = engine::Options::new(seed);
+        let index = self.index_memory.unwrap_or_else(|| memory::index(capacity, memory::total()));
         for (bound, given) in [
             (&mut options.slot_bytes, self.write_memory),
             (&mut options.cache_bytes, self.read_memory),
-            (&mut options.index_bytes, self.index_memory),
+            (&mut options.index_bytes, Some(index)),
             (&mut options.page_bytes, self.map_memory),
         ] {
             *bound = given.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(*bound);

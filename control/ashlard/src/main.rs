@@ -8,6 +8,8 @@ mod access;
 mod args;
 mod check;
 mod drives;
+mod memory;
+mod reduction;
 mod threads;
 
 use anyhow::{Context, Result};
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
     log_to_stderr();
     let outcome = threads::management().and_then(|runtime| match &args.command {
         Some(Command::Check(check)) => runtime.block_on(check::run(check)),
+        Some(Command::ReductionReport(report)) => reduction::run(report).map(|()| 0),
         None => runtime.block_on(run(&args)).map(|()| 0),
     });
     match outcome {
@@ -67,10 +70,10 @@ async fn run(args: &Args) -> Result<()> {
     };
     let _lock = access::lock(args.data())?;
     let shelf = drives::open(args).await?;
-    let seed: [u8; 32] = random()?;
-    let engine = Engine::open(shelf.clone(), args.engine_options(seed))
-        .await
-        .context("the array can't be recovered")?;
+    let layout = shelf::Shelf::layout(&*shelf);
+    let capacity = u64::from(layout.segments) * u64::from(layout.segment_bytes);
+    let options = args.engine_options(random()?, capacity);
+    let engine = Engine::open(shelf.clone(), options).await.context("the array can't be recovered")?;
     let background = threads::background(engine.clone())?;
     let keeper = threads::keeper(shelf)?;
     let shards = threads::Shards::start(args.threads())?;

@@ -71,7 +71,7 @@ impl Worker {
         self.find(&mut items).await?;
         let sorted = sort(items);
         self.leave_for_cleaning();
-        let runs = runs(&sorted.new);
+        let runs = runs(sorted.new.iter().map(|item| (item.volume, item.block)));
         let first = self.reserve_numbers(runs.len() as u64);
         let mut packed = Vec::with_capacity(runs.len());
         let mut step = Step::Done;
@@ -249,7 +249,7 @@ fn is_live(state: &State, block: BlockId) -> Result<bool, Absent> {
 }
 
 /// The bits of the first `count` blocks.
-fn stored(count: usize) -> u8 {
+pub fn stored(count: usize) -> u8 {
     ((1u16 << count) - 1) as u8
 }
 
@@ -278,20 +278,21 @@ fn sort(items: Vec<Item>) -> Sorted {
     sorted
 }
 
-/// Runs of neighbours that a frame can hold.
-fn runs(items: &[Item]) -> Vec<Range<usize>> {
-    let mut runs: Vec<Range<usize>> = Vec::with_capacity(items.len());
-    for (at, item) in items.iter().enumerate() {
+/// Runs of neighbours that a frame can hold, of blocks by volume and number.
+pub fn runs(places: impl Iterator<Item = (u32, u64)>) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    let mut last = None;
+    for (at, (volume, block)) in places.enumerate() {
         match runs.last_mut() {
             Some(run)
                 if run.len() < BlockId::PER_FRAME
-                    && items[at - 1].volume == item.volume
-                    && items[at - 1].block + 1 == item.block =>
+                    && last.is_some_and(|(of, n)| (of, n + 1) == (volume, block)) =>
             {
                 run.end = at + 1;
             }
             _ => runs.push(at..at + 1),
         }
+        last = Some((volume, block));
     }
     runs
 }

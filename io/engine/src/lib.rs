@@ -25,6 +25,7 @@ mod edges;
 mod engine;
 mod entry;
 mod flush;
+mod forecast;
 mod frame;
 mod gate;
 mod journal;
@@ -47,6 +48,7 @@ mod volume;
 
 pub use diff::Difference;
 pub use engine::{Engine, Options};
+pub use forecast::{COMPARED, Forecast, Forecaster};
 pub use policy::{Compression, Policy};
 pub use snapshot::DiskInfo;
 pub use space::{DiskSpace, SpaceReport};

@@ -1,0 +1,37 @@
+//! The machine's memory, and the part of it that finds duplicates.
+
+/// Bytes of memory of this machine; a modest guess where the system does not tell.
+pub fn total() -> u64 {
+    let told = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse(&text));
+    told.unwrap_or(4 << 30)
+}
+
+fn parse(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Bytes for the deduplication index where nobody says otherwise: 2 % of what the drives hold, which is an entry for
+/// every block even if all of it compresses to a third, but at most a quarter of the machine's memory.
+pub fn index(capacity: u64, memory: u64) -> u64 {
+    (capacity / 50).min(memory / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_is_bounded_by_drives_and_by_memory() {
+        assert_eq!(index(50 << 30, 64 << 30), 1 << 30);
+        assert_eq!(index(50 << 40, 64 << 30), 16 << 30);
+    }
+
+    #[test]
+    fn the_system_tells_its_memory() {
+        let text = "MemTotal:       24627200 kB\nMemFree:        21040916 kB\n";
+        assert_eq!(parse(text), Some(24_627_200 * 1024));
+        assert_eq!(parse("MemTotal: many"), None);
+        assert!(total() > 0);
+    }
+}

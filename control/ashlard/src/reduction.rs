@@ -1,0 +1,137 @@
+//! `ashlard reduction-report`: what files or devices would take on an array, found by the reducer of the data path.
+
+use crate::args::{Output, ReductionReport};
+use crate::memory;
+use anyhow::{Context, Result};
+use bytesize::ByteSize;
+use engine::{COMPARED, Compression, Forecast, Forecaster};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+/// Bytes reduced together, as the array flushes them.
+const STEP: usize = 2 << 20;
+
+/// Bytes of the index for each block of 4 KiB: enough that none is forgotten.
+const INDEX_PER_BLOCK: u64 = 64;
+
+/// Reads everything once and prints the report.
+pub fn run(report: &ReductionReport) -> Result<()> {
+    let mut files = Vec::with_capacity(report.paths.len());
+    let mut total = 0;
+    for path in &report.paths {
+        let mut file = File::open(path).with_context(|| format!("{} can't be opened", path.display()))?;
+        // A block device has no length but this.
+        let bytes = file.seek(SeekFrom::End(0)).and_then(|end| file.rewind().map(|()| end));
+        total += bytes.with_context(|| format!("{} does not tell its size", path.display()))?;
+        files.push((path, file));
+    }
+    let needed = (total / 4096 * INDEX_PER_BLOCK).max(1 << 20);
+    let index = report.index_memory.unwrap_or_else(|| needed.min(memory::total() / 4));
+    let mut forecaster = Forecaster::new(&COMPARED, usize::try_from(index).unwrap_or(usize::MAX));
+    for (volume, (path, file)) in (1..).zip(&mut files) {
+        feed(&mut forecaster, volume, file).with_context(|| format!("{} can't be read", path.display()))?;
+    }
+    let mut out = std::io::stdout().lock();
+    match report.output {
+        Output::Json => {
+            let paths: Vec<_> = files.iter().map(|(path, _)| path.as_path()).collect();
+            writeln!(out, "{}", to_json(&paths, &forecaster))?;
+        }
+        Output::Table => print(&mut out, &forecaster)?,
+    }
+    Ok(())
+}
+
+fn feed(forecaster: &mut Forecaster, volume: u32, file: &mut File) -> std::io::Result<()> {
+    let mut step = Vec::with_capacity(STEP);
+    let mut block = 0;
+    loop {
+        step.clear();
+        file.by_ref().take(STEP as u64).read_to_end(&mut step)?;
+        if step.is_empty() {
+            return Ok(());
+        }
+        forecaster.feed(volume, block, &step);
+        block += (STEP / 4096) as u64;
+    }
+}
+
+/// Each by the other; none where there is nothing to divide by.
+fn ratio(before: u64, after: u64) -> Option<f64> {
+    (after > 0).then(|| before as f64 / after as f64)
+}
+
+struct Ratios {
+    dedup: Option<f64>,
+    compression: Option<f64>,
+    total: Option<f64>,
+}
+
+/// Zeros count in the total alone.
+fn ratios(forecaster: &Forecaster, forecast: &Forecast) -> Ratios {
+    Ratios {
+        dedup: ratio(forecaster.bytes() - forecaster.zeros(), forecast.unique),
+        compression: ratio(forecast.unique, forecast.stored),
+        total: ratio(forecaster.bytes(), forecast.stored),
+    }
+}
+
+fn name(compression: Compression) -> &'static str {
+    match compression {
+        Compression::Adaptive => "adaptive",
+        Compression::Off => "off",
+        Compression::Fast => "fast",
+        Compression::High => "high",
+    }
+}
+
+fn to_json(paths: &[&Path], forecaster: &Forecaster) -> Value {
+    let policy = |forecast: Forecast| {
+        let Ratios { dedup, compression, total } = ratios(forecaster, &forecast);
+        json!({
+            "dedup": forecast.policy.dedup,
+            "compression": name(forecast.policy.compression),
+            "unique": forecast.unique,
+            "stored": forecast.stored,
+            "ratios": { "dedup": dedup, "compression": compression, "total": total },
+        })
+    };
+    json!({
+        "paths": paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>(),
+        "bytes": forecaster.bytes(),
+        "zeros": forecaster.zeros(),
+        "policies": forecaster.forecasts().map(policy).collect::<Vec<_>>(),
+    })
+}
+
+fn print(out: &mut impl Write, forecaster: &Forecaster) -> std::io::Result<()> {
+    let (bytes, zeros) = (forecaster.bytes(), forecaster.zeros());
+    writeln!(out, "{} read, {} of it zeros", ByteSize(bytes), ByteSize(zeros))?;
+    writeln!(
+        out,
+        "{:<6} {:<12} {:>10} {:>10} {:>8} {:>12} {:>8}",
+        "DEDUP", "COMPRESSION", "UNIQUE", "STORED", "DEDUP", "COMPRESSION", "TOTAL"
+    )?;
+    let tell = |ratio: Option<f64>| ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}:1"));
+    for forecast in forecaster.forecasts() {
+        let Ratios { dedup, compression, total } = ratios(forecaster, &forecast);
+        writeln!(
+            out,
+            "{:<6} {:<12} {:>10} {:>10} {:>8} {:>12} {:>8}",
+            if forecast.policy.dedup { "on" } else { "off" },
+            name(forecast.policy.compression),
+            ByteSize(forecast.unique).to_string(),
+            ByteSize(forecast.stored).to_string(),
+            tell(dedup),
+            tell(compression),
+            tell(total),
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "reduction_test.rs"]
+mod tests;

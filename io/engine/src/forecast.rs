@@ -1,0 +1,155 @@
+//! What data would take on an array: the reducer of the data path over any bytes, without an array. Zeros, copies
+//! and frames are found, packed and counted as flushing does it, for several policies at once.
+
+use crate::adapt::Adapt;
+use crate::dedup::{Fingerprinter, Index};
+use crate::entry::{BLOCK, BlockId};
+use crate::flush::{runs, stored};
+use crate::frame::{self, Fingerprint, Packer, UNKNOWN};
+use crate::policy::{Compression, Policy};
+use block::is_zero;
+
+/// What so much data would take under one policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forecast {
+    /// The policy.
+    pub policy: Policy,
+    /// Bytes of blocks that are not zeros and would be stored once: all of them without deduplication.
+    pub unique: u64,
+    /// Bytes of the log that these would take, headers included.
+    pub stored: u64,
+}
+
+/// Reduces what it is fed, keeps nothing of it, and counts. Bytes are those of whole blocks of 4 KiB.
+pub struct Forecaster {
+    bytes: u64,
+    zeros: u64,
+    fingerprinter: Fingerprinter,
+    index: Index,
+    packer: Packer,
+    trials: Vec<Trial>,
+    frames: u64,
+}
+
+struct Trial {
+    forecast: Forecast,
+    adapt: Adapt,
+}
+
+/// A block that is not zeros.
+struct Item<'a> {
+    number: u64,
+    bytes: &'a [u8],
+    fingerprint: Fingerprint,
+    is_copy: bool,
+}
+
+/// Policies worth comparing: every way to compress, with and without deduplication.
+pub const COMPARED: [Policy; 7] = {
+    use Compression::{Adaptive, Fast, High, Off};
+    const fn policy(dedup: bool, compression: Compression) -> Policy {
+        Policy { dedup, compression, verify: false }
+    }
+    [
+        policy(true, Adaptive),
+        policy(true, Fast),
+        policy(true, High),
+        policy(true, Off),
+        policy(false, Adaptive),
+        policy(false, Fast),
+        policy(false, High),
+    ]
+};
+
+impl Forecaster {
+    /// For these policies, with a deduplication index of up to `index_bytes`.
+    pub fn new(policies: &[Policy], index_bytes: usize) -> Self {
+        let trial = |policy: &Policy| Trial {
+            forecast: Forecast { policy: *policy, unique: 0, stored: 0 },
+            adapt: Adapt::default(),
+        };
+        Self {
+            bytes: 0,
+            zeros: 0,
+            // Nobody has an interest in collisions here.
+            fingerprinter: Fingerprinter::new(&[0; 32]),
+            index: Index::new(index_bytes),
+            packer: Packer::default(),
+            trials: policies.iter().map(trial).collect(),
+            frames: 0,
+        }
+    }
+
+    /// Takes neighbouring blocks of a volume, from block `first` on: a few MiB, as much as is flushed together. What
+    /// is missing of the last block is zeros.
+    pub fn feed(&mut self, volume: u32, first: u64, bytes: &[u8]) {
+        let padded;
+        let bytes = if bytes.len().is_multiple_of(BLOCK) {
+            bytes
+        } else {
+            padded = [bytes, &vec![0; BLOCK - bytes.len() % BLOCK]].concat();
+            &padded
+        };
+        self.bytes += bytes.len() as u64;
+        let mut items = Vec::with_capacity(bytes.len() / BLOCK);
+        for (number, bytes) in (first..).zip(bytes.chunks(BLOCK)) {
+            if is_zero(bytes) {
+                self.zeros += BLOCK as u64;
+                continue;
+            }
+            let fingerprint = self.fingerprinter.of(bytes);
+            let is_copy = self.index.find(&fingerprint).is_some();
+            if !is_copy {
+                self.index.insert(fingerprint, BlockId { frame: self.frames, index: 0 });
+                self.frames += 1;
+            }
+            items.push(Item { number, bytes, fingerprint, is_copy });
+        }
+        for trial in &mut self.trials {
+            let dedup = trial.forecast.policy.dedup;
+            let new: Vec<_> = items.iter().filter(|item| !(dedup && item.is_copy)).collect();
+            trial.forecast.unique += (new.len() * BLOCK) as u64;
+            for run in runs(new.iter().map(|item| (volume, item.number))) {
+                trial.forecast.stored += trial.pack(&mut self.packer, volume, &new[run]);
+            }
+        }
+    }
+
+    /// Bytes that were fed.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes of zeros among them, which take nothing under any policy.
+    pub fn zeros(&self) -> u64 {
+        self.zeros
+    }
+
+    /// What all that was fed would take, for each policy.
+    pub fn forecasts(&self) -> impl Iterator<Item = Forecast> + '_ {
+        self.trials.iter().map(|trial| trial.forecast)
+    }
+}
+
+impl Trial {
+    /// Bytes of the frame that holds these blocks.
+    fn pack(&mut self, packer: &mut Packer, volume: u32, items: &[&Item<'_>]) -> u64 {
+        let Policy { dedup, compression, .. } = self.forecast.policy;
+        let first = items[0].number;
+        let adapts = compression == Compression::Adaptive;
+        let leave = adapts && !self.adapt.pays(volume, first);
+        let how = if leave { Compression::Off } else { compression };
+        let fingerprint = |item: &&Item<'_>| if dedup { item.fingerprint } else { UNKNOWN };
+        let fingerprints: Vec<_> = items.iter().map(fingerprint).collect();
+        let blocks = items.iter().map(|item| item.bytes);
+        let object = packer.pack(0, stored(items.len()), blocks, &fingerprints, how);
+        if adapts && !leave {
+            self.adapt.tried(volume, first, frame::is_compressed(&object));
+        }
+        object.len() as u64
+    }
+}
+
+#[cfg(test)]
+#[path = "forecast_test.rs"]
+mod tests;
