@@ -49,7 +49,7 @@ fn feed(forecaster: &mut Forecaster, volume: u32, file: &mut File) -> std::io::R
     let mut block = 0;
     loop {
         step.clear();
-        file.by_ref().take(STEP as u64).read_to_end(&mut step)?;
+        Read::by_ref(file).take(STEP as u64).read_to_end(&mut step)?;
         if step.is_empty() {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! What goes on behind the acknowledgements, one step at a time: flush, checkpoint, clean, release. One task does it
-//! all, so that the steps never meet each other; foreground operations go on between and beside them.
+//! What goes on behind the acknowledgements, one step at a time: flush, checkpoint, clean, release, relearn. One task
+//! does it all, so that the steps never meet each other; foreground operations go on between and beside them.
 
 use crate::adapt::Adapt;
 use crate::core::Core;
@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::frame::Packer;
 use crate::gate::pause;
 use crate::log::{Segments, Stream, Writer};
+use crate::relearn::Relearn;
 use crate::space::Place;
 use parking_lot::Mutex;
 use shelf::SegmentId;
@@ -82,6 +83,7 @@ pub struct Worker {
     pub fingerprinter: Fingerprinter,
     pub adapt: Adapt,
     pub packer: Packer,
+    pub relearn: Relearn,
     /// Where the root of the last checkpoint is.
     pub root: Vec<Place>,
     /// Where the catalog was put last.
@@ -133,6 +135,7 @@ impl Worker {
         let taken = vec![0; segments.len()];
         let listings = state.maps.listings.iter();
         let stale = listings.filter(|(_, listing)| listing.names_slots).map(|(page, _)| page).collect();
+        let relearn = Relearn::before(state.maps.table.next);
         drop(state);
         let worker = Self {
             writer: Writer::new(core.log.clone()),
@@ -142,6 +145,7 @@ impl Worker {
             fingerprinter: Fingerprinter::new(&core.key),
             adapt: Adapt::default(),
             packer: Packer::default(),
+            relearn,
             root,
             catalog,
             stale,
@@ -213,6 +217,13 @@ impl Worker {
                 return self.checkpoint().await;
             }
             if busy {
+                pause().await;
+            } else if !self.relearn.is_over() {
+                let changes = self.core.changes.load(Ordering::Acquire);
+                gather().await;
+                if self.core.changes.load(Ordering::Acquire) == changes {
+                    self.relearn().await;
+                }
                 pause().await;
             } else {
                 self.core.signal.wait().await;

@@ -37,6 +37,7 @@ mod policy;
 mod read;
 mod record;
 mod recover;
+mod relearn;
 mod root;
 mod slots;
 mod snapshot;

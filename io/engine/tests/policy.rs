@@ -101,3 +101,19 @@ fn verified_duplicates_are_shared_when_the_bytes_are_the_same() {
     assert_eq!(world.engine.space().unique, 64 << 10);
     world.check();
 }
+
+#[test]
+fn after_a_restart_copies_are_found_once_the_index_has_learned_what_is_there() {
+    let mut world = world(&[Policy::default(), Policy::default()]);
+    world.write(1, 0, &text());
+    world.settle();
+    let before = world.engine.space();
+    world = world.crash(&mut Dice::new(3));
+    world.settle();
+    world.write(2, 800, &text());
+    world.settle();
+    let after = world.engine.space();
+    assert_eq!((after.unique, after.physical), (before.unique, before.physical));
+    assert_eq!(world.read(2, 800, 128), text());
+    world.check();
+}

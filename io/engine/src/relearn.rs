@@ -1,0 +1,82 @@
+//! The deduplication index is in memory alone, and empty after an opening. While the array is idle the background reads
+//! the frames that are there, a few at a time, and the index learns them again. No I/O waits for it: what it does not
+//! know yet is stored once more.
+
+use crate::background::Worker;
+use crate::entry::BlockId;
+use crate::frame::{self, ObjectKind, UNKNOWN};
+use crate::map::Need;
+use crate::table::{FRAMES, Frame};
+
+/// Frames read in one step.
+const READS: usize = 8;
+
+/// Pages of the frame table looked for in one step: numbers of frames that are gone leave gaps.
+const LOOKS: u64 = 4096;
+
+/// How far the index has learned what was there at the opening.
+pub struct Relearn {
+    /// The next page of the frame table, and the one behind the last.
+    next: u64,
+    end: u64,
+    /// Frames of the page at hand.
+    frames: Vec<(u64, Frame)>,
+}
+
+impl Relearn {
+    /// Everything before this frame number is to be learned.
+    pub fn before(frame: u64) -> Self {
+        Self { next: 0, end: frame.div_ceil(FRAMES), frames: Vec::new() }
+    }
+
+    /// True when there is nothing left to learn.
+    pub fn is_over(&self) -> bool {
+        self.next >= self.end && self.frames.is_empty()
+    }
+}
+
+impl Worker {
+    /// Learns some frames. What can't be read is left out: nobody has asked for it.
+    pub async fn relearn(&mut self) {
+        if self.relearn.frames.is_empty() {
+            self.next_frames().await;
+        }
+        let rest = self.relearn.frames.len().saturating_sub(READS);
+        for (number, frame) in self.relearn.frames.split_off(rest) {
+            let Ok(object) = self.core.log.read(frame.place).await else { continue };
+            // It may have died meanwhile, and other bytes be in its place.
+            let Ok(header) = frame::verify(&object) else { continue };
+            if (header.kind, header.number) != (ObjectKind::Frame, number) {
+                continue;
+            }
+            let Ok(fingerprints) = frame::fingerprints(&object, &header) else { continue };
+            let stored = (0..8u8).filter(|index| header.stored >> index & 1 == 1);
+            for (index, fingerprint) in stored.zip(fingerprints) {
+                let useful = fingerprint != UNKNOWN && frame.refs(index) > 0;
+                if useful && self.index.find(&fingerprint).is_none() {
+                    self.index.insert(fingerprint, BlockId { frame: number, index });
+                }
+            }
+        }
+    }
+
+    async fn next_frames(&mut self) {
+        let page = {
+            let state = self.core.state.read();
+            let Relearn { next, end, .. } = self.relearn;
+            let there = |page: &u64| state.maps.table.directory.get(*page).refs > 0;
+            let found = (next..end.min(next + LOOKS)).find(there);
+            self.relearn.next = found.map_or(end.min(next + LOOKS), |page| page + 1);
+            found
+        };
+        let Some(page) = page else { return };
+        if self.core.load(Need::Table(page)).await.is_err() {
+            return;
+        }
+        let state = self.core.state.read();
+        if let Some(body) = state.maps.table.pages.get(page) {
+            let numbered = body.iter().map(|(index, frame)| (page * FRAMES + index, frame.clone()));
+            self.relearn.frames = numbered.collect();
+        }
+    }
+}
