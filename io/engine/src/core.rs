@@ -6,6 +6,7 @@ use crate::engine::Options;
 use crate::gate::{Pace, Room, Signal};
 use crate::journal::Journal;
 use crate::log::Log;
+use crate::record::Action;
 use crate::space::Usage;
 use crate::stage::Stages;
 use crate::state::{Refusal, State};
@@ -84,8 +85,10 @@ impl Core {
 
     /// Makes a change that needs nothing prepared, and waits until it is durable.
     pub async fn change(&self, change: Change) -> Result<()> {
+        let volume = change.actions.first().and_then(Action::volume);
         loop {
-            if let Some(made) = self.make_soon(&change).await? {
+            let made = self.make_soon(&change).await;
+            if let Some(made) = self.settle_refusal(volume, made).await? {
                 return self.acknowledge(made).await;
             }
         }
@@ -131,12 +134,13 @@ impl Core {
     }
 
     /// Waits until an answer that something is not there, or takes no changes, can't be undone by a power loss.
-    pub async fn settle_refusal<T>(&self, volume: u32, outcome: Result<T>) -> Result<T> {
+    pub async fn settle_refusal<T>(&self, volume: Option<u32>, outcome: Result<T>) -> Result<T> {
         let Err(error) = &outcome else { return outcome };
         let batch = match error {
             Error::Gone | Error::Foreign(_) => self.state.read().catalog.ended,
             Error::ReadOnly | Error::OutOfRange { .. } => {
-                self.state.read().volume(volume).map_or(0, |found| found.changed)
+                let state = self.state.read();
+                volume.and_then(|volume| state.volume(volume).ok()).map_or(0, |found| found.changed)
             }
             _ => return outcome,
         };

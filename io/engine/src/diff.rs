@@ -168,7 +168,11 @@ impl Engine {
     /// # Errors
     /// [`Error::Gone`] when a disk is not there, [`Error::Malformed`] when the block lengths differ or `most` is zero.
     pub async fn diff(&self, old: Option<DiskId>, new: DiskId, from: u64, most: usize) -> Result<Difference> {
-        let (old, new) = (old.map(|old| self.number(old)).transpose()?, self.number(new)?);
+        let new = self.number(new).await?;
+        let old = match old {
+            Some(old) => Some(self.number(old).await?),
+            None => None,
+        };
         if most == 0 {
             return Err(Error::Malformed("a difference of at most nothing"));
         }

@@ -76,6 +76,11 @@ impl Engine {
         self.volumes.read().get(&id).cloned()
     }
 
+    /// The volume with this identity. That there is none is certain when it is answered.
+    async fn there(&self, id: DiskId) -> Result<Arc<Volume>> {
+        self.core.settle_refusal(None, self.volume(id).ok_or(Error::Gone)).await
+    }
+
     /// All volumes, by identity.
     pub fn volumes(&self) -> Vec<Arc<Volume>> {
         self.volumes.read().values().cloned().collect()
@@ -113,16 +118,16 @@ impl Engine {
                 }
                 Ok(None) => {}
                 Err(_) if next() != first => {}
-                Err(error) => return Err(error),
+                Err(error) => return self.core.settle_refusal(None, Err(error)).await,
             }
         }
     }
 
     /// Changes the size in logical blocks; what is beyond a smaller size is lost. Durable when answered.
     pub async fn resize_volume(&self, id: DiskId, blocks: u64) -> Result<()> {
-        let volume = self.volume(id).ok_or(Error::Gone)?;
+        let volume = self.there(id).await?;
         if volume.is_read_only() {
-            return Err(Error::ReadOnly);
+            return self.core.settle_refusal(Some(volume.number()), Err(Error::ReadOnly)).await;
         }
         let old = volume.geometry().blocks;
         if blocks < old {
@@ -136,7 +141,7 @@ impl Engine {
     /// Says how the data of a volume are reduced from now on; a clone begins with the policy of its source. Durable
     /// when answered.
     pub async fn set_policy(&self, id: DiskId, policy: Policy) -> Result<()> {
-        let volume = self.volume(id).ok_or(Error::Gone)?.number();
+        let volume = self.there(id).await?.number();
         self.core.change(Change::of(Action::SetPolicy { volume, policy })).await
     }
 
@@ -152,7 +157,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Kept`] when it is kept for longer.
     pub async fn delete_volume(&self, id: DiskId, now: u64) -> Result<()> {
-        let volume = self.volume(id).ok_or(Error::Gone)?;
+        let volume = self.there(id).await?;
         let delete = Change::of(Action::Delete { volume: volume.number() }).at(now);
         // Gone with the change, not with its answer: nobody may be there any more to wait for that.
         let made = self.core.make_soon(&delete).await?;

@@ -77,7 +77,10 @@ impl Engine {
         now: u64,
         keep_until: u64,
     ) -> Result<Vec<Arc<Volume>>> {
-        let numbers = sources.iter().map(|(source, _)| self.number(*source)).collect::<Result<Vec<u32>>>()?;
+        let mut numbers = Vec::with_capacity(sources.len());
+        for (source, _) in sources {
+            numbers.push(self.number(*source).await?);
+        }
         let ids: Vec<DiskId> = sources.iter().map(|(_, id)| *id).collect();
         if ids.iter().collect::<BTreeSet<_>>().len() < ids.len() {
             return Err(Error::Malformed("two snapshots with the same identity"));
@@ -96,7 +99,7 @@ impl Engine {
     /// Creates a volume at time `now` with the content and size of another disk, which both share until one of them
     /// changes. Durable when answered.
     pub async fn clone_volume(&self, source: DiskId, id: DiskId, now: u64) -> Result<Arc<Volume>> {
-        let source = self.number(source)?;
+        let source = self.number(source).await?;
         let action =
             |volume, _| Action::Clone { volume, id, source, created: now, snapshot: false, kept_until: 0 };
         self.add_volumes(&[id], action, &[]).await.map(|mut made| made.remove(0))
@@ -108,7 +111,7 @@ impl Engine {
     /// # Errors
     /// [`Error::ReadOnly`] when the volume takes no changes, [`Error::Malformed`] when the block lengths differ.
     pub async fn restore_volume(&self, id: DiskId, source: DiskId) -> Result<()> {
-        let (volume, source) = (self.number(id)?, self.number(source)?);
+        let (volume, source) = (self.number(id).await?, self.number(source).await?);
         if volume == source {
             return Err(Error::Malformed("restore of a disk from itself"));
         }
@@ -120,7 +123,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Kept`] when the disk is kept as it is for longer.
     pub async fn set_read_only(&self, id: DiskId, read_only: bool, now: u64) -> Result<()> {
-        let volume = self.number(id)?;
+        let volume = self.number(id).await?;
         self.core.change(Change::of(Action::Access { volume, read_only }).at(now)).await
     }
 
@@ -130,12 +133,14 @@ impl Engine {
     /// # Errors
     /// [`Error::Kept`] for a shorter time, [`Error::Malformed`] for a disk that takes changes.
     pub async fn keep_until(&self, id: DiskId, until: u64, now: u64) -> Result<()> {
-        let volume = self.number(id)?;
+        let volume = self.number(id).await?;
         self.core.change(Change::of(Action::Keep { volume, until }).at(now)).await
     }
 
-    pub(crate) fn number(&self, id: DiskId) -> Result<u32> {
-        self.core.state.read().catalog.number(id).ok_or(Error::Gone)
+    /// The number of a disk. That there is none is certain when it is answered.
+    pub(crate) async fn number(&self, id: DiskId) -> Result<u32> {
+        let found = self.core.state.read().catalog.number(id).ok_or(Error::Gone);
+        self.core.settle_refusal(None, found).await
     }
 }
 

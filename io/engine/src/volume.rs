@@ -161,7 +161,7 @@ impl Handle {
         F: Future<Output = Result> + Send + 'static,
     {
         let (volume, work) = (self.clone(), work(self.clone()));
-        Pending::later(async move { volume.core.settle_refusal(volume.number, work.await).await })
+        Pending::later(async move { volume.core.settle_refusal(Some(volume.number), work.await).await })
     }
 
     pub fn geometry(&self) -> Result<Geometry> {

@@ -5,7 +5,9 @@ mod support;
 
 use block::{CopySegment, Disk, DiskId, Error, Extent, Op, Provisioning, Region, Reply};
 use bytes::Bytes;
+use engine::{DiskInfo, Engine};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use support::{Dice, MemShelf, World, data};
 
@@ -458,4 +460,84 @@ fn ten_thousand_snapshots_live_together() {
     world.settle();
     assert_eq!(world.engine.disks().len(), 1);
     world.check();
+}
+
+/// Everything that can be told of the disks.
+fn whole(world: &mut World) -> Vec<(DiskInfo, Vec<u8>)> {
+    let disks = world.engine.disks();
+    let read = |disk: DiskInfo| {
+        let bytes = world.read(disk.id.0, 0, disk.geometry.blocks);
+        (disk, bytes)
+    };
+    disks.into_iter().map(read).collect()
+}
+
+type Change = fn(Arc<Engine>) -> Pin<Box<dyn Future<Output = block::Result<()>>>>;
+
+/// Changes of snapshots on the disks of [`scene`].
+const CHANGES: [(&str, Change); 8] = [
+    ("snapshot", |engine| {
+        Box::pin(async move {
+            let pairs = [(DiskId(1), DiskId(20)), (DiskId(2), DiskId(21)), (DiskId(10), DiskId(22))];
+            let records = [("group".to_owned(), Some(Bytes::from_static(b"taken")))];
+            engine.snapshot(&pairs, &records, 5, 9).await.map(drop)
+        })
+    }),
+    ("clone", |engine| {
+        Box::pin(async move { engine.clone_volume(DiskId(10), DiskId(20), 5).await.map(drop) })
+    }),
+    ("restore", |engine| Box::pin(async move { engine.restore_volume(DiskId(1), DiskId(10)).await })),
+    ("make writable", |engine| Box::pin(async move { engine.set_read_only(DiskId(10), false, 5).await })),
+    ("keep", |engine| Box::pin(async move { engine.keep_until(DiskId(10), 99, 5).await })),
+    ("delete a volume", |engine| Box::pin(async move { engine.delete_volume(DiskId(1), 5).await })),
+    ("delete a snapshot", |engine| Box::pin(async move { engine.delete_volume(DiskId(10), 5).await })),
+    ("resize", |engine| Box::pin(async move { engine.resize_volume(DiskId(2), 3000).await })),
+];
+
+/// Two volumes, and a snapshot of the first, which has changed since.
+fn scene() -> World {
+    let mut dice = Dice::new(3);
+    let mut world = World::open(MemShelf::small());
+    world.create(1, 512, 1 << 20);
+    world.create(2, 512, 1 << 20);
+    world.write(1, 3, &dice.bytes(64 << 10));
+    world.write(2, 800, &dice.bytes(16 << 10));
+    snapshot(&mut world, &[(1, 10)]).expect("taken");
+    world.write(1, 64, &dice.bytes(16 << 10));
+    world
+}
+
+#[test]
+fn a_power_loss_at_any_step_leaves_a_change_whole_or_absent() {
+    for (name, change) in CHANGES {
+        let (mut before, mut after) = (scene(), scene());
+        let (before, engine) = (whole(&mut before), after.engine.clone());
+        after.run(change(engine)).expect(name);
+        let after = whole(&mut after);
+        assert!(before != after, "{name} does something");
+        let mut seen = [false; 2];
+        for steps in 0..60 {
+            let mut world = scene();
+            world.slow(steps);
+            let mut asked = change(world.engine.clone());
+            let mut answered = false;
+            for _ in 0..steps {
+                let mut context = Context::from_waker(Waker::noop());
+                answered = answered || asked.as_mut().poll(&mut context).is_ready();
+                world.turn(1);
+            }
+            drop(asked);
+            let mut world = world.crash(&mut Dice::new(steps));
+            let found = whole(&mut world);
+            let taken = found == after;
+            assert!(taken || found == before && !answered, "{name}, {steps} steps");
+            let group = world.engine.records("group").len();
+            assert_eq!(group == 1, taken && name == "snapshot", "records go with the disks");
+            seen[usize::from(taken)] = true;
+            world.check();
+            world.settle();
+            world.check();
+        }
+        assert_eq!(seen, [true; 2], "{name}: both happen");
+    }
 }
