@@ -2,7 +2,7 @@
 
 use crate::drives::{Drives, Fault};
 use crate::executor::TaskId;
-use crate::history::{Action, ActionId, History, Present};
+use crate::history::{Action, ActionId, History, Known, Present};
 use crate::machine::{Machine, Outcome};
 use crate::{Report, World};
 use block::workload::{Mix, Random, Workload};
@@ -13,7 +13,7 @@ use shelf::{DriveShelf, FormatOptions, Sizes};
 use std::sync::Arc;
 
 /// Most volumes at a time.
-const VOLUMES: usize = 5;
+const VOLUMES: usize = 6;
 
 /// Sizes and tempers of a world, from its seed.
 struct Setting {
@@ -186,7 +186,7 @@ impl Run {
         }
         let known = self.history.disks();
         let present = present(&life.engine);
-        let sizes: Vec<_> = present.iter().map(|(id, (geometry, _))| (*id, *geometry)).collect();
+        let sizes: Vec<_> = present.iter().map(|(id, known)| (*id, known.geometry)).collect();
         if sizes != known {
             return Err(format!("the volumes are {sizes:?} instead of {known:?}"));
         }
@@ -205,10 +205,47 @@ impl Run {
                         .map_err(|what| format!("comparing all of disk {}: {what}", id.0))?;
                 }
             }
-            let (state, model) =
-                (life.engine.volume(id).map(|disk| disk.state()), self.history.model.disk(id));
-            if state != model.map(|disk| disk.state()) {
-                return Err(format!("disk {} has another saved state", id.0));
+            let model = self.history.model.disk(id).map(|disk| Known::of(&disk));
+            if present.get(&id) != model.as_ref() {
+                return Err(format!("disk {} is {:?} instead of {model:?}", id.0, present.get(&id)));
+            }
+        }
+        self.compare_differences(life)
+    }
+
+    /// What the engine does not say to be different on two disks is equal; false when the machine has to crash before.
+    fn compare_differences(&mut self, life: &Life) -> Result<bool, String> {
+        let disks = self.history.disks();
+        let alike = |pair: &&[(DiskId, Geometry)]| pair[0].1.block_bytes == pair[1].1.block_bytes;
+        for pair in disks.windows(2).filter(alike) {
+            let ((old, _), (new, geometry)) = (pair[0], pair[1]);
+            let (mut next, mut differs) = (Some(0), Vec::new());
+            while let Some(from) = next {
+                let engine = life.engine.clone();
+                let part = async move { engine.diff(Some(old), new, from, 100).await };
+                match self.machine.finish(part)? {
+                    None => return Ok(false),
+                    Some(Err(Error::Medium { .. } | Error::Stopped(_)))
+                        if self.setting.world == World::Dead =>
+                    {
+                        return Ok(true);
+                    }
+                    Some(part) => {
+                        let part = part.map_err(|cause| format!("difference: {cause}"))?;
+                        next = part.next;
+                        differs.extend(part.regions.into_iter().map(|region| region.extent));
+                    }
+                }
+            }
+            let each = 4096 / u64::from(geometry.block_bytes);
+            let model = &self.history.model;
+            let size = |id| model.disk(id).map_or(0, |disk| disk.geometry().blocks);
+            let both = size(old).min(geometry.blocks) / each * each;
+            let blocks = (0..both).step_by(each as usize).map(|lba| Extent::new(lba, each));
+            for block in blocks.filter(|block| !differs.iter().any(|extent| extent.overlaps(block))) {
+                if model.peek(old, block).first_difference(&model.peek(new, block)).is_some() {
+                    return Err(format!("disks {} and {} differ at {block:?}", old.0, new.0));
+                }
             }
         }
         Ok(true)
@@ -300,11 +337,16 @@ impl Run {
                 self.next_volume += 1;
                 Action::Clone(source, DiskId(self.next_volume))
             }
-            3 if disks.len() > 2 => Action::Delete(disks[self.random.below(disks.len() as u64) as usize].0),
+            3 | 10 | 11 if disks.len() > 2 => {
+                Action::Delete(disks[self.random.below(disks.len() as u64) as usize].0)
+            }
             4 => {
                 let (id, geometry) = disks[self.random.below(disks.len() as u64) as usize];
                 Action::Resize(id, geometry.blocks + self.random.below(300))
             }
+            5 | 6 if disks.len() < VOLUMES => self.snapshot(&disks),
+            7 => Action::Restore(self.one(&disks), self.one(&disks)),
+            8 | 9 => Action::Access(self.one(&disks), self.random.chance(30)),
             _ => {
                 let model = &self.history.model;
                 let (id, op) = self.workload.next(&disks, |id, extent| model.peek(id, extent));
@@ -319,6 +361,22 @@ impl Run {
         let (task, outcome) = self.machine.start(ask(&life.engine, action));
         life.under_way.push(UnderWay { id, task, outcome });
         true
+    }
+
+    fn one(&mut self, disks: &[(DiskId, Geometry)]) -> DiskId {
+        disks[self.random.below(disks.len() as u64) as usize].0
+    }
+
+    /// A snapshot of one disk, or of two together.
+    fn snapshot(&mut self, disks: &[(DiskId, Geometry)]) -> Action {
+        let mut sources = vec![self.one(disks), self.one(disks)];
+        sources.truncate(1 + self.random.below(2) as usize);
+        sources.dedup();
+        let mut pair = |source| {
+            self.next_volume += 1;
+            (source, DiskId(self.next_volume))
+        };
+        Action::Snapshot(sources.into_iter().map(&mut pair).collect())
     }
 
     fn create(&mut self) -> Action {
@@ -412,6 +470,8 @@ impl Run {
     /// Unmaps everything, lets the background work, and expects that there is space again.
     fn give_back(&mut self, life: &mut Life) -> Result<(), String> {
         for (id, geometry) in self.history.disks() {
+            self.perform(life, Action::Access(id, false))
+                .map_err(|cause| format!("a disk of a full array is made writable: {cause}"))?;
             let op = Op::Unmap(vec![Extent::new(0, geometry.blocks)]);
             self.perform(life, Action::Op(id, op))
                 .map_err(|cause| format!("unmap of a full array: {cause}"))?;
@@ -465,7 +525,7 @@ impl Run {
 
 /// The volumes of an engine.
 fn present(engine: &Engine) -> Present {
-    engine.volumes().iter().map(|disk| (disk.id(), (disk.geometry(), disk.state()))).collect()
+    engine.volumes().iter().map(|disk| (disk.id(), Known::of(&**disk))).collect()
 }
 
 /// A list of copies is one step only where all of it is aligned to 4 KiB, or it is short.
@@ -493,6 +553,11 @@ fn ask(engine: &Arc<Engine>, action: Action) -> impl Future<Output = block::Resu
             Action::Op(id, op) => engine.volume(id).ok_or(Error::Gone)?.execute(op).await,
             Action::Create(id, geometry) => engine.create_volume(id, geometry, 0).await.map(|_| Reply::Done),
             Action::Clone(source, id) => engine.clone_volume(source, id, 0).await.map(|_| Reply::Done),
+            Action::Snapshot(pairs) => engine.snapshot(&pairs, &[], 0, 0).await.map(|_| Reply::Done),
+            Action::Restore(id, source) => engine.restore_volume(id, source).await.map(|()| Reply::Done),
+            Action::Access(id, read_only) => {
+                engine.set_read_only(id, read_only, 0).await.map(|()| Reply::Done)
+            }
             Action::Resize(id, blocks) => engine.resize_volume(id, blocks).await.map(|()| Reply::Done),
             Action::Delete(id) => engine.delete_volume(id, 0).await.map(|()| Reply::Done),
         }

@@ -4,7 +4,7 @@
 //! all of it has ended: what it wrote is read back, and some order of its actions must explain every
 //! answer and every byte. An action that ended without an answer may have had no effect, but not half of one.
 
-use block::mem::MemArray;
+use block::mem::{MemArray, MemDisk};
 use block::suite;
 use block::{Disk, DiskId, Error, Extent, Geometry, Op, Reply, Result};
 use bytes::Bytes;
@@ -25,6 +25,12 @@ pub enum Action {
     Create(DiskId, Geometry),
     /// A new disk with the contents of another.
     Clone(DiskId, DiskId),
+    /// Snapshots of several disks at one moment.
+    Snapshot(Vec<(DiskId, DiskId)>),
+    /// A disk gets the size and contents of another.
+    Restore(DiskId, DiskId),
+    /// Whether a disk takes changes.
+    Access(DiskId, bool),
     /// A disk grows.
     Resize(DiskId, u64),
     /// A disk goes.
@@ -97,9 +103,16 @@ impl Action {
                 Op::Flush => Vec::new(),
             },
             Action::Create(id, _) | Action::Resize(id, _) | Action::Delete(id) => one(*id, EVERYTHING, true),
-            Action::Clone(source, id) => {
+            Action::Clone(source, id) | Action::Restore(id, source) => {
                 [one(*source, EVERYTHING, false), one(*id, EVERYTHING, true)].concat()
             }
+            Action::Snapshot(pairs) => {
+                let each = |(source, id): &(DiskId, DiskId)| {
+                    [one(*source, EVERYTHING, false), one(*id, EVERYTHING, true)].concat()
+                };
+                pairs.iter().flat_map(each).collect()
+            }
+            Action::Access(id, _) => one(*id, PRESENCE, true),
         }
     }
 
@@ -121,8 +134,30 @@ impl Action {
                 model.clone_disk(*source, *id);
                 Ok(Reply::Done)
             }
+            Action::Snapshot(pairs) => {
+                if pairs.iter().any(|(source, _)| model.disk(*source).is_none()) {
+                    return Err(Error::Gone);
+                }
+                for (source, id) in pairs {
+                    model.clone_disk(*source, *id).set_read_only(true);
+                }
+                Ok(Reply::Done)
+            }
+            Action::Restore(id, source) => {
+                let source = model.disk(*source).ok_or(Error::Gone)?;
+                let disk = writable(model, *id)?;
+                if disk.id() == source.id() || disk.geometry().block_bytes != source.geometry().block_bytes {
+                    return Err(Error::Malformed("restore from itself, or between different block lengths"));
+                }
+                disk.restore(source.id());
+                Ok(Reply::Done)
+            }
+            Action::Access(id, read_only) => {
+                model.disk(*id).ok_or(Error::Gone)?.set_read_only(*read_only);
+                Ok(Reply::Done)
+            }
             Action::Resize(id, blocks) => {
-                model.disk(*id).ok_or(Error::Gone)?.resize(*blocks);
+                writable(model, *id)?.resize(*blocks);
                 Ok(Reply::Done)
             }
             Action::Delete(id) => {
@@ -139,6 +174,12 @@ impl Action {
             other => format!("{other:?}"),
         }
     }
+}
+
+/// A disk that takes changes.
+fn writable(model: &MemArray, id: DiskId) -> std::result::Result<MemDisk, Error> {
+    let disk = model.disk(id).ok_or(Error::Gone)?;
+    if disk.is_read_only() { Err(Error::ReadOnly) } else { Ok(disk) }
 }
 
 fn meet(one: &[Touch], other: &[Touch]) -> bool {
@@ -186,8 +227,30 @@ pub struct History {
     told: bool,
 }
 
-/// The disks that there really are, with their sizes and saved states.
-pub type Present = BTreeMap<DiskId, (Geometry, Bytes)>;
+/// What is known of a disk without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Its size.
+    pub geometry: Geometry,
+    /// It takes no changes.
+    pub read_only: bool,
+    /// Its saved state.
+    pub state: Bytes,
+}
+
+impl Known {
+    /// What a disk says of itself.
+    pub fn of(disk: &dyn Disk) -> Self {
+        Self { geometry: disk.geometry(), read_only: disk.is_read_only(), state: disk.state() }
+    }
+
+    fn shape(&self) -> (Geometry, bool) {
+        (self.geometry, self.read_only)
+    }
+}
+
+/// The disks that there really are.
+pub type Present = BTreeMap<DiskId, Known>;
 
 /// What has to be read before a knot can be untied, and what was read.
 pub type Observations = Vec<(DiskId, Op)>;
@@ -327,7 +390,7 @@ impl History {
         for touch in
             members.iter().flat_map(|index| &self.entries[*index].touches).filter(|touch| touch.writes)
         {
-            let Some((geometry, _)) = present.get(&touch.id) else { continue };
+            let Some(Known { geometry, .. }) = present.get(&touch.id) else { continue };
             let end = touch.extent.lba.saturating_add(touch.extent.blocks).min(geometry.blocks);
             let extent = Extent::new(touch.extent.lba, end.saturating_sub(touch.extent.lba));
             if extent.blocks > 0 {
@@ -367,10 +430,9 @@ impl History {
         // What the members may have made, unmade or resized, and the states that they may have saved.
         let ids = members.iter().flat_map(|entry| &entry.touches).map(|touch| touch.id);
         let presence = ids.filter(|id| writes(id, &PRESENCE));
-        let presence: Vec<_> =
-            presence.map(|id| (id, present.get(&id).map(|(geometry, _)| *geometry))).collect();
+        let presence: Vec<_> = presence.map(|id| (id, present.get(&id).map(Known::shape))).collect();
         let states: Vec<_> = present.iter().filter(|(id, _)| writes(id, &STATE)).collect();
-        let states: Vec<_> = states.into_iter().map(|(id, (_, state))| (*id, state.clone())).collect();
+        let states: Vec<_> = states.into_iter().map(|(id, known)| (*id, known.state.clone())).collect();
         let ids: Vec<ActionId> = members.iter().map(|entry| entry.id).collect();
         let seen = Seen { seen, presence, states };
         let mut why = Vec::new();
@@ -441,10 +503,10 @@ impl History {
             suite::compare(op, geometry, &expected, real)
                 .map_err(|difference| format!("disk {}: {}: {difference}", id.0, suite::show(op)))?;
         }
-        for (id, geometry) in &seen.presence {
-            let expected = model.disk(*id).map(|disk| disk.geometry());
-            if expected != *geometry {
-                return Err(format!("disk {}: {geometry:?} instead of {expected:?}", id.0));
+        for (id, shape) in &seen.presence {
+            let expected = model.disk(*id).map(|disk| Known::of(&disk).shape());
+            if expected != *shape {
+                return Err(format!("disk {}: {shape:?} instead of {expected:?}", id.0));
             }
         }
         for (id, state) in &seen.states {
@@ -474,6 +536,6 @@ impl History {
 
 struct Seen<'a> {
     seen: &'a [(DiskId, Op, Result)],
-    presence: Vec<(DiskId, Option<Geometry>)>,
+    presence: Vec<(DiskId, Option<(Geometry, bool)>)>,
     states: Vec<(DiskId, Bytes)>,
 }
