@@ -3,10 +3,13 @@
 
 use crate::conformance::programs;
 use crate::setup;
-use crate::shell::{command, exec, release_binary, target_dir};
-use anyhow::{Context, Result, bail};
+use crate::shell::{capture, cargo, command, exec, release_binary, target_dir};
+use anyhow::{Context, Result, bail, ensure};
+use lab::array::Programs;
 use lab::bench::{self, Options, Row};
+use lab::compare;
 use lab::load::{Content, Order};
+use lab::stats::{Comparison, Verdict};
 use std::time::Duration;
 
 /// How to measure.
@@ -21,15 +24,18 @@ pub struct Args {
     /// Seconds of each run
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Runs of each load on each target; the median counts
-    #[arg(long, default_value_t = 3)]
-    rounds: usize,
+    /// Runs of each load on each target; the median counts [default: 3, and 10 to compare]
+    #[arg(long)]
+    rounds: Option<usize>,
     /// What is written
     #[arg(long, value_enum, default_value = "half")]
     data: Data,
     /// MiB of the volume that are used
     #[arg(long, default_value_t = 1024)]
     span: u64,
+    /// Compare this build with that of another commit instead: faster, slower or the same, with a confidence
+    #[arg(long, value_name = "COMMIT")]
+    compare: Option<String>,
     /// Fail when a promise in docs/benchmarks.md is not kept
     #[arg(long)]
     check: bool,
@@ -59,7 +65,9 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(What::Engine) = args.what {
         return engine(args);
     }
-    setup::need(&["tgt", "libiscsi-bin"])?;
+    if args.compare.is_none() {
+        setup::need(&["tgt", "libiscsi-bin"])?;
+    }
     let content = match args.data {
         Data::Half => Content::Half,
         Data::Random => Content::Random,
@@ -67,18 +75,82 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let options = Options {
         time: Duration::from_secs(args.seconds),
-        rounds: args.rounds,
+        rounds: args.rounds.unwrap_or(if args.compare.is_some() { 10 } else { 3 }),
         content,
         span: args.span << 20,
         target_core: 0,
         client_core: 1,
     };
+    if let Some(commit) = &args.compare {
+        ensure!(options.rounds >= 9, "fewer than 9 rounds can't tell a difference from noise");
+        let other = programs_of(commit)?;
+        return compare(&[programs()?, other], options, args);
+    }
     let rows = bench::run(&programs()?, &target_dir(), options, &args.only)?;
     print(&rows);
     if args.check {
         return check(&rows);
     }
     Ok(())
+}
+
+/// The programs of a commit, built in a work tree of their own, and kept.
+fn programs_of(commit: &str) -> Result<Programs> {
+    let named = format!("{commit}^{{commit}}");
+    let hash = capture(&mut command("git", &["rev-parse", "--verify", &named]))?.trim().to_owned();
+    let folder = target_dir().join("compare");
+    let kept = folder.join(&hash);
+    let found = Programs { ashlard: kept.join("ashlard"), ashlar: kept.join("ashlar") };
+    if found.ashlard.exists() && found.ashlar.exists() {
+        return Ok(found);
+    }
+    let (tree, built) = (folder.join(format!("{hash}.tree")), folder.join("build"));
+    // Left behind by a build that was interrupted.
+    if tree.exists() {
+        std::fs::remove_dir_all(&tree)?;
+    }
+    let tree_name = tree.to_str().context("a path that is text")?;
+    exec(&mut command("git", &["worktree", "add", "--force", "--detach", tree_name, &hash]))?;
+    let mut build = cargo(&["build", "--release", "--quiet", "-p", "ashlard", "-p", "cli"]);
+    let result = exec(build.current_dir(&tree).env("CARGO_TARGET_DIR", &built));
+    exec(&mut command("git", &["worktree", "remove", "--force", tree_name]))?;
+    result?;
+    std::fs::create_dir_all(&kept)?;
+    for (name, to) in [("ashlard", &found.ashlard), ("ashlar", &found.ashlar)] {
+        std::fs::copy(built.join("release").join(name), to).with_context(|| format!("can't keep {name}"))?;
+    }
+    Ok(found)
+}
+
+/// Prints a line for each load; with `--check`, fails when one is slower or costs more of the processor.
+fn compare(builds: &[Programs; 2], options: Options, args: &Args) -> Result<()> {
+    println!(
+        "| load | IOPS, × the other build | verdict | I/O per CPU second, × the other build | verdict |"
+    );
+    println!("|---|---|---|---|---|");
+    let mut worse = 0;
+    compare::run([&builds[0], &builds[1]], &target_dir(), options, &args.only, |row| {
+        let cell = |it: &Comparison| {
+            let verdict = match it.verdict {
+                Verdict::More => "faster",
+                Verdict::Less => "slower",
+                Verdict::Same => "the same",
+                Verdict::Unclear => "can't say",
+            };
+            let sure = if it.verdict == Verdict::Unclear { String::new() } else { confidence(it.confidence) };
+            format!("{:.3} ({:.3}–{:.3}) | {verdict}{sure}", it.ratio, it.low, it.high)
+        };
+        worse += [row.rate, row.thrift].iter().filter(|it| it.verdict == Verdict::Less).count();
+        println!("| {} | {} | {} |", row.name, cell(&row.rate), cell(&row.thrift));
+    })?;
+    if args.check && worse > 0 {
+        bail!("{worse} figures are worse than those of the other build");
+    }
+    Ok(())
+}
+
+fn confidence(part: f64) -> String {
+    format!(", {:.1} % sure", part * 100.0)
 }
 
 fn engine(args: &Args) -> Result<()> {

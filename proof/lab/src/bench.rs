@@ -4,6 +4,7 @@ use crate::array::{Array, Drives, Programs};
 use crate::load::{self, Content, Direction, INITIATOR, LOGICAL_BLOCK, Load, Measure, Order, Until};
 use crate::perf;
 use crate::scratch::Scratch;
+use crate::stats;
 use crate::target::{Shape, Target};
 use crate::tgt::{Backing, Tgt};
 use anyhow::{Context, Result};
@@ -42,14 +43,14 @@ pub struct Row {
 
 /// Whose load it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Client {
+pub(crate) enum Client {
     Ours,
     /// libiscsi's: what ours says should be much the same.
     IscsiPerf,
 }
 
 /// The loads: random 4 KiB at depth 32, sequential 64 KiB, and one 4 KiB at a time, from one session and from four.
-fn loads(options: Options) -> Vec<(String, Load, Client)> {
+pub(crate) fn loads(options: Options) -> Vec<(String, Load, Client)> {
     let shapes = [
         ("4K random, depth 32", Order::Random, 4096, 32),
         ("64K sequential, depth 8", Order::Sequential, 65536, 8),
@@ -115,7 +116,7 @@ pub fn run(programs: &Programs, parent: &Path, options: Options, only: &str) -> 
 }
 
 /// Writes everything once: nothing is read that was never written.
-fn fill(target: &dyn Target, lun: u16, options: Options) -> Result<()> {
+pub(crate) fn fill(target: &dyn Target, lun: u16, options: Options) -> Result<()> {
     let (direction, order) = (Direction::Write, Order::Sequential);
     let (content, span) = (options.content, options.span);
     let load = Load { direction, order, bytes: 65536, depth: 8, sessions: 1, content, span };
@@ -124,9 +125,7 @@ fn fill(target: &dyn Target, lun: u16, options: Options) -> Result<()> {
 
 fn median(measures: Vec<Measure>) -> Measure {
     let middle = |value: fn(&Measure) -> f64| {
-        let mut values: Vec<_> = measures.iter().map(value).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+        stats::middle(measures.iter().map(value)).map_or(f64::NAN, |middle| middle.median)
     };
     Measure {
         iops: middle(|it| it.iops),
@@ -137,7 +136,7 @@ fn median(measures: Vec<Measure>) -> Measure {
 }
 
 /// Keeps this process on one core.
-fn pin(core: usize) -> Result<()> {
+pub(crate) fn pin(core: usize) -> Result<()> {
     keep_to([core])
 }
 

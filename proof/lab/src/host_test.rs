@@ -88,6 +88,25 @@ fn machines_are_powered_on_under_locks_that_are_given_back() {
 }
 
 #[test]
+fn an_array_without_ats_is_locked_by_reservations() {
+    let worlds: [Box<dyn World>; 2] = [
+        Box::new(PowerOn::new(0, (0, 2), (1 << 20, 1 << 20), Locking::Ats, 1)),
+        Box::new(Reclaim::new(0, 1 << 30..2 << 30, 200, 0)),
+    ];
+    for world in worlds {
+        let mut host = Host::new(Settings::default(), 1, vec![world], 1);
+        let seen = serve(&mut host, |command| match command.kind {
+            Kind::Ats { .. } => Outcome::Unsupported,
+            _ => Outcome::Good(Vec::new()),
+        });
+        let count = |kind: &Kind| seen.iter().filter(|command| command.kind == *kind).count();
+        assert!(host.is_finished() && !host.has_failed());
+        assert!(count(&Kind::Reserve) > 1 && count(&Kind::Reserve) == count(&Kind::Release));
+        assert_eq!(host.figures().sum().offloaded[1].failed, 1);
+    }
+}
+
+#[test]
 fn space_is_given_back_in_passes() {
     let passes = |blocks| {
         let reclaim = Reclaim::new(0, 1 << 30..2 << 30, blocks, 0);

@@ -4,6 +4,7 @@ pub mod array;
 pub mod bench;
 pub mod cdb;
 pub mod command;
+pub mod compare;
 pub mod content;
 pub mod crash;
 pub mod foreign;

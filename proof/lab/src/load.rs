@@ -3,6 +3,7 @@
 use crate::initiator::{Connection, Source};
 use crate::libiscsi::wait;
 use crate::seed::Seed;
+use crate::stats::Latencies;
 use crate::target::Target;
 use anyhow::{Context, Result, bail, ensure};
 use std::sync::Arc;
@@ -126,7 +127,7 @@ fn measure(
 ) -> Result<Measure> {
     // Other numbers in every run: nothing that was written before comes again.
     let mut seed = Seed::new(crate::crash::new_seed());
-    let (mut latencies, mut answers) = (Vec::with_capacity(1 << 20), Vec::new());
+    let (mut latencies, mut answers) = (Latencies::default(), Vec::new());
     let (before, start) = (processor_time(target.pid()?)?, Instant::now());
     let goal = load.span / u64::from(load.bytes);
     let mut issued = 0;
@@ -154,27 +155,22 @@ fn measure(
             session.connection.receive(&mut answers)?;
             for answer in answers.drain(..) {
                 ensure!(answer.status == 0, "{load:?}: status {:#x}", answer.status);
-                latencies.push(session.started[answer.tag as usize].elapsed());
+                latencies.record(session.started[answer.tag as usize].elapsed());
                 session.free.push(answer.tag);
             }
         }
     }
     let (time, used) = (start.elapsed(), processor_time(target.pid()?)? - before);
-    Ok(summary(latencies, time, used))
+    Ok(summary(&latencies, time, used))
 }
 
-fn summary(mut latencies: Vec<Duration>, time: Duration, used: Duration) -> Measure {
-    latencies.sort_unstable();
-    let count = latencies.len().max(1);
-    let at = |part: f64| {
-        let index = ((count as f64 * part) as usize).min(count - 1);
-        latencies.get(index).map_or(0.0, |latency| latency.as_secs_f64() * 1e6)
-    };
+fn summary(latencies: &Latencies, time: Duration, used: Duration) -> Measure {
+    let count = latencies.count().max(1) as f64;
     Measure {
-        iops: count as f64 / time.as_secs_f64(),
-        cpu_us: used.as_secs_f64() * 1e6 / count as f64,
-        p50_us: at(0.5),
-        p99_us: at(0.99),
+        iops: count / time.as_secs_f64(),
+        cpu_us: used.as_secs_f64() * 1e6 / count,
+        p50_us: latencies.at(0.5),
+        p99_us: latencies.at(0.99),
     }
 }
 

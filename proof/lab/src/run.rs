@@ -11,7 +11,7 @@ use crate::target::{Shape, Target};
 use crate::tgt::Tgt;
 use crate::values::{Measured, Values, measure};
 use crate::workload::{Figure, Step, Workload};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -201,7 +201,10 @@ fn prepare(subject: &Subject, luns: &[u16], host: Host) -> Result<()> {
 fn check(hosts: &[Host]) -> Result<()> {
     let failure = hosts.iter().find_map(|host| host.figures().failure.clone());
     ensure!(failure.is_none(), "{}", failure.unwrap_or_default());
-    ensure!(!hosts.iter().any(Host::has_failed), "a command was refused for which hosts have no other way");
+    if let Some(host) = hosts.iter().find(|host| host.has_failed()) {
+        let refused = host.figures().refused.clone().unwrap_or_default();
+        bail!("a command was refused for which hosts have no other way: {refused}");
+    }
     Ok(())
 }
 

@@ -95,16 +95,37 @@ pub struct Comparison {
     pub high: f64,
     /// What that means.
     pub verdict: Verdict,
-    /// How sure the verdict is, 0 to 1: the part of the resamplings that agree with it.
+    /// How sure the verdict is, 0 to 1.
     pub confidence: f64,
 }
 
 /// Ratios nearer to 1 than this are no difference.
 const MATTERS: f64 = 0.03;
 const RESAMPLINGS: usize = 4000;
+/// How sure it has to be that two builds differ: a comparison has some twenty figures, of which none should be a false
+/// alarm.
+const SURE: f64 = 0.995;
+
+/// How likely a mean as far from 0 as theirs is when it is chance alone who of a pair is ahead: every way to change the
+/// signs of so few values is tried, and for more of them as many ways at random.
+fn chance(logs: &[f64]) -> f64 {
+    let mean = logs.iter().sum::<f64>().abs();
+    let ways = if logs.len() <= 12 { 1 << logs.len() } else { RESAMPLINGS as u64 };
+    let mut seed = Seed::new(1);
+    let as_far = |way: u64| {
+        let signs = if logs.len() <= 12 { way } else { seed.bits() };
+        let flipped =
+            logs.iter().enumerate().map(|(n, log)| if signs >> (n % 64) & 1 == 0 { *log } else { -log });
+        // Not less for the order in which they are added.
+        flipped.sum::<f64>().abs() >= mean * (1.0 - 1e-9)
+    };
+    let count = (0..ways).map(as_far).filter(|far| *far).count().max(1);
+    count as f64 / ways as f64
+}
 
 /// Compares runs that were made in pairs, one directly after the other, so that what the machine did besides befell
-/// both. The pairs' ratios are resampled (bootstrap), which asks nothing of their distribution. None without pairs.
+/// both. The interval is made by resampling the pairs' ratios, whether they differ is told by changing their signs; both
+/// ask nothing of their distribution. Fewer than 9 pairs can't say that they differ. None without pairs.
 pub fn compare(pairs: &[(f64, f64)]) -> Option<Comparison> {
     let logs: Vec<f64> = pairs.iter().map(|(ours, theirs)| (ours / theirs).ln()).collect();
     if logs.is_empty() || logs.iter().any(|log| !log.is_finite()) {
@@ -118,15 +139,15 @@ pub fn compare(pairs: &[(f64, f64)]) -> Option<Comparison> {
     means.sort_unstable_by(f64::total_cmp);
     let ratio = mean(&mut logs.iter().copied()).exp();
     let (low, high) = (means[RESAMPLINGS / 40].exp(), means[RESAMPLINGS - 1 - RESAMPLINGS / 40].exp());
-    let part = |agrees: &dyn Fn(f64) -> bool| {
-        means.iter().filter(|log| agrees(log.exp())).count() as f64 / RESAMPLINGS as f64
-    };
-    let (verdict, confidence) = if low > 1.0 && ratio > 1.0 + MATTERS {
-        (Verdict::More, part(&|ratio| ratio > 1.0))
-    } else if high < 1.0 && ratio < 1.0 - MATTERS {
-        (Verdict::Less, part(&|ratio| ratio < 1.0))
+    let differ = 1.0 - chance(&logs);
+    let same =
+        means.iter().filter(|log| (log.exp() - 1.0).abs() < MATTERS).count() as f64 / RESAMPLINGS as f64;
+    let (verdict, confidence) = if differ >= SURE && ratio > 1.0 + MATTERS {
+        (Verdict::More, differ)
+    } else if differ >= SURE && ratio < 1.0 - MATTERS {
+        (Verdict::Less, differ)
     } else if low > 1.0 - MATTERS && high < 1.0 + MATTERS {
-        (Verdict::Same, part(&|ratio| (ratio - 1.0).abs() < MATTERS))
+        (Verdict::Same, same)
     } else {
         (Verdict::Unclear, 0.0)
     };

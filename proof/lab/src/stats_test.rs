@@ -50,3 +50,14 @@ fn the_same_pairs_give_the_same_verdict() {
     let found = compare(&pairs).unwrap();
     assert!(found.low <= found.ratio && found.ratio <= found.high && found.confidence <= 1.0);
 }
+
+#[test]
+fn noise_alone_is_no_difference() {
+    let mut seed = Seed::new(11);
+    let mut part = || 1.0 + (seed.range(0, 1000) as f64 / 1000.0 - 0.5);
+    let verdicts = (0..400).filter_map(|_| compare(&(0..10).map(|_| (part(), part())).collect::<Vec<_>>()));
+    let alarms = verdicts.filter(|it| matches!(it.verdict, Verdict::More | Verdict::Less)).count();
+    assert!(alarms <= 6, "{alarms} of 400 where 2 are to be expected");
+    let few: Vec<_> = [(2.0, 1.0); 8].into();
+    assert_eq!(compare(&few).map(|it| it.verdict), Some(Verdict::Unclear));
+}

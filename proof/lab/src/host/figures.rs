@@ -166,6 +166,8 @@ pub struct Figures {
     pub stuns: u64,
     /// The first failure that no world expects.
     pub failure: Option<String>,
+    /// The first command that was refused, and how: some worlds can do without.
+    pub refused: Option<String>,
     levels: Vec<Level>,
     now: Time,
 }
@@ -182,6 +184,7 @@ impl Figures {
             latencies: Latencies::default(),
             stuns: 0,
             failure: None,
+            refused: None,
             levels: vec![Level::default(); disks],
             now: 0,
         }
@@ -247,6 +250,10 @@ impl Figures {
                 self.latencies.record(Duration::from_nanos(times.delivered - times.issued));
             }
             Outcome::NoSpace => self.stuns += 1,
+            Outcome::Miscompare | Outcome::Unsupported if self.refused.is_none() => {
+                let Command { disk, kind, at, .. } = command;
+                self.refused = Some(format!("{kind:?} at byte {at} of disk {disk}: {outcome:?}"));
+            }
             Outcome::Failed(what) if self.failure.is_none() => self.failure = Some(what.clone()),
             _ => {}
         }

@@ -147,6 +147,11 @@ impl World for PowerOn {
                 self.wait_until = now + LOCK_AGAIN;
                 return;
             }
+            // An array that does not know ATS is locked as before there was ATS.
+            (Outcome::Unsupported, Stage::Lock) if self.locking == Locking::Ats => {
+                self.locking = Locking::Reserve;
+                return;
+            }
             _ => {
                 self.failed = true;
                 return;
@@ -190,6 +195,7 @@ pub struct Reclaim {
     /// Blocks of this pass that are not unmapped yet.
     left: u64,
     lock: u64,
+    locking: Locking,
     stage: Stage,
     under_way: bool,
     failed: bool,
@@ -200,7 +206,8 @@ impl Reclaim {
     pub fn new(disk: usize, range: std::ops::Range<u64>, blocks: u64, lock: u64) -> Self {
         let (next, end, stage) = (range.start, range.end, Stage::Lock);
         let blocks = blocks.max(1);
-        Self { disk, next, end, blocks, left: blocks, lock, stage, under_way: false, failed: false }
+        let (locking, under_way, failed) = (Locking::Ats, false, false);
+        Self { disk, next, end, blocks, left: blocks, lock, locking, stage, under_way, failed }
     }
 
     /// The blocks of a pass that are asked for on a file system of so many free and total bytes: at most 1 % of
@@ -225,6 +232,12 @@ impl World for Reclaim {
         self.under_way = true;
         let (disk, at, bytes) = (self.disk, self.lock, SECTOR);
         Next::Command(match self.stage {
+            Stage::Lock if self.locking == Locking::Reserve => {
+                Command { disk, kind: Kind::Reserve, at: 0, bytes: 0 }
+            }
+            Stage::Unlock if self.locking == Locking::Reserve => {
+                Command { disk, kind: Kind::Release, at: 0, bytes: 0 }
+            }
             Stage::Lock => Command { disk, kind: Kind::Ats { expect: 0, replace: 1 }, at, bytes },
             Stage::Unlock => Command { disk, kind: Kind::Ats { expect: 1, replace: 0 }, at, bytes },
             Stage::Change(n) => {
@@ -240,6 +253,10 @@ impl World for Reclaim {
 
     fn done(&mut self, _: Time, command: &Command, outcome: Outcome) {
         self.under_way = false;
+        if (&outcome, self.stage, self.locking) == (&Outcome::Unsupported, Stage::Lock, Locking::Ats) {
+            self.locking = Locking::Reserve;
+            return;
+        }
         if !matches!(outcome, Outcome::Good(_)) {
             self.failed = true;
             return;
