@@ -89,6 +89,7 @@ export const handlers: Handlers = {
   "/api/v1/groups": { get: () => list([]) },
   "/api/v1/host-groups": { get: () => list([]) },
   "/api/v1/snapshots": { get: () => list([]) },
+  "/api/v1/schedules": { get: () => list([]) },
   "/api/v1/recycle-bin": { get: () => list([]) },
   "/api/v1/events": { get: () => ({ items: [] }) },
   "/api/v1/audit": { get: () => ({ items: [] }) },

@@ -14,6 +14,7 @@ import { HostsPage } from "./pages/hosts/list";
 import { LoginPage } from "./pages/login";
 import { NotFoundPage } from "./pages/not-found";
 import { RecycleBinPage } from "./pages/recycle-bin/page";
+import { SchedulesPage } from "./pages/schedules/page";
 import { SettingsPage } from "./pages/settings/page";
 import { SnapshotsPage } from "./pages/snapshots/list";
 import { SnapshotPage } from "./pages/snapshots/snapshot";
@@ -36,6 +37,7 @@ export function App() {
         <Route path="/groups/:name">{({ name }) => <GroupPage name={decodeURIComponent(name)} />}</Route>
         <Route path="/snapshots" component={SnapshotsPage} />
         <Route path="/snapshots/:name">{({ name }) => <SnapshotPage name={decodeURIComponent(name)} />}</Route>
+        <Route path="/schedules" component={SchedulesPage} />
         <Route path="/host-groups" component={HostGroupsPage} />
         <Route path="/host-groups/:name">{({ name }) => <HostGroupPage name={decodeURIComponent(name)} />}</Route>
         <Route path="/recycle-bin" component={RecycleBinPage} />

@@ -2,7 +2,7 @@
 import { ActionIcon, AppShell, Burger, Group, NavLink, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { Boxes, Camera, ChartLine, ClipboardList, Database, LayoutDashboard, LogOut, Moon, Network, ScrollText, Server, Settings, Sun, Trash2, type LucideIcon } from "lucide-react";
+import { Boxes, CalendarClock, Camera, ChartLine, ClipboardList, Database, LayoutDashboard, LogOut, Moon, Network, ScrollText, Server, Settings, Sun, Trash2, type LucideIcon } from "lucide-react";
 import type { ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { array } from "./api/queries";
@@ -27,6 +27,7 @@ const PLACES: { title: string; places: Place[] }[] = [
       { path: "/volumes", label: "Volumes", icon: Database },
       { path: "/groups", label: "Volume groups", icon: Boxes },
       { path: "/snapshots", label: "Snapshots", icon: Camera },
+      { path: "/schedules", label: "Schedules", icon: CalendarClock },
       { path: "/recycle-bin", label: "Recycle bin", icon: Trash2 },
     ],
   },

@@ -80,6 +80,13 @@ export const snapshot = (name: string) =>
     refetchInterval: 5_000,
   });
 
+export const schedules = () =>
+  queryOptions({
+    queryKey: ["schedules"],
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/schedules", { signal }))).items,
+    ...LIST,
+  });
+
 export const recycleBin = () =>
   queryOptions({
     queryKey: ["recycle-bin"],

@@ -11,6 +11,7 @@ import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { DataTable, type Column } from "../../parts/table";
+import { LimitsPanel } from "../limits";
 import { TakeSnapshot } from "../snapshots/forms";
 import { ChooseVolumes, DeleteGroup, GroupForm } from "./forms";
 import { QuotaBar } from "./quota";
@@ -46,6 +47,7 @@ export function GroupPage({ name }: { name: string }) {
       {data && (
         <Stack gap="md">
           <Facts group={data} />
+          <LimitsPanel kind="group" thing={data} />
           <Members group={data} onChoose={() => setTask("volumes")} />
           <GroupForm key={`${data.name} ${data.soft_quota} ${data.hard_quota}`} group={data} {...window("change")} />
           <ChooseVolumes key={data.volumes.join(" ")} group={data} {...window("volumes")} />

@@ -41,14 +41,14 @@ function inUnits(seconds: number): { amount: number; unit: string } {
 
 function General({ settings }: { settings: Settings }) {
   const bin = inUnits(settings.recycle_bin_seconds);
-  const form = useForm<{ name: string; amount: number | string; unit: string }>({
-    initialValues: { name: settings.name, ...bin },
+  const form = useForm<{ name: string; amount: number | string; unit: string; throttle: number | string }>({
+    initialValues: { name: settings.name, ...bin, throttle: settings.unmap_throttle },
     validate: { name: nameError, amount: (amount) => (amount === "" || Number(amount) < 0 ? "Give a number." : null) },
   });
   const save = useChange({
-    run: ({ name, amount, unit }: typeof form.values) => {
+    run: ({ name, amount, unit, throttle }: typeof form.values) => {
       const seconds = Number(amount) * (UNITS.find(([it]) => it === unit)?.[1] ?? 1);
-      return answer(api.PATCH("/api/v1/settings", { body: { name, recycle_bin_seconds: seconds } }));
+      return answer(api.PATCH("/api/v1/settings", { body: { name, recycle_bin_seconds: seconds, unmap_throttle: Number(throttle) } }));
     },
     done: () => "The settings are saved.",
   });
@@ -66,6 +66,7 @@ function General({ settings }: { settings: Settings }) {
               Its space is not free until then. This holds for what is in it already, too.
             </Text>
           </div>
+          <NumberInput label="UNMAP throttle" description="0 slows nothing down; 9 holds what hosts give back to 384 MiB in a second, each level below to twice as much." min={0} max={9} allowDecimal={false} {...form.getInputProps("throttle")} />
           <ProblemAlert error={save.error} />
           <Group justify="flex-end">
             <Button type="submit" loading={save.isPending} disabled={!form.isDirty()}>

@@ -12,6 +12,7 @@ import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { DataTable } from "../../parts/table";
+import { LimitsPanel } from "../limits";
 import { OF_ONE } from "../snapshots/columns";
 import { TakeSnapshot, useSnapshotsOf } from "../snapshots/forms";
 import { Connections } from "./connections";
@@ -30,7 +31,10 @@ export function VolumePage({ name }: { name: string }) {
       {data && (
         <Stack gap="md">
           <Facts volume={data} />
-          <Connections of={data} onConnect={() => setTask("connect")} />
+          <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
+            <Connections of={data} onConnect={() => setTask("connect")} />
+            <LimitsPanel kind="volume" thing={data} />
+          </SimpleGrid>
           <Snapshots volume={data} onTake={() => setTask("snapshot")} />
           <TakeSnapshot volume={data.name} {...window("snapshot")} />
           <ChangeVolume key={`change-${data.name} ${data.group}`} volume={data} {...window("change")} />

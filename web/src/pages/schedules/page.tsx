@@ -1,0 +1,100 @@
+import { ActionIcon, Button, Group, Switch, Tooltip } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { CalendarClock, Pencil, Play, Plus, Trash2 } from "lucide-react";
+import { useState } from "react";
+import { Link } from "wouter";
+import { answer, api } from "../../api/client";
+import { schedules, useChange } from "../../api/queries";
+import type { SchemaSchedule as Schedule } from "../../api/schema";
+import { count, duration, moment } from "../../format";
+import { Empty } from "../../parts/empty";
+import { Page } from "../../parts/page";
+import { Panel } from "../../parts/panel";
+import { ProblemAlert } from "../../parts/problem";
+import { DataTable, type Column } from "../../parts/table";
+import { useOpened } from "../../parts/use-opened";
+import { DeleteSchedule, ScheduleForm } from "./forms";
+
+type Task = { verb: "change" | "delete"; schedule: Schedule };
+
+export function SchedulesPage() {
+  const { data, error } = useQuery(schedules());
+  const create = useOpened("new");
+  const [task, setTask] = useState<Task>();
+  const close = () => setTask(undefined);
+  const enable = useChange({
+    run: ({ name, enabled }: { name: string; enabled: boolean }) => answer(api.PATCH("/api/v1/schedules/{name}", { params: { path: { name } }, body: { enabled } })),
+    done: (now) => `Schedule ${now.name} is ${now.enabled ? "on" : "off"}.`,
+  });
+  const run = useChange({
+    run: (name: string) => answer(api.POST("/api/v1/schedules/{name}/run", { params: { path: { name } } })),
+    done: (_, name) => `Schedule ${name} ran.`,
+  });
+  const button = (
+    <Button leftSection={<Plus size={16} aria-hidden />} onClick={create.open}>
+      Create schedule
+    </Button>
+  );
+  const columns: Column<Schedule>[] = [
+    { name: "Name", key: (it) => it.name, cell: (it) => <b style={{ fontWeight: 500 }}>{it.name}</b> },
+    { name: "Of", key: (it) => it.volume ?? it.group ?? "", cell: (it) => <Subject schedule={it} /> },
+    { name: "Keeps", cell: (it) => it.rules.map((rule) => `${rule.keep} ${rule.when}`).join(", ") },
+    { name: "Locked for", key: (it) => it.immutable_seconds, cell: (it) => (it.immutable_seconds > 0 ? duration(it.immutable_seconds) : <span className="quiet">–</span>), wide: true },
+    { name: "Snapshots", key: (it) => it.snapshots, cell: (it) => count(it.snapshots), right: true, wide: true },
+    { name: "Next", key: (it) => it.next ?? "", cell: (it) => (it.next && it.enabled ? <span className="number">{moment(it.next)}</span> : <span className="quiet">never</span>), wide: true },
+    { name: "On", key: (it) => Number(it.enabled), cell: (it) => <Switch aria-label={`${it.name} takes snapshots`} checked={it.enabled} onChange={(event) => enable.mutate({ name: it.name, enabled: event.currentTarget.checked })} /> },
+    {
+      name: "",
+      right: true,
+      cell: (it) => (
+        <Group gap={4} justify="flex-end" wrap="nowrap">
+          <Act label={`Run ${it.name} now`} icon={Play} onClick={() => run.mutate(it.name)} />
+          <Act label={`Change ${it.name}`} icon={Pencil} onClick={() => setTask({ verb: "change", schedule: it })} />
+          <Act label={`Delete ${it.name}`} icon={Trash2} onClick={() => setTask({ verb: "delete", schedule: it })} />
+        </Group>
+      ),
+    },
+  ];
+  return (
+    <Page title="Schedules" above={{ label: "Snapshots", path: "/snapshots" }} actions={data?.length ? button : undefined}>
+      <ProblemAlert error={enable.error ?? run.error} />
+      {data || !error ? (
+        <Panel flush>
+          <DataTable
+            label="Schedules"
+            noun="schedule"
+            rows={data}
+            columns={columns}
+            id={(it) => it.name}
+            text={(it) => `${it.name} ${it.volume} ${it.group}`}
+            empty={<Empty icon={CalendarClock} title="No schedules yet" text="A schedule takes snapshots of a volume or a group again and again, and lets go of the old ones." action={button} />}
+          />
+        </Panel>
+      ) : (
+        <ProblemAlert error={error} />
+      )}
+      <ScheduleForm opened={create.opened} onClose={create.close} />
+      {task?.verb === "change" && <ScheduleForm schedule={task.schedule} opened onClose={close} />}
+      {task?.verb === "delete" && <DeleteSchedule schedule={task.schedule} onClose={close} />}
+    </Page>
+  );
+}
+
+function Subject({ schedule: { volume, group } }: { schedule: Schedule }) {
+  const [kind, name] = volume ? ["volumes", volume] : ["groups", group ?? ""];
+  return (
+    <Link className="plain" href={`/${kind}/${encodeURIComponent(name)}`}>
+      {name}
+    </Link>
+  );
+}
+
+function Act({ label, icon: Icon, onClick }: { label: string; icon: typeof Play; onClick: () => void }) {
+  return (
+    <Tooltip label={label}>
+      <ActionIcon variant="subtle" color="gray" aria-label={label} onClick={onClick}>
+        <Icon size={15} />
+      </ActionIcon>
+    </Tooltip>
+  );
+}
