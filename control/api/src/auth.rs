@@ -1,13 +1,19 @@
-//! Who may ask: whoever holds the array's token.
+//! Who may ask, and as whom: the holder of the array's own token, of an API token, or of a session's cookie.
 
 use crate::Context;
 use crate::problem::Problem;
-use array::Caller;
-use axum::extract::FromRequestParts;
-use axum::http::header::AUTHORIZATION;
+use crate::session::COOKIE;
+use crate::tls::Peer;
+use array::{Caller, FIRST_USER, Role};
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::header::{AUTHORIZATION, COOKIE as COOKIES, HOST, ORIGIN};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, Method};
 
-/// The secret that lets a program in. Only its hash is kept, so that comparing takes the same time for all.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The secret in the array's folder that lets a program on its machine in. Only its hash is kept, so that comparing
+/// takes the same time for all.
 #[derive(Clone)]
 pub struct Token(blake3::Hash);
 
@@ -20,30 +26,81 @@ impl Token {
         assert!(!secret.is_empty(), "an empty token would let everybody in");
         Self(blake3::hash(secret.as_bytes()))
     }
+
+    fn is(&self, secret: &str) -> bool {
+        // `Hash` compares in constant time.
+        blake3::hash(secret.as_bytes()) == self.0
+    }
 }
 
-/// Proof that the request comes from somebody who may act. Every handler takes one.
+/// Proof that the request comes from somebody who may act. Every handler takes one; what that one may do is judged by
+/// the action.
 pub struct Operator {
     /// Who it is.
     pub caller: Caller,
+    /// When its session ends, in seconds since 1970.
+    pub until: Option<u64>,
 }
 
 impl FromRequestParts<Context> for Operator {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, context: &Context) -> Result<Self, Problem> {
-        let given = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let secret = given
-            .and_then(|value| value.split_once(' '))
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        match secret {
-            // `Hash` compares in constant time.
-            Some((_, secret)) if blake3::hash(secret.trim().as_bytes()) == context.token.0 => {
-                let (user, origin) = ("admin".into(), "local".into());
-                Ok(Self { caller: Caller { user, origin } })
+        let caller = |user: String, role| Caller { user, origin: origin(parts), role };
+        if let Some(given) = text(&parts.headers, &AUTHORIZATION) {
+            let secret = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+            let (_, secret) =
+                secret.ok_or_else(|| Problem::unauthorized("send: Authorization: Bearer TOKEN"))?;
+            let secret = secret.trim();
+            if context.token.is(secret) {
+                return Ok(Self { caller: caller(FIRST_USER.into(), Role::Admin), until: None });
             }
-            Some(_) => Err(Problem::unauthorized("the token is not the one of this array")),
-            None => Err(Problem::unauthorized("send the array's token: Authorization: Bearer TOKEN")),
+            let (user, role) = context
+                .array
+                .token(secret)
+                .ok_or_else(|| Problem::unauthorized("the token is none of this array, or has expired"))?;
+            return Ok(Self { caller: caller(user, role), until: None });
         }
+        let cookie = cookie(&parts.headers)
+            .ok_or_else(|| Problem::unauthorized("log in, or send a token: Authorization: Bearer TOKEN"))?;
+        if parts.method != Method::GET && parts.method != Method::HEAD && is_from_elsewhere(&parts.headers) {
+            return Err(Problem::forbidden("the request comes from a page of another site"));
+        }
+        let (user, role, until) = context
+            .sessions
+            .find(cookie, &context.array)
+            .ok_or_else(|| Problem::unauthorized("the session is over: log in again"))?;
+        Ok(Self { caller: caller(user, role), until: Some(until) })
     }
 }
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// The session's secret in the cookies.
+pub fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let all = headers.get_all(COOKIES).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = all.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == COOKIE).map(|(_, value)| value)
+}
+
+/// Browsers say from which site a page sends a request; the cookie is not even sent from others (SameSite), but this
+/// costs nothing. What is no browser says nothing.
+pub fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    if let Some(site) = text(headers, &FETCH_SITE) {
+        return site != "same-origin" && site != "none";
+    }
+    let host = text(headers, &HOST).unwrap_or_default();
+    text(headers, &ORIGIN).is_some_and(|origin| origin.split_once("://").map(|(_, site)| site) != Some(host))
+}
+
+/// The address that a request comes from.
+pub fn origin(parts: &Parts) -> String {
+    let peer = parts.extensions.get::<ConnectInfo<Peer>>();
+    peer.map_or_else(|| "local".into(), |ConnectInfo(peer)| peer.address.ip().to_string())
+}
+
+#[cfg(test)]
+#[path = "auth_test.rs"]
+mod tests;

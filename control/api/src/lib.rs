@@ -9,17 +9,19 @@ mod body;
 mod gui;
 mod list;
 mod problem;
+mod session;
+mod tls;
 mod v1;
 
 pub use auth::Token;
+pub use tls::{Door, Tls, check_certificate};
 
 use array::Array;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use std::sync::Arc;
-use tokio::net::TcpListener;
 use utoipa::OpenApi;
-use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 
 /// Largest request body in bytes; the largest sensible one, a host with 64 initiators, is under 16 KiB.
@@ -30,6 +32,9 @@ const BODY_LIMIT: usize = 64 << 10;
 struct Context {
     array: Arc<Array>,
     token: Token,
+    sessions: Arc<session::Sessions>,
+    /// Held by the one log-in under way.
+    logging_in: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(OpenApi)]
@@ -41,17 +46,20 @@ struct Context {
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     components(schemas(problem::Problem)),
-    modifiers(&BearerToken),
-    security(("token" = []))
+    modifiers(&Secrets),
+    security(("token" = []), ("session" = []))
 )]
 struct Description;
 
-struct BearerToken;
+struct Secrets;
 
-impl utoipa::Modify for BearerToken {
+impl utoipa::Modify for Secrets {
     fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
         let token = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
-        openapi.components.get_or_insert_default().add_security_scheme("token", token);
+        let cookie = ApiKeyValue::with_description(session::COOKIE, "Set by POST /api/v1/session.");
+        let components = openapi.components.get_or_insert_default();
+        components.add_security_scheme("token", token);
+        components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     }
 }
 
@@ -66,22 +74,23 @@ pub fn openapi() -> String {
     text
 }
 
-/// The service, for whoever has the token.
+/// The service, for whoever has the token, or another one, or a session.
 pub fn router(array: Arc<Array>, token: Token) -> Router {
     let (router, _) = routes().split_for_parts();
     router
         .fallback(gui::serve)
         .method_not_allowed_fallback(problem::no_such_method)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
-        .with_state(Context { array, token })
+        .with_state(Context { array, token, sessions: Arc::default(), logging_in: Arc::default() })
 }
 
 /// Serves until `end`, then lets requests under way finish.
 pub async fn serve(
-    listener: TcpListener,
+    door: Door,
     array: Arc<Array>,
     token: Token,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    axum::serve(listener, router(array, token)).with_graceful_shutdown(end).await
+    let service = router(array, token).into_make_service_with_connect_info::<tls::Peer>();
+    axum::serve(door, service).with_graceful_shutdown(end).await
 }

@@ -20,7 +20,7 @@ pub struct Problem {
     pub status: u16,
     /// What was wrong and what to do.
     pub detail: String,
-    /// For programs: not_found, conflict, invalid, precondition, failed or unauthorized.
+    /// For programs: not_found, conflict, invalid, precondition, forbidden, failed, unauthorized or too_many.
     pub kind: String,
 }
 
@@ -42,6 +42,7 @@ const TABLE: &[(Kind, &str, &str, StatusCode)] = &[
     (Kind::Conflict, "conflict", "Taken", StatusCode::CONFLICT),
     (Kind::Invalid, "invalid", "The request is wrong", StatusCode::BAD_REQUEST),
     (Kind::Precondition, "precondition", "Something else comes first", StatusCode::CONFLICT),
+    (Kind::Forbidden, "forbidden", "Not with this role", StatusCode::FORBIDDEN),
     (Kind::Failed, "failed", "The array could not do it", StatusCode::INTERNAL_SERVER_ERROR),
 ];
 
@@ -57,7 +58,18 @@ impl Problem {
         Self::new(name, title, status.unwrap_or(*usual), detail)
     }
 
-    /// Somebody without the token.
+    /// Somebody whose request is not honoured, whoever it is.
+    pub fn forbidden(detail: &str) -> Self {
+        Self::of(Kind::Forbidden, None, detail.into())
+    }
+
+    /// Somebody who failed to log in too often.
+    pub fn too_many(seconds: u64) -> Self {
+        let detail = format!("too many log-ins failed: wait for {seconds} seconds");
+        Self::new("too_many", "Too often", StatusCode::TOO_MANY_REQUESTS, detail)
+    }
+
+    /// Somebody without a token or a session.
     pub fn unauthorized(detail: &str) -> Self {
         Self::new("unauthorized", "Not allowed", StatusCode::UNAUTHORIZED, detail.into())
     }

@@ -12,6 +12,7 @@ mod policy;
 mod schedule;
 mod snapshot;
 mod stream;
+mod user;
 mod volume;
 
 use crate::Context;
@@ -44,6 +45,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(event::routes())
         .merge(performance::routes())
         .merge(stream::routes())
+        .merge(user::routes())
         .routes(routes!(describe))
 }
 
@@ -69,9 +71,9 @@ async fn ask(operator: Operator, context: &Context, question: Action) -> Result<
 
 /// The value in the outcome that belongs to an action.
 macro_rules! outcome {
-    ($outcome:expr, $kind:ident($value:ident) => $shape:expr) => {
+    ($outcome:expr, $kind:ident($($value:ident),+) => $shape:expr) => {
         match $outcome {
-            ::array::Outcome::$kind($value) => Ok($shape),
+            ::array::Outcome::$kind($($value),+) => Ok($shape),
             other => $crate::v1::unexpected(other),
         }
     };

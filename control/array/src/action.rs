@@ -1,7 +1,9 @@
 //! Every operator action and its answer: the one list that REST, command line, GUI, tests and simulation are views
 //! of. How each is carried out is in the file of its noun; [`crate::Array::perform`] is the way in.
 
-use crate::config::Chap;
+use crate::access::{Role, Token, User};
+use crate::certificate::Certificate;
+use crate::config::{Chap, Secret};
 use crate::performance::{Busy, By, Capacity, PathUse, Scope, Stretch};
 use crate::policy::{LimitsChange, PolicyChange};
 use crate::schedule::Rule;
@@ -18,12 +20,14 @@ pub struct Caller {
     pub user: String,
     /// From where: an address, or `local`.
     pub origin: String,
+    /// What the user may do.
+    pub role: Role,
 }
 
 impl Caller {
     /// The array itself: schedules, the recycle bin.
     pub fn array() -> Self {
-        Self { user: "array".into(), origin: "local".into() }
+        Self { user: "array".into(), origin: "local".into(), role: Role::Admin }
     }
 }
 
@@ -291,6 +295,64 @@ pub enum Action {
     /// Who sees what, by volume.
     ListConnections,
 
+    /// The certificate of the API.
+    ShowCertificate,
+    /// Replace it; that the key belongs to it has been looked at before.
+    ReplaceCertificate {
+        /// The chain in PEM, the array's own first.
+        chain: String,
+        /// The key in PEM.
+        key: Secret,
+    },
+    /// Make a user.
+    CreateUser {
+        /// Its name.
+        name: String,
+        /// What it may do.
+        role: Role,
+        /// Its password, 8 to 256 characters.
+        password: Secret,
+    },
+    /// All users, by name.
+    ListUsers,
+    /// One user.
+    ShowUser {
+        /// Its name.
+        name: String,
+    },
+    /// Change a user; what is none stays.
+    ChangeUser {
+        /// Its name.
+        name: String,
+        /// What it may do.
+        role: Option<Role>,
+        /// Its password, 8 to 256 characters.
+        password: Option<Secret>,
+    },
+    /// Forget a user, with its tokens.
+    DeleteUser {
+        /// Its name.
+        name: String,
+    },
+    /// Make a token for a program.
+    CreateToken {
+        /// Its name.
+        name: String,
+        /// Whose it is; the caller's when none is given.
+        user: Option<String>,
+        /// What may be done with it; what its user may when none is given, and never more.
+        role: Option<Role>,
+        /// When it stops to be good, in seconds since 1970; never when none is given.
+        expires: Option<u64>,
+    },
+    /// All tokens, by name.
+    ListTokens,
+    /// Forget a token.
+    DeleteToken {
+        /// Its name.
+        name: String,
+    },
+
     /// What was done, and how fast, in the parts of a stretch of time.
     ShowPerformance {
         /// By whom.
@@ -470,6 +532,16 @@ pub enum Outcome {
     Connection(Connection),
     /// Connections.
     Connections(Vec<Connection>),
+    /// The certificate as it is now.
+    Certificate(Certificate),
+    /// A user as it is now.
+    User(User),
+    /// Users.
+    Users(Vec<User>),
+    /// A new token, and the secret that is never told again.
+    NewToken(Token, Secret),
+    /// Tokens.
+    Tokens(Vec<Token>),
     /// What was done.
     Performance(Box<Series>),
     /// What each did in so many milliseconds.

@@ -101,6 +101,7 @@ impl Array {
     /// Carries out an action. A change must be polled to its end: when the caller may go away (an HTTP request),
     /// it belongs in a task of its own. One dropped half-way is finished or taken back by the next start.
     pub async fn perform(&self, caller: &Caller, action: Action) -> Result<Outcome> {
+        crate::access::permit(caller, &action)?;
         match action {
             Action::CompareDisks { base, name, from, most } => {
                 Ok(Outcome::Difference(self.compare(base, &name, from, most).await?))
@@ -183,7 +184,7 @@ impl Array {
     }
 
     fn answer(&self, action: Action) -> Result<Outcome> {
-        if let Some(told) = self.tell_performance(&action) {
+        if let Some(told) = self.tell_performance(&action).or_else(|| self.tell_access(&action)) {
             return told;
         }
         let config = self.config();
@@ -309,6 +310,12 @@ impl Change<'_> {
             DeleteHostGroup { name } => self.delete_host_group(&name).await,
             Connect { volume, peer, lun, read_only } => self.connect(&volume, &peer, lun, read_only).await,
             Disconnect { volume, peer } => self.disconnect(&volume, &peer).await,
+            ReplaceCertificate { chain, key } => self.replace_certificate(chain, &key).await,
+            CreateUser { name, role, password } => self.create_user(name, role, &password).await,
+            ChangeUser { name, role, password } => self.change_user(&name, role, password.as_ref()).await,
+            DeleteUser { name } => self.delete_user(&name).await,
+            CreateToken { name, user, role, expires } => self.create_token(name, user, role, expires).await,
+            DeleteToken { name } => self.delete_token(&name).await,
             _ => unreachable!("a question"),
         }
     }
@@ -420,6 +427,9 @@ fn noun_of(edit: &Edit) -> &'static str {
         Thing::Host(_) => "host",
         Thing::HostGroup(_) => "host-group",
         Thing::Connection(_) => "connection",
+        Thing::Certificate(_) => "certificate",
+        Thing::User(_) => "user",
+        Thing::Token(_) => "token",
     }
 }
 

@@ -3,6 +3,8 @@
 //! A change is a list of [`Edit`]s that is written as one step and then applied here; a start applies what was
 //! written. What is in memory is therefore always what a restart would read.
 
+use crate::access::{TokenEntry, UserEntry};
+use crate::certificate::CertificateEntry;
 use crate::connection::Connections;
 use crate::policy::{Limits, Policy};
 use crate::record::Thing;
@@ -76,6 +78,7 @@ pub struct SealedChap {
     pub secret: crate::vault::Sealed,
 }
 
+/// Types for the identities of things.
 macro_rules! identities {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -84,6 +87,7 @@ macro_rules! identities {
         pub struct $name(#[serde(with = "crate::record::hex64")] pub u64);
     )*};
 }
+pub(crate) use identities;
 
 identities! {
     /// Stable identity of a host.
@@ -434,6 +438,12 @@ pub struct Config {
     pub hosts: Table<HostEntry>,
     /// Host groups.
     pub host_groups: Table<HostGroupEntry>,
+    /// Users.
+    pub users: Table<UserEntry>,
+    /// Tokens.
+    pub tokens: Table<TokenEntry>,
+    /// The certificate of the API.
+    pub certificate: Option<CertificateEntry>,
     /// Who sees what.
     pub connections: Connections,
     /// The array's settings.
@@ -451,6 +461,9 @@ impl Config {
             Edit::Put(Thing::Host(entry)) => return self.hosts.put(entry),
             Edit::Put(Thing::HostGroup(entry)) => return self.host_groups.put(entry),
             Edit::Put(Thing::Connection(entry)) => return self.connections.put(entry),
+            Edit::Put(Thing::User(entry)) => return self.users.put(entry),
+            Edit::Put(Thing::Token(entry)) => return self.tokens.put(entry),
+            Edit::Put(Thing::Certificate(entry)) => self.certificate = Some(entry),
             Edit::Put(Thing::Settings(settings)) => self.settings = settings,
             Edit::Remove(Thing::Volume(entry)) => drop(self.volumes.remove(entry.id)),
             Edit::Remove(Thing::Snapshot(entry)) => drop(self.snapshots.remove(entry.id)),
@@ -459,6 +472,9 @@ impl Config {
             Edit::Remove(Thing::Host(entry)) => drop(self.hosts.remove(entry.id)),
             Edit::Remove(Thing::HostGroup(entry)) => drop(self.host_groups.remove(entry.id)),
             Edit::Remove(Thing::Connection(entry)) => self.connections.remove(&entry),
+            Edit::Remove(Thing::User(entry)) => drop(self.users.remove(entry.id)),
+            Edit::Remove(Thing::Token(entry)) => drop(self.tokens.remove(entry.id)),
+            Edit::Remove(Thing::Certificate(_)) => self.certificate = None,
             Edit::Remove(Thing::Settings(_)) => self.settings = Settings::default(),
         }
         true

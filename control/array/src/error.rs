@@ -11,6 +11,8 @@ pub enum Kind {
     Invalid,
     /// Not in the present state of things; the message says what to do first.
     Precondition,
+    /// Not to this caller.
+    Forbidden,
     /// The array could not do it, though nothing is wrong with the request.
     Failed,
 }
@@ -62,6 +64,11 @@ impl Error {
             )),
             error => Self::failed(what, error),
         }
+    }
+
+    /// A request that the caller may not make.
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Forbidden, message: message.into() }
     }
 
     /// Something below went wrong: `what` was tried, `cause` came back.

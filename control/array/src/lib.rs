@@ -5,9 +5,11 @@
 //! never on the path of an I/O: it tells `scsi` which units exist and who sees them, `iscsi` who may log in, and
 //! steps aside. It does not know HTTP; its types carry no wire format.
 
+mod access;
 mod action;
 mod array;
 mod bin;
+mod certificate;
 mod check;
 mod config;
 mod connection;
@@ -26,11 +28,13 @@ mod view;
 mod volume;
 mod watch;
 
+pub use access::{FIRST_USER, Role, Token, User};
 pub use action::{
     Action, Caller, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, ScheduleChange,
     SettingsChange, SnapshotChange, SubjectName, VolumeChange,
 };
 pub use array::{Array, Happening, Parts, World};
+pub use certificate::Certificate;
 pub use config::{Chap, Identity, Secret};
 pub use error::{Error, Kind, Result};
 pub use history::{

@@ -10,11 +10,15 @@
 //! | `group/<id>` | a volume group |
 //! | `host/<id>` | a host; CHAP secrets are sealed |
 //! | `host-group/<id>` | a host group with its hosts |
+//! | `certificate` | the certificate of the API; its key is sealed |
+//! | `user/<id>`, `token/<id>` | who may operate the array; secrets are hashes |
 //! | `connection/<volume>/<host or host group>` | who sees a volume under which LUN |
 //!
 //! Identities are hex digits: 32 for volumes and snapshots, 16 for all others. Every value has a `version`. The records of one
 //! action are written in one step: nothing is ever half-configured.
 
+use crate::access::{TokenEntry, UserEntry};
+use crate::certificate::CertificateEntry;
 use crate::config::{GroupEntry, HostEntry, HostGroupEntry, Identity, Settings, SnapshotEntry, VolumeEntry};
 use crate::connection::ConnectionEntry;
 use crate::schedule::ScheduleEntry;
@@ -62,6 +66,12 @@ pub enum Thing {
     HostGroup(HostGroupEntry),
     /// Who sees a volume.
     Connection(ConnectionEntry),
+    /// The certificate of the API.
+    Certificate(CertificateEntry),
+    /// A user.
+    User(UserEntry),
+    /// An API token.
+    Token(TokenEntry),
 }
 
 impl Thing {
@@ -76,6 +86,9 @@ impl Thing {
             Thing::Host(it) => format!("host/{:016x}", it.id.0),
             Thing::HostGroup(it) => format!("host-group/{:016x}", it.id.0),
             Thing::Connection(it) => format!("connection/{:032x}/{}", it.volume.0, it.peer),
+            Thing::Certificate(_) => "certificate".into(),
+            Thing::User(it) => format!("user/{:016x}", it.id.0),
+            Thing::Token(it) => format!("token/{:016x}", it.id.0),
         }
     }
 
@@ -90,6 +103,9 @@ impl Thing {
             Thing::Host(it) => encode(it),
             Thing::HostGroup(it) => encode(it),
             Thing::Connection(it) => encode(it),
+            Thing::Certificate(it) => encode(it),
+            Thing::User(it) => encode(it),
+            Thing::Token(it) => encode(it),
         }
     }
 
@@ -105,6 +121,9 @@ impl Thing {
             "host" => Thing::Host(decode(key, value)?),
             "host-group" => Thing::HostGroup(decode(key, value)?),
             "connection" => Thing::Connection(decode(key, value)?),
+            "certificate" => Thing::Certificate(decode(key, value)?),
+            "user" => Thing::User(decode(key, value)?),
+            "token" => Thing::Token(decode(key, value)?),
             _ => return Ok(None),
         };
         match thing.key() == key {

@@ -76,7 +76,7 @@ fn old_token(path: &Path) -> Option<String> {
 }
 
 /// Replaces a file as a whole: a reader sees the old text or the new one.
-fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
+pub fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
     let new = path.with_extension("new");
     // What a crash may have left; its mode is not to be trusted.
     let _ = fs::remove_file(&new);

@@ -32,9 +32,12 @@ pub struct Args {
     /// Portals: addresses and ports to listen on for iSCSI; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',', required_unless_present = "openapi")]
     pub iscsi: Vec<SocketAddr>,
-    /// Loopback address and port to listen on for the API; port 0 takes a free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = loopback)]
+    /// Address and port to listen on for the API and the browser; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
     pub api: SocketAddr,
+    /// No plain HTTP, not even on a loopback address; on all others there is only HTTPS anyway
+    #[arg(long)]
+    tls_only: bool,
     /// Threads for iSCSI [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
@@ -107,6 +110,11 @@ impl Args {
         self.data.as_deref().expect("required for everything but --openapi")
     }
 
+    /// Whether the API answers plain HTTP beside HTTPS: only where nobody else can hear it.
+    pub fn plain_http(&self) -> bool {
+        self.api.ip().is_loopback() && !self.tls_only
+    }
+
     /// How many threads serve iSCSI.
     pub fn threads(&self) -> usize {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -132,19 +140,6 @@ impl Args {
 fn size(text: &str) -> Result<u64, String> {
     let size = text.trim().parse::<ByteSize>();
     size.map(|size| size.as_u64()).map_err(|_| "write bytes, or a number with a unit such as 4GiB".into())
-}
-
-/// The API speaks plain HTTP: its token must not leave this machine.
-fn loopback(text: &str) -> Result<SocketAddr, String> {
-    match text.parse::<SocketAddr>() {
-        Ok(address) if address.ip().is_loopback() => Ok(address),
-        Ok(_) => Err(
-            "the API listens on loopback addresses only, such as 127.0.0.1:8080; reach it from elsewhere \
-                      through ssh -L"
-                .into(),
-        ),
-        Err(_) => Err("write an address with a port, such as 127.0.0.1:8080".into()),
-    }
 }
 
 #[cfg(test)]

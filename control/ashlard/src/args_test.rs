@@ -29,9 +29,10 @@ fn a_check_needs_a_folder_alone() {
 }
 
 #[test]
-fn the_api_stays_on_this_machine() {
-    assert!(parse("--data d --iscsi 127.0.0.1:0 --api 0.0.0.0:80").is_err());
-    assert!(parse("--data d --iscsi 127.0.0.1:0 --api [::1]:80").is_ok());
+fn plain_http_stays_on_this_machine() {
+    let plain = |more: &str| parse(&format!("--data d --iscsi 127.0.0.1:0 {more}")).unwrap().plain_http();
+    assert!(plain("") && plain("--api [::1]:80"));
+    assert!(!plain("--api 0.0.0.0:80") && !plain("--tls-only"));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod access;
 mod args;
+mod certificate;
 mod check;
 mod drives;
 mod memory;
@@ -13,6 +14,7 @@ mod reduction;
 mod threads;
 
 use anyhow::{Context, Result};
+use api::Door;
 use args::{Args, Command};
 use array::{Array, Identity, Parts, Vault, World};
 use clap::Parser;
@@ -85,14 +87,21 @@ async fn run(args: &Args) -> Result<()> {
     })?;
     let listener =
         TcpListener::bind(args.api).await.with_context(|| format!("can't listen on {}", args.api))?;
-    let url = format!("http://{}", listener.local_addr()?);
+    let scheme = if args.plain_http() { "http" } else { "https" };
+    let url = format!("{scheme}://{}", listener.local_addr()?);
+    let tls = certificate::prepare(&array.array, args).await?;
+    let door = Door::open(listener, &tls, args.plain_http()).context("the API has no address")?;
+    if let Some(password) = array.array.first_user().await? {
+        certificate::show_password(&password);
+    }
     let token = access::publish(args.data(), &url)?;
     announce(&array.identity, &portals, &url)?;
 
     let clock = tokio::spawn(tick(array.array.clone()));
     let meter = tokio::spawn(measure(array.array.clone()));
     let (ended, end) = tokio::sync::oneshot::channel::<()>();
-    let api = tokio::spawn(api::serve(listener, array.array.clone(), token, async {
+    let renewal = tokio::spawn(certificate::follow(array.array.clone(), tls, args.data().to_owned()));
+    let api = tokio::spawn(api::serve(door, array.array.clone(), token, async {
         let _ = end.await;
     }));
     let signal = stop.await;
@@ -100,6 +109,7 @@ async fn run(args: &Args) -> Result<()> {
     drop(ended);
     clock.abort();
     meter.abort();
+    renewal.abort();
     array.server.shutdown().await;
     array.array.keep_measurements();
     shards.stop();

@@ -1,5 +1,6 @@
 //! One request to the array, and its answer or problem.
 
+use crate::trust;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -30,6 +31,8 @@ pub struct Whereabouts {
     pub array: Option<String>,
     /// The token for it.
     pub token: Option<String>,
+    /// The certificate that it shows, in PEM.
+    pub certificate: Option<PathBuf>,
 }
 
 /// A connection to an array's API.
@@ -54,32 +57,35 @@ impl Client {
                 "--array needs the array's token: give --token or set ASHLAR_TOKEN; it is in api.json in the \
                  folder that ashlard was started with",
             )?;
-            return Ok(Self::new(url, token, "on that machine".into()));
+            let certificate = place.certificate.or_else(|| variable("ASHLAR_CERTIFICATE").map(Into::into));
+            return Self::new(url, token, certificate.as_deref(), "on that machine".into());
         }
         let data = place.data.or_else(|| variable("ASHLAR_DATA").map(Into::into));
         let data = data.unwrap_or_else(|| DEFAULT_DATA.into());
         let (url, token) = read_access(&data)?;
-        Ok(Self::new(
-            url,
-            place.token.unwrap_or(token),
-            format!("with `ashlard --data {} …`", data.display()),
-        ))
+        let token = place.token.unwrap_or(token);
+        let certificate = place.certificate.unwrap_or_else(|| data.join("tls.pem"));
+        Self::new(url, token, Some(&certificate), format!("with `ashlard --data {} …`", data.display()))
     }
 
-    fn new(url: String, token: String, started_by: String) -> Client {
-        let config = ureq::Agent::config_builder()
+    fn new(url: String, token: String, certificate: Option<&Path>, started_by: String) -> Result<Client> {
+        let mut config = ureq::Agent::config_builder();
+        if url.starts_with("https:") {
+            config = config.tls_config(trust::config(certificate)?);
+        }
+        let config = config
             .http_status_as_error(false)
             .proxy(None)
             .timeout_connect(Some(Duration::from_secs(5)))
             .timeout_global(Some(Duration::from_secs(600)))
             .build();
-        Client {
+        Ok(Client {
             agent: config.into(),
             url: url.trim_end_matches('/').into(),
             token,
             started_by,
             reads: false,
-        }
+        })
     }
 
     /// From now on refuses whatever may change something.

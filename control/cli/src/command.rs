@@ -1,5 +1,6 @@
 //! Nouns and verbs, and the request that each makes.
 
+mod access;
 mod array;
 mod bin;
 mod group;
@@ -46,6 +47,9 @@ struct Access {
     /// Token for --array [env: ASHLAR_TOKEN]
     #[arg(long, global = true, value_name = "TOKEN")]
     token: Option<String>,
+    /// File with the certificate of --array in PEM; the system's when not given [env: ASHLAR_CERTIFICATE]
+    #[arg(long, global = true, value_name = "FILE")]
+    certificate: Option<PathBuf>,
 }
 
 #[derive(Clone, Subcommand)]
@@ -77,6 +81,15 @@ enum Noun {
     /// Who sees what
     #[command(subcommand)]
     Connection(ConnectionVerb),
+    /// Who may operate the array
+    #[command(subcommand)]
+    User(access::UserVerb),
+    /// Secrets for programs that operate the array
+    #[command(subcommand)]
+    Token(access::TokenVerb),
+    /// The certificate that the array shows
+    #[command(subcommand)]
+    Certificate(access::CertificateVerb),
     /// What happened
     #[command(subcommand)]
     Event(array::EventVerb),
@@ -120,8 +133,8 @@ impl Cli {
             clap_complete::generate(shell, &mut Self::command(), "ashlar", &mut std::io::stdout());
             return Ok(());
         }
-        let Access { data, array, token } = self.access;
-        let mut client = Client::find(Whereabouts { data, array, token })?;
+        let Access { data, array, token, certificate } = self.access;
+        let mut client = Client::find(Whereabouts { data, array, token, certificate })?;
         let Some(pause) = self.watch else {
             let (answer, table) = self.noun.run(&client)?;
             print(&self.output.show(&answer, table)?);
@@ -151,6 +164,9 @@ impl Noun {
             Noun::Connection(ConnectionVerb::List) => {
                 Ok((items(client.ask("GET", &["connections"], None)?), show::connections))
             }
+            Noun::User(verb) => verb.run(client),
+            Noun::Token(verb) => verb.run(client),
+            Noun::Certificate(verb) => verb.run(client),
             Noun::Event(verb) => verb.run(client),
             Noun::Audit(verb) => verb.run(client),
             Noun::Completion { .. } => unreachable!("it asks no array"),

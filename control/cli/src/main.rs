@@ -6,6 +6,7 @@ mod client;
 mod command;
 mod format;
 mod show;
+mod trust;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -342,7 +342,8 @@ fn peer(answer: &Value) -> String {
     }
 }
 
-fn facts(facts: &[(&str, String)]) -> String {
+/// Names and values, a line each.
+pub fn facts(facts: &[(&str, String)]) -> String {
     let mut table = plain();
     for (name, value) in facts {
         table.add_row([*name, value]);
@@ -350,7 +351,8 @@ fn facts(facts: &[(&str, String)]) -> String {
     finish(&table)
 }
 
-fn rows(headers: &[&str], answer: &Value, row: impl Fn(&Value) -> Vec<String>) -> String {
+/// A line for each item, below headers.
+pub fn rows(headers: &[&str], answer: &Value, row: impl Fn(&Value) -> Vec<String>) -> String {
     let mut table = plain();
     table.set_header(headers);
     for item in answer.as_array().into_iter().flatten() {
@@ -385,7 +387,8 @@ fn chap(answer: &Value) -> String {
     }
 }
 
-fn text(value: &Value) -> String {
+/// A value as it is; a dash when there is none.
+pub fn text(value: &Value) -> String {
     match value {
         Value::Null => "-".into(),
         Value::String(text) => text.clone(),

@@ -1,6 +1,6 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
-use array::{Action, Array, Caller, Error, Identity, Outcome, Parts, Vault, World};
+use array::{Action, Array, Caller, Error, Identity, Outcome, Parts, Role, Vault, World};
 use bytes::Bytes;
 use engine::Engine;
 use history::Store;
@@ -116,7 +116,7 @@ fn small() -> engine::Options {
 
 /// Who asks in tests.
 fn ada() -> Caller {
-    Caller { user: "ada".into(), origin: "10.0.0.7".into() }
+    Caller { user: "ada".into(), origin: "10.0.0.7".into(), role: Role::Admin }
 }
 
 impl Up {

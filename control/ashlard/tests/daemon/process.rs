@@ -85,6 +85,16 @@ pub fn run(data: &Path, words: &str) -> Output {
     command.output().unwrap()
 }
 
+/// Runs `ashlar` with a line on its standard input.
+pub fn run_with(data: &Path, words: &str, line: &str) -> Output {
+    let mut command = Command::new(ashlar());
+    command.env_clear().arg("--data").arg(data).args(words.split_whitespace());
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), line.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
 /// What `ashlar -o json` prints.
 pub fn json(data: &Path, words: &str) -> Value {
     let output = run(data, &format!("{words} -o json"));

@@ -1,0 +1,139 @@
+//! Sessions of people in browsers, in memory: a restart ends them. And how often somebody may fail to log in.
+
+use array::{Array, Role};
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+/// Name of the cookie that holds a session's secret.
+pub const COOKIE: &str = "ashlar-session";
+
+/// A session ends when nothing was asked for so long, and after this long in any case, in seconds.
+const IDLE: u64 = 30 * 60;
+const LONGEST: u64 = 12 * 3600;
+
+/// Most sessions at once; the one that was idle longest makes place.
+const MOST: usize = 1000;
+
+/// How many log-ins may fail within a time in seconds, for one address and for one user's name.
+const FAILURES: usize = 5;
+const WITHIN: u64 = 60;
+
+/// Most addresses and names whose failures are remembered.
+const REMEMBERED: usize = 10_000;
+
+struct Session {
+    user: String,
+    begun: u64,
+    used: u64,
+}
+
+/// Who is logged in.
+#[derive(Default)]
+pub struct Sessions {
+    /// By the hash of the secret: a look into memory does not give sessions away, and looking up takes the same time.
+    sessions: Mutex<HashMap<blake3::Hash, Session>>,
+    /// When log-ins failed, by address or name.
+    failures: Mutex<HashMap<String, Vec<u64>>>,
+}
+
+impl Sessions {
+    /// Begins a session: its secret, and when it ends.
+    pub fn begin(&self, user: &str, array: &Array) -> (String, u64) {
+        let (secret, now) = (array.secret(), array.now());
+        let mut sessions = self.lock();
+        sessions.retain(|_, session| session.until() > now);
+        if sessions.len() >= MOST {
+            let oldest = sessions.iter().min_by_key(|(_, session)| session.used).map(|(key, _)| *key);
+            oldest.and_then(|key| sessions.remove(&key));
+        }
+        let session = Session { user: user.into(), begun: now, used: now };
+        let until = session.until();
+        sessions.insert(blake3::hash(secret.as_bytes()), session);
+        (secret, until)
+    }
+
+    /// Whose session it is, what may be done in it, and when it ends; it ends later for being used.
+    pub fn find(&self, secret: &str, array: &Array) -> Option<(String, Role, u64)> {
+        let (key, now) = (blake3::hash(secret.as_bytes()), array.now());
+        let mut sessions = self.lock();
+        let session = sessions.get_mut(&key)?;
+        // A user that is gone, or has another password since, is out.
+        let role = array.still_in(&session.user, session.begun);
+        match role.filter(|_| session.until() > now) {
+            Some(role) => {
+                session.used = now;
+                Some((session.user.clone(), role, session.until()))
+            }
+            None => {
+                sessions.remove(&key);
+                None
+            }
+        }
+    }
+
+    /// Ends a session.
+    pub fn end(&self, secret: &str) {
+        self.lock().remove(&blake3::hash(secret.as_bytes()));
+    }
+
+    /// Seconds to wait before another log-in may be tried from this address or as this user; none when it may be.
+    pub fn wait(&self, whom: &[&str], now: u64) -> Option<u64> {
+        let failures = self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let wait = |who: &&str| {
+            let recent: Vec<u64> =
+                failures.get(*who)?.iter().copied().filter(|at| at + WITHIN > now).collect();
+            (recent.len() >= FAILURES).then(|| recent.first().map_or(1, |first| first + WITHIN - now))
+        };
+        whom.iter().filter_map(wait).max()
+    }
+
+    /// Notes that a log-in failed.
+    pub fn failed(&self, whom: &[&str], now: u64) {
+        let mut failures = self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if failures.len() >= REMEMBERED {
+            failures.retain(|_, times| times.iter().any(|at| at + WITHIN > now));
+        }
+        for who in whom {
+            let times = failures.entry((*who).to_owned()).or_default();
+            times.retain(|at| at + WITHIN > now);
+            times.push(now);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<blake3::Hash, Session>> {
+        self.sessions.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Session {
+    fn until(&self) -> u64 {
+        (self.used + IDLE).min(self.begun + LONGEST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_fails_too_often_waits() {
+        let sessions = Sessions::default();
+        for at in 0..FAILURES as u64 {
+            assert_eq!(sessions.wait(&["10.0.0.1", "user ada"], 100 + at), None);
+            sessions.failed(&["10.0.0.1", "user ada"], 100 + at);
+        }
+        assert_eq!(sessions.wait(&["10.0.0.1", "user bob"], 105), Some(55), "the address");
+        assert_eq!(sessions.wait(&["10.0.0.2", "user ada"], 105), Some(55), "the name");
+        assert_eq!(sessions.wait(&["10.0.0.2", "user bob"], 105), None);
+        assert_eq!(sessions.wait(&["10.0.0.1", "user ada"], 160), None, "the first is forgotten");
+    }
+
+    #[test]
+    fn a_session_ends_when_it_is_idle_and_in_any_case() {
+        assert_eq!(Session { user: "ada".into(), begun: 1000, used: 2000 }.until(), 2000 + IDLE);
+        assert_eq!(
+            Session { user: "ada".into(), begun: 1000, used: 1000 + LONGEST - 5 }.until(),
+            1000 + LONGEST
+        );
+    }
+}

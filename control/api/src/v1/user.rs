@@ -1,0 +1,433 @@
+//! Who may operate the array: sessions, users, tokens, and the array's certificate.
+
+use super::{Answer, Created, Gone, gone, outcome, perform, present, utc};
+use crate::Context;
+use crate::auth::{self, Operator};
+use crate::body::{Asked, Body, Named};
+use crate::list::{PARTIAL, Part, PartialList, list};
+use crate::problem::{Problem, Problems};
+use crate::session::COOKIE;
+use crate::tls::{Peer, check_certificate};
+use array::{Action, Secret};
+use axum::Json;
+use axum::extract::{ConnectInfo, State};
+use axum::http::header::{HeaderMap, SET_COOKIE};
+use axum::http::{Extensions, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub fn routes() -> OpenApiRouter<Context> {
+    OpenApiRouter::new()
+        .routes(routes!(log_in, show_session, log_out))
+        .routes(routes!(list_users, create_user))
+        .routes(routes!(show_user, change_user, delete_user))
+        .routes(routes!(list_tokens, create_token))
+        .routes(routes!(delete_token))
+        .routes(routes!(show_certificate, replace_certificate))
+}
+
+/// What somebody may do; each may what those before it may.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Look.
+    Viewer,
+    /// Operate volumes, hosts and snapshots.
+    Operator,
+    /// Everything: users, tokens, settings, certificates.
+    Admin,
+}
+
+/// Name and password.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct LogIn {
+    /// The user's name.
+    user: String,
+    /// The user's password.
+    #[schema(format = Password)]
+    password: String,
+}
+
+/// Who is there.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Session {
+    /// The user's name.
+    user: String,
+    /// What the user may do.
+    role: Role,
+    /// When the session ends unless it is used; `null` with a token.
+    #[schema(format = DateTime)]
+    expires: Option<String>,
+}
+
+fn cookie(secret: &str, seconds: u64, extensions: &Extensions) -> String {
+    let encrypted = extensions.get::<ConnectInfo<Peer>>().is_some_and(|ConnectInfo(peer)| peer.encrypted);
+    let secure = if encrypted { "; Secure" } else { "" };
+    format!("{COOKIE}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
+}
+
+/// Begin a session
+///
+/// The answer sets a cookie that stands for the session.
+#[utoipa::path(post, path = "/api/v1/session", tag = "access", security(()), request_body = LogIn, responses(
+    (status = 200, description = "The session", body = Session),
+    Problems,
+))]
+async fn log_in(
+    State(context): State<Context>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    headers: HeaderMap,
+    Body(LogIn { user, password }): Body<LogIn>,
+) -> Result<Response, Problem> {
+    if auth::is_from_elsewhere(&headers) {
+        return Err(Problem::forbidden("the request comes from a page of another site"));
+    }
+    let (origin, name) = (peer.address.ip().to_string(), format!("user {user}"));
+    let whom = [origin.as_str(), name.as_str()];
+    // One at a time: guessing must not take more than one processor, nor slip past the count of failures.
+    let _one_at_a_time = context.logging_in.lock().await;
+    let array = context.array.clone();
+    if let Some(seconds) = context.sessions.wait(&whom, array.now()) {
+        return Err(Problem::too_many(seconds));
+    }
+    let asked = user.clone();
+    let role = tokio::task::spawn_blocking(move || array.log_in(&asked, &Secret::new(password))).await;
+    let role = role.map_err(|error| Problem::internal(format!("the log-in broke off: {error}")))?;
+    context.array.tell_login(&user, &origin, role.is_some());
+    let Some(role) = role else {
+        context.sessions.failed(&whom, context.array.now());
+        return Err(Problem::unauthorized("there is no such user, or the password is wrong"));
+    };
+    let (secret, until) = context.sessions.begin(&user, &context.array);
+    let mut extensions = Extensions::new();
+    extensions.insert(ConnectInfo(peer));
+    let cookie = cookie(&secret, until.saturating_sub(context.array.now()), &extensions);
+    let session = Session { user, role: role.into(), expires: Some(utc(until)) };
+    Ok(([(SET_COOKIE, cookie)], Json(session)).into_response())
+}
+
+/// Who am I
+#[utoipa::path(get, path = "/api/v1/session", tag = "access", responses(
+    (status = 200, description = "The session", body = Session),
+    Problems,
+))]
+async fn show_session(operator: Operator) -> Json<Session> {
+    let Operator { caller, until } = operator;
+    Json(Session { user: caller.user, role: caller.role.into(), expires: until.map(utc) })
+}
+
+/// End the session
+#[utoipa::path(delete, path = "/api/v1/session", tag = "access", responses(
+    (status = 204, description = "It is over"),
+    Problems,
+))]
+async fn log_out(_operator: Operator, State(context): State<Context>, headers: HeaderMap) -> Response {
+    if let Some(secret) = auth::cookie(&headers) {
+        context.sessions.end(secret);
+    }
+    (StatusCode::NO_CONTENT, [(SET_COOKIE, cookie("", 0, &Extensions::new()))]).into_response()
+}
+
+/// Somebody who may operate the array.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct User {
+    /// Its name.
+    name: String,
+    /// What it may do.
+    role: Role,
+    /// When it was made.
+    #[schema(format = DateTime)]
+    created: String,
+    /// When its password was set.
+    #[schema(format = DateTime)]
+    password_set: String,
+}
+
+/// Users.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Users {
+    /// By name, when nothing else is asked for.
+    items: Vec<User>,
+    /// How many there are without `limit` and `offset`.
+    total: usize,
+}
+
+/// Somebody new.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewUser {
+    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
+    name: String,
+    /// What it may do.
+    role: Role,
+    /// 8 to 256 characters.
+    #[schema(format = Password)]
+    password: String,
+}
+
+/// What to change of a user; what is left out stays.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct UserChange {
+    /// What it may do.
+    role: Option<Role>,
+    /// 8 to 256 characters. Its sessions end.
+    #[schema(format = Password)]
+    password: Option<String>,
+}
+
+/// Users
+#[utoipa::path(get, path = "/api/v1/users", tag = "access", params(Part), responses(
+    (status = 200, description = "The users", content((Users = "application/json"), (PartialList = PARTIAL))),
+    Problems,
+))]
+async fn list_users(
+    operator: Operator,
+    State(context): State<Context>,
+    Asked(part): Asked<Part>,
+) -> Result<Response, Problem> {
+    let users = perform(operator, &context, Action::ListUsers).await?;
+    let users = outcome!(users, Users(it) => it.into_iter().map(User::from).collect::<Vec<_>>())?;
+    list(users, &part)
+}
+
+/// Make a user
+#[utoipa::path(post, path = "/api/v1/users", tag = "access", request_body = NewUser, responses(
+    (status = 201, description = "The new user", body = User),
+    Problems,
+))]
+async fn create_user(
+    operator: Operator,
+    State(context): State<Context>,
+    Body(NewUser { name, role, password }): Body<NewUser>,
+) -> Created<User> {
+    let action = Action::CreateUser { name, role: role.into(), password: Secret::new(password) };
+    outcome!(perform(operator, &context, action).await?, User(it) => (StatusCode::CREATED, Json(it.into())))
+}
+
+/// A user
+#[utoipa::path(get, path = "/api/v1/users/{name}", tag = "access", params(("name" = String, Path)), responses(
+    (status = 200, description = "The user", body = User),
+    Problems,
+))]
+async fn show_user(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> Answer<User> {
+    outcome!(perform(operator, &context, Action::ShowUser { name }).await?, User(it) => Json(it.into()))
+}
+
+/// Change a user; everybody may set their own password
+#[utoipa::path(patch, path = "/api/v1/users/{name}", tag = "access", params(("name" = String, Path)),
+    request_body = UserChange, responses(
+    (status = 200, description = "The user as it is now", body = User),
+    Problems,
+))]
+async fn change_user(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+    Body(UserChange { role, password }): Body<UserChange>,
+) -> Answer<User> {
+    let (role, password) = (role.map(Into::into), password.map(Secret::new));
+    let action = Action::ChangeUser { name, role, password };
+    outcome!(perform(operator, &context, action).await?, User(it) => Json(it.into()))
+}
+
+/// Forget a user, with its tokens
+#[utoipa::path(delete, path = "/api/v1/users/{name}", tag = "access", params(("name" = String, Path)), responses(
+    (status = 204, description = "It is gone"),
+    Problems,
+))]
+async fn delete_user(operator: Operator, State(context): State<Context>, Named(name): Named<String>) -> Gone {
+    gone(perform(operator, &context, Action::DeleteUser { name }).await?)
+}
+
+/// A secret that lets a program in.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ApiToken {
+    /// Its name.
+    name: String,
+    /// Whose it is.
+    user: String,
+    /// What may be done with it; never more than its user may.
+    role: Role,
+    /// When it was made.
+    #[schema(format = DateTime)]
+    created: String,
+    /// When it stops to be good; `null`: never.
+    #[schema(format = DateTime)]
+    expires: Option<String>,
+    /// The secret itself; only in the answer that made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<String>,
+}
+
+/// Tokens.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ApiTokens {
+    /// By name, when nothing else is asked for.
+    items: Vec<ApiToken>,
+    /// How many there are without `limit` and `offset`.
+    total: usize,
+}
+
+/// A new token.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewToken {
+    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
+    name: String,
+    /// Whose it is; the caller's when left out.
+    user: Option<String>,
+    /// What may be done with it; what its user may when left out.
+    role: Option<Role>,
+    /// When it stops to be good; `null` or left out: never.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires: Option<Option<String>>,
+}
+
+/// Tokens
+#[utoipa::path(get, path = "/api/v1/tokens", tag = "access", params(Part), responses(
+    (status = 200, description = "The tokens", content((ApiTokens = "application/json"), (PartialList = PARTIAL))),
+    Problems,
+))]
+async fn list_tokens(
+    operator: Operator,
+    State(context): State<Context>,
+    Asked(part): Asked<Part>,
+) -> Result<Response, Problem> {
+    let tokens = perform(operator, &context, Action::ListTokens).await?;
+    let tokens = outcome!(tokens, Tokens(it) => it.into_iter().map(ApiToken::from).collect::<Vec<_>>())?;
+    list(tokens, &part)
+}
+
+/// Make a token
+///
+/// The secret in the answer is told only here.
+#[utoipa::path(post, path = "/api/v1/tokens", tag = "access", request_body = NewToken, responses(
+    (status = 201, description = "The new token, with its secret", body = ApiToken),
+    Problems,
+))]
+async fn create_token(
+    operator: Operator,
+    State(context): State<Context>,
+    Body(NewToken { name, user, role, expires }): Body<NewToken>,
+) -> Created<ApiToken> {
+    let seconds = |text: String| {
+        let time = text.parse::<jiff::Timestamp>().ok().and_then(|time| u64::try_from(time.as_second()).ok());
+        time.ok_or_else(|| {
+            Problem::rejected(StatusCode::BAD_REQUEST, "write a time such as 2030-01-01T00:00:00Z".into())
+        })
+    };
+    let expires = expires.flatten().map(seconds).transpose()?;
+    let action = Action::CreateToken { name, user, role: role.map(Into::into), expires };
+    outcome!(perform(operator, &context, action).await?, NewToken(token, secret) => {
+        let secret = Some(secret.expose().to_owned());
+        (StatusCode::CREATED, Json(ApiToken { secret, ..token.into() }))
+    })
+}
+
+/// Forget a token
+#[utoipa::path(delete, path = "/api/v1/tokens/{name}", tag = "access", params(("name" = String, Path)), responses(
+    (status = 204, description = "It is gone"),
+    Problems,
+))]
+async fn delete_token(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> Gone {
+    gone(perform(operator, &context, Action::DeleteToken { name }).await?)
+}
+
+/// The certificate that the array shows.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Certificate {
+    /// In PEM: the array's own, then those that vouch for it.
+    chain: String,
+    /// Since when it is used.
+    #[schema(format = DateTime)]
+    since: String,
+}
+
+/// Another certificate with its key.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewCertificate {
+    /// In PEM: the array's own, then those that vouch for it.
+    chain: String,
+    /// Its private key in PEM.
+    #[schema(format = Password)]
+    key: String,
+}
+
+/// The certificate that the array shows
+#[utoipa::path(get, path = "/api/v1/certificate", tag = "access", responses(
+    (status = 200, description = "The certificate", body = Certificate),
+    Problems,
+))]
+async fn show_certificate(operator: Operator, State(context): State<Context>) -> Answer<Certificate> {
+    outcome!(perform(operator, &context, Action::ShowCertificate).await?, Certificate(it) => Json(it.into()))
+}
+
+/// Replace it; new connections get the new one
+#[utoipa::path(put, path = "/api/v1/certificate", tag = "access", request_body = NewCertificate, responses(
+    (status = 200, description = "The certificate as it is now", body = Certificate),
+    Problems,
+))]
+async fn replace_certificate(
+    operator: Operator,
+    State(context): State<Context>,
+    Body(NewCertificate { chain, key }): Body<NewCertificate>,
+) -> Answer<Certificate> {
+    check_certificate(&chain, &key).map_err(|wrong| Problem::rejected(StatusCode::BAD_REQUEST, wrong))?;
+    let action = Action::ReplaceCertificate { chain, key: Secret::new(key) };
+    outcome!(perform(operator, &context, action).await?, Certificate(it) => Json(it.into()))
+}
+
+impl From<array::Certificate> for Certificate {
+    fn from(it: array::Certificate) -> Self {
+        Self { chain: it.chain, since: utc(it.since) }
+    }
+}
+
+impl From<Role> for array::Role {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Viewer => array::Role::Viewer,
+            Role::Operator => array::Role::Operator,
+            Role::Admin => array::Role::Admin,
+        }
+    }
+}
+
+impl From<array::Role> for Role {
+    fn from(role: array::Role) -> Self {
+        match role {
+            array::Role::Viewer => Role::Viewer,
+            array::Role::Operator => Role::Operator,
+            array::Role::Admin => Role::Admin,
+        }
+    }
+}
+
+impl From<array::User> for User {
+    fn from(it: array::User) -> Self {
+        let array::User { name, role, created, password_set } = it;
+        Self { name, role: role.into(), created: utc(created), password_set: utc(password_set) }
+    }
+}
+
+impl From<array::Token> for ApiToken {
+    fn from(it: array::Token) -> Self {
+        let array::Token { name, user, role, created, expires } = it;
+        Self { name, user, role: role.into(), created: utc(created), expires: expires.map(utc), secret: None }
+    }
+}

@@ -1,0 +1,406 @@
+//! Who may operate the array: users with roles, and tokens for programs. Secrets are kept as hashes.
+//!
+//! Passwords are people's, so they are hashed slowly (Argon2id); tokens are long and random, so a digest is enough.
+
+use crate::action::{Action, Caller, Outcome};
+use crate::array::{Array, Change};
+use crate::certificate::Certificate;
+use crate::config::{Edit, Named, Secret};
+use crate::record::Thing;
+use crate::{Error, Result, check};
+use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
+use argon2::{Algorithm, Argon2, Params, Version};
+use aws_lc_rs::digest::{SHA256, digest};
+use history::Severity;
+use serde::{Deserialize, Serialize};
+
+/// Name of the user that an array begins with.
+pub const FIRST_USER: &str = "admin";
+
+/// What tokens begin with, so that programs that look for lost secrets know them.
+const TOKEN_MARK: &str = "ashlar-";
+
+const PASSWORD_LENGTHS: std::ops::RangeInclusive<usize> = 8..=256;
+
+/// The longest life of a token, in seconds from now.
+const LONGEST_TOKEN: u64 = 100 * 366 * 86_400;
+
+/// What somebody may do; each may what those before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Look.
+    Viewer,
+    /// Operate volumes, hosts and snapshots.
+    Operator,
+    /// Everything: users, tokens, settings, certificates.
+    Admin,
+}
+
+crate::config::identities! {
+    /// Stable identity of a user.
+    UserId;
+    /// Stable identity of an API token.
+    TokenId;
+}
+
+/// A user as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserEntry {
+    /// Its identity.
+    pub id: UserId,
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// What it may do.
+    pub role: Role,
+    /// Argon2id hash of the password, as a PHC string.
+    pub hash: String,
+    /// When the password was set, in seconds since 1970.
+    pub password_set: u64,
+}
+
+impl Named for UserEntry {
+    type Id = UserId;
+    const NOUN: &'static str = "user";
+
+    fn id(&self) -> UserId {
+        self.id
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+}
+
+/// An API token as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenEntry {
+    /// Its identity.
+    pub id: TokenId,
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// Who made it; it goes with its user.
+    pub user: UserId,
+    /// What may be done with it, and never more than its user may.
+    pub role: Role,
+    /// When it stops to be good, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
+    /// SHA-256 of the token, in hex digits.
+    pub hash: String,
+}
+
+impl Named for TokenEntry {
+    type Id = TokenId;
+    const NOUN: &'static str = "token";
+
+    fn id(&self) -> TokenId {
+        self.id
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+}
+
+/// A user as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Its name.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// When its password was set, in seconds since 1970.
+    pub password_set: u64,
+}
+
+/// A token as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Its name.
+    pub name: String,
+    /// Whose it is.
+    pub user: String,
+    /// What may be done with it.
+    pub role: Role,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// When it stops to be good, in seconds since 1970.
+    pub expires: Option<u64>,
+}
+
+impl Action {
+    /// The least that somebody must be to ask for it.
+    pub fn needs(&self) -> Role {
+        use Action::*;
+        match self {
+            CreateUser { .. } | ChangeUser { .. } | DeleteUser { .. } | ListUsers | ShowUser { .. } => {
+                Role::Admin
+            }
+            CreateToken { .. } | ListTokens | DeleteToken { .. } | ReplaceCertificate { .. } => Role::Admin,
+            ChangeSettings(_) | ListAudit { .. } => Role::Admin,
+            change if change.changes() => Role::Operator,
+            _ => Role::Viewer,
+        }
+    }
+}
+
+/// Refuses what somebody's role does not allow. Everybody may set their own password.
+pub(crate) fn permit(caller: &Caller, action: &Action) -> Result<()> {
+    let needed = match action {
+        Action::ChangeUser { name, role: None, .. } if *name == caller.user => Role::Viewer,
+        Action::ShowUser { name } if *name == caller.user => Role::Viewer,
+        action => action.needs(),
+    };
+    match caller.role >= needed {
+        true => Ok(()),
+        false => Err(Error::forbidden(format!(
+            "that needs the role {}, and {} has the role {}: ask an administrator",
+            needed.name(),
+            caller.user,
+            caller.role.name()
+        ))),
+    }
+}
+
+impl Role {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Viewer => "viewer",
+            Role::Operator => "operator",
+            Role::Admin => "admin",
+        }
+    }
+}
+
+/// 19 MiB and two passes, as OWASP advises.
+fn hasher() -> Argon2<'static> {
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::default())
+}
+
+fn hash_password(password: &Secret, random: u128) -> Result<String> {
+    if !PASSWORD_LENGTHS.contains(&password.expose().chars().count()) {
+        return Err(Error::invalid("a password has 8 to 256 characters"));
+    }
+    let salt = SaltString::encode_b64(&random.to_le_bytes());
+    let hashed =
+        salt.and_then(|salt| Ok(hasher().hash_password(password.expose().as_bytes(), &salt)?.to_string()));
+    hashed.map_err(|error| Error::failed("the password can't be hashed", error))
+}
+
+fn is_password(password: &Secret, hash: &str) -> bool {
+    let Ok(hash) = PasswordHash::new(hash) else { return false };
+    hasher().verify_password(password.expose().as_bytes(), &hash).is_ok()
+}
+
+fn hash_token(secret: &str) -> String {
+    digest(&SHA256, secret.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Array {
+    /// Random letters and digits that nobody guesses: 256 bits.
+    pub fn secret(&self) -> String {
+        format!("{:032x}{:032x}", (self.world.random)(), (self.world.random)())
+    }
+
+    /// Makes the first user when there is none; its password, to be shown once.
+    ///
+    /// # Errors
+    /// When the configuration can't be stored.
+    pub async fn first_user(&self) -> Result<Option<Secret>> {
+        if self.config().users.len() > 0 {
+            return Ok(None);
+        }
+        let password = Secret::new(self.secret().chars().take(20).collect::<String>());
+        let (name, role) = (FIRST_USER.into(), Role::Admin);
+        let create = Action::CreateUser { name, role, password: password.clone() };
+        self.perform(&Caller::array(), create).await?;
+        Ok(Some(password))
+    }
+
+    /// What the user may do whose password this is. It takes a moment, so that guessing takes long: to be asked where
+    /// nobody else waits.
+    pub fn log_in(&self, user: &str, password: &Secret) -> Option<Role> {
+        let found = self.config().users.find(user).map(|entry| (entry.hash.clone(), entry.role));
+        // A name that is not there takes as long as one that is.
+        const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA\
+                              $AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+        let (hash, role) = found.map_or((NOBODY.to_owned(), None), |(hash, role)| (hash, Some(role)));
+        is_password(password, &hash).then_some(role).flatten()
+    }
+
+    /// What a user may do who logged in at a time; none when it is gone, or has another password since.
+    pub fn still_in(&self, user: &str, since: u64) -> Option<Role> {
+        let config = self.config();
+        config.users.find(user).filter(|entry| entry.password_set <= since).map(|entry| entry.role)
+    }
+
+    /// Whose token this is, and what may be done with it.
+    pub fn token(&self, secret: &str) -> Option<(String, Role)> {
+        if !secret.starts_with(TOKEN_MARK) {
+            return None;
+        }
+        // Digests are compared: how long that takes tells nothing about the token.
+        let (hash, now, config) = (hash_token(secret), self.world.seconds(), self.config());
+        let token = config.tokens.iter().find(|entry| entry.hash == hash)?;
+        let user = config.users.get(token.user)?;
+        let good = token.expires.is_none_or(|expires| now < expires);
+        good.then(|| (user.name.clone(), token.role.min(user.role)))
+    }
+
+    /// Keeps an event about somebody who logged in, or could not.
+    pub fn tell_login(&self, user: &str, origin: &str, done: bool) {
+        let shown: String = user.chars().take(64).collect();
+        let (severity, kind, message) = match done {
+            true => (Severity::Info, "session.begun", format!("user {shown:?} logged in from {origin}")),
+            false => (
+                Severity::Warning,
+                "session.refused",
+                format!("a log-in as {shown:?} from {origin} was refused"),
+            ),
+        };
+        self.tell(severity, kind, None, message);
+    }
+
+    /// The time of day, in seconds since 1970.
+    pub fn now(&self) -> u64 {
+        self.world.seconds()
+    }
+
+    /// Answers the questions about users and tokens; none when the action is another one.
+    pub(crate) fn tell_access(&self, action: &Action) -> Option<Result<Outcome>> {
+        let config = self.config();
+        Some(match action {
+            Action::ListUsers => Ok(Outcome::Users(config.users.iter().map(User::of).collect())),
+            Action::ShowUser { name } => config.users.named(name).map(|it| Outcome::User(User::of(it))),
+            Action::ShowCertificate => {
+                let shown = config.certificate.as_ref().map(Certificate::of);
+                shown.map(Outcome::Certificate).ok_or_else(|| Error::not_found("there is no certificate yet"))
+            }
+            Action::ListTokens => {
+                let view = |it| Some(Token::of(it, &config.users.get(it.user)?.name));
+                Ok(Outcome::Tokens(config.tokens.iter().filter_map(view).collect()))
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl User {
+    fn of(entry: &UserEntry) -> Self {
+        let UserEntry { name, role, created, password_set, .. } = entry.clone();
+        Self { name, role, created, password_set }
+    }
+}
+
+impl Token {
+    fn of(entry: &TokenEntry, user: &str) -> Self {
+        let TokenEntry { name, role, created, expires, .. } = entry.clone();
+        Self { name, user: user.into(), role, created, expires }
+    }
+}
+
+impl Change<'_> {
+    pub async fn create_user(&mut self, name: String, role: Role, password: &Secret) -> Result<Outcome> {
+        check::name("user", &name)?;
+        self.array.config().users.free(&name)?;
+        let hash = hash_password(password, (self.array.world.random)())?;
+        let (id, now) = (UserId(self.id64()), self.now());
+        let entry = UserEntry { id, name, created: now, role, hash, password_set: now };
+        self.commit(vec![Edit::Put(Thing::User(entry.clone()))]).await?;
+        self.done("user.created", "user", &entry.name, "was created");
+        Ok(Outcome::User(User::of(&entry)))
+    }
+
+    pub async fn change_user(
+        &mut self,
+        name: &str,
+        role: Option<Role>,
+        password: Option<&Secret>,
+    ) -> Result<Outcome> {
+        let mut entry = self.array.config().users.named(name)?.clone();
+        if let Some(role) = role {
+            if entry.role == Role::Admin && role != Role::Admin {
+                self.keep_an_admin(&entry)?;
+            }
+            entry.role = role;
+        }
+        if let Some(password) = password {
+            entry.hash = hash_password(password, (self.array.world.random)())?;
+            // Sessions of the same second end, too.
+            entry.password_set = self.now() + 1;
+        }
+        self.commit(vec![Edit::Put(Thing::User(entry.clone()))]).await?;
+        self.done("user.changed", "user", name, "was changed");
+        Ok(Outcome::User(User::of(&entry)))
+    }
+
+    pub async fn delete_user(&mut self, name: &str) -> Result<Outcome> {
+        let (user, tokens) = {
+            let config = self.array.config();
+            let user = config.users.named(name)?.clone();
+            let tokens: Vec<_> =
+                config.tokens.iter().filter(|token| token.user == user.id).cloned().collect();
+            (user, tokens)
+        };
+        if user.role == Role::Admin {
+            self.keep_an_admin(&user)?;
+        }
+        let mut edits: Vec<_> = tokens.into_iter().map(|token| Edit::Remove(Thing::Token(token))).collect();
+        edits.push(Edit::Remove(Thing::User(user)));
+        self.commit(edits).await?;
+        self.done("user.deleted", "user", name, "was deleted");
+        Ok(Outcome::Gone)
+    }
+
+    fn keep_an_admin(&self, leaving: &UserEntry) -> Result<()> {
+        let config = self.array.config();
+        match config.users.iter().any(|user| user.role == Role::Admin && user.id != leaving.id) {
+            true => Ok(()),
+            false => Err(Error::precondition(format!(
+                "{:?} is the last user with the role admin: give that role to another one first",
+                leaving.name
+            ))),
+        }
+    }
+
+    pub async fn create_token(
+        &mut self,
+        name: String,
+        user: Option<String>,
+        role: Option<Role>,
+        expires: Option<u64>,
+    ) -> Result<Outcome> {
+        check::name("token", &name)?;
+        let now = self.now();
+        if expires.is_some_and(|expires| expires <= now || expires - now > LONGEST_TOKEN) {
+            return Err(Error::invalid("a token expires in the future, within a hundred years"));
+        }
+        let user = {
+            let config = self.array.config();
+            config.tokens.free(&name)?;
+            config.users.named(user.as_deref().unwrap_or(&self.caller.user))?.clone()
+        };
+        let secret = format!("{TOKEN_MARK}{}", self.array.secret());
+        let role = role.unwrap_or(user.role).min(user.role);
+        let (id, hash) = (TokenId(self.id64()), hash_token(&secret));
+        let entry = TokenEntry { id, name, created: now, user: user.id, role, expires, hash };
+        self.commit(vec![Edit::Put(Thing::Token(entry.clone()))]).await?;
+        self.done("token.created", "token", &entry.name, "was created");
+        Ok(Outcome::NewToken(Token::of(&entry, &user.name), Secret::new(secret)))
+    }
+
+    pub async fn delete_token(&mut self, name: &str) -> Result<Outcome> {
+        let entry = self.array.config().tokens.named(name)?.clone();
+        self.commit(vec![Edit::Remove(Thing::Token(entry))]).await?;
+        self.done("token.deleted", "token", name, "was deleted");
+        Ok(Outcome::Gone)
+    }
+}

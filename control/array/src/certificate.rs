@@ -1,0 +1,66 @@
+//! The certificate that the array shows to its operators' programs. It is part of the configuration, so that it comes
+//! along with the drives; its key is sealed.
+
+use crate::Result;
+use crate::action::Outcome;
+use crate::array::{Array, Change};
+use crate::config::{Edit, Secret};
+use crate::record::Thing;
+use crate::vault::Sealed;
+use serde::{Deserialize, Serialize};
+
+/// Where its key belongs.
+const PLACE: &str = "certificate";
+
+/// The certificate as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CertificateEntry {
+    /// The chain in PEM, the array's own first.
+    pub chain: String,
+    /// The sealed key in PEM.
+    pub secret: Sealed,
+    /// Since when it is used, in seconds since 1970.
+    pub since: u64,
+}
+
+/// The certificate as operators see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// The chain in PEM, the array's own first.
+    pub chain: String,
+    /// Since when it is used, in seconds since 1970.
+    pub since: u64,
+}
+
+impl Array {
+    /// The certificate with its key; none when there is none yet, or when its key was sealed on another machine.
+    pub fn certificate(&self) -> Option<(String, Secret)> {
+        let entry = self.config().certificate.clone()?;
+        match self.parts.vault.open(&entry.secret, PLACE) {
+            Ok(key) => Some((entry.chain, key)),
+            Err(error) => {
+                tracing::warn!(%error, "the array's certificate can't be used");
+                None
+            }
+        }
+    }
+}
+
+impl Certificate {
+    pub(crate) fn of(entry: &CertificateEntry) -> Self {
+        Self { chain: entry.chain.clone(), since: entry.since }
+    }
+}
+
+impl Change<'_> {
+    /// The caller has made sure that they belong together.
+    pub async fn replace_certificate(&mut self, chain: String, key: &Secret) -> Result<Outcome> {
+        let array = self.array;
+        let secret = array.parts.vault.seal(key, PLACE, (array.world.random)());
+        let entry = CertificateEntry { chain, secret, since: self.now() };
+        self.commit(vec![Edit::Put(Thing::Certificate(entry.clone()))]).await?;
+        let message = format!("the certificate was replaced by {}", self.caller.user);
+        array.tell(history::Severity::Info, "certificate.replaced", None, message);
+        Ok(Outcome::Certificate(Certificate::of(&entry)))
+    }
+}

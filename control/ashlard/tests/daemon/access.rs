@@ -1,0 +1,189 @@
+//! Users, sessions, tokens and TLS as programs and browsers meet them.
+
+use crate::process::{json, run_with, start};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use ureq::http::{Request, Response};
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+
+/// A program that trusts the certificate in the array's folder.
+fn agent(data: &Path) -> ureq::Agent {
+    let text = std::fs::read(data.join("tls.pem")).unwrap();
+    let roots = parse_pem(&text).map(|item| match item.unwrap() {
+        PemItem::Certificate(certificate) => certificate.to_owned(),
+        _ => panic!("a certificate"),
+    });
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let tls = TlsConfig::builder()
+        .root_certs(RootCerts::Specific(Arc::new(roots.collect())))
+        .unversioned_rustls_crypto_provider(provider)
+        .build();
+    ureq::Agent::config_builder().http_status_as_error(false).proxy(None).tls_config(tls).build().into()
+}
+
+struct Client {
+    agent: ureq::Agent,
+    url: String,
+}
+
+impl Client {
+    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &Value) -> Response<ureq::Body> {
+        let mut request = Request::builder().method(method).uri(format!("{}/api/v1/{path}", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        match body {
+            Value::Null => self.agent.run(request.body(String::new()).unwrap()).unwrap(),
+            body => {
+                let request = request.header("content-type", "application/json");
+                self.agent.run(request.body(body.to_string()).unwrap()).unwrap()
+            }
+        }
+    }
+
+    fn status(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &Value) -> u16 {
+        self.send(method, path, headers, body).status().as_u16()
+    }
+}
+
+fn cookie(response: &Response<ureq::Body>) -> String {
+    let line = response.headers()["set-cookie"].to_str().unwrap();
+    assert!(line.contains("HttpOnly") && line.contains("SameSite=Strict"), "{line}");
+    line.split(';').next().unwrap().to_owned()
+}
+
+#[test]
+fn tls_is_there_without_options_and_alone_when_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = &folder.path().join("array");
+    let daemon = start(data, &[]).unwrap();
+    assert!(daemon.url().starts_with("http://127.0.0.1:"), "loopback is for scripts, too");
+    let url = daemon.url().replace("http:", "https:");
+    let client = Client { agent: agent(data), url };
+    assert_eq!(client.status("GET", "openapi.json", &[], &Value::Null), 200);
+    let made = std::fs::read(data.join("tls.pem")).unwrap();
+    daemon.kill();
+
+    let daemon = start(data, &["--tls-only"]).unwrap();
+    assert!(daemon.url().starts_with("https://"));
+    assert_eq!(std::fs::read(data.join("tls.pem")).unwrap(), made, "the certificate stays");
+    assert_eq!(json(data, "array status")["state"], "online");
+    let plain = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build();
+    let address = daemon.url().replace("https:", "http:");
+    let refused = ureq::Agent::from(plain).get(format!("{address}/api/v1/openapi.json")).call().unwrap();
+    assert_eq!(refused.status().as_u16(), 426);
+}
+
+#[test]
+fn a_certificate_is_replaced_while_the_array_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, other) = (&folder.path().join("array"), &folder.path().join("other"));
+    let daemon = start(data, &["--tls-only"]).unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let made = rcgen::CertificateParams::new(vec!["127.0.0.1".into()]).unwrap().self_signed(&key).unwrap();
+    std::fs::create_dir(other).unwrap();
+    let (chain, file) = (other.join("chain.pem"), other.join("key.pem"));
+    std::fs::write(&chain, made.pem()).unwrap();
+    std::fs::write(&file, key.serialize_pem()).unwrap();
+    let words = format!("certificate replace --chain {} --key {}", chain.display(), file.display());
+    assert_eq!(json(data, &words)["chain"], made.pem());
+    assert_eq!(json(data, "certificate show")["chain"], made.pem());
+    let wrong = rcgen::KeyPair::generate().unwrap().serialize_pem();
+    std::fs::write(&file, wrong).unwrap();
+    let refused = crate::process::fails(data, &words, 1);
+    assert!(refused.contains("can't be used together"), "{refused}");
+    daemon.kill();
+    let _daemon = start(data, &["--tls-only"]).unwrap();
+    assert_eq!(std::fs::read_to_string(data.join("tls.pem")).unwrap(), made.pem());
+    assert_eq!(json(data, "array status")["state"], "online");
+}
+
+#[test]
+fn the_first_user_logs_in_and_others_have_their_roles() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = &folder.path().join("array");
+    let daemon = start(data, &[]).unwrap();
+    let log = std::fs::read_to_string(data.with_extension("log")).unwrap();
+    let line = log.lines().find(|line| line.starts_with("The first user is")).unwrap();
+    let password = line.rsplit(' ').next().unwrap().to_owned();
+    let client = Client { agent: agent(data), url: daemon.url().to_owned() };
+
+    let log_in = |user: &str, password: &str| {
+        client.send("POST", "session", &[], &json!({ "user": user, "password": password }))
+    };
+    let mut session = log_in("admin", &password);
+    assert_eq!(session.status().as_u16(), 200);
+    let admin = cookie(&session);
+    let body: Value = serde_json::from_str(&session.body_mut().read_to_string().unwrap()).unwrap();
+    assert_eq!((body["user"].as_str(), body["role"].as_str()), (Some("admin"), Some("admin")));
+    let with = |cookie: &str| [("cookie", cookie.to_owned())];
+    let ask = |method: &str, path: &str, cookie: &str, body: Value| {
+        let headers = with(cookie);
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        client.status(method, path, &headers, &body)
+    };
+    assert_eq!(ask("GET", "session", &admin, Value::Null), 200);
+    assert_eq!(ask("POST", "volumes", &admin, json!({ "name": "db1", "size": 1 << 30 })), 201);
+    let elsewhere = [("cookie", admin.as_str()), ("origin", "https://evil.example")];
+    assert_eq!(client.status("DELETE", "volumes/db1", &elsewhere, &Value::Null), 403);
+
+    for (name, role) in [("olga", "operator"), ("vera", "viewer")] {
+        let made = run_with(data, &format!("user create {name} --role {role}"), "eight chars\n");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    }
+    assert_eq!(json(data, "user list").as_array().unwrap().len(), 3);
+    let (olga, vera) = (cookie(&log_in("olga", "eight chars")), cookie(&log_in("vera", "eight chars")));
+    assert_eq!(ask("GET", "volumes", &vera, Value::Null), 200);
+    assert_eq!(ask("DELETE", "volumes/db1", &vera, Value::Null), 403);
+    assert_eq!(ask("GET", "audit", &olga, Value::Null), 403);
+    assert_eq!(ask("PATCH", "users/vera", &olga, json!({ "role": "admin" })), 403);
+    assert_eq!(ask("DELETE", "volumes/db1", &olga, Value::Null), 204);
+    // Everybody sets their own password, and sessions before it end.
+    assert_eq!(ask("PATCH", "users/vera", &vera, json!({ "password": "nine chars" })), 200);
+    assert_eq!(ask("GET", "session", &vera, Value::Null), 401);
+    assert_eq!(ask("DELETE", "session", &olga, Value::Null), 204);
+    assert_eq!(ask("GET", "session", &olga, Value::Null), 401);
+    let last = crate::process::fails(data, "user delete admin", 1);
+    assert!(last.contains("last user"), "{last}");
+
+    let audit = client.agent.get(format!("{}/api/v1/audit", client.url)).header("cookie", &admin).call();
+    let audit: Value = serde_json::from_str(&audit.unwrap().body_mut().read_to_string().unwrap()).unwrap();
+    let deleted =
+        audit["items"].as_array().unwrap().iter().find(|it| it["action"] == "DeleteVolume").unwrap();
+    assert_eq!((deleted["user"].as_str(), deleted["origin"].as_str()), (Some("olga"), Some("127.0.0.1")));
+    assert!(!audit.to_string().contains("eight chars"));
+}
+
+#[test]
+fn who_guesses_passwords_has_to_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = &folder.path().join("array");
+    let daemon = start(data, &[]).unwrap();
+    let client = Client { agent: agent(data), url: daemon.url().to_owned() };
+    let guess = json!({ "user": "admin", "password": "not this one" });
+    let tried: Vec<_> = (0..6).map(|_| client.status("POST", "session", &[], &guess)).collect();
+    assert_eq!(tried, [401, 401, 401, 401, 401, 429]);
+}
+
+#[test]
+fn tokens_have_roles_and_an_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = &folder.path().join("array");
+    let daemon = start(data, &[]).unwrap();
+    let client = Client { agent: agent(data), url: daemon.url().to_owned() };
+    let token = json(data, "token create monitor --role viewer --expires 2100-01-01T00:00:00Z");
+    let bearer = format!("Bearer {}", token["secret"].as_str().unwrap());
+    let headers = [("authorization", bearer.as_str())];
+    assert_eq!(client.status("GET", "volumes", &headers, &Value::Null), 200);
+    assert_eq!(client.status("DELETE", "volumes/x", &headers, &Value::Null), 403);
+    assert!(json(data, "token list")[0].get("secret").is_none());
+    daemon.kill();
+    let daemon = start(data, &[]).unwrap();
+    let client = Client { agent: agent(data), url: daemon.url().to_owned() };
+    assert_eq!(client.status("GET", "volumes", &headers, &Value::Null), 200);
+    json(data, "token delete monitor");
+    assert_eq!(client.status("GET", "volumes", &headers, &Value::Null), 401);
+    let late = crate::process::fails(data, "token create old --expires 2000-01-01T00:00:00Z", 1);
+    assert!(late.contains("future"), "{late}");
+}
