@@ -120,7 +120,7 @@ fn volumes_hosts_and_connections_come_and_go() {
     let host = json!({ "name": "h", "initiators": ["iqn.1993-08.org.debian:01:h"] });
     assert_eq!(api.ask("POST", "/api/v1/hosts", host).status, 201);
     let connection = json!({ "volume": "db1", "host": "h", "lun": 5 });
-    let shown = json!({ "volume": "db1", "host": "h", "host_group": null, "lun": 5 });
+    let shown = json!({ "volume": "db1", "host": "h", "host_group": null, "lun": 5, "read_only": false });
     assert_eq!(api.ask("POST", "/api/v1/connections", connection).body, shown);
     let list = json!({ "items": [shown], "total": 1 });
     assert_eq!(api.ask("GET", "/api/v1/connections", Value::Null).body, list);
