@@ -26,6 +26,7 @@ pub mod superblock;
 
 pub use drive::{Drive, MemDrive};
 pub use geometry::Sizes;
+pub use label::Standing;
 pub use media::{FORMAT_VERSION, checksum};
 pub use overlay::Overlay;
 pub use raid::{DriveShelf, DriveStatus, FormatOptions, ScrubReport, Status};

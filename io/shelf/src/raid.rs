@@ -29,6 +29,7 @@ use std::sync::{Arc, Weak};
 mod append;
 mod commit;
 mod gather;
+mod grow;
 mod heal;
 mod member;
 mod open;

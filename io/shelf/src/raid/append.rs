@@ -46,6 +46,12 @@ impl Journal {
         }
     }
 
+    /// Goes on without a copy; nothing is answered before the labels say so.
+    pub fn drop_copy(&mut self, slot: usize) {
+        self.members &= !(1 << slot);
+        self.hold = Some(u64::MAX);
+    }
+
     /// Copies that get new batches.
     fn written(&self) -> u64 {
         self.members | self.joining.map_or(0, |slot| 1 << slot)

@@ -438,7 +438,11 @@ impl DriveShelf {
             }
             journal.members.count_ones() as usize
         };
-        let Some(slot) = self.without_copy() else { return false };
+        let Some(slot) = self.without_copy() else {
+            let Some(old) = misplaced.first().filter(|_| count > 1) else { return false };
+            self.journal.lock().drop_copy(*old);
+            return self.record().await.is_ok();
+        };
         if count >= crate::geometry::JOURNAL_COPIES && misplaced.is_empty() {
             return false;
         }
@@ -450,7 +454,7 @@ impl DriveShelf {
             if joined {
                 journal.members |= 1 << slot;
                 if let Some(old) = misplaced.first() {
-                    journal.members &= !(1 << old);
+                    journal.drop_copy(*old);
                 }
             }
             journal.joining = None;

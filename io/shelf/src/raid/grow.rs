@@ -1,0 +1,130 @@
+//! Drives that come and go while the shelf runs. One that comes takes the place of one that is out by being there: what
+//! is at risk is placed on it. One that goes is emptied first.
+
+use super::DriveShelf;
+use super::member::Member;
+use super::open::{all, clear, in_use, read_candidate, write_page};
+use crate::geometry::WIDEST;
+use crate::label::{self, Label, Standing};
+use crate::{ALIGN, AlignedBuf, Drive, Error, Result};
+use std::sync::Arc;
+
+impl DriveShelf {
+    /// Makes a drive a member and answers with its slot. New segments are placed on it from then on, the number of
+    /// segments grows, and what is at risk is rebuilt on it: so a drive that failed is replaced.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] when it is too small, there are too many, or, without `force`, it is not blank;
+    /// [`Error::Drive`] when it fails.
+    pub async fn add_drive(&self, drive: Arc<dyn Drive>, force: bool) -> Result<usize> {
+        self.check_running()?;
+        let (candidate, failure) = read_candidate(&*drive).await;
+        failure.map_or(Ok(()), Err)?;
+        if !candidate.is_fresh() && !force {
+            return Err(in_use(&candidate));
+        }
+        let bytes = drive.bytes();
+        self.plan.check(bytes)?;
+        // A label of another array on a member would be taken for a newer owner.
+        let blank = Arc::new(AlignedBuf::zeroed(ALIGN)).share(0..ALIGN);
+        all(vec![write_page(&*drive, 0, blank.clone()), write_page(&*drive, Label::second_at(bytes), blank)])
+            .await?;
+        clear(&*drive, &self.plan, false).await?;
+        let slot = self.take_slot(drive, bytes)?;
+        self.count_members();
+        {
+            // It has nothing of the map: every page is written again.
+            let mut segments = self.segments.lock();
+            let pages = (segments.list.len() as u32).div_ceil(crate::map::ENTRIES as u32);
+            segments.dirty.extend(0..pages);
+        }
+        self.record().await?;
+        self.commit().await?;
+        let root = self.roots.lock().newest.clone();
+        if let Some(root) = root {
+            self.write_root(&root, &[1 << slot; 2]).await?;
+        }
+        if self.member(slot).is_none() {
+            return Err(Error::Drive { what: format!("{} failed while it was added", candidate.name) });
+        }
+        self.segments.lock().bring(slot, bytes);
+        self.grow();
+        self.record().await?;
+        tracing::info!(slot, drive = candidate.name, "a drive is a member now");
+        self.background.wake();
+        Ok(slot)
+    }
+
+    fn take_slot(&self, drive: Arc<dyn Drive>, bytes: u64) -> Result<usize> {
+        let mut members = self.members.write();
+        let mut roster = self.roster.lock();
+        let free = roster.members.iter().position(|member| member.standing == Standing::Empty);
+        let slot = free.unwrap_or(roster.members.len());
+        if slot >= WIDEST {
+            return Err(Error::Unusable(format!("a shelf has at most {WIDEST} drives")));
+        }
+        // Those of formatting are below 2^8, and no two changes have the same generation.
+        let id = self.array.wrapping_add(1 + slot as u128 + (u128::from(roster.generation + 1) << 8));
+        let entry = label::Member { drive: id, bytes, standing: Standing::InUse };
+        let member = Some(Member::new(slot, id, bytes, drive));
+        let count = roster.members.len().max(slot + 1);
+        roster.members.resize(count, label::Member::default());
+        members.resize(count, None);
+        (roster.members[slot], members[slot]) = (entry, member);
+        Ok(slot)
+    }
+
+    /// Empties a drive: what it holds is placed on the others, and then it is no member any more. Its standing is
+    /// [`Standing::Leaving`] until then.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] when there is no such member, or the others have no room for what it holds.
+    pub async fn evacuate(&self, slot: usize) -> Result {
+        self.check_running()?;
+        let member = self.member(slot).ok_or_else(|| Error::Unusable(format!("slot {slot} has no drive")))?;
+        let held: u64 = {
+            let segments = self.segments.lock();
+            let entries = segments.list.iter().filter_map(|segment| segment.entry.as_ref());
+            entries
+                .filter(|entry| entry.columns.iter().flatten().any(|column| usize::from(column.slot) == slot))
+                .map(|entry| u64::from(self.plan.chunk_pages(entry.form)))
+                .sum()
+        };
+        let fits = {
+            let mut segments = self.segments.lock();
+            segments.close(slot);
+            let free: u64 =
+                segments.space.drives.iter().flatten().map(|free| u64::from(free.granules())).sum();
+            let fits = free > held && segments.room() > super::AT_ONCE;
+            if !fits {
+                segments.bring(slot, member.bytes);
+            }
+            fits
+        };
+        if !fits {
+            return Err(Error::Unusable(format!(
+                "the other drives have no room for what {} holds: give space back, or add a drive first",
+                member.name()
+            )));
+        }
+        {
+            let mut roster = self.roster.lock();
+            match roster.members.get_mut(slot) {
+                Some(entry) if entry.standing == Standing::InUse => entry.standing = Standing::Leaving,
+                _ => {
+                    return Err(Error::Unusable(format!(
+                        "the drive in slot {slot} is leaving already, or out"
+                    )));
+                }
+            }
+        }
+        self.count_members();
+        self.record().await?;
+        self.background.wake();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "grow_test.rs"]
+mod tests;

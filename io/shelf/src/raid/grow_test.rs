@@ -1,0 +1,131 @@
+use super::*;
+use crate::{Done, FormatOptions, MemDrive, SegmentId, Shelf, wait};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("a drive in memory does not let anybody wait"),
+    }
+}
+
+fn call<T: Send + 'static>(start: impl FnOnce(Done<T>)) -> Result<T> {
+    let (done, outcome) = wait();
+    start(done);
+    now(outcome)
+}
+
+fn mem(name: &str) -> Arc<MemDrive> {
+    MemDrive::new(name, 16 << 20)
+}
+
+fn open(mem: &[Arc<MemDrive>]) -> Result<Arc<DriveShelf>> {
+    now(DriveShelf::open(mem.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect()))
+}
+
+fn make(mem: &[Arc<MemDrive>], segments: u32) -> Arc<DriveShelf> {
+    let drives = mem.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
+    let shelf =
+        now(DriveShelf::format(drives, FormatOptions { array: 7, ..FormatOptions::default() })).unwrap();
+    (0..segments).for_each(|segment| write(&shelf, segment));
+    call(|done| shelf.sync(done)).unwrap();
+    shelf
+}
+
+fn content(shelf: &DriveShelf, segment: u32) -> AlignedBuf {
+    let mut stripes = AlignedBuf::zeroed(shelf.layout().segment_bytes as usize);
+    stripes.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 7 + segment as usize) as u8);
+    stripes
+}
+
+fn write(shelf: &DriveShelf, segment: u32) {
+    let stripes = Arc::new(content(shelf, segment));
+    call(|done| shelf.write(SegmentId(segment), 0, stripes, done)).unwrap();
+}
+
+fn check(shelf: &DriveShelf, segments: u32) {
+    for segment in 0..segments {
+        let expected = content(shelf, segment);
+        let read = call(|done| shelf.read(SegmentId(segment), 0, expected.len() as u32, done)).unwrap();
+        assert!(read[..] == expected[..], "segment {segment}");
+    }
+}
+
+fn wipe(drive: &MemDrive) {
+    drive.with(|bytes| bytes.fill(0));
+}
+
+#[test]
+fn a_new_drive_gives_space_at_once_and_is_a_member_like_every_other() {
+    let mut drives: Vec<_> = (0..4).map(|index| mem(&format!("mem{index}"))).collect();
+    let shelf = make(&drives, 6);
+    let before = shelf.layout();
+    drives.push(mem("mem4"));
+    assert_eq!(now(shelf.add_drive(drives[4].clone(), false)), Ok(4));
+    let after = shelf.layout();
+    assert!(after.segments > before.segments && after.segment_bytes == before.segment_bytes);
+    (6..after.segments.min(40)).for_each(|segment| write(&shelf, segment));
+    call(|done| shelf.sync(done)).unwrap();
+    let status = shelf.status();
+    assert!(status.drives[4].used_bytes > 0 && status.tolerates == 2, "{status:?}");
+    drop(shelf);
+    wipe(&drives[0]);
+    wipe(&drives[4]);
+    let shelf = open(&drives).unwrap();
+    assert_eq!(shelf.layout().segments, after.segments);
+    check(&shelf, after.segments.min(40));
+}
+
+#[test]
+fn a_drive_that_failed_is_replaced_by_a_new_one() {
+    let mut drives: Vec<_> = (0..4).map(|index| mem(&format!("mem{index}"))).collect();
+    drop(make(&drives, 20));
+    wipe(&drives[1]);
+    let shelf = open(&drives).unwrap();
+    call(|done| shelf.recover(crate::JournalPos(1), done)).unwrap();
+    assert_eq!((shelf.status().tolerates, shelf.status().at_risk), (1, 20));
+    let blank = mem("new");
+    let foreign = mem("foreign");
+    drop(make(std::slice::from_ref(&foreign), 0));
+    assert!(now(shelf.add_drive(foreign, false)).unwrap_err().to_string().contains("belongs to array"));
+    now(shelf.add_drive(blank.clone(), false)).unwrap();
+    now(shelf.settle());
+    let status = shelf.status();
+    assert_eq!((status.tolerates, status.at_risk, status.drives.len()), (2, 0, 4), "{status:?}");
+    check(&shelf, 20);
+    drop(shelf);
+    drives[1] = blank;
+    wipe(&drives[2]);
+    wipe(&drives[3]);
+    check(&open(&drives).unwrap(), 20);
+}
+
+#[test]
+fn a_drive_is_emptied_and_can_be_taken_away() {
+    let drives: Vec<_> = (0..5).map(|index| mem(&format!("mem{index}"))).collect();
+    let shelf = make(&drives, 10);
+    now(shelf.evacuate(0)).unwrap();
+    now(shelf.settle());
+    let status = shelf.status();
+    assert!(status.drives.iter().all(|drive| drive.slot != 0), "{status:?}");
+    assert_eq!((status.tolerates, status.at_risk), (2, 0));
+    assert!(now(shelf.evacuate(0)).is_err());
+    check(&shelf, 10);
+    drop(shelf);
+    wipe(&drives[0]);
+    wipe(&drives[3]);
+    check(&open(&drives).unwrap(), 10);
+}
+
+#[test]
+fn a_drive_whose_contents_have_no_room_elsewhere_stays() {
+    let drives: Vec<_> = (0..4).map(|index| mem(&format!("mem{index}"))).collect();
+    let shelf = make(&drives, 0);
+    let count = shelf.layout().segments;
+    (0..count).for_each(|segment| write(&shelf, segment));
+    call(|done| shelf.sync(done)).unwrap();
+    assert!(now(shelf.evacuate(2)).unwrap_err().to_string().contains("no room"));
+    now(shelf.settle());
+    check(&shelf, count);
+}
