@@ -16,7 +16,7 @@ const READ_PATIENCE: Duration = Duration::from_millis(300);
 
 /// How long a write or a sync may take before the shelf goes on without the drive: less than hosts wait, more than
 /// a busy drive needs.
-const WRITE_PATIENCE: Duration = Duration::from_secs(8);
+const WRITE_PATIENCE: Duration = Duration::from_secs(15);
 
 /// What is counted about a drive since the opening.
 #[derive(Default)]
