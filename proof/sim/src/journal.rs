@@ -50,17 +50,19 @@ impl Fates {
         Some(drive)
     }
 
+    fn tell(&self, when: &str, drive: usize, fate: u64) {
+        let event = format!("{when}: fate {fate} of drive {drive}, {} may follow", self.budget);
+        if std::env::var_os("SIM_TRACE").is_some() {
+            eprintln!("{event}");
+        }
+        self.drives.note(event);
+    }
+
     /// While the shelf runs.
     fn strike(&mut self, random: &mut Random) {
         let Some(drive) = self.choose(random) else { return };
         let fate = random.below(6);
-        self.drives.note(format!("fate {fate} of {drive}"));
-        if std::env::var_os("SIM_TRACE").is_some() {
-            eprintln!(
-                "strike fate {fate} of {drive} budget {} hit {:?} rotten {:?}",
-                self.budget, self.hit, self.rotten
-            );
-        }
+        self.tell("strike", drive, fate);
         match fate {
             0 | 1 => self.drives.set_fault(drive, Fault::Dead),
             2 => self.drives.set_fault(drive, Fault::Writes(0..DRIVE)),
@@ -86,11 +88,9 @@ impl Fates {
                 continue;
             }
             let Some(drive) = self.choose(random) else { return };
-            let f = random.below(4);
-            if std::env::var_os("SIM_TRACE").is_some() {
-                eprintln!("between fate {f} of {drive} budget {}", self.budget);
-            }
-            match f {
+            let fate = random.below(4);
+            self.tell("between", drive, fate);
+            match fate {
                 0 => self.drives.wipe(drive),
                 1 => {
                     self.drives.rot(drive, 0..DRIVE);
@@ -113,20 +113,6 @@ impl Fates {
         self.budget = bearable.min(status.tolerates).saturating_sub(unknown);
         let gone = |drive: &usize| !there.contains(drive) || hidden(drive);
         self.hit = (0..self.count).filter(gone).collect();
-        if std::env::var_os("SIM_TRACE").is_some() {
-            eprintln!(
-                "count tolerates {} bearable {bearable} budget {} hit {:?} rotten {:?} {:?}",
-                status.tolerates,
-                self.budget,
-                self.hit,
-                self.rotten,
-                status
-                    .drives
-                    .iter()
-                    .map(|d| (d.slot, d.name.clone(), d.standing, d.journal))
-                    .collect::<Vec<_>>()
-            );
-        }
     }
 }
 
@@ -222,9 +208,6 @@ fn boot(
     fates: &Fates,
     sizes: Sizes,
 ) -> Result<Option<Arc<DriveShelf>>, String> {
-    if std::env::var_os("SIM_TRACE").is_some() {
-        eprintln!("boot away {:?}", fates.away);
-    }
     let handles = machine.drives.handles().into_iter().enumerate();
     let handles: Vec<_> =
         handles.filter(|(index, _)| !fates.away.contains(index)).map(|(_, handle)| handle).collect();
@@ -358,15 +341,8 @@ fn work(
             _ => {
                 if !machine.step()? && !under_way.is_idle() {
                     if fates.patience == 0 {
-                        return Err(format!(
-                            "something asked for was never answered: appends {} root {} writes {} sync {} pending {} {:?}",
-                            under_way.appends.len(),
-                            under_way.root.is_some(),
-                            under_way.writes.len(),
-                            under_way.sync.is_some(),
-                            machine.drives.pending(),
-                            shelf.status()
-                        ));
+                        let status = shelf.status();
+                        return Err(format!("something asked for was never answered: {status:?}"));
                     }
                     fates.patience -= 1;
                     fates.now += Duration::from_secs(5);

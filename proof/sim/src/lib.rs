@@ -18,6 +18,9 @@
 //! - a drive may answer errors to writes of its journal, or to everything, from some moment on (world `dead`); after a
 //!   crash it works again with what it had.
 //!
+//! In the world `shelf` any drives, as many as the shelf says that it can bear, fail, hang, rot anywhere, are not there
+//! at the next opening, come back with what they had, or are replaced by blank ones, at any step.
+//!
 //! Not in the model: a drive that loses a write after it called it durable, or puts it in another place; two owners
 //! writing the same drive at the same time.
 //!
@@ -39,7 +42,7 @@ mod machine;
 /// Which kind of drives, and what befalls them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum World {
-    /// The shelf alone: journal, segments and superblocks under crashes.
+    /// The shelf alone: journal, segments and superblocks under crashes and failing drives.
     Shelf,
     /// The array: volumes under crashes.
     Array,
