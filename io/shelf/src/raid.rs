@@ -194,7 +194,7 @@ impl DriveShelf {
 
 impl Shelf for DriveShelf {
     fn layout(&self) -> Layout {
-        self.plan.layout(self.segments.lock().list.len() as u32)
+        self.plan.layout(self.segments.lock().told)
     }
 
     fn room(&self) -> u32 {

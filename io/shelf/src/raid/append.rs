@@ -4,7 +4,7 @@
 use super::{DriveShelf, slots};
 use crate::journal::{self, Header, Ring};
 use crate::media::crc32c;
-use crate::{AlignedBuf, Done, Error, JournalPos, Result, Shelf};
+use crate::{AlignedBuf, Done, Error, JournalPos, Result};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -83,7 +83,10 @@ impl DriveShelf {
             return done(Err(cause));
         }
         let body_len: usize = body.iter().map(Bytes::len).sum();
-        assert!(head.len() + body_len <= self.layout().batch_bytes as usize, "the batch is within its bound");
+        assert!(
+            head.len() + body_len <= self.plan.layout(0).batch_bytes as usize,
+            "the batch is within its bound"
+        );
         let contents = match self.vault.journal {
             None => crc32c(std::iter::once(&head[..]).chain(body.iter().map(|piece| &piece[..]))),
             Some(_) => 0,

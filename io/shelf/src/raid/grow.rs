@@ -48,8 +48,7 @@ impl DriveShelf {
             return Err(Error::Drive { what: format!("{} failed while it was added", candidate.name) });
         }
         self.segments.lock().bring(slot, bytes);
-        self.grow();
-        self.record().await?;
+        self.grow().await?;
         tracing::info!(slot, drive = candidate.name, "a drive is a member now");
         self.background.wake();
         Ok(slot)

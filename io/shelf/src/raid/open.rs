@@ -88,8 +88,7 @@ impl DriveShelf {
         let ring = Ring::new(plan.journal_bytes, JournalPos(1), 0);
         let shelf = Self::new(members, &label, Vault::clear(options.array), Some(ring));
         shelf.count_members();
-        shelf.grow();
-        let failed = shelf.record().await.err().or_else(|| shelf.first_failure());
+        let failed = shelf.grow().await.err().or_else(|| shelf.first_failure());
         match failed {
             Some(cause) => Err(cause),
             None => Ok(shelf),
@@ -279,12 +278,18 @@ impl DriveShelf {
         Ok(())
     }
 
-    /// As many segments as there is room for; never fewer than before.
-    pub(super) fn grow(&self) {
+    /// Makes as many segments as there is room for, never fewer than before, and tells of them when the labels do.
+    pub(super) async fn grow(&self) -> Result {
+        let count = {
+            let mut segments = self.segments.lock();
+            let count = segments.used() + segments.room().saturating_sub(super::AT_ONCE);
+            segments.set_count(count.min(self.plan.most_segments));
+            segments.list.len() as u32
+        };
+        self.record().await?;
         let mut segments = self.segments.lock();
-        let count = segments.used() + segments.room().saturating_sub(super::AT_ONCE);
-        let most = self.plan.most_segments;
-        segments.set_count(count.min(most));
+        segments.told = segments.told.max(count);
+        Ok(())
     }
 
     fn first_failure(&self) -> Option<Error> {

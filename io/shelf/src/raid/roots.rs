@@ -3,7 +3,7 @@
 use super::DriveShelf;
 use super::append::not_recovered;
 use crate::superblock::Root;
-use crate::{Done, Error, Result, Shelf, Superblock};
+use crate::{Done, Error, Result, Superblock};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl DriveShelf {
 
     async fn store(&self, superblock: Superblock) -> Result {
         self.check_fence().await?;
-        if superblock.payload.len() > self.layout().superblock_bytes as usize {
+        if superblock.payload.len() > self.plan.layout(0).superblock_bytes as usize {
             return Err(Error::Unusable(format!(
                 "a superblock of {} bytes is too long",
                 superblock.payload.len()

@@ -39,6 +39,8 @@ impl Segment {
 pub struct Segments {
     plan: Geometry,
     pub list: Vec<Segment>,
+    /// As many of them as the labels say that there are: more are not told of.
+    pub told: u32,
     pub space: Space,
     /// Pages of the map that have changed since they were last taken to be written.
     pub dirty: BTreeSet<u32>,
@@ -66,6 +68,7 @@ impl Segments {
         Self {
             plan,
             list: (0..count).map(|_| Segment::default()).collect(),
+            told: count,
             space: Space::default(),
             dirty: BTreeSet::new(),
             next_stamp: (epoch << 32) | 1,
