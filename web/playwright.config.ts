@@ -9,8 +9,8 @@ export default defineConfig({
   workers: 1,
   forbidOnly: true,
   reporter: [["line"]],
-  timeout: 60_000,
-  expect: { timeout: 15_000 },
+  timeout: 120_000,
+  expect: { timeout: 30_000 },
   use: {
     ...devices["Desktop Chrome"],
     viewport: { width: 1360, height: 860 },

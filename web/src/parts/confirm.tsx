@@ -56,7 +56,7 @@ function Question({ onClose, children, name, verb, busy, error, onConfirm }: Omi
           <Button variant="default" onClick={onClose}>
             Cancel
           </Button>
-          <Button type="submit" color="red" disabled={!sure} loading={busy}>
+          <Button type="submit" color="red.9" disabled={!sure} loading={busy}>
             {verb}
           </Button>
         </Group>
