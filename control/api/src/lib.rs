@@ -6,6 +6,7 @@
 
 mod auth;
 mod body;
+mod contract;
 mod gui;
 mod list;
 mod problem;
@@ -17,8 +18,8 @@ pub use auth::Token;
 pub use tls::{Door, Tls, check_certificate};
 
 use array::Array;
-use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::{Router, middleware};
 use std::sync::Arc;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
@@ -42,7 +43,9 @@ struct Context {
     info(
         title = "Ashlar",
         description = "Operator actions of an Ashlar array. Sizes are in bytes, times in UTC. Errors are \
-                       application/problem+json with a `kind` that programs can act on.",
+                       application/problem+json with a `kind` that programs can act on. A change that is sent again with the \
+                       same `Idempotency-Key` is done once and answered alike. The answer about one thing has an \
+                       `ETag`; a change with that in `If-Match` is made only if nobody else was faster (else 412).",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     components(schemas(problem::Problem)),
@@ -77,11 +80,14 @@ pub fn openapi() -> String {
 /// The service, for whoever has the token, or another one, or a session.
 pub fn router(array: Arc<Array>, token: Token) -> Router {
     let (router, _) = routes().split_for_parts();
-    router
+    let paths = router
         .fallback(gui::serve)
         .method_not_allowed_fallback(problem::no_such_method)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
-        .with_state(Context { array, token, sessions: Arc::default(), logging_in: Arc::default() })
+        .with_state(Context { array, token, sessions: Arc::default(), logging_in: Arc::default() });
+    // Around the paths as a whole: the contract looks at a thing before it lets somebody change it.
+    let contract = middleware::from_fn_with_state(contract::Contract::default(), contract::keep);
+    Router::new().fallback_service(paths).layer(contract)
 }
 
 /// Serves until `end`, then lets requests under way finish.

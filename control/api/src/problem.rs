@@ -20,7 +20,7 @@ pub struct Problem {
     pub status: u16,
     /// What was wrong and what to do.
     pub detail: String,
-    /// For programs: not_found, conflict, invalid, precondition, forbidden, failed, unauthorized or too_many.
+    /// For programs: not_found, conflict, invalid, precondition, stale, forbidden, failed, unauthorized or too_many.
     pub kind: String,
 }
 
@@ -72,6 +72,18 @@ impl Problem {
     /// Somebody without a token or a session.
     pub fn unauthorized(detail: &str) -> Self {
         Self::new("unauthorized", "Not allowed", StatusCode::UNAUTHORIZED, detail.into())
+    }
+
+    /// Somebody else was faster.
+    pub fn stale() -> Self {
+        let detail = "it is not what you saw: get it again, and send the change with its new ETag";
+        Self::new("stale", "Changed meanwhile", StatusCode::PRECONDITION_FAILED, detail.into())
+    }
+
+    /// A key that stands for another request.
+    pub fn reused_key() -> Self {
+        let detail = "this Idempotency-Key was used for a request with another body: use a new one";
+        Self::new("invalid", "The request is wrong", StatusCode::UNPROCESSABLE_ENTITY, detail.into())
     }
 
     /// A request that could not be taken apart.

@@ -187,3 +187,34 @@ fn performance_is_told_and_streamed() {
     let mut table = api.agent.run(request.header("authorization", &token).body(()).unwrap()).unwrap();
     assert!(table.body_mut().read_to_string().unwrap().starts_with("time,read_iops,"));
 }
+
+#[test]
+fn a_request_sent_again_is_done_once_and_a_stale_one_not_at_all() {
+    let api = Api::start();
+    let send = |method: &str, path: &str, header: (&str, &str), body: Value| {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}/api/v1/{path}", api.url))
+            .header("authorization", format!("Bearer {}", api.token))
+            .header("content-type", "application/json")
+            .header(header.0, header.1);
+        api.agent.run(request.body(body.to_string()).unwrap()).unwrap()
+    };
+    let new = json!({ "name": "db1", "size": 1 << 20 });
+    let key = ("idempotency-key", "one");
+    let first = Answer::of(send("POST", "volumes", key, new.clone()));
+    let again = Answer::of(send("POST", "volumes", key, new.clone()));
+    assert_eq!((first.status, again.status, &again.body), (201, 201, &first.body));
+    Answer::of(send("POST", "volumes", key, json!({ "name": "db2", "size": 1 << 20 })))
+        .assert_problem(422, "invalid");
+    Answer::of(send("POST", "volumes", ("idempotency-key", "two"), new)).assert_problem(409, "conflict");
+
+    let seen = send("GET", "volumes/db1", ("accept", "*/*"), Value::Null);
+    let tag = seen.headers().get("etag").unwrap().to_str().unwrap().to_owned();
+    let limit = |iops: u64| json!({ "limits": { "iops": iops } });
+    assert_eq!(send("PATCH", "volumes/db1", ("if-match", &tag), limit(5)).status(), 200);
+    Answer::of(send("PATCH", "volumes/db1", ("if-match", &tag), limit(6))).assert_problem(412, "stale");
+    assert_eq!(send("DELETE", "volumes/db1", ("if-match", "*"), Value::Null).status(), 204);
+    Answer::of(send("DELETE", "volumes/db1", ("if-match", "*"), Value::Null))
+        .assert_problem(404, "not_found");
+}

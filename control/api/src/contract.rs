@@ -1,0 +1,225 @@
+//! What holds for every path: a request that is sent again with the same `Idempotency-Key` is done once, and one with
+//! `If-Match` only while the thing is what its sender saw.
+
+use crate::BODY_LIMIT;
+use crate::problem::Problem;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, ETAG, IF_MATCH};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+/// Answers that are kept to be given again; the oldest go first.
+const KEPT: usize = 1000;
+const LONGEST_KEY: usize = 255;
+
+/// Fields that change without anybody's doing; what an ETag does not tell.
+const RESTLESS: &[&str] = &[
+    "mapped",
+    "provisioned",
+    "space",
+    "reduction",
+    "sessions",
+    "uptime_seconds",
+    "next",
+    "last",
+    "snapshots",
+    "soft_quota_crossed",
+    "hard_quota_reached",
+];
+
+/// What is remembered from one request to the next.
+#[derive(Clone, Default)]
+pub struct Contract {
+    answers: Arc<Mutex<Answers>>,
+    /// Held for writing from the look at a thing to its change.
+    changes: Arc<tokio::sync::RwLock<()>>,
+}
+
+/// An answer that is there, or will be: who has the lock makes it.
+type Slot = Arc<tokio::sync::Mutex<Option<Saved>>>;
+
+#[derive(Default)]
+struct Answers {
+    slots: HashMap<blake3::Hash, Slot>,
+    order: VecDeque<blake3::Hash>,
+}
+
+struct Saved {
+    body: blake3::Hash,
+    status: StatusCode,
+    headers: HeaderMap,
+    answer: Bytes,
+}
+
+impl Answers {
+    fn slot(&mut self, key: blake3::Hash) -> Slot {
+        if !self.slots.contains_key(&key) {
+            if self.order.len() == KEPT {
+                self.order.pop_front().and_then(|oldest| self.slots.remove(&oldest));
+            }
+            self.order.push_back(key);
+        }
+        self.slots.entry(key).or_default().clone()
+    }
+}
+
+/// The layer around everything.
+pub async fn keep(State(contract): State<Contract>, request: Request, next: Next) -> Response {
+    match *request.method() {
+        Method::GET => tagged(next.run(request).await).await,
+        Method::POST | Method::PATCH | Method::PUT | Method::DELETE => {
+            let keyed = request.headers().contains_key(KEY) || request.headers().contains_key(IF_MATCH);
+            if !keyed {
+                let _change = contract.changes.clone().read_owned().await;
+                return next.run(request).await;
+            }
+            // In a task of its own: a sender that hangs up and comes again must find the answer.
+            match tokio::spawn(contract.once(request, next)).await {
+                Ok(answer) => answer.unwrap_or_else(IntoResponse::into_response),
+                Err(error) => Problem::internal(format!("the request broke off: {error}")).into_response(),
+            }
+        }
+        _ => next.run(request).await,
+    }
+}
+
+impl Contract {
+    async fn once(self, request: Request, next: Next) -> Result<Response, Problem> {
+        let (parts, body) = request.into_parts();
+        let body = to_bytes(body, BODY_LIMIT).await;
+        let body =
+            body.map_err(|error| Problem::rejected(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()))?;
+        let wanted = parts.headers.get(IF_MATCH).cloned();
+        let Some(key) = scope(&parts)? else {
+            return self.matching(Request::from_parts(parts, body.into()), wanted, next).await;
+        };
+        let hash = blake3::hash(&body);
+        let slot = self.answers.lock().unwrap_or_else(PoisonError::into_inner).slot(key);
+        let mut slot = slot.lock().await;
+        if let Some(saved) = &*slot {
+            return if saved.body == hash { Ok(saved.again()) } else { Err(Problem::reused_key()) };
+        }
+        let answer = self.matching(Request::from_parts(parts, body.into()), wanted, next).await?;
+        if !answer.status().is_success() {
+            return Ok(answer);
+        }
+        let (parts, body) = answer.into_parts();
+        let answer = to_bytes(body, usize::MAX).await;
+        let answer = answer.map_err(|error| Problem::internal(format!("an answer broke off: {error}")))?;
+        let (status, headers) = (parts.status, parts.headers.clone());
+        *slot = Some(Saved { body: hash, status, headers, answer: answer.clone() });
+        Ok(Response::from_parts(parts, Body::from(answer)))
+    }
+
+    /// Does it, when what is there has one of the wanted tags or none is wanted.
+    async fn matching(
+        &self,
+        request: Request,
+        wanted: Option<HeaderValue>,
+        next: Next,
+    ) -> Result<Response, Problem> {
+        let Some(wanted) = wanted else {
+            let _change = self.changes.read().await;
+            return Ok(next.run(request).await);
+        };
+        let _alone = self.changes.write().await;
+        let mut look = Request::new(Body::empty());
+        *look.uri_mut() = request.uri().path().parse().unwrap_or_default();
+        for name in [AUTHORIZATION, COOKIE] {
+            look.headers_mut().extend(request.headers().get(&name).map(|value| (name, value.clone())));
+        }
+        look.extensions_mut().extend(request.extensions().clone());
+        let found = tagged(next.clone().run(look).await).await;
+        if !found.status().is_success() {
+            return Ok(found);
+        }
+        let tag = found.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).unwrap_or_default();
+        let wanted = wanted.to_str().unwrap_or_default();
+        let same = wanted.split(',').map(str::trim).any(|it| it == "*" || !tag.is_empty() && it == tag);
+        if same { Ok(next.run(request).await) } else { Err(Problem::stale()) }
+    }
+}
+
+impl Saved {
+    fn again(&self) -> Response {
+        let mut response = (self.status, self.answer.clone()).into_response();
+        *response.headers_mut() = self.headers.clone();
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+        response
+    }
+}
+
+/// What a key is good for: its sender, the method and the path.
+fn scope(parts: &axum::http::request::Parts) -> Result<Option<blake3::Hash>, Problem> {
+    let Some(key) = parts.headers.get(KEY) else { return Ok(None) };
+    if key.is_empty() || key.len() > LONGEST_KEY {
+        let detail = format!("an Idempotency-Key has 1 to {LONGEST_KEY} characters");
+        return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail));
+    }
+    let who = |name| parts.headers.get(name).map_or(&b""[..], HeaderValue::as_bytes);
+    let mut hasher = blake3::Hasher::new();
+    let uri = parts.uri.to_string();
+    for part in
+        [who(AUTHORIZATION), who(COOKIE), parts.method.as_str().as_bytes(), uri.as_bytes(), key.as_bytes()]
+    {
+        hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+    }
+    Ok(Some(hasher.finalize()))
+}
+
+/// Adds an ETag to the answer about one thing.
+async fn tagged(response: Response) -> Response {
+    let json = response.headers().get(CONTENT_TYPE).is_some_and(|it| it == "application/json");
+    if response.status() != StatusCode::OK || !json {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let Ok(body) = to_bytes(body, usize::MAX).await else {
+        return Problem::internal("an answer broke off".into()).into_response();
+    };
+    if let Some(tag) = tag(&body).and_then(|tag| HeaderValue::from_str(&tag).ok()) {
+        parts.headers.insert(ETAG, tag);
+    }
+    Response::from_parts(parts, Body::from(body))
+}
+
+/// The tag of a thing that has a name; lists have none.
+fn tag(body: &[u8]) -> Option<String> {
+    let Value::Object(mut thing) = serde_json::from_slice(body).ok()? else { return None };
+    if !thing.contains_key("name") {
+        return None;
+    }
+    RESTLESS.iter().for_each(|field| drop(thing.remove(*field)));
+    let hash = blake3::hash(Value::Object(thing).to_string().as_bytes());
+    Some(format!("\"{}\"", &hash.to_hex()[..16]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_tells_what_was_set_and_not_what_moves() {
+        let tags = [r#"{"name":"a","mapped":1}"#, r#"{"mapped":2,"name":"a"}"#, r#"{"name":"b","mapped":1}"#]
+            .map(|body| tag(body.as_bytes()));
+        assert_eq!(tags[0], tags[1]);
+        assert!(tags[0].is_some() && tags[0] != tags[2]);
+        assert_eq!(tag(br#"{"items":[],"total":0}"#), None);
+    }
+
+    #[test]
+    fn the_oldest_answers_go_first() {
+        let mut answers = Answers::default();
+        let key = |number: usize| blake3::hash(&number.to_le_bytes());
+        (0..=KEPT).for_each(|number| drop(answers.slot(key(number))));
+        assert_eq!((answers.slots.len(), answers.order.len()), (KEPT, KEPT));
+        assert!(!answers.slots.contains_key(&key(0)) && answers.slots.contains_key(&key(KEPT)));
+    }
+}
