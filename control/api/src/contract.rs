@@ -77,8 +77,7 @@ pub async fn keep(State(contract): State<Contract>, request: Request, next: Next
         Method::POST | Method::PATCH | Method::PUT | Method::DELETE => {
             let keyed = request.headers().contains_key(KEY) || request.headers().contains_key(IF_MATCH);
             if !keyed {
-                let _change = contract.changes.clone().read_owned().await;
-                return next.run(request).await;
+                return contract.plain(request, next).await.unwrap_or_else(IntoResponse::into_response);
             }
             // In a task of its own: a sender that hangs up and comes again must find the answer.
             match tokio::spawn(contract.once(request, next)).await {
@@ -90,12 +89,24 @@ pub async fn keep(State(contract): State<Contract>, request: Request, next: Next
     }
 }
 
+/// The request with all of its body: nobody waits for a slow sender.
+async fn whole(request: Request) -> Result<(axum::http::request::Parts, Bytes), Problem> {
+    let (parts, body) = request.into_parts();
+    let body = to_bytes(body, BODY_LIMIT).await;
+    let body = body.map_err(|error| Problem::rejected(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()))?;
+    Ok((parts, body))
+}
+
 impl Contract {
+    /// A change that nobody asked more of; not between another one's look at a thing and its change.
+    async fn plain(self, request: Request, next: Next) -> Result<Response, Problem> {
+        let (parts, body) = whole(request).await?;
+        let _change = self.changes.read().await;
+        Ok(next.run(Request::from_parts(parts, body.into())).await)
+    }
+
     async fn once(self, request: Request, next: Next) -> Result<Response, Problem> {
-        let (parts, body) = request.into_parts();
-        let body = to_bytes(body, BODY_LIMIT).await;
-        let body =
-            body.map_err(|error| Problem::rejected(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()))?;
+        let (parts, body) = whole(request).await?;
         let wanted = parts.headers.get(IF_MATCH).cloned();
         let Some(key) = scope(&parts)? else {
             return self.matching(Request::from_parts(parts, body.into()), wanted, next).await;
