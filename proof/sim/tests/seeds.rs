@@ -51,3 +51,9 @@ fn changes_under_way_when_the_array_stops_are_there_or_not() {
 fn an_operation_takes_effect_before_its_disk_goes_or_never() {
     run(World::Array, 20_778_100_654).unwrap();
 }
+
+/// The last two drives with a copy of the journal failed together, and the label of the third named none.
+#[test]
+fn a_label_always_names_the_journal() {
+    run(World::Dead, 20_184).unwrap();
+}

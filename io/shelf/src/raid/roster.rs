@@ -156,11 +156,16 @@ impl DriveShelf {
     async fn write_roster(&self) -> Result {
         self.check_fence().await?;
         let present = self.present();
-        let journal = self.journal.lock().members;
         let (generation, table) = {
             let roster = self.roster.lock();
             (roster.generation, roster.members.clone())
         };
+        // Behind the table: who is out there has left the journal before.
+        let journal = self.journal.lock().members;
+        if journal == 0 {
+            // The shelf stops. The labels go on naming the copy that went last: it has everything, when it is back.
+            return Err(Error::Drive { what: "no drive is left that carries the journal".into() });
+        }
         let segments = self.segments.lock().list.len() as u32;
         let label = |member: &Arc<Member>| Label {
             array: self.array,
