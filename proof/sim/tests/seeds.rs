@@ -28,6 +28,12 @@ fn interrupted_formatting_is_begun_again() {
     }
 }
 
+/// Two drives were out, a third could be spared again, and hung: it was waited for for ever.
+#[test]
+fn a_drive_that_hangs_is_put_out_when_the_others_hold_everything() {
+    run(World::Shelf, 20_768).unwrap();
+}
+
 /// The background slept while there was durable data to flush; a volume that was being deleted stayed in the list; a
 /// shelf that was formatted without an engine could not be opened; a state of no blocks had a region.
 #[test]

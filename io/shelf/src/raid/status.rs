@@ -101,6 +101,20 @@ impl DriveShelf {
         }
     }
 
+    /// True when everything can be given back without these drives, whatever was lost before them: what drives that are
+    /// out held may have been placed elsewhere since.
+    pub(super) fn can_spare(&self, slots: u64) -> bool {
+        let there = self.present().iter().fold(0, |set, member| set | 1 << member.slot);
+        let left = there & !slots;
+        let most = u32::from(Form::of(there.count_ones() as usize).parity);
+        if (there & slots).count_ones() > most || self.journal.lock().members & left == 0 {
+            return false;
+        }
+        let segments = self.segments.lock();
+        let mut entries = segments.list.iter().filter_map(|segment| segment.entry.as_ref());
+        entries.all(|entry| entry.lost(left).count() <= usize::from(entry.form.parity))
+    }
+
     /// Drives that may still fail, and segments of which something is to be placed elsewhere.
     fn protection(&self) -> (usize, u32) {
         let there = self.present().iter().fold(0, |set, member| set | 1 << member.slot);
