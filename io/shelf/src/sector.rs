@@ -86,7 +86,7 @@ impl Position {
     }
 }
 
-/// The generation, so that a look at a page says what it is, and a checksum of payload, place and array.
+/// The generation, so that a look at a page says what it is, and a checksum of payload, place and array, scattered.
 fn sum(array: u128, position: Position, payload: &[u8]) -> [u8; CHECK] {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
     digest.update(payload);
@@ -96,13 +96,44 @@ fn sum(array: u128, position: Position, payload: &[u8]) -> [u8; CHECK] {
     digest.update(&place);
     let mut check = [0; CHECK];
     check[..8].copy_from_slice(&position.generation.to_le_bytes());
-    check[8..].copy_from_slice(&digest.finalize().to_le_bytes());
+    check[8..].copy_from_slice(&scatter(digest.finalize()).to_le_bytes());
     check
+}
+
+/// A checksum and P are both sums over GF(2): P of what a place held before, plus data of now, would give wrong pages
+/// with the right checksum. This step (the finalizer of SplitMix64) is no such sum, so that only what was written as a
+/// page has its check; it maps one to one, so that the checksum finds all that it found without.
+fn scatter(sum: u64) -> u64 {
+    let sum = (sum ^ (sum >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let sum = (sum ^ (sum >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    sum ^ (sum >> 31)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// With two columns of data: an old P and one page of now give the right generation for the other, and must fail.
+    #[test]
+    fn old_parity_forges_nothing() {
+        let sectors = Sectors::Clear { array: 7 };
+        let page = |generation, number: u32, byte| {
+            let mut page = [0; ALIGN];
+            sectors.write(Position { generation, page: number }, &[byte; PAYLOAD], &mut page);
+            page
+        };
+        for (before, now) in [(5, 6), (5, 5)] {
+            let pages = [page(before, 0, 1), page(before, 1, 2), page(now, 1, 4)];
+            let forged: Vec<u8> =
+                (0..ALIGN).map(|at| pages.iter().fold(0, |sum, page| sum ^ page[at])).collect();
+            assert_eq!(
+                forged[PAYLOAD..][..8],
+                page(now, 0, 7)[PAYLOAD..][..8],
+                "the generation does not tell"
+            );
+            assert!(!sectors.verify(Position { generation: now, page: 0 }, &forged));
+        }
+    }
 
     #[test]
     fn a_sector_is_believed_only_where_it_was_written() {

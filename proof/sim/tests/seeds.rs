@@ -63,3 +63,12 @@ fn an_operation_takes_effect_before_its_disk_goes_or_never() {
 fn a_label_always_names_the_journal() {
     run(World::Dead, 20_184).unwrap();
 }
+
+/// Two drives of four failed in turn and came back: P of what the place had held before forged pages of now, and where it
+/// had been refused, it was the last to give back older rows.
+#[test]
+fn old_parity_gives_back_what_is_right_and_nothing_else() {
+    for seed in [20_557, 20_803] {
+        run(World::Dead, seed).unwrap();
+    }
+}
