@@ -1,8 +1,6 @@
 import { Button, SimpleGrid, Skeleton, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Camera, Database, ListChecks, Pencil, Trash2 } from "lucide-react";
-import { useState } from "react";
-import { Link } from "wouter";
 import { group, volumes } from "../../api/queries";
 import type { SchemaGroup as Group, SchemaVolume as Volume } from "../../api/schema";
 import { bytes, moment } from "../../format";
@@ -10,7 +8,9 @@ import { Empty } from "../../parts/empty";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
+import { RowLink } from "../../parts/row-link";
 import { DataTable, type Column } from "../../parts/table";
+import { useTask } from "../../parts/use-task";
 import { LimitsPanel } from "../limits";
 import { TakeSnapshot } from "../snapshots/forms";
 import { ChooseVolumes, DeleteGroup, GroupForm } from "./forms";
@@ -20,8 +20,7 @@ type Task = "change" | "volumes" | "snapshot" | "delete";
 
 export function GroupPage({ name }: { name: string }) {
   const { data, error } = useQuery(group(name));
-  const [task, setTask] = useState<Task>();
-  const window = (of: Task) => ({ opened: task === of, onClose: () => setTask(undefined) });
+  const { start, window } = useTask<Task>();
   return (
     <Page
       title={name}
@@ -29,13 +28,13 @@ export function GroupPage({ name }: { name: string }) {
       actions={
         data && (
           <>
-            <Button leftSection={<Camera size={15} aria-hidden />} disabled={data.volumes.length === 0} onClick={() => setTask("snapshot")}>
+            <Button leftSection={<Camera size={15} aria-hidden />} disabled={data.volumes.length === 0} onClick={() => start("snapshot")}>
               Take snapshot
             </Button>
-            <Button variant="default" leftSection={<Pencil size={15} aria-hidden />} onClick={() => setTask("change")}>
+            <Button variant="default" leftSection={<Pencil size={15} aria-hidden />} onClick={() => start("change")}>
               Change
             </Button>
-            <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => setTask("delete")}>
+            <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => start("delete")}>
               Delete
             </Button>
           </>
@@ -48,7 +47,7 @@ export function GroupPage({ name }: { name: string }) {
         <Stack gap="md">
           <Facts group={data} />
           <LimitsPanel kind="group" thing={data} />
-          <Members group={data} onChoose={() => setTask("volumes")} />
+          <Members group={data} onChoose={() => start("volumes")} />
           <GroupForm key={`${data.name} ${data.soft_quota} ${data.hard_quota}`} group={data} {...window("change")} />
           <ChooseVolumes key={data.volumes.join(" ")} group={data} {...window("volumes")} />
           <TakeSnapshot group={data.name} {...window("snapshot")} />
@@ -93,11 +92,7 @@ const COLUMNS: Column<Volume>[] = [
   {
     name: "Name",
     key: (it) => it.name,
-    cell: (it) => (
-      <Link className="row-link" href={`/volumes/${encodeURIComponent(it.name)}`}>
-        {it.name}
-      </Link>
-    ),
+    cell: (it) => <RowLink place="volumes" name={it.name} />,
   },
   { name: "Size", key: (it) => it.size, cell: (it) => bytes(it.size), right: true },
   { name: "Mapped", key: (it) => it.mapped, cell: (it) => bytes(it.mapped), right: true },

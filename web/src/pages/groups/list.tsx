@@ -1,7 +1,6 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Boxes, Plus } from "lucide-react";
-import { Link } from "wouter";
 import { groups } from "../../api/queries";
 import type { SchemaGroup as Group } from "../../api/schema";
 import { bytes, count } from "../../format";
@@ -9,6 +8,7 @@ import { Empty } from "../../parts/empty";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
+import { RowLink } from "../../parts/row-link";
 import { DataTable, type Column } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
 import { GroupForm } from "./forms";
@@ -18,11 +18,7 @@ const COLUMNS: Column<Group>[] = [
   {
     name: "Name",
     key: (it) => it.name,
-    cell: (it) => (
-      <Link className="row-link" href={`/groups/${encodeURIComponent(it.name)}`}>
-        {it.name}
-      </Link>
-    ),
+    cell: (it) => <RowLink place="groups" name={it.name} />,
   },
   { name: "Volumes", key: (it) => it.volumes.length, cell: (it) => count(it.volumes.length), right: true },
   { name: "Provisioned", key: (it) => it.provisioned, cell: (it) => bytes(it.provisioned), right: true, wide: true },

@@ -1,24 +1,22 @@
 import { Button, SimpleGrid, Skeleton, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Database, Link2, Pencil, Server, Trash2, Unlink } from "lucide-react";
-import { useState } from "react";
-import { Link } from "wouter";
+import { Link2, Pencil, Server, Trash2 } from "lucide-react";
 import { hostGroup } from "../../api/queries";
-import type { SchemaConnection as Connection } from "../../api/schema";
 import { Empty } from "../../parts/empty";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
+import { RowLink } from "../../parts/row-link";
 import { DataTable, type Column } from "../../parts/table";
-import { DisconnectVolume } from "../volumes/forms";
+import { useTask } from "../../parts/use-task";
+import { SeenVolumes } from "../hosts/seen";
 import { ConnectToGroup, DeleteHostGroup, HostGroupForm } from "./forms";
 
 type Task = "change" | "connect" | "delete";
 
 export function HostGroupPage({ name }: { name: string }) {
   const { data, error } = useQuery(hostGroup(name));
-  const [task, setTask] = useState<Task>();
-  const window = (of: Task) => ({ opened: task === of, onClose: () => setTask(undefined) });
+  const { start, window } = useTask<Task>();
   return (
     <Page
       title={name}
@@ -26,13 +24,13 @@ export function HostGroupPage({ name }: { name: string }) {
       actions={
         data && (
           <>
-            <Button leftSection={<Link2 size={15} aria-hidden />} onClick={() => setTask("connect")}>
+            <Button leftSection={<Link2 size={15} aria-hidden />} onClick={() => start("connect")}>
               Connect a volume
             </Button>
-            <Button variant="default" leftSection={<Pencil size={15} aria-hidden />} onClick={() => setTask("change")}>
+            <Button variant="default" leftSection={<Pencil size={15} aria-hidden />} onClick={() => start("change")}>
               Change
             </Button>
-            <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => setTask("delete")}>
+            <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => start("delete")}>
               Delete
             </Button>
           </>
@@ -47,7 +45,11 @@ export function HostGroupPage({ name }: { name: string }) {
             <Panel title="Hosts" flush>
               <DataTable label="Hosts of the group" noun="host" rows={data.hosts} columns={HOSTS} id={(it) => it} pageSize={10} empty={<Empty icon={Server} title="No host is in it" text="Choose hosts with “Change”." />} />
             </Panel>
-            <Seen connections={data.connections} />
+            <SeenVolumes
+              by="group"
+              connections={data.connections}
+              empty={{ title: "They see no volume", text: "A volume that is connected to the group is seen by all of its hosts under the same LUN." }}
+            />
           </SimpleGrid>
           <HostGroupForm key={`${data.name} ${data.hosts.join(" ")}`} group={data} {...window("change")} />
           <ConnectToGroup group={data} {...window("connect")} />
@@ -62,41 +64,6 @@ const HOSTS: Column<string>[] = [
   {
     name: "Name",
     key: (it) => it,
-    cell: (it) => (
-      <Link className="row-link" href={`/hosts/${encodeURIComponent(it)}`}>
-        {it}
-      </Link>
-    ),
+    cell: (it) => <RowLink place="hosts" name={it} />,
   },
 ];
-
-function Seen({ connections }: { connections: Connection[] }) {
-  const [leaving, setLeaving] = useState<Connection>();
-  const columns: Column<Connection>[] = [
-    { name: "LUN", key: (it) => it.lun, cell: (it) => <span className="number">{it.lun}</span> },
-    {
-      name: "Volume",
-      key: (it) => it.volume,
-      cell: (it) => (
-        <Link className="row-link" href={`/volumes/${encodeURIComponent(it.volume)}`}>
-          {it.volume}
-        </Link>
-      ),
-    },
-    {
-      name: "",
-      cell: (it) => (
-        <Button variant="subtle" color="gray" size="compact-sm" leftSection={<Unlink size={14} aria-hidden />} onClick={() => setLeaving(it)}>
-          Disconnect
-        </Button>
-      ),
-      right: true,
-    },
-  ];
-  return (
-    <Panel title="Volumes" flush>
-      <DataTable label="Volumes of the group" noun="volume" rows={connections} columns={columns} id={(it) => it.volume} pageSize={10} empty={<Empty icon={Database} title="They see no volume" text="A volume that is connected to the group is seen by all of its hosts under the same LUN." />} />
-      {leaving !== undefined && <DisconnectVolume connection={leaving} onClose={() => setLeaving(undefined)} />}
-    </Panel>
-  );
-}

@@ -1,7 +1,6 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Network, Plus } from "lucide-react";
-import { Link } from "wouter";
 import { hostGroups } from "../../api/queries";
 import type { SchemaHostGroup as HostGroup } from "../../api/schema";
 import { count } from "../../format";
@@ -10,6 +9,7 @@ import { Names } from "../../parts/names";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
+import { RowLink } from "../../parts/row-link";
 import { DataTable, type Column } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
 import { HostGroupForm } from "./forms";
@@ -18,11 +18,7 @@ const COLUMNS: Column<HostGroup>[] = [
   {
     name: "Name",
     key: (it) => it.name,
-    cell: (it) => (
-      <Link className="row-link" href={`/host-groups/${encodeURIComponent(it.name)}`}>
-        {it.name}
-      </Link>
-    ),
+    cell: (it) => <RowLink place="host-groups" name={it.name} />,
   },
   { name: "Hosts", key: (it) => it.hosts.length, cell: (it) => <Names names={it.hosts} noun="host" /> },
   { name: "Volumes", key: (it) => it.connections.length, cell: (it) => count(it.connections.length), right: true },

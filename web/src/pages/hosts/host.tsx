@@ -1,21 +1,19 @@
 import { Button, Skeleton, SimpleGrid, Stack, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Database, Trash2, Unlink } from "lucide-react";
+import { Trash2 } from "lucide-react";
 import { useState } from "react";
 import { Link } from "wouter";
 import { array, host } from "../../api/queries";
-import type { SchemaConnection as Connection, SchemaHost as Host } from "../../api/schema";
-import { moment, plural, seer } from "../../format";
+import type { SchemaHost as Host } from "../../api/schema";
+import { moment, plural } from "../../format";
 import { CopyText, Terminal } from "../../parts/copy";
 import { Dot } from "../../parts/dot";
-import { Empty } from "../../parts/empty";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
-import { DataTable, type Column } from "../../parts/table";
-import { DisconnectVolume } from "../volumes/forms";
 import { esxi, linux, windows, type Step } from "./commands";
 import { DeleteHost } from "./forms";
+import { SeenVolumes } from "./seen";
 
 export function HostPage({ name }: { name: string }) {
   const { data, error } = useQuery(host(name));
@@ -77,56 +75,12 @@ function Facts({ host }: { host: Host }) {
 }
 
 function Seen({ host }: { host: Host }) {
-  const [leaving, setLeaving] = useState<Connection>();
-  const columns: Column<Connection>[] = [
-    { name: "LUN", key: (it) => it.lun, cell: (it) => <span className="number">{it.lun}</span> },
-    {
-      name: "Volume",
-      key: (it) => it.volume,
-      cell: (it) => (
-        <Link className="row-link" href={`/volumes/${encodeURIComponent(it.volume)}`}>
-          {it.volume}
-        </Link>
-      ),
-    },
-    {
-      name: "",
-      cell: (it) =>
-        it.host_group ? (
-          <span className="quiet">by {seer(it)}</span>
-        ) : (
-          <Button variant="subtle" color="gray" size="compact-sm" leftSection={<Unlink size={14} aria-hidden />} onClick={() => setLeaving(it)}>
-            Disconnect
-          </Button>
-        ),
-      right: true,
-    },
-  ];
-  return (
-    <Panel title="Volumes" flush>
-      <DataTable
-        label="Volumes of the host"
-        noun="volume"
-        rows={host.connections}
-        columns={columns}
-        id={(it) => it.volume}
-        pageSize={10}
-        empty={
-          <Empty
-            icon={Database}
-            title="It sees no volume"
-            text="Open a volume, or create one, and connect it to this host."
-            action={
-              <Button component={Link} href="/volumes" variant="default">
-                To the volumes
-              </Button>
-            }
-          />
-        }
-      />
-      {leaving !== undefined && <DisconnectVolume connection={leaving} onClose={() => setLeaving(undefined)} />}
-    </Panel>
+  const action = (
+    <Button component={Link} href="/volumes" variant="default">
+      To the volumes
+    </Button>
   );
+  return <SeenVolumes by="host" connections={host.connections} empty={{ title: "It sees no volume", text: "Open a volume, or create one, and connect it to this host.", action }} />;
 }
 
 function Instructions({ host }: { host: Host }) {

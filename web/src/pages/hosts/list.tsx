@@ -1,7 +1,6 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Plus, Server } from "lucide-react";
-import { Link } from "wouter";
 import { hosts } from "../../api/queries";
 import type { SchemaHost as Host } from "../../api/schema";
 import { count, plural } from "../../format";
@@ -10,6 +9,7 @@ import { Empty } from "../../parts/empty";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
+import { RowLink } from "../../parts/row-link";
 import { DataTable, type Column } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
 import { CreateHost } from "./forms";
@@ -18,11 +18,7 @@ const COLUMNS: Column<Host>[] = [
   {
     name: "Name",
     key: (host) => host.name,
-    cell: (host) => (
-      <Link className="row-link" href={`/hosts/${encodeURIComponent(host.name)}`}>
-        {host.name}
-      </Link>
-    ),
+    cell: (host) => <RowLink place="hosts" name={host.name} />,
   },
   { name: "Sessions", key: (host) => host.sessions, cell: (host) => <Sessions host={host} /> },
   { name: "Volumes", key: (host) => host.connections.length, cell: (host) => count(host.connections.length), right: true },

@@ -2,6 +2,7 @@ import { Link } from "wouter";
 import type { SchemaSnapshot as Snapshot } from "../../api/schema";
 import { bytes, count, moment } from "../../format";
 import { Dot } from "../../parts/dot";
+import { RowLink } from "../../parts/row-link";
 import type { Column } from "../../parts/table";
 
 /** Still kept from everybody's hands. */
@@ -15,11 +16,7 @@ export function Kept({ snapshot }: { snapshot: Snapshot }) {
 const name: Column<Snapshot> = {
   name: "Name",
   key: (it) => it.name,
-  cell: (it) => (
-    <Link className="row-link" href={`/snapshots/${encodeURIComponent(it.name)}`}>
-      {it.name}
-    </Link>
-  ),
+  cell: (it) => <RowLink place="snapshots" name={it.name} />,
 };
 
 const source: Column<Snapshot> = {

@@ -1,7 +1,6 @@
 import { Button, Menu, SimpleGrid, Skeleton, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { ChevronDown, Copy, Link2, Pencil, Trash2, Undo2 } from "lucide-react";
-import { useState } from "react";
 import { Link } from "wouter";
 import { snapshot } from "../../api/queries";
 import type { SchemaSnapshot as Snapshot } from "../../api/schema";
@@ -10,6 +9,7 @@ import { CopyText } from "../../parts/copy";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
+import { useTask } from "../../parts/use-task";
 import { ConnectVolume } from "../volumes/forms";
 import { Connections } from "../volumes/connections";
 import { Kept } from "./columns";
@@ -19,16 +19,15 @@ type Task = "restore" | "clone" | "connect" | "change" | "delete";
 
 export function SnapshotPage({ name }: { name: string }) {
   const { data, error } = useQuery(snapshot(name));
-  const [task, setTask] = useState<Task>();
-  const window = (of: Task) => ({ opened: task === of, onClose: () => setTask(undefined) });
+  const { start, window } = useTask<Task>();
   return (
-    <Page title={name} above={{ label: "Snapshots", path: "/snapshots" }} actions={data && <Actions snapshot={data} onChoose={setTask} />}>
+    <Page title={name} above={{ label: "Snapshots", path: "/snapshots" }} actions={data && <Actions snapshot={data} onChoose={start} />}>
       <ProblemAlert error={error} />
       {!data && !error && <Skeleton height={180} />}
       {data && (
         <Stack gap="md">
           <Facts snapshot={data} />
-          <Connections of={data} onConnect={() => setTask("connect")} />
+          <Connections of={data} onConnect={() => start("connect")} />
           {data.source && <RestoreVolume snapshot={data} {...window("restore")} />}
           <CloneSnapshot snapshot={data} {...window("clone")} />
           <ConnectVolume volume={data} {...window("connect")} />

@@ -1,11 +1,11 @@
 import { Button } from "@mantine/core";
 import { Link2, Unlink } from "lucide-react";
 import { useState } from "react";
-import { Link } from "wouter";
 import type { SchemaConnection as Connection } from "../../api/schema";
 import { seer } from "../../format";
 import { Empty } from "../../parts/empty";
 import { Panel } from "../../parts/panel";
+import { RowLink } from "../../parts/row-link";
 import { DataTable, type Column } from "../../parts/table";
 import { DisconnectVolume } from "./forms";
 
@@ -53,15 +53,9 @@ function Seer({ connection: { host, host_group } }: { connection: Connection }) 
     return (
       <>
         <span className="quiet">group </span>
-        <Link className="row-link" href={`/host-groups/${encodeURIComponent(host_group)}`}>
-          {host_group}
-        </Link>
+        <RowLink place="host-groups" name={host_group} />
       </>
     );
   }
-  return (
-    <Link className="row-link" href={`/hosts/${encodeURIComponent(host ?? "")}`}>
-      {host}
-    </Link>
-  );
+  return <RowLink place="hosts" name={host ?? ""} />;
 }

@@ -1,7 +1,6 @@
 import { Button, Progress, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Database, Plus } from "lucide-react";
-import { Link } from "wouter";
 import { volumes } from "../../api/queries";
 import type { SchemaVolume as Volume } from "../../api/schema";
 import { bytes, moment, percent, plural, seer } from "../../format";
@@ -9,6 +8,7 @@ import { Empty } from "../../parts/empty";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
+import { RowLink } from "../../parts/row-link";
 import { DataTable, type Column } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
 import { CreateVolume } from "./forms";
@@ -17,11 +17,7 @@ const COLUMNS: Column<Volume>[] = [
   {
     name: "Name",
     key: (volume) => volume.name,
-    cell: (volume) => (
-      <Link className="row-link" href={`/volumes/${encodeURIComponent(volume.name)}`}>
-        {volume.name}
-      </Link>
-    ),
+    cell: (volume) => <RowLink place="volumes" name={volume.name} />,
   },
   { name: "Size", key: (volume) => volume.size, cell: (volume) => bytes(volume.size), right: true },
   { name: "Mapped", key: (volume) => volume.mapped, cell: (volume) => bytes(volume.mapped), right: true },

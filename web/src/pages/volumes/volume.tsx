@@ -1,7 +1,6 @@
 import { Button, Group, Menu, Progress, SimpleGrid, Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Camera, ChevronDown, Copy, Expand, Link2, Pencil, Trash2 } from "lucide-react";
-import { useState } from "react";
 import { Link } from "wouter";
 import { volume } from "../../api/queries";
 import type { SchemaVolume as Volume } from "../../api/schema";
@@ -12,6 +11,7 @@ import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { DataTable } from "../../parts/table";
+import { useTask } from "../../parts/use-task";
 import { LimitsPanel } from "../limits";
 import { OF_ONE } from "../snapshots/columns";
 import { TakeSnapshot, useSnapshotsOf } from "../snapshots/forms";
@@ -22,20 +22,19 @@ type Task = "resize" | "clone" | "connect" | "snapshot" | "change" | "delete";
 
 export function VolumePage({ name }: { name: string }) {
   const { data, error } = useQuery(volume(name));
-  const [task, setTask] = useState<Task>();
-  const window = (of: Task) => ({ opened: task === of, onClose: () => setTask(undefined) });
+  const { start, window } = useTask<Task>();
   return (
-    <Page title={name} above={{ label: "Volumes", path: "/volumes" }} actions={data && <Actions onChoose={setTask} />}>
+    <Page title={name} above={{ label: "Volumes", path: "/volumes" }} actions={data && <Actions onChoose={start} />}>
       <ProblemAlert error={error} />
       {!data && !error && <Skeleton height={180} />}
       {data && (
         <Stack gap="md">
           <Facts volume={data} />
           <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
-            <Connections of={data} onConnect={() => setTask("connect")} />
+            <Connections of={data} onConnect={() => start("connect")} />
             <LimitsPanel kind="volume" thing={data} />
           </SimpleGrid>
-          <Snapshots volume={data} onTake={() => setTask("snapshot")} />
+          <Snapshots volume={data} onTake={() => start("snapshot")} />
           <TakeSnapshot volume={data.name} {...window("snapshot")} />
           <ChangeVolume key={`change-${data.name} ${data.group}`} volume={data} {...window("change")} />
           <ResizeVolume key={`resize-${data.size}`} volume={data} {...window("resize")} />

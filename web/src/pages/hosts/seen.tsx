@@ -1,0 +1,53 @@
+import { Button } from "@mantine/core";
+import { Database, Unlink } from "lucide-react";
+import { useState, type ReactNode } from "react";
+import type { SchemaConnection as Connection } from "../../api/schema";
+import { seer } from "../../format";
+import { Empty } from "../../parts/empty";
+import { Panel } from "../../parts/panel";
+import { RowLink } from "../../parts/row-link";
+import { DataTable, type Column } from "../../parts/table";
+import { DisconnectVolume } from "../volumes/forms";
+
+type Props = {
+  /** Whose volumes these are. */
+  by: "host" | "group";
+  connections: Connection[];
+  /** What is said when there is none. */
+  empty: { title: string; text: string; action?: ReactNode };
+};
+
+/** The volumes that a host or a host group sees. What a host sees by its group can't be disconnected from the host alone. */
+export function SeenVolumes({ by, connections, empty }: Props) {
+  const [leaving, setLeaving] = useState<Connection>();
+  const columns: Column<Connection>[] = [
+    { name: "LUN", key: (it) => it.lun, cell: (it) => <span className="number">{it.lun}</span> },
+    { name: "Volume", key: (it) => it.volume, cell: (it) => <RowLink place="volumes" name={it.volume} /> },
+    {
+      name: "",
+      cell: (it) =>
+        by === "host" && it.host_group ? (
+          <span className="quiet">by {seer(it)}</span>
+        ) : (
+          <Button variant="subtle" color="gray" size="compact-sm" leftSection={<Unlink size={14} aria-hidden />} onClick={() => setLeaving(it)}>
+            Disconnect
+          </Button>
+        ),
+      right: true,
+    },
+  ];
+  return (
+    <Panel title="Volumes" flush>
+      <DataTable
+        label={`Volumes of the ${by}`}
+        noun="volume"
+        rows={connections}
+        columns={columns}
+        id={(it) => it.volume}
+        pageSize={10}
+        empty={<Empty icon={Database} {...empty} />}
+      />
+      {leaving !== undefined && <DisconnectVolume connection={leaving} onClose={() => setLeaving(undefined)} />}
+    </Panel>
+  );
+}
