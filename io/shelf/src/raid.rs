@@ -177,10 +177,12 @@ impl DriveShelf {
     pub fn tick(&self, now: std::time::Duration) {
         let members: Vec<_> = self.members.read().iter().flatten().cloned().collect();
         let late: Vec<_> = members.iter().filter(|member| member.tick(now) && !member.is_out()).collect();
-        let out = members.iter().filter(|member| member.is_out()).count();
-        let spared = late.len() + out <= usize::from(Form::of(members.len()).parity);
-        if spared || self.can_spare(late.iter().fold(0, |set, member| set | 1 << member.slot)) {
-            late.iter().for_each(|member| member.give_up_late());
+        if !late.is_empty() {
+            let out = members.iter().filter(|member| member.is_out()).count();
+            let spared = late.len() + out <= usize::from(Form::of(members.len()).parity);
+            if spared || self.can_spare(late.iter().fold(0, |set, member| set | 1 << member.slot)) {
+                late.iter().for_each(|member| member.give_up_late());
+            }
         }
         self.background.tick(now, self.counters.foreground.load(Ordering::Relaxed));
     }

@@ -8,14 +8,14 @@ use std::task::{Context, Poll, Waker};
 const MIB: u64 = 1 << 20;
 
 /// Runs a future that never has to wait: drives in memory answer at once.
-fn now<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
         Poll::Pending => panic!("a drive in memory does not let anybody wait"),
     }
 }
 
-fn call<T: Send + 'static>(start: impl FnOnce(Done<T>)) -> Result<T> {
+pub(super) fn call<T: Send + 'static>(start: impl FnOnce(Done<T>)) -> Result<T> {
     let (done, outcome) = wait();
     start(done);
     now(outcome)

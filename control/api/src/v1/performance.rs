@@ -518,8 +518,9 @@ async fn list_busiest(
         Noun::Host => By::Host,
     };
     let action = Action::ListBusiest { by, seconds: seconds.unwrap_or(USUAL_SECONDS) };
-    let Outcome::Busiest { millis, busiest } = ask(operator, &context, action).await? else {
-        return Err(Problem::internal("the array gave an answer of another kind".into()));
+    let (millis, busiest) = match ask(operator, &context, action).await? {
+        Outcome::Busiest { millis, busiest } => (millis, busiest),
+        other => return unexpected(other),
     };
     let busy = |it: array::Busy| Busy {
         total: Work::of(&it.sample.sum(|_, _| true), millis),

@@ -1,20 +1,6 @@
 use super::*;
-use crate::{Done, FormatOptions, MemDrive, SegmentId, Shelf, wait};
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-
-fn now<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => value,
-        Poll::Pending => panic!("a drive in memory does not let anybody wait"),
-    }
-}
-
-fn call<T: Send + 'static>(start: impl FnOnce(Done<T>)) -> Result<T> {
-    let (done, outcome) = wait();
-    start(done);
-    now(outcome)
-}
+use crate::raid::tests::{call, now};
+use crate::{FormatOptions, MemDrive, SegmentId, Shelf};
 
 fn mem(name: &str) -> Arc<MemDrive> {
     MemDrive::new(name, 16 << 20)
