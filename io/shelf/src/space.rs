@@ -9,6 +9,8 @@ pub struct Free {
     /// Length of each free run by its first granule.
     runs: BTreeMap<u32, u32>,
     granules: u32,
+    /// Nothing is taken; what is given back is kept in mind.
+    closed: bool,
 }
 
 impl Free {
@@ -19,18 +21,29 @@ impl Free {
         free
     }
 
-    /// Free granules.
+    /// Free granules that may be taken.
     pub fn granules(&self) -> u32 {
-        self.granules
+        if self.closed { 0 } else { self.granules }
+    }
+
+    /// Says whether something may be taken.
+    pub fn close(&mut self, closed: bool) {
+        self.closed = closed;
     }
 
     /// How many runs of `len` granules fit.
     fn fitting(&self, len: u32) -> u64 {
+        if self.closed {
+            return 0;
+        }
         self.runs.values().map(|run| u64::from(run / len)).sum()
     }
 
     /// Takes `len` granules out of the shortest run that has them.
     pub fn take(&mut self, len: u32) -> Option<u32> {
+        if self.closed {
+            return None;
+        }
         let fitting = self.runs.iter().filter(|(_, run)| **run >= len);
         let (start, _) =
             fitting.min_by_key(|(start, run)| (**run, **start)).map(|(start, run)| (*start, *run))?;
@@ -98,19 +111,23 @@ impl Wish {
 /// Free space of all drives that may be written, by slot.
 #[derive(Clone, Debug, Default)]
 pub struct Space {
-    /// None where there is no drive, or none for new data.
+    /// None where there is no drive.
     pub drives: Vec<Option<Free>>,
 }
 
 impl Space {
+    fn open(&self) -> impl Iterator<Item = &Free> {
+        self.drives.iter().flatten().filter(|free| !free.closed)
+    }
+
     fn usable(&self) -> usize {
-        self.drives.iter().flatten().count()
+        self.open().count()
     }
 
     /// Segments of a form that could be placed.
     fn room_for(&self, form: Form, wish: &Wish) -> u64 {
         let len = wish.column(form);
-        let fits: Vec<u64> = self.drives.iter().flatten().map(|free| free.fitting(len)).collect();
+        let fits: Vec<u64> = self.open().map(|free| free.fitting(len)).collect();
         let width = form.width() as u64;
         if (fits.len() as u64) < width {
             return 0;

@@ -73,6 +73,26 @@ impl DriveShelf {
         Ok(slot)
     }
 
+    /// Takes an evacuation back: the drive stays, with what it still holds.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] when nothing there is being emptied.
+    pub async fn keep(&self, slot: usize) -> Result {
+        self.check_running()?;
+        {
+            let mut roster = self.roster.lock();
+            match roster.members.get_mut(slot) {
+                Some(entry) if entry.standing == Standing::Leaving => entry.standing = Standing::InUse,
+                _ => return Err(Error::Unusable(format!("the drive in slot {slot} is not being emptied"))),
+            }
+        }
+        self.segments.lock().close(slot, false);
+        self.count_members();
+        self.record().await?;
+        self.background.wake();
+        Ok(())
+    }
+
     /// Empties a drive: what it holds is placed on the others, and then it is no member any more. Its standing is
     /// [`Standing::Leaving`] until then.
     ///
@@ -91,12 +111,12 @@ impl DriveShelf {
         };
         let fits = {
             let mut segments = self.segments.lock();
-            segments.close(slot);
+            segments.close(slot, true);
             let free: u64 =
                 segments.space.drives.iter().flatten().map(|free| u64::from(free.granules())).sum();
             let fits = free > held && segments.room() > super::AT_ONCE;
             if !fits {
-                segments.bring(slot, member.bytes);
+                segments.close(slot, false);
             }
             fits
         };

@@ -115,3 +115,36 @@ fn a_drive_whose_contents_have_no_room_elsewhere_stays() {
     now(shelf.settle());
     check(&shelf, count);
 }
+
+#[test]
+fn an_evacuation_that_is_taken_back_leaves_a_drive_like_every_other() {
+    let drives: Vec<_> = (0..5).map(|index| mem(&format!("mem{index}"))).collect();
+    let shelf = make(&drives, 10);
+    assert!(now(shelf.keep(1)).unwrap_err().to_string().contains("not being emptied"));
+    let before = shelf.status();
+    now(shelf.evacuate(1)).unwrap();
+    assert!(shelf.status().at_risk > 0);
+    now(shelf.keep(1)).unwrap();
+    now(shelf.settle());
+    assert_eq!(shelf.status().at_risk, 0);
+    assert_eq!(shelf.status().drives[1].used_bytes, before.drives[1].used_bytes);
+    (10..40).for_each(|segment| write(&shelf, segment));
+    call(|done| shelf.sync(done)).unwrap();
+    assert!(shelf.status().drives[1].used_bytes > before.drives[1].used_bytes);
+    drop(shelf);
+    wipe(&drives[0]);
+    check(&open(&drives).unwrap(), 40);
+}
+
+#[test]
+fn a_scrub_tells_where_it_is_and_can_be_ended() {
+    let drives: Vec<_> = (0..4).map(|index| mem(&format!("mem{index}"))).collect();
+    let shelf = make(&drives, 6);
+    let mut told = Vec::new();
+    let half = now(shelf.scrub_from(0, |segment, report| {
+        told.push((segment, report.segments));
+        segment < 3
+    }));
+    assert_eq!(told, [(0, 0), (1, 1), (2, 2), (3, 3)]);
+    assert_eq!((half.segments, now(shelf.scrub_from(3, |_, _| true)).segments), (3, 3));
+}

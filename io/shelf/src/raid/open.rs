@@ -274,7 +274,7 @@ impl DriveShelf {
         let pages: Vec<Page> = newest.into_values().map(|(page, _)| page).collect();
         segments.load(&pages, &sizes);
         present.iter().for_each(|member| segments.bring(member.slot, member.bytes));
-        leaving.into_iter().for_each(|slot| segments.close(slot));
+        leaving.into_iter().for_each(|slot| segments.close(slot, true));
         Ok(())
     }
 

@@ -24,10 +24,20 @@ pub struct ScrubReport {
 impl DriveShelf {
     /// Reads everything that is in use once, at the pace of the background, and repairs what is wrong.
     pub async fn scrub(&self) -> ScrubReport {
+        self.scrub_from(0, |_, _| true).await
+    }
+
+    /// As [`DriveShelf::scrub`], from a segment on. `step` is told before each segment its number and what was seen so
+    /// far, and ends the scrub by answering false. To be polled to its end: a segment that is read waits for nobody else.
+    pub async fn scrub_from(
+        &self,
+        from: u32,
+        mut step: impl FnMut(u32, &ScrubReport) -> bool,
+    ) -> ScrubReport {
         let mut report = ScrubReport::default();
         let count = self.segments.lock().list.len() as u32;
-        for segment in 0..count {
-            if self.check_running().is_err() {
+        for segment in from..count {
+            if self.check_running().is_err() || !step(segment, &report) {
                 break;
             }
             self.scrub_segment(segment, &mut report).await;

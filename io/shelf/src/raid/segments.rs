@@ -97,17 +97,20 @@ impl Segments {
         self.room = None;
     }
 
-    /// Nothing more is placed on a drive.
-    pub fn close(&mut self, slot: usize) {
-        if let Some(free) = self.space.drives.get_mut(slot) {
-            *free = None;
+    /// Says whether nothing more is placed on a drive.
+    pub fn close(&mut self, slot: usize, closed: bool) {
+        if let Some(Some(free)) = self.space.drives.get_mut(slot) {
+            free.close(closed);
         }
         self.room = None;
     }
 
     /// A drive is gone: what was not certainly on it is not.
     pub fn lose(&mut self, slot: usize) {
-        self.close(slot);
+        if let Some(free) = self.space.drives.get_mut(slot) {
+            *free = None;
+        }
+        self.room = None;
         let rows = self.plan.rows;
         for (index, segment) in self.list.iter_mut().enumerate() {
             let incomplete = segment.unsynced || (segment.started > 0 && segment.started < rows);
