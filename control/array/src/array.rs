@@ -18,6 +18,7 @@ use engine::Engine;
 use history::{Attempt, NewEvent, Severity, Store};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use serde_json::{Value, json};
+use shelf::DriveShelf;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -31,6 +32,8 @@ const BACKLOG: usize = 1024;
 pub struct Parts {
     /// Where volumes and records are.
     pub engine: Arc<Engine>,
+    /// The drives under the engine.
+    pub shelf: Arc<DriveShelf>,
     /// Who serves them.
     pub target: Arc<scsi::Target>,
     /// Who lets hosts in.

@@ -20,6 +20,7 @@ use array::{Array, Identity, Parts, Vault, World};
 use clap::Parser;
 use engine::Engine;
 use history::Store;
+use shelf::DriveShelf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -77,10 +78,10 @@ async fn run(args: &Args) -> Result<()> {
     let options = args.engine_options(random()?, capacity);
     let engine = Engine::open(shelf.clone(), options).await.context("the array can't be recovered")?;
     let background = threads::background(engine.clone())?;
-    let keeper = threads::keeper(shelf)?;
+    let keeper = threads::keeper(shelf.clone())?;
     let shards = threads::Shards::start(args.threads())?;
 
-    let array = assemble(args, &engine).await?;
+    let array = assemble(args, &shelf, &engine).await?;
     let portals = array.server.serve(shards.handles()).await.with_context(|| {
         let portals: Vec<_> = args.iscsi.iter().map(ToString::to_string).collect();
         format!("can't listen for iSCSI on {}", portals.join(", "))
@@ -129,7 +130,7 @@ struct Assembled {
     array: Arc<Array>,
 }
 
-async fn assemble(args: &Args, engine: &Arc<Engine>) -> Result<Assembled> {
+async fn assemble(args: &Args, shelf: &Arc<DriveShelf>, engine: &Arc<Engine>) -> Result<Assembled> {
     let identity = Identity::load(engine, &args.name, u64::from_le_bytes(random()?)).await?;
     let names = scsi::Identity {
         name: identity.target_iqn(),
@@ -148,7 +149,8 @@ async fn assemble(args: &Args, engine: &Arc<Engine>) -> Result<Assembled> {
     let history = Store::open(&args.data().join("history.db")).context("the history can't be opened")?;
     let vault = Vault::new(access::secrets_key(args.data())?);
     let (history, vault) = (Arc::new(history), Arc::new(vault));
-    let parts = Parts { engine: engine.clone(), target, server: server.clone(), history, vault };
+    let (engine, shelf) = (engine.clone(), shelf.clone());
+    let parts = Parts { engine, shelf, target, server: server.clone(), history, vault };
     let array = Arc::new(Array::open(parts, identity.clone(), VERSION, world).await?);
     Ok(Assembled { identity, server, array })
 }

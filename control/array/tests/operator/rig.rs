@@ -59,14 +59,14 @@ impl Rig {
             false => DriveShelf::format(drives, FormatOptions { array: 7, ..FormatOptions::default() }).await,
         };
         let shelf = shelf.expect("a shelf");
-        let fuse = Arc::new(Fuse { shelf, left: AtomicI64::new(i64::MAX), last_is_written });
+        let fuse = Arc::new(Fuse { shelf: shelf.clone(), left: AtomicI64::new(i64::MAX), last_is_written });
         let engine = Engine::open(fuse.clone(), small()).await.expect("an engine");
         let background = tokio::spawn({
             let engine = engine.clone();
             async move { engine.background().await }
         });
         fuse.left.store(appends, Ordering::SeqCst);
-        let up = self.assemble(&engine).await;
+        let up = self.assemble(shelf, &engine).await;
         match up {
             Ok((array, target)) => Ok(Up { array, engine, target, background }),
             Err(error) => {
@@ -76,7 +76,11 @@ impl Rig {
         }
     }
 
-    async fn assemble(&self, engine: &Arc<Engine>) -> Result<(Arc<Array>, Arc<scsi::Target>), Error> {
+    async fn assemble(
+        &self,
+        shelf: Arc<DriveShelf>,
+        engine: &Arc<Engine>,
+    ) -> Result<(Arc<Array>, Arc<scsi::Target>), Error> {
         let identity = Identity::load(engine, "test", 0x5e71a1).await?;
         let names = scsi::Identity {
             name: identity.target_iqn(),
@@ -97,7 +101,8 @@ impl Rig {
             now: Box::new(move || UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::SeqCst))),
         };
         let (history, vault) = (self.history.clone(), Arc::new(Vault::new([7; 32])));
-        let parts = Parts { engine: engine.clone(), target: target.clone(), server, history, vault };
+        let engine = engine.clone();
+        let parts = Parts { engine, shelf, target: target.clone(), server, history, vault };
         Ok((Arc::new(Array::open(parts, identity, "0.0", world).await?), target))
     }
 }
