@@ -6,7 +6,7 @@ use crate::drives;
 use anyhow::{Context, Result, ensure};
 use engine::{Engine, Options};
 use shelf::device::{self, Ring};
-use shelf::{Drive, DriveShelf, Overlay};
+use shelf::{Drive, DriveShelf, Opening, Overlay};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ async fn look(check: &Check) -> Result<Vec<String>> {
         drives.push(Overlay::new(device::open_read_only(&ring, path)?));
     }
     ensure!(DriveShelf::is_formatted(&drives).await?, "the drives hold no array");
-    let shelf = DriveShelf::open(drives).await.context("the drives can't be used")?;
+    let shelf = DriveShelf::open(drives, Opening::default()).await.context("the drives can't be used")?;
     // The seed is for drives that hold no engine yet.
     let engine =
         Engine::open(shelf.clone(), Options::new([0; 32])).await.context("the array can't be recovered")?;

@@ -4,7 +4,7 @@ use crate::access;
 use crate::args::Args;
 use anyhow::{Context, Result, bail};
 use shelf::device::{self, Ring};
-use shelf::{Drive, DriveShelf, FormatOptions};
+use shelf::{Drive, DriveShelf, FormatOptions, Opening};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,8 @@ pub async fn open(args: &Args) -> Result<Arc<DriveShelf>> {
         }
         return format(drives, false).await;
     }
-    match DriveShelf::open(drives.clone()).await {
+    let opening = Opening { salt: u64::from_le_bytes(crate::random()?), key: None };
+    match DriveShelf::open(drives.clone(), opening).await {
         Ok(shelf) => Ok(shelf),
         Err(error) if args.format_force => {
             tracing::warn!(%error, "formatting all the same, as asked");
@@ -44,7 +45,8 @@ pub fn present(paths: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
 async fn format(drives: Vec<Arc<dyn Drive>>, force: bool) -> Result<Arc<DriveShelf>> {
     let array = u128::from_le_bytes(crate::random()?);
     tracing::info!(drives = drives.len(), array = format_args!("{array:032x}"), "formatting");
-    let options = FormatOptions { array, force, ..FormatOptions::default() };
+    let opening = Opening { salt: u64::from_le_bytes(crate::random()?), key: None };
+    let options = FormatOptions { array, force, opening, ..FormatOptions::default() };
     DriveShelf::format(drives, options).await.context("the drives can't be formatted")
 }
 

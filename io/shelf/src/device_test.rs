@@ -1,5 +1,5 @@
 use super::*;
-use crate::{AlignedBuf, DriveShelf, FormatOptions, JournalPos, Shelf, wait};
+use crate::{AlignedBuf, DriveShelf, FormatOptions, JournalPos, Opening, Shelf, wait};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::atomic::AtomicUsize;
@@ -190,7 +190,7 @@ fn a_shelf_on_files_is_there_again_after_reopening() {
     call(|done| shelf.write(crate::SegmentId(3), 0, Arc::new(stripes), done)).unwrap();
     call(|done| shelf.sync(done)).unwrap();
     drop(shelf);
-    let shelf = block_on(DriveShelf::open(drives())).unwrap();
+    let shelf = block_on(DriveShelf::open(drives(), Opening::default())).unwrap();
     let batches = call(|done| shelf.recover(JournalPos(1), done)).unwrap();
     assert_eq!(batches.len(), 50);
     assert!(

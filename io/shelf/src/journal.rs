@@ -40,7 +40,7 @@
 
 use crate::geometry::HEADER_BYTES;
 use crate::media::{Reader, Writer, crc32c, pages};
-use crate::seal::Cipher;
+use crate::seal::{Cipher, Kind, TAG, Vault};
 use crate::{ALIGN, AlignedBuf, JournalPos};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -49,6 +49,8 @@ use std::sync::Arc;
 const BATCH: [u8; 8] = *b"ASHBATCH";
 const SEAL: [u8; 8] = *b"ASH_SEAL";
 
+/// Where the tag begins; it covers the fields in front of it.
+const TAG_AT: usize = 76;
 const CHECKSUM_AT: usize = HEADER_BYTES - 4;
 
 /// One page, as an address difference.
@@ -80,8 +82,10 @@ pub struct Header {
     pub body: u32,
     /// CRC32C of head and body; zero when they are sealed.
     pub contents: u32,
+    /// The salt of the owner that wrote it.
+    pub salt: u64,
     /// The tag of everything behind the header, when it is sealed.
-    pub tag: [u8; 16],
+    pub tag: [u8; TAG],
 }
 
 impl Header {
@@ -98,7 +102,7 @@ impl Header {
         out.put(&self.epoch.to_le_bytes()).put(&self.pos.0.to_le_bytes()).put(&self.at.to_le_bytes());
         out.put(&self.answered.0.to_le_bytes());
         out.put(&self.head.to_le_bytes()).put(&self.body.to_le_bytes()).put(&self.contents.to_le_bytes());
-        out.put(&self.tag);
+        out.put(&self.salt.to_le_bytes()).put(&self.tag);
         let checksum = crc32c([&page[..CHECKSUM_AT]]);
         page[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
         page[HEADER_BYTES..HEADER_BYTES + head.len()].copy_from_slice(head);
@@ -125,6 +129,7 @@ impl Header {
             head: from.u32()?,
             body: from.u32()?,
             contents: from.u32()?,
+            salt: from.u64()?,
             tag: from.take()?,
         };
         let empty = header.head == 0 && header.body == 0;
@@ -133,10 +138,11 @@ impl Header {
     }
 
     /// Seals a record in place: everything behind the header, and the tag in it. The nonce is address and owner, and
-    /// an owner writes each address once.
+    /// an owner writes each address once: see [`seal`](crate::seal).
     pub fn seal_record(&mut self, record: &mut [u8], cipher: &Cipher) {
-        self.tag = cipher.seal(&self.nonce(), &mut record[HEADER_BYTES..]);
-        record[..HEADER_BYTES].copy_from_slice(&self.encode(&[])[..HEADER_BYTES]);
+        let (header, rest) = record.split_at_mut(HEADER_BYTES);
+        self.tag = cipher.seal(&self.nonce(), &header[..TAG_AT], rest);
+        header.copy_from_slice(&self.encode(&[])[..HEADER_BYTES]);
     }
 
     fn nonce(&self) -> [u8; 12] {
@@ -146,13 +152,14 @@ impl Header {
         nonce
     }
 
-    /// Head and body out of the whole record, opened when there is a cipher and it is not a seal; none when they are
+    /// Head and body out of the whole record, opened when there is a key and it is not a seal; none when they are
     /// not the ones that were written.
-    pub fn open(&self, record: &Bytes, cipher: Option<&Cipher>) -> Option<(Bytes, Bytes)> {
-        let Some(cipher) = cipher.filter(|_| !self.seal) else { return self.contents(record) };
+    pub fn open(&self, record: &Bytes, vault: &Vault) -> Option<(Bytes, Bytes)> {
+        let cipher = vault.cipher(Kind::Journal, self.salt).filter(|_| !self.seal);
+        let Some(cipher) = cipher else { return self.contents(record) };
         let sealed = record.get(HEADER_BYTES..self.cost() as usize)?;
         let mut clear = AlignedBuf::zeroed(self.cost() as usize);
-        if !cipher.open(&self.nonce(), sealed, &self.tag, &mut clear[HEADER_BYTES..]) {
+        if !cipher.open(&self.nonce(), record.get(..TAG_AT)?, sealed, &self.tag, &mut clear[HEADER_BYTES..]) {
             return None;
         }
         let clear = Arc::new(clear);

@@ -71,7 +71,7 @@ pub struct Label {
     pub journal: u64,
     /// The place of this drive in the shelf, from 0.
     pub slot: u16,
-    /// True when what is on the drives is sealed; the key lies behind the label.
+    /// True when what is on the drives is sealed; the wrapped key lies behind the label.
     pub sealed: bool,
     /// Number of segments.
     pub segments: u32,

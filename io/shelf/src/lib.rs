@@ -29,7 +29,7 @@ pub use geometry::Sizes;
 pub use label::Standing;
 pub use media::{FORMAT_VERSION, checksum};
 pub use overlay::Overlay;
-pub use raid::{DriveShelf, DriveStatus, FormatOptions, ScrubReport, Status};
+pub use raid::{DriveShelf, DriveStatus, FormatOptions, Opening, ScrubReport, Status};
 pub use shelf::{
     ALIGN, AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, SegmentId, Shelf, Superblock, Wait,
     wait,

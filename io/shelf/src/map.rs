@@ -18,7 +18,7 @@ const MAGIC: [u8; 8] = *b"ASH_SMAP";
 pub const ENTRIES: usize = (ALIGN - FRONT) / ENTRY;
 
 const FRONT: usize = 64;
-const ENTRY: usize = 24 + 5 * MOST_COLUMNS;
+const ENTRY: usize = 32 + 5 * MOST_COLUMNS;
 const CHECKSUM_AT: usize = FRONT - 4;
 const NO_SLOT: u8 = 0xff;
 
@@ -41,6 +41,8 @@ const STALE: u32 = 1 << 31;
 pub struct Entry {
     /// Unique for every content of a segment: see [`Sectors`](crate::sector::Sectors).
     pub generation: u64,
+    /// The salt of the owner that gave it the generation.
+    pub salt: u64,
     /// Grows with every choice of place, of any segment.
     pub placed: u64,
     /// No row from here on is durable. In front, those are missing that were under way at a crash: nobody reads them.
@@ -79,7 +81,7 @@ impl Entry {
             let granule = column.granule | if column.stale { STALE } else { 0 };
             out.put(&[column.slot]).put(&granule.to_le_bytes());
         }
-        out.put(&self.placed.to_le_bytes());
+        out.put(&self.placed.to_le_bytes()).put(&self.salt.to_le_bytes());
     }
 
     /// None when the place is empty; an error when it makes no sense.
@@ -96,12 +98,12 @@ impl Entry {
                 columns.push((usize::from(slot) < WIDEST).then_some(column));
             }
         }
-        let placed = from.u64()?;
+        let (placed, salt) = (from.u64()?, from.u64()?);
         if generation == 0 {
             return Some(None);
         }
         let sound = data > 0 && parity <= 2 && form.width() <= MOST_COLUMNS;
-        sound.then_some(Some(Self { generation, placed, filled, form, columns }))
+        sound.then_some(Some(Self { generation, salt, placed, filled, form, columns }))
     }
 }
 

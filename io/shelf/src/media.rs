@@ -3,7 +3,7 @@
 use crate::ALIGN;
 
 /// The format that this program writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 /// CRC32C over the pieces one behind the other.
 pub fn crc32c<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {

@@ -1,10 +1,11 @@
-//! The bytes of version 3, as `docs/format/shelf.md` draws them. These tests change only with the format version.
+//! The bytes of version 4, as `docs/format/shelf.md` draws them. These tests change only with the format version.
 
 use crate::geometry::Form;
 use crate::geometry::Geometry;
 use crate::journal::Header;
 use crate::label::{Found, Label, Member, Standing};
 use crate::map::{Column, ENTRIES, Entry, Page};
+use crate::seal::{DataKey, Envelope, Kind, Lock, Vault};
 use crate::superblock::Root;
 use crate::{ALIGN, JournalPos, Superblock};
 use bytes::Bytes;
@@ -44,12 +45,12 @@ fn label() -> Label {
 }
 
 #[test]
-fn a_label_of_version_3() {
+fn a_label_of_version_4() {
     let page = label().encode();
     assert_eq!(page.len(), ALIGN);
     let fields = concat!(
         "4153484c4142454c",
-        "03000000",
+        "04000000",
         "00000000",
         "100f0e0d0c0b0a090807060504030201",
         "11000000000000000000000000000000",
@@ -105,7 +106,7 @@ fn a_label_says_what_is_wrong_with_it() {
 }
 
 #[test]
-fn a_batch_header_of_version_3() {
+fn a_batch_header_of_version_4() {
     let header = Header {
         seal: false,
         array: 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10,
@@ -116,7 +117,8 @@ fn a_batch_header_of_version_3() {
         head: 5,
         body: 4096,
         contents: 0x0a0b_0c0d,
-        tag: [0; 16],
+        salt: 0x2122_2324_2526_2728,
+        tag: [7; 16],
     };
     let page = header.encode(b"hello");
     let fields = concat!(
@@ -129,9 +131,11 @@ fn a_batch_header_of_version_3() {
         "05000000",
         "00100000",
         "0d0c0b0a",
+        "2827262524232221",
+        "07070707070707070707070707070707",
     );
-    assert_eq!((hex(&page[..68]), page.len()), (fields.to_owned(), ALIGN));
-    assert!(page[68..124].iter().all(|byte| *byte == 0));
+    assert_eq!((hex(&page[..92]), page.len()), (fields.to_owned(), ALIGN));
+    assert!(page[92..124].iter().all(|byte| *byte == 0));
     assert_eq!(hex(&page[124..128]), HEADER_CHECKSUM);
     assert_eq!(&page[128..134], b"hello\0");
     assert_eq!((Header::decode(&page), header.cost()), (Some(header), 8192));
@@ -140,17 +144,19 @@ fn a_batch_header_of_version_3() {
 }
 
 #[test]
-fn a_superblock_of_version_3() {
+fn a_superblock_of_version_4() {
     let root = Root {
         array: 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10,
         epoch: 3,
+        salt: 0x2122_2324_2526_2728,
         sequence: 9,
         journal_at: 0x5000,
         journal_epoch: 2,
         answered: JournalPos(8),
         superblock: Superblock { journal_from: JournalPos(7), payload: Bytes::from_static(b"root") },
     };
-    let slot = root.encode(None);
+    let vault = Vault::clear(root.array);
+    let slot = root.encode(&vault);
     let fields = concat!(
         "4153485355504552",
         "100f0e0d0c0b0a090807060504030201",
@@ -164,21 +170,23 @@ fn a_superblock_of_version_3() {
     );
     assert_eq!((hex(&slot[..76]), slot.len()), (fields.to_owned(), ALIGN));
     assert_eq!(hex(&slot[76..80]), PAYLOAD_CHECKSUM);
-    assert!(slot[80..124].iter().all(|byte| *byte == 0));
+    assert_eq!(hex(&slot[80..88]), "2827262524232221");
+    assert!(slot[88..124].iter().all(|byte| *byte == 0));
     assert_eq!(&slot[128..133], b"root\0");
-    assert_eq!(Root::decode(&slot, root.array, None), Some(root.clone()));
-    assert_eq!(Root::decode(&slot, 1, None), None);
+    assert_eq!(Root::decode(&slot, &vault), Some(root.clone()));
+    assert_eq!(Root::decode(&slot, &Vault::clear(1)), None);
     for at in [0, 30, 77, 124, 130] {
         let mut other = slot.to_vec();
         other[at] ^= 1;
-        assert_eq!(Root::decode(&other.into(), root.array, None), None, "byte {at}");
+        assert_eq!(Root::decode(&other.into(), &vault), None, "byte {at}");
     }
 }
 
 #[test]
-fn a_page_of_the_map_of_version_3() {
+fn a_page_of_the_map_of_version_4() {
     let entry = Entry {
         generation: 0x0000_0003_0000_0007,
+        salt: 0x2122_2324_2526_2728,
         placed: 0x0000_0003_0000_0009,
         filled: 4,
         form: Form { data: 2, parity: 1 },
@@ -204,8 +212,8 @@ fn a_page_of_the_map_of_version_3() {
     assert_eq!((hex(&page[..48]), page.len()), (front.to_owned(), ALIGN));
     let fields =
         concat!("0700000003000000", "04000000", "02010000", "0504030281", "ff00000000", "0610000000");
-    assert_eq!(hex(&page[64 + 144..][..31]), fields);
-    assert_eq!(hex(&page[64 + 144 + 136..][..8]), "0900000003000000");
+    assert_eq!(hex(&page[64 + 152..][..31]), fields);
+    assert_eq!(hex(&page[64 + 152 + 136..][..16]), "09000000030000002827262524232221");
     assert_eq!(hex(&page[60..64]), MAP_CHECKSUM);
     assert_eq!(Page::decode(&page, array), Some(written));
     assert_eq!(Page::decode(&page, 1), None);
@@ -216,7 +224,52 @@ fn a_page_of_the_map_of_version_3() {
     }
 }
 
-const LABEL_CHECKSUM: &str = "42e267d0";
-const HEADER_CHECKSUM: &str = "2e864fab";
+#[test]
+fn an_envelope_of_version_4() {
+    let lock = Lock::Passphrase { salt: [5; 16], memory: 65_536, passes: 3, lanes: 4 };
+    let array = 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10;
+    let envelope = Envelope::wrap(array, &DataKey::new([1; 32]), lock, &[2; 32], [3; 12]);
+    let page = envelope.encode();
+    let front = concat!(
+        "4153485f4b455953",
+        "04000000",
+        "00000000",
+        "100f0e0d0c0b0a090807060504030201",
+        "0100000000000000",
+    );
+    assert_eq!((hex(&page[..40]), page.len()), (front.to_owned(), ALIGN));
+    assert_eq!(hex(&page[40..56]), KEY_CHECK);
+    let lock = concat!("02000000", "05050505050505050505050505050505", "00000100", "03000000", "04000000");
+    assert_eq!(hex(&page[56..88]), lock);
+    assert!(page[88..2048].iter().chain(&page[2108..4092]).all(|byte| *byte == 0));
+    assert_eq!(hex(&page[2048..2108]), WRAPPED);
+    assert_eq!(Envelope::decode(&page, array), Some(envelope));
+}
+
+/// What was sealed once is opened for ever.
+#[test]
+fn records_sealed_by_version_4() {
+    let vault = Vault::sealed(7, DataKey::new([1; 32]));
+    let seal = |kind| {
+        let mut bytes = *b"sealed";
+        let tag = vault.cipher(kind, 0x2122_2324_2526_2728).unwrap().seal(&[4; 12], b"beside", &mut bytes);
+        hex(&bytes) + &hex(&tag)
+    };
+    assert_eq!([Kind::Segments, Kind::Journal, Kind::Superblock].map(seal), SEALED);
+}
+
+const KEY_CHECK: &str = "e2a37a13868d5533ae4677f956b2e85b";
+const WRAPPED: &str = concat!(
+    "030303030303030303030303",
+    "c4fcfa2816fe7870dca44531838648b401ca12593ff04e3ef9551e9b61eee76c",
+    "ce6b18200aa703f052145be984171e3d",
+);
+const SEALED: [&str; 3] = [
+    "506522c1c27417a5191f39aa73d781ff186fcf041fa6",
+    "bfab6deb3febf3e24daa0a850127ca89b438a39387e4",
+    "c8d8900b8ddfcc32fc1c59acf226c534613bf601fd1c",
+];
+const LABEL_CHECKSUM: &str = "38c62e71";
+const HEADER_CHECKSUM: &str = "e399d0ca";
 const PAYLOAD_CHECKSUM: &str = "9f5f80d9";
-const MAP_CHECKSUM: &str = "7d80509e";
+const MAP_CHECKSUM: &str = "d947f095";

@@ -14,7 +14,7 @@
 use crate::geometry::{Form, Geometry};
 use crate::journal::Ring;
 use crate::label::Label;
-use crate::seal::Vault;
+use crate::seal::{Envelope, Vault};
 use crate::{
     AlignedBuf, Batch, Done, Drive, Error, JournalPos, Layout, Result, SegmentId, Shelf, Superblock, Wait,
     task, wait,
@@ -31,6 +31,7 @@ mod commit;
 mod gather;
 mod grow;
 mod heal;
+mod keys;
 mod member;
 mod open;
 mod read;
@@ -43,6 +44,7 @@ mod status;
 mod write;
 
 use append::Journal;
+pub use keys::Opening;
 pub use open::FormatOptions;
 pub use scrub::ScrubReport;
 pub use status::{DriveStatus, Status};
@@ -54,7 +56,10 @@ pub struct DriveShelf {
     plan: Geometry,
     array: u128,
     epoch: u64,
+    /// Random: no other owner has it.
+    salt: u64,
     vault: Vault,
+    envelope: Mutex<Option<Envelope>>,
     /// In the order of their slots.
     members: RwLock<Vec<Option<Arc<Member>>>>,
     roster: Mutex<roster::Roster>,
@@ -99,8 +104,13 @@ fn read_bytes(drive: &dyn Drive, at: u64, len: u32) -> Wait<Bytes> {
 
 impl DriveShelf {
     /// A shelf of these members; what the labels and the map say is taken over by the caller.
-    fn new(members: Vec<Option<Arc<Member>>>, label: &Label, vault: Vault, ring: Option<Ring>) -> Arc<Self> {
-        let mut segments = Segments::new(label.geometry, label.segments, label.epoch);
+    fn new(
+        members: Vec<Option<Arc<Member>>>,
+        label: &Label,
+        (vault, salt): (Vault, u64),
+        ring: Option<Ring>,
+    ) -> Arc<Self> {
+        let mut segments = Segments::new(label.geometry, label.segments, (label.epoch, salt));
         for member in members.iter().flatten() {
             segments.bring(member.slot, member.bytes);
         }
@@ -109,7 +119,9 @@ impl DriveShelf {
             plan: label.geometry,
             array: label.array,
             epoch: label.epoch,
+            salt,
             vault,
+            envelope: Mutex::default(),
             members: RwLock::new(members),
             roster: Mutex::new(roster::Roster::new(label)),
             journal: Mutex::new(Journal::new(ring, label.journal)),

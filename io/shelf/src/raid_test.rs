@@ -34,7 +34,7 @@ fn format(mem: &[Arc<MemDrive>]) -> Arc<DriveShelf> {
 }
 
 fn open(mem: &[Arc<MemDrive>]) -> Result<Arc<DriveShelf>> {
-    now(DriveShelf::open(drives(mem)))
+    now(DriveShelf::open(drives(mem), Opening::default()))
 }
 
 fn why<T>(outcome: Result<T>) -> String {
@@ -186,6 +186,7 @@ fn a_batch_behind_a_gap_never_comes_back() {
         head: 4,
         body: 0,
         contents: crc32c([&b"old3"[..]]),
+        salt: 0,
         tag: [0; 16],
     };
     let at = on_drive(&shelf, 4 * PAGE);

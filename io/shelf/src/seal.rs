@@ -1,67 +1,353 @@
-//! Encryption at rest: AES-256-GCM under one data key, and the data key wrapped by whatever a [`KeySource`] has.
+//! Encryption at rest: AES-256-GCM under keys derived from one data key, which every drive has, wrapped.
+//!
+//! # Why no nonce is used twice with a key
+//!
+//! An owner, which is one opening of the shelf, draws a random number of 64 bits, its salt, and seals with keys of its
+//! own: one for each kind of record, `HMAC-SHA-256(data key, kind ‖ salt)`. What it wrote says with which salt, so that
+//! later owners can open it; none of them seals with it. So only what one owner seals must have nonces of its own:
+//!
+//! - *Sectors*: the nonce is the generation of the segment and the number of the page in it. An owner gives every segment
+//!   that it places another generation, from a counter in memory, and writes each of its stripes once: that is
+//!   asserted, not hoped for. A segment that an older owner began is never written on. Repairing, rebuilding and
+//!   emptying drives move sectors as they are, and parity is computed over what is sealed.
+//! - *Journal batches*: the nonce is the address in the journal, which only grows. A place of the ring that is written
+//!   again has another address; an address that is written again after a crash is written by another owner. Recovery
+//!   copies records as they are.
+//! - *Superblocks*: the nonce is the sequence number, which a superblock takes when it is written for the first time;
+//!   writing it to drives that lack it gives the same bytes.
+//!
+//! Nonces have the epoch in them, too. It alone would not do: where an array was started with some of its drives and
+//! then with the others, two owners have the same one. Both the epoch and 64 random bits would have to be equal.
+//!
+//! An owner that seals 4 PiB leaves an adversary an advantage below 2⁻³² (2⁴⁸ blocks, squared, of 2¹²⁹); the next start
+//! begins anew.
 
+use crate::media::{FORMAT_VERSION, Reader, Writer, crc32c};
 use crate::sector::Sectors;
+use crate::{ALIGN, AlignedBuf};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::hmac;
+use aws_lc_rs::{constant_time, hmac};
+use bytes::Bytes;
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
 
-/// One key for one kind of record. The caller never uses a nonce twice with it.
+/// Bytes of a tag.
+pub const TAG: usize = 16;
+
+/// The key from which all keys of an array are derived. It is on no medium but wrapped.
+#[derive(Clone)]
+pub struct DataKey([u8; KEY_BYTES]);
+
+impl DataKey {
+    /// A key of random bytes.
+    pub fn new(bytes: [u8; KEY_BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    fn derive(&self, kind: &[u8], salt: u64) -> [u8; KEY_BYTES] {
+        // HMAC is a pseudorandom function of kind and salt; the data key is random already.
+        let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &self.0));
+        context.update(kind);
+        context.update(&salt.to_le_bytes());
+        let mut derived = [0; KEY_BYTES];
+        derived.copy_from_slice(context.sign().as_ref());
+        derived
+    }
+
+    /// What tells two keys apart and says nothing about either.
+    fn check(&self) -> [u8; 16] {
+        let mut check = [0; 16];
+        check.copy_from_slice(&self.derive(b"check", 0)[..16]);
+        check
+    }
+}
+
+impl Drop for DataKey {
+    fn drop(&mut self) {
+        self.0.fill(0);
+        std::hint::black_box(&self.0);
+    }
+}
+
+impl std::fmt::Debug for DataKey {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("DataKey")
+    }
+}
+
+/// AES-256-GCM with one key. The caller never seals twice with a nonce.
 pub struct Cipher(LessSafeKey);
 
 impl Cipher {
-    /// The key for records of this kind, derived from the data key: nonces need to be unique within a kind only.
-    pub fn new(data_key: &[u8; KEY_BYTES], kind: &[u8]) -> Self {
-        // HMAC is a pseudorandom function of the kind; the data key is random already.
-        let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, data_key), kind);
-        let key = UnboundKey::new(&AES_256_GCM, derived.as_ref()).expect("a key of 32 bytes");
-        Self(LessSafeKey::new(key))
+    /// With this key.
+    pub fn new(key: &[u8; KEY_BYTES]) -> Self {
+        Self(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).expect("a key of 32 bytes")))
     }
 
-    /// Encrypts in place and returns the tag.
-    pub fn seal(&self, nonce: &[u8; 12], bytes: &mut [u8]) -> [u8; 16] {
+    /// Encrypts in place and returns the tag, which covers `beside` as well.
+    pub fn seal(&self, nonce: &[u8; 12], beside: &[u8], bytes: &mut [u8]) -> [u8; TAG] {
         let nonce = Nonce::assume_unique_for_key(*nonce);
-        let tag = self.0.seal_in_place_separate_tag(nonce, Aad::empty(), bytes);
-        let mut out = [0; 16];
+        let tag = self.0.seal_in_place_separate_tag(nonce, Aad::from(beside), bytes);
+        let mut out = [0; TAG];
         out.copy_from_slice(tag.expect("the message is far from the limit").as_ref());
         out
     }
 
-    /// Decrypts into `out`, which is as long; false when it is not what was sealed.
-    pub fn open(&self, nonce: &[u8; 12], bytes: &[u8], tag: &[u8], out: &mut [u8]) -> bool {
+    /// Decrypts into `out`, which is as long; false when it is not what was sealed with this key and nonce, beside that.
+    pub fn open(&self, nonce: &[u8; 12], beside: &[u8], bytes: &[u8], tag: &[u8], out: &mut [u8]) -> bool {
         let nonce = Nonce::assume_unique_for_key(*nonce);
-        self.0.open_separate_gather(nonce, Aad::empty(), bytes, tag, out).is_ok()
+        self.0.open_separate_gather(nonce, Aad::from(beside), bytes, tag, out).is_ok()
     }
 }
 
-/// What makes and opens each kind of record.
-pub struct Vault {
+/// What is sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
     /// Sectors of segments.
-    pub segments: Sectors,
-    /// Journal batches, when they are sealed.
-    pub journal: Option<Cipher>,
-    /// Superblock payloads, when they are sealed.
-    pub superblock: Option<Cipher>,
+    Segments,
+    /// Journal batches.
+    Journal,
+    /// Superblock payloads.
+    Superblock,
+}
+
+impl Kind {
+    fn name(self) -> &'static [u8] {
+        match self {
+            Self::Segments => b"segments",
+            Self::Journal => b"journal",
+            Self::Superblock => b"superblock",
+        }
+    }
+}
+
+/// What makes and opens every record of an array, with keys or in clear.
+pub struct Vault {
+    array: u128,
+    keys: Option<Keys>,
+}
+
+struct Keys {
+    data: DataKey,
+    /// Of every owner of which something was read or written.
+    ciphers: RwLock<BTreeMap<(Kind, u64), Arc<Cipher>>>,
 }
 
 impl Vault {
-    /// Everything in clear.
+    /// Of an array whose drives hold everything in clear.
     pub fn clear(array: u128) -> Self {
-        Self { segments: Sectors::Clear { array }, journal: None, superblock: None }
+        Self { array, keys: None }
     }
 
-    /// Everything sealed under keys derived from this one.
-    pub fn sealed(data_key: &[u8; KEY_BYTES]) -> Self {
-        Self {
-            segments: Sectors::Sealed(Box::new(Cipher::new(data_key, b"segments"))),
-            journal: Some(Cipher::new(data_key, b"journal")),
-            superblock: Some(Cipher::new(data_key, b"superblock")),
+    /// Of an array with this key.
+    pub fn sealed(array: u128, key: DataKey) -> Self {
+        Self { array, keys: Some(Keys { data: key, ciphers: RwLock::default() }) }
+    }
+
+    /// Sealed when there is a key.
+    pub fn new(array: u128, key: Option<DataKey>) -> Self {
+        match key {
+            Some(key) => Self::sealed(array, key),
+            None => Self::clear(array),
         }
+    }
+
+    /// The array.
+    pub fn array(&self) -> u128 {
+        self.array
     }
 
     /// True when there is a key.
     pub fn is_sealed(&self) -> bool {
-        self.journal.is_some()
+        self.keys.is_some()
+    }
+
+    /// What seals and opens records of the owner with this salt; none when they are in clear.
+    pub fn cipher(&self, kind: Kind, salt: u64) -> Option<Arc<Cipher>> {
+        let keys = self.keys.as_ref()?;
+        if let Some(cipher) = keys.ciphers.read().get(&(kind, salt)) {
+            return Some(cipher.clone());
+        }
+        let mut ciphers = keys.ciphers.write();
+        let made = || Arc::new(Cipher::new(&keys.data.derive(kind.name(), salt)));
+        Some(ciphers.entry((kind, salt)).or_insert_with(made).clone())
+    }
+
+    /// What makes and checks the sectors of the owner with this salt.
+    pub fn sectors(&self, salt: u64) -> Sectors {
+        match self.cipher(Kind::Segments, salt) {
+            Some(cipher) => Sectors::Sealed(cipher),
+            None => Sectors::Clear { array: self.array, salt },
+        }
+    }
+
+    /// True when an envelope holds the key that is here.
+    pub fn fits(&self, envelope: &Envelope) -> bool {
+        self.keys.as_ref().is_some_and(|keys| {
+            constant_time::verify_slices_are_equal(&keys.data.check(), &envelope.check).is_ok()
+        })
     }
 }
+
+/// What the key comes from with which a data key is wrapped. The key itself is nowhere on the drives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// Nothing opens it any more: the wrapped key has been destroyed.
+    Erased,
+    /// A file of 32 bytes.
+    File,
+    /// A passphrase, by Argon2id.
+    Passphrase {
+        /// Its salt.
+        salt: [u8; 16],
+        /// Memory in KiB.
+        memory: u32,
+        /// Passes over the memory.
+        passes: u32,
+        /// Lanes.
+        lanes: u32,
+    },
+    /// A server that speaks KMIP.
+    Kmip {
+        /// The key's Unique Identifier there, at most [`Lock::LONGEST_ID`] bytes.
+        id: String,
+    },
+}
+
+impl Lock {
+    /// Longest Unique Identifier.
+    pub const LONGEST_ID: usize = 1024;
+}
+
+/// The wrapped data key, as it lies on every drive, twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// The array.
+    pub array: u128,
+    /// One more with every change.
+    pub sequence: u64,
+    /// What its key comes from.
+    pub lock: Lock,
+    check: [u8; 16],
+    nonce: [u8; 12],
+    wrapped: [u8; KEY_BYTES],
+    tag: [u8; TAG],
+}
+
+const MAGIC: [u8; 8] = *b"ASH_KEYS";
+const CHECKSUM_AT: usize = ALIGN - 4;
+/// Where the part begins that the tag does not cover.
+const NONCE_AT: usize = 2048;
+
+impl Envelope {
+    /// Wraps the data key. `nonce` is random: with one key, it never comes again.
+    pub fn wrap(array: u128, key: &DataKey, lock: Lock, with: &[u8; KEY_BYTES], nonce: [u8; 12]) -> Self {
+        let (check, wrapped, tag) = (key.check(), key.0, [0; TAG]);
+        Self { array, sequence: 1, lock, check, nonce, wrapped, tag }.closed(with)
+    }
+
+    /// The same data key under another key: what comes behind this envelope.
+    pub fn rewrap(&self, key: &DataKey, lock: Lock, with: &[u8; KEY_BYTES], nonce: [u8; 12]) -> Self {
+        Self { sequence: self.sequence + 1, lock, nonce, wrapped: key.0, ..self.clone() }.closed(with)
+    }
+
+    /// Nothing, in the place of this envelope.
+    pub fn erased(&self) -> Self {
+        let (check, nonce, wrapped, tag) = ([0; 16], [0; 12], [0; KEY_BYTES], [0; TAG]);
+        Self {
+            array: self.array,
+            sequence: self.sequence + 1,
+            lock: Lock::Erased,
+            check,
+            nonce,
+            wrapped,
+            tag,
+        }
+    }
+
+    fn closed(mut self, with: &[u8; KEY_BYTES]) -> Self {
+        let beside = self.front();
+        self.tag = Cipher::new(with).seal(&self.nonce, &beside, &mut self.wrapped);
+        self
+    }
+
+    /// The data key; none when it was wrapped with another key than this.
+    pub fn open(&self, with: &[u8; KEY_BYTES]) -> Option<DataKey> {
+        let mut key = DataKey([0; KEY_BYTES]);
+        let open = self.lock != Lock::Erased
+            && Cipher::new(with).open(&self.nonce, &self.front(), &self.wrapped, &self.tag, &mut key.0);
+        open.then_some(key)
+    }
+
+    /// Everything that is not secret.
+    fn front(&self) -> [u8; NONCE_AT] {
+        let mut front = [0; NONCE_AT];
+        let mut out = Writer::new(&mut front);
+        out.put(&MAGIC).put(&FORMAT_VERSION.to_le_bytes()).put(&[0; 4]);
+        out.put(&self.array.to_le_bytes()).put(&self.sequence.to_le_bytes()).put(&self.check);
+        match &self.lock {
+            Lock::Erased => _ = out.put(&0u32.to_le_bytes()),
+            Lock::File => _ = out.put(&1u32.to_le_bytes()),
+            Lock::Passphrase { salt, memory, passes, lanes } => {
+                out.put(&2u32.to_le_bytes()).put(salt);
+                [memory, passes, lanes].iter().for_each(|number| _ = out.put(&number.to_le_bytes()));
+            }
+            Lock::Kmip { id } => {
+                let id = &id.as_bytes()[..id.len().min(Lock::LONGEST_ID)];
+                out.put(&3u32.to_le_bytes()).put(&(id.len() as u32).to_le_bytes()).put(id);
+            }
+        }
+        front
+    }
+
+    /// The page as it is written.
+    pub fn encode(&self) -> Bytes {
+        let mut page = AlignedBuf::zeroed(ALIGN);
+        page[..NONCE_AT].copy_from_slice(&self.front());
+        Writer::new(&mut page[NONCE_AT..]).put(&self.nonce).put(&self.wrapped).put(&self.tag);
+        let checksum = crc32c([&page[..CHECKSUM_AT]]);
+        page[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        Arc::new(page).share(0..ALIGN)
+    }
+
+    /// What a page holds; none when it is not a whole one of this array.
+    pub fn decode(page: &[u8], array: u128) -> Option<Self> {
+        let covered = page.get(..CHECKSUM_AT)?;
+        let mut from = Reader(covered);
+        let whole = from.take() == Some(MAGIC)
+            && Reader(page.get(CHECKSUM_AT..)?).u32() == Some(crc32c([covered]))
+            && from.u32() == Some(FORMAT_VERSION);
+        from.take::<4>()?;
+        if !whole || from.u128()? != array {
+            return None;
+        }
+        let (sequence, check) = (from.u64()?, from.take()?);
+        let lock = match from.u32()? {
+            0 => Lock::Erased,
+            1 => Lock::File,
+            2 => Lock::Passphrase {
+                salt: from.take()?,
+                memory: from.u32()?,
+                passes: from.u32()?,
+                lanes: from.u32()?,
+            },
+            3 => {
+                let len = from.u32()? as usize;
+                let id = from.0.get(..len).filter(|_| len <= Lock::LONGEST_ID)?;
+                Lock::Kmip { id: std::str::from_utf8(id).ok()?.to_owned() }
+            }
+            _ => return None,
+        };
+        let mut from = Reader(covered.get(NONCE_AT..)?);
+        let (nonce, wrapped, tag) = (from.take()?, from.take()?, from.take()?);
+        Some(Self { array, sequence, lock, check, nonce, wrapped, tag })
+    }
+}
+
+#[cfg(test)]
+#[path = "seal_test.rs"]
+mod tests;

@@ -4,10 +4,11 @@
 //! in the shelf that it was written for: the generation of its segment, which is never used twice, and the number of
 //! the page in it. What is torn, stale, misplaced or rotten fails its check, whichever drive it comes from, and parity
 //! over whole pages gives it back with its check. With encryption the payload is sealed and the check is the seal's
-//! tag; the place is the nonce.
+//! tag; the place is the nonce (see [`seal`](crate::seal)).
 
 use crate::ALIGN;
 use crate::seal::Cipher;
+use std::sync::Arc;
 
 /// Bytes of payload in a page.
 pub const PAYLOAD: usize = ALIGN - CHECK;
@@ -23,15 +24,18 @@ pub struct Position {
     pub page: u32,
 }
 
-/// Makes and checks sectors.
+/// Makes and checks the sectors of one owner.
 pub enum Sectors {
     /// In clear, with a checksum. The array is part of it: what an older one left on a drive fails.
     Clear {
         /// The array.
         array: u128,
+        /// What tells owners of the same epoch apart: an array may have been started with some of its drives and then
+        /// with the others.
+        salt: u64,
     },
     /// Sealed.
-    Sealed(Box<Cipher>),
+    Sealed(Arc<Cipher>),
 }
 
 impl Sectors {
@@ -42,8 +46,8 @@ impl Sectors {
         front.copy_from_slice(payload);
         rest.fill(0);
         match self {
-            Self::Clear { array } => check.copy_from_slice(&sum(*array, position, body)),
-            Self::Sealed(cipher) => check.copy_from_slice(&cipher.seal(&position.nonce(), body)),
+            Self::Clear { array, salt } => check.copy_from_slice(&sum((*array, *salt), position, body)),
+            Self::Sealed(cipher) => check.copy_from_slice(&cipher.seal(&position.nonce(), &[], body)),
         }
     }
 
@@ -51,14 +55,14 @@ impl Sectors {
     pub fn read(&self, position: Position, page: &[u8], out: &mut [u8]) -> bool {
         let Some((body, check)) = page.split_at_checked(PAYLOAD) else { return false };
         match self {
-            Self::Clear { array } => {
-                let whole = check == sum(*array, position, body);
+            Self::Clear { array, salt } => {
+                let whole = check == sum((*array, *salt), position, body);
                 if whole {
                     out.copy_from_slice(body);
                 }
                 whole
             }
-            Self::Sealed(cipher) => cipher.open(&position.nonce(), body, check, out),
+            Self::Sealed(cipher) => cipher.open(&position.nonce(), &[], body, check, out),
         }
     }
 
@@ -66,8 +70,8 @@ impl Sectors {
     pub fn verify(&self, position: Position, page: &[u8]) -> bool {
         let Some((body, check)) = page.split_at_checked(PAYLOAD) else { return false };
         match self {
-            Self::Clear { array } => check == sum(*array, position, body),
-            Self::Sealed(cipher) => cipher.open(&position.nonce(), body, check, &mut [0; PAYLOAD]),
+            Self::Clear { array, salt } => check == sum((*array, *salt), position, body),
+            Self::Sealed(cipher) => cipher.open(&position.nonce(), &[], body, check, &mut [0; PAYLOAD]),
         }
     }
 
@@ -86,13 +90,15 @@ impl Position {
     }
 }
 
-/// The generation, so that a look at a page says what it is, and a checksum of payload, place and array, scattered.
-fn sum(array: u128, position: Position, payload: &[u8]) -> [u8; CHECK] {
+/// The generation, so that a look at a page says what it is, and a checksum of payload, array, owner and place,
+/// scattered.
+fn sum((array, salt): (u128, u64), position: Position, payload: &[u8]) -> [u8; CHECK] {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
     digest.update(payload);
-    let mut place = [0; 28];
+    let mut place = [0; 36];
     place[..16].copy_from_slice(&array.to_le_bytes());
-    place[16..].copy_from_slice(&position.nonce());
+    place[16..24].copy_from_slice(&salt.to_le_bytes());
+    place[24..].copy_from_slice(&position.nonce());
     digest.update(&place);
     let mut check = [0; CHECK];
     check[..8].copy_from_slice(&position.generation.to_le_bytes());
@@ -116,7 +122,7 @@ mod tests {
     /// With two columns of data: an old P and one page of now give the right generation for the other, and must fail.
     #[test]
     fn old_parity_forges_nothing() {
-        let sectors = Sectors::Clear { array: 7 };
+        let sectors = Sectors::Clear { array: 7, salt: 3 };
         let page = |generation, number: u32, byte| {
             let mut page = [0; ALIGN];
             sectors.write(Position { generation, page: number }, &[byte; PAYLOAD], &mut page);
@@ -140,7 +146,7 @@ mod tests {
         let position = Position { generation: 0x0000_0003_0000_0007, page: 9 };
         let payload: Vec<u8> = (0..PAYLOAD).map(|at| (at % 251) as u8).collect();
         for sectors in
-            [Sectors::Clear { array: 7 }, Sectors::Sealed(Box::new(Cipher::new(&[5; 32], b"segments")))]
+            [Sectors::Clear { array: 7, salt: 3 }, Sectors::Sealed(Arc::new(Cipher::new(&[5; 32])))]
         {
             let mut page = [0; ALIGN];
             sectors.write(position, &payload, &mut page);
@@ -162,7 +168,8 @@ mod tests {
             assert!(!sectors.verify(position, &[0; ALIGN]));
         }
         let mut page = [0; ALIGN];
-        Sectors::Clear { array: 7 }.write(position, &payload, &mut page);
-        assert!(!Sectors::Clear { array: 8 }.verify(position, &page));
+        Sectors::Clear { array: 7, salt: 3 }.write(position, &payload, &mut page);
+        assert!(!Sectors::Clear { array: 8, salt: 3 }.verify(position, &page));
+        assert!(!Sectors::Clear { array: 7, salt: 4 }.verify(position, &page));
     }
 }

@@ -5,14 +5,14 @@
 
 use crate::geometry::HEADER_BYTES;
 use crate::media::{Reader, Writer, crc32c, pages};
-use crate::seal::Cipher;
+use crate::seal::{Kind, TAG, Vault};
 use crate::{AlignedBuf, JournalPos, Superblock};
 use bytes::Bytes;
 use std::sync::Arc;
 
 const MAGIC: [u8; 8] = *b"ASHSUPER";
 
-/// An owner uses each sequence number once.
+/// An owner uses each sequence number once: see [`seal`](crate::seal).
 fn nonce(epoch: u64, sequence: u64) -> [u8; 12] {
     let mut nonce = [0; 12];
     nonce[..8].copy_from_slice(&sequence.to_le_bytes());
@@ -20,6 +20,8 @@ fn nonce(epoch: u64, sequence: u64) -> [u8; 12] {
     nonce
 }
 
+/// Where the tag begins; it covers the fields in front of it.
+const TAG_AT: usize = 88;
 const CHECKSUM_AT: usize = HEADER_BYTES - 4;
 
 /// A superblock with what the shelf itself keeps at the root.
@@ -29,6 +31,8 @@ pub struct Root {
     pub array: u128,
     /// The owner that wrote it.
     pub epoch: u64,
+    /// The salt of that owner.
+    pub salt: u64,
     /// One more with every superblock.
     pub sequence: u64,
     /// The journal address of `superblock.journal_from`.
@@ -43,7 +47,7 @@ pub struct Root {
 
 impl Root {
     /// The bytes of a slot, whole pages.
-    pub fn encode(&self, cipher: Option<&Cipher>) -> Bytes {
+    pub fn encode(&self, vault: &Vault) -> Bytes {
         let payload = &self.superblock.payload;
         let len = HEADER_BYTES + payload.len();
         let mut slot = AlignedBuf::zeroed(pages(len as u64) as usize);
@@ -53,24 +57,25 @@ impl Root {
         out.put(&self.superblock.journal_from.0.to_le_bytes());
         out.put(&self.journal_at.to_le_bytes()).put(&self.journal_epoch.to_le_bytes());
         out.put(&self.answered.0.to_le_bytes());
-        let (sum, tag, payload) = match cipher {
-            None => (crc32c([&payload[..]]), [0; 16], payload.clone()),
-            Some(cipher) => {
-                let mut sealed = payload.to_vec();
-                let tag = cipher.seal(&nonce(self.epoch, self.sequence), &mut sealed);
-                (0, tag, sealed.into())
-            }
-        };
-        out.put(&(payload.len() as u32).to_le_bytes()).put(&sum.to_le_bytes()).put(&tag);
+        let cipher = vault.cipher(Kind::Superblock, self.salt);
+        let sum = if cipher.is_some() { 0 } else { crc32c([&payload[..]]) };
+        out.put(&(payload.len() as u32).to_le_bytes()).put(&sum.to_le_bytes()).put(&self.salt.to_le_bytes());
+        slot[HEADER_BYTES..len].copy_from_slice(payload);
+        if let Some(cipher) = cipher {
+            let (header, payload) = slot.split_at_mut(HEADER_BYTES);
+            let (fields, rest) = header.split_at_mut(TAG_AT);
+            let nonce = nonce(self.epoch, self.sequence);
+            rest[..TAG].copy_from_slice(&cipher.seal(&nonce, fields, &mut payload[..len - HEADER_BYTES]));
+        }
         let checksum = crc32c([&slot[..CHECKSUM_AT]]);
         slot[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
-        slot[HEADER_BYTES..len].copy_from_slice(&payload);
         let all = slot.len();
         Arc::new(slot).share(0..all)
     }
 
     /// The root in a slot of this array, none when it is not whole.
-    pub fn decode(slot: &Bytes, array: u128, cipher: Option<&Cipher>) -> Option<Self> {
+    pub fn decode(slot: &Bytes, vault: &Vault) -> Option<Self> {
+        let array = vault.array();
         let covered = slot.get(..CHECKSUM_AT)?;
         let checksum = Reader(slot.get(CHECKSUM_AT..HEADER_BYTES)?).u32()?;
         let mut from = Reader(covered);
@@ -83,12 +88,13 @@ impl Root {
         let answered = JournalPos(from.u64()?);
         let (len, sum) = (from.u32()? as usize, from.u32()?);
         let end = HEADER_BYTES.checked_add(len).filter(|end| *end <= slot.len())?;
-        let tag = from.take::<16>()?;
+        let salt = from.u64()?;
+        let tag = from.take::<TAG>()?;
         let mut payload = slot.slice(HEADER_BYTES..end);
-        match cipher {
+        match vault.cipher(Kind::Superblock, salt) {
             Some(cipher) => {
                 let mut clear = vec![0; len];
-                if !cipher.open(&nonce(epoch, sequence), &payload, &tag, &mut clear) {
+                if !cipher.open(&nonce(epoch, sequence), covered.get(..TAG_AT)?, &payload, &tag, &mut clear) {
                     return None;
                 }
                 payload = clear.into();
@@ -97,7 +103,7 @@ impl Root {
             None => {}
         }
         let superblock = Superblock { journal_from, payload };
-        Some(Self { array, epoch, sequence, journal_at, journal_epoch, answered, superblock })
+        Some(Self { array, epoch, salt, sequence, journal_at, journal_epoch, answered, superblock })
     }
 
     /// The owner that wrote the slot that begins with this page; none when it is none of this array.

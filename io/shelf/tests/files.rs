@@ -4,7 +4,9 @@
 
 use bytes::Bytes;
 use shelf::device::{self, Ring};
-use shelf::{AlignedBuf, Drive, DriveShelf, FormatOptions, JournalPos, SegmentId, Shelf, Superblock, wait};
+use shelf::{
+    AlignedBuf, Drive, DriveShelf, FormatOptions, JournalPos, Opening, SegmentId, Shelf, Superblock, wait,
+};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -82,7 +84,7 @@ fn check(shelf: &DriveShelf, segments: u32, batches: usize) {
 }
 
 fn open(folder: &Path, batches: usize) -> Arc<DriveShelf> {
-    let shelf = block_on(DriveShelf::open(drives(folder))).unwrap();
+    let shelf = block_on(DriveShelf::open(drives(folder), Opening::default())).unwrap();
     let found = call(|done| shelf.recover(JournalPos(1), done)).unwrap();
     assert_eq!(found.len(), batches);
     shelf

@@ -8,13 +8,14 @@ use shelf::geometry::Form;
 use shelf::journal::Header;
 use shelf::label::{Found, Label};
 use shelf::map::Page;
+use shelf::seal::{DataKey, Envelope, Vault};
 use shelf::superblock::Root;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Some((choice, rest)) = bytes.split_first() else { return };
     let mut page = rest.to_vec();
     page.resize(rest.len().max(4096), 0);
-    match choice & 3 {
+    match choice & 7 {
         0 => label(&mut page, choice & 128 != 0),
         1 => {
             if choice & 128 != 0 {
@@ -22,7 +23,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             }
             if let Some(header) = Header::decode(&page) {
                 header.cost();
-                header.contents(&Bytes::from(page));
+                let page = Bytes::from(page);
+                header.open(&page, &Vault::clear(header.array));
+                header.open(&page, &Vault::sealed(header.array, DataKey::new([1; 32])));
             }
         }
         2 => {
@@ -31,8 +34,11 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             }
             let array = u128::from_le_bytes(page[8..24].try_into().expect("16 bytes"));
             Root::epoch_of(&page, array);
-            Root::decode(&Bytes::from(page), array, None);
+            let page = Bytes::from(page);
+            Root::decode(&page, &Vault::clear(array));
+            Root::decode(&page, &Vault::sealed(array, DataKey::new([1; 32])));
         }
+        3 => envelope(&mut page, choice & 128 != 0),
         _ => map(&mut page, choice & 128 != 0),
     }
 });
@@ -53,6 +59,19 @@ fn label(page: &mut [u8], whole: bool) {
                 assert!(end <= Label::second_at(label.bytes));
             }
         }
+    }
+}
+
+fn envelope(page: &mut [u8], whole: bool) {
+    if whole {
+        page[..8].copy_from_slice(b"ASH_KEYS");
+        page[8..12].copy_from_slice(&shelf::FORMAT_VERSION.to_le_bytes());
+        seal(page, 4092);
+    }
+    let array = u128::from_le_bytes(page[16..32].try_into().expect("16 bytes"));
+    if let Some(envelope) = Envelope::decode(&page[..4096], array) {
+        assert!(envelope.open(&[1; 32]).is_none());
+        assert_eq!(Envelope::decode(&envelope.encode(), array), Some(envelope));
     }
 }
 

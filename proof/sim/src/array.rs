@@ -9,7 +9,7 @@ use block::workload::{Mix, Random, Workload};
 use block::{CopySegment, Disk, DiskId, Error, Extent, Geometry, Op, Reply};
 use engine::{Engine, Options};
 use shelf::geometry::Geometry as Plan;
-use shelf::{DriveShelf, FormatOptions, Sizes};
+use shelf::{DriveShelf, FormatOptions, Opening, Sizes};
 use std::sync::Arc;
 
 /// Most volumes at a time.
@@ -143,13 +143,13 @@ impl Run {
     /// to crash before.
     fn boot(&mut self) -> Result<Option<Life>, String> {
         let handles = self.machine.drives.handles();
-        let options = FormatOptions { array: 9, sizes: self.setting.sizes, force: false };
+        let options = FormatOptions { array: 9, sizes: self.setting.sizes, ..FormatOptions::default() };
         let format = !self.formatted;
         let open = async move {
             if format && !DriveShelf::is_formatted(&handles).await? {
                 DriveShelf::format(handles, options).await
             } else {
-                DriveShelf::open(handles).await
+                DriveShelf::open(handles, Opening::default()).await
             }
         };
         let Some(shelf) = self.machine.finish(open)? else { return Ok(None) };

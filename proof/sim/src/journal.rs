@@ -6,9 +6,10 @@ use crate::drives::{Drives, Fault};
 use crate::machine::{Machine, Outcome};
 use block::workload::Random;
 use bytes::Bytes;
+use shelf::seal::{DataKey, Envelope, KEY_BYTES, Lock};
 use shelf::{
-    ALIGN, AlignedBuf, Batch, DriveShelf, Error, FormatOptions, JournalPos, Layout, SegmentId, Shelf, Sizes,
-    Superblock, wait,
+    ALIGN, AlignedBuf, Batch, DriveShelf, Error, FormatOptions, JournalPos, Layout, Opening, SegmentId,
+    Shelf, Sizes, Superblock, wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -159,6 +160,23 @@ impl UnderWay {
     }
 }
 
+/// How the shelf begins its lives.
+struct Start {
+    sizes: Sizes,
+    /// The worlds of odd seeds are encrypted.
+    key: Option<(DataKey, Envelope)>,
+    salts: Random,
+    formatted: bool,
+}
+
+fn sealing() -> (DataKey, Envelope) {
+    let key = DataKey::new([7; KEY_BYTES]);
+    let envelope = Envelope::wrap(ARRAY, &key, Lock::File, &[8; KEY_BYTES], [9; 12]);
+    (key, envelope)
+}
+
+const ARRAY: u128 = 5;
+
 /// Runs the world of this seed.
 ///
 /// # Errors
@@ -182,19 +200,20 @@ pub fn run(seed: u64) -> Result<Report, String> {
         now: Duration::from_secs(1),
         patience: PATIENCE,
     };
-    let mut formatted = false;
+    let mut start =
+        Start { sizes, key: (seed % 2 == 1).then(sealing), salts: Random::new(seed), formatted: false };
     let crashes = 2 + random.below(6);
     while report.crashes < crashes {
         let far = [20, 60, 600, 1500, 4000][random.below(5) as usize];
         machine.crash_after(1 + random.below(far));
-        if let Some(shelf) = boot(&mut machine, &mut memory, &mut formatted, &fates, sizes)? {
+        if let Some(shelf) = boot(&mut machine, &mut memory, &mut start, &fates)? {
             report.operations += work(&mut machine, &mut memory, &shelf, &mut random, &mut fates)?;
         }
         machine.crash();
         report.crashes += 1;
         fates.between(&mut random);
     }
-    let opened = boot(&mut machine, &mut memory, &mut formatted, &fates, sizes)?;
+    let opened = boot(&mut machine, &mut memory, &mut start, &fates)?;
     opened.ok_or("no crash was asked for")?;
     (report.requests, report.trace) = (drives.completed(), drives.trace());
     Ok(report)
@@ -204,32 +223,37 @@ pub fn run(seed: u64) -> Result<Report, String> {
 fn boot(
     machine: &mut Machine,
     memory: &mut Memory,
-    formatted: &mut bool,
+    start: &mut Start,
     fates: &Fates,
-    sizes: Sizes,
 ) -> Result<Option<Arc<DriveShelf>>, String> {
     let handles = machine.drives.handles().into_iter().enumerate();
     let handles: Vec<_> =
         handles.filter(|(index, _)| !fates.away.contains(index)).map(|(_, handle)| handle).collect();
-    if !*formatted {
-        let options = FormatOptions { array: 5, sizes, force: false };
+    let opening = Opening { salt: start.salts.word(), key: start.key.clone() };
+    if !start.formatted {
+        let options = FormatOptions {
+            array: ARRAY,
+            sizes: start.sizes,
+            opening: opening.clone(),
+            ..FormatOptions::default()
+        };
         let format = async move {
             if DriveShelf::is_formatted(&handles).await? {
-                DriveShelf::open(handles).await
+                DriveShelf::open(handles, opening).await
             } else {
                 DriveShelf::format(handles, options).await
             }
         };
         let Some(shelf) = machine.finish(format)? else { return Ok(None) };
         let shelf = shelf.map_err(|cause| format!("formatting: {cause}"))?;
-        *formatted = true;
+        start.formatted = true;
         let for_recovery = shelf.clone();
         let recover = async move { recover(&for_recovery, JournalPos(1)).await };
         let Some(batches) = machine.finish(recover)? else { return Ok(None) };
         let batches = batches.map_err(|cause| format!("recovery: {cause}"))?;
         return if batches.is_empty() { Ok(Some(shelf)) } else { Err("batches on a new shelf".into()) };
     }
-    let Some(shelf) = machine.finish(DriveShelf::open(handles))? else { return Ok(None) };
+    let Some(shelf) = machine.finish(DriveShelf::open(handles, opening))? else { return Ok(None) };
     let shelf = shelf.map_err(|cause| format!("opening: {cause}"))?;
     let root = shelf.superblock().map(|superblock| (superblock.journal_from.0, superblock.payload.to_vec()));
     if root != memory.root && (root.is_none() || root != memory.next_root) {

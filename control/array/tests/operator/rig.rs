@@ -55,7 +55,7 @@ impl Rig {
         let drives: Vec<Arc<dyn Drive>> =
             self.drives.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
         let shelf = match DriveShelf::is_formatted(&drives).await.expect("drives that can be read") {
-            true => DriveShelf::open(drives).await,
+            true => DriveShelf::open(drives, shelf::Opening::default()).await,
             false => DriveShelf::format(drives, FormatOptions { array: 7, ..FormatOptions::default() }).await,
         };
         let shelf = shelf.expect("a shelf");

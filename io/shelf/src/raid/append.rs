@@ -4,6 +4,7 @@
 use super::{DriveShelf, slots};
 use crate::journal::{self, Header, Ring};
 use crate::media::crc32c;
+use crate::seal::{Kind, TAG};
 use crate::{AlignedBuf, Done, Error, JournalPos, Result};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -87,7 +88,8 @@ impl DriveShelf {
             head.len() + body_len <= self.plan.layout(0).batch_bytes as usize,
             "the batch is within its bound"
         );
-        let contents = match self.vault.journal {
+        let cipher = self.vault.cipher(Kind::Journal, self.salt);
+        let contents = match cipher {
             None => crc32c(std::iter::once(&head[..]).chain(body.iter().map(|piece| &piece[..]))),
             Some(_) => 0,
         };
@@ -107,10 +109,10 @@ impl DriveShelf {
             let left = parts * copies.count_ones() as usize;
             journal.waiting.push_back(Appending { pos, left, done });
             let (head, body) = (head.len() as u32, body_len as u32);
-            let (array, epoch, tag) = (self.array, self.epoch, [0; 16]);
-            (copies, Header { seal: false, array, epoch, pos, at, answered, head, body, contents, tag })
+            let (array, epoch, salt, tag) = (self.array, self.epoch, self.salt, [0; TAG]);
+            (copies, Header { seal: false, array, epoch, pos, at, answered, head, body, contents, salt, tag })
         };
-        let pieces = match &self.vault.journal {
+        let pieces = match cipher {
             None => {
                 let mut pieces = Vec::with_capacity(1 + body.len());
                 pieces.push(header.encode(&head));
@@ -121,7 +123,7 @@ impl DriveShelf {
                 let mut record = AlignedBuf::with_capacity(bytes as usize);
                 record.push(&header.encode(&head));
                 body.iter().for_each(|piece| _ = record.push(piece));
-                header.seal_record(&mut record, cipher);
+                header.seal_record(&mut record, &cipher);
                 vec![Arc::new(record).share(0..bytes as usize)]
             }
         };

@@ -30,6 +30,7 @@ impl DriveShelf {
         all(vec![write_page(&*drive, 0, blank.clone()), write_page(&*drive, Label::second_at(bytes), blank)])
             .await?;
         clear(&*drive, &self.plan, false).await?;
+        self.write_envelope(&drive).await?;
         let slot = self.take_slot(drive, bytes)?;
         self.count_members();
         {

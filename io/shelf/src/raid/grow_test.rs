@@ -1,13 +1,14 @@
 use super::*;
 use crate::raid::tests::{call, now};
-use crate::{FormatOptions, MemDrive, SegmentId, Shelf};
+use crate::{FormatOptions, MemDrive, Opening, SegmentId, Shelf};
 
 fn mem(name: &str) -> Arc<MemDrive> {
     MemDrive::new(name, 16 << 20)
 }
 
 fn open(mem: &[Arc<MemDrive>]) -> Result<Arc<DriveShelf>> {
-    now(DriveShelf::open(mem.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect()))
+    let drives = mem.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
+    now(DriveShelf::open(drives, Opening::default()))
 }
 
 fn make(mem: &[Arc<MemDrive>], segments: u32) -> Arc<DriveShelf> {

@@ -311,7 +311,7 @@ impl DriveShelf {
         }
         taken.iter().for_each(|column| segments.give_column(old.form, *column));
         let left = i64::from(old.form.parity) - lost.len() as i64;
-        let Some(new) = segments.place_again(segment, old.generation) else { return Ok(None) };
+        let Some(new) = segments.place_again(segment, old) else { return Ok(None) };
         if i64::from(new.form.parity) <= left {
             segments.give(&new);
             return Ok(None);

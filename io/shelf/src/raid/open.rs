@@ -1,12 +1,13 @@
 //! Making and opening a shelf: labels, superblocks, the map, and the new owner's epoch.
 
+use super::keys::{self, Opening};
 use super::member::Member;
 use super::{DriveShelf, read_bytes};
 use crate::geometry::{Geometry, JOURNAL_COPIES, SMALLEST_DRIVE, Sizes};
 use crate::journal::Ring;
 use crate::label::{self, Assembly, Candidate, Found, Label, Standing, assemble};
 use crate::map::Page;
-use crate::seal::Vault;
+use crate::seal::{Envelope, Vault};
 use crate::superblock::Root;
 use crate::{ALIGN, AlignedBuf, Drive, Error, JournalPos, Result, Wait, wait};
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What [`DriveShelf::format`] is told.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct FormatOptions {
     /// The identity of the array, unique for all time.
     pub array: u128,
@@ -22,6 +23,8 @@ pub struct FormatOptions {
     pub sizes: Sizes,
     /// Takes drives that belong to an array already, and destroys it.
     pub force: bool,
+    /// The new owner; with a key, the drives are encrypted.
+    pub opening: Opening,
 }
 
 /// What a drive has of the map: the age of the page in each place.
@@ -66,7 +69,7 @@ impl DriveShelf {
             bytes: sizes[0],
             journal: (1 << copies) - 1,
             slot: 0,
-            sealed: false,
+            sealed: options.opening.key.is_some(),
             segments: 0,
             geometry: plan,
             members: Vec::new(),
@@ -81,12 +84,17 @@ impl DriveShelf {
         for (index, drive) in drives.iter().enumerate() {
             clear(&**drive, &plan, index < copies).await?;
         }
+        let (key, envelope) = options.opening.key.unzip();
+        let page = envelope.as_ref().map_or_else(keys::blank, Envelope::encode);
+        keys::write_places(&drives, &page).await?;
         let members = drives.into_iter().enumerate();
         let members =
             members.map(|(slot, drive)| Some(Member::new(slot, id(slot), sizes[slot], drive))).collect();
         let label = Label { members: table, ..first };
         let ring = Ring::new(plan.journal_bytes, JournalPos(1), 0);
-        let shelf = Self::new(members, &label, Vault::clear(options.array), Some(ring));
+        let vault = Vault::new(options.array, key);
+        let shelf = Self::new(members, &label, (vault, options.opening.salt), Some(ring));
+        *shelf.envelope.lock() = envelope;
         shelf.count_members();
         let failed = shelf.grow().await.err().or_else(|| shelf.first_failure());
         match failed {
@@ -102,7 +110,7 @@ impl DriveShelf {
     /// # Errors
     /// [`Error::Unusable`] when a drive is foreign or duplicated, or so many are missing that something can't be read,
     /// with what to do.
-    pub async fn open(drives: Vec<Arc<dyn Drive>>) -> Result<Arc<Self>> {
+    pub async fn open(drives: Vec<Arc<dyn Drive>>, opening: Opening) -> Result<Arc<Self>> {
         let candidates = read_candidates(&drives).await?;
         let assembly = assemble(&candidates)?;
         let behind = behind(&drives, &candidates, &assembly).await;
@@ -142,10 +150,24 @@ impl DriveShelf {
                     .into(),
             ));
         }
-        let shelf = Self::new(members, &label, Vault::clear(label.array), None);
+        if label.sealed != opening.key.is_some() {
+            return Err(Error::Unusable(if label.sealed {
+                "the drives are encrypted: they are opened with their key".into()
+            } else {
+                "the drives are not encrypted: they are opened without a key".into()
+            }));
+        }
+        let (key, envelope) = opening.key.unzip();
+        let vault = Vault::new(label.array, key);
+        let shelf = Self::new(members, &label, (vault, opening.salt), None);
         shelf.check_readable(&order).await?;
+        let lacking = match &envelope {
+            Some(envelope) => shelf.check_envelope(envelope).await?,
+            None => Vec::new(),
+        };
         // From here on an older owner is fenced.
         shelf.record().await?;
+        shelf.spread_envelope(&lacking).await?;
         shelf.load_roots().await?;
         shelf.load_map().await?;
         shelf.count_members();
@@ -166,8 +188,7 @@ impl DriveShelf {
                 let at = self.plan.superblock_at(copy);
                 let read = member.read_patiently(at, self.plan.superblock_bytes).await;
                 // One copy that can't be read is as good as one that is torn: others decide.
-                let cipher = self.vault.superblock.as_ref();
-                let root = read.ok().and_then(|bytes| Root::decode(&bytes, self.array, cipher));
+                let root = read.ok().and_then(|bytes| Root::decode(&bytes, &self.vault));
                 found.push((member.slot, copy, root));
             }
         }
@@ -366,7 +387,7 @@ pub(super) async fn read_candidate(drive: &dyn Drive) -> (Candidate, Option<Erro
     (Candidate { name, bytes, copies }, failure)
 }
 
-async fn read_candidates(drives: &[Arc<dyn Drive>]) -> Result<Vec<Candidate>> {
+pub(super) async fn read_candidates(drives: &[Arc<dyn Drive>]) -> Result<Vec<Candidate>> {
     let mut candidates = Vec::with_capacity(drives.len());
     let mut failures = Vec::new();
     for drive in drives {

@@ -123,6 +123,7 @@ impl DriveShelf {
     /// Verifies pages and puts what is wanted of them in the buffer; false when one is wrong.
     fn copy_out(&self, entry: &Entry, first: u32, pages: &[u8], wanted: Wanted, out: &mut [u8]) -> bool {
         let mut scratch = [0; PAYLOAD];
+        let checks = self.vault.sectors(entry.salt);
         for (page, sector) in (first..).zip(pages.chunks_exact(ALIGN)) {
             let position = Position { generation: entry.generation, page };
             let start = page * PAYLOAD as u32;
@@ -130,18 +131,18 @@ impl DriveShelf {
             let to = (wanted.offset + wanted.len).min(start + PAYLOAD as u32);
             let place = &mut out[(from - wanted.offset) as usize..(to - wanted.offset) as usize];
             if place.len() == PAYLOAD {
-                if !self.vault.segments.read(position, sector, place) {
+                if !checks.read(position, sector, place) {
                     return false;
                 }
                 continue;
             }
-            let payload: &[u8] = if self.vault.segments.is_clear() {
-                if !self.vault.segments.verify(position, sector) {
+            let payload: &[u8] = if checks.is_clear() {
+                if !checks.verify(position, sector) {
                     return false;
                 }
                 sector
             } else {
-                if !self.vault.segments.read(position, sector, &mut scratch) {
+                if !checks.read(position, sector, &mut scratch) {
                     return false;
                 }
                 &scratch
@@ -271,6 +272,7 @@ impl DriveShelf {
         unread: bool,
     ) -> Row {
         let (data, lost, wrong) = (Vec::new(), Vec::new(), Vec::new());
+        let checks = self.vault.sectors(entry.salt);
         let mut found = Row { row, page, pages, given, expected: 0, unread, data, lost, wrong };
         for part in 0..usize::from(entry.form.data) {
             let mut column = AlignedBuf::zeroed(pages as usize * ALIGN);
@@ -279,7 +281,7 @@ impl DriveShelf {
                 found.expected += 1;
                 let range = index * ALIGN..(index + 1) * ALIGN;
                 let sector = found.given[part].as_ref().and_then(|bytes| bytes.get(range.clone()));
-                match sector.filter(|sector| self.vault.segments.verify(position, sector)) {
+                match sector.filter(|sector| checks.verify(position, sector)) {
                     Some(sector) => column[range].copy_from_slice(sector),
                     None => found.wrong.push((part, number)),
                 }
@@ -292,6 +294,7 @@ impl DriveShelf {
     /// Computes what is wrong from what is right, page by page; what fails its check afterwards is lost.
     fn mend(&self, entry: &Entry, found: &mut Row) {
         let data = usize::from(entry.form.data);
+        let checks = self.vault.sectors(entry.salt);
         for index in 0..found.pages {
             let number = found.page + index;
             let range = index as usize * ALIGN..(index as usize + 1) * ALIGN;
@@ -312,7 +315,7 @@ impl DriveShelf {
                 let pages = reconstruct(&Known { data: &columns, p, q }, ALIGN)?;
                 let fits = wrong.iter().zip(&pages).all(|(part, page)| {
                     let position = self.position(entry, found.row, *part, number);
-                    position.is_none_or(|position| self.vault.segments.verify(position, page))
+                    position.is_none_or(|position| checks.verify(position, page))
                 });
                 fits.then_some(pages)
             });

@@ -3,6 +3,7 @@
 use super::append::not_recovered;
 use super::{DriveShelf, slots};
 use crate::journal::{Header, PAGE, Ring};
+use crate::seal::TAG;
 use crate::{ALIGN, AlignedBuf, Batch, Error, JournalPos, Result, wait};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -67,8 +68,7 @@ impl Copy<'_> {
             return Ok(None);
         }
         let bytes = self.get(at, header.cost(), limit).await?;
-        let cipher = self.shelf.vault.journal.as_ref();
-        Ok(header.open(&bytes, cipher).is_some().then_some((header, bytes)))
+        Ok(header.open(&bytes, &self.shelf.vault).is_some().then_some((header, bytes)))
     }
 }
 
@@ -192,9 +192,7 @@ impl DriveShelf {
             }
             walk.trailing_seal = None;
             walk.ring.found(header.epoch, header.cost());
-            if let Some((head, body)) =
-                header.open(&bytes, self.vault.journal.as_ref()).filter(|_| header.pos >= from)
-            {
+            if let Some((head, body)) = header.open(&bytes, &self.vault).filter(|_| header.pos >= from) {
                 batches.push(Batch { pos: header.pos, head, body });
             }
         }
@@ -221,7 +219,8 @@ impl DriveShelf {
             head: 0,
             body: 0,
             contents: crate::media::crc32c([]),
-            tag: [0; 16],
+            salt: self.salt,
+            tag: [0; TAG],
         };
         let members: Vec<_> = slots(self.journal.lock().members).collect();
         self.write_copies(&members, at, &seal.encode(&[])).await?;

@@ -56,6 +56,7 @@ impl DriveShelf {
         let root = Root {
             array: self.array,
             epoch: self.epoch,
+            salt: self.salt,
             sequence,
             journal_at: place.at,
             journal_epoch: place.epoch,
@@ -74,7 +75,7 @@ impl DriveShelf {
 
     /// Writes a root to the drives in `sets[0]`, slot 0, then to those in `sets[1]`, slot 1.
     pub(super) async fn write_root(&self, root: &Root, sets: &[u64; 2]) -> Result {
-        let slot: Bytes = root.encode(self.vault.superblock.as_ref());
+        let slot: Bytes = root.encode(&self.vault);
         for (copy, set) in sets.iter().enumerate() {
             let present = self.present();
             let chosen: Vec<_> = present.iter().filter(|member| set >> member.slot & 1 == 1).collect();

@@ -4,6 +4,7 @@ use super::DriveShelf;
 use crate::geometry::{Form, Geometry};
 use crate::map::{Column, ENTRIES, Entry, Page};
 use crate::space::{Free, Space, Wish};
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ pub struct Segment {
     pub entry: Option<Arc<Entry>>,
     /// Rows of which a write was asked for: all in front of this.
     pub started: u32,
+    /// The rows that this owner has begun to write, as a set of bits: none is ever written again.
+    begun: SmallVec<[u64; 1]>,
     /// No row from here on has been answered. In front, some may be missing: they are under way, or were at a crash.
     pub answered: u32,
     pub under_way: u32,
@@ -33,6 +36,7 @@ pub struct Segment {
 impl Segment {
     fn clear(&mut self) {
         (self.started, self.answered, self.unsynced) = (0, 0, false);
+        self.begun.clear();
     }
 }
 
@@ -46,6 +50,8 @@ pub struct Segments {
     pub dirty: BTreeSet<u32>,
     /// For generations and choices of place: higher than every one before, those of older owners too.
     next_stamp: u64,
+    /// Of this owner.
+    salt: u64,
     used: u32,
     /// Members that there should be, and those of them that are out.
     members: (usize, usize),
@@ -64,7 +70,7 @@ pub struct Run {
 
 impl Segments {
     /// All free, and no drives yet.
-    pub fn new(plan: Geometry, count: u32, epoch: u64) -> Self {
+    pub fn new(plan: Geometry, count: u32, (epoch, salt): (u64, u64)) -> Self {
         Self {
             plan,
             list: (0..count).map(|_| Segment::default()).collect(),
@@ -72,6 +78,7 @@ impl Segments {
             space: Space::default(),
             dirty: BTreeSet::new(),
             next_stamp: (epoch << 32) | 1,
+            salt,
             used: 0,
             members: (0, 0),
             room: None,
@@ -168,8 +175,8 @@ impl Segments {
     /// Places a free segment; none when there is no room.
     pub fn place(&mut self, segment: u32) -> Option<Arc<Entry>> {
         let promised = self.promised().saturating_sub(1);
-        let generation = self.stamp();
-        let entry = Arc::new(self.take(segment, promised, generation)?);
+        let (generation, salt) = (self.stamp(), self.salt);
+        let entry = Arc::new(self.take(segment, promised, (generation, salt))?);
         self.used += 1;
         self.list[segment as usize].entry = Some(entry.clone());
         self.dirty.insert(segment / ENTRIES as u32);
@@ -177,8 +184,8 @@ impl Segments {
     }
 
     /// Takes space for a new copy of a segment that is in use, if what is promised leaves some.
-    pub fn place_again(&mut self, segment: u32, generation: u64) -> Option<Entry> {
-        let entry = self.take(segment, self.promised(), generation)?;
+    pub fn place_again(&mut self, segment: u32, old: &Entry) -> Option<Entry> {
+        let entry = self.take(segment, self.promised(), (old.generation, old.salt))?;
         if self.room() < self.promised() {
             self.give(&entry);
             return None;
@@ -186,7 +193,7 @@ impl Segments {
         Some(entry)
     }
 
-    fn take(&mut self, segment: u32, promised: u32, generation: u64) -> Option<Entry> {
+    fn take(&mut self, segment: u32, promised: u32, (generation, salt): (u64, u64)) -> Option<Entry> {
         let (form, mut columns) = self.space.place(&self.wish(promised))?;
         self.room = None;
         columns.rotate_left(segment as usize % form.width());
@@ -194,7 +201,7 @@ impl Segments {
             .iter()
             .map(|(slot, granule)| Some(Column { slot: *slot, granule: *granule, stale: false }));
         let columns = columns.collect();
-        Some(Entry { generation, placed: self.stamp(), filled: 0, form, columns })
+        Some(Entry { generation, salt, placed: self.stamp(), filled: 0, form, columns })
     }
 
     /// Takes space for one column of a segment on a drive that has none of it.
@@ -254,6 +261,30 @@ impl Segments {
         let at = |column: &Column| self.plan.page_at(entry.form, column.granule, 0, 0);
         let columns = entry.columns.iter().flatten();
         columns.map(|column| Run { slot: usize::from(column.slot), at: at(column), bytes }).collect()
+    }
+
+    /// A write of rows begins.
+    ///
+    /// # Panics
+    /// When one of them was written before, or an older owner began the segment: what is sealed would be sealed with
+    /// the same nonce again.
+    pub fn begin(&mut self, segment: u32, rows: (u32, u32)) {
+        let (found, own) = (&mut self.list[segment as usize], self.salt);
+        assert!(
+            found.entry.as_ref().is_some_and(|entry| entry.salt == own),
+            "segment {segment} is an older owner's"
+        );
+        for row in rows.0..rows.1 {
+            let (word, bit) = (row as usize / 64, 1 << (row % 64));
+            if found.begun.len() <= word {
+                found.begun.resize(word + 1, 0);
+            }
+            assert!(found.begun[word] & bit == 0, "row {row} of segment {segment} is written once");
+            found.begun[word] |= bit;
+        }
+        found.under_way += 1;
+        found.unsynced = true;
+        found.started = found.started.max(rows.1);
     }
 
     /// A write of rows has ended; the answer is what waited for the last.

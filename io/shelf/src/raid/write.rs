@@ -63,10 +63,7 @@ impl DriveShelf {
                 let what = format!("the drives that are left have no room for segment {segment}");
                 return done(Err(Error::Drive { what }));
             };
-            let found = &mut segments.list[segment as usize];
-            found.under_way += 1;
-            found.unsynced = true;
-            found.started = found.started.max(rows.1);
+            segments.begin(segment, rows);
             entry
         };
         self.counters.foreground.fetch_add(1, Ordering::Relaxed);
@@ -122,11 +119,12 @@ impl DriveShelf {
         let mut buffer = self.buffer(entry.form.width() * chunk);
         let data = usize::from(entry.form.data) * chunk;
         let first = row * self.plan.stripe_pages;
+        let makes = self.vault.sectors(entry.salt);
         let (sectors, parities) = buffer.split_at_mut(data);
         for ((payload, sector), page) in
             payload.chunks(PAYLOAD).zip(sectors.chunks_exact_mut(ALIGN)).zip(first..)
         {
-            self.vault.segments.write(Position { generation: entry.generation, page }, payload, sector);
+            makes.write(Position { generation: entry.generation, page }, payload, sector);
         }
         sectors[self.plan.stripe_pages as usize * ALIGN..].fill(0);
         let columns: Vec<&[u8]> = sectors.chunks_exact(chunk).collect();

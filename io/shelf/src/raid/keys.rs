@@ -1,0 +1,159 @@
+//! The wrapped data key on the drives: behind label A, twice, on every drive.
+
+use super::open::{all, read_candidates, write_page};
+use super::{DriveShelf, read_bytes};
+use crate::label::assemble;
+use crate::seal::{DataKey, Envelope, Lock};
+use crate::{ALIGN, AlignedBuf, Drive, Error, Result};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// Where the two places of the envelope begin, both in front of the superblocks. The newest goes to both, one after the
+/// other, so that a torn write leaves one whole.
+const PLACES: [u64; 2] = [ALIGN as u64, 2 * ALIGN as u64];
+
+/// What the opening of a shelf is given from outside.
+#[derive(Clone, Debug, Default)]
+pub struct Opening {
+    /// A random number: tells this owner from all others, whatever drives they had.
+    pub salt: u64,
+    /// The data key and the envelope that it came from, when the drives are encrypted.
+    pub key: Option<(DataKey, Envelope)>,
+}
+
+impl DriveShelf {
+    /// The envelopes on these drives, newest first, each once; none when the array is not encrypted. More than one when
+    /// a change did not reach every drive.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] when the drives hold no array; [`Error::Corrupt`] when it is encrypted and no envelope is
+    /// whole.
+    pub async fn envelopes(drives: &[Arc<dyn Drive>]) -> Result<Option<Vec<Envelope>>> {
+        let assembly = assemble(&read_candidates(drives).await?)?;
+        if !assembly.newest.sealed {
+            return Ok(None);
+        }
+        let mut found: Vec<Envelope> = Vec::new();
+        for drive in assembly.order.iter().flatten().map(|index| &drives[*index]) {
+            for envelope in read_places(&**drive, assembly.newest.array).await.into_iter().flatten() {
+                if !found.contains(&envelope) {
+                    found.push(envelope);
+                }
+            }
+        }
+        found.sort_by_key(|envelope| std::cmp::Reverse(envelope.sequence));
+        if found.is_empty() {
+            let what = "the array is encrypted, and its wrapped key is damaged on every drive that is there; give \
+                        all of its drives";
+            return Err(Error::Corrupt { what: what.into() });
+        }
+        Ok(Some(found))
+    }
+
+    /// Puts an envelope in the place of the older ones, on drives of an array that nobody has open. Neither the key that
+    /// wrapped before nor what it wrapped is of use for these drives then. Answers with the slots of members that are
+    /// not there: they keep what they have until they are opened with the others.
+    ///
+    /// # Errors
+    /// [`Error::Drive`] when one of them does not take it: do it again.
+    pub async fn replace_envelope(drives: &[Arc<dyn Drive>], envelope: &Envelope) -> Result<Vec<usize>> {
+        let assembly = assemble(&read_candidates(drives).await?)?;
+        if !assembly.newest.sealed || assembly.newest.array != envelope.array {
+            return Err(Error::Unusable("the envelope is not one of this array".into()));
+        }
+        let there: Vec<_> = assembly.order.iter().flatten().map(|index| drives[*index].clone()).collect();
+        write_places(&there, &envelope.encode()).await?;
+        let missing = assembly.order.iter().enumerate().filter(|(_, index)| index.is_none());
+        let empty = |slot: &usize| assembly.newest.members.get(*slot).is_none_or(|member| member.drive == 0);
+        Ok(missing.map(|(slot, _)| slot).filter(|slot| !empty(slot)).collect())
+    }
+
+    /// Holds the key against the newest envelope, and answers with the places that lack it. Writes nothing.
+    pub(super) async fn check_envelope(&self, used: &Envelope) -> Result<Vec<(usize, u64)>> {
+        let mut newest: Option<Envelope> = None;
+        let mut held = Vec::new();
+        for member in self.present() {
+            for at in PLACES {
+                let page = member.read_patiently(at, ALIGN as u32).await;
+                let envelope = page.ok().and_then(|page| Envelope::decode(&page, self.array));
+                if envelope.as_ref().is_some_and(|found| {
+                    newest.as_ref().is_none_or(|newest| newest.sequence < found.sequence)
+                }) {
+                    newest.clone_from(&envelope);
+                }
+                held.push(((member.slot, at), envelope));
+            }
+        }
+        let newest = newest.ok_or_else(|| Error::Corrupt { what: "no drive has a whole envelope".into() })?;
+        if newest.lock == Lock::Erased {
+            return Err(Error::Unusable(ERASED.into()));
+        }
+        if !self.vault.fits(&newest) || !self.vault.fits(used) {
+            return Err(Error::Unusable("the data key is not the one of this array".into()));
+        }
+        *self.envelope.lock() = Some(used.clone());
+        if newest.sequence > used.sequence {
+            // Spreading it might lock out whoever has only the key that was given.
+            tracing::warn!("the key was changed on some of the drives only: change it again");
+            return Ok(Vec::new());
+        }
+        Ok(held
+            .into_iter()
+            .filter(|(_, found)| found.as_ref() != Some(used))
+            .map(|(place, _)| place)
+            .collect())
+    }
+
+    /// Writes the envelope to the places that lack it.
+    pub(super) async fn spread_envelope(&self, lacking: &[(usize, u64)]) -> Result {
+        let Some(page) = self.envelope().map(|envelope| envelope.encode()) else { return Ok(()) };
+        for (slot, at) in lacking {
+            if let Some(member) = self.member(*slot)
+                && let Err(cause) = member.write_page(*at, page.clone()).await
+            {
+                self.put_out(*slot, &cause);
+            }
+        }
+        self.check_running()
+    }
+
+    /// The envelope that lies on the drives; none when they are not encrypted.
+    pub fn envelope(&self) -> Option<Envelope> {
+        self.envelope.lock().clone()
+    }
+
+    /// Gives a drive that becomes a member what it needs to be opened with.
+    pub(super) async fn write_envelope(&self, drive: &Arc<dyn Drive>) -> Result {
+        let page = self.envelope().map_or_else(blank, |envelope| envelope.encode());
+        write_places(std::slice::from_ref(drive), &page).await
+    }
+}
+
+/// What can still be said about an array whose key was destroyed.
+const ERASED: &str =
+    "the key of this array has been destroyed (crypto-erase): nothing on its drives can be read any more";
+
+pub(super) fn blank() -> Bytes {
+    Arc::new(AlignedBuf::zeroed(ALIGN)).share(0..ALIGN)
+}
+
+/// Writes a page to both places of drives, one place after the other.
+pub(super) async fn write_places(drives: &[Arc<dyn Drive>], page: &Bytes) -> Result {
+    for at in PLACES {
+        all(drives.iter().map(|drive| write_page(&**drive, at, page.clone())).collect()).await?;
+    }
+    Ok(())
+}
+
+async fn read_places(drive: &dyn Drive, array: u128) -> [Option<Envelope>; 2] {
+    let mut found = [None, None];
+    for (found, at) in found.iter_mut().zip(PLACES) {
+        let page = read_bytes(drive, at, ALIGN as u32).await;
+        *found = page.ok().and_then(|page| Envelope::decode(&page, array));
+    }
+    found
+}
+
+#[cfg(test)]
+#[path = "keys_test.rs"]
+mod tests;

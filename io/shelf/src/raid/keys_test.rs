@@ -1,0 +1,191 @@
+use super::*;
+use crate::raid::tests::{call, now};
+use crate::seal::KEY_BYTES;
+use crate::{FormatOptions, JournalPos, MemDrive, SegmentId, Shelf, Superblock};
+
+const ARRAY: u128 = 7;
+const TEXT: &[u8] = b"nobody but the owner reads this";
+const OLD: [u8; KEY_BYTES] = [1; KEY_BYTES];
+const NEW: [u8; KEY_BYTES] = [2; KEY_BYTES];
+
+fn mem(count: usize) -> Vec<Arc<MemDrive>> {
+    (0..count).map(|index| MemDrive::new(format!("mem{index}"), 16 << 20)).collect()
+}
+
+fn drives(mem: &[Arc<MemDrive>]) -> Vec<Arc<dyn Drive>> {
+    mem.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect()
+}
+
+fn sealing() -> (DataKey, Envelope) {
+    let key = DataKey::new([9; KEY_BYTES]);
+    let envelope = Envelope::wrap(ARRAY, &key, Lock::File, &OLD, [1; 12]);
+    (key, envelope)
+}
+
+fn format(mem: &[Arc<MemDrive>]) -> Arc<DriveShelf> {
+    let opening = Opening { salt: 1, key: Some(sealing()) };
+    let options = FormatOptions { array: ARRAY, opening, ..FormatOptions::default() };
+    now(DriveShelf::format(drives(mem), options)).unwrap()
+}
+
+/// Opens with whatever envelope this key opens.
+fn open(mem: &[Arc<MemDrive>], salt: u64, with: &[u8; KEY_BYTES]) -> Result<Arc<DriveShelf>> {
+    let envelopes = now(DriveShelf::envelopes(&drives(mem)))?.expect("the array is encrypted");
+    let opened = envelopes.into_iter().find_map(|envelope| Some((envelope.open(with)?, envelope)));
+    let key = Some(opened.ok_or_else(|| Error::Unusable("wrong key".into()))?);
+    now(DriveShelf::open(drives(mem), Opening { salt, key }))
+}
+
+fn why<T>(outcome: Result<T>) -> String {
+    outcome.err().expect("it fails").to_string()
+}
+
+fn write(shelf: &DriveShelf, segment: u32, text: &[u8]) {
+    let stripe = shelf.layout().stripe_bytes as usize;
+    let mut buffer = AlignedBuf::zeroed(stripe);
+    buffer.chunks_mut(text.len()).for_each(|chunk| chunk.copy_from_slice(&text[..chunk.len()]));
+    call(|done| shelf.write(SegmentId(segment), 0, Arc::new(buffer), done)).unwrap();
+    call(|done| shelf.sync(done)).unwrap();
+}
+
+/// Text in the journal, a segment and the superblock.
+fn fill(shelf: &DriveShelf) {
+    let mut body = AlignedBuf::zeroed(ALIGN);
+    body[..TEXT.len()].copy_from_slice(TEXT);
+    let body = vec![Arc::new(body).share(0..ALIGN)];
+    call(|done| shelf.append(Bytes::from_static(TEXT), body, done)).unwrap();
+    write(shelf, 0, TEXT);
+    let superblock = Superblock { journal_from: JournalPos(1), payload: Bytes::from_static(TEXT) };
+    call(|done| shelf.write_superblock(superblock, done)).unwrap();
+}
+
+fn check(shelf: &DriveShelf) {
+    assert_eq!(shelf.superblock().unwrap().payload, TEXT);
+    let batches = call(|done| shelf.recover(JournalPos(1), done)).unwrap();
+    assert_eq!((&batches[0].head[..], &batches[0].body[..TEXT.len()]), (TEXT, TEXT));
+    let bytes = call(|done| shelf.read(SegmentId(0), 3, TEXT.len() as u32 - 3, done)).unwrap();
+    assert_eq!(bytes, TEXT[3..]);
+}
+
+fn shows(mem: &[Arc<MemDrive>], text: &[u8]) -> bool {
+    mem.iter().any(|drive| drive.with(|bytes| bytes.windows(text.len()).any(|window| window == text)))
+}
+
+#[test]
+fn nothing_is_on_the_drives_in_clear_and_all_comes_back_with_the_key() {
+    let mem = mem(5);
+    fill(&format(&mem));
+    assert!(!shows(&mem, TEXT) && !shows(&mem, &[9; KEY_BYTES]));
+    check(&open(&mem, 2, &OLD).unwrap());
+    // Any two may be missing.
+    check(&open(&mem[2..], 3, &OLD).unwrap());
+}
+
+#[test]
+fn without_its_key_an_array_is_not_opened_and_not_touched() {
+    let mem = mem(3);
+    fill(&format(&mem));
+    let before: Vec<_> = mem.iter().map(|drive| drive.with(|bytes| bytes.to_vec())).collect();
+    let bare = now(DriveShelf::open(drives(&mem), Opening::default()));
+    assert!(why(bare).contains("encrypted"));
+    assert_eq!(why(open(&mem, 2, &NEW)), "wrong key");
+    let (_, envelope) = sealing();
+    let key = Some((DataKey::new([8; KEY_BYTES]), envelope));
+    let other = now(DriveShelf::open(drives(&mem), Opening { salt: 2, key }));
+    assert!(why(other).contains("not the one of this array"));
+    assert!(mem.iter().zip(&before).all(|(drive, before)| drive.with(|bytes| bytes == before)));
+}
+
+#[test]
+fn the_key_that_wraps_is_changed_without_touching_data() {
+    let mem = mem(4);
+    fill(&format(&mem));
+    let envelope = now(DriveShelf::envelopes(&drives(&mem))).unwrap().unwrap().remove(0);
+    let changed =
+        envelope.rewrap(&envelope.open(&OLD).unwrap(), Lock::Kmip { id: "k".into() }, &NEW, [2; 12]);
+    assert_eq!(now(DriveShelf::replace_envelope(&drives(&mem[1..]), &changed)), Ok(vec![0]));
+    // One drive was not there. Both keys open, and the old one locks nobody out.
+    check(&open(&mem, 2, &OLD).unwrap());
+    check(&open(&mem, 3, &NEW).unwrap());
+    assert_eq!(why(open(&mem, 4, &OLD)), "wrong key", "the newest is everywhere now");
+    check(&open(&mem[..2], 4, &NEW).unwrap());
+}
+
+#[test]
+fn after_a_crypto_erase_no_key_opens() {
+    let mem = mem(3);
+    fill(&format(&mem));
+    let envelope = now(DriveShelf::envelopes(&drives(&mem))).unwrap().unwrap().remove(0);
+    let page = envelope.encode();
+    now(DriveShelf::replace_envelope(&drives(&mem), &envelope.erased())).unwrap();
+    assert!(!shows(&mem, &page[2048..2124]), "the wrapped key is gone");
+    let again = now(DriveShelf::open(drives(&mem), Opening { salt: 2, key: Some(sealing()) }));
+    assert!(why(again).contains("crypto-erase"));
+}
+
+#[test]
+fn an_envelope_that_rots_comes_from_another_drive_and_a_new_drive_gets_it() {
+    let mem = mem(3);
+    fill(&format(&mem));
+    mem[1].with(|bytes| bytes[4096..3 * 4096].fill(5));
+    let shelf = open(&mem, 2, &OLD).unwrap();
+    assert_eq!(call(|done| shelf.recover(JournalPos(1), done)).unwrap().len(), 1);
+    let added = MemDrive::new("added", 16 << 20);
+    now(shelf.add_drive(added.clone(), false)).unwrap();
+    drop(shelf);
+    let page = sealing().1.encode();
+    for drive in [&mem[1], &added] {
+        assert!(drive.with(|bytes| bytes[4096..8192] == page[..] && bytes[8192..12288] == page[..]));
+    }
+}
+
+#[test]
+fn what_fails_to_authenticate_is_rot_and_is_repaired() {
+    let mem = mem(5);
+    let shelf = format(&mem);
+    fill(&shelf);
+    let at = shelf.plan.granules_at() as usize;
+    let right = mem[0].with(|bytes| bytes[at..at + ALIGN].to_vec());
+    for drive in &mem[..2] {
+        drive.with(|bytes| bytes[at + 100] ^= 1);
+    }
+    check_read(&shelf);
+    let report = now(shelf.scrub());
+    assert_eq!((report.lost, report.repaired > 0), (0, true));
+    assert_eq!(mem[0].with(|bytes| bytes[at..at + ALIGN].to_vec()), right);
+}
+
+fn check_read(shelf: &DriveShelf) {
+    let len = shelf.layout().stripe_bytes;
+    let bytes = call(|done| shelf.read(SegmentId(0), 0, len, done)).unwrap();
+    assert!(bytes.chunks(TEXT.len()).all(|chunk| chunk == &TEXT[..chunk.len()]));
+}
+
+/// An array that is started with one drive, and then with the others, has two owners of the same epoch, which give the
+/// same generations.
+#[test]
+fn owners_of_the_same_epoch_never_seal_alike() {
+    let mem = mem(3);
+    drop(format(&mem));
+    let sector = |mem: &[Arc<MemDrive>], salt, text: &[u8]| {
+        let shelf = open(mem, salt, &OLD).unwrap();
+        call(|done| shelf.recover(JournalPos(1), done)).unwrap();
+        write(&shelf, 0, text);
+        let generation = shelf.segments.lock().list[0].entry.as_ref().unwrap().generation;
+        let at = shelf.plan.granules_at() as usize;
+        (generation, mem[0].with(|bytes| bytes[at..at + ALIGN].to_vec()))
+    };
+    let (one, alone) = sector(&mem[..1], 20, &[0; 32]);
+    let (two, others) = sector(&mem[1..], 21, &[0; 32]);
+    assert_eq!(one, two, "or this shows nothing");
+    assert_ne!(alone[..64], others[..64]);
+}
+
+#[test]
+#[should_panic(expected = "is written once")]
+fn a_stripe_is_not_sealed_twice() {
+    let mem = mem(3);
+    let shelf = format(&mem);
+    write(&shelf, 0, TEXT);
+    write(&shelf, 0, b"something else");
+}
