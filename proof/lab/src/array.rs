@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// The programs of the array.
@@ -136,9 +136,7 @@ impl Array {
 
     /// Runs `ashlar` with these words and `-o json`, and returns what it printed.
     pub fn cli(&self, words: &[&str]) -> Result<Value> {
-        let mut command = Command::new(&self.programs.ashlar);
-        command.arg("--data").arg(&self.folder).args(words).args(["-o", "json"]);
-        let output = command.stdin(Stdio::null()).output().context("can't start ashlar")?;
+        let output = self.command(words).output().context("can't start ashlar")?;
         if !output.status.success() {
             let error = String::from_utf8_lossy(&output.stderr);
             bail!("ashlar {} failed: {}", words.join(" "), error.trim());
@@ -149,6 +147,17 @@ impl Array {
                 serde_json::from_slice(json).with_context(|| format!("ashlar {} -o json", words.join(" ")))
             }
         }
+    }
+
+    /// Starts `ashlar` with these words without waiting for its end. What it complains of waits in its pipe.
+    pub fn start_cli(&self, words: &[&str]) -> Result<Child> {
+        self.command(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("can't start ashlar")
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.programs.ashlar);
+        command.arg("--data").arg(&self.folder).args(words).args(["-o", "json"]).stdin(Stdio::null());
+        command
     }
 
     /// Asks the HTTP interface for what no command does yet: `path` is what comes behind `/api/v1/`, `body` is JSON.
@@ -192,7 +201,7 @@ impl Array {
     }
 
     /// The names in a list that `ashlar NOUN list` prints.
-    fn names(&self, noun: &str) -> Result<Vec<String>> {
+    pub fn names(&self, noun: &str) -> Result<Vec<String>> {
         let list = self.cli(&[noun, "list"])?;
         let rows = list.as_array().or_else(|| list["items"].as_array()).context("a list")?;
         Ok(rows.iter().filter_map(|row| row["name"].as_str()).map(str::to_owned).collect())

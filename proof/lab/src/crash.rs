@@ -1,8 +1,10 @@
 //! Kill -9 of the running array, again and again, under operations whose answers are recorded. What is on the drives
 //! then must be without a defect (`ashlard check`). After each restart every block of every unit is read: what was
-//! answered must be there, what was not is there or is not, and no logical block is torn.
+//! answered must be there, what was not is there or is not, and no logical block is torn. Meanwhile an operator takes,
+//! restores and deletes snapshots of all units.
 
 mod model;
+mod operator;
 mod plan;
 
 use crate::array::{Array, Drives, Programs};
@@ -13,6 +15,7 @@ use crate::seed::{Seed, stamp_of};
 use crate::target::{Shape, Target};
 use anyhow::{Context, Result, bail};
 use model::{Model, Tick};
+use operator::Operator;
 use plan::{Expected, Operation, Plan, Run, Unit};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,6 +40,8 @@ pub struct Report {
     pub acknowledged: u64,
     /// Operations that were in flight when the array died.
     pub unanswered: u64,
+    /// Commands of the operator that were answered.
+    pub chores: u64,
     /// Blocks compared after restarts.
     pub verified: u64,
     /// Longest time from start to serving.
@@ -81,6 +86,7 @@ struct World {
     now: Tick,
     in_flight: BTreeMap<Tick, Operation>,
     history: Vec<Event>,
+    operator: Operator,
     report: Report,
 }
 
@@ -119,8 +125,11 @@ impl World {
         let units = luns.iter().zip(SHAPES).map(|(lun, shape)| unit(&mut session, *lun, shape));
         let units = units.collect::<Result<_>>()?;
         let plan = Plan::new(options.seed);
-        let (in_flight, history) = (BTreeMap::new(), Vec::new());
-        Ok(Self { library, array, units, plan, now: 0, in_flight, history, report: Report::default() })
+        let (in_flight, history, operator) = (BTreeMap::new(), Vec::new(), Operator::default());
+        let report = Report::default();
+        let mut world = Self { library, array, units, plan, now: 0, in_flight, history, operator, report };
+        world.found_group()?;
+        Ok(world)
     }
 
     /// Load, kill, check what is on the drives, restart, verify.
@@ -140,11 +149,13 @@ impl World {
             self.history.push(Event::Killed { at });
         }
         self.drain(sessions)?;
+        self.abandon()?;
         self.report.unanswered += self.in_flight.len() as u64;
         let unanswered = std::mem::take(&mut self.in_flight).len();
         self.array.check().context("what is on the drives")?;
         self.restart()?;
         self.verify()?;
+        self.inspect().context("snapshots")?;
         self.history.push(Event::Verified { at: self.now });
         self.report.cycles += 1;
         if cycle % 10 == 9 {
@@ -166,6 +177,7 @@ impl World {
                     self.send(session)?;
                 }
             }
+            self.operate()?;
             let mut polls: Vec<_> = sessions.iter().map(Session::pollfd).collect();
             wait(&mut polls, 1000)?;
             for (session, poll) in sessions.iter_mut().zip(polls) {
@@ -183,16 +195,23 @@ impl World {
                 break operation;
             }
         };
+        let command = operation.command.clone();
+        let tag = self.sent(operation);
+        session.submit(tag, command)
+    }
+
+    /// An operation is on its way from now on.
+    fn sent(&mut self, operation: Operation) -> Tick {
         self.now += 1;
         for effect in &operation.effects {
-            let model = &mut self.units[effect.run.unit].model;
-            (effect.run.lba..).zip(&effect.stamps).for_each(|(lba, it)| model.send(lba, *it, self.now));
+            for model in models(&mut self.units, &mut self.operator, effect.run.unit) {
+                (effect.run.lba..).zip(&effect.stamps).for_each(|(lba, it)| model.send(lba, *it, self.now));
+            }
             let (run, first_stamp) = (effect.run, effect.stamps.first().copied().unwrap_or(0));
             self.history.push(Event::Sent { at: self.now, name: operation.name, run, first_stamp });
         }
-        session.submit(self.now, operation.command.clone())?;
         self.in_flight.insert(self.now, operation);
-        Ok(())
+        self.now
     }
 
     /// An operation ended. While the array runs every one must be answered.
@@ -217,6 +236,10 @@ impl World {
             }
             // The stop was asked for: units say so while they go down, and nothing has happened.
             (_, Ending::Check { key: 2, .. } | Ending::Status(_)) if !running => self.refuse(tag, &operation),
+            // A restore tells every nexus once that the medium may have changed; the command was not looked at.
+            (_, Ending::Check { key: 6, code: 0x2800 }) if self.operator.has_restored() => {
+                self.refuse(tag, &operation);
+            }
             (expected, ending) => bail!("{} ended with {ending:?} instead of {expected:?}", what()),
         }
         Ok(())
@@ -226,17 +249,19 @@ impl World {
         self.now += 1;
         self.history.push(Event::Answered { sent, at: self.now });
         for effect in &operation.effects {
-            let model = &mut self.units[effect.run.unit].model;
-            (effect.run.lba..effect.run.lba + effect.run.blocks)
-                .for_each(|lba| model.answer(lba, sent, self.now));
+            for model in models(&mut self.units, &mut self.operator, effect.run.unit) {
+                (effect.run.lba..effect.run.lba + effect.run.blocks)
+                    .for_each(|lba| model.answer(lba, sent, self.now));
+            }
         }
         self.report.acknowledged += u64::from(!operation.effects.is_empty());
     }
 
     fn refuse(&mut self, sent: Tick, operation: &Operation) {
         for effect in &operation.effects {
-            let model = &mut self.units[effect.run.unit].model;
-            (effect.run.lba..effect.run.lba + effect.run.blocks).for_each(|lba| model.refuse(lba, sent));
+            for model in models(&mut self.units, &mut self.operator, effect.run.unit) {
+                (effect.run.lba..effect.run.lba + effect.run.blocks).for_each(|lba| model.refuse(lba, sent));
+            }
         }
     }
 
@@ -277,23 +302,9 @@ impl World {
         for index in 0..self.units.len() {
             let unit = &self.units[index];
             let (lun, block_bytes, blocks) = (unit.lun, unit.block_bytes, unit.model.blocks());
-            let step = VERIFY_BYTES / block_bytes;
-            let mut next = 0;
-            while next < blocks || session.in_flight() > 0 {
-                while next < blocks && session.in_flight() < DEPTH {
-                    let count = u64::from(step).min(blocks - next) as u32;
-                    session.submit(next, cdb::read(lun, next, count, block_bytes))?;
-                    next += u64::from(count);
-                }
-                let mut poll = [session.pollfd()];
-                wait(&mut poll, 1000)?;
-                for completion in session.service(poll[0].revents)? {
-                    let Ending::Good(data) = completion.ending else {
-                        bail!("LUN {lun}, reading at {}: {:?}", completion.tag, completion.ending);
-                    };
-                    self.compare(index, completion.tag, &data, true)?;
-                }
-            }
+            read_all(&mut session, lun, block_bytes, blocks, |first, data| {
+                self.compare(index, first, data, true)
+            })?;
         }
         Ok(())
     }
@@ -337,6 +348,43 @@ impl World {
         let told: Vec<_> = told.collect();
         told.iter().rev().take(TOLD).rev().for_each(|event| eprintln!("  {event}"));
     }
+}
+
+/// Everything that shows what is in this unit: its model, and those of the snapshots that are being taken of it.
+fn models<'a>(
+    units: &'a mut [Unit],
+    operator: &'a mut Operator,
+    unit: usize,
+) -> impl Iterator<Item = &'a mut Model> {
+    std::iter::once(&mut units[unit].model).chain(operator.models(unit))
+}
+
+/// Reads a unit from end to end; what comes is given with its first block, in any order.
+fn read_all(
+    session: &mut Session,
+    lun: u16,
+    block_bytes: u32,
+    blocks: u64,
+    mut take: impl FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let step = VERIFY_BYTES / block_bytes;
+    let mut next = 0;
+    while next < blocks || session.in_flight() > 0 {
+        while next < blocks && session.in_flight() < DEPTH {
+            let count = u64::from(step).min(blocks - next) as u32;
+            session.submit(next, cdb::read(lun, next, count, block_bytes))?;
+            next += u64::from(count);
+        }
+        let mut poll = [session.pollfd()];
+        wait(&mut poll, 1000)?;
+        for completion in session.service(poll[0].revents)? {
+            let Ending::Good(data) = completion.ending else {
+                bail!("LUN {lun}, reading at {}: {:?}", completion.tag, completion.ending);
+            };
+            take(completion.tag, &data)?;
+        }
+    }
+    Ok(())
 }
 
 fn login(library: &Rc<Libiscsi>, array: &Array, session: u32) -> Result<Session> {

@@ -23,12 +23,18 @@ struct Block {
 #[derive(Clone, Debug)]
 pub struct Model {
     blocks: Vec<Block>,
+    forgets: bool,
 }
 
 impl Model {
     /// A unit of zeros.
     pub fn new(blocks: u64) -> Self {
-        Self { blocks: vec![Block::default(); blocks as usize] }
+        Self { blocks: vec![Block::default(); blocks as usize], forgets: true }
+    }
+
+    /// The same unit from now on, with all that it held on the way: see [`Model::span`].
+    pub fn remembering(&self) -> Self {
+        Self { blocks: self.blocks.clone(), forgets: false }
     }
 
     /// Number of blocks.
@@ -55,7 +61,9 @@ impl Model {
     pub fn answer(&mut self, lba: u64, sent: Tick, now: Tick) {
         let block = &mut self.blocks[lba as usize];
         block.open.iter_mut().filter(|it| it.sent == sent).for_each(|it| it.answered = Some(now));
-        block.open.retain(|it| it.answered.is_none_or(|answered| answered >= sent));
+        if self.forgets {
+            block.open.retain(|it| it.answered.is_none_or(|answered| answered >= sent));
+        }
         if let [only] = block.open[..] {
             *block = Block { settled: only.stamp, open: Vec::new() };
         }
@@ -77,6 +85,20 @@ impl Model {
             true => block.settled == stamp,
             false => block.open.iter().any(|it| it.stamp == stamp),
         }
+    }
+
+    /// From when until when the block may have held this, as far as is remembered; none when it never can have.
+    pub fn span(&self, lba: u64, stamp: u64) -> Option<(Tick, Tick)> {
+        let block = &self.blocks[lba as usize];
+        if block.open.is_empty() {
+            return (block.settled == stamp).then_some((0, Tick::MAX));
+        }
+        let gone = |it: &Candidate| {
+            let later = |other: &&Candidate| it.answered.is_some_and(|answered| other.sent > answered);
+            block.open.iter().filter(later).filter_map(|other| other.answered).min().unwrap_or(Tick::MAX)
+        };
+        let spans = block.open.iter().filter(|it| it.stamp == stamp).map(|it| (it.sent, gone(it)));
+        spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
     /// The block was read, with nothing in flight, and holds this: from now on it must.
@@ -142,5 +164,20 @@ mod tests {
         model.send(0, 8, 3);
         model.refuse(0, 2);
         assert!(!model.allows(0, 7) && model.allows(0, 0) && model.allows(0, 8));
+    }
+
+    #[test]
+    fn what_is_remembered_tells_when_it_was_there() {
+        let mut model = Model::new(2).remembering();
+        model.send(0, 7, 1);
+        model.answer(0, 1, 2);
+        model.send(0, 8, 3);
+        assert_eq!(model.span(0, 0), Some((0, 2)));
+        assert_eq!(model.span(0, 7), Some((1, Tick::MAX)));
+        model.answer(0, 3, 4);
+        assert_eq!(model.span(0, 7), Some((1, 4)));
+        assert_eq!(model.span(0, 8), Some((3, Tick::MAX)));
+        assert_eq!(model.span(0, 9), None);
+        assert_eq!((model.span(1, 0), model.span(1, 7)), (Some((0, Tick::MAX)), None));
     }
 }

@@ -1,0 +1,266 @@
+//! What an operator does while the hosts write: snapshots of all units together, restores, deletions. A snapshot that
+//! was answered survives; all of its volumes show one and the same moment; none is there in part.
+
+use super::model::{Model, Tick};
+use super::plan::{Effect, Expected, Operation, Run};
+use super::{SHAPES, World, login, make_ready, read_all};
+use crate::cdb;
+use crate::seed::stamp_of;
+use crate::target::Shape;
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeSet;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+const GROUP: &str = "all";
+/// Snapshots that are kept before some have to go.
+const KEPT: usize = 8;
+/// LUN of the snapshot that is looked at.
+const LUN: u16 = 99;
+/// How long a command may take to find out that the array has died.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What was done, what runs, and what is there.
+#[derive(Default)]
+pub struct Operator {
+    chore: Option<(Child, Chore)>,
+    moments: Vec<Moment>,
+    kept: Vec<Kept>,
+    deleted: Vec<String>,
+    restored: bool,
+    taken: u64,
+}
+
+/// A command that runs.
+enum Chore {
+    Take,
+    Restore(Tick),
+    Delete(Kept),
+}
+
+/// A snapshot of all units that nobody has looked at yet.
+struct Moment {
+    suffix: String,
+    from: Tick,
+    until: Option<Tick>,
+    answered: bool,
+    models: Vec<Model>,
+}
+
+/// A snapshot of one unit, and the stamps that it holds.
+struct Kept {
+    name: String,
+    unit: usize,
+    stamps: Vec<u64>,
+}
+
+fn volume(unit: usize) -> String {
+    format!("volume{}", unit + 1)
+}
+
+impl Operator {
+    /// The models of the snapshots that are being taken: what happens to a unit happens to them.
+    pub fn models(&mut self, unit: usize) -> impl Iterator<Item = &mut Model> {
+        self.moments.iter_mut().filter(|it| it.until.is_none()).map(move |it| &mut it.models[unit])
+    }
+
+    /// True when a unit was restored since the array started.
+    pub fn has_restored(&self) -> bool {
+        self.restored
+    }
+}
+
+impl World {
+    /// Makes the group of all units.
+    pub(super) fn found_group(&mut self) -> Result<()> {
+        self.array.cli(&["group", "create", GROUP])?;
+        for unit in 0..SHAPES.len() {
+            self.array.cli(&["volume", "set", &volume(unit), "--group", GROUP])?;
+        }
+        Ok(())
+    }
+
+    /// Takes the end of the command that runs, or starts another now and then.
+    pub(super) fn operate(&mut self) -> Result<()> {
+        if let Some((child, _)) = &mut self.operator.chore {
+            let Some(status) = child.try_wait()? else { return Ok(()) };
+            if !status.success() {
+                let said = child.stderr.take().map(std::io::read_to_string).transpose()?.unwrap_or_default();
+                bail!("while the array runs, the operator's command ended with {status}: {}", said.trim());
+            }
+            self.chore_answered();
+            return Ok(());
+        }
+        match self.plan.seed().range(0, 60) {
+            0 if self.operator.kept.len() < KEPT => self.take(),
+            1 => self.restore(),
+            2 => self.delete(),
+            _ => Ok(()),
+        }
+    }
+
+    fn take(&mut self) -> Result<()> {
+        self.now += 1;
+        self.operator.taken += 1;
+        let suffix = format!("s{}", self.operator.taken);
+        let models = self.units.iter().map(|unit| unit.model.remembering()).collect();
+        let child = self.array.start_cli(&["snapshot", "create", "--group", GROUP, "--suffix", &suffix])?;
+        self.operator.moments.push(Moment { suffix, from: self.now, until: None, answered: false, models });
+        self.operator.chore = Some((child, Chore::Take));
+        Ok(())
+    }
+
+    /// Writes a whole unit by a restore, when nothing that reads there is in flight.
+    fn restore(&mut self) -> Result<()> {
+        let Some(index) = self.choose() else { return Ok(()) };
+        let Kept { name, unit, stamps } = &self.operator.kept[index];
+        let run = Run { unit: *unit, lba: 0, blocks: stamps.len() as u64 };
+        let operation = Operation {
+            name: "a restore",
+            command: cdb::test_unit_ready(self.units[*unit].lun),
+            effects: vec![Effect { run, stamps: stamps.clone() }],
+            reads: Vec::new(),
+            expected: Expected::Good(None),
+        };
+        if !self.in_flight.values().all(|other| other.independent(&operation)) {
+            return Ok(());
+        }
+        let child = self.array.start_cli(&["snapshot", "restore", name, "--volume", &volume(*unit)])?;
+        let sent = self.sent(operation);
+        self.operator.restored = true;
+        self.operator.chore = Some((child, Chore::Restore(sent)));
+        Ok(())
+    }
+
+    fn delete(&mut self) -> Result<()> {
+        let Some(index) = self.choose() else { return Ok(()) };
+        let kept = self.operator.kept.swap_remove(index);
+        let child = self.array.start_cli(&["snapshot", "delete", &kept.name, "--eradicate"])?;
+        self.operator.chore = Some((child, Chore::Delete(kept)));
+        Ok(())
+    }
+
+    fn choose(&mut self) -> Option<usize> {
+        let count = self.operator.kept.len() as u64;
+        (count > 0).then(|| self.plan.seed().range(0, count) as usize)
+    }
+
+    fn chore_answered(&mut self) {
+        let Some((_, chore)) = self.operator.chore.take() else { return };
+        match chore {
+            Chore::Take => {
+                self.now += 1;
+                let last = self.operator.moments.iter_mut().filter(|it| it.until.is_none());
+                last.for_each(|it| (it.until, it.answered) = (Some(self.now), true));
+            }
+            Chore::Restore(sent) => {
+                if let Some(operation) = self.in_flight.remove(&sent) {
+                    self.acknowledge(sent, &operation);
+                }
+            }
+            Chore::Delete(kept) => self.operator.deleted.push(kept.name),
+        }
+        self.report.chores += 1;
+    }
+
+    /// The array is dead: a command that still ran got its answer before that, or never.
+    pub(super) fn abandon(&mut self) -> Result<()> {
+        if let Some((child, _)) = &mut self.operator.chore {
+            let start = Instant::now();
+            while child.try_wait()?.is_none() && start.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            // Without effect on one that has ended.
+            child.kill()?;
+            match child.wait()?.success() {
+                true => self.chore_answered(),
+                false => {
+                    if let Some((_, Chore::Delete(kept))) = self.operator.chore.take() {
+                        self.operator.kept.push(kept);
+                    }
+                }
+            }
+        }
+        self.operator.restored = false;
+        let unanswered = self.operator.moments.iter_mut().filter(|it| it.until.is_none());
+        unanswered.for_each(|it| it.until = Some(self.now));
+        Ok(())
+    }
+
+    /// Looks at the snapshots after a restart.
+    pub(super) fn inspect(&mut self) -> Result<()> {
+        let names: BTreeSet<_> = self.array.names("snapshot")?.into_iter().collect();
+        if let Some(name) = self.operator.deleted.iter().find(|name| names.contains(*name)) {
+            bail!("{name} was deleted and is there again");
+        }
+        self.operator.deleted.clear();
+        // Only the one whose deletion was not answered may be missing.
+        let kept = self.operator.kept.len();
+        self.operator.kept.retain(|it| names.contains(&it.name));
+        ensure!(self.operator.kept.len() + 1 >= kept, "snapshots are lost: {names:?} are left");
+        for moment in std::mem::take(&mut self.operator.moments) {
+            let name = |unit| format!("{}.{}", volume(unit), moment.suffix);
+            let there = (0..SHAPES.len()).filter(|unit| names.contains(&name(*unit))).count();
+            match there {
+                0 if !moment.answered => continue,
+                _ => {
+                    ensure!(there == SHAPES.len(), "{there} volumes of snapshot {} are there", moment.suffix)
+                }
+            }
+            let kept = (0..SHAPES.len()).map(|unit| self.look(name(unit), unit));
+            let kept: Vec<_> = kept.collect::<Result<_>>()?;
+            one_moment(&moment, &kept)?;
+            self.operator.kept.extend(kept);
+        }
+        if let Some(index) = self.choose() {
+            let Kept { name, unit, stamps } = &self.operator.kept[index];
+            let now = self.look(name.clone(), *unit)?;
+            let wrong = stamps.iter().zip(&now.stamps).position(|(was, is)| was != is);
+            ensure!(wrong.is_none(), "{name} has changed at block {wrong:?}");
+        }
+        Ok(())
+    }
+
+    /// Reads a snapshot from end to end.
+    fn look(&self, name: String, unit: usize) -> Result<Kept> {
+        self.array.connect(&name, "host0", LUN)?;
+        let Shape { block_bytes, .. } = SHAPES[unit];
+        let mut session = login(&self.library, &self.array, 0)?;
+        make_ready(&mut session, LUN)?;
+        let blocks = self.units[unit].model.blocks();
+        let mut stamps = vec![None; blocks as usize];
+        read_all(&mut session, LUN, block_bytes, blocks, |first, data| {
+            let blocks = data.chunks(block_bytes as usize);
+            stamps[first as usize..]
+                .iter_mut()
+                .zip(blocks)
+                .for_each(|(stamp, block)| *stamp = stamp_of(block));
+            Ok(())
+        })
+        .with_context(|| format!("reading {name}"))?;
+        drop(session);
+        self.array.cli(&["volume", "disconnect", &name, "--host", "host0"])?;
+        let torn = stamps.iter().position(Option::is_none);
+        ensure!(torn.is_none(), "{name} holds a torn block at {torn:?}");
+        Ok(Kept { name, unit, stamps: stamps.into_iter().flatten().collect() })
+    }
+}
+
+/// Fails unless all that was found was there at one moment while the snapshot was taken.
+fn one_moment(moment: &Moment, kept: &[Kept]) -> Result<()> {
+    let (mut from, mut until) = (moment.from, moment.until.unwrap_or(Tick::MAX));
+    for Kept { name, unit, stamps } in kept {
+        for (lba, stamp) in (0..).zip(stamps) {
+            let model = &moment.models[*unit];
+            let Some((first, last)) = model.span(lba, *stamp) else {
+                bail!("{name}, block {lba}: may hold {}, holds {stamp:#x}", model.describe(lba));
+            };
+            (from, until) = (from.max(first), until.min(last));
+            ensure!(
+                from <= until,
+                "{name} shows at block {lba} ({stamp:#x}, {first:#x} to {last:#x}) another moment"
+            );
+        }
+    }
+    Ok(())
+}
