@@ -36,5 +36,5 @@ export default defineConfig({
   plugins: [react(), distFolder(), ...(array ? [] : [mockArray()])],
   server: array ? { proxy: { "/api": { target: array, secure: false } } } : {},
   build: { outDir: "dist", emptyOutDir: false, target: "es2022", chunkSizeWarningLimit: 900, assetsInlineLimit: 0 },
-  test: { environment: "jsdom", include: ["src/**/*.test.{ts,tsx}", "mock/**/*.test.ts"], setupFiles: ["src/test-setup.ts"] },
+  test: { environment: "jsdom", include: ["src/**/*.test.{ts,tsx}", "mock/**/*.test.ts"], setupFiles: ["src/test-setup.ts"], testTimeout: 60_000 },
 });

@@ -97,4 +97,11 @@ export const test = base.extend<Fixtures>({
   },
 });
 
+/** Signs in on the page that asks for it. */
+export async function signIn(page: Page, user: string, password: string) {
+  await page.getByRole("textbox", { name: "User" }).fill(user);
+  await page.getByLabel("Password", { exact: false }).and(page.locator("input")).fill(password);
+  await page.keyboard.press("Enter");
+}
+
 export { expect } from "@playwright/test";

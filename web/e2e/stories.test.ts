@@ -1,8 +1,58 @@
 /** What people come for, from the first sign-in to a volume that comes back from the recycle bin. */
-import { expect, test } from "./array";
+import { expect, signIn, test } from "./array";
+import { furnish } from "./furnish";
 
-test("a token is asked for; a wrong one is refused with what to do", async ({ array, page }) => {
+test("a user signs in, is told who that is, and is asked again when the session is over", async ({ array, page }) => {
+  await array.ask("POST", "users", { name: "ada", role: "operator", password: "a good password" });
   await page.goto(`${array.url}/volumes`);
+  await signIn(page, "ada", "not the one");
+  await expect(page.getByRole("alert")).toContainText("password is wrong");
+  await signIn(page, "ada", "a good password");
+  await expect(page.getByRole("heading", { level: 1, name: "Volumes" })).toBeVisible();
+  const who = page.getByRole("button", { name: "Signed in as ada" });
+  await page.reload();
+  await expect(who).toBeVisible();
+  await expect(page.getByRole("link", { name: "Audit trail" })).toHaveCount(0);
+
+  // Another password ends the session; whoever was in comes back to the same page.
+  await array.ask("PATCH", "users/ada", { password: "a better password" });
+  await expect(page.getByText("The session is over")).toBeVisible();
+  await expect(page.getByRole("textbox", { name: "User" })).toHaveValue("ada");
+  await signIn(page, "ada", "a better password");
+  await expect(page.getByRole("heading", { level: 1, name: "Volumes" })).toBeVisible();
+
+  await who.click();
+  await page.getByRole("menuitem", { name: "Change password" }).click();
+  const change = page.getByRole("dialog", { name: "Change your password" });
+  await change.getByLabel("New password").fill("the best password");
+  await change.getByLabel("Once more").fill("the best");
+  await change.getByRole("button", { name: "Set password" }).click();
+  await expect(change.getByText("It is not the same.")).toBeVisible();
+  await change.getByLabel("Once more").fill("the best password");
+  await change.getByRole("button", { name: "Set password" }).click();
+  await expect(page.getByText("Your password is set.")).toBeVisible();
+  await page.reload();
+
+  await who.click();
+  await page.getByRole("menuitem", { name: "Sign out" }).click();
+  await expect(page.getByRole("textbox", { name: "User" })).toBeVisible();
+  await page.reload();
+  await expect(page.getByRole("textbox", { name: "User" })).toBeVisible();
+});
+
+test("a session that nobody uses is left", async ({ array, page }) => {
+  await array.ask("POST", "users", { name: "ada", role: "operator", password: "a good password" });
+  await page.clock.install();
+  await page.goto(`${array.url}/`);
+  await signIn(page, "ada", "a good password");
+  await expect(page.getByRole("heading", { level: 1, name: "Dashboard" })).toBeVisible();
+  await page.clock.fastForward("31:00");
+  await expect(page.getByText("Nobody was here")).toBeVisible();
+});
+
+test("a token signs in, too; a wrong one is refused with what to do", async ({ array, page }) => {
+  await page.goto(array.url);
+  await page.getByRole("button", { name: "With a token" }).click();
   const token = page.getByLabel(/^Token/);
   await expect(token).toBeFocused();
   await token.fill("not the one");
@@ -10,9 +60,25 @@ test("a token is asked for; a wrong one is refused with what to do", async ({ ar
   await expect(page.getByRole("alert")).toContainText("of this array");
   await token.fill(array.token);
   await page.keyboard.press("Enter");
-  await expect(page.getByRole("heading", { level: 1, name: "Volumes" })).toBeVisible();
-  await page.getByRole("button", { name: "Sign out" }).click();
-  await expect(token).toBeVisible();
+  await expect(page.getByRole("heading", { level: 1, name: "Dashboard" })).toBeVisible();
+});
+
+test("who may only look is shown nothing to change", async ({ array, page }) => {
+  await furnish(array);
+  await array.ask("POST", "users", { name: "eve", role: "viewer", password: "just looking on" });
+  await page.goto(`${array.url}/volumes/db1`);
+  await signIn(page, "eve", "just looking on");
+  await expect(page.getByRole("heading", { level: 1, name: "db1" })).toBeVisible();
+  await expect(page.getByRole("table", { name: "Connections" }).getByRole("link", { name: "web1" })).toBeVisible();
+  for (const path of ["volumes/db1", "volumes", "hosts", "hosts/web1", "groups/sql", "host-groups/cluster", "snapshots", "snapshots/db1.first", "schedules", "recycle-bin"]) {
+    await page.goto(`${array.url}/${path}`);
+    await expect(page.getByRole("table").first()).toBeVisible();
+    await expect(page.getByRole("main").getByRole("button", { name: /create|add|connect|set$|take|delete|forget|more|change|restore|eradicate|run /i })).toHaveCount(0);
+  }
+  await page.goto(`${array.url}/settings`);
+  await expect(page.getByRole("textbox", { name: "Name of the array" })).toBeDisabled();
+  await page.goto(`${array.url}/audit`);
+  await expect(page.getByRole("alert")).toContainText("admin");
 });
 
 test("a host and a volume are made and connected; the volume is deleted and restored", async ({ open, page }) => {

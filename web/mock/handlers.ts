@@ -16,6 +16,10 @@ export type Handlers = {
 };
 
 export const handlers: Handlers = {
+  "/api/v1/session": {
+    get: () => ({ user: "admin", role: "admin" }),
+    delete: () => undefined,
+  },
   "/api/v1/array": { get: model.status },
   "/api/v1/volumes": {
     get: (state) => list(sorted(state.volumes).map((it) => model.withConnections(state, it, "volume"))),

@@ -11,7 +11,7 @@ import { HostGroupPage } from "./pages/host-groups/group";
 import { HostGroupsPage } from "./pages/host-groups/list";
 import { HostPage } from "./pages/hosts/host";
 import { HostsPage } from "./pages/hosts/list";
-import { LoginPage } from "./pages/login";
+import { AskingPage, LoginPage } from "./pages/login";
 import { NotFoundPage } from "./pages/not-found";
 import { RecycleBinPage } from "./pages/recycle-bin/page";
 import { SchedulesPage } from "./pages/schedules/page";
@@ -23,8 +23,9 @@ import { VolumePage } from "./pages/volumes/volume";
 import { Shell } from "./shell";
 
 export function App() {
-  const { signedIn } = useSession();
-  if (!signedIn) return <LoginPage />;
+  const { at } = useSession();
+  if (at === "asking") return <AskingPage />;
+  if (at === "out") return <LoginPage />;
   return (
     <Shell>
       <Switch>

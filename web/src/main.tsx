@@ -7,7 +7,8 @@ import { Notifications } from "@mantine/notifications";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { Refusal } from "./api/client";
+import { Refusal } from "./api/refusal";
+import { session } from "./api/session";
 import { App } from "./app";
 import { theme } from "./theme";
 
@@ -26,6 +27,7 @@ const client = new QueryClient({
 
 const root = document.getElementById("root");
 if (!root) throw new Error("the document has no place for the page");
+void session.ask();
 createRoot(root).render(
   <StrictMode>
     <MantineProvider theme={theme} defaultColorScheme="auto">

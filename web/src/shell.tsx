@@ -1,16 +1,21 @@
 /** What stands around every page: where one can go, which array this is, and how it is. */
-import { ActionIcon, AppShell, Burger, Group, NavLink, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
-import { useDisclosure } from "@mantine/hooks";
+import { ActionIcon, AppShell, Burger, Button, Group, Menu, NavLink, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { useDisclosure, useIdle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { Boxes, CalendarClock, Camera, ChartLine, ClipboardList, Database, LayoutDashboard, LogOut, Moon, Network, ScrollText, Server, Settings, Sun, Trash2, type LucideIcon } from "lucide-react";
-import type { ReactNode } from "react";
+import { Boxes, CalendarClock, Camera, ChartLine, ClipboardList, Database, KeyRound, LayoutDashboard, LogOut, Moon, Network, ScrollText, Server, Settings, Sun, Trash2, User, type LucideIcon } from "lucide-react";
+import { useEffect, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { array } from "./api/queries";
-import { session } from "./api/session";
+import type { SchemaRole as Role } from "./api/schema";
+import { session, useMay, useSession } from "./api/session";
+import { SetPassword } from "./pages/settings/password";
 import { Logo } from "./parts/logo";
 import { StateBadge } from "./parts/state-badge";
 
-type Place = { path: string; label: string; icon: LucideIcon };
+type Place = { path: string; label: string; icon: LucideIcon; role?: Role };
+
+/** Milliseconds after which a session ends that nobody uses. Pages ask by themselves, so that the array can't tell. */
+const IDLE = 30 * 60 * 1000;
 
 /** Where one can go, in groups. */
 const PLACES: { title: string; places: Place[] }[] = [
@@ -42,7 +47,7 @@ const PLACES: { title: string; places: Place[] }[] = [
     title: "System",
     places: [
       { path: "/events", label: "Events", icon: ScrollText },
-      { path: "/audit", label: "Audit trail", icon: ClipboardList },
+      { path: "/audit", label: "Audit trail", icon: ClipboardList, role: "admin" },
       { path: "/settings", label: "Settings", icon: Settings },
     ],
   },
@@ -50,6 +55,7 @@ const PLACES: { title: string; places: Place[] }[] = [
 
 export function Shell({ children }: { children: ReactNode }) {
   const [opened, menu] = useDisclosure(false);
+  useLeaveWhenIdle();
   return (
     <AppShell header={{ height: 52 }} navbar={{ width: 208, breakpoint: "sm", collapsed: { mobile: !opened } }} padding={{ base: "md", md: "lg" }}>
       <a className="skip-link" href="#main">Skip to the content</a>
@@ -62,11 +68,7 @@ export function Shell({ children }: { children: ReactNode }) {
           </Group>
           <Group gap={4} wrap="nowrap">
             <SchemeToggle />
-            <Tooltip label="Sign out">
-              <ActionIcon variant="subtle" color="gray" size="lg" aria-label="Sign out" onClick={session.leave}>
-                <LogOut size={18} />
-              </ActionIcon>
-            </Tooltip>
+            <UserMenu />
           </Group>
         </Group>
       </AppShell.Header>
@@ -82,6 +84,7 @@ export function Shell({ children }: { children: ReactNode }) {
 
 function Places({ onGo }: { onGo: () => void }) {
   const [location] = useLocation();
+  const admin = useMay("admin");
   const link = ({ path, label, icon: Icon }: Place) => {
     const active = path === "/" ? location === "/" : location === path || location.startsWith(`${path}/`);
     return (
@@ -105,7 +108,7 @@ function Places({ onGo }: { onGo: () => void }) {
           {title}
         </Text>
       )}
-      {places.map(link)}
+      {places.filter((it) => it.role !== "admin" || admin).map(link)}
     </div>
   ));
 }
@@ -121,6 +124,47 @@ function ArrayName() {
       <StateBadge state={isError ? "unreachable" : data.state} />
     </>
   );
+}
+
+/** Who is there, and out. */
+function UserMenu() {
+  const who = useSession();
+  const [opened, password] = useDisclosure(false);
+  if (who.at !== "in") return null;
+  return (
+    <>
+      <Menu position="bottom-end" width={220}>
+        <Menu.Target>
+          <Button variant="subtle" color="gray" px="xs" leftSection={<User size={18} aria-hidden />} aria-label={`Signed in as ${who.user}`}>
+            <span className="user-name">{who.user}</span>
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Label>
+            {who.user} · {who.role}
+            {who.byToken && " · by token"}
+          </Menu.Label>
+          <Menu.Item leftSection={<KeyRound size={15} />} onClick={password.open}>
+            Change password
+          </Menu.Item>
+          <Menu.Item leftSection={<LogOut size={15} />} onClick={() => void session.leave()}>
+            Sign out
+          </Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+      <SetPassword user={who.user} opened={opened} onClose={password.close} />
+    </>
+  );
+}
+
+/** Signs out a session whose page nobody touches. A token is left in: a screen on the wall has one. */
+function useLeaveWhenIdle() {
+  const idle = useIdle(IDLE, { initialState: false });
+  const who = useSession();
+  const leave = idle && who.at === "in" && !who.byToken;
+  useEffect(() => {
+    if (leave) void session.leave("idle");
+  }, [leave]);
 }
 
 function SchemeToggle() {

@@ -15,8 +15,9 @@ import { theme } from "./theme";
 export function show(path: string, state: State, signedIn = true) {
   const mock = new Mock(state);
   globalThis.fetch = (input, init) => mock.fetch(input instanceof Request ? input : new Request(new URL(input, location.origin), init));
-  if (signedIn) session.begin("token");
-  else session.leave();
+  if (signedIn) sessionStorage.setItem("ashlar-token", "token");
+  else sessionStorage.removeItem("ashlar-token");
+  void session.ask();
   const [pathname = "/", search = ""] = path.split("?");
   const memory = memoryLocation({ path: pathname, searchPath: search, record: true });
   render(

@@ -1,7 +1,10 @@
 /** What jsdom lacks of a browser, and an end to each test. */
 import { notifications } from "@mantine/notifications";
-import { cleanup } from "@testing-library/react";
+import { cleanup, configure } from "@testing-library/react";
 import { afterEach } from "vitest";
+
+// A busy machine is no defect.
+configure({ asyncUtilTimeout: 20_000 });
 
 afterEach(() => {
   notifications.clean();

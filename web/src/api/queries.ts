@@ -1,7 +1,8 @@
 /** What pages show, by name. Each query is refreshed while somebody looks at it. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { notifications } from "@mantine/notifications";
-import { answer, api, type Refusal } from "./client";
+import { answer, api } from "./client";
+import type { Refusal } from "./refusal";
 import type { SchemaSeverity } from "./schema";
 
 const LIVE = { refetchInterval: 2_000, placeholderData: keepPreviousData };

@@ -1,42 +1,100 @@
-/** Who is signed in. The token lives as long as the browser's tab, and is sent to the array alone. */
+/** Who is signed in: by a session, whose cookie no script can read, or by a token, which lives as long as the browser's tab. */
 import { useSyncExternalStore } from "react";
+import { Refusal } from "./refusal";
+import type { SchemaRole as Role, SchemaSession as Session } from "./schema";
 
 const KEY = "ashlar-token";
+const PATH = "/api/v1/session";
+/** Milliseconds until an array that could not be reached is asked again. */
+const AGAIN = 2_000;
 
-export type SessionState = { signedIn: boolean; ended: boolean };
+/** Why nobody is in any more: the array ended it, nobody was there for long, or somebody wanted it. */
+export type Reason = "ended" | "idle" | "left";
+export type SessionState =
+  | { at: "asking"; problem?: Refusal }
+  | { at: "out"; user: string; reason?: Reason }
+  | { at: "in"; user: string; role: Role; byToken: boolean };
 
-let state: SessionState = { signedIn: adopt(), ended: false };
+let state: SessionState = { at: "asking" };
 const listeners = new Set<() => void>();
-
-/** A link such as `https://array/#token=…`, as the array prints it, signs in; the token leaves the address at once. */
-function adopt(): boolean {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (given) {
-    sessionStorage.setItem(KEY, given);
-    history.replaceState(null, "", location.pathname + location.search);
-  }
-  return sessionStorage.getItem(KEY) !== null;
-}
 
 function become(next: SessionState) {
   state = next;
   for (const listener of listeners) listener();
 }
 
+const token = () => sessionStorage.getItem(KEY);
+
+/** A link such as `https://array/#token=…`, as the array prints it, signs in; the token leaves the address at once. */
+function adopt() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!given) return;
+  sessionStorage.setItem(KEY, given);
+  history.replaceState(null, "", location.pathname + location.search);
+}
+
+async function request(method: string, bearer: string | null, body?: unknown): Promise<Session> {
+  const headers = { ...(bearer && { authorization: `Bearer ${bearer}` }), ...(body !== undefined && { "content-type": "application/json" }) };
+  let response: Response;
+  try {
+    response = await fetch(PATH, { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) });
+  } catch (error) {
+    throw Refusal.of(error);
+  }
+  if (!response.ok) throw Refusal.of(await response.json().catch(() => new Error(`The array answered ${response.status}.`)));
+  return response.status === 204 ? { user: "", role: "viewer" } : ((await response.json()) as Session);
+}
+
+function enter({ user, role }: Session, byToken: boolean) {
+  become({ at: "in", user, role, byToken });
+}
+
+function out(reason?: Reason) {
+  sessionStorage.removeItem(KEY);
+  become({ at: "out", user: state.at === "asking" ? "" : state.user, ...(reason && { reason }) });
+}
+
 export const session = {
-  token: () => sessionStorage.getItem(KEY),
-  begin: (token: string) => {
-    sessionStorage.setItem(KEY, token);
-    become({ signedIn: true, ended: false });
+  token,
+
+  /** Finds out who is there; asks until the array answers. */
+  ask: async (): Promise<void> => {
+    adopt();
+    try {
+      enter(await request("GET", token()), token() !== null);
+    } catch (error) {
+      const problem = Refusal.of(error);
+      if (problem.status === 401 || problem.status === 403) out(token() ? "ended" : undefined);
+      else if (state.at !== "in") {
+        become({ at: "asking", problem });
+        setTimeout(() => void session.ask(), AGAIN);
+      }
+    }
   },
+
+  /** Begins a session; throws a {@link Refusal} when the array begins none. */
+  begin: async (user: string, password: string): Promise<void> => {
+    const begun = await request("POST", null, { user, password });
+    sessionStorage.removeItem(KEY);
+    enter(begun, false);
+  },
+
+  /** Signs in with a token; throws a {@link Refusal} when the array doesn't take it. */
+  useToken: async (secret: string): Promise<void> => {
+    const found = await request("GET", secret);
+    sessionStorage.setItem(KEY, secret);
+    enter(found, true);
+  },
+
   /** The array no longer takes what we sent. */
   ended: () => {
-    sessionStorage.removeItem(KEY);
-    become({ signedIn: false, ended: state.signedIn || state.ended });
+    if (state.at === "in") out("ended");
   },
-  leave: () => {
-    sessionStorage.removeItem(KEY);
-    become({ signedIn: false, ended: false });
+
+  leave: async (reason: Reason = "left"): Promise<void> => {
+    // Before somebody else comes in, so that it is not their cookie that goes. An array that can't be reached ends it later.
+    if (token() === null) await request("DELETE", null).catch(() => undefined);
+    out(reason);
   },
 };
 
@@ -48,4 +106,12 @@ export function useSession(): SessionState {
     },
     () => state,
   );
+}
+
+const ROLES: readonly Role[] = ["viewer", "operator", "admin"];
+
+/** Whether whoever is there may do what needs this role. The array judges; pages only leave out what it would refuse. */
+export function useMay(role: Role): boolean {
+  const now = useSession();
+  return now.at === "in" && ROLES.indexOf(now.role) >= ROLES.indexOf(role);
 }

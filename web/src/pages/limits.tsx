@@ -8,6 +8,7 @@ import { useChange } from "../api/queries";
 import type { SchemaCompression as Compression, SchemaLimits as Limits, SchemaPolicy as Policy, SchemaPolicyInForce as InForce } from "../api/schema";
 import { bytes, count, parseBytes } from "../format";
 import { FormModal } from "../parts/form";
+import { May } from "../parts/may";
 import { Panel } from "../parts/panel";
 import { SizeInput } from "../parts/size-input";
 
@@ -27,9 +28,11 @@ export function LimitsPanel({ kind, thing }: Props) {
     <Panel
       title="Limits and reduction"
       actions={
-        <Button variant="default" size="compact-sm" leftSection={<SlidersHorizontal size={14} aria-hidden />} onClick={() => setOpened(true)}>
-          Set
-        </Button>
+        <May>
+          <Button variant="default" size="compact-sm" leftSection={<SlidersHorizontal size={14} aria-hidden />} onClick={() => setOpened(true)}>
+            Set
+          </Button>
+        </May>
       }
     >
       <dl className="facts">

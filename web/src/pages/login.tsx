@@ -1,64 +1,122 @@
-import { Alert, Button, Code, Group, PasswordInput, Stack, Text, Title } from "@mantine/core";
+import { Alert, Button, Code, Group, PasswordInput, Stack, TextInput, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
-import { useMutation } from "@tanstack/react-query";
-import { useState } from "react";
-import { Refusal } from "../api/client";
-import { session, useSession } from "../api/session";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useState, type ReactNode } from "react";
+import type { Refusal } from "../api/refusal";
+import { session, useSession, type Reason } from "../api/session";
 import { Logo } from "../parts/logo";
 import { ProblemAlert } from "../parts/problem";
 
-/** Asks for the token, and lets in whoever has the array's. */
+const REASONS: Record<Exclude<Reason, "left">, string> = {
+  ended: "The session is over. Sign in again; you come back to the same page.",
+  idle: "Nobody was here for half an hour, so you were signed out. Sign in again; you come back to the same page.",
+};
+
+/** Asks who is there: a user with a password, or a token. */
 export function LoginPage() {
   useDocumentTitle("Sign in · Ashlar");
-  const { ended } = useSession();
-  const [token, setToken] = useState("");
-  const enter = useMutation<undefined, Refusal, string>({ mutationFn: tryToken });
+  const state = useSession();
+  const [byToken, setByToken] = useState(false);
+  const client = useQueryClient();
+  // Who comes next may be allowed to see less.
+  useEffect(() => client.clear(), [client]);
+  const reason = state.at === "out" && state.reason !== "left" && state.reason;
+  return (
+    <Gate>
+      {reason && <Alert color="yellow">{REASONS[reason]}</Alert>}
+      {byToken ? <TokenForm /> : <PasswordForm last={state.at === "out" ? state.user : ""} />}
+      <Button variant="subtle" color="gray" size="compact-sm" onClick={() => setByToken(!byToken)}>
+        {byToken ? "With a user’s password" : "With a token"}
+      </Button>
+    </Gate>
+  );
+}
+
+/** While it is not known who is there; long only when the array can't be reached. */
+export function AskingPage() {
+  useDocumentTitle("Ashlar");
+  const state = useSession();
+  if (state.at !== "asking" || !state.problem) return null;
+  return (
+    <Gate>
+      <ProblemAlert error={state.problem} />
+    </Gate>
+  );
+}
+
+function Gate({ children }: { children: ReactNode }) {
   return (
     <main style={{ minHeight: "100vh", display: "grid", placeItems: "center", padding: 16 }}>
-      <form
-        className="panel"
-        style={{ width: "100%", maxWidth: 400, padding: 28 }}
-        onSubmit={(event) => {
-          event.preventDefault();
-          enter.mutate(token.trim());
-        }}
-      >
-        <Stack gap="md">
-          <Group gap="sm">
-            <Logo size={34} />
-            <Title order={1}>Ashlar</Title>
-          </Group>
-          {ended && !enter.error && <Alert color="yellow">The array no longer takes the token. Sign in again.</Alert>}
-          <PasswordInput
-            label="Token"
-            description={<>It stands in <Code>api.json</Code> in the array’s folder.</>}
-            value={token}
-            onChange={(event) => setToken(event.currentTarget.value)}
-            autoComplete="current-password"
-            data-autofocus
-            autoFocus
-            required
-          />
-          <ProblemAlert error={enter.error} />
-          <Button type="submit" loading={enter.isPending} disabled={token.trim() === ""} fullWidth>
-            Sign in
-          </Button>
-          <Text size="xs" className="quiet">
-            The token is kept in this tab only.
-          </Text>
-        </Stack>
-      </form>
+      <Stack className="panel" gap="md" w="100%" maw={400} p={28}>
+        <Group gap="sm">
+          <Logo size={34} />
+          <Title order={1}>Ashlar</Title>
+        </Group>
+        {children}
+      </Stack>
     </main>
   );
 }
 
-async function tryToken(token: string): Promise<undefined> {
-  let response: Response;
-  try {
-    response = await fetch("/api/v1/array", { headers: { authorization: `Bearer ${token}` } });
-  } catch (error) {
-    throw Refusal.of(error);
-  }
-  if (!response.ok) throw Refusal.of(await response.json());
-  session.begin(token);
+function PasswordForm({ last }: { last: string }) {
+  const [user, setUser] = useState(last || "admin");
+  const [password, setPassword] = useState("");
+  const enter = useMutation<unknown, Refusal>({ mutationFn: () => session.begin(user.trim(), password) });
+  return (
+    <Entrance busy={enter.isPending} error={enter.error} ready={user.trim() !== "" && password !== ""} onEnter={() => enter.mutate()}>
+      <TextInput label="User" value={user} onChange={(event) => setUser(event.currentTarget.value)} autoComplete="username" autoCapitalize="none" spellCheck={false} required />
+      <PasswordInput
+        label="Password"
+        description="The first start of the array showed that of admin."
+        value={password}
+        onChange={(event) => setPassword(event.currentTarget.value)}
+        autoComplete="current-password"
+        autoFocus
+        required
+      />
+    </Entrance>
+  );
+}
+
+function TokenForm() {
+  const [token, setToken] = useState("");
+  const enter = useMutation<unknown, Refusal>({ mutationFn: () => session.useToken(token.trim()) });
+  return (
+    <Entrance busy={enter.isPending} error={enter.error} ready={token.trim() !== ""} onEnter={() => enter.mutate()}>
+      <PasswordInput
+        label="Token"
+        description={
+          <>
+            An API token, or that in <Code>api.json</Code> in the array’s folder. It is kept in this tab only.
+          </>
+        }
+        value={token}
+        onChange={(event) => setToken(event.currentTarget.value)}
+        autoComplete="off"
+        autoFocus
+        required
+      />
+    </Entrance>
+  );
+}
+
+type EntranceProps = { busy: boolean; error: unknown; ready: boolean; onEnter: () => void; children: ReactNode };
+
+function Entrance({ busy, error, ready, onEnter, children }: EntranceProps) {
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (ready) onEnter();
+      }}
+    >
+      <Stack gap="md">
+        {children}
+        <ProblemAlert error={error} />
+        <Button type="submit" loading={busy} disabled={!ready} fullWidth>
+          Sign in
+        </Button>
+      </Stack>
+    </form>
+  );
 }

@@ -3,9 +3,11 @@ import { expect, test } from "vitest";
 import { busy, empty } from "../../mock/array";
 import { show } from "../test-page";
 
-test("nobody sees a page without the token; a wrong one says so", async () => {
+test("nobody sees a page before signing in", async () => {
   const { user } = show("/", busy(), false);
-  expect(screen.getByRole("heading", { name: "Ashlar" })).toBeTruthy();
+  expect(await screen.findByRole("heading", { name: "Ashlar" })).toBeTruthy();
+  expect(screen.getByLabelText(/Password/)).toBeTruthy();
+  await user.click(screen.getByRole("button", { name: "With a token" }));
   await user.type(screen.getByLabelText(/Token/), "secret");
   await user.click(screen.getByRole("button", { name: "Sign in" }));
   expect(await screen.findByRole("heading", { name: "Dashboard" })).toBeTruthy();

@@ -1,6 +1,6 @@
 import { Alert } from "@mantine/core";
 import { TriangleAlert } from "lucide-react";
-import { Refusal } from "../api/client";
+import { Refusal } from "../api/refusal";
 
 /** What the array refused, and what to do. */
 export function ProblemAlert({ error }: { error: unknown }) {

@@ -1,5 +1,6 @@
 import { Button, Group, List, Text } from "@mantine/core";
 import { Link } from "wouter";
+import { May } from "../../parts/may";
 import { Panel } from "../../parts/panel";
 
 /** What a new array is waiting for. */
@@ -17,9 +18,11 @@ export function FirstSteps() {
             <List.Item>Log in on the host; its page shows the commands.</List.Item>
           </List>
         </div>
-        <Button component={Link} href="/hosts?new">
-          Add the first host
-        </Button>
+        <May>
+          <Button component={Link} href="/hosts?new">
+            Add the first host
+          </Button>
+        </May>
       </Group>
     </Panel>
   );

@@ -5,6 +5,7 @@ import { group, volumes } from "../../api/queries";
 import type { SchemaGroup as Group, SchemaVolume as Volume } from "../../api/schema";
 import { bytes, moment } from "../../format";
 import { Empty } from "../../parts/empty";
+import { May } from "../../parts/may";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
@@ -27,7 +28,7 @@ export function GroupPage({ name }: { name: string }) {
       above={{ label: "Volume groups", path: "/groups" }}
       actions={
         data && (
-          <>
+          <May>
             <Button leftSection={<Camera size={15} aria-hidden />} disabled={data.volumes.length === 0} onClick={() => start("snapshot")}>
               Take snapshot
             </Button>
@@ -37,7 +38,7 @@ export function GroupPage({ name }: { name: string }) {
             <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => start("delete")}>
               Delete
             </Button>
-          </>
+          </May>
         )
       }
     >
@@ -102,9 +103,11 @@ function Members({ group, onChoose }: { group: Group; onChoose: () => void }) {
   const { data } = useQuery(volumes());
   const rows = data?.filter((it) => it.group === group.name);
   const button = (
-    <Button variant="default" size="compact-sm" leftSection={<ListChecks size={14} aria-hidden />} onClick={onChoose}>
-      Choose volumes
-    </Button>
+    <May>
+      <Button variant="default" size="compact-sm" leftSection={<ListChecks size={14} aria-hidden />} onClick={onChoose}>
+        Choose volumes
+      </Button>
+    </May>
   );
   return (
     <Panel title="Volumes" flush actions={group.volumes.length > 0 ? button : undefined}>

@@ -5,6 +5,7 @@ import { groups } from "../../api/queries";
 import type { SchemaGroup as Group } from "../../api/schema";
 import { bytes, count } from "../../format";
 import { Empty } from "../../parts/empty";
+import { May } from "../../parts/may";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
@@ -30,9 +31,11 @@ export function GroupsPage() {
   const { data, error } = useQuery(groups());
   const create = useOpened("new");
   const button = (
-    <Button leftSection={<Plus size={16} aria-hidden />} onClick={create.open}>
-      Create group
-    </Button>
+    <May>
+      <Button leftSection={<Plus size={16} aria-hidden />} onClick={create.open}>
+        Create group
+      </Button>
+    </May>
   );
   return (
     <Page title="Volume groups" actions={data?.length ? button : undefined}>

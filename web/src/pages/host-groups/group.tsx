@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link2, Pencil, Server, Trash2 } from "lucide-react";
 import { hostGroup } from "../../api/queries";
 import { Empty } from "../../parts/empty";
+import { May } from "../../parts/may";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
@@ -23,7 +24,7 @@ export function HostGroupPage({ name }: { name: string }) {
       above={{ label: "Host groups", path: "/host-groups" }}
       actions={
         data && (
-          <>
+          <May>
             <Button leftSection={<Link2 size={15} aria-hidden />} onClick={() => start("connect")}>
               Connect a volume
             </Button>
@@ -33,7 +34,7 @@ export function HostGroupPage({ name }: { name: string }) {
             <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => start("delete")}>
               Delete
             </Button>
-          </>
+          </May>
         )
       }
     >

@@ -5,6 +5,7 @@ import { hostGroups } from "../../api/queries";
 import type { SchemaHostGroup as HostGroup } from "../../api/schema";
 import { count } from "../../format";
 import { Empty } from "../../parts/empty";
+import { May } from "../../parts/may";
 import { Names } from "../../parts/names";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
@@ -28,9 +29,11 @@ export function HostGroupsPage() {
   const { data, error } = useQuery(hostGroups());
   const create = useOpened("new");
   const button = (
-    <Button leftSection={<Plus size={16} aria-hidden />} onClick={create.open}>
-      Create group
-    </Button>
+    <May>
+      <Button leftSection={<Plus size={16} aria-hidden />} onClick={create.open}>
+        Create group
+      </Button>
+    </May>
   );
   return (
     <Page title="Host groups" actions={data?.length ? button : undefined}>

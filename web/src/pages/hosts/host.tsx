@@ -8,6 +8,7 @@ import type { SchemaHost as Host } from "../../api/schema";
 import { moment, plural } from "../../format";
 import { CopyText, Terminal } from "../../parts/copy";
 import { Dot } from "../../parts/dot";
+import { May } from "../../parts/may";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
@@ -25,9 +26,11 @@ export function HostPage({ name }: { name: string }) {
       beside={data && (data.sessions > 0 ? <Dot color="teal" label={plural(data.sessions, "session")} /> : <Dot color="gray" label="not logged in" />)}
       actions={
         data && (
-          <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => setDeleting(true)}>
-            Forget
-          </Button>
+          <May>
+            <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => setDeleting(true)}>
+              Forget
+            </Button>
+          </May>
         )
       }
     >

@@ -6,6 +6,7 @@ import type { SchemaHost as Host } from "../../api/schema";
 import { count, plural } from "../../format";
 import { Dot } from "../../parts/dot";
 import { Empty } from "../../parts/empty";
+import { May } from "../../parts/may";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
@@ -49,9 +50,11 @@ export function HostsPage() {
   const { data, error } = useQuery(hosts());
   const create = useOpened("new");
   const button = (
-    <Button leftSection={<Plus size={16} aria-hidden />} onClick={create.open}>
-      Add host
-    </Button>
+    <May>
+      <Button leftSection={<Plus size={16} aria-hidden />} onClick={create.open}>
+        Add host
+      </Button>
+    </May>
   );
   return (
     <Page title="Hosts" actions={data?.length ? button : undefined}>

@@ -4,6 +4,7 @@ import { useState, type ReactNode } from "react";
 import type { SchemaConnection as Connection } from "../../api/schema";
 import { seer } from "../../format";
 import { Empty } from "../../parts/empty";
+import { May } from "../../parts/may";
 import { Panel } from "../../parts/panel";
 import { RowLink } from "../../parts/row-link";
 import { DataTable, type Column } from "../../parts/table";
@@ -29,9 +30,11 @@ export function SeenVolumes({ by, connections, empty }: Props) {
         by === "host" && it.host_group ? (
           <span className="quiet">by {seer(it)}</span>
         ) : (
-          <Button variant="subtle" color="gray" size="compact-sm" leftSection={<Unlink size={14} aria-hidden />} onClick={() => setLeaving(it)}>
-            Disconnect
-          </Button>
+          <May>
+            <Button variant="subtle" color="gray" size="compact-sm" leftSection={<Unlink size={14} aria-hidden />} onClick={() => setLeaving(it)}>
+              Disconnect
+            </Button>
+          </May>
         ),
       right: true,
     },

@@ -11,6 +11,7 @@ import { bytes, duration, moment } from "../../format";
 import { Confirm } from "../../parts/confirm";
 import { Empty } from "../../parts/empty";
 import { FormModal } from "../../parts/form";
+import { May } from "../../parts/may";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
@@ -60,16 +61,18 @@ const columns = (choose: (task: Task) => void): Column<Binned>[] => [
     name: "",
     right: true,
     cell: (it) => (
-      <Group gap={4} justify="flex-end" wrap="nowrap">
-        <Button variant="subtle" size="compact-sm" leftSection={<Undo2 size={14} aria-hidden />} aria-label={`Restore ${it.name}`} onClick={() => choose({ verb: "restore", volume: it })}>
-          Restore
-        </Button>
-        <Tooltip label="Eradicate now">
-          <ActionIcon variant="subtle" color="red" aria-label={`Eradicate ${it.name}`} onClick={() => choose({ verb: "eradicate", volume: it })}>
-            <Flame size={15} />
-          </ActionIcon>
-        </Tooltip>
-      </Group>
+      <May>
+        <Group gap={4} justify="flex-end" wrap="nowrap">
+          <Button variant="subtle" size="compact-sm" leftSection={<Undo2 size={14} aria-hidden />} aria-label={`Restore ${it.name}`} onClick={() => choose({ verb: "restore", volume: it })}>
+            Restore
+          </Button>
+          <Tooltip label="Eradicate now">
+            <ActionIcon variant="subtle" color="red" aria-label={`Eradicate ${it.name}`} onClick={() => choose({ verb: "eradicate", volume: it })}>
+              <Flame size={15} />
+            </ActionIcon>
+          </Tooltip>
+        </Group>
+      </May>
     ),
   },
 ];

@@ -5,9 +5,11 @@ import { useState } from "react";
 import { Link } from "wouter";
 import { answer, api } from "../../api/client";
 import { schedules, useChange } from "../../api/queries";
+import { useMay } from "../../api/session";
 import type { SchemaSchedule as Schedule } from "../../api/schema";
 import { count, duration, moment } from "../../format";
 import { Empty } from "../../parts/empty";
+import { May } from "../../parts/may";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
@@ -22,6 +24,7 @@ export function SchedulesPage() {
   const create = useOpened("new");
   const [task, setTask] = useState<Task>();
   const close = () => setTask(undefined);
+  const may = useMay("operator");
   const enable = useChange({
     run: ({ name, enabled }: { name: string; enabled: boolean }) => answer(api.PATCH("/api/v1/schedules/{name}", { params: { path: { name } }, body: { enabled } })),
     done: (now) => `Schedule ${now.name} is ${now.enabled ? "on" : "off"}.`,
@@ -31,9 +34,11 @@ export function SchedulesPage() {
     done: (_, name) => `Schedule ${name} ran.`,
   });
   const button = (
-    <Button leftSection={<Plus size={16} aria-hidden />} onClick={create.open}>
-      Create schedule
-    </Button>
+    <May>
+      <Button leftSection={<Plus size={16} aria-hidden />} onClick={create.open}>
+        Create schedule
+      </Button>
+    </May>
   );
   const columns: Column<Schedule>[] = [
     { name: "Name", key: (it) => it.name, cell: (it) => <b style={{ fontWeight: 500 }}>{it.name}</b> },
@@ -42,15 +47,17 @@ export function SchedulesPage() {
     { name: "Locked for", key: (it) => it.immutable_seconds, cell: (it) => (it.immutable_seconds > 0 ? duration(it.immutable_seconds) : <span className="quiet">–</span>), wide: true },
     { name: "Snapshots", key: (it) => it.snapshots, cell: (it) => count(it.snapshots), right: true, wide: true },
     { name: "Next", key: (it) => it.next ?? "", cell: (it) => (it.next && it.enabled ? <span className="number">{moment(it.next)}</span> : <span className="quiet">never</span>), wide: true },
-    { name: "On", key: (it) => Number(it.enabled), cell: (it) => <Switch aria-label={`${it.name} takes snapshots`} checked={it.enabled} onChange={(event) => enable.mutate({ name: it.name, enabled: event.currentTarget.checked })} /> },
+    { name: "On", key: (it) => Number(it.enabled), cell: (it) => <Switch aria-label={`${it.name} takes snapshots`} checked={it.enabled} disabled={!may} onChange={(event) => enable.mutate({ name: it.name, enabled: event.currentTarget.checked })} /> },
     {
       name: "",
       right: true,
       cell: (it) => (
         <Group gap={4} justify="flex-end" wrap="nowrap">
-          <Act label={`Run ${it.name} now`} icon={Play} onClick={() => run.mutate(it.name)} />
-          <Act label={`Change ${it.name}`} icon={Pencil} onClick={() => setTask({ verb: "change", schedule: it })} />
-          <Act label={`Delete ${it.name}`} icon={Trash2} onClick={() => setTask({ verb: "delete", schedule: it })} />
+          <May>
+            <Act label={`Run ${it.name} now`} icon={Play} onClick={() => run.mutate(it.name)} />
+            <Act label={`Change ${it.name}`} icon={Pencil} onClick={() => setTask({ verb: "change", schedule: it })} />
+            <Act label={`Delete ${it.name}`} icon={Trash2} onClick={() => setTask({ verb: "delete", schedule: it })} />
+          </May>
         </Group>
       ),
     },

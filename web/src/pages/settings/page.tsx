@@ -4,7 +4,9 @@ import { useQuery } from "@tanstack/react-query";
 import { answer, api } from "../../api/client";
 import { array, settings, useChange } from "../../api/queries";
 import type { SchemaSettings as Settings } from "../../api/schema";
+import { useMay } from "../../api/session";
 import { CopyText } from "../../parts/copy";
+import { May } from "../../parts/may";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
@@ -40,6 +42,7 @@ function inUnits(seconds: number): { amount: number; unit: string } {
 }
 
 function General({ settings }: { settings: Settings }) {
+  const may = useMay("admin");
   const bin = inUnits(settings.recycle_bin_seconds);
   const form = useForm<{ name: string; amount: number | string; unit: string; throttle: number | string }>({
     initialValues: { name: settings.name, ...bin, throttle: settings.unmap_throttle },
@@ -55,25 +58,29 @@ function General({ settings }: { settings: Settings }) {
   return (
     <Panel title="General">
       <form noValidate onSubmit={form.onSubmit((values) => save.mutate(values))}>
-        <Stack gap="md">
-          <TextInput label="Name of the array" autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
-          <div>
-            <Group gap="xs" align="flex-end" wrap="nowrap">
-              <NumberInput label="The recycle bin keeps what is deleted for" min={0} allowDecimal={false} allowNegative={false} style={{ flex: 1 }} {...form.getInputProps("amount")} />
-              <Select aria-label="Unit of time" data={UNITS.map(([name]) => name)} allowDeselect={false} w={120} {...form.getInputProps("unit")} />
-            </Group>
-            <Text size="xs" className="quiet" mt={4}>
-              Its space is not free until then. This holds for what is in it already, too.
-            </Text>
-          </div>
-          <NumberInput label="UNMAP throttle" description="0 slows nothing down; 9 holds what hosts give back to 384 MiB in a second, each level below to twice as much." min={0} max={9} allowDecimal={false} {...form.getInputProps("throttle")} />
-          <ProblemAlert error={save.error} />
-          <Group justify="flex-end">
-            <Button type="submit" loading={save.isPending} disabled={!form.isDirty()}>
-              Save
-            </Button>
-          </Group>
-        </Stack>
+        <fieldset className="plain-fieldset" disabled={!may}>
+          <Stack gap="md">
+            <TextInput label="Name of the array" autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
+            <div>
+              <Group gap="xs" align="flex-end" wrap="nowrap">
+                <NumberInput label="The recycle bin keeps what is deleted for" min={0} allowDecimal={false} allowNegative={false} style={{ flex: 1 }} {...form.getInputProps("amount")} />
+                <Select aria-label="Unit of time" data={UNITS.map(([name]) => name)} allowDeselect={false} w={120} {...form.getInputProps("unit")} />
+              </Group>
+              <Text size="xs" className="quiet" mt={4}>
+                Its space is not free until then. This holds for what is in it already, too.
+              </Text>
+            </div>
+            <NumberInput label="UNMAP throttle" description="0 slows nothing down; 9 holds what hosts give back to 384 MiB in a second, each level below to twice as much." min={0} max={9} allowDecimal={false} {...form.getInputProps("throttle")} />
+            <ProblemAlert error={save.error} />
+            <May role="admin">
+              <Group justify="flex-end">
+                <Button type="submit" loading={save.isPending} disabled={!form.isDirty()}>
+                  Save
+                </Button>
+              </Group>
+            </May>
+          </Stack>
+        </fieldset>
       </form>
     </Panel>
   );

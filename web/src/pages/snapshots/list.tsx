@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Camera } from "lucide-react";
 import { snapshots } from "../../api/queries";
 import { Empty } from "../../parts/empty";
+import { May } from "../../parts/may";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
@@ -16,9 +17,11 @@ export function SnapshotsPage() {
   const { data, error, dataUpdatedAt } = useQuery(snapshots());
   const take = useOpened("new");
   const button = (
-    <Button leftSection={<Camera size={16} aria-hidden />} onClick={take.open}>
-      Take snapshot
-    </Button>
+    <May>
+      <Button leftSection={<Camera size={16} aria-hidden />} onClick={take.open}>
+        Take snapshot
+      </Button>
+    </May>
   );
   return (
     <Page title="Snapshots" actions={data?.length ? button : undefined}>

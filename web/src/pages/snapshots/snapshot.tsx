@@ -6,6 +6,7 @@ import { snapshot } from "../../api/queries";
 import type { SchemaSnapshot as Snapshot } from "../../api/schema";
 import { bytes, moment } from "../../format";
 import { CopyText } from "../../parts/copy";
+import { May } from "../../parts/may";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
@@ -41,7 +42,7 @@ export function SnapshotPage({ name }: { name: string }) {
 
 function Actions({ snapshot, onChoose }: { snapshot: Snapshot; onChoose: (task: Task) => void }) {
   return (
-    <>
+    <May>
       {snapshot.source && (
         <Button leftSection={<Undo2 size={16} aria-hidden />} onClick={() => onChoose("restore")}>
           Restore
@@ -69,7 +70,7 @@ function Actions({ snapshot, onChoose }: { snapshot: Snapshot; onChoose: (task: 
           </Menu.Item>
         </Menu.Dropdown>
       </Menu>
-    </>
+    </May>
   );
 }
 

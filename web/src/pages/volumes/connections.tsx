@@ -4,6 +4,7 @@ import { useState } from "react";
 import type { SchemaConnection as Connection } from "../../api/schema";
 import { seer } from "../../format";
 import { Empty } from "../../parts/empty";
+import { May } from "../../parts/may";
 import { Panel } from "../../parts/panel";
 import { RowLink } from "../../parts/row-link";
 import { DataTable, type Column } from "../../parts/table";
@@ -19,9 +20,11 @@ export function Connections({ of, onConnect }: { of: { connections: Connection[]
     {
       name: "",
       cell: (it) => (
-        <Button variant="subtle" color="gray" size="compact-sm" leftSection={<Unlink size={14} aria-hidden />} onClick={() => setLeaving(it)}>
-          Disconnect
-        </Button>
+        <May>
+          <Button variant="subtle" color="gray" size="compact-sm" leftSection={<Unlink size={14} aria-hidden />} onClick={() => setLeaving(it)}>
+            Disconnect
+          </Button>
+        </May>
       ),
       right: true,
     },
@@ -39,7 +42,11 @@ export function Connections({ of, onConnect }: { of: { connections: Connection[]
             icon={Link2}
             title="No host sees it"
             text="Connect it to a host, and the host finds it as a new disk after a rescan."
-            action={<Button onClick={onConnect}>Connect a host</Button>}
+            action={
+              <May>
+                <Button onClick={onConnect}>Connect a host</Button>
+              </May>
+            }
           />
         }
       />

@@ -5,6 +5,7 @@ import { volumes } from "../../api/queries";
 import type { SchemaVolume as Volume } from "../../api/schema";
 import { bytes, moment, percent, plural, seer } from "../../format";
 import { Empty } from "../../parts/empty";
+import { May } from "../../parts/may";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
@@ -47,9 +48,11 @@ export function VolumesPage() {
   const { data, error } = useQuery(volumes());
   const create = useOpened("new");
   const button = (
-    <Button leftSection={<Plus size={16} aria-hidden />} onClick={create.open}>
-      Create volume
-    </Button>
+    <May>
+      <Button leftSection={<Plus size={16} aria-hidden />} onClick={create.open}>
+        Create volume
+      </Button>
+    </May>
   );
   return (
     <Page title="Volumes" actions={data?.length ? button : undefined}>

@@ -7,6 +7,7 @@ import type { SchemaVolume as Volume } from "../../api/schema";
 import { bytes, moment, percent } from "../../format";
 import { CopyText } from "../../parts/copy";
 import { Empty } from "../../parts/empty";
+import { May } from "../../parts/may";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
@@ -49,7 +50,7 @@ export function VolumePage({ name }: { name: string }) {
 
 function Actions({ onChoose }: { onChoose: (task: Task) => void }) {
   return (
-    <>
+    <May>
       <Button leftSection={<Link2 size={16} aria-hidden />} onClick={() => onChoose("connect")}>
         Connect
       </Button>
@@ -78,7 +79,7 @@ function Actions({ onChoose }: { onChoose: (task: Task) => void }) {
           </Menu.Item>
         </Menu.Dropdown>
       </Menu>
-    </>
+    </May>
   );
 }
 
@@ -130,9 +131,11 @@ function Facts({ volume }: { volume: Volume }) {
 function Snapshots({ volume, onTake }: { volume: Volume; onTake: () => void }) {
   const rows = useSnapshotsOf(volume.name);
   const button = (
-    <Button variant="default" size="compact-sm" leftSection={<Camera size={14} aria-hidden />} onClick={onTake}>
-      Take snapshot
-    </Button>
+    <May>
+      <Button variant="default" size="compact-sm" leftSection={<Camera size={14} aria-hidden />} onClick={onTake}>
+        Take snapshot
+      </Button>
+    </May>
   );
   return (
     <Panel title="Snapshots" flush actions={rows?.length ? button : undefined}>

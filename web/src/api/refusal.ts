@@ -1,0 +1,29 @@
+import type { SchemaProblem as Problem } from "./schema";
+
+/** What the array (or the way to it) answered instead of what was asked for. Its message says what to do. */
+export class Refusal extends Error {
+  constructor(
+    readonly title: string,
+    readonly detail: string,
+    readonly status: number,
+    readonly kind: string,
+  ) {
+    super(detail);
+    this.name = "Refusal";
+  }
+
+  static of(error: unknown): Refusal {
+    if (error instanceof Refusal) return error;
+    if (isProblem(error)) return new Refusal(error.title, error.detail, error.status, error.kind);
+    if (error instanceof TypeError) {
+      const detail = "Check that ashlard runs and that this machine reaches it. The page goes on by itself.";
+      return new Refusal("The array can't be reached", detail, 0, "unreachable");
+    }
+    const detail = error instanceof Error ? error.message : "The answer was of an unknown kind.";
+    return new Refusal("Something went wrong", detail, 0, "failed");
+  }
+}
+
+function isProblem(value: unknown): value is Problem {
+  return typeof value === "object" && value !== null && "detail" in value && "title" in value && "status" in value;
+}

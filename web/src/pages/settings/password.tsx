@@ -1,0 +1,38 @@
+import { PasswordInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { answer, api } from "../../api/client";
+import { useChange } from "../../api/queries";
+import { session, useSession } from "../../api/session";
+import { FormModal } from "../../parts/form";
+
+export const passwordError = (password: string) => (password.length < 8 || password.length > 256 ? "8 to 256 characters." : null);
+
+/** Another password for a user. It ends the user's sessions; who sets their own goes on with a new one. */
+export function SetPassword({ user, opened, onClose }: { user: string; opened: boolean; onClose: () => void }) {
+  const who = useSession();
+  const own = who.at === "in" && who.user === user;
+  const form = useForm({
+    initialValues: { password: "", again: "" },
+    validate: { password: passwordError, again: (again, { password }) => (again === password ? null : "It is not the same.") },
+  });
+  const close = () => {
+    onClose();
+    form.reset();
+    save.reset();
+  };
+  const save = useChange({
+    run: async ({ password }: typeof form.values) => {
+      await answer(api.PATCH("/api/v1/users/{name}", { params: { path: { name: user } }, body: { password } }));
+      if (own && !who.byToken) await session.begin(user, password);
+    },
+    done: () => (own ? "Your password is set." : `The password of ${user} is set; ${user} has to sign in again.`),
+    then: close,
+  });
+  return (
+    <FormModal opened={opened} onClose={close} title={own ? "Change your password" : `Password of ${user}`} verb="Set password" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
+      <input type="text" hidden readOnly autoComplete="username" value={user} />
+      <PasswordInput label="New password" description="8 characters or more. Sessions that began with the old one end." autoComplete="new-password" data-autofocus required {...form.getInputProps("password")} />
+      <PasswordInput label="Once more" autoComplete="new-password" required {...form.getInputProps("again")} />
+    </FormModal>
+  );
+}
