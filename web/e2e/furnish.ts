@@ -16,5 +16,7 @@ export async function furnish(array: RunningArray) {
   await array.ask("POST", "snapshots", { volume: "db1", suffix: "kept", keep_until: "2099-01-01T00:00:00Z" });
   await array.ask("DELETE", "volumes/old");
   await array.ask("POST", "schedules", { name: "nightly", group: "sql", rules: [{ when: "daily", keep: 7 }] });
+  await array.ask("POST", "users", { name: "olga", role: "operator", password: "eight chars" });
+  await array.ask("POST", "tokens", { name: "monitoring", role: "viewer", expires: "2099-01-01T00:00:00Z" });
   await array.work("iqn.1998-01.com.vmware:esx1-1f3a", 0, ["write -P 7 0 4M", "read 0 4M", "write -P 9 8M 64k", "read 8M 4k", "discard 0 1M"]);
 }

@@ -28,6 +28,9 @@ const PAGES: [string, string][] = [
   ["/events", "Events"],
   ["/audit", "Audit trail"],
   ["/settings", "Settings"],
+  ["/settings/users", "Settings"],
+  ["/settings/tokens", "Settings"],
+  ["/settings/certificate", "Settings"],
   ["/nowhere", "No such page"],
 ];
 

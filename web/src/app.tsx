@@ -45,7 +45,7 @@ export function App() {
         <Route path="/analysis" component={AnalysisPage} />
         <Route path="/events" component={EventsPage} />
         <Route path="/audit" component={AuditPage} />
-        <Route path="/settings" component={SettingsPage} />
+        <Route path="/settings/:part?">{({ part }) => <SettingsPage part={part} />}</Route>
         <Route component={NotFoundPage} />
       </Switch>
     </Shell>

@@ -60,6 +60,11 @@ export function moment(time: string | number, seconds = false): string {
   return (seconds ? SECOND : MOMENT).format(new Date(time));
 }
 
+/** The time so many milliseconds from now, to the second, as the array takes it. */
+export function utcFromNow(millis: number): string {
+  return new Date(Date.now() + millis).toISOString().replace(/\.\d+Z$/, "Z");
+}
+
 /** `850 µs`, `1.25 ms`, `2 s`: a time that was given in microseconds. */
 export function latency(micros: number): string {
   if (micros < 1_000) return `${digits(micros)} µs`;

@@ -98,6 +98,14 @@ export const recycleBin = () =>
 export const settings = () =>
   queryOptions({ queryKey: ["settings"], queryFn: ({ signal }) => answer(api.GET("/api/v1/settings", { signal })), ...LIST });
 
+export const users = () =>
+  queryOptions({ queryKey: ["users"], queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/users", { signal }))).items, ...LIST });
+
+export const tokens = () =>
+  queryOptions({ queryKey: ["tokens"], queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/tokens", { signal }))).items, ...LIST });
+
+export const certificate = () => queryOptions({ queryKey: ["certificate"], queryFn: ({ signal }) => answer(api.GET("/api/v1/certificate", { signal })) });
+
 /** The newest events; of older ones page by page, see {@link olderThan}. */
 export const events = (severity: SchemaSeverity) =>
   infiniteQueryOptions({

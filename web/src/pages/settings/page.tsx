@@ -1,117 +1,45 @@
-import { Button, Group, NumberInput, Select, SimpleGrid, Skeleton, Stack, Text, TextInput } from "@mantine/core";
-import { useForm } from "@mantine/form";
-import { useQuery } from "@tanstack/react-query";
-import { answer, api } from "../../api/client";
-import { array, settings, useChange } from "../../api/queries";
-import type { SchemaSettings as Settings } from "../../api/schema";
+/** What holds for the array as a whole, a part on each address below `/settings`. */
+import { Tabs } from "@mantine/core";
+import type { ReactNode } from "react";
+import { useLocation } from "wouter";
 import { useMay } from "../../api/session";
-import { CopyText } from "../../parts/copy";
-import { May } from "../../parts/may";
 import { Page } from "../../parts/page";
-import { Panel } from "../../parts/panel";
-import { ProblemAlert } from "../../parts/problem";
-import { nameError } from "../../parts/size-input";
+import { CertificatePanel } from "./certificate";
+import { GeneralSettings } from "./general";
+import { TokensPanel } from "./tokens";
+import { UsersPanel } from "./users";
 
-export function SettingsPage() {
-  const { data, error } = useQuery(settings());
-  return (
-    <Page title="Settings">
-      <Stack gap="md">
-        <ProblemAlert error={error} />
-        <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
-          {data ? <General key={JSON.stringify(data)} settings={data} /> : <Skeleton height={220} />}
-          <Portals />
-        </SimpleGrid>
-      </Stack>
-    </Page>
-  );
-}
+type Part = { name: string; label: string; admin?: boolean; show: () => ReactNode };
 
-/** Names of stretches of time, with their seconds. */
-const UNITS: [string, number][] = [
-  ["days", 86_400],
-  ["hours", 3_600],
-  ["minutes", 60],
-  ["seconds", 1],
+const GENERAL = "general";
+
+const PARTS: Part[] = [
+  { name: GENERAL, label: "General", show: () => <GeneralSettings /> },
+  { name: "users", label: "Users", admin: true, show: () => <UsersPanel /> },
+  { name: "tokens", label: "API tokens", admin: true, show: () => <TokensPanel /> },
+  { name: "certificate", label: "Certificate", show: () => <CertificatePanel /> },
 ];
 
-/** The largest unit in which it is a whole number. */
-function inUnits(seconds: number): { amount: number; unit: string } {
-  const [unit, length] = UNITS.find(([, length]) => seconds >= length && seconds % length === 0) ?? ["seconds", 1];
-  return { amount: seconds / length, unit };
-}
-
-function General({ settings }: { settings: Settings }) {
-  const may = useMay("admin");
-  const bin = inUnits(settings.recycle_bin_seconds);
-  const form = useForm<{ name: string; amount: number | string; unit: string; throttle: number | string }>({
-    initialValues: { name: settings.name, ...bin, throttle: settings.unmap_throttle },
-    validate: { name: nameError, amount: (amount) => (amount === "" || Number(amount) < 0 ? "Give a number." : null) },
-  });
-  const save = useChange({
-    run: ({ name, amount, unit, throttle }: typeof form.values) => {
-      const seconds = Number(amount) * (UNITS.find(([it]) => it === unit)?.[1] ?? 1);
-      return answer(api.PATCH("/api/v1/settings", { body: { name, recycle_bin_seconds: seconds, unmap_throttle: Number(throttle) } }));
-    },
-    done: () => "The settings are saved.",
-  });
+export function SettingsPage({ part = GENERAL }: { part?: string }) {
+  const [, go] = useLocation();
+  const admin = useMay("admin");
+  const parts = PARTS.filter((it) => admin || !it.admin);
   return (
-    <Panel title="General">
-      <form noValidate onSubmit={form.onSubmit((values) => save.mutate(values))}>
-        <fieldset className="plain-fieldset" disabled={!may}>
-          <Stack gap="md">
-            <TextInput label="Name of the array" autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
-            <div>
-              <Group gap="xs" align="flex-end" wrap="nowrap">
-                <NumberInput label="The recycle bin keeps what is deleted for" min={0} allowDecimal={false} allowNegative={false} style={{ flex: 1 }} {...form.getInputProps("amount")} />
-                <Select aria-label="Unit of time" data={UNITS.map(([name]) => name)} allowDeselect={false} w={120} {...form.getInputProps("unit")} />
-              </Group>
-              <Text size="xs" className="quiet" mt={4}>
-                Its space is not free until then. This holds for what is in it already, too.
-              </Text>
-            </div>
-            <NumberInput label="UNMAP throttle" description="0 slows nothing down; 9 holds what hosts give back to 384 MiB in a second, each level below to twice as much." min={0} max={9} allowDecimal={false} {...form.getInputProps("throttle")} />
-            <ProblemAlert error={save.error} />
-            <May role="admin">
-              <Group justify="flex-end">
-                <Button type="submit" loading={save.isPending} disabled={!form.isDirty()}>
-                  Save
-                </Button>
-              </Group>
-            </May>
-          </Stack>
-        </fieldset>
-      </form>
-    </Panel>
-  );
-}
-
-function Portals() {
-  const { data } = useQuery(array());
-  if (!data) return <Skeleton height={220} />;
-  return (
-    <Panel title="iSCSI">
-      <dl className="facts">
-        <dt>Target</dt>
-        <dd>
-          {data.target_iqn} <CopyText text={data.target_iqn} label="Copy the target’s name" />
-        </dd>
-        <dt>Portals</dt>
-        <dd className="number">
-          {data.portals.map((portal) => (
-            <div key={portal}>
-              {portal} <CopyText text={portal} label={`Copy ${portal}`} />
-            </div>
+    <Page title="Settings">
+      <Tabs value={part} onChange={(name) => go(name && name !== GENERAL ? `/settings/${name}` : "/settings")} keepMounted={false} activateTabWithKeyboard={false}>
+        <Tabs.List mb="md" aria-label="Parts of the settings">
+          {parts.map(({ name, label }) => (
+            <Tabs.Tab key={name} value={name}>
+              {label}
+            </Tabs.Tab>
           ))}
-        </dd>
-        <dt>Serial number</dt>
-        <dd>{data.serial}</dd>
-        <dt>Version</dt>
-        <dd className="number">{data.version}</dd>
-      </dl>
-      <Text size="xs" className="quiet" mt="md">
-        Portals are given to ashlard when it starts: <code>--iscsi ADDRESS:PORT,…</code>
-      </Text>
-    </Panel>
+        </Tabs.List>
+        {parts.map(({ name, show }) => (
+          <Tabs.Panel key={name} value={name}>
+            {show()}
+          </Tabs.Panel>
+        ))}
+      </Tabs>
+    </Page>
   );
 }

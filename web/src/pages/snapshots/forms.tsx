@@ -5,7 +5,7 @@ import { useLocation } from "wouter";
 import { answer, api } from "../../api/client";
 import { groups, snapshots, useChange, volumes } from "../../api/queries";
 import type { SchemaSnapshot as Snapshot, SchemaVolume as Volume } from "../../api/schema";
-import { bytes, moment, plural } from "../../format";
+import { bytes, moment, plural, utcFromNow } from "../../format";
 import { Confirm } from "../../parts/confirm";
 import { FormModal } from "../../parts/form";
 import { nameError } from "../../parts/size-input";
@@ -18,11 +18,7 @@ const suffixError = (suffix: string) => (suffix === "" ? null : nameError(suffix
 
 const HOUR = 3_600_000;
 
-/** A time so long from now, to the second, as the array takes it. */
-function fromNow(amount: number, unit: string): string {
-  const length = unit === "hours" ? HOUR : 24 * HOUR;
-  return new Date(Date.now() + amount * length).toISOString().replace(/\.\d+Z$/, "Z");
-}
+const fromNow = (amount: number, unit: string) => utcFromNow(amount * (unit === "hours" ? HOUR : 24 * HOUR));
 
 /** Takes a snapshot of a volume or a group; of one that is chosen when none is given. */
 export function TakeSnapshot({ volume, group, opened, onClose }: Window & { volume?: string; group?: string }) {

@@ -1,0 +1,115 @@
+import { Button, Group, NumberInput, Select, SimpleGrid, Skeleton, Stack, Text, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useQuery } from "@tanstack/react-query";
+import { answer, api } from "../../api/client";
+import { array, settings, useChange } from "../../api/queries";
+import type { SchemaSettings as Settings } from "../../api/schema";
+import { useMay } from "../../api/session";
+import { CopyText } from "../../parts/copy";
+import { May } from "../../parts/may";
+import { Panel } from "../../parts/panel";
+import { ProblemAlert } from "../../parts/problem";
+import { nameError } from "../../parts/size-input";
+
+/** Its name and what is set for all of it, and by what hosts know it. */
+export function GeneralSettings() {
+  const { data, error } = useQuery(settings());
+  return (
+    <>
+      <ProblemAlert error={error} />
+      <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
+        {data ? <General key={JSON.stringify(data)} settings={data} /> : !error && <Skeleton height={220} />}
+        <Portals />
+      </SimpleGrid>
+    </>
+  );
+}
+
+/** Names of stretches of time, with their seconds. */
+const UNITS: [string, number][] = [
+  ["days", 86_400],
+  ["hours", 3_600],
+  ["minutes", 60],
+  ["seconds", 1],
+];
+
+/** The largest unit in which it is a whole number. */
+function inUnits(seconds: number): { amount: number; unit: string } {
+  const [unit, length] = UNITS.find(([, length]) => seconds >= length && seconds % length === 0) ?? ["seconds", 1];
+  return { amount: seconds / length, unit };
+}
+
+function General({ settings }: { settings: Settings }) {
+  const may = useMay("admin");
+  const bin = inUnits(settings.recycle_bin_seconds);
+  const form = useForm<{ name: string; amount: number | string; unit: string; throttle: number | string }>({
+    initialValues: { name: settings.name, ...bin, throttle: settings.unmap_throttle },
+    validate: { name: nameError, amount: (amount) => (amount === "" || Number(amount) < 0 ? "Give a number." : null) },
+  });
+  const save = useChange({
+    run: ({ name, amount, unit, throttle }: typeof form.values) => {
+      const seconds = Number(amount) * (UNITS.find(([it]) => it === unit)?.[1] ?? 1);
+      return answer(api.PATCH("/api/v1/settings", { body: { name, recycle_bin_seconds: seconds, unmap_throttle: Number(throttle) } }));
+    },
+    done: () => "The settings are saved.",
+  });
+  return (
+    <Panel title="General">
+      <form noValidate onSubmit={form.onSubmit((values) => save.mutate(values))}>
+        <fieldset className="plain-fieldset" disabled={!may}>
+          <Stack gap="md">
+            <TextInput label="Name of the array" autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
+            <div>
+              <Group gap="xs" align="flex-end" wrap="nowrap">
+                <NumberInput label="The recycle bin keeps what is deleted for" min={0} allowDecimal={false} allowNegative={false} style={{ flex: 1 }} {...form.getInputProps("amount")} />
+                <Select aria-label="Unit of time" data={UNITS.map(([name]) => name)} allowDeselect={false} w={120} {...form.getInputProps("unit")} />
+              </Group>
+              <Text size="xs" className="quiet" mt={4}>
+                Its space is not free until then. This holds for what is in it already, too.
+              </Text>
+            </div>
+            <NumberInput label="UNMAP throttle" description="0 slows nothing down; 9 holds what hosts give back to 384 MiB in a second, each level below to twice as much." min={0} max={9} allowDecimal={false} {...form.getInputProps("throttle")} />
+            <ProblemAlert error={save.error} />
+            <May role="admin">
+              <Group justify="flex-end">
+                <Button type="submit" loading={save.isPending} disabled={!form.isDirty()}>
+                  Save
+                </Button>
+              </Group>
+            </May>
+          </Stack>
+        </fieldset>
+      </form>
+    </Panel>
+  );
+}
+
+function Portals() {
+  const { data } = useQuery(array());
+  if (!data) return <Skeleton height={220} />;
+  return (
+    <Panel title="iSCSI">
+      <dl className="facts">
+        <dt>Target</dt>
+        <dd>
+          {data.target_iqn} <CopyText text={data.target_iqn} label="Copy the target’s name" />
+        </dd>
+        <dt>Portals</dt>
+        <dd className="number">
+          {data.portals.map((portal) => (
+            <div key={portal}>
+              {portal} <CopyText text={portal} label={`Copy ${portal}`} />
+            </div>
+          ))}
+        </dd>
+        <dt>Serial number</dt>
+        <dd>{data.serial}</dd>
+        <dt>Version</dt>
+        <dd className="number">{data.version}</dd>
+      </dl>
+      <Text size="xs" className="quiet" mt="md">
+        Portals are given to ashlard when it starts: <code>--iscsi ADDRESS:PORT,…</code>
+      </Text>
+    </Panel>
+  );
+}
