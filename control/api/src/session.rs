@@ -46,7 +46,9 @@ impl Sessions {
             let oldest = sessions.iter().min_by_key(|(_, session)| session.used).map(|(key, _)| *key);
             oldest.and_then(|key| sessions.remove(&key));
         }
-        let session = Session { user: user.into(), begun: now, used: now };
+        // A password counts from the next second on, so that sessions of the same second end with the old one.
+        let begun = array.password_set(user).map_or(now, |set| set.max(now));
+        let session = Session { user: user.into(), begun, used: now };
         let until = session.until();
         sessions.insert(blake3::hash(secret.as_bytes()), session);
         (secret, until)

@@ -242,6 +242,11 @@ impl Array {
         config.users.find(user).filter(|entry| entry.password_set <= since).map(|entry| entry.role)
     }
 
+    /// When a user's password was set; none when there is no such user.
+    pub fn password_set(&self, user: &str) -> Option<u64> {
+        self.config().users.find(user).map(|entry| entry.password_set)
+    }
+
     /// Whose token this is, and what may be done with it.
     pub fn token(&self, secret: &str) -> Option<(String, Role)> {
         if !secret.starts_with(TOKEN_MARK) {

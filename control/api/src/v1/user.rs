@@ -64,10 +64,12 @@ pub struct Session {
     expires: Option<String>,
 }
 
-fn cookie(secret: &str, seconds: u64, extensions: &Extensions) -> String {
+/// The cookie has no age: how long a session lasts, and that using it makes it last, is judged here, not by browsers.
+fn cookie(secret: &str, extensions: &Extensions) -> String {
     let encrypted = extensions.get::<ConnectInfo<Peer>>().is_some_and(|ConnectInfo(peer)| peer.encrypted);
-    let secure = if encrypted { "; Secure" } else { "" };
-    format!("{COOKIE}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
+    let (secure, ends) =
+        (if encrypted { "; Secure" } else { "" }, if secret.is_empty() { "; Max-Age=0" } else { "" });
+    format!("{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict{secure}{ends}")
 }
 
 /// Begin a session
@@ -105,7 +107,7 @@ async fn log_in(
     let (secret, until) = context.sessions.begin(&user, &context.array);
     let mut extensions = Extensions::new();
     extensions.insert(ConnectInfo(peer));
-    let cookie = cookie(&secret, until.saturating_sub(context.array.now()), &extensions);
+    let cookie = cookie(&secret, &extensions);
     let session = Session { user, role: role.into(), expires: Some(utc(until)) };
     Ok(([(SET_COOKIE, cookie)], Json(session)).into_response())
 }
@@ -129,7 +131,7 @@ async fn log_out(_operator: Operator, State(context): State<Context>, headers: H
     if let Some(secret) = auth::cookie(&headers) {
         context.sessions.end(secret);
     }
-    (StatusCode::NO_CONTENT, [(SET_COOKIE, cookie("", 0, &Extensions::new()))]).into_response()
+    (StatusCode::NO_CONTENT, [(SET_COOKIE, cookie("", &Extensions::new()))]).into_response()
 }
 
 /// Somebody who may operate the array.

@@ -139,9 +139,11 @@ fn the_first_user_logs_in_and_others_have_their_roles() {
     assert_eq!(ask("GET", "audit", &olga, Value::Null), 403);
     assert_eq!(ask("PATCH", "users/vera", &olga, json!({ "role": "admin" })), 403);
     assert_eq!(ask("DELETE", "volumes/db1", &olga, Value::Null), 204);
-    // Everybody sets their own password, and sessions before it end.
+    // Everybody sets their own password; sessions before it end, and one with it begins at once.
     assert_eq!(ask("PATCH", "users/vera", &vera, json!({ "password": "nine chars" })), 200);
     assert_eq!(ask("GET", "session", &vera, Value::Null), 401);
+    let vera = cookie(&log_in("vera", "nine chars"));
+    assert_eq!(ask("GET", "session", &vera, Value::Null), 200);
     assert_eq!(ask("DELETE", "session", &olga, Value::Null), 204);
     assert_eq!(ask("GET", "session", &olga, Value::Null), 401);
     let last = crate::process::fails(data, "user delete admin", 1);
