@@ -31,6 +31,7 @@ const PACKAGES: &[Package] = &[
     package("cpio", "cpio", false),
     package("kmod", "depmod", false),
     package("xz-utils", "xz", false),
+    package("prometheus", "promtool", false),
 ];
 
 /// What to install.

@@ -9,6 +9,7 @@ mod body;
 mod contract;
 mod gui;
 mod list;
+mod metrics;
 mod problem;
 mod session;
 mod tls;
@@ -67,7 +68,7 @@ impl utoipa::Modify for Secrets {
 }
 
 fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::with_openapi(Description::openapi()).merge(v1::routes())
+    OpenApiRouter::with_openapi(Description::openapi()).merge(v1::routes()).merge(metrics::routes())
 }
 
 /// The description of the API: OpenAPI 3.1, as JSON for people to read.

@@ -1,6 +1,7 @@
 //! Version 1: a file for each noun, with its shapes and its handlers. A handler turns a request into one action and
 //! its outcome into a body. Sizes are in bytes; a field once there keeps its name and meaning.
 
+mod alert;
 mod array;
 mod bin;
 mod connection;
@@ -45,6 +46,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(event::routes())
         .merge(performance::routes())
         .merge(stream::routes())
+        .merge(alert::routes())
         .merge(user::routes())
         .routes(routes!(describe))
 }
@@ -59,7 +61,7 @@ async fn perform(operator: Operator, context: &Context, action: Action) -> Resul
 }
 
 /// Answers a question that may take a moment, on a thread where nobody else waits.
-async fn ask(operator: Operator, context: &Context, question: Action) -> Result<Outcome, Problem> {
+pub async fn ask(operator: Operator, context: &Context, question: Action) -> Result<Outcome, Problem> {
     let array = context.array.clone();
     let runtime = tokio::runtime::Handle::current();
     let asked = move || runtime.block_on(array.perform(&operator.caller, question));
@@ -80,7 +82,7 @@ macro_rules! outcome {
 }
 use outcome;
 
-fn unexpected<T>(outcome: Outcome) -> Result<T, Problem> {
+pub fn unexpected<T>(outcome: Outcome) -> Result<T, Problem> {
     Err(Problem::internal(format!("the array gave an answer of another kind: {outcome:?}")))
 }
 

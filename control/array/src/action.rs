@@ -11,7 +11,7 @@ use crate::view::{
     ArrayStatus, BinnedDisk, Connection, Difference, Group, Host, HostGroup, Schedule, Settings, Snapshot,
     Volume,
 };
-use history::{Audit, Event, Page, Series, Severity};
+use history::{Alert, AlertState, Audit, Event, Page, Series, Severity};
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -295,6 +295,22 @@ pub enum Action {
     /// Who sees what, by volume.
     ListConnections,
 
+    /// What needs, or needed, somebody's attention, newest first.
+    ListAlerts,
+    /// One alert.
+    ShowAlert {
+        /// Its number.
+        id: i64,
+    },
+    /// Say that somebody looks after an alert, that nobody does, or that it is over: then it is not raised again before
+    /// it really is, or matters more.
+    ChangeAlert {
+        /// Its number.
+        id: i64,
+        /// How far it is to be.
+        state: AlertState,
+    },
+
     /// The certificate of the API.
     ShowCertificate,
     /// Replace it; that the key belongs to it has been looked at before.
@@ -532,6 +548,10 @@ pub enum Outcome {
     Connection(Connection),
     /// Connections.
     Connections(Vec<Connection>),
+    /// An alert as it is now.
+    Alert(Alert),
+    /// Alerts.
+    Alerts(Vec<Alert>),
     /// The certificate as it is now.
     Certificate(Certificate),
     /// A user as it is now.

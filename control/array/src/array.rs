@@ -5,6 +5,7 @@
 //! stop anywhere (see [`crate::config::Stage`]), and only then the configuration in memory, `scsi` and `iscsi`.
 
 use crate::action::{Action, Caller, Outcome};
+use crate::alert::Attention;
 use crate::config::{Config, Edit, HostId, Identity};
 use crate::connection::Peer;
 use crate::performance::Meter;
@@ -66,6 +67,8 @@ pub enum Happening {
     Event(history::Event),
     /// Things of this kind are not what they were, such as `volume`.
     Changed(&'static str),
+    /// What became of an alert, and the alert as it is now.
+    Alert(history::Turn, history::Alert),
     /// What the whole array did in the second that ends at a time, in seconds since 1970.
     Measured(u64, Box<history::Sample>),
 }
@@ -81,6 +84,7 @@ pub struct Array {
     happenings: broadcast::Sender<Happening>,
     pub(crate) watched: Mutex<Watched>,
     pub(crate) meter: Mutex<Meter>,
+    pub(crate) attention: Mutex<Attention>,
     /// Held by the one change under way.
     changing: tokio::sync::Mutex<()>,
 }
@@ -98,7 +102,19 @@ impl Array {
         let happenings = broadcast::Sender::new(BACKLOG);
         let watched = Mutex::default();
         let meter = Mutex::new(Meter::open(&parts.history, started));
-        Self { parts, world, identity, version, started, config, happenings, watched, meter, changing }
+        Self {
+            parts,
+            world,
+            identity,
+            version,
+            started,
+            config,
+            happenings,
+            watched,
+            meter,
+            attention: Mutex::default(),
+            changing,
+        }
     }
 
     /// Carries out an action. A change must be polled to its end: when the caller may go away (an HTTP request),
@@ -187,7 +203,11 @@ impl Array {
     }
 
     fn answer(&self, action: Action) -> Result<Outcome> {
-        if let Some(told) = self.tell_performance(&action).or_else(|| self.tell_access(&action)) {
+        if let Some(told) = self
+            .tell_performance(&action)
+            .or_else(|| self.tell_access(&action))
+            .or_else(|| self.tell_alerts(&action))
+        {
             return told;
         }
         let config = self.config();
@@ -313,6 +333,7 @@ impl Change<'_> {
             DeleteHostGroup { name } => self.delete_host_group(&name).await,
             Connect { volume, peer, lun, read_only } => self.connect(&volume, &peer, lun, read_only).await,
             Disconnect { volume, peer } => self.disconnect(&volume, &peer).await,
+            ChangeAlert { id, state } => self.change_alert(id, state),
             ReplaceCertificate { chain, key } => self.replace_certificate(chain, &key).await,
             CreateUser { name, role, password } => self.create_user(name, role, &password).await,
             ChangeUser { name, role, password } => self.change_user(&name, role, password.as_ref()).await,

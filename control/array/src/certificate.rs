@@ -30,6 +30,15 @@ pub struct Certificate {
     pub chain: String,
     /// Since when it is used, in seconds since 1970.
     pub since: u64,
+    /// When it stops to be good, in seconds since 1970; none when it does not say.
+    pub expires: Option<u64>,
+}
+
+/// Until when the first certificate of a chain in PEM is good, in seconds since 1970.
+pub(crate) fn expiry(chain: &str) -> Option<u64> {
+    let (_, pem) = x509_parser::pem::parse_x509_pem(chain.as_bytes()).ok()?;
+    let certificate = pem.parse_x509().ok()?;
+    u64::try_from(certificate.validity().not_after.timestamp()).ok()
 }
 
 impl Array {
@@ -48,7 +57,7 @@ impl Array {
 
 impl Certificate {
     pub(crate) fn of(entry: &CertificateEntry) -> Self {
-        Self { chain: entry.chain.clone(), since: entry.since }
+        Self { chain: entry.chain.clone(), since: entry.since, expires: expiry(&entry.chain) }
     }
 }
 

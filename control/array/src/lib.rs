@@ -7,10 +7,12 @@
 
 mod access;
 mod action;
+mod alert;
 mod array;
 mod bin;
 mod certificate;
 mod check;
+mod condition;
 mod config;
 mod connection;
 mod error;
@@ -38,7 +40,8 @@ pub use certificate::Certificate;
 pub use config::{Chap, Identity, Secret};
 pub use error::{Error, Kind, Result};
 pub use history::{
-    Attempt, Audit, Cell, Event, Latencies, NewEvent, Page, Sample, Series, Severity, SpacePoint,
+    Alert, AlertState, Attempt, Audit, Cell, Condition, Event, Latencies, NewEvent, Page, Sample, Series,
+    Severity, SpacePoint, Turn,
 };
 pub use performance::{Busy, By, Capacity, PathUse, Scope, Stretch, imbalance, kind, size_limit};
 pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};

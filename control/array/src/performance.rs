@@ -338,6 +338,12 @@ impl Array {
         Ok(paths)
     }
 
+    /// How the space was used in the last month.
+    pub(crate) fn past_month(&self, now: u64) -> Result<Vec<SpacePoint>> {
+        let past = self.parts.history.space(now, now.saturating_sub(FORECAST_FROM), now, 720);
+        past.map_err(|error| Error::failed("the past can't be told", error))
+    }
+
     /// How the space was used, and how it goes on.
     pub(crate) fn capacity(&self, stretch: Stretch) -> Result<Capacity> {
         let now = self.world.seconds();
@@ -347,7 +353,7 @@ impl Array {
             let points = self.parts.history.space(now, from, to, points);
             points.map_err(|error| Error::failed("the past can't be told", error))
         };
-        let past = told(now.saturating_sub(FORECAST_FROM), now, 720)?;
+        let past = self.past_month(now)?;
         let (per_day, days_to_full) = forecast(&past);
         Ok(Capacity { points: told(from, to, points.into())?, per_day, days_to_full })
     }
@@ -408,7 +414,7 @@ pub fn imbalance<'a>(paths: impl IntoIterator<Item = &'a PathUse>) -> Option<f64
 }
 
 /// Bytes taken each day, and days until nothing is free, by the straight line nearest to the past.
-fn forecast(past: &[SpacePoint]) -> (Option<f64>, Option<f64>) {
+pub(crate) fn forecast(past: &[SpacePoint]) -> (Option<f64>, Option<f64>) {
     let (Some(first), Some(last)) = (past.first(), past.last()) else { return (None, None) };
     if last.time - first.time < FORECAST_LEAST {
         return (None, None);

@@ -44,6 +44,7 @@ impl Array {
     pub async fn tick(&self) {
         self.enforce_quotas(&self.config(), true);
         self.watch_space();
+        self.watch_alerts();
         self.run_schedules().await;
         self.empty_bin().await;
     }

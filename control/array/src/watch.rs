@@ -122,6 +122,12 @@ impl Array {
         }
     }
 
+    /// The threshold of space that is crossed now, in parts of a hundred, and how much it matters.
+    pub(crate) fn space_threshold(&self) -> Option<(u64, Severity)> {
+        let crossed = self.watched.lock().space;
+        THRESHOLDS.iter().find(|(limit, _)| *limit == crossed).copied()
+    }
+
     /// Looks how full the drives are.
     pub(crate) fn watch_space(&self) {
         let space = self.parts.engine.space();

@@ -1,6 +1,7 @@
 //! Nouns and verbs, and the request that each makes.
 
 mod access;
+mod alert;
 mod array;
 mod bin;
 mod group;
@@ -90,6 +91,9 @@ enum Noun {
     /// The certificate that the array shows
     #[command(subcommand)]
     Certificate(access::CertificateVerb),
+    /// What needs attention
+    #[command(subcommand)]
+    Alert(alert::AlertVerb),
     /// What happened
     #[command(subcommand)]
     Event(array::EventVerb),
@@ -167,6 +171,7 @@ impl Noun {
             Noun::User(verb) => verb.run(client),
             Noun::Token(verb) => verb.run(client),
             Noun::Certificate(verb) => verb.run(client),
+            Noun::Alert(verb) => verb.run(client),
             Noun::Event(verb) => verb.run(client),
             Noun::Audit(verb) => verb.run(client),
             Noun::Completion { .. } => unreachable!("it asks no array"),

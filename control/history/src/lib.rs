@@ -3,12 +3,14 @@
 //! Nothing here decides anything: an array whose history is lost works as before. The file is bounded; what is old
 //! goes. Time is always an argument, in seconds since 1970.
 
+mod alert;
 mod event;
 mod measure;
 mod sample;
 mod space;
 mod store;
 
+pub use alert::{Alert, AlertState, Condition, Turn};
 pub use event::{Attempt, Audit, AuditId, Event, NewEvent, Severity};
 pub use measure::{ALL, Recorder, Series, Span, Tier, tier_for};
 pub use sample::{Cell, Latencies, Sample};

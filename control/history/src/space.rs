@@ -51,6 +51,13 @@ impl Store {
         Ok(())
     }
 
+    /// The latest time at which the use of space was measured.
+    pub fn latest_space(&self) -> Result<Option<u64>, Error> {
+        let sql = "SELECT max(time) FROM space WHERE tier = 0";
+        let latest = self.db().prepare_cached(sql)?.query_row([], |row| row.get::<_, Option<i64>>(0))?;
+        Ok(latest.map(|time| time as u64))
+    }
+
     /// Points from `from` to `to`, about as many as asked for at most, in order of time.
     pub fn space(&self, now: u64, from: u64, to: u64, points: u64) -> Result<Vec<SpacePoint>, Error> {
         let length = to.saturating_sub(from).max(1);

@@ -19,7 +19,7 @@ pub struct Page {
 }
 
 /// What makes the tables, a step for each time that they grew; how many were taken is kept in `user_version`.
-const STEPS: &[&str] = &[EVENTS, MEASUREMENTS];
+const STEPS: &[&str] = &[EVENTS, MEASUREMENTS, ALERTS];
 
 const EVENTS: &str = "
     CREATE TABLE event (
@@ -42,6 +42,23 @@ const EVENTS: &str = "
         message TEXT NOT NULL,
         changes TEXT NOT NULL
     );
+";
+
+const ALERTS: &str = "
+    CREATE TABLE alert (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        key TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        severity INTEGER NOT NULL,
+        message TEXT NOT NULL,
+        noun TEXT,
+        name TEXT,
+        opened INTEGER NOT NULL,
+        changed INTEGER NOT NULL,
+        acknowledged TEXT,
+        closed INTEGER
+    );
+    CREATE UNIQUE INDEX alert_open ON alert (key) WHERE closed IS NULL;
 ";
 
 const MEASUREMENTS: &str = "

@@ -357,6 +357,9 @@ pub struct Certificate {
     /// Since when it is used.
     #[schema(format = DateTime)]
     since: String,
+    /// When it stops to be good; `null`: it does not say.
+    #[schema(format = DateTime)]
+    expires: Option<String>,
 }
 
 /// Another certificate with its key.
@@ -396,7 +399,7 @@ async fn replace_certificate(
 
 impl From<array::Certificate> for Certificate {
     fn from(it: array::Certificate) -> Self {
-        Self { chain: it.chain, since: utc(it.since) }
+        Self { chain: it.chain, since: utc(it.since), expires: it.expires.map(utc) }
     }
 }
 

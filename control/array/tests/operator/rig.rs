@@ -52,8 +52,24 @@ impl Rig {
 
     /// Brings the array up; after `appends` journal batches the next is never answered well.
     pub async fn up_with_fuse(&self, appends: i64, last_is_written: bool) -> Result<Up, Error> {
+        self.up_on(&self.drives, appends, last_is_written).await
+    }
+
+    /// Brings the array up without one of its drives.
+    pub async fn up_without(&self, drive: usize) -> Up {
+        let mut drives = self.drives.clone();
+        drives.remove(drive);
+        self.up_on(&drives, i64::MAX, false).await.expect("the array comes up")
+    }
+
+    async fn up_on(
+        &self,
+        drives: &[Arc<MemDrive>],
+        appends: i64,
+        last_is_written: bool,
+    ) -> Result<Up, Error> {
         let drives: Vec<Arc<dyn Drive>> =
-            self.drives.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
+            drives.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
         let shelf = match DriveShelf::is_formatted(&drives).await.expect("drives that can be read") {
             true => DriveShelf::open(drives, shelf::Opening::default()).await,
             false => DriveShelf::format(drives, FormatOptions { array: 7, ..FormatOptions::default() }).await,

@@ -4,26 +4,30 @@ use crate::process::{Daemon, start};
 use serde_json::{Value, json};
 use ureq::http::{Request, Response};
 
-struct Api {
+pub struct Api {
     _daemon: Daemon,
     _folder: tempfile::TempDir,
-    url: String,
-    token: String,
-    agent: ureq::Agent,
+    pub url: String,
+    pub token: String,
+    pub agent: ureq::Agent,
 }
 
 impl Api {
-    fn start() -> Self {
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub fn start_with(more: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("array");
-        let daemon = start(&data, &[]).unwrap();
+        let daemon = start(&data, more).unwrap();
         let access: Value = serde_json::from_slice(&std::fs::read(data.join("api.json")).unwrap()).unwrap();
         let (url, token) = (daemon.url().to_owned(), access["token"].as_str().unwrap().to_owned());
         let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().into();
         Self { _daemon: daemon, _folder: folder, url, token, agent }
     }
 
-    fn send(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> Answer {
+    pub fn send(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> Answer {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
         if let Some(token) = token {
             request = request.header("authorization", token);
@@ -34,16 +38,16 @@ impl Api {
         Answer::of(self.agent.run(request.body(body.to_owned()).unwrap()).unwrap())
     }
 
-    fn ask(&self, method: &str, path: &str, body: Value) -> Answer {
+    pub fn ask(&self, method: &str, path: &str, body: Value) -> Answer {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.send(method, path, Some(&format!("Bearer {}", self.token)), &body)
     }
 }
 
-struct Answer {
-    status: u16,
+pub struct Answer {
+    pub status: u16,
     kind: String,
-    body: Value,
+    pub body: Value,
 }
 
 impl Answer {
@@ -54,7 +58,7 @@ impl Answer {
         Self { status: response.status().as_u16(), kind: header.unwrap_or_default(), body }
     }
 
-    fn assert_problem(&self, status: u16, kind: &str) {
+    pub fn assert_problem(&self, status: u16, kind: &str) {
         assert_eq!((self.status, self.body["kind"].as_str()), (status, Some(kind)), "{}", self.body);
         assert_eq!(self.kind, "application/problem+json");
         assert_eq!(self.body["status"], status);

@@ -1,0 +1,236 @@
+//! `/metrics`: what monitoring asks for, in the text format of OpenMetrics. Names and labels have the shape of those
+//! that the exporter of a well-known all-flash array has, so that its dashboards need another prefix only.
+
+use crate::Context;
+use crate::auth::Operator;
+use crate::problem::{Problem, Problems};
+use crate::v1::{ask, unexpected};
+use array::{
+    Action, Alert, AlertState, ArrayStatus, Busy, By, Cell, Operation, Outcome, Severity, State as Health,
+    Volume,
+};
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What is told of performance is what was done in so many seconds.
+const SECONDS: u64 = 20;
+
+type Labels = Vec<(&'static str, String)>;
+type Values = Family<Labels, Gauge<f64, AtomicU64>>;
+
+/// A kind of work in each of its dimensions: latency, commands, bytes, bytes of one command.
+const WORK: [(&[Operation], [&str; 4]); 3] = [
+    (&[Operation::Read], ["usec_per_read_op", "reads_per_sec", "read_bytes_per_sec", "bytes_per_read"]),
+    (&[Operation::Write], ["usec_per_write_op", "writes_per_sec", "write_bytes_per_sec", "bytes_per_write"]),
+    (
+        &[
+            Operation::CompareAndWrite,
+            Operation::Copy,
+            Operation::WriteSame,
+            Operation::Unmap,
+            Operation::Other,
+        ],
+        ["usec_per_other_op", "others_per_sec", "other_bytes_per_sec", "bytes_per_other"],
+    ),
+];
+
+/// Latency, commands, bytes and size of commands of one noun.
+struct Performance([Values; 4]);
+
+struct Exposition(Registry);
+
+impl Exposition {
+    fn values(&mut self, name: &str, help: &str) -> Values {
+        let values = Values::default();
+        self.0.register(name, help, values.clone());
+        values
+    }
+
+    fn performance(&mut self, noun: &str) -> Performance {
+        Performance(
+            [
+                ("performance_latency_usec", "mean latency in microseconds"),
+                ("performance_throughput_iops", "commands in a second"),
+                ("performance_bandwidth_bytes", "bytes in a second"),
+                ("performance_average_bytes", "bytes of one command"),
+            ]
+            .map(|(name, help)| self.values(&format!("{noun}_{name}"), &format!("Of each {noun}: {help}"))),
+        )
+    }
+}
+
+impl Performance {
+    /// Tells for each thing what several did together.
+    fn each<'a>(&self, millis: u64, things: impl IntoIterator<Item = (Labels, Vec<&'a Busy>)>) {
+        for (labels, busy) in things {
+            for (operations, dimensions) in WORK {
+                let mut cell = Cell::default();
+                busy.iter().for_each(|it| cell.add(&work(&it.sample, operations)));
+                self.set(&labels, millis, &cell, dimensions);
+            }
+        }
+    }
+
+    fn set(&self, labels: &Labels, millis: u64, cell: &Cell, dimensions: [&str; 4]) {
+        let (count, seconds) = (cell.latency.count() as f64, millis as f64 / 1000.0);
+        let per = |amount: f64, unit: f64| if unit > 0.0 { amount / unit } else { 0.0 };
+        let values = [
+            cell.latency.mean().unwrap_or(0.0) / 1000.0,
+            per(count, seconds),
+            per(cell.bytes as f64, seconds),
+            per(cell.bytes as f64, count),
+        ];
+        for ((values, dimension), value) in self.0.iter().zip(dimensions).zip(values) {
+            set(values, labels, &[("dimension", dimension)], value);
+        }
+    }
+}
+
+fn set(values: &Values, labels: &Labels, more: &[(&'static str, &str)], value: f64) {
+    let more = more.iter().map(|(name, text)| (*name, (*text).to_owned()));
+    values.get_or_create(&labels.iter().cloned().chain(more).collect()).set(value);
+}
+
+fn work(sample: &array::Sample, operations: &[Operation]) -> Cell {
+    sample.sum(|kind, _| array::kind(kind).is_some_and(|kind| operations.contains(&kind)))
+}
+
+pub fn routes() -> OpenApiRouter<Context> {
+    OpenApiRouter::new().routes(routes!(metrics))
+}
+
+/// What monitoring asks for: OpenMetrics
+#[utoipa::path(get, path = "/metrics", tag = "performance", responses(
+    (status = 200, description = "OpenMetrics 1.0", body = String,
+        content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+    Problems,
+))]
+async fn metrics(operator: Operator, State(context): State<Context>) -> Result<Response, Problem> {
+    let asked = |question| {
+        let operator = Operator { caller: operator.caller.clone(), until: operator.until };
+        ask(operator, &context, question)
+    };
+    let mut told = Exposition(Registry::with_prefix("ashlar"));
+    let Outcome::Array(status) = asked(Action::ShowArray).await? else { return nothing() };
+    let Outcome::Volumes(volumes) = asked(Action::ListVolumes).await? else { return nothing() };
+    let busiest = Action::ListBusiest { by: By::Volume, seconds: SECONDS };
+    let Outcome::Busiest { millis, busiest } = asked(busiest).await? else { return nothing() };
+    let Outcome::Hosts(hosts) = asked(Action::ListHosts).await? else { return nothing() };
+    let by_host = Action::ListBusiest { by: By::Host, seconds: SECONDS };
+    let Outcome::Busiest { busiest: busy_hosts, .. } = asked(by_host).await? else { return nothing() };
+    let Outcome::Alerts(alerts) = asked(Action::ListAlerts).await? else { return nothing() };
+    tell_array(&mut told, &status);
+    told.performance("array").each(millis, [(Labels::new(), busiest.iter().collect())]);
+    let names = volumes.iter().map(|it| (labels(it), it.name.as_str()));
+    told.performance("volume").each(millis, with(names, &busiest));
+    let names = hosts.iter().map(|it| (vec![("host", it.name.clone())], it.name.as_str()));
+    told.performance("host").each(millis, with(names, &busy_hosts));
+    tell_volumes(&mut told, &volumes);
+    tell_alerts(&mut told, &alerts);
+    let mut text = String::new();
+    encode(&mut text, &told.0)
+        .map_err(|error| Problem::internal(format!("metrics can't be written: {error}")))?;
+    Ok(([(CONTENT_TYPE, MEDIA_TYPE)], text).into_response())
+}
+
+fn nothing() -> Result<Response, Problem> {
+    unexpected(Outcome::Gone)
+}
+
+/// One line for each severity that is always there, and one for each thing that something is the matter with.
+fn tell_alerts(told: &mut Exposition, alerts: &[Alert]) {
+    let (all, open) = (
+        told.values("array_alerts", "Alerts that are not closed, by severity"),
+        told.values("alerts_open", "Alerts that are not closed, by what they are about"),
+    );
+    let alerts: Vec<_> = alerts.iter().filter(|alert| alert.state() != AlertState::Closed).collect();
+    for (severity, name) in
+        [(Severity::Info, "info"), (Severity::Warning, "warning"), (Severity::Critical, "critical")]
+    {
+        let those = alerts.iter().map(|alert| &alert.condition).filter(|it| it.severity == severity);
+        let mut counts: BTreeMap<[&str; 3], usize> = BTreeMap::new();
+        for it in those {
+            let (noun, thing) =
+                (it.noun.as_deref().unwrap_or("array"), it.name.as_deref().unwrap_or_default());
+            *counts.entry([it.kind.as_str(), noun, thing]).or_default() += 1;
+        }
+        set(&all, &Vec::new(), &[("severity", name)], counts.values().sum::<usize>() as f64);
+        for ([kind, noun, thing], count) in counts {
+            let labels =
+                [("severity", name), ("code", kind), ("component_type", noun), ("component_name", thing)];
+            set(&open, &Vec::new(), &labels, count as f64);
+        }
+    }
+}
+
+fn tell_array(told: &mut Exposition, status: &ArrayStatus) {
+    let none: Labels = Vec::new();
+    let names = [
+        ("array_name", status.name.as_str()),
+        ("system_id", status.serial.as_str()),
+        ("version", status.version.as_str()),
+    ];
+    set(&told.values("info", "The array"), &none, &names, 1.0);
+    let online = if status.state == Health::Online { 1.0 } else { 0.0 };
+    set(&told.values("array_online", "Whether the array serves"), &none, &[], online);
+    set(&told.values("array_sessions", "iSCSI sessions"), &none, &[], status.sessions as f64);
+    let (space, bytes) = (&status.space, told.values("array_space_bytes", "Space by what it is used for"));
+    for (kind, value) in [
+        ("capacity", space.total),
+        ("empty", space.free),
+        ("physical", space.physical),
+        ("system", space.metadata),
+        ("unique", space.unique),
+        ("used_provisioned", space.mapped),
+        ("total_provisioned", space.provisioned),
+    ] {
+        set(&bytes, &none, &[("space", kind)], value as f64);
+    }
+    let ratio =
+        told.values("array_space_data_reduction_ratio", "Mapped to physical; 1 while nothing is stored");
+    set(&ratio, &none, &[], space.reduction().data.unwrap_or(1.0));
+    let used = space.total.saturating_sub(space.free) as f64;
+    let part = if space.total > 0 { used / space.total as f64 } else { 0.0 };
+    set(&told.values("array_space_utilization", "Used part of the space, 0 to 1"), &none, &[], part);
+}
+
+/// What each thing did: nothing, when it is not among the busy ones.
+fn with<'a>(
+    things: impl Iterator<Item = (Labels, &'a str)>,
+    busiest: &'a [Busy],
+) -> impl Iterator<Item = (Labels, Vec<&'a Busy>)> {
+    let busy: BTreeMap<&str, &Busy> = busiest.iter().map(|it| (it.name.as_str(), it)).collect();
+    things.map(move |(labels, name)| (labels, busy.get(name).copied().into_iter().collect()))
+}
+
+fn labels(volume: &Volume) -> Labels {
+    let group = volume.group.clone().unwrap_or_default();
+    vec![("name", volume.name.clone()), ("naa_id", volume.naa.clone()), ("volume_group", group)]
+}
+
+fn tell_volumes(told: &mut Exposition, volumes: &[Volume]) {
+    let bytes = told.values("volume_space_bytes", "Space of each volume by what it is used for");
+    let connected = told.values("host_connections_info", "Who sees which volume");
+    for volume in volumes {
+        let labels = labels(volume);
+        set(&bytes, &labels, &[("space", "total_provisioned")], volume.bytes as f64);
+        set(&bytes, &labels, &[("space", "used_provisioned")], volume.mapped as f64);
+        for it in &volume.connections {
+            let host = it.host.as_deref().unwrap_or_default();
+            let group = it.host_group.as_deref().unwrap_or_default();
+            let names = [("host", host), ("hostgroup", group), ("volume", volume.name.as_str())];
+            set(&connected, &Vec::new(), &names, 1.0);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Alerts: conditions that need somebody's attention, from when they begin until they are over. What is the matter is
+//! looked up again and again from how things are, so that a restart neither loses nor repeats an alert.
+
+use crate::action::{Action, Outcome};
+use crate::array::{Array, Change, Happening};
+use crate::condition::{self, Conditions};
+use crate::performance::Stretch;
+use crate::{Error, Result};
+use history::{AlertState, Severity, Turn};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Over how many seconds paths are compared.
+const PATHS_OVER: u64 = 300;
+
+/// Where conditions are found: not more often than every so many seconds, with what was found last time and the time now.
+type Look = fn(&Array, &Conditions, u64) -> Conditions;
+
+const LOOKS: [(u64, Look); 6] = [
+    (0, |array, _, _| array.space_conditions()),
+    (5, |array, _, _| condition::of_drives(&array.parts.shelf.status())),
+    (60, |array, _, now| array.path_conditions(now)),
+    (60, |array, _, now| array.clock_conditions(now)),
+    (600, |array, _, now| array.certificate_conditions(now)),
+    (600, |array, before, now| array.forecast_conditions(before, now)),
+];
+
+/// What is remembered between two looks.
+#[derive(Debug, Default)]
+pub(crate) struct Attention {
+    /// What each look found last, and when.
+    found: [Option<(u64, Conditions)>; LOOKS.len()],
+    /// Conditions that somebody declared to be over although they are not, with how much they mattered: silent until
+    /// they are over, or matter more.
+    silent: BTreeMap<String, Severity>,
+}
+
+impl Array {
+    /// Raises alerts for what is the matter, and closes those of what is over.
+    pub(crate) fn watch_alerts(&self) {
+        let now = self.now();
+        let conditions = self.conditions(now);
+        let mut attention = self.attention.lock();
+        attention.silent.retain(|key, severity| {
+            conditions.get(key).is_some_and(|condition| condition.severity <= *severity)
+        });
+        let history = &self.parts.history;
+        let open = match history.alerts(false) {
+            Ok(open) => open,
+            Err(error) => return tracing::error!(%error, "alerts can't be read"),
+        };
+        let loud = conditions.iter().filter(|(key, _)| !attention.silent.contains_key(*key));
+        for (key, condition) in loud {
+            match history.raise(now, key, condition) {
+                Ok(None) => {}
+                Ok(Some((turn, alert))) => {
+                    tracing::warn!(key, message = condition.message, "alert");
+                    self.happens(Happening::Alert(turn, alert));
+                }
+                Err(error) => tracing::error!(%error, key, "an alert can't be kept"),
+            }
+        }
+        let known: BTreeSet<&str> = conditions.keys().map(String::as_str).collect();
+        for alert in open.iter().filter(|alert| !known.contains(alert.key.as_str())) {
+            match history.close(now, &alert.key) {
+                Ok(Some(alert)) => self.happens(Happening::Alert(Turn::Closed, alert)),
+                Ok(None) => {}
+                Err(error) => tracing::error!(%error, alert.key, "the end of an alert can't be kept"),
+            }
+        }
+    }
+
+    /// What is the matter now.
+    fn conditions(&self, now: u64) -> Conditions {
+        let mut found = std::mem::take(&mut self.attention.lock().found);
+        for ((every, look), last) in LOOKS.iter().zip(&mut found) {
+            let fresh = last.as_ref().is_some_and(|(looked, _)| now.abs_diff(*looked) < *every);
+            if !fresh {
+                let before = last.take().map(|(_, found)| found).unwrap_or_default();
+                *last = Some((now, look(self, &before, now)));
+            }
+        }
+        let all = found.iter().flatten().flat_map(|(_, found)| found.clone()).collect();
+        self.attention.lock().found = found;
+        all
+    }
+
+    fn space_conditions(&self) -> Conditions {
+        let mut found = Conditions::default();
+        if let Some(why) = self.parts.engine.stopped() {
+            condition::add(&mut found, "array.stopped", Severity::Critical, None, &|| {
+                format!("the array stopped to protect data and needs a new start: {why}")
+            });
+        }
+        if let Some((limit, severity)) = self.space_threshold() {
+            condition::add(&mut found, "space.threshold", severity, None, &|| {
+                format!(
+                    "{limit} % of the drives' space is in use: delete or unmap what is not needed, or add drives"
+                )
+            });
+        }
+        for group in self.config().groups.iter() {
+            let about = condition::About {
+                noun: "volume group",
+                name: &group.name,
+                key: &format!("{:016x}", group.id.0),
+            };
+            let (soft, hard) = self.quota_state(group.id);
+            if hard {
+                condition::add(&mut found, "group.quota", Severity::Critical, Some(about), &|| {
+                    format!(
+                        "volume group {:?} reached its hard quota: its volumes take no new space",
+                        group.name
+                    )
+                });
+            } else if soft {
+                condition::add(&mut found, "group.quota", Severity::Warning, Some(about), &|| {
+                    format!("volume group {:?} is beyond its soft quota", group.name)
+                });
+            }
+        }
+        found
+    }
+
+    fn path_conditions(&self, now: u64) -> Conditions {
+        let stretch = Stretch { from: Some(now.saturating_sub(PATHS_OVER)), to: None, points: Some(1) };
+        let paths = self.paths(None, stretch).unwrap_or_else(|error| {
+            tracing::error!(%error, "paths can't be judged");
+            Vec::new()
+        });
+        condition::of_paths(&paths, self.parts.server.portals().len())
+    }
+
+    fn clock_conditions(&self, now: u64) -> Conditions {
+        match self.parts.history.latest_space() {
+            Ok(latest) => condition::of_clock(latest.unwrap_or(0), now),
+            Err(error) => {
+                tracing::error!(%error, "the clock can't be judged");
+                Conditions::default()
+            }
+        }
+    }
+
+    fn certificate_conditions(&self, now: u64) -> Conditions {
+        let config = self.config();
+        let expires = config.certificate.as_ref().and_then(|entry| crate::certificate::expiry(&entry.chain));
+        expires.map(|expires| condition::of_certificate(expires, now)).unwrap_or_default()
+    }
+
+    fn forecast_conditions(&self, before: &Conditions, now: u64) -> Conditions {
+        match self.past_month(now) {
+            Ok(past) => condition::of_forecast(&past, before),
+            Err(error) => {
+                tracing::error!(%error, "the use of space can't be foreseen");
+                Conditions::default()
+            }
+        }
+    }
+
+    /// Answers the questions about alerts; none when the action is another one.
+    pub(crate) fn tell_alerts(&self, action: &Action) -> Option<Result<Outcome>> {
+        let failed = |error| Error::failed("alerts can't be told", error);
+        Some(match action {
+            Action::ListAlerts => self.parts.history.alerts(true).map(Outcome::Alerts).map_err(failed),
+            Action::ShowAlert { id } => match self.parts.history.alert(*id) {
+                Ok(alert) => alert.map(Outcome::Alert).ok_or_else(|| no_alert(*id)),
+                Err(error) => Err(failed(error)),
+            },
+            _ => return None,
+        })
+    }
+}
+
+fn no_alert(id: i64) -> Error {
+    Error::not_found(format!("there is no alert {id}"))
+}
+
+impl Change<'_> {
+    /// Says that somebody looks after it, that nobody does, or that it is over even if it is not.
+    pub fn change_alert(&mut self, id: i64, state: AlertState) -> Result<Outcome> {
+        let (array, now) = (self.array, self.now());
+        let history = &array.parts.history;
+        let failed = |error| Error::failed("the alert can't be changed", error);
+        let alert = history.alert(id).map_err(failed)?.ok_or_else(|| no_alert(id))?;
+        match (alert.state(), state) {
+            (before, after) if before == after => return Ok(Outcome::Alert(alert)),
+            (AlertState::Closed, _) => {
+                return Err(Error::precondition(format!(
+                    "alert {id} is over: nothing about it can be changed"
+                )));
+            }
+            _ => {}
+        }
+        let (turn, changed) = match state {
+            AlertState::Open => (Turn::Changed, history.acknowledge(now, id, None)),
+            AlertState::Acknowledged => {
+                (Turn::Changed, history.acknowledge(now, id, Some(&self.caller.user)))
+            }
+            AlertState::Closed => {
+                array.attention.lock().silent.insert(alert.key.clone(), alert.condition.severity);
+                (Turn::Closed, history.close(now, &alert.key))
+            }
+        };
+        let alert = changed.map_err(failed)?.ok_or_else(|| no_alert(id))?;
+        array.happens(Happening::Alert(turn, alert.clone()));
+        Ok(Outcome::Alert(alert))
+    }
+}

@@ -1,0 +1,191 @@
+//! What is worth an alert: judged from values, by rules without memory.
+
+use crate::performance::{PathUse, forecast, imbalance};
+use history::{Condition, Severity, SpacePoint};
+use shelf::{Standing, Status};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Conditions by what never changes about them.
+pub(crate) type Conditions = BTreeMap<String, Condition>;
+
+/// Beyond this a host's paths are used unevenly.
+const UNEVEN: f64 = 0.5;
+/// With fewer commands nothing is said about that.
+const ENOUGH: u64 = 10_000;
+/// Drives that may fail without loss when there are enough of them.
+const FULL_PROTECTION: usize = 2;
+/// A clock that is behind itself by less is not worth a word, in seconds.
+const CLOCK_SLACK: u64 = 300;
+
+const DAY: u64 = 86_400;
+/// Days left, of the certificate or of the space, with how much it matters: the first that holds.
+const DAYS_LEFT: [(u64, Severity); 2] = [(7, Severity::Critical), (30, Severity::Warning)];
+/// A trend of less time says nothing about a month, in seconds.
+const TREND_LEAST: u64 = DAY;
+
+/// What a condition is about.
+#[derive(Clone, Copy)]
+pub(crate) struct About<'a> {
+    pub noun: &'static str,
+    pub name: &'a str,
+    /// Its name for ever.
+    pub key: &'a str,
+}
+
+/// Adds a condition.
+pub(crate) fn add(
+    found: &mut Conditions,
+    kind: &str,
+    severity: Severity,
+    about: Option<About<'_>>,
+    message: &dyn Fn() -> String,
+) {
+    let key = about.map_or_else(|| kind.to_owned(), |about| format!("{kind}/{}", about.key));
+    let (noun, name) = (about.map(|about| about.noun.to_owned()), about.map(|about| about.name.to_owned()));
+    found.insert(key, Condition { kind: kind.into(), severity, message: message(), noun, name });
+}
+
+/// Drives that are not what they should be, and what that means for the data.
+pub(crate) fn of_drives(status: &Status) -> Conditions {
+    let mut found = Conditions::default();
+    for drive in &status.drives {
+        let slot = drive.slot.to_string();
+        let path = drive.name.as_deref().unwrap_or("no drive");
+        let about = Some(About { noun: "drive", name: &slot, key: &format!("{:032x}", drive.drive) });
+        match drive.standing {
+            Standing::Out => add(&mut found, "drive.out", Severity::Warning, about, &|| {
+                format!("the drive of slot {slot} failed or did not come ({path}): replace it")
+            }),
+            Standing::InUse if drive.name.is_none() => {
+                add(&mut found, "drive.out", Severity::Warning, about, &|| {
+                    format!("the drive of slot {slot} is not there: bring it back, or replace it")
+                });
+            }
+            Standing::Leaving => add(&mut found, "drive.leaving", Severity::Info, about, &|| {
+                format!("the drive of slot {slot} ({path}) is being emptied")
+            }),
+            Standing::InUse | Standing::Empty => {}
+        }
+        if drive.bad_pages > 0 && drive.standing != Standing::Out {
+            add(&mut found, "drive.rotten", Severity::Warning, about, &|| {
+                format!(
+                    "the drive of slot {slot} ({path}) gave back what had not been written to it: replace it soon"
+                )
+            });
+        }
+    }
+    protection(&mut found, status);
+    if status.at_risk > 0 {
+        add(&mut found, "protection.rebuilding", Severity::Info, None, &|| {
+            "what was on drives that are out or leaving is being placed elsewhere".into()
+        });
+    }
+    if status.lost > 0 {
+        add(&mut found, "data.lost", Severity::Critical, None, &|| {
+            "some data can't be given back from any drive: run `ashlard check` on the stopped array to see whose it is, \
+             and restore that from elsewhere"
+                .into()
+        });
+    }
+    found
+}
+
+fn protection(found: &mut Conditions, status: &Status) {
+    let members = status.drives.iter().filter(|drive| drive.standing != Standing::Leaving).count();
+    let full = FULL_PROTECTION.min(members.saturating_sub(1));
+    let left = status.tolerates;
+    let about_left = match left {
+        0 => "one more drive that fails takes data along",
+        _ => "one more drive may fail, not two",
+    };
+    if left < full {
+        let severity = if left == 0 { Severity::Critical } else { Severity::Warning };
+        add(found, "protection.degraded", severity, None, &|| {
+            format!("{about_left}: replace what is broken, or wait until everything is placed elsewhere")
+        });
+    } else if full < FULL_PROTECTION {
+        add(found, "protection.low", Severity::Info, None, &|| {
+            format!("{about_left}: there are only {members} drives, and with three or more any two may fail")
+        });
+    }
+}
+
+/// Hosts that would lose their volumes with one path, and those that use their paths unevenly.
+pub(crate) fn of_paths(paths: &[PathUse], portals: usize) -> Conditions {
+    let mut found = Conditions::default();
+    let hosts: BTreeSet<&str> = paths.iter().map(|path| path.host.as_str()).collect();
+    for host in hosts {
+        let about = Some(About { noun: "host", name: host, key: host });
+        let own: Vec<&PathUse> = paths.iter().filter(|path| path.host == host).collect();
+        let live = own.iter().filter(|path| path.sessions > 0).count();
+        if live == 1 && portals > 1 {
+            add(&mut found, "host.one-path", Severity::Warning, about, &|| {
+                format!(
+                    "host {host:?} is logged in at one of {portals} portals: it loses its volumes with that path"
+                )
+            });
+            continue;
+        }
+        let commands: u64 = own.iter().map(|path| path.sample.sum(|_, _| true).latency.count()).sum();
+        if imbalance(own).is_some_and(|part| part > UNEVEN && commands >= ENOUGH) {
+            add(&mut found, "host.uneven-paths", Severity::Info, about, &|| {
+                format!("host {host:?} uses its paths unevenly: look at its multipath policy")
+            });
+        }
+    }
+    found
+}
+
+/// A clock that shows less than it did before; `latest`: what it showed, in seconds since 1970.
+pub(crate) fn of_clock(latest: u64, now: u64) -> Conditions {
+    let mut found = Conditions::default();
+    if latest > now + CLOCK_SLACK {
+        add(&mut found, "clock.behind", Severity::Warning, None, &|| {
+            "the clock was set back: snapshots are kept, and schedules run, by it; look at its synchronisation (chrony, \
+             ntpd)"
+                .into()
+        });
+    }
+    found
+}
+
+/// The API's certificate when it is good until `expires`, in seconds since 1970.
+pub(crate) fn of_certificate(expires: u64, now: u64) -> Conditions {
+    let mut found = Conditions::default();
+    let left = expires.saturating_sub(now);
+    if let Some((days, severity)) = DAYS_LEFT.iter().find(|(days, _)| left < days * DAY) {
+        add(&mut found, "certificate.expiry", *severity, None, &|| match left {
+            0 => "the certificate has expired: replace it (ashlar certificate replace)".into(),
+            _ => format!(
+                "the certificate expires in less than {days} days: replace it (ashlar certificate replace)"
+            ),
+        });
+    }
+    found
+}
+
+/// Drives that will be full soon by the trend of the past. Once said, it is true until a tenth more time is left.
+pub(crate) fn of_forecast(past: &[SpacePoint], before: &Conditions) -> Conditions {
+    const KIND: &str = "space.forecast";
+    let mut found = Conditions::default();
+    let long = matches!((past.first(), past.last()), (Some(first), Some(last)) if last.time - first.time >= TREND_LEAST);
+    let Some(left) = forecast(past).1.filter(|_| long) else { return found };
+    let said = |severity| before.get(KIND).is_some_and(|condition| condition.severity >= severity);
+    let soon = DAYS_LEFT.iter().find(|(days, severity)| {
+        let days = *days as f64;
+        left < if said(*severity) { days * 1.1 } else { days }
+    });
+    if let Some((days, severity)) = soon {
+        add(&mut found, KIND, *severity, None, &|| {
+            format!(
+                "by the trend of the last month the drives are full in less than {days} days: add drives, or delete \
+                     what is not needed"
+            )
+        });
+    }
+    found
+}
+
+#[cfg(test)]
+#[path = "condition_test.rs"]
+mod tests;

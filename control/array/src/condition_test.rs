@@ -1,0 +1,105 @@
+use super::*;
+use history::{Cell, Latencies, Sample};
+use shelf::DriveStatus;
+
+fn kinds(found: &Conditions) -> Vec<(&str, Severity)> {
+    found.values().map(|it| (it.kind.as_str(), it.severity)).collect()
+}
+
+fn path(host: &str, portal: u16, sessions: usize, commands: u64) -> PathUse {
+    let cell = Cell { latency: Latencies::new([(1024, commands)], 0), ..Cell::default() };
+    let sample = Sample { cells: [((0, 12), cell)].into(), ..Sample::default() };
+    PathUse { host: host.into(), initiator: format!("iqn.x:{host}"), portal, sessions, sample }
+}
+
+#[test]
+fn lonely_and_uneven_paths_are_found() {
+    let paths = [
+        path("even", 1, 1, 90_000),
+        path("even", 2, 1, 100_000),
+        path("lonely", 1, 1, 100_000),
+        path("lonely", 2, 0, 100_000),
+        path("uneven", 1, 1, 10_000),
+        path("uneven", 2, 1, 100_000),
+        path("idle", 1, 1, 0),
+        path("idle", 2, 1, 100),
+    ];
+    let found = of_paths(&paths, 2);
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["host.one-path/lonely", "host.uneven-paths/uneven"]);
+    assert!(of_paths(&paths[2..4], 1).is_empty(), "there is only one portal");
+}
+
+fn shelf(standings: &[Standing], tolerates: usize) -> Status {
+    let drive = |(slot, standing): (usize, &Standing)| DriveStatus {
+        slot,
+        name: (*standing != Standing::Out).then(|| format!("drive{slot}")),
+        drive: slot as u128,
+        bytes: 1 << 30,
+        used_bytes: 0,
+        standing: *standing,
+        journal: false,
+        read_bytes: 0,
+        written_bytes: 0,
+        read_errors: 0,
+        slow_reads: 0,
+        bad_pages: 0,
+    };
+    let drives = standings.iter().enumerate().map(drive).collect();
+    Status { drives, tolerates, segments: 0, at_risk: 0, healed: 0, repaired: 0, lost: 0 }
+}
+
+#[test]
+fn drives_that_are_out_and_protection_that_is_less_are_found() {
+    use Severity::{Critical, Info, Warning};
+    use Standing::{InUse, Leaving, Out};
+    assert!(of_drives(&shelf(&[InUse; 4], 2)).is_empty());
+    let out = of_drives(&shelf(&[InUse, InUse, Out, InUse], 1));
+    assert_eq!(kinds(&out), [("drive.out", Warning), ("protection.degraded", Warning)]);
+    let worse = of_drives(&shelf(&[InUse, InUse, Out, Out], 0));
+    assert_eq!(kinds(&worse)[2], ("protection.degraded", Critical));
+    let leaving = of_drives(&Status { at_risk: 7, ..shelf(&[InUse, InUse, InUse, Leaving], 2) });
+    assert_eq!(kinds(&leaving), [("drive.leaving", Info), ("protection.rebuilding", Info)]);
+    assert_eq!(kinds(&of_drives(&shelf(&[InUse, InUse], 1))), [("protection.low", Info)]);
+    let mut rotten = Status { lost: 1, ..shelf(&[InUse; 4], 2) };
+    rotten.drives[0].bad_pages = 3;
+    assert_eq!(kinds(&of_drives(&rotten)), [("data.lost", Critical), ("drive.rotten", Warning)]);
+}
+
+#[test]
+fn clocks_and_certificates_are_judged() {
+    assert!(of_clock(1000, 900).is_empty() && of_clock(0, 1).is_empty());
+    assert_eq!(kinds(&of_clock(10_000, 900)), [("clock.behind", Severity::Warning)]);
+    let left = |days| of_certificate(100 * DAY + days * DAY, 100 * DAY);
+    assert!(left(31).is_empty());
+    assert_eq!(kinds(&left(29)), [("certificate.expiry", Severity::Warning)]);
+    assert_eq!(kinds(&left(6)), [("certificate.expiry", Severity::Critical)]);
+    assert!(of_certificate(DAY, 2 * DAY)["certificate.expiry"].message.contains("has expired"));
+}
+
+/// Two weeks in which so many bytes were taken each day, of a thousand.
+fn fortnight(per_day: u64) -> Vec<SpacePoint> {
+    let point = |day: u64| SpacePoint {
+        time: day * DAY,
+        physical: day * per_day,
+        total: 1000,
+        ..SpacePoint::default()
+    };
+    (0..15).map(point).collect()
+}
+
+#[test]
+fn a_trend_that_ends_soon_is_found_and_does_not_flap() {
+    let none = Conditions::default();
+    let judge = |per_day, before| of_forecast(&fortnight(per_day), before);
+    // After a fortnight 720, 440 and 300 bytes are left.
+    assert!(judge(20, &none).is_empty());
+    let soon = judge(40, &none);
+    assert_eq!(kinds(&soon), [("space.forecast", Severity::Warning)]);
+    assert_eq!(kinds(&judge(50, &none))[0].1, Severity::Critical);
+    // 608 bytes at 20 a day are 30.4 days.
+    let mut past = fortnight(20);
+    past.iter_mut().for_each(|point| point.total = 280 + 608);
+    assert!(of_forecast(&past, &none).is_empty());
+    assert_eq!(of_forecast(&past, &soon), soon);
+    assert!(of_forecast(&fortnight(50)[..1], &none).is_empty(), "too little is known");
+}
