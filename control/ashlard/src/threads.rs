@@ -2,7 +2,7 @@
 //! main thread, so that nothing an operator does is in the way of an I/O.
 
 use anyhow::{Context, Result};
-use engine::Engine;
+use engine::{Engine, Rest};
 use shelf::DriveShelf;
 use shelf::device::LocalRing;
 use std::sync::Arc;
@@ -34,6 +34,16 @@ const TURNS: u32 = 8;
 
 /// How long the background lets writes gather before it reduces them.
 const GATHER: Duration = Duration::from_millis(5);
+
+/// How long nobody must have asked for anything before the array is idle.
+const QUIET: Duration = Duration::from_secs(1);
+
+fn length(rest: Rest) -> Duration {
+    match rest {
+        Rest::Short => GATHER,
+        Rest::Long => QUIET,
+    }
+}
 
 /// Hands over what this thread asks of the drives, and takes the answers. Never ends.
 async fn serve_drives() {
@@ -148,7 +158,7 @@ pub struct Background(JoinHandle<()>);
 /// Starts the engine's background work: flushing, checkpoints, cleaning.
 pub fn background(engine: Arc<Engine>) -> Result<Background> {
     let runtime = runtime()?;
-    named("background", move || runtime.block_on(engine.background_gathering(|| sleep(GATHER))))
+    named("background", move || runtime.block_on(engine.background_resting(|rest| sleep(length(rest)))))
         .map(Background)
 }
 

@@ -1,9 +1,10 @@
-//! What goes on behind the acknowledgements, one step at a time: flush, checkpoint, clean, release, relearn. One task
+//! What goes on behind the acknowledgements, one step at a time: flush, checkpoint, clean, release, relearn, deepen. One task
 //! does it all, so that the steps never meet each other; foreground operations go on between and beside them.
 
 use crate::adapt::Adapt;
 use crate::core::Core;
 use crate::dedup::{Fingerprinter, Index};
+use crate::deepen::Deepen;
 use crate::engine::Engine;
 use crate::frame::Packer;
 use crate::gate::pause;
@@ -14,8 +15,10 @@ use parking_lot::Mutex;
 use shelf::SegmentId;
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 /// Map pages released in one step.
 const RELEASES: usize = 16;
@@ -62,6 +65,16 @@ pub struct Streams {
     pub roots: Stream,
 }
 
+/// How long the background rests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// A few milliseconds: what is written soon after something else is then done together with it, and hosts get
+    /// their turn between the steps of what is done while they are quiet.
+    Short,
+    /// About a second: an array that nobody asked for anything in that time is idle.
+    Long,
+}
+
 /// What became of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -84,6 +97,10 @@ pub struct Worker {
     pub adapt: Adapt,
     pub packer: Packer,
     pub relearn: Relearn,
+    pub deepen: Deepen,
+    /// The hosts' activity when it was last looked at, and whether it was the same a long rest before.
+    activity: u64,
+    cool: bool,
     /// Where the root of the last checkpoint is.
     pub root: Vec<Place>,
     /// Where the catalog was put last.
@@ -146,6 +163,9 @@ impl Worker {
             adapt: Adapt::default(),
             packer: Packer::default(),
             relearn,
+            deepen: Deepen::everything(),
+            activity: 0,
+            cool: false,
             root,
             catalog,
             stale,
@@ -164,7 +184,7 @@ impl Worker {
     }
 
     /// Works until the engine is shut down or stops.
-    async fn run<R: Future<Output = ()>>(mut self, gather: impl Fn() -> R) {
+    async fn run<R: Future<Output = ()>>(mut self, gather: impl Fn(Rest) -> R) {
         let core = self.core.clone();
         let outcome = self.work(gather).await;
         if let Err(error) = outcome {
@@ -176,7 +196,7 @@ impl Worker {
         core.room.freed();
     }
 
-    async fn work<R: Future<Output = ()>>(&mut self, gather: impl Fn() -> R) -> block::Result<()> {
+    async fn work<R: Future<Output = ()>>(&mut self, gather: impl Fn(Rest) -> R) -> block::Result<()> {
         // What was written to them after the last checkpoint is not referred to.
         self.space.free.iter().for_each(|segment| self.core.log.shelf().discard(SegmentId(*segment)));
         loop {
@@ -218,20 +238,47 @@ impl Worker {
             }
             if busy {
                 pause().await;
-            } else if !self.relearn.is_over() {
-                let changes = self.core.changes.load(Ordering::Acquire);
-                gather().await;
-                if self.core.changes.load(Ordering::Acquire) == changes {
-                    self.relearn().await;
-                }
+            } else if !self.relearn.is_over() || self.may_deepen() {
+                let rest = gather(self.next_rest());
+                self.work_idly(rest).await?;
                 pause().await;
             } else {
                 self.core.signal.wait().await;
                 // What is written soon after is taken along: neighbours meet in a frame, overwritten blocks are
                 // spared, and the thread is not woken for every batch of the journal.
-                gather().await;
+                gather(Rest::Short).await;
             }
         }
+    }
+
+    /// How long to wait before what is done while the hosts are quiet. What makes much work begins after a long rest.
+    fn next_rest(&mut self) -> Rest {
+        let activity = self.core.activity();
+        self.cool &= std::mem::replace(&mut self.activity, activity) == activity;
+        if self.cool || !self.relearn.is_over() { Rest::Short } else { Rest::Long }
+    }
+
+    /// Waits, and uses the time when the hosts leave some.
+    async fn work_idly(&mut self, rest: impl Future<Output = ()>) -> block::Result<()> {
+        let before = self.activity;
+        let disturbed = {
+            let (mut rest, mut woken) = (pin!(rest), pin!(self.core.signal.wait()));
+            std::future::poll_fn(|cx| match woken.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(true),
+                Poll::Pending => rest.as_mut().poll(cx).map(|()| false),
+            })
+            .await
+        };
+        self.activity = self.core.activity();
+        if disturbed || self.activity != before {
+            self.cool = false;
+        } else if !self.relearn.is_over() {
+            self.relearn().await;
+        } else {
+            self.cool = true;
+            self.deepen().await?;
+        }
+        Ok(())
     }
 
     /// Takes note of segments that drives have brought which were added since.
@@ -346,14 +393,13 @@ impl Engine {
     /// The background work. Whoever opened the engine drives this future, on a thread of its own if there is one;
     /// it ends after [`Engine::shutdown`], or when the engine stopped. Only the first call has work to do.
     pub fn background(&self) -> impl Future<Output = ()> + Send + 'static {
-        self.background_gathering(|| std::future::ready(()))
+        self.background_resting(|_| std::future::ready(()))
     }
 
-    /// [`Engine::background`], which waits for what `gather` gives, a few milliseconds, when it has been idle and
-    /// something was written: what follows soon is then done together.
-    pub fn background_gathering<R>(
+    /// [`Engine::background`] with a clock: it waits for what `gather` gives where it says how long to rest.
+    pub fn background_resting<R>(
         &self,
-        gather: impl Fn() -> R + Send + 'static,
+        gather: impl Fn(Rest) -> R + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static
     where
         R: Future<Output = ()> + Send,

@@ -221,7 +221,7 @@ fn without_dead(packer: &mut Packer, object: &Bytes, header: &Header, live: u8) 
         fingerprints.push(fingerprint);
     }
     let blocks = blocks.iter().map(|block| &block[..]);
-    packer.pack(header.number, live, blocks, &fingerprints, header.compression())
+    packer.pack(header.number, live, blocks, &fingerprints, header.method(), header.skipped)
 }
 
 struct Window {

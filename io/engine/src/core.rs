@@ -47,6 +47,8 @@ pub struct Core {
     pub full: AtomicBool,
     /// Number of changes made.
     pub changes: AtomicU64,
+    /// Times that hosts have had frames read.
+    pub fetches: AtomicU64,
     /// Key of the fingerprints.
     pub key: [u8; 32],
 }
@@ -78,6 +80,7 @@ impl Core {
             stages: Stages::default(),
             full: AtomicBool::new(false),
             changes: AtomicU64::new(0),
+            fetches: AtomicU64::new(0),
             key,
             state: RwLock::new(state),
         })
@@ -92,6 +95,11 @@ impl Core {
                 return self.acknowledge(made).await;
             }
         }
+    }
+
+    /// A number that changes whenever hosts have the array do something beyond its memory.
+    pub fn activity(&self) -> u64 {
+        self.changes.load(Ordering::Acquire) + self.fetches.load(Ordering::Acquire)
     }
 
     /// Waits until a change is durable, and then as long as the flusher is behind.

@@ -28,6 +28,8 @@ pub struct Options {
     pub index_bytes: usize,
     /// Bytes of map and frame table pages kept in memory.
     pub page_bytes: usize,
+    /// Whether what is stored is reduced further while the array is idle.
+    pub deepen: bool,
 }
 
 impl Options {
@@ -39,6 +41,7 @@ impl Options {
             cache_bytes: 256 << 20,
             index_bytes: 128 << 20,
             page_bytes: 512 << 20,
+            deepen: true,
         }
     }
 }

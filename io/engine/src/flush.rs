@@ -3,7 +3,7 @@
 
 use crate::background::{Step, Worker};
 use crate::entry::{BlockId, SlotId};
-use crate::frame::{self, Fingerprint, UNKNOWN};
+use crate::frame::{self, Fingerprint, Method, UNKNOWN};
 use crate::map::{Maps, Need};
 use crate::pages::NumberMap;
 use crate::policy::{Compression, Policy};
@@ -147,7 +147,7 @@ impl Worker {
     }
 
     /// Compares a block of the log with the bytes that its fingerprint says it has.
-    async fn is_same(&self, block: BlockId, page: &Bytes) -> block::Result<bool> {
+    pub async fn is_same(&self, block: BlockId, page: &Bytes) -> block::Result<bool> {
         let frame = match self.core.cache.get(block.frame) {
             Some(frame) => frame,
             // What can't be read is not shared.
@@ -160,7 +160,7 @@ impl Worker {
         Ok(frame.blocks(block.index, 1).is_some_and(|bytes| bytes == *page))
     }
 
-    fn reserve_numbers(&self, count: u64) -> u64 {
+    pub fn reserve_numbers(&self, count: u64) -> u64 {
         let table = &mut self.core.state.write().maps.table;
         table.next += count;
         table.next - count
@@ -174,8 +174,8 @@ impl Worker {
         // Where space is short a host may have been let write because its data compress.
         let adapts = first.policy.compression == Compression::Adaptive && !self.is_short();
         let leave = adapts && !self.adapt.pays(first.volume, first.block);
-        let how = if leave { Compression::Off } else { first.policy.compression };
-        let object = self.packer.pack(number, stored(items.len()), pages, &fingerprints, how);
+        let how = if leave { Method::Raw } else { Method::of(first.policy.compression) };
+        let object = self.packer.pack(number, stored(items.len()), pages, &fingerprints, how, false);
         if adapts && !leave {
             self.adapt.tried(first.volume, first.block, frame::is_compressed(&object));
         }
@@ -217,8 +217,10 @@ impl Worker {
                 }
             }
             if refs.iter().any(|count| *count > 0) {
-                let frame = Frame { place: *place, stored: stored(items.len()), refs };
+                let frame = Frame { place: *place, stored: stored(items.len()), deep: false, refs };
                 maps.table.insert(*number, frame, &mut maps.usage).expect("the page was loaded");
+                let first = &sorted.new[items.start];
+                self.deepen.note(first.volume, first.block);
             }
         }
         let twins = sorted.twins.iter().map(|item| (item, fresh.get(&key(&item.fingerprint)).copied()));

@@ -5,7 +5,7 @@ use crate::adapt::Adapt;
 use crate::dedup::{Fingerprinter, Index};
 use crate::entry::{BLOCK, BlockId};
 use crate::flush::{runs, stored};
-use crate::frame::{self, Fingerprint, Packer, UNKNOWN};
+use crate::frame::{self, Fingerprint, Method, Packer, UNKNOWN};
 use crate::policy::{Compression, Policy};
 use block::is_zero;
 
@@ -138,11 +138,11 @@ impl Trial {
         let first = items[0].number;
         let adapts = compression == Compression::Adaptive;
         let leave = adapts && !self.adapt.pays(volume, first);
-        let how = if leave { Compression::Off } else { compression };
+        let how = if leave { Method::Raw } else { Method::of(compression) };
         let fingerprint = |item: &&Item<'_>| if dedup { item.fingerprint } else { UNKNOWN };
         let fingerprints: Vec<_> = items.iter().map(fingerprint).collect();
         let blocks = items.iter().map(|item| item.bytes);
-        let object = packer.pack(0, stored(items.len()), blocks, &fingerprints, how);
+        let object = packer.pack(0, stored(items.len()), blocks, &fingerprints, how, false);
         if adapts && !leave {
             self.adapt.tried(volume, first, frame::is_compressed(&object));
         }

@@ -49,6 +49,8 @@ pub struct Header {
     pub packing: u8,
     /// Which of a frame's blocks are stored, one bit each.
     pub stored: u8,
+    /// Some fingerprints were left out to save time, and may be made.
+    pub skipped: bool,
     /// Bytes behind the header.
     pub payload: u32,
     /// Which one of its kind it is.
@@ -63,16 +65,17 @@ impl Header {
         take.expect(MAGIC)?;
         let checksum = take.u32()?;
         let kind = ObjectKind::from_byte(take.u8()?).ok_or(take.malformed())?;
-        let (packing, stored, _) = (take.u8()?, take.u8()?, take.u8()?);
-        Ok(Self { kind, packing, stored, payload: take.u32()?, number: take.u64()?, checksum })
+        let (packing, stored, flags) = (take.u8()?, take.u8()?, take.u8()?);
+        let skipped = flags & SKIPPED != 0;
+        Ok(Self { kind, packing, stored, skipped, payload: take.u32()?, number: take.u64()?, checksum })
     }
 
-    /// How a frame was compressed.
-    pub fn compression(&self) -> Compression {
+    /// How to compress the frame when it is written again as it was.
+    pub fn method(&self) -> Method {
         match self.packing {
-            RAW => Compression::Off,
-            ZSTD => Compression::High,
-            _ => Compression::Fast,
+            RAW => Method::Raw,
+            ZSTD => Method::Zstd,
+            _ => Method::Lz4,
         }
     }
 
@@ -82,11 +85,12 @@ impl Header {
     }
 }
 
-/// Completes an object whose first [`HEADER`] bytes are free.
-fn seal(object: &mut [u8], kind: ObjectKind, packing: u8, stored: u8, number: u64) {
+/// Completes an object whose first [`HEADER`] bytes are free. `how` is packing, stored blocks and flags.
+fn seal(object: &mut [u8], kind: ObjectKind, how: [u8; 3], number: u64) {
     let payload = (object.len() - HEADER) as u32;
     object[..4].copy_from_slice(&MAGIC.to_le_bytes());
-    object[8..12].copy_from_slice(&[kind as u8, packing, stored, 0]);
+    object[8] = kind as u8;
+    object[9..12].copy_from_slice(&how);
     object[12..16].copy_from_slice(&payload.to_le_bytes());
     object[16..HEADER].copy_from_slice(&number.to_le_bytes());
     let sum = checksum(&object[8..]);
@@ -97,8 +101,8 @@ fn seal(object: &mut [u8], kind: ObjectKind, packing: u8, stored: u8, number: u6
 pub fn resealed(bytes: &[u8]) -> Bytes {
     let mut object = bytes.to_vec();
     object.resize(object.len().max(HEADER), 0);
-    let (packing, stored) = (object[9] % 4, object[10]);
-    seal(&mut object, ObjectKind::Frame, packing, stored, 1);
+    let how = [object[9] % 4, object[10], object[11]];
+    seal(&mut object, ObjectKind::Frame, how, 1);
     object.into()
 }
 
@@ -115,7 +119,7 @@ pub fn verify(object: &[u8]) -> Result<Header, Malformed> {
 pub fn metadata(kind: ObjectKind, number: u64, fill: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     let mut object = vec![0; HEADER];
     fill(&mut object);
-    seal(&mut object, kind, 0, 0, number);
+    seal(&mut object, kind, [0; 3], number);
     object.into()
 }
 
@@ -131,7 +135,8 @@ pub fn payload(object: &Bytes, kind: ObjectKind, number: u64) -> Result<Bytes, M
 /// The fingerprint of a block.
 pub type Fingerprint = [u8; 16];
 
-/// The fingerprint of a block that is not to be found by one: its volume is without deduplication.
+/// The fingerprint of a block that has none: its volume is without deduplication, or there was no time, which the
+/// frame's header says.
 pub const UNKNOWN: Fingerprint = [0; 16];
 
 /// How the blocks of a frame are stored.
@@ -139,19 +144,47 @@ const RAW: u8 = 0;
 const LZ4: u8 = 1;
 const ZSTD: u8 = 2;
 
-/// zstd's level for [`Compression::High`]: higher ones take much longer for a few parts in a hundred.
+/// A flag of the header: see [`Header::skipped`].
+const SKIPPED: u8 = 1;
+
+/// How a frame is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Not at all.
+    Raw,
+    /// LZ4.
+    Lz4,
+    /// zstd as data are flushed: higher levels take much longer for a few parts in a hundred.
+    Zstd,
+    /// zstd with the time that there is while nobody waits.
+    Deep,
+}
+
+impl Method {
+    /// What a policy has done as data are flushed.
+    pub fn of(compression: Compression) -> Self {
+        match compression {
+            Compression::Off => Self::Raw,
+            Compression::Fast | Compression::Adaptive => Self::Lz4,
+            Compression::High => Self::Zstd,
+        }
+    }
+}
+
 const ZSTD_LEVEL: i32 = 1;
+const DEEP_LEVEL: i32 = 6;
 
 /// Compresses into a buffer that is smaller than the worst case: compression that does not pay is given up half-way.
 /// Answers with how, and the bytes used.
-fn compress(blocks: &[u8], out: &mut [u8], how: Compression) -> Option<(u8, usize)> {
+fn compress(blocks: &[u8], out: &mut [u8], how: Method) -> Option<(u8, usize)> {
     let (packing, done) = match how {
-        Compression::Off => return None,
-        Compression::Fast | Compression::Adaptive => {
+        Method::Raw => return None,
+        Method::Lz4 => {
             let mode = Some(lz4::block::CompressionMode::FAST(1));
             (LZ4, lz4::block::compress_to_buffer(blocks, mode, false, out))
         }
-        Compression::High => (ZSTD, zstd::bulk::compress_to_buffer(blocks, out, ZSTD_LEVEL)),
+        Method::Zstd => (ZSTD, zstd::bulk::compress_to_buffer(blocks, out, ZSTD_LEVEL)),
+        Method::Deep => (ZSTD, zstd::bulk::compress_to_buffer(blocks, out, DEEP_LEVEL)),
     };
     done.ok().filter(|len| *len > 0).map(|len| (packing, len))
 }
@@ -163,7 +196,7 @@ fn most(blocks: usize) -> usize {
 
 /// Bytes that blocks take when they are compressed, if that pays.
 pub fn compressed_len(blocks: &[u8], how: Compression) -> usize {
-    compress(blocks, &mut vec![0; most(blocks.len())], how).map_or(blocks.len(), |(_, len)| len)
+    compress(blocks, &mut vec![0; most(blocks.len())], Method::of(how)).map_or(blocks.len(), |(_, len)| len)
 }
 
 /// Makes frames, in memory of its own that is used again and again.
@@ -181,14 +214,15 @@ impl Default for Packer {
 
 impl Packer {
     /// A frame as the log holds it: the blocks that `stored` names, in order, with their fingerprints. It is
-    /// compressed when that pays.
+    /// compressed when that pays. `skipped` as in [`Header::skipped`].
     pub fn pack<'a>(
         &mut self,
         number: u64,
         stored: u8,
         blocks: impl ExactSizeIterator<Item = &'a [u8]>,
         fingerprints: &[Fingerprint],
-        how: Compression,
+        how: Method,
+        skipped: bool,
     ) -> Bytes {
         let count = stored.count_ones() as usize;
         assert!(count == fingerprints.len() && count == blocks.len() && count > 0);
@@ -204,7 +238,8 @@ impl Packer {
         object.extend_from_slice(&[0; HEADER]);
         object.extend_from_slice(fingerprints.as_flattened());
         object.extend_from_slice(payload);
-        seal(&mut object, ObjectKind::Frame, packing, stored, number);
+        let flags = if skipped { SKIPPED } else { 0 };
+        seal(&mut object, ObjectKind::Frame, [packing, stored, flags], number);
         object.into()
     }
 }
@@ -285,21 +320,21 @@ mod tests {
         (0..len).map(|_| next()).collect()
     }
 
-    fn pack(stored: u8, blocks: &[u8], fingerprints: &[Fingerprint], how: Compression) -> Bytes {
-        Packer::default().pack(99, stored, blocks.chunks(BLOCK), fingerprints, how)
+    fn pack(stored: u8, blocks: &[u8], fingerprints: &[Fingerprint], how: Method) -> Bytes {
+        Packer::default().pack(99, stored, blocks.chunks(BLOCK), fingerprints, how, true)
     }
 
     #[test]
     fn frames_come_back_compressed_or_raw() {
-        use Compression::{Adaptive, Fast, High, Off};
+        use Method::{Deep, Lz4, Raw, Zstd};
         let even = || vec![7; 3 * BLOCK];
         for (blocks, how, smaller) in [
-            (noise(3 * BLOCK), Fast, false),
-            (noise(3 * BLOCK), High, false),
-            (even(), Off, false),
-            (even(), Fast, true),
-            (even(), Adaptive, true),
-            (even(), High, true),
+            (noise(3 * BLOCK), Lz4, false),
+            (noise(3 * BLOCK), Deep, false),
+            (even(), Raw, false),
+            (even(), Lz4, true),
+            (even(), Zstd, true),
+            (even(), Deep, true),
         ] {
             let object = pack(0b1101, &blocks, &[[1; 16], [2; 16], [3; 16]], how);
             assert_eq!(object.len() < blocks.len(), smaller);
@@ -308,6 +343,7 @@ mod tests {
             assert_eq!(frame.blocks(2, 2).unwrap(), blocks[BLOCK..]);
             assert!(frame.blocks(1, 1).is_none() && frame.blocks(0, 3).is_none());
             let header = verify(&object).unwrap();
+            assert!(header.skipped);
             assert_eq!(fingerprints(&object, &header).unwrap(), [[1; 16], [2; 16], [3; 16]]);
             assert!(unpack(&object, 98).is_err());
         }
@@ -315,7 +351,7 @@ mod tests {
 
     #[test]
     fn every_changed_byte_is_noticed() {
-        let mut object = pack(1, &[7; BLOCK], &[[1; 16]], Compression::Fast).to_vec();
+        let mut object = pack(1, &[7; BLOCK], &[[1; 16]], Method::Lz4).to_vec();
         for at in 0..object.len() {
             object[at] ^= 1;
             assert!(unpack(&Bytes::from(object.clone()), 99).is_err(), "byte {at}");

@@ -18,6 +18,7 @@ mod codec;
 mod copy;
 mod core;
 mod dedup;
+mod deepen;
 mod diff;
 mod directory;
 mod draft;
@@ -47,6 +48,7 @@ mod state;
 mod table;
 mod volume;
 
+pub use background::Rest;
 pub use diff::Difference;
 pub use engine::{Engine, Options};
 pub use forecast::{COMPARED, Forecast, Forecaster};

@@ -3,7 +3,7 @@
 //! page copies it. Dropping a tree takes one step; what was below is released in the background.
 
 use crate::directory::{CHUNK, Directory, Listing};
-use crate::entry::{Entry, FAN, Kind, Node, SlotId};
+use crate::entry::{BlockId, Entry, FAN, Kind, Node, SlotId};
 use crate::pages::Pages;
 use crate::slots::Slots;
 use crate::space::{Place, Tally, Usage};
@@ -331,6 +331,46 @@ impl Maps {
                 self.slots.release(slot);
             }
         }
+    }
+
+    /// Replaces the slots of a leaf that have been flushed by their blocks.
+    pub fn settle_leaf(&mut self, page: u64) {
+        let Some(node) = self.nodes.get(page).filter(|_| self.listings.get(page).level == 0) else { return };
+        let flushed = |maps: &Self, entry: Entry| entry.is_slot() && maps.resolve(entry) != entry;
+        if !node.iter().any(|entry| flushed(self, *entry)) {
+            return;
+        }
+        let node = **node;
+        for (index, entry) in node.into_iter().enumerate() {
+            if flushed(self, entry) {
+                let block = self.resolve(entry);
+                self.edit(page)[index] = block;
+                if let Kind::Slot(slot) = entry.kind() {
+                    // The reference of the block was counted when the slot was flushed.
+                    self.slots.release(slot);
+                }
+            }
+        }
+    }
+
+    /// References of a block whose page of the frame table is in memory; none when it is gone.
+    pub fn refs_of(&self, block: BlockId) -> u64 {
+        self.table.get(block.frame).ok().flatten().map_or(0, |frame| frame.refs(block.index))
+    }
+
+    /// Has a leaf name another block with the same bytes, if it still names this one.
+    pub fn rename(&mut self, page: u64, index: usize, block: BlockId, other: BlockId) {
+        let named = self.nodes.get(page).is_some_and(|node| node[index] == Entry::block(block));
+        if named && self.listings.get(page).level == 0 {
+            self.table.refer(other, 1, &mut self.usage);
+            self.rename_new(page, index, block, other);
+        }
+    }
+
+    /// Has a leaf, which names a block, name another one, whose reference has been counted.
+    pub fn rename_new(&mut self, page: u64, index: usize, block: BlockId, new: BlockId) {
+        self.edit(page)[index] = Entry::block(new);
+        self.table.refer(block, -1, &mut self.usage);
     }
 
     /// A page with the content of `tree` that nobody else refers to; its references replace the caller's.

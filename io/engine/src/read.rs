@@ -13,6 +13,7 @@ use crate::table::TablePage;
 use block::{Data, Error, Result};
 use bytes::Bytes;
 use smallvec::SmallVec;
+use std::sync::atomic::Ordering;
 
 /// The entries of a run of blocks.
 pub type Entries = SmallVec<[Entry; 4]>;
@@ -186,6 +187,7 @@ impl Core {
             Blocked::Error(error) => Err(error),
             Blocked::Need(need) => self.load(need).await,
             Blocked::Frames(frames) => {
+                self.fetches.fetch_add(1, Ordering::Relaxed);
                 let reads = frames.iter().map(|(frame, _)| self.fetch(*frame));
                 for (outcome, (number, block)) in join(reads).await.into_iter().zip(&frames) {
                     match outcome {

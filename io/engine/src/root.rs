@@ -9,7 +9,7 @@ use crate::space::{Live, Place};
 const MAGIC: u32 = u32::from_le_bytes(*b"ALE1");
 
 /// The version of everything that the engine writes. Another one is refused.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// What the superblock says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

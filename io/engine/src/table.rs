@@ -14,6 +14,9 @@ use smallvec::SmallVec;
 /// Frames of a page.
 pub const FRAMES: u64 = 64;
 
+/// Beside the number of a frame's blocks: see [`Frame::deep`].
+const DEEP: u8 = 0x80;
+
 /// What the table says about a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -21,6 +24,8 @@ pub struct Frame {
     pub place: Place,
     /// The blocks that are stored there, one bit each; cleaning leaves out the dead ones.
     pub stored: u8,
+    /// Idle time has made of it what it can.
+    pub deep: bool,
     /// References of each block that was there when the frame was made.
     pub refs: SmallVec<[u64; 2]>,
 }
@@ -92,7 +97,7 @@ impl TablePage {
             out.var(u64::from(len));
             expected = (segment, offset.saturating_add(len));
             out.u8(frame.stored);
-            out.u8(frame.refs.len() as u8);
+            out.u8(frame.refs.len() as u8 | if frame.deep { DEEP } else { 0 });
             frame.refs.iter().for_each(|refs| out.var(*refs));
         }
     }
@@ -113,10 +118,11 @@ impl TablePage {
             let offset = step(&mut take, expected.1)?;
             let len = take.var32()?;
             expected = (segment, offset.saturating_add(len));
-            let (stored, blocks) = (take.u8()?, take.u8()?);
+            let (stored, bits) = (take.u8()?, take.u8()?);
+            let (blocks, deep) = (bits & !DEEP, bits & DEEP != 0);
             take.check(stored != 0 && usize::from(blocks) <= BlockId::PER_FRAME)?;
             let refs = (0..blocks).map(|_| take.var()).collect::<Result<SmallVec<_>, _>>()?;
-            let frame = Frame { place: Place { segment, offset, len }, stored, refs };
+            let frame = Frame { place: Place { segment, offset, len }, stored, deep, refs };
             take.check(frame.live() & !stored == 0 && frame.live() != 0)?;
             *page.slot(index) = Some(frame);
         }
@@ -182,6 +188,12 @@ impl Table {
         (frame.place, frame.stored) = (place, stored);
         assert!(frame.live() & !stored == 0, "frame {number} lost a block");
         frame.count(usage, true);
+    }
+
+    /// Notes that idle time has made of a frame what it can.
+    pub fn deepened(&mut self, number: u64) {
+        let slot = self.edit(number / FRAMES).slot(number % FRAMES);
+        slot.as_mut().expect("a frame that is noted is in the table").deep = true;
     }
 
     /// One page, to change it.

@@ -3,7 +3,7 @@ use super::*;
 fn frame(offset: u32, len: u32, refs: &[u64]) -> Frame {
     let stored = (1u16 << refs.len()) as u8;
     let stored = if refs.len() == 8 { 0xff } else { stored - 1 };
-    Frame { place: Place { segment: 1, offset, len }, stored, refs: refs.into() }
+    Frame { place: Place { segment: 1, offset, len }, stored, deep: stored == 1, refs: refs.into() }
 }
 
 #[test]
@@ -12,6 +12,7 @@ fn shares_add_up_to_the_length() {
         let frame = Frame {
             place: Place { segment: 0, offset: 0, len: 12347 },
             stored,
+            deep: false,
             refs: [1; 8].into_iter().collect(),
         };
         let sum: u64 = (0..8).filter(|index| stored >> index & 1 == 1).map(|index| frame.share(index)).sum();

@@ -19,9 +19,9 @@ const LAYOUT: Layout = Layout {
 };
 
 /// A shelf of an older format, which nobody has data in.
-const V4: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v4.bin");
-
 const V5: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v5.bin");
+
+const V6: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v6.bin");
 
 /// Text that compresses well, and differs for each `n`.
 fn text(n: usize, len: usize) -> Vec<u8> {
@@ -64,11 +64,11 @@ fn write() -> Vec<u8> {
 }
 
 #[test]
-fn media_of_version_5_open() {
+fn media_of_version_6_open() {
     if std::env::var_os("WRITE_FIXTURE").is_some() {
-        std::fs::write(V5, write()).expect("written");
+        std::fs::write(V6, write()).expect("written");
     }
-    let bytes = std::fs::read(V5).expect("the fixture is in the tree");
+    let bytes = std::fs::read(V6).expect("the fixture is in the tree");
     let mut world = World::open(MemShelf::import(LAYOUT, &bytes));
     world.check();
     assert_eq!(world.read(1, 5000, 8), text(50, 4096));
@@ -94,15 +94,15 @@ fn media_of_version_5_open() {
 #[test]
 fn media_of_another_version_are_refused_by_name() {
     let newer = {
-        let mut bytes = std::fs::read(V5).expect("the fixture is in the tree");
+        let mut bytes = std::fs::read(V6).expect("the fixture is in the tree");
         let at = bytes.windows(4).position(|four| four == b"ALE1").expect("a superblock");
-        bytes[at + 8..at + 12].copy_from_slice(&6u32.to_le_bytes());
+        bytes[at + 8..at + 12].copy_from_slice(&7u32.to_le_bytes());
         bytes
     };
-    let older = std::fs::read(V4).expect("the fixture is in the tree");
-    for (bytes, format, advice) in [(newer, "format 6", "newer"), (older, "format 4", "older")] {
+    let older = std::fs::read(V5).expect("the fixture is in the tree");
+    for (bytes, format, advice) in [(newer, "format 7", "newer"), (older, "format 5", "older")] {
         let shelf = MemShelf::import(LAYOUT, &bytes);
         let why = World::try_open(shelf, options()).err().expect("refused").to_string();
-        assert!(why.contains(format) && why.contains("format 5") && why.contains(advice), "{why}");
+        assert!(why.contains(format) && why.contains("format 6") && why.contains(advice), "{why}");
     }
 }

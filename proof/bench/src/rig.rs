@@ -98,7 +98,9 @@ pub struct Shape {
 impl Shape {
     /// Drives of `drive_mib` MiB and the engine's default bounds.
     pub fn new(drive_mib: u64) -> Self {
-        Self { drive_mib, options: Options::new([7; 32]) }
+        // What the array does while nobody asks is no part of what an operation costs.
+        let options = Options { deepen: false, ..Options::new([7; 32]) };
+        Self { drive_mib, options }
     }
 }
 

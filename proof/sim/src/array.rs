@@ -7,10 +7,11 @@ use crate::machine::{Machine, Outcome};
 use crate::{Report, World};
 use block::workload::{Mix, Random, Workload};
 use block::{CopySegment, Disk, DiskId, Error, Extent, Geometry, Op, Reply};
-use engine::{Engine, Options};
+use engine::{Engine, Options, Rest};
 use shelf::geometry::Geometry as Plan;
 use shelf::{DriveShelf, FormatOptions, Opening, Sizes};
 use std::sync::Arc;
+use std::task::Poll;
 
 /// Most volumes at a time.
 const VOLUMES: usize = 6;
@@ -27,6 +28,8 @@ struct Setting {
     volume_bytes: u64,
     at_once: usize,
     crashes: u64,
+    /// How often the background is polled before it takes the array to be idle.
+    long_rest: u64,
 }
 
 impl Setting {
@@ -51,6 +54,7 @@ impl Setting {
             volume_bytes: 6 << 20,
             at_once: pick(&[1, 4, 16]) as usize,
             crashes: pick(&[1, 2, 4]),
+            long_rest: pick(&[0, 0, 20, 200]),
         };
         // An operation fits into the journal, whatever its blocks are.
         let journal = setting.sizes.journal_bytes.unwrap_or(0);
@@ -163,7 +167,9 @@ impl Run {
         if !self.compare(&mut life)? || !self.check(&life)? {
             return Ok(None);
         }
-        self.machine.executor.spawn(life.engine.background());
+        let long = self.setting.long_rest;
+        let rest = move |rest| polls(if rest == Rest::Long { long } else { 0 });
+        self.machine.executor.spawn(life.engine.background_resting(rest));
         life.fresh = false;
         Ok(Some(life))
     }
@@ -521,6 +527,18 @@ impl Run {
         self.machine.drives.note(format!("{drive} {fault:?}"));
         self.machine.drives.set_fault(drive, fault);
     }
+}
+
+/// Waits for so many polls more.
+fn polls(mut left: u64) -> impl Future<Output = ()> {
+    std::future::poll_fn(move |cx| {
+        if left == 0 {
+            return Poll::Ready(());
+        }
+        left -= 1;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
 }
 
 /// The volumes of an engine.

@@ -4,7 +4,7 @@
 
 use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
 use bytes::Bytes;
-use engine::{Engine, Options, Volume};
+use engine::{Engine, Options, Rest, Volume};
 use parking_lot::Mutex;
 use shelf::{AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, SegmentId, Shelf, Superblock};
 use std::collections::{BTreeMap, VecDeque};
@@ -474,6 +474,7 @@ pub fn options() -> Options {
         cache_bytes: 1 << 20,
         index_bytes: 1 << 16,
         page_bytes: 1 << 20,
+        deepen: true,
     }
 }
 
@@ -506,6 +507,17 @@ impl World {
         let engine = engine?;
         let background = Some(Box::pin(engine.background()) as Pin<Box<dyn Future<Output = ()>>>);
         Ok(Self { shelf, engine, background, dice: Dice::new(1) })
+    }
+
+    /// A world whose background is never left alone for long.
+    pub fn open_restless(shelf: Arc<MemShelf>) -> Self {
+        let mut opening = Box::pin(Engine::open(shelf.clone(), options()));
+        let Poll::Ready(Ok(engine)) = poll_once(opening.as_mut()) else { panic!("the engine opens") };
+        let rest = |rest| {
+            std::future::poll_fn(move |_| if rest == Rest::Long { Poll::Pending } else { Poll::Ready(()) })
+        };
+        let background = Some(Box::pin(engine.background_resting(rest)) as Pin<Box<dyn Future<Output = ()>>>);
+        Self { shelf, engine, background, dice: Dice::new(1) }
     }
 
     /// A new world from what a power loss leaves.
