@@ -31,6 +31,7 @@ const PAGES: [string, string][] = [
   ["/settings/users", "Settings"],
   ["/settings/tokens", "Settings"],
   ["/settings/certificate", "Settings"],
+  ["/setup", "Set up the array"],
   ["/nowhere", "No such page"],
 ];
 

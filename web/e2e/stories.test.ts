@@ -1,4 +1,5 @@
 /** What people come for, from the first sign-in to a volume that comes back from the recycle bin. */
+import type { Page } from "@playwright/test";
 import { expect, signIn, test } from "./array";
 import { furnish } from "./furnish";
 
@@ -84,7 +85,7 @@ test("who may only look is shown nothing to change", async ({ array, page }) => 
 
 test("a host and a volume are made and connected; the volume is deleted and restored", async ({ open, page }) => {
   await open("/");
-  await page.getByRole("link", { name: "Add the first host" }).click();
+  await page.getByRole("link", { name: "Add a host only" }).click();
   const host = page.getByRole("dialog", { name: "Add host" });
   await host.getByRole("textbox", { name: "Name", exact: true }).fill("web1");
   await host.getByLabel("iSCSI names").fill("InitiatorName=iqn.1993-08.org.debian:01:web1");
@@ -134,6 +135,53 @@ test("a host and a volume are made and connected; the volume is deleted and rest
   await page.getByRole("button", { name: "Restore db1" }).click();
   await page.getByRole("dialog", { name: /Restore/ }).getByRole("button", { name: "Restore" }).click();
   await expect(page.getByRole("heading", { level: 1, name: "db1" })).toBeVisible();
+});
+
+test("the first run leads from the drives to a disk on a host; what the array refuses can be mended there", async ({ array, open, page }) => {
+  await array.ask("POST", "volumes", { name: "taken", size: 2 ** 30 });
+  await open("/setup");
+  for (let step = 0; step < 3; step += 1) await page.getByRole("button", { name: "Next" }).click();
+  await page.getByRole("button", { name: "Create both" }).click();
+  await expect(page.getByText("Give it a name.").first()).toBeVisible();
+  await page.getByRole("textbox", { name: "Name of the host" }).fill("web1");
+  await page.getByLabel("Its iSCSI name").fill("iqn.1993-08.org.debian:01:web1");
+  await page.getByRole("textbox", { name: "Name of the volume" }).fill("taken");
+  await page.getByRole("button", { name: "Create both" }).click();
+  await expect(page.getByRole("alert")).toContainText("choose another name");
+  await page.getByRole("textbox", { name: "Name of the volume" }).fill("data");
+  await page.getByRole("button", { name: "Create both" }).click();
+  await expect(page.getByText("Waiting for web1 to log in")).toBeVisible();
+  await page.getByRole("link", { name: "To the dashboard" }).click();
+  await expect(page.getByText("Your array is ready")).toHaveCount(0);
+});
+
+/** Lets the page's timers run for less time than it lets pass between two questions. */
+async function untilTold(page: Page, done: () => Promise<boolean>) {
+  for (let tenth = 0; tenth < 40; tenth += 1) {
+    await page.clock.runFor(100);
+    if (await done()) return;
+  }
+  throw new Error("nothing told the page");
+}
+
+test("what others change is told, not asked for", async ({ array, page, open }) => {
+  await page.clock.install();
+  const told = page.waitForResponse("**/api/v1/stream");
+  await open("/volumes");
+  await told;
+  await expect(page.getByText("No volumes yet")).toBeVisible();
+  await page.clock.pauseAt(Date.now() + 3_600_000);
+  await untilTold(page, () => page.getByText("No volumes yet").isVisible());
+  await array.ask("POST", "volumes", { name: "news", size: 2 ** 30 });
+  await untilTold(page, () => page.getByRole("link", { name: "news" }).isVisible());
+});
+
+test("without the stream pages ask by themselves", async ({ array, page, open }) => {
+  await page.route("**/api/v1/stream", (route) => route.abort());
+  await open("/volumes");
+  await expect(page.getByText("No volumes yet")).toBeVisible();
+  await array.ask("POST", "volumes", { name: "news", size: 2 ** 30 });
+  await expect(page.getByRole("link", { name: "news" })).toBeVisible();
 });
 
 test("an array that goes away says so, and the page goes on when it is back", async ({ array, open, page }) => {

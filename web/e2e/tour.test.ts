@@ -23,29 +23,27 @@ test("a new user gives a server storage, watches it, goes back in time, and take
   await expect(page.getByText("Your array is ready")).toBeVisible();
   await picture(page, "1-new");
 
-  await page.getByRole("link", { name: "Add the first host" }).click();
-  const host = page.getByRole("dialog", { name: "Add host" });
-  await host.getByRole("textbox", { name: "Name", exact: true }).fill("db1");
-  await host.getByLabel("iSCSI names").fill(INITIATOR);
-  await host.getByRole("button", { name: "Add" }).click();
+  await page.getByRole("link", { name: "Set it up" }).click();
+  await expect(page.getByText("usable, after what protects")).toBeVisible();
+  await page.getByRole("button", { name: "Next" }).click();
+  await page.getByRole("textbox", { name: "Name of the array" }).fill("rack4");
+  await page.getByRole("button", { name: "Next" }).click();
+  await expect(page.getByText(array.ready.target_iqn)).toBeVisible();
+  await page.getByRole("button", { name: "Next" }).click();
+  await page.getByRole("textbox", { name: "Name of the host" }).fill("db1");
+  await page.getByLabel("Its iSCSI name").fill(INITIATOR);
+  await page.getByRole("textbox", { name: "Name of the volume" }).fill("data");
+  await picture(page, "2-setup");
+  await page.getByRole("button", { name: "Create both" }).click();
+  await expect(page.getByText("Waiting for db1 to log in")).toBeVisible();
   await expect(page.getByText("iscsiadm -m discovery")).toBeVisible();
-  await picture(page, "2-host");
-
-  await page.getByRole("link", { name: "Volumes", exact: true }).click();
-  await page.getByRole("button", { name: "Create volume" }).click();
-  const create = page.getByRole("dialog", { name: "Create volume" });
-  await create.getByRole("textbox", { name: "Name" }).fill("data");
-  await create.getByRole("textbox", { name: "Size" }).fill("1 TiB");
-  await create.getByRole("combobox", { name: "Connect to" }).click();
-  await page.getByRole("option", { name: "db1" }).click();
-  await picture(page, "3-volume");
-  await create.getByRole("button", { name: "Create" }).click();
-  await expect(page.getByRole("heading", { level: 1, name: "data" })).toBeVisible();
+  await picture(page, "3-host");
 
   // The same 64 KiB again and again: deduplication makes one of them.
   const pattern = (number: number) => Array.from({ length: 48 }, (_, at) => `write -P ${number} ${at}M 1M`);
   await array.work(INITIATOR, 0, [...pattern(65), ...Array.from({ length: 64 }, (_, at) => `read ${at * 512}k 64k`)]);
-  await page.getByRole("link", { name: "Dashboard" }).click();
+  await page.getByRole("link", { name: "To the dashboard" }).click();
+  await expect(page.getByText("rack4")).toBeVisible();
   await expect(page.getByText("iSCSI sessions")).toBeVisible();
   await expect(page.getByText(/\d : 1 data reduction|data reduction/)).toBeVisible();
   await expect(page.getByText(/deduplication \d/)).toBeVisible({ timeout: 30_000 });

@@ -16,6 +16,7 @@ import { NotFoundPage } from "./pages/not-found";
 import { RecycleBinPage } from "./pages/recycle-bin/page";
 import { SchedulesPage } from "./pages/schedules/page";
 import { SettingsPage } from "./pages/settings/page";
+import { SetupPage } from "./pages/setup/page";
 import { SnapshotsPage } from "./pages/snapshots/list";
 import { SnapshotPage } from "./pages/snapshots/snapshot";
 import { VolumesPage } from "./pages/volumes/list";
@@ -45,6 +46,7 @@ export function App() {
         <Route path="/analysis" component={AnalysisPage} />
         <Route path="/events" component={EventsPage} />
         <Route path="/audit" component={AuditPage} />
+        <Route path="/setup" component={SetupPage} />
         <Route path="/settings/:part?">{({ part }) => <SettingsPage part={part} />}</Route>
         <Route component={NotFoundPage} />
       </Switch>

@@ -8,6 +8,7 @@ import { Link, useLocation } from "wouter";
 import { array } from "./api/queries";
 import type { SchemaRole as Role } from "./api/schema";
 import { session, useMay, useSession } from "./api/session";
+import { useStream } from "./api/stream";
 import { SetPassword } from "./pages/settings/password";
 import { Logo } from "./parts/logo";
 import { StateBadge } from "./parts/state-badge";
@@ -56,6 +57,7 @@ const PLACES: { title: string; places: Place[] }[] = [
 export function Shell({ children }: { children: ReactNode }) {
   const [opened, menu] = useDisclosure(false);
   useLeaveWhenIdle();
+  useStream();
   return (
     <AppShell header={{ height: 52 }} navbar={{ width: 208, breakpoint: "sm", collapsed: { mobile: !opened } }} padding={{ base: "md", md: "lg" }}>
       <a className="skip-link" href="#main">Skip to the content</a>

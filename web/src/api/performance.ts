@@ -1,6 +1,7 @@
 /** How fast, by whom and when. */
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { answer, api } from "./client";
+import { unlessTold } from "./stream";
 
 /** Whose work: of the array, a volume, a host, or a volume group. */
 export type Scope = { kind: "array" } | { kind: "volume" | "host" | "group"; name: string };
@@ -28,9 +29,12 @@ function query(scope: Scope, stretch: Stretch, points = POINTS) {
   return { ...bounds(stretch), points, ...(scope.kind !== "array" && { [scope.kind]: scope.name }) };
 }
 
+/** Milliseconds from point to point. */
+const pace = ({ last }: { last: number }) => Math.max(2_000, (last * 1000) / POINTS);
+
 /** What ends now is asked for again, the more often the shorter it is. */
 function live(stretch: Stretch) {
-  const refetchInterval = "last" in stretch ? Math.max(2_000, (stretch.last * 1000) / POINTS) : (false as const);
+  const refetchInterval = "last" in stretch ? pace(stretch) : (false as const);
   return { refetchInterval, placeholderData: keepPreviousData };
 }
 
@@ -39,6 +43,12 @@ export const performance = (scope: Scope, stretch: Stretch, points?: number) =>
     queryKey: ["performance", "columns", scopeText(scope), stretch, points],
     queryFn: ({ signal }) => answer(api.GET("/api/v1/performance", { params: { query: query(scope, stretch, points) }, signal })),
     ...live(stretch),
+    // The stream brings the seconds of the whole array, and no others.
+    refetchInterval: ({ state: { data } }) => {
+      if (!("last" in stretch)) return false;
+      const told = scope.kind === "array" && data?.resolution_seconds === 1;
+      return unlessTold(pace(stretch), told ? 60_000 : pace(stretch))();
+    },
   });
 
 export const sizes = (scope: Scope, stretch: Stretch) =>

@@ -4,9 +4,10 @@ import { notifications } from "@mantine/notifications";
 import { answer, api } from "./client";
 import type { Refusal } from "./refusal";
 import type { SchemaSeverity } from "./schema";
+import { unlessTold } from "./stream";
 
-const LIVE = { refetchInterval: 2_000, placeholderData: keepPreviousData };
-const LIST = { refetchInterval: 5_000, placeholderData: keepPreviousData };
+const LIVE = { refetchInterval: unlessTold(2_000, 5_000), placeholderData: keepPreviousData };
+const LIST = { refetchInterval: unlessTold(5_000, 30_000), placeholderData: keepPreviousData };
 
 export const array = () =>
   queryOptions({ queryKey: ["array"], queryFn: ({ signal }) => answer(api.GET("/api/v1/array", { signal })), ...LIVE });
@@ -22,7 +23,7 @@ export const volume = (name: string) =>
   queryOptions({
     queryKey: ["volumes", name],
     queryFn: ({ signal }) => answer(api.GET("/api/v1/volumes/{name}", { params: { path: { name } }, signal })),
-    refetchInterval: 5_000,
+    refetchInterval: unlessTold(5_000, 10_000),
   });
 
 export const hosts = () =>
@@ -36,7 +37,7 @@ export const host = (name: string) =>
   queryOptions({
     queryKey: ["hosts", name],
     queryFn: ({ signal }) => answer(api.GET("/api/v1/hosts/{name}", { params: { path: { name } }, signal })),
-    refetchInterval: 5_000,
+    refetchInterval: unlessTold(5_000, 10_000),
   });
 
 export const groups = () =>
@@ -50,7 +51,7 @@ export const group = (name: string) =>
   queryOptions({
     queryKey: ["groups", name],
     queryFn: ({ signal }) => answer(api.GET("/api/v1/groups/{name}", { params: { path: { name } }, signal })),
-    refetchInterval: 5_000,
+    refetchInterval: unlessTold(5_000, 10_000),
   });
 
 export const hostGroups = () =>
@@ -64,7 +65,7 @@ export const hostGroup = (name: string) =>
   queryOptions({
     queryKey: ["host-groups", name],
     queryFn: ({ signal }) => answer(api.GET("/api/v1/host-groups/{name}", { params: { path: { name } }, signal })),
-    refetchInterval: 5_000,
+    refetchInterval: unlessTold(5_000, 10_000),
   });
 
 export const snapshots = () =>
@@ -78,7 +79,7 @@ export const snapshot = (name: string) =>
   queryOptions({
     queryKey: ["snapshots", name],
     queryFn: ({ signal }) => answer(api.GET("/api/v1/snapshots/{name}", { params: { path: { name } }, signal })),
-    refetchInterval: 5_000,
+    refetchInterval: unlessTold(5_000, 10_000),
   });
 
 export const schedules = () =>

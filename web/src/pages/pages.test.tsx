@@ -16,7 +16,7 @@ test("nobody sees a page before signing in", async () => {
 test("a new array says what to do first", async () => {
   show("/", empty());
   expect(await screen.findByText("Your array is ready")).toBeTruthy();
-  expect(screen.getByRole("link", { name: "Add the first host" })).toBeTruthy();
+  expect(screen.getByRole("link", { name: "Set it up" })).toBeTruthy();
 });
 
 test("a volume is created, connected and shown", async () => {

@@ -1,4 +1,4 @@
-import { Button, Group, List, Text } from "@mantine/core";
+import { Button, Group, Text } from "@mantine/core";
 import { Link } from "wouter";
 import { May } from "../../parts/may";
 import { Panel } from "../../parts/panel";
@@ -8,20 +8,16 @@ export function FirstSteps() {
   return (
     <Panel title="Your array is ready">
       <Group justify="space-between" align="flex-end" gap="md">
-        <div>
-          <Text size="sm" mb={6}>
-            Three steps until a host can store data on it:
-          </Text>
-          <List type="ordered" size="sm" spacing={2}>
-            <List.Item>Make the host known, by its iSCSI name.</List.Item>
-            <List.Item>Create a volume and connect it to the host.</List.Item>
-            <List.Item>Log in on the host; its page shows the commands.</List.Item>
-          </List>
-        </div>
+        <Text size="sm">No host uses it yet. Five short steps lead to the first disk on the first server.</Text>
         <May>
-          <Button component={Link} href="/hosts?new">
-            Add the first host
-          </Button>
+          <Group gap="xs">
+            <Button component={Link} href="/hosts?new" variant="default">
+              Add a host only
+            </Button>
+            <Button component={Link} href="/setup">
+              Set it up
+            </Button>
+          </Group>
         </May>
       </Group>
     </Panel>

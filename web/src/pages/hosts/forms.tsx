@@ -18,7 +18,8 @@ export function initiatorsOf(text: string): string[] {
     .filter(Boolean);
 }
 
-function initiatorsError(text: string): string | null {
+/** What is wrong with pasted names, if anything. */
+export function initiatorsError(text: string): string | null {
   const names = initiatorsOf(text);
   if (names.length === 0) return "Give the host’s iSCSI name.";
   const wrong = names.find((name) => !/^(iqn\.\d{4}-\d{2}\.\S+|eui\.[0-9a-f]{16}|naa\.([0-9a-f]{16}|[0-9a-f]{32}))$/i.test(name));

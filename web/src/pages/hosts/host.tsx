@@ -1,19 +1,19 @@
-import { Button, Skeleton, SimpleGrid, Stack, Tabs, Text } from "@mantine/core";
+import { Button, Skeleton, SimpleGrid, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Trash2 } from "lucide-react";
 import { useState } from "react";
 import { Link } from "wouter";
-import { array, host } from "../../api/queries";
+import { host } from "../../api/queries";
 import type { SchemaHost as Host } from "../../api/schema";
 import { moment, plural } from "../../format";
-import { CopyText, Terminal } from "../../parts/copy";
+import { CopyText } from "../../parts/copy";
 import { Dot } from "../../parts/dot";
 import { May } from "../../parts/may";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
-import { esxi, linux, windows, type Step } from "./commands";
 import { DeleteHost } from "./forms";
+import { Instructions } from "./instructions";
 import { SeenVolumes } from "./seen";
 
 export function HostPage({ name }: { name: string }) {
@@ -42,7 +42,9 @@ export function HostPage({ name }: { name: string }) {
             <Facts host={data} />
             <Seen host={data} />
           </SimpleGrid>
-          <Instructions host={data} />
+          <Panel title="What to type on the host">
+            <Instructions host={data} />
+          </Panel>
           <DeleteHost host={data} opened={deleting} onClose={() => setDeleting(false)} />
         </Stack>
       )}
@@ -84,45 +86,4 @@ function Seen({ host }: { host: Host }) {
     </Button>
   );
   return <SeenVolumes by="host" connections={host.connections} empty={{ title: "It sees no volume", text: "Open a volume, or create one, and connect it to this host.", action }} />;
-}
-
-function Instructions({ host }: { host: Host }) {
-  const { data } = useQuery(array());
-  if (!data) return <Skeleton height={300} />;
-  const way = { portals: data.portals, target: data.target_iqn, chapUser: host.chap_user, mutualUser: host.mutual_user };
-  return (
-    <Panel title="What to type on the host">
-      <Tabs defaultValue="linux" keepMounted={false}>
-        <Tabs.List mb="md">
-          <Tabs.Tab value="linux">Linux</Tabs.Tab>
-          <Tabs.Tab value="esxi">VMware ESXi</Tabs.Tab>
-          <Tabs.Tab value="windows">Windows</Tabs.Tab>
-        </Tabs.List>
-        <Tabs.Panel value="linux">
-          <Steps steps={linux(way)} />
-        </Tabs.Panel>
-        <Tabs.Panel value="esxi">
-          <Steps steps={esxi(way)} />
-        </Tabs.Panel>
-        <Tabs.Panel value="windows">
-          <Steps steps={windows(way)} />
-        </Tabs.Panel>
-      </Tabs>
-    </Panel>
-  );
-}
-
-function Steps({ steps }: { steps: Step[] }) {
-  return (
-    <Stack gap="md" component="ol" style={{ margin: 0, paddingInlineStart: 20 }}>
-      {steps.map((step) => (
-        <li key={step.says}>
-          <Text size="sm" mb={6}>
-            {step.says}
-          </Text>
-          <Terminal text={step.commands} label={`Copy: ${step.says}`} />
-        </li>
-      ))}
-    </Stack>
-  );
 }

@@ -1,0 +1,157 @@
+/** What happens on the array, as it happens. Without it pages ask again and again; with it they ask when something changed. */
+import { useQueryClient, type QueryClient } from "@tanstack/react-query";
+import { useEffect } from "react";
+import type { SchemaPerformance as Performance, SchemaWork as Work, SchemaWorkColumns as WorkColumns } from "./schema";
+import { session } from "./session";
+
+/** A second of the whole array. */
+export type Point = { time: number; read: Work; write: Work; offload: Work };
+export type Happening = { name: string; data: string };
+
+/** Milliseconds until a stream that broke off is opened again. */
+const AGAIN = 3_000;
+
+let connected = false;
+
+/** Milliseconds between two questions: the first while nothing tells of changes, the second while the stream does. */
+export const unlessTold = (alone: number, told: number) => () => (connected ? told : alone);
+
+/** Listens while somebody looks at the page: a browser has few connections to one array for all of its tabs. */
+export function useStream(): void {
+  const client = useQueryClient();
+  useEffect(() => {
+    let listening: AbortController | undefined;
+    const look = () => {
+      if (document.visibilityState === "hidden") listening?.abort();
+      else if (!listening || listening.signal.aborted) {
+        listening = new AbortController();
+        void listen(client, listening.signal);
+      }
+    };
+    look();
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      document.removeEventListener("visibilitychange", look);
+      listening?.abort();
+    };
+  }, [client]);
+}
+
+async function listen(client: QueryClient, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await hear(client, signal);
+    } catch {
+      // Whatever broke it: pages ask by themselves until it is back.
+    }
+    if (connected) {
+      connected = false;
+      void client.invalidateQueries();
+    }
+    await new Promise((resolve) => setTimeout(resolve, AGAIN));
+  }
+}
+
+/** One stream, until it ends. */
+async function hear(client: QueryClient, signal: AbortSignal): Promise<void> {
+  const token = session.token();
+  const response = await fetch("/api/v1/stream", { signal, headers: token ? { authorization: `Bearer ${token}` } : {} });
+  if (response.status === 401) session.ended();
+  if (!response.ok || !response.body) return;
+  connected = true;
+  // What changed before it was opened.
+  void client.invalidateQueries();
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const cut = happenings(rest + decoder.decode(value, { stream: true }));
+    rest = cut.rest;
+    for (const it of cut.whole) tell(client, it);
+  }
+}
+
+/** Whole events of a text of server-sent events, and what is left of it. */
+export function happenings(text: string): { whole: Happening[]; rest: string } {
+  const blocks = text.split(/\r?\n\r?\n/);
+  const rest = blocks.pop() ?? "";
+  const field = (block: string, name: string) =>
+    block
+      .split(/\r?\n/)
+      .filter((line) => line.startsWith(`${name}:`))
+      .map((line) => line.slice(name.length + 1).replace(/^ /, ""))
+      .join("\n");
+  const whole = blocks.map((block) => ({ name: field(block, "event"), data: field(block, "data") }));
+  return { whole: whole.filter(({ data }) => data !== ""), rest };
+}
+
+/** Milliseconds in which changes gather, so that a hundred of them are one question. */
+const GATHER = 200;
+let changed = new Set<string>();
+
+function ask(client: QueryClient, ...nouns: string[]): void {
+  if (changed.size === 0) {
+    setTimeout(() => {
+      for (const noun of changed) void client.invalidateQueries({ queryKey: [noun] });
+      changed = new Set();
+    }, GATHER);
+  }
+  for (const noun of nouns) changed.add(noun);
+}
+
+function tell(client: QueryClient, { name, data }: Happening): void {
+  switch (name) {
+    case "performance": {
+      const point = JSON.parse(data) as Point;
+      client.setQueriesData<Performance>({ queryKey: ["performance", "columns", "array"], predicate: ({ queryKey }) => isLive(queryKey[3]) }, (known) => known && extended(known, point));
+      break;
+    }
+    case "event":
+      ask(client, "events", "audit", "alerts");
+      break;
+    case "change":
+      // With the things themselves, what counts them and what sees them.
+      ask(client, (JSON.parse(data) as { noun: string }).noun, "array", "volumes", "hosts");
+      break;
+    case "job":
+      ask(client, "jobs", "drives");
+      break;
+    default:
+      void client.invalidateQueries();
+  }
+}
+
+/** Of a stretch that ends now. */
+const isLive = (stretch: unknown) => typeof stretch === "object" && stretch !== null && "last" in stretch;
+
+/** Most seconds that are missing between two points and are filled with nothing; more are asked for. */
+const GAP = 10;
+
+/** Columns of seconds with one more, as many as before. Others, and what is no news, stay as they are. */
+export function extended(known: Performance, point: Point): Performance {
+  const last = known.times.at(-1);
+  if (known.resolution_seconds !== 1 || last === undefined || point.time <= last || point.time > last + GAP) return known;
+  const missing = point.time - last - 1;
+  const next = <T>(column: T[], value: T, nothing: T): T[] => [...column, ...Array.from({ length: missing }, () => nothing), value].slice(missing + 1);
+  const columns = (column: WorkColumns, work: Work): WorkColumns => {
+    const { mean, p50, p95, p99, p999, max } = column.latency_us;
+    const now = work.latency_us;
+    return {
+      iops: next(column.iops, work.iops, null),
+      bytes_per_second: next(column.bytes_per_second, work.bytes_per_second, null),
+      failures: next(column.failures, work.failures, null),
+      latency_us: {
+        mean: next(mean, now.mean ?? null, null),
+        p50: next(p50, now.p50 ?? null, null),
+        p95: next(p95, now.p95 ?? null, null),
+        p99: next(p99, now.p99 ?? null, null),
+        p999: next(p999, null, null),
+        max: next(max, now.max ?? null, null),
+      },
+    };
+  };
+  const times = [...known.times, ...Array.from({ length: missing + 1 }, (_, index) => last + 1 + index)].slice(missing + 1);
+  return { ...known, times, read: columns(known.read, point.read), write: columns(known.write, point.write), offload: columns(known.offload, point.offload) };
+}

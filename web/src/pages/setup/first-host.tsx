@@ -1,0 +1,62 @@
+import { Button, Code, SimpleGrid, Stack, Textarea, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useRef } from "react";
+import { answer, api } from "../../api/client";
+import { useChange } from "../../api/queries";
+import { parseBytes } from "../../format";
+import { ProblemAlert } from "../../parts/problem";
+import { nameError, sizeError, SizeInput } from "../../parts/size-input";
+import { initiatorsError, initiatorsOf } from "../hosts/forms";
+import { Step } from "./step";
+
+/** What was made for whom. */
+export type Given = { host: string; volume: string };
+
+/** A host, a volume, and the one sees the other. */
+export function FirstHost({ onBack, onDone }: { onBack: () => void; onDone: (given: Given) => void }) {
+  const form = useForm({
+    initialValues: { host: "", initiators: "", volume: "", size: "1 TiB" },
+    validate: { host: nameError, initiators: initiatorsError, volume: nameError, size: (text) => sizeError(text) },
+  });
+  // What a try before this one made, when the array refused what came after it.
+  const made = useRef<Partial<Given>>({});
+  const give = useChange({
+    run: async ({ host, initiators, volume, size }: typeof form.values) => {
+      if (made.current.host !== host) await answer(api.POST("/api/v1/hosts", { body: { name: host, initiators: initiatorsOf(initiators) } }));
+      made.current.host = host;
+      if (made.current.volume !== volume) await answer(api.POST("/api/v1/volumes", { body: { name: volume, size: parseBytes(size) ?? 0 } }));
+      made.current.volume = volume;
+      await answer(api.POST("/api/v1/connections", { body: { volume, host } }));
+      return { host, volume };
+    },
+    done: ({ host, volume }) => `${host} sees ${volume}.`,
+    then: onDone,
+  });
+  return (
+    <form noValidate onSubmit={form.onSubmit((values) => give.mutate(values))}>
+      <Step
+        title="The first host and its volume"
+        onBack={onBack}
+        forward={
+          <Button type="submit" loading={give.isPending}>
+            Create both
+          </Button>
+        }
+      >
+        <Stack gap="md">
+          <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="lg">
+            <Stack gap="md">
+              <TextInput label="Name of the host" description="What you call the server." autoComplete="off" spellCheck={false} required {...form.getInputProps("host")} />
+              <Textarea label="Its iSCSI name" description={<>On Linux: <Code>cat /etc/iscsi/initiatorname.iscsi</Code></>} placeholder="iqn.1993-08.org.debian:01:abcdef" autosize minRows={1} spellCheck={false} required {...form.getInputProps("initiators")} />
+            </Stack>
+            <Stack gap="md">
+              <TextInput label="Name of the volume" description="The disk that it sees." autoComplete="off" spellCheck={false} required {...form.getInputProps("volume")} />
+              <SizeInput label="Size" {...form.getInputProps("size")} />
+            </Stack>
+          </SimpleGrid>
+          <ProblemAlert error={give.error} />
+        </Stack>
+      </Step>
+    </form>
+  );
+}

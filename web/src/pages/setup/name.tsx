@@ -1,0 +1,45 @@
+import { Button, Skeleton, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useQuery } from "@tanstack/react-query";
+import { answer, api } from "../../api/client";
+import { settings, useChange } from "../../api/queries";
+import { useMay } from "../../api/session";
+import { ProblemAlert } from "../../parts/problem";
+import { nameError } from "../../parts/size-input";
+import { Step } from "./step";
+
+type Props = { onBack: () => void; onNext: () => void };
+
+/** What people call the array. */
+export function NameStep(props: Props) {
+  const { data, error } = useQuery(settings());
+  if (data) return <Named {...props} name={data.name} />;
+  return error ? <ProblemAlert error={error} /> : <Skeleton height={180} />;
+}
+
+function Named({ name, onBack, onNext }: Props & { name: string }) {
+  const may = useMay("admin");
+  const form = useForm({ initialValues: { name }, validate: { name: nameError } });
+  const save = useChange({
+    run: (body: typeof form.values) => answer(api.PATCH("/api/v1/settings", { body })),
+    done: (now) => `The array is called ${now.name}.`,
+    then: onNext,
+  });
+  const submit = form.onSubmit((values) => (values.name === name ? onNext() : save.mutate(values)));
+  return (
+    <form noValidate onSubmit={submit}>
+      <Step
+        title="What it is called"
+        onBack={onBack}
+        forward={
+          <Button type="submit" loading={save.isPending}>
+            Next
+          </Button>
+        }
+      >
+        <TextInput label="Name of the array" description={may ? "It stands on every page and in every alert. It can be changed at any time." : "An admin can change it."} maw={420} mb="md" disabled={!may} autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
+        <ProblemAlert error={save.error} />
+      </Step>
+    </form>
+  );
+}

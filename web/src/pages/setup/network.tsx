@@ -1,0 +1,47 @@
+import { Alert, Button, Skeleton, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { array } from "../../api/queries";
+import { CopyText } from "../../parts/copy";
+import { Step } from "./step";
+
+/** Only this machine reaches these. */
+const isLoopback = (portal: string) => /^(127\.|\[::1\]|localhost)/.test(portal);
+
+/** By which addresses hosts reach it. They are given to the daemon, so there is nothing to fill in. */
+export function NetworkStep({ onBack, onNext }: { onBack: () => void; onNext: () => void }) {
+  const { data } = useQuery(array());
+  return (
+    <Step title="Where hosts reach it" onBack={onBack} forward={<Button onClick={onNext}>Next</Button>}>
+      {!data && <Skeleton height={90} />}
+      {data && (
+        <>
+          <dl className="facts">
+            <dt>Portals</dt>
+            <dd className="number">
+              {data.portals.map((portal) => (
+                <div key={portal}>{portal}</div>
+              ))}
+            </dd>
+            <dt>Target</dt>
+            <dd>
+              {data.target_iqn} <CopyText text={data.target_iqn} label="Copy the target’s name" />
+            </dd>
+          </dl>
+          {data.portals.every(isLoopback) && (
+            <Alert color="yellow" mt="md" title="Only this machine reaches it">
+              Every portal is a loopback address. Start ashlard with an address of each storage network: <code>--iscsi 10.0.0.1:3260,10.0.1.1:3260</code>
+            </Alert>
+          )}
+          {data.portals.length === 1 && (
+            <Alert color="yellow" mt="md" title="There is one path">
+              With a portal in a second network, hosts stay connected when a cable, a card or a switch fails: <code>--iscsi {data.portals[0]},ADDRESS:3260</code>
+            </Alert>
+          )}
+          <Text size="xs" className="quiet" mt="md">
+            Portals are given to ashlard when it starts.
+          </Text>
+        </>
+      )}
+    </Step>
+  );
+}

@@ -1,0 +1,46 @@
+import { Alert, Button, Loader, Skeleton, Stack } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { CircleCheck } from "lucide-react";
+import { Link } from "wouter";
+import { host } from "../../api/queries";
+import { plural } from "../../format";
+import { ProblemAlert } from "../../parts/problem";
+import { Instructions } from "../hosts/instructions";
+import type { Given } from "./first-host";
+import { Step } from "./step";
+
+/** What is left to do is done on the host; the page sees it happen. */
+export function OnTheHost({ given }: { given: Given }) {
+  const { data, error } = useQuery({ ...host(given.host), refetchInterval: 2_000 });
+  return (
+    <Step
+      title={`What to type on ${given.host}`}
+      forward={
+        <Button component={Link} href="/">
+          To the dashboard
+        </Button>
+      }
+    >
+      <Stack gap="md">
+        <ProblemAlert error={error} />
+        {!data && !error && <Skeleton height={300} />}
+        {data && (
+          <>
+            <div role="status">
+              {data.sessions > 0 ? (
+                <Alert color="teal" icon={<CircleCheck size={18} />} title={`${given.host} is here`}>
+                  It has {plural(data.sessions, "session")}, and sees {given.volume} as a new disk.
+                </Alert>
+              ) : (
+                <Alert color="gray" icon={<Loader size={16} />}>
+                  Waiting for {given.host} to log in.
+                </Alert>
+              )}
+            </div>
+            <Instructions host={data} />
+          </>
+        )}
+      </Stack>
+    </Step>
+  );
+}
