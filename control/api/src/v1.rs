@@ -5,9 +5,11 @@ mod alert;
 mod array;
 mod bin;
 mod connection;
+mod drive;
 mod event;
 mod group;
 mod host;
+mod job;
 mod performance;
 mod policy;
 mod schedule;
@@ -36,6 +38,8 @@ type Gone = Result<StatusCode, Problem>;
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .merge(array::routes())
+        .merge(drive::routes())
+        .merge(job::routes())
         .merge(volume::routes())
         .merge(bin::routes())
         .merge(snapshot::routes())

@@ -145,6 +145,7 @@ impl Action {
             }
             CreateToken { .. } | ListTokens | DeleteToken { .. } | ReplaceCertificate { .. } => Role::Admin,
             ChangeSettings(_) | ListAudit { .. } => Role::Admin,
+            AddDrive { .. } | EvacuateDrive { .. } | ReplaceDrive { .. } => Role::Admin,
             change if change.changes() => Role::Operator,
             _ => Role::Viewer,
         }

@@ -4,14 +4,16 @@
 use crate::access::{Role, Token, User};
 use crate::certificate::Certificate;
 use crate::config::{Chap, Secret};
+use crate::job::Job;
 use crate::performance::{Busy, By, Capacity, PathUse, Scope, Stretch};
 use crate::policy::{LimitsChange, PolicyChange};
 use crate::schedule::Rule;
 use crate::view::{
-    ArrayStatus, BinnedDisk, Connection, Difference, Group, Host, HostGroup, Schedule, Settings, Snapshot,
-    Volume,
+    ArrayStatus, BinnedDisk, Connection, Difference, Group, Host, HostGroup, Protection, Schedule, Settings,
+    Snapshot, Volume,
 };
 use history::{Alert, AlertState, Audit, Event, Page, Series, Severity};
+use shelf::DriveStatus;
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +51,51 @@ pub enum Action {
     ShowSettings,
     /// Set it.
     ChangeSettings(SettingsChange),
+
+    /// How the drives protect what is stored, and the last scrub.
+    ShowProtection,
+    /// All drives, by slot.
+    ListDrives,
+    /// One drive.
+    ShowDrive {
+        /// Its slot, or its path.
+        which: String,
+    },
+    /// Make a drive a part of the array.
+    AddDrive {
+        /// Where it is: a block device or a file.
+        path: String,
+        /// Take it even if it is not blank, and destroy what it holds.
+        force: bool,
+    },
+    /// Place what a drive holds on the others, so that it can be taken away.
+    EvacuateDrive {
+        /// Its slot, or its path.
+        which: String,
+    },
+    /// Add a drive, and empty another one.
+    ReplaceDrive {
+        /// The slot or path of the other one.
+        which: String,
+        /// Where the new one is.
+        path: String,
+        /// Take the new one even if it is not blank, and destroy what it holds.
+        force: bool,
+    },
+    /// Read and verify everything on the drives.
+    StartScrub,
+    /// Work that takes long, the newest last.
+    ListJobs,
+    /// One job.
+    ShowJob {
+        /// Its identity.
+        id: String,
+    },
+    /// End a job before it is done.
+    CancelJob {
+        /// Its identity.
+        id: String,
+    },
 
     /// Make a volume. `bytes`: 1 MiB to 16 PiB; `block_bytes`: 512 or 4096.
     CreateVolume {
@@ -516,6 +563,16 @@ pub enum Outcome {
     Array(Box<ArrayStatus>),
     /// The settings as they are now.
     Settings(Settings),
+    /// How what is stored is protected.
+    Protection(Box<Protection>),
+    /// A drive as it is now.
+    Drive(DriveStatus),
+    /// Drives.
+    Drives(Vec<DriveStatus>),
+    /// A job as it is now.
+    Job(Job),
+    /// Jobs.
+    Jobs(Vec<Job>),
     /// A volume as it is now.
     Volume(Volume),
     /// Volumes.

@@ -8,9 +8,12 @@ use crate::action::{Action, Caller, Outcome};
 use crate::alert::Attention;
 use crate::config::{Config, Edit, HostId, Identity};
 use crate::connection::Peer;
+use crate::drive::{Machine, Seen};
+use crate::job::{Job, Jobs};
 use crate::performance::Meter;
 use crate::policy::Treated;
 use crate::record::Thing;
+use crate::scrub::Scrubbing;
 use crate::vault::Vault;
 use crate::watch::Watched;
 use crate::{Error, Result};
@@ -35,6 +38,8 @@ pub struct Parts {
     pub engine: Arc<Engine>,
     /// The drives under the engine.
     pub shelf: Arc<DriveShelf>,
+    /// The machine that it runs on.
+    pub machine: Arc<dyn Machine>,
     /// Who serves them.
     pub target: Arc<scsi::Target>,
     /// Who lets hosts in.
@@ -69,6 +74,8 @@ pub enum Happening {
     Changed(&'static str),
     /// What became of an alert, and the alert as it is now.
     Alert(history::Turn, history::Alert),
+    /// A job began, went on or ended.
+    Job(Job),
     /// What the whole array did in the second that ends at a time, in seconds since 1970.
     Measured(u64, Box<history::Sample>),
 }
@@ -85,8 +92,11 @@ pub struct Array {
     pub(crate) watched: Mutex<Watched>,
     pub(crate) meter: Mutex<Meter>,
     pub(crate) attention: Mutex<Attention>,
+    pub(crate) seen: Mutex<Seen>,
+    pub(crate) jobs: Mutex<Jobs>,
+    pub(crate) scrubbing: Mutex<Option<Arc<Scrubbing>>>,
     /// Held by the one change under way.
-    changing: tokio::sync::Mutex<()>,
+    pub(crate) changing: tokio::sync::Mutex<()>,
 }
 
 impl Array {
@@ -113,6 +123,9 @@ impl Array {
             watched,
             meter,
             attention: Mutex::default(),
+            seen: Mutex::default(),
+            jobs: Mutex::default(),
+            scrubbing: Mutex::default(),
             changing,
         }
     }
@@ -202,6 +215,11 @@ impl Array {
         self.config.read()
     }
 
+    /// Makes what was written true in memory, where no host is concerned.
+    pub(crate) fn configure(&self, edit: Edit) {
+        self.config.write().apply(edit);
+    }
+
     fn answer(&self, action: Action) -> Result<Outcome> {
         if let Some(told) = self
             .tell_performance(&action)
@@ -214,6 +232,11 @@ impl Array {
         Ok(match action {
             Action::ShowArray => Outcome::Array(Box::new(self.status(&config))),
             Action::ShowSettings => Outcome::Settings(self.settings(&config)),
+            Action::ShowProtection => Outcome::Protection(Box::new(self.protection())),
+            Action::ListDrives => Outcome::Drives(self.drives()),
+            Action::ShowDrive { which } => Outcome::Drive(self.drive(&which)?),
+            Action::ListJobs => Outcome::Jobs(self.tell_jobs()),
+            Action::ShowJob { id } => Outcome::Job(self.job(&id)?),
             Action::ListVolumes => Outcome::Volumes(self.volumes(&config)),
             Action::ShowVolume { name } => {
                 Outcome::Volume(self.volume(&config, config.volumes.named(&name)?))
@@ -302,6 +325,11 @@ impl Change<'_> {
         }
         match action {
             ChangeSettings(change) => self.change_settings(change).await,
+            AddDrive { path, force } => self.add_drive(path, force).await,
+            EvacuateDrive { which } => self.evacuate_drive(&which).await,
+            ReplaceDrive { which, path, force } => self.replace_drive(&which, path, force).await,
+            StartScrub => self.start_scrub().await,
+            CancelJob { id } => self.cancel_job(&id).await,
             CreateVolume { name, bytes, block_bytes, group } => {
                 self.create_volume(name, bytes, block_bytes, group).await
             }
@@ -444,6 +472,7 @@ fn noun_of(edit: &Edit) -> &'static str {
     let (Edit::Put(thing) | Edit::Remove(thing)) = edit;
     match thing {
         Thing::Settings(_) => "settings",
+        Thing::Scrub(_) => "drive",
         Thing::Volume(_) => "volume",
         Thing::Snapshot(_) => "snapshot",
         Thing::Schedule(_) => "schedule",

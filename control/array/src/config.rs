@@ -9,6 +9,7 @@ use crate::connection::Connections;
 use crate::policy::{Limits, Policy};
 use crate::record::Thing;
 use crate::schedule::ScheduleEntry;
+use crate::scrub::Scrub;
 use crate::{Error, Result};
 use block::DiskId;
 use serde::{Deserialize, Serialize};
@@ -448,6 +449,8 @@ pub struct Config {
     pub connections: Connections,
     /// The array's settings.
     pub settings: Settings,
+    /// The scrub under way, or the last one.
+    pub scrub: Option<Scrub>,
 }
 
 impl Config {
@@ -465,6 +468,7 @@ impl Config {
             Edit::Put(Thing::Token(entry)) => return self.tokens.put(entry),
             Edit::Put(Thing::Certificate(entry)) => self.certificate = Some(entry),
             Edit::Put(Thing::Settings(settings)) => self.settings = settings,
+            Edit::Put(Thing::Scrub(scrub)) => self.scrub = Some(scrub),
             Edit::Remove(Thing::Volume(entry)) => drop(self.volumes.remove(entry.id)),
             Edit::Remove(Thing::Snapshot(entry)) => drop(self.snapshots.remove(entry.id)),
             Edit::Remove(Thing::Schedule(entry)) => drop(self.schedules.remove(entry.id)),
@@ -476,6 +480,7 @@ impl Config {
             Edit::Remove(Thing::Token(entry)) => drop(self.tokens.remove(entry.id)),
             Edit::Remove(Thing::Certificate(_)) => self.certificate = None,
             Edit::Remove(Thing::Settings(_)) => self.settings = Settings::default(),
+            Edit::Remove(Thing::Scrub(_)) => self.scrub = None,
         }
         true
     }

@@ -15,14 +15,17 @@ mod check;
 mod condition;
 mod config;
 mod connection;
+mod drive;
 mod error;
 mod group;
 mod host;
+mod job;
 mod performance;
 mod policy;
 mod record;
 mod recover;
 mod schedule;
+mod scrub;
 mod settings;
 mod snapshot;
 mod vault;
@@ -38,18 +41,22 @@ pub use action::{
 pub use array::{Array, Happening, Parts, World};
 pub use certificate::Certificate;
 pub use config::{Chap, Identity, Secret};
+pub use drive::Machine;
 pub use error::{Error, Kind, Result};
 pub use history::{
     Alert, AlertState, Attempt, Audit, Cell, Condition, Event, Latencies, NewEvent, Page, Sample, Series,
     Severity, SpacePoint, Turn,
 };
+pub use job::{Job, JobKind, JobState};
 pub use performance::{Busy, By, Capacity, PathUse, Scope, Stretch, imbalance, kind, size_limit};
 pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
 pub use schedule::Rule;
+pub use scrub::Scrub;
 pub use scsi::Operation;
+pub use shelf::{DriveStatus, Standing, Status as ShelfStatus};
 pub use snapshot::MOST_EXTENTS;
 pub use vault::Vault;
 pub use view::{
-    ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Group, Host, HostGroup, Reduction,
-    Schedule, Settings, Snapshot, Space, State, Volume,
+    ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Group, Host, HostGroup, Protection,
+    Reduction, Schedule, Settings, Snapshot, Space, State, Volume,
 };

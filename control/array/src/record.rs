@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `array` | name and serial number of the array |
 //! | `settings` | what can be set for the array as a whole |
+//! | `scrub` | how far the scrub is, or what came of the last one |
 //! | `volume/<id>` | a volume, ready or in the recycle bin; the identity is the disk's |
 //! | `snapshot/<id>` | a snapshot, ready or in the recycle bin; the identity is the disk's |
 //! | `schedule/<id>` | a snapshot schedule, and how far it is |
@@ -22,6 +23,7 @@ use crate::certificate::CertificateEntry;
 use crate::config::{GroupEntry, HostEntry, HostGroupEntry, Identity, Settings, SnapshotEntry, VolumeEntry};
 use crate::connection::ConnectionEntry;
 use crate::schedule::ScheduleEntry;
+use crate::scrub::Scrub;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -52,6 +54,8 @@ pub type Record = (String, Vec<u8>);
 pub enum Thing {
     /// The array's settings.
     Settings(Settings),
+    /// A scrub.
+    Scrub(Scrub),
     /// A volume.
     Volume(VolumeEntry),
     /// A snapshot.
@@ -79,6 +83,7 @@ impl Thing {
     pub fn key(&self) -> String {
         match self {
             Thing::Settings(_) => "settings".into(),
+            Thing::Scrub(_) => "scrub".into(),
             Thing::Volume(it) => format!("volume/{:032x}", it.id.0),
             Thing::Snapshot(it) => format!("snapshot/{:032x}", it.id.0),
             Thing::Schedule(it) => format!("schedule/{:016x}", it.id.0),
@@ -96,6 +101,7 @@ impl Thing {
     pub fn value(&self) -> Vec<u8> {
         match self {
             Thing::Settings(it) => encode(it),
+            Thing::Scrub(it) => encode(it),
             Thing::Volume(it) => encode(it),
             Thing::Snapshot(it) => encode(it),
             Thing::Schedule(it) => encode(it),
@@ -114,6 +120,7 @@ impl Thing {
         let noun = key.split_once('/').map_or(key, |(noun, _)| noun);
         let thing = match noun {
             "settings" => Thing::Settings(decode(key, value)?),
+            "scrub" => Thing::Scrub(decode(key, value)?),
             "volume" => Thing::Volume(decode(key, value)?),
             "snapshot" => Thing::Snapshot(decode(key, value)?),
             "schedule" => Thing::Schedule(decode(key, value)?),

@@ -35,6 +35,7 @@ impl Array {
         let array = Array::new(parts, world, identity, version.into(), config);
         array.reduce().await?;
         array.show_all();
+        array.resume_scrub();
         Ok(array)
     }
 

@@ -45,6 +45,8 @@ impl Array {
         self.enforce_quotas(&self.config(), true);
         self.watch_space();
         self.watch_alerts();
+        self.watch_drives();
+        self.watch_scrub().await;
         self.run_schedules().await;
         self.empty_bin().await;
     }

@@ -7,7 +7,9 @@ use crate::config::{Config, GroupEntry, HostEntry, HostGroupEntry, SnapshotEntry
 use crate::connection::{ConnectionEntry, Peer};
 use crate::policy::{Limits, Policy, PolicyInForce};
 use crate::schedule::{Rule, ScheduleEntry, Subject};
+use crate::scrub::Scrub;
 use block::{Disk, DiskId};
+use shelf::Status as ShelfStatus;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -260,6 +262,15 @@ pub enum State {
     Stopped(String),
 }
 
+/// How the drives protect what is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Protection {
+    /// What the shelf says.
+    pub shelf: ShelfStatus,
+    /// The scrub under way, or the last one; none when there never was one.
+    pub scrub: Option<Scrub>,
+}
+
 /// Space in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
@@ -338,6 +349,11 @@ impl Array {
             hosts: config.hosts.len(),
             sessions: self.parts.server.sessions().len(),
         }
+    }
+
+    /// How what is stored is protected now.
+    pub(crate) fn protection(&self) -> Protection {
+        Protection { shelf: self.parts.shelf.status(), scrub: self.scrub() }
     }
 
     /// What is set.

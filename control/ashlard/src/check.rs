@@ -31,7 +31,8 @@ async fn look(check: &Check) -> Result<Vec<String>> {
     };
     ensure!(!paths.is_empty(), "there are no drives in {}: name them with --drive", check.data.display());
     let ring = Ring::start()?;
-    let (paths, _) = drives::present(paths);
+    let (mut paths, _) = drives::present(paths);
+    paths.extend(drives::added(&check.data, &paths));
     let mut drives: Vec<Arc<dyn Drive>> = Vec::with_capacity(paths.len());
     for path in &paths {
         drives.push(Overlay::new(device::open_read_only(&ring, path)?));

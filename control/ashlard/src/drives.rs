@@ -2,6 +2,7 @@
 
 use crate::access;
 use crate::args::Args;
+use crate::machine;
 use anyhow::{Context, Result, bail};
 use shelf::device::{self, Ring};
 use shelf::{Drive, DriveShelf, FormatOptions, Opening};
@@ -10,27 +11,47 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Opens the array's drives. Blank ones are formatted; ones that hold an array never are, and it does without some.
-pub async fn open(args: &Args) -> Result<Arc<DriveShelf>> {
-    let ring = Ring::start()?;
+pub async fn open(ring: &Arc<Ring>, args: &Args) -> Result<Arc<DriveShelf>> {
     let paths = if args.drive.is_empty() { files(args)? } else { args.drive.clone() };
     let (present, missing) = present(paths);
-    let drives: Vec<Arc<dyn Drive>> =
-        present.iter().map(|path| device::open(&ring, path)).collect::<Result<_, _>>()?;
-    if drives.is_empty() || !DriveShelf::is_formatted(&drives).await? {
+    let mut drives: Vec<Arc<dyn Drive>> =
+        present.iter().map(|path| device::open(ring, path)).collect::<Result<_, _>>()?;
+    let added = added(args.data(), &present);
+    let blank = match drives.is_empty() {
+        true => added.is_empty(),
+        false => !DriveShelf::is_formatted(&drives).await?,
+    };
+    if blank {
         if let Some(path) = missing.first() {
             bail!("{} does not exist, and no array is made without it", path.display());
         }
         return format(drives, false).await;
     }
+    let given = drives.clone();
+    for path in added {
+        match device::open(ring, &path) {
+            Ok(drive) => drives.push(drive),
+            // Nobody asked for it now: as good as one that is not there.
+            Err(error) => tracing::error!(%error, "a drive that was added before can't be used"),
+        }
+    }
     let opening = Opening { salt: u64::from_le_bytes(crate::random()?), key: None };
-    match DriveShelf::open(drives.clone(), opening).await {
+    match DriveShelf::open(drives, opening).await {
         Ok(shelf) => Ok(shelf),
         Err(error) if args.format_force => {
             tracing::warn!(%error, "formatting all the same, as asked");
-            format(drives, true).await
+            format(given, true).await
         }
         Err(error) => Err(error).context("the drives can't be used"),
     }
+}
+
+/// The drives that were added while the array ran, which nobody needs to name again.
+pub fn added(data: &Path, given: &[PathBuf]) -> Vec<PathBuf> {
+    let real = |path: &PathBuf| path.canonicalize().ok();
+    let known: Vec<_> = given.iter().filter_map(real).collect();
+    let (there, _) = present(machine::remembered(data));
+    there.into_iter().filter(|path| real(path).is_some_and(|path| !known.contains(&path))).collect()
 }
 
 /// The paths at which there is something, and those at which there is not.
@@ -50,11 +71,22 @@ async fn format(drives: Vec<Arc<dyn Drive>>, force: bool) -> Result<Arc<DriveShe
     DriveShelf::format(drives, options).await.context("the drives can't be formatted")
 }
 
+/// The drives that the array is started with: those on the command line, or the files in its folder.
+pub fn given(args: &Args) -> Result<Vec<PathBuf>> {
+    match args.drive.is_empty() {
+        true => existing(&args.data().join("drives")),
+        false => Ok(args.drive.clone()),
+    }
+}
+
 /// The files in the array's folder; made when there are none.
 fn files(args: &Args) -> Result<Vec<PathBuf>> {
     let folder = args.data().join("drives");
     let mut files = existing(&folder)?;
     if !files.is_empty() {
+        return Ok(files);
+    }
+    if !machine::remembered(args.data()).is_empty() {
         return Ok(files);
     }
     if access::was_used(args.data()) {

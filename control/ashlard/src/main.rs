@@ -9,6 +9,7 @@ mod args;
 mod certificate;
 mod check;
 mod drives;
+mod machine;
 mod memory;
 mod reduction;
 mod threads;
@@ -20,7 +21,9 @@ use array::{Array, Identity, Parts, Vault, World};
 use clap::Parser;
 use engine::Engine;
 use history::Store;
+use machine::Machine;
 use shelf::DriveShelf;
+use shelf::device::Ring;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -72,7 +75,8 @@ async fn run(args: &Args) -> Result<()> {
         tokio::select! { _ = terminate.recv() => "SIGTERM", _ = interrupt.recv() => "SIGINT" }
     };
     let _lock = access::lock(args.data())?;
-    let shelf = drives::open(args).await?;
+    let ring = Ring::start()?;
+    let shelf = drives::open(&ring, args).await?;
     let layout = shelf::Shelf::layout(&*shelf);
     let capacity = u64::from(layout.segments) * u64::from(layout.segment_bytes);
     let options = args.engine_options(random()?, capacity);
@@ -81,7 +85,8 @@ async fn run(args: &Args) -> Result<()> {
     let keeper = threads::keeper(shelf.clone())?;
     let shards = threads::Shards::start(args.threads())?;
 
-    let array = assemble(args, &shelf, &engine).await?;
+    let machine = Arc::new(Machine::new(ring, args.data(), drives::given(args)?, keeper.handle()));
+    let array = assemble(args, &shelf, &engine, machine).await?;
     let portals = array.server.serve(shards.handles()).await.with_context(|| {
         let portals: Vec<_> = args.iscsi.iter().map(ToString::to_string).collect();
         format!("can't listen for iSCSI on {}", portals.join(", "))
@@ -130,7 +135,12 @@ struct Assembled {
     array: Arc<Array>,
 }
 
-async fn assemble(args: &Args, shelf: &Arc<DriveShelf>, engine: &Arc<Engine>) -> Result<Assembled> {
+async fn assemble(
+    args: &Args,
+    shelf: &Arc<DriveShelf>,
+    engine: &Arc<Engine>,
+    machine: Arc<Machine>,
+) -> Result<Assembled> {
     let identity = Identity::load(engine, &args.name, u64::from_le_bytes(random()?)).await?;
     let names = scsi::Identity {
         name: identity.target_iqn(),
@@ -150,7 +160,7 @@ async fn assemble(args: &Args, shelf: &Arc<DriveShelf>, engine: &Arc<Engine>) ->
     let vault = Vault::new(access::secrets_key(args.data())?);
     let (history, vault) = (Arc::new(history), Arc::new(vault));
     let (engine, shelf) = (engine.clone(), shelf.clone());
-    let parts = Parts { engine, shelf, target, server: server.clone(), history, vault };
+    let parts = Parts { engine, shelf, machine, target, server: server.clone(), history, vault };
     let array = Arc::new(Array::open(parts, identity.clone(), VERSION, world).await?);
     Ok(Assembled { identity, server, array })
 }

@@ -115,11 +115,16 @@ impl Shards {
 const STRIKE: Duration = Duration::from_millis(100);
 
 /// The thread of what the shelf does by itself: rebuilding, repairing, giving up on drives that do not answer.
-pub struct Keeper(oneshot::Sender<()>, JoinHandle<()>);
+pub struct Keeper {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+    handle: Handle,
+}
 
 /// Starts it.
 pub fn keeper(shelf: Arc<DriveShelf>) -> Result<Keeper> {
     let runtime = runtime()?;
+    let handle = runtime.handle().clone();
     let (stop, stopped) = oneshot::channel();
     let thread = named("shelf", move || {
         runtime.block_on(async {
@@ -141,14 +146,19 @@ pub fn keeper(shelf: Arc<DriveShelf>) -> Result<Keeper> {
             }
         });
     })?;
-    Ok(Keeper(stop, thread))
+    Ok(Keeper { stop, thread, handle })
 }
 
 impl Keeper {
+    /// Where other work of this kind can be spawned.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
     /// Ends it. What was being placed elsewhere stays where it is.
     pub fn end(self) {
-        drop(self.0);
-        join(self.1);
+        drop(self.stop);
+        join(self.thread);
     }
 }
 

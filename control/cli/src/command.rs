@@ -4,6 +4,7 @@ mod access;
 mod alert;
 mod array;
 mod bin;
+mod drive;
 mod group;
 mod host;
 mod policy;
@@ -58,6 +59,12 @@ enum Noun {
     /// The array as a whole
     #[command(subcommand)]
     Array(array::ArrayVerb),
+    /// Drives, and how they protect what is stored
+    #[command(subcommand)]
+    Drive(drive::DriveVerb),
+    /// Work that takes long
+    #[command(subcommand)]
+    Job(drive::JobVerb),
     /// Volumes, and who sees them
     #[command(subcommand)]
     Volume(volume::VolumeVerb),
@@ -158,6 +165,8 @@ impl Noun {
     fn run(self, client: &Client) -> Result<Shown> {
         match self {
             Noun::Array(verb) => verb.run(client),
+            Noun::Drive(verb) => verb.run(client),
+            Noun::Job(verb) => verb.run(client),
             Noun::Volume(verb) => verb.run(client),
             Noun::Group(verb) => verb.run(client),
             Noun::Snapshot(verb) => verb.run(client),

@@ -282,7 +282,8 @@ fn rules(answer: &Value) -> String {
     dash(answer["rules"].as_array().into_iter().flatten().map(one).collect::<Vec<_>>().join(", "))
 }
 
-fn yes(value: &Value) -> String {
+/// Yes or no; a dash when it is not known.
+pub fn yes(value: &Value) -> String {
     value.as_bool().map_or_else(|| "-".into(), |it| if it { "yes" } else { "no" }.into())
 }
 
@@ -404,7 +405,8 @@ fn dash(text: String) -> String {
     if text.is_empty() { "-".into() } else { text }
 }
 
-fn bytes(value: &Value) -> String {
+/// A number of bytes with a unit.
+pub fn bytes(value: &Value) -> String {
     value.as_u64().map_or_else(|| "-".into(), |bytes| ByteSize(bytes).display().iec().to_string())
 }
 

@@ -2,6 +2,7 @@
 
 use super::alert::Alert;
 use super::event::Event;
+use super::job::Job;
 use super::performance::Point;
 use crate::Context;
 use crate::auth::Operator;
@@ -25,7 +26,8 @@ pub fn routes() -> OpenApiRouter<Context> {
 /// What happens, as it happens
 ///
 /// `performance` once a second with a Point; `event` with an Event; `alert` with an Alert that is new or not what it
-/// was; `change` with `{"noun": "volumes"}` when things of a kind are not what they were; `missed` when the listener was too slow, and should ask anew for what it shows.
+/// was; `job` with a Job that began, went on or ended; `change` with `{"noun": "volumes"}` when things of a kind are
+/// not what they were; `missed` when the listener was too slow, and should ask anew for what it shows.
 #[utoipa::path(get, path = "/api/v1/stream", tag = "performance", responses(
     (status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream"),
     Problems,
@@ -41,6 +43,7 @@ async fn stream(
 fn tell(happening: Result<Happening, BroadcastStreamRecvError>) -> sse::Event {
     match happening {
         Ok(Happening::Measured(time, sample)) => named("performance", &Point::of(time, &sample)),
+        Ok(Happening::Job(job)) => named("job", &Job::from(job)),
         Ok(Happening::Event(event)) => named("event", &Event::from(event)),
         Ok(Happening::Alert(_, alert)) => named("alert", &Alert::from(alert)),
         Ok(Happening::Changed(noun)) => named("change", &json!({ "noun": plural(noun) })),

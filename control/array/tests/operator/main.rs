@@ -4,6 +4,7 @@
 
 mod actions;
 mod attention;
+mod drives;
 mod furniture;
 mod measured;
 mod policies;

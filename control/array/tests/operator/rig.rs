@@ -1,6 +1,6 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
-use array::{Action, Array, Caller, Error, Identity, Outcome, Parts, Role, Vault, World};
+use array::{Action, Array, Caller, Error, Identity, Machine, Outcome, Parts, Role, Vault, World};
 use bytes::Bytes;
 use engine::Engine;
 use history::Store;
@@ -8,9 +8,12 @@ use shelf::{
     AlignedBuf, Batch, Done, Drive, DriveShelf, FormatOptions, JournalPos, Layout, MemDrive, SegmentId,
     Shelf, Superblock,
 };
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::path::Path;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// The drives; what is on them outlives the array.
@@ -20,12 +23,49 @@ pub struct Rig {
     /// Seconds since 1970.
     pub clock: Arc<AtomicU64>,
     history: Arc<Store>,
+    pub machine: Arc<Bench>,
+}
+
+/// A machine with drives in memory that are not part of the array.
+#[derive(Default)]
+pub struct Bench {
+    /// By path.
+    pub spare: Mutex<BTreeMap<String, Arc<MemDrive>>>,
+    /// What the array said.
+    pub remembered: Mutex<Vec<String>>,
+}
+
+impl Bench {
+    /// Puts a blank drive there.
+    pub fn plug(&self, path: &str) -> Arc<MemDrive> {
+        let drive = MemDrive::new(path, 16 << 20);
+        self.spare.lock().unwrap().insert(path.into(), drive.clone());
+        drive
+    }
+}
+
+impl Machine for Bench {
+    fn open_drive(&self, path: &Path, _members: &[String]) -> shelf::Result<Arc<dyn Drive>> {
+        let found = self.spare.lock().unwrap().get(path.to_str().unwrap()).cloned();
+        let drive = found.ok_or_else(|| shelf::Error::Unusable("no such file".into()))?;
+        Ok(drive)
+    }
+
+    fn remember_drives(&self, paths: &[String]) -> std::io::Result<()> {
+        *self.remembered.lock().unwrap() = paths.to_vec();
+        Ok(())
+    }
+
+    fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        tokio::spawn(work);
+    }
 }
 
 /// An array that is up.
 pub struct Up {
     pub array: Arc<Array>,
     pub engine: Arc<Engine>,
+    pub shelf: Arc<DriveShelf>,
     pub target: Arc<scsi::Target>,
     background: tokio::task::JoinHandle<()>,
 }
@@ -42,7 +82,7 @@ impl Rig {
     pub fn new() -> Self {
         let drives = (0..4).map(|number| MemDrive::new(format!("drive{number}"), 16 << 20)).collect();
         let (random, clock) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(1_795_000_000)));
-        Self { drives, random, clock, history: Arc::new(Store::in_memory()) }
+        Self { drives, random, clock, history: Arc::new(Store::in_memory()), machine: Arc::default() }
     }
 
     /// Brings the array up with a fuse that does not blow.
@@ -68,8 +108,11 @@ impl Rig {
         appends: i64,
         last_is_written: bool,
     ) -> Result<Up, Error> {
-        let drives: Vec<Arc<dyn Drive>> =
+        let mut drives: Vec<Arc<dyn Drive>> =
             drives.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
+        for path in self.machine.remembered.lock().unwrap().iter().filter(|path| path.starts_with('/')) {
+            drives.push(self.machine.open_drive(Path::new(path), &[]).unwrap());
+        }
         let shelf = match DriveShelf::is_formatted(&drives).await.expect("drives that can be read") {
             true => DriveShelf::open(drives, shelf::Opening::default()).await,
             false => DriveShelf::format(drives, FormatOptions { array: 7, ..FormatOptions::default() }).await,
@@ -82,9 +125,9 @@ impl Rig {
             async move { engine.background().await }
         });
         fuse.left.store(appends, Ordering::SeqCst);
-        let up = self.assemble(shelf, &engine).await;
+        let up = self.assemble(shelf.clone(), &engine).await;
         match up {
-            Ok((array, target)) => Ok(Up { array, engine, target, background }),
+            Ok((array, target)) => Ok(Up { array, engine, shelf, target, background }),
             Err(error) => {
                 background.abort();
                 Err(error)
@@ -117,8 +160,8 @@ impl Rig {
             now: Box::new(move || UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::SeqCst))),
         };
         let (history, vault) = (self.history.clone(), Arc::new(Vault::new([7; 32])));
-        let engine = engine.clone();
-        let parts = Parts { engine, shelf, target: target.clone(), server, history, vault };
+        let (engine, machine) = (engine.clone(), self.machine.clone());
+        let parts = Parts { engine, shelf, machine, target: target.clone(), server, history, vault };
         Ok((Arc::new(Array::open(parts, identity, "0.0", world).await?), target))
     }
 }

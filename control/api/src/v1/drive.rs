@@ -1,0 +1,272 @@
+//! Drives, and how they protect what is stored.
+
+use super::job::Job;
+use super::{Answer, Created, outcome, perform, utc};
+use crate::Context;
+use crate::auth::Operator;
+use crate::body::{Asked, Body, Named};
+use crate::list::{Part, PartialList, list};
+use crate::problem::{Problem, Problems};
+use array::Action;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub fn routes() -> OpenApiRouter<Context> {
+    OpenApiRouter::new()
+        .routes(routes!(list_drives, add_drive))
+        .routes(routes!(show_drive))
+        .routes(routes!(evacuate_drive))
+        .routes(routes!(replace_drive))
+        .routes(routes!(show_protection))
+        .routes(routes!(start_scrub))
+}
+
+/// A drive.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Drive {
+    /// Its slot, from 0.
+    slot: usize,
+    /// The path of the block device or file; `null` when it is not there.
+    path: Option<String>,
+    /// 32 hex digits, of this drive in this array.
+    id: String,
+    /// Its size in bytes.
+    size: u64,
+    /// Bytes of it that hold data and parity.
+    used: u64,
+    /// What it is to the array.
+    standing: Standing,
+    /// It carries a copy of the journal.
+    journal: bool,
+    /// Bytes read from it since the start.
+    read_bytes: u64,
+    /// Bytes written to it since the start: what wears it out.
+    written_bytes: u64,
+    /// Reads that failed since the start.
+    read_errors: u64,
+    /// Reads since the start that were answered from the others, because they took too long.
+    slow_reads: u64,
+    /// Pages since the start that were not what had been written to it.
+    bad_pages: u64,
+}
+
+/// What a drive is to the array.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// Part of it.
+    InUse,
+    /// Being emptied.
+    Leaving,
+    /// It failed or did not come: what it held is rebuilt on the others.
+    Out,
+}
+
+/// Drives.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Drives {
+    /// In order of slots, or as asked for.
+    pub items: Vec<Drive>,
+    /// How many there are without `limit` and `offset`.
+    pub total: usize,
+}
+
+/// A drive to add.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewDrive {
+    /// Absolute path of a block device or a file on the array's machine; names under `/dev/disk/by-id` stay what they are.
+    path: String,
+    /// Take it even if it is not blank: what it holds is destroyed.
+    #[serde(default)]
+    force: bool,
+}
+
+/// How what is stored is protected.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Protection {
+    /// Drives that may still fail, whichever they are, without loss.
+    tolerates: usize,
+    /// Segments in use.
+    segments: u32,
+    /// Segments of which a part is to be placed elsewhere.
+    segments_at_risk: u32,
+    /// Segments placed elsewhere since the start.
+    healed: u64,
+    /// Pages that were wrong and were written again, since the start.
+    repaired: u64,
+    /// Pages that could not be given back, since the start.
+    lost: u64,
+    /// The scrub under way, or the last one; `null` when there never was one.
+    scrub: Option<Scrub>,
+}
+
+/// Everything in use read and verified.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Scrub {
+    /// When it began.
+    #[schema(format = DateTime)]
+    started: String,
+    /// When it ended; `null` while it is under way.
+    #[schema(format = DateTime)]
+    ended: Option<String>,
+    /// Somebody ended it before it was through.
+    cancelled: bool,
+    /// Who asked for it.
+    user: String,
+    /// Segments read.
+    segments: u64,
+    /// Bytes read, parity included.
+    bytes: u64,
+    /// Pages that were not what had been written.
+    errors: u64,
+    /// Of these, written again.
+    repaired: u64,
+    /// Pages that could not be given back.
+    lost: u64,
+}
+
+/// All drives
+#[utoipa::path(get, path = "/api/v1/drives", tag = "drives", params(Part), responses(
+    (status = 200, description = "The drives", content(
+        (Drives = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
+    Problems,
+))]
+async fn list_drives(
+    operator: Operator,
+    State(context): State<Context>,
+    Asked(part): Asked<Part>,
+) -> Result<Response, Problem> {
+    let drives = outcome!(perform(operator, &context, Action::ListDrives).await?, Drives(it) => it)?;
+    list(drives.into_iter().map(Drive::from).collect(), &part)
+}
+
+/// Make a drive a part of the array
+#[utoipa::path(post, path = "/api/v1/drives", tag = "drives", request_body = NewDrive, responses(
+    (status = 201, description = "The drive as it is now", body = Drive),
+    Problems,
+))]
+async fn add_drive(
+    operator: Operator,
+    State(context): State<Context>,
+    Body(NewDrive { path, force }): Body<NewDrive>,
+) -> Created<Drive> {
+    let added = perform(operator, &context, Action::AddDrive { path, force }).await?;
+    outcome!(added, Drive(it) => (StatusCode::CREATED, Json(it.into())))
+}
+
+/// One drive
+#[utoipa::path(get, path = "/api/v1/drives/{slot}", tag = "drives",
+    params(("slot" = String, Path, description = "Its slot, or its path",)), responses(
+    (status = 200, description = "The drive as it is now", body = Drive),
+    Problems,
+))]
+async fn show_drive(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(which): Named<String>,
+) -> Answer<Drive> {
+    outcome!(perform(operator, &context, Action::ShowDrive { which }).await?, Drive(it) => Json(it.into()))
+}
+
+/// Place what a drive holds on the others, so that it can be taken away
+///
+/// Answers with the job that does it. The drive is no part of the array any more when that is done.
+#[utoipa::path(post, path = "/api/v1/drives/{slot}/evacuate", tag = "drives",
+    params(("slot" = String, Path, description = "Its slot, or its path",)), responses(
+    (status = 202, description = "The job", body = Job),
+    Problems,
+))]
+async fn evacuate_drive(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(which): Named<String>,
+) -> Created<Job> {
+    let begun = perform(operator, &context, Action::EvacuateDrive { which }).await?;
+    outcome!(begun, Job(it) => (StatusCode::ACCEPTED, Json(it.into())))
+}
+
+/// Add a drive in the place of another one, which is emptied
+///
+/// What was on one that is out is rebuilt by itself.
+#[utoipa::path(post, path = "/api/v1/drives/{slot}/replace", tag = "drives",
+    params(("slot" = String, Path, description = "The slot or path of the other one",)),
+    request_body = NewDrive, responses(
+    (status = 201, description = "The new drive as it is now", body = Drive),
+    Problems,
+))]
+async fn replace_drive(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(which): Named<String>,
+    Body(NewDrive { path, force }): Body<NewDrive>,
+) -> Created<Drive> {
+    let added = perform(operator, &context, Action::ReplaceDrive { which, path, force }).await?;
+    outcome!(added, Drive(it) => (StatusCode::CREATED, Json(it.into())))
+}
+
+/// How what is stored is protected, and the last scrub
+#[utoipa::path(get, path = "/api/v1/protection", tag = "drives", responses(
+    (status = 200, description = "The protection", body = Protection),
+    Problems,
+))]
+async fn show_protection(operator: Operator, State(context): State<Context>) -> Answer<Protection> {
+    let protection = perform(operator, &context, Action::ShowProtection).await?;
+    outcome!(protection, Protection(it) => Json((*it).into()))
+}
+
+/// Read and verify everything on the drives, and write again what is wrong
+#[utoipa::path(post, path = "/api/v1/scrub", tag = "drives", responses(
+    (status = 202, description = "The job that does it", body = Job),
+    Problems,
+))]
+async fn start_scrub(operator: Operator, State(context): State<Context>) -> Created<Job> {
+    let begun = perform(operator, &context, Action::StartScrub).await?;
+    outcome!(begun, Job(it) => (StatusCode::ACCEPTED, Json(it.into())))
+}
+
+impl From<array::DriveStatus> for Drive {
+    fn from(drive: array::DriveStatus) -> Self {
+        Self {
+            slot: drive.slot,
+            path: drive.name,
+            id: format!("{:032x}", drive.drive),
+            size: drive.bytes,
+            used: drive.used_bytes,
+            standing: match drive.standing {
+                array::Standing::InUse => Standing::InUse,
+                array::Standing::Leaving => Standing::Leaving,
+                array::Standing::Out | array::Standing::Empty => Standing::Out,
+            },
+            journal: drive.journal,
+            read_bytes: drive.read_bytes,
+            written_bytes: drive.written_bytes,
+            read_errors: drive.read_errors,
+            slow_reads: drive.slow_reads,
+            bad_pages: drive.bad_pages,
+        }
+    }
+}
+
+impl From<array::Protection> for Protection {
+    fn from(it: array::Protection) -> Self {
+        let array::ShelfStatus { drives: _, tolerates, segments, at_risk, healed, repaired, lost } = it.shelf;
+        let scrub = it.scrub.map(Into::into);
+        Self { tolerates, segments, segments_at_risk: at_risk, healed, repaired, lost, scrub }
+    }
+}
+
+impl From<array::Scrub> for Scrub {
+    fn from(scrub: array::Scrub) -> Self {
+        let array::Scrub { started, ended, cancelled, user, segments, bytes, errors, repaired, lost, .. } =
+            scrub;
+        let (started, ended) = (utc(started), ended.map(utc));
+        Self { started, ended, cancelled, user, segments, bytes, errors, repaired, lost }
+    }
+}

@@ -1,0 +1,268 @@
+//! Drives: what the shelf says of them, what operators ask of them, and what becomes of them by itself.
+//!
+//! A drive goes by its slot, or by its path. What it is to the array is on the drives' own labels; nothing about drives
+//! is in the configuration.
+
+use crate::action::Outcome;
+use crate::array::{Array, Change};
+use crate::job::{JobKind, JobState};
+use crate::{Error, Result};
+use history::Severity;
+use shelf::{Drive, DriveShelf, DriveStatus, Standing, Status};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// What the array can't do without the machine that it runs on.
+pub trait Machine: Send + Sync {
+    /// Opens what lies at an absolute path, and is none of the `members`, for this process alone. May take seconds.
+    ///
+    /// # Errors
+    /// With what is wrong with the path, for people.
+    fn open_drive(&self, path: &Path, members: &[String]) -> shelf::Result<Arc<dyn Drive>>;
+
+    /// Remembers where the drives are, for the next start.
+    ///
+    /// # Errors
+    /// When that can't be stored.
+    fn remember_drives(&self, paths: &[String]) -> std::io::Result<()>;
+
+    /// Runs work that takes long where nobody waits for it. It may never end, when the process does.
+    fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>);
+}
+
+/// What was seen of the drives when they were last looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    drives: BTreeMap<usize, (u128, Standing, String)>,
+    paths: Vec<String>,
+    repaired: u64,
+    lost: u64,
+}
+
+/// A drive as messages call it.
+pub(crate) fn called(drive: &DriveStatus) -> String {
+    match &drive.name {
+        Some(name) => format!("the drive {name} in slot {}", drive.slot),
+        None => format!("the drive in slot {}", drive.slot),
+    }
+}
+
+impl Array {
+    pub(crate) fn drives(&self) -> Vec<DriveStatus> {
+        self.parts.shelf.status().drives
+    }
+
+    /// The drive in a slot, or at a path.
+    pub(crate) fn drive(&self, which: &str) -> Result<DriveStatus> {
+        let slot = which.parse::<usize>().ok();
+        let wanted = |drive: &DriveStatus| Some(drive.slot) == slot || drive.name.as_deref() == Some(which);
+        self.drives().into_iter().find(wanted).ok_or_else(|| {
+            Error::not_found(format!(
+                "there is no drive {which:?}: name one by its slot, such as 0, or its path"
+            ))
+        })
+    }
+
+    /// Looks what became of the drives.
+    pub(crate) fn watch_drives(&self) {
+        let mut seen = self.seen.lock();
+        let status = self.parts.shelf.status();
+        self.watch_placing(&status);
+        let before = std::mem::take(&mut *seen);
+        let mut now = Seen { repaired: status.repaired, lost: status.lost, ..Seen::default() };
+        let mut changed = false;
+        for drive in &status.drives {
+            let old = before.drives.get(&drive.slot);
+            let standing = old.filter(|(id, ..)| *id == drive.drive).map(|(_, standing, _)| *standing);
+            if standing != Some(drive.standing) {
+                changed = true;
+                self.tell_standing(drive, standing);
+            }
+            now.drives.insert(drive.slot, (drive.drive, drive.standing, called(drive)));
+        }
+        for (slot, (_, standing, called)) in &before.drives {
+            if !now.drives.contains_key(slot) {
+                changed = true;
+                self.tell_gone(*slot, *standing, called);
+            }
+        }
+        self.tell_pages(&before, &now);
+        now.paths = self.remember(&status, before.paths);
+        *seen = now;
+        if changed {
+            self.tell_changed("drive");
+        }
+    }
+
+    fn tell_standing(&self, drive: &DriveStatus, before: Option<Standing>) {
+        let slot = drive.slot.to_string();
+        let tell = |severity, kind: &str, message: String| {
+            self.tell(severity, kind, Some(("drive", &slot)), message);
+        };
+        let called = called(drive);
+        match (before, drive.standing) {
+            (_, Standing::Out) => {
+                let what = "is out: what it held is rebuilt on the others; replace it";
+                tell(Severity::Critical, "drive.out", format!("{called} {what}"));
+            }
+            (Some(Standing::Out), Standing::InUse) => {
+                tell(Severity::Info, "drive.back", format!("{called} is back"));
+            }
+            _ => {}
+        }
+    }
+
+    fn tell_gone(&self, slot: usize, standing: Standing, called: &str) {
+        let (kind, what) = match standing {
+            Standing::Leaving => {
+                ("drive.emptied", "is empty and no part of the array any more: take it away")
+            }
+            _ => ("drive.gone", "is no part of the array any more: what it held is on the others"),
+        };
+        self.tell(Severity::Info, kind, Some(("drive", &slot.to_string())), format!("{called} {what}"));
+    }
+
+    fn tell_pages(&self, before: &Seen, now: &Seen) {
+        let (repaired, lost) =
+            (now.repaired.saturating_sub(before.repaired), now.lost.saturating_sub(before.lost));
+        if repaired > 0 {
+            let message = format!("{repaired} pages were not what had been written, and were written again");
+            self.tell(Severity::Warning, "drive.pages-repaired", None, message);
+        }
+        if lost > 0 {
+            let message = format!(
+                "{lost} pages can't be given back: hosts get errors where they belong; write there again, or restore \
+                 a snapshot from elsewhere"
+            );
+            self.tell(Severity::Critical, "drive.pages-lost", None, message);
+        }
+    }
+
+    /// Tells the machine where the drives are when that has changed; what it was told last.
+    fn remember(&self, status: &Status, before: Vec<String>) -> Vec<String> {
+        let mut paths: Vec<String> = status.drives.iter().filter_map(|drive| drive.name.clone()).collect();
+        paths.sort();
+        if paths == before {
+            return before;
+        }
+        match self.parts.machine.remember_drives(&paths) {
+            Ok(()) => paths,
+            Err(error) => {
+                tracing::error!(%error, "where the drives are can't be remembered");
+                before
+            }
+        }
+    }
+}
+
+/// Paths are printed, logged and kept as text.
+fn check_path(path: &str) -> Result<()> {
+    if !path.starts_with('/') || path.len() > 4096 || path.chars().any(char::is_control) {
+        return Err(Error::invalid("the path of a drive begins with a slash, such as /dev/nvme3n1"));
+    }
+    Ok(())
+}
+
+fn unusable(what: &str, error: shelf::Error) -> Error {
+    match error {
+        shelf::Error::Unusable(why) => Error::precondition(format!("{what}: {why}")),
+        error => Error::failed(what, error),
+    }
+}
+
+impl Change<'_> {
+    pub async fn add_drive(&mut self, path: String, force: bool) -> Result<Outcome> {
+        let slot = self.bring_drive(&path, force).await?;
+        self.done("drive.added", "drive", &path, &format!("was added as slot {slot}"));
+        Ok(Outcome::Drive(self.array.drive(&slot.to_string())?))
+    }
+
+    async fn bring_drive(&mut self, path: &str, force: bool) -> Result<usize> {
+        check_path(path)?;
+        let drives = self.array.drives();
+        if let Some(drive) = drives.iter().find(|drive| drive.name.as_deref() == Some(path)) {
+            return Err(Error::conflict(format!("{path} is in slot {} of this array already", drive.slot)));
+        }
+        let members: Vec<String> = drives.into_iter().filter_map(|drive| drive.name).collect();
+        let what = format!("{path} can't be added");
+        let machine = self.array.parts.machine.clone();
+        let wanted = path.to_owned();
+        let opened =
+            tokio::task::spawn_blocking(move || machine.open_drive(Path::new(&wanted), &members)).await;
+        let drive =
+            opened.map_err(|error| Error::failed(&what, error))?.map_err(|error| unusable(&what, error))?;
+        let shelf = self.array.parts.shelf.clone();
+        let holds = !force && DriveShelf::is_formatted(std::slice::from_ref(&drive)).await.unwrap_or(false);
+        let slot = shelf.add_drive(drive, force).await.map_err(|error| {
+            let mut error = unusable(&what, error);
+            if holds {
+                error.message.push_str("; add it with force to destroy that");
+            }
+            error
+        })?;
+        self.array.watch_drives();
+        Ok(slot)
+    }
+
+    pub async fn evacuate_drive(&mut self, which: &str) -> Result<Outcome> {
+        let drive = self.array.drive(which)?;
+        self.empty_drive(&drive).await?;
+        let job = self.array.job_about(JobKind::Evacuate, drive.slot);
+        Ok(Outcome::Job(job.ok_or_else(|| Error::failed("the drive is being emptied", "and has no job"))?))
+    }
+
+    async fn empty_drive(&mut self, drive: &DriveStatus) -> Result<()> {
+        let called = called(drive);
+        match drive.standing {
+            Standing::InUse => {}
+            Standing::Leaving => return Err(Error::conflict(format!("{called} is being emptied already"))),
+            _ => {
+                return Err(Error::precondition(format!(
+                    "{called} is out: what it held is rebuilt on the others by itself; add a drive when they have no \
+                     room for it"
+                )));
+            }
+        }
+        let done = self.array.parts.shelf.evacuate(drive.slot).await;
+        done.map_err(|error| unusable(&format!("{called} can't be emptied"), error))?;
+        self.array.begin_placing(JobKind::Evacuate, drive, &self.caller.user);
+        self.array.watch_drives();
+        let name = drive.name.clone().unwrap_or_else(|| drive.slot.to_string());
+        self.done("drive.leaving", "drive", &name, "is being emptied, as asked for");
+        Ok(())
+    }
+
+    pub async fn replace_drive(&mut self, which: &str, path: String, force: bool) -> Result<Outcome> {
+        let old = self.array.drive(which)?;
+        let slot = self.bring_drive(&path, force).await?;
+        self.done(
+            "drive.added",
+            "drive",
+            &path,
+            &format!("was added as slot {slot} in place of slot {}", old.slot),
+        );
+        // What was on a drive that is out is rebuilt by itself.
+        if old.standing == Standing::InUse
+            && let Err(error) = self.empty_drive(&old).await
+        {
+            let Error { kind, message } = error;
+            return Err(Error { kind, message: format!("{path} is in slot {slot} now, but {message}") });
+        }
+        Ok(Outcome::Drive(self.array.drive(&slot.to_string())?))
+    }
+
+    /// Takes an evacuation back.
+    pub async fn keep_drive(&mut self, slot: usize) -> Result<()> {
+        let drive = self.array.drive(&slot.to_string())?;
+        let kept = self.array.parts.shelf.keep(slot).await;
+        kept.map_err(|error| unusable(&format!("{} leaves all the same", called(&drive)), error))?;
+        let name = drive.name.clone().unwrap_or_else(|| slot.to_string());
+        self.done("drive.kept", "drive", &name, "stays, as asked for");
+        self.array.end_placing(slot, JobState::Cancelled, None);
+        self.array.watch_drives();
+        Ok(())
+    }
+}

@@ -1,0 +1,205 @@
+//! The scrub: everything in use is read and verified at the pace of the background, and what is wrong is written again.
+//! How far it is, and what came of the last one, is a record: it goes on after a restart.
+
+use crate::action::Outcome;
+use crate::array::{Array, Change, put_records};
+use crate::config::Edit;
+use crate::job::{JobKind, JobState};
+use crate::record::Thing;
+use crate::{Error, Result};
+use history::Severity;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use shelf::{ScrubReport, Shelf};
+use std::sync::Arc;
+
+/// How often its place is stored, in seconds.
+const STORED_EVERY: u64 = 30;
+
+/// A scrub, the last one or the one under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scrub {
+    /// When it began, in seconds since 1970.
+    pub started: u64,
+    /// When it ended, in seconds since 1970; none while it is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<u64>,
+    /// Somebody ended it before it was through.
+    #[serde(default)]
+    pub cancelled: bool,
+    /// Who asked for it.
+    pub user: String,
+    /// The segment that comes next.
+    pub next: u32,
+    /// Segments that were in use and were read.
+    pub segments: u64,
+    /// Bytes read, parity included.
+    pub bytes: u64,
+    /// Pages that were not what had been written.
+    pub errors: u64,
+    /// Of these, written again.
+    pub repaired: u64,
+    /// Pages that could not be given back.
+    pub lost: u64,
+}
+
+impl Scrub {
+    /// With what another part of it has seen.
+    fn with(&self, next: u32, part: &ScrubReport) -> Self {
+        Self {
+            next,
+            segments: self.segments + part.segments,
+            bytes: self.bytes + part.bytes,
+            errors: self.errors + part.errors,
+            repaired: self.repaired + part.repaired,
+            lost: self.lost + part.lost,
+            ..self.clone()
+        }
+    }
+}
+
+/// A scrub under way, shared with those who do it.
+#[derive(Debug)]
+pub(crate) struct Scrubbing {
+    /// Where this start of it began.
+    begin: Scrub,
+    now: Mutex<Progress>,
+    stored: Mutex<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    next: u32,
+    seen: ScrubReport,
+    cancelled: bool,
+    over: bool,
+}
+
+impl Scrubbing {
+    /// How far it is, and whether it is over.
+    fn now(&self) -> (Scrub, bool) {
+        let now = self.now.lock();
+        (Scrub { cancelled: now.cancelled, ..self.begin.with(now.next, &now.seen) }, now.over)
+    }
+}
+
+impl Array {
+    /// The scrub under way, or the last one.
+    pub(crate) fn scrub(&self) -> Option<Scrub> {
+        let under_way = self.scrubbing.lock().as_ref().map(|it| it.now().0);
+        under_way.or_else(|| self.config().scrub.clone())
+    }
+
+    /// Goes on with a scrub that was under way when the array went down.
+    pub(crate) fn resume_scrub(&self) {
+        let scrub = self.config().scrub.clone();
+        if let Some(scrub) = scrub.filter(|scrub| scrub.ended.is_none()) {
+            self.run_scrub(scrub);
+        }
+    }
+
+    fn run_scrub(&self, begin: Scrub) {
+        self.begin_job(JobKind::Scrub, None, "read and verify everything on the drives".into(), &begin.user);
+        let next = begin.next;
+        let now = Mutex::new(Progress { next, ..Progress::default() });
+        let stored = Mutex::new(self.world.seconds());
+        let scrubbing = Arc::new(Scrubbing { begin, now, stored });
+        *self.scrubbing.lock() = Some(scrubbing.clone());
+        let shelf = self.parts.shelf.clone();
+        self.parts.machine.spawn(Box::pin(async move {
+            let step = |segment: u32, seen: &ScrubReport| {
+                let mut now = scrubbing.now.lock();
+                (now.next, now.seen) = (segment, *seen);
+                !now.cancelled
+            };
+            let seen = shelf.scrub_from(next, step).await;
+            let mut now = scrubbing.now.lock();
+            (now.seen, now.over) = (seen, true);
+        }));
+    }
+
+    /// Looks how far the scrub is, stores that now and then, and tells what came of it.
+    pub(crate) async fn watch_scrub(&self) {
+        let Some(scrubbing) = self.scrubbing.lock().clone() else { return };
+        let (mut scrub, over) = scrubbing.now();
+        if self.parts.engine.stopped().is_some() {
+            // The shelf reads nothing any more. The record says where it goes on.
+            return;
+        }
+        let now = self.world.seconds();
+        if over {
+            scrub.ended = Some(now);
+        } else {
+            let total = self.parts.shelf.layout().segments.max(1);
+            let progress = (f64::from(scrub.next) / f64::from(total) * 100.0).floor() / 100.0;
+            self.change_job(JobKind::Scrub, None, |job| job.progress = progress.min(0.99));
+        }
+        let due = scrubbing.stored.lock().saturating_add(STORED_EVERY) <= now;
+        if over || due {
+            let _one_at_a_time = self.changing.lock().await;
+            let thing = Thing::Scrub(scrub.clone());
+            // A place that is not stored is read again after a restart.
+            if let Err(error) =
+                put_records(&self.parts.engine, vec![(thing.key(), Some(thing.value()))]).await
+            {
+                tracing::error!(%error, "how far the scrub is can't be stored");
+            }
+            *scrubbing.stored.lock() = now;
+            self.configure(Edit::Put(thing));
+        }
+        if over {
+            *self.scrubbing.lock() = None;
+            self.tell_scrubbed(&scrub);
+        }
+    }
+
+    fn tell_scrubbed(&self, scrub: &Scrub) {
+        let found = match (scrub.errors, scrub.lost) {
+            (0, 0) => "nothing was wrong".to_owned(),
+            (errors, lost) => {
+                format!("{errors} pages were wrong, {} were written again, {lost} are lost", scrub.repaired)
+            }
+        };
+        let (kind, severity) = match scrub.lost {
+            0 => ("scrub.finished", Severity::Info),
+            _ => ("scrub.finished", Severity::Critical),
+        };
+        let end = if scrub.cancelled { "was cancelled" } else { "is finished" };
+        self.tell(severity, kind, None, format!("the scrub {end}: {} bytes read, {found}", scrub.bytes));
+        self.change_job(JobKind::Scrub, None, |job| {
+            job.state = if scrub.cancelled { JobState::Cancelled } else { JobState::Done };
+            if !scrub.cancelled {
+                job.progress = 1.0;
+            }
+            job.message = Some(found);
+        });
+        self.tell_changed("drive");
+    }
+}
+
+impl Change<'_> {
+    pub async fn start_scrub(&mut self) -> Result<Outcome> {
+        if self.array.scrubbing.lock().is_some() {
+            return Err(Error::conflict("a scrub is under way already: see the jobs"));
+        }
+        let scrub = Scrub { started: self.now(), user: self.caller.user.clone(), ..Scrub::default() };
+        self.commit(vec![Edit::Put(Thing::Scrub(scrub.clone()))]).await?;
+        self.array.run_scrub(scrub);
+        let message = format!("a scrub was started by {}", self.caller.user);
+        self.array.tell(Severity::Info, "scrub.started", None, message);
+        let jobs = self.array.tell_jobs();
+        let job = jobs.into_iter().rev().find(|job| job.kind == JobKind::Scrub);
+        Ok(Outcome::Job(job.ok_or_else(|| Error::failed("the scrub runs", "and has no job"))?))
+    }
+
+    /// Ends the scrub under way, after the segment that it is at.
+    pub async fn end_scrub(&mut self) -> Result<()> {
+        let scrubbing = self.array.scrubbing.lock().clone();
+        let scrubbing = scrubbing.ok_or_else(|| Error::precondition("no scrub is under way"))?;
+        scrubbing.now.lock().cancelled = true;
+        self.array.change_job(JobKind::Scrub, None, |job| {
+            job.state = JobState::Cancelled;
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! Drives that come and go, and work that takes long.
+
+use crate::rig::{Rig, Up};
+use array::{
+    Action, DriveStatus, Job, JobKind, JobState, Kind, Outcome, Page, Protection, Severity, Standing,
+};
+use std::sync::atomic::Ordering;
+
+async fn job(up: &Up, action: Action) -> Job {
+    match up.perform(action).await.unwrap() {
+        Outcome::Job(job) => job,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn jobs(up: &Up) -> Vec<Job> {
+    match up.perform(Action::ListJobs).await.unwrap() {
+        Outcome::Jobs(jobs) => jobs,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn drives(up: &Up) -> Vec<DriveStatus> {
+    match up.perform(Action::ListDrives).await.unwrap() {
+        Outcome::Drives(drives) => drives,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn protection(up: &Up) -> Protection {
+    match up.perform(Action::ShowProtection).await.unwrap() {
+        Outcome::Protection(it) => *it,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn kinds(up: &Up) -> Vec<String> {
+    let action = Action::ListEvents { page: Page { before: None, limit: 100 }, least: Severity::Info };
+    match up.perform(action).await.unwrap() {
+        Outcome::Events(events) => events.into_iter().map(|it| it.event.kind).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn add(path: &str, force: bool) -> Action {
+    Action::AddDrive { path: path.into(), force }
+}
+
+fn evacuate(which: &str) -> Action {
+    Action::EvacuateDrive { which: which.into() }
+}
+
+async fn refused(up: &Up, action: Action) -> (Kind, String) {
+    let error = up.perform(action).await.unwrap_err();
+    (error.kind, error.message)
+}
+
+#[tokio::test]
+async fn a_drive_is_added_and_is_there_after_a_restart() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    up.array.tick().await;
+    rig.machine.plug("/dev/new");
+    let Outcome::Drive(new) = up.perform(add("/dev/new", false)).await.unwrap() else { panic!() };
+    assert_eq!((new.slot, new.name.as_deref(), new.standing), (4, Some("/dev/new"), Standing::InUse));
+    assert!(rig.machine.remembered.lock().unwrap().contains(&"/dev/new".into()));
+    assert_eq!(refused(&up, add("/dev/new", true)).await.0, Kind::Conflict);
+    assert_eq!(kinds(&up).await, ["drive.added"]);
+    up.down().await;
+    let up = rig.up().await;
+    assert_eq!(drives(&up).await.len(), 5);
+    let Outcome::Drive(same) = up.perform(Action::ShowDrive { which: "/dev/new".into() }).await.unwrap()
+    else {
+        panic!()
+    };
+    assert_eq!((same.slot, same.drive), (4, new.drive));
+}
+
+#[tokio::test]
+async fn what_is_no_blank_drive_is_refused_with_what_to_do() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    for path in ["dev/new", "", "/a\nb", &format!("/{}", "x".repeat(5000))] {
+        assert_eq!(refused(&up, add(path, true)).await.0, Kind::Invalid, "{path}");
+    }
+    let (kind, message) = refused(&up, add("/dev/none", true)).await;
+    assert!(kind == Kind::Precondition && message.contains("no such file"), "{message}");
+    rig.machine.plug("/dev/used").with(|bytes| bytes[..11].copy_from_slice(b"file system"));
+    let (kind, message) = refused(&up, add("/dev/used", false)).await;
+    assert!(kind == Kind::Precondition && message.ends_with("with force to destroy that"), "{message}");
+    assert_eq!(drives(&up).await.len(), 4);
+    up.perform(add("/dev/used", true)).await.unwrap();
+    assert_eq!(drives(&up).await.len(), 5);
+    assert_eq!(refused(&up, Action::ShowDrive { which: "9".into() }).await.0, Kind::NotFound);
+    assert_eq!(refused(&up, evacuate("/dev/none")).await.0, Kind::NotFound);
+}
+
+#[tokio::test]
+async fn a_drive_is_emptied_as_a_job_and_leaves() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    up.array.tick().await;
+    rig.machine.plug("/dev/new");
+    up.perform(add("/dev/new", false)).await.unwrap();
+    let begun = job(&up, evacuate("0")).await;
+    assert_eq!((begun.kind, begun.state, begun.slot), (JobKind::Evacuate, JobState::Running, Some(0)));
+    assert_eq!((begun.user.as_str(), begun.what.as_str()), ("ada", "empty the drive drive0 in slot 0"));
+    assert_eq!(refused(&up, evacuate("drive0")).await.0, Kind::Conflict);
+    up.shelf.settle().await;
+    up.array.tick().await;
+    let ended = job(&up, Action::ShowJob { id: begun.id.clone() }).await;
+    assert_eq!((ended.state, ended.progress, ended.ended), (JobState::Done, 1.0, Some(begun.started)));
+    assert!(drives(&up).await.iter().all(|drive| drive.slot != 0));
+    assert_eq!(kinds(&up).await[..2], ["drive.emptied", "drive.leaving"]);
+    assert_eq!(refused(&up, Action::CancelJob { id: begun.id }).await.0, Kind::Precondition);
+    assert_eq!(protection(&up).await.shelf.tolerates, 2);
+}
+
+#[tokio::test]
+async fn an_evacuation_goes_on_after_a_restart_and_can_be_cancelled() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    rig.machine.plug("/dev/new");
+    up.perform(add("/dev/new", false)).await.unwrap();
+    job(&up, evacuate("0")).await;
+    up.down().await;
+    let up = rig.up().await;
+    up.array.tick().await;
+    let running = jobs(&up).await.pop().unwrap();
+    assert_eq!((running.kind, running.state, running.slot), (JobKind::Evacuate, JobState::Running, Some(0)));
+    assert_eq!(running.user, "array");
+    let cancelled = job(&up, Action::CancelJob { id: running.id }).await;
+    assert_eq!(cancelled.state, JobState::Cancelled);
+    up.shelf.settle().await;
+    up.array.tick().await;
+    assert_eq!(drives(&up).await[0].standing, Standing::InUse);
+    assert_eq!(jobs(&up).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_drive_is_replaced_by_adding_one_and_emptying_the_other() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    rig.machine.plug("/dev/new");
+    let replace = Action::ReplaceDrive { which: "2".into(), path: "/dev/new".into(), force: false };
+    let Outcome::Drive(new) = up.perform(replace).await.unwrap() else { panic!() };
+    assert_eq!(new.slot, 4);
+    assert_eq!(drives(&up).await[2].standing, Standing::Leaving);
+    up.shelf.settle().await;
+    up.array.tick().await;
+    assert_eq!(drives(&up).await.iter().map(|drive| drive.slot).collect::<Vec<_>>(), [0, 1, 3, 4]);
+}
+
+#[tokio::test]
+async fn a_scrub_is_a_job_and_its_result_stays() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    assert_eq!(protection(&up).await.scrub, None);
+    let begun = job(&up, Action::StartScrub).await;
+    assert_eq!(refused(&up, Action::StartScrub).await.0, Kind::Conflict);
+    tokio::task::yield_now().await;
+    rig.clock.fetch_add(5, Ordering::SeqCst);
+    up.array.tick().await;
+    let ended = job(&up, Action::ShowJob { id: begun.id }).await;
+    assert_eq!((ended.state, ended.progress), (JobState::Done, 1.0));
+    assert_eq!(ended.message.as_deref(), Some("nothing was wrong"));
+    let scrub = protection(&up).await.scrub.unwrap();
+    assert_eq!(scrub.ended, Some(scrub.started + 5));
+    assert_eq!(kinds(&up).await[..2], ["scrub.finished", "scrub.started"]);
+    up.down().await;
+    let up = rig.up().await;
+    assert_eq!(protection(&up).await.scrub, Some(scrub));
+    assert!(jobs(&up).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_scrub_goes_on_after_a_restart() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    job(&up, Action::StartScrub).await;
+    // Nobody has run it yet.
+    up.crash().await;
+    let up = rig.up().await;
+    assert_eq!(jobs(&up).await[0].kind, JobKind::Scrub);
+    tokio::task::yield_now().await;
+    up.array.tick().await;
+    assert_eq!(jobs(&up).await[0].state, JobState::Done);
+    assert!(protection(&up).await.scrub.unwrap().ended.is_some());
+}

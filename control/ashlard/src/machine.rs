@@ -1,0 +1,69 @@
+//! What the array asks of the machine: drives at paths, where they were, and threads for long work.
+
+use crate::access::write_whole;
+use serde::{Deserialize, Serialize};
+use shelf::device::{self, Ring};
+use shelf::{Drive, Error};
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// The file in the array's folder with the paths of drives that were added while it ran.
+const FILE: &str = "drives.json";
+
+#[derive(Serialize, Deserialize)]
+struct Remembered {
+    drives: Vec<PathBuf>,
+}
+
+/// The machine that this process runs on.
+pub struct Machine {
+    ring: Arc<Ring>,
+    data: PathBuf,
+    /// The drives that are found without it.
+    given: Vec<PathBuf>,
+    /// Where work runs that nobody waits for.
+    keeper: Handle,
+}
+
+impl Machine {
+    /// For the array in a folder, which is started with the drives `given`.
+    pub fn new(ring: Arc<Ring>, data: &Path, given: Vec<PathBuf>, keeper: Handle) -> Self {
+        Self { ring, data: data.to_owned(), given, keeper }
+    }
+}
+
+impl array::Machine for Machine {
+    fn open_drive(&self, path: &Path, members: &[String]) -> Result<Arc<dyn Drive>, Error> {
+        // What is open here already would look as if another process had it.
+        let there = path.canonicalize().ok();
+        let same = |known: &&String| there.is_some() && Path::new(known).canonicalize().ok() == there;
+        if let Some(known) = members.iter().find(same) {
+            return Err(Error::Unusable(format!("it is a drive of this array already: {known}")));
+        }
+        device::open(&self.ring, path)
+    }
+
+    fn remember_drives(&self, paths: &[String]) -> io::Result<()> {
+        let added = paths.iter().map(PathBuf::from).filter(|path| !self.given.contains(path));
+        let drives: Vec<_> = added.collect();
+        if drives == remembered(&self.data) {
+            return Ok(());
+        }
+        let text = serde_json::to_vec_pretty(&Remembered { drives })?;
+        write_whole(&self.data.join(FILE), &text)
+    }
+
+    fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.keeper.spawn(work);
+    }
+}
+
+/// Where the drives were that had been added when the array in a folder was last up.
+pub fn remembered(data: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read(data.join(FILE)).unwrap_or_default();
+    serde_json::from_slice::<Remembered>(&text).map_or_else(|_| Vec::new(), |it| it.drives)
+}

@@ -1,0 +1,53 @@
+//! Drives of a running array: added, emptied, remembered, scrubbed.
+
+use crate::process::{check, fails, json, start};
+use std::path::Path;
+
+fn file(path: &Path, text: &[u8]) -> String {
+    let file = std::fs::File::create(path).unwrap();
+    file.set_len(64 << 20).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, text, 0).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn drives_are_added_and_emptied_and_remembered() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = &folder.path().join("array");
+    let daemon = start(data, &[]).unwrap();
+    json(data, "volume create db1 --size 1GiB");
+    let (new, foreign) = (file(&folder.path().join("new"), b""), file(&folder.path().join("used"), b"data"));
+    let own = data.join("drives/00.drive");
+    for (words, hint) in [
+        (format!("drive add {foreign}"), "force"),
+        (format!("drive add {}", own.display()), "already"),
+        (format!("drive add {}", folder.path().display()), "neither a file nor a block device"),
+        ("drive add /nowhere/at/all".into(), "can't be found"),
+        ("drive add new".into(), "begins with a slash"),
+        ("drive evacuate 77".into(), "its slot"),
+    ] {
+        let error = fails(data, &words, 1);
+        assert!(error.contains(hint), "{words}: {error}");
+    }
+    let added = json(data, &format!("drive add {new}"));
+    assert_eq!((added["slot"].as_u64(), added["standing"].as_str()), (Some(4), Some("in_use")));
+    assert_eq!(json(data, "drive evacuate 0 --wait")["state"], "done");
+    assert_eq!(json(data, "drive list").as_array().unwrap().len(), 4);
+    let replaced = json(data, &format!("drive replace 1 --with {foreign} --force"));
+    assert_eq!(replaced["path"], foreign);
+    daemon.kill();
+
+    // Nobody names the new drives again.
+    let (fine, said) = check(data);
+    assert!(fine, "{said}");
+    let daemon = start(data, &[]).unwrap();
+    let paths = json(data, "drive list").to_string();
+    assert!(paths.contains(&new) && paths.contains(&foreign) && !paths.contains("00.drive"), "{paths}");
+    assert_eq!(json(data, "volume list")[0]["name"], "db1");
+    let scrub = json(data, "drive scrub --wait");
+    assert_eq!((scrub["state"].as_str(), scrub["kind"].as_str()), (Some("done"), Some("scrub")));
+    let status = json(data, "drive status");
+    assert_eq!((status["tolerates"].as_u64(), status["scrub"]["errors"].as_u64()), (Some(2), Some(0)));
+    assert!(json(data, "job list").as_array().unwrap().iter().any(|job| job["id"] == scrub["id"]));
+    assert!(daemon.stop().success());
+}
