@@ -26,6 +26,11 @@ pub struct Args {
     /// Format --drives that hold something else than a whole Ashlar array, and destroy that
     #[arg(long)]
     pub format_force: bool,
+    /// At the first start: encrypt everything on the drives; without a key named, one is made in DIR/drives.key
+    #[arg(long)]
+    pub encrypt: bool,
+    #[command(flatten)]
+    pub key: KeyArgs,
     /// Name of the array, kept from the first start on
     #[arg(long, default_value = "ashlar")]
     pub name: String,
@@ -65,6 +70,8 @@ pub enum Command {
     /// Verify everything on the drives of an array that is not running, and change nothing; ends with 0 only when there
     /// is no defect
     Check(Check),
+    /// Change or destroy the key of an array that is not running; what is on the drives is not written again
+    Key(Key),
     /// Tell what files or devices would take on an array, by policy, without an array
     ReductionReport(ReductionReport),
 }
@@ -99,6 +106,113 @@ pub struct Check {
     /// Block device or file of the array; may be given several times [default: files in DIR]
     #[arg(long, value_name = "PATH", value_delimiter = ',')]
     pub drive: Vec<PathBuf>,
+    #[command(flatten)]
+    pub key: KeyArgs,
+}
+
+/// Where the key of encrypted drives comes from, when it is not in DIR/drives.key. A passphrase may also be in
+/// ASHLAR_PASSPHRASE.
+#[derive(clap::Args, Default)]
+#[group(id = "source", multiple = true)]
+pub struct KeyArgs {
+    /// Key of encrypted drives: a file of 32 bytes, made at the first start when it is not there
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["passphrase_file", "kmip"])]
+    pub key_file: Option<PathBuf>,
+    /// Key of encrypted drives: a file with a passphrase [or: ASHLAR_PASSPHRASE]
+    #[arg(long, value_name = "PATH", conflicts_with = "kmip")]
+    pub passphrase_file: Option<PathBuf>,
+    /// Key of encrypted drives: on this KMIP server
+    #[arg(long, value_name = "HOST[:PORT]", requires_all = ["kmip_cert", "kmip_key", "kmip_ca"])]
+    pub kmip: Option<String>,
+    /// Certificate that the KMIP server knows this array by, in PEM
+    #[arg(long, value_name = "PATH", requires = "kmip")]
+    pub kmip_cert: Option<PathBuf>,
+    /// Key of that certificate, in PEM
+    #[arg(long, value_name = "PATH", requires = "kmip")]
+    pub kmip_key: Option<PathBuf>,
+    /// Who signs the KMIP server's certificate, in PEM
+    #[arg(long, value_name = "PATH", requires = "kmip")]
+    pub kmip_ca: Option<PathBuf>,
+    /// At the first start: Unique Identifier of an AES key of 256 bits on the KMIP server
+    #[arg(long, value_name = "ID", requires = "kmip")]
+    pub kmip_id: Option<String>,
+}
+
+impl KeyArgs {
+    /// Whether a key was named here, and not only in the environment.
+    pub fn is_named(&self) -> bool {
+        self.key_file.is_some() || self.passphrase_file.is_some() || self.kmip.is_some()
+    }
+}
+
+/// What is done with a key.
+#[derive(clap::Args)]
+pub struct Key {
+    #[command(subcommand)]
+    pub what: KeyCommand,
+}
+
+/// What can be done with it.
+#[derive(clap::Subcommand)]
+pub enum KeyCommand {
+    /// Lock the drives with another key, at once, however much they hold; without one named, with a new one in
+    /// DIR/drives.key
+    Rotate(Rotate),
+    /// Destroy the wrapped keys on all drives, and DIR/drives.key: what the drives hold can never be read again
+    Erase(Erase),
+}
+
+/// Which array.
+#[derive(clap::Args)]
+pub struct Stopped {
+    /// Folder of the array
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// Block device or file of the array; may be given several times [default: files in DIR]
+    #[arg(long, value_name = "PATH", value_delimiter = ',')]
+    pub drive: Vec<PathBuf>,
+}
+
+/// From which key to which.
+#[derive(clap::Args)]
+pub struct Rotate {
+    #[command(flatten)]
+    pub stopped: Stopped,
+    #[command(flatten)]
+    pub key: KeyArgs,
+    #[command(flatten)]
+    pub new: NewKey,
+}
+
+/// The key that comes.
+#[derive(clap::Args, Default)]
+pub struct NewKey {
+    /// New key: a file of 32 bytes, made when it is not there
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["to_passphrase_file", "to_kmip_id"])]
+    pub to_key_file: Option<PathBuf>,
+    /// New key: a file with a passphrase of at least 12 characters
+    #[arg(long, value_name = "PATH", conflicts_with = "to_kmip_id")]
+    pub to_passphrase_file: Option<PathBuf>,
+    /// New key: this one on the KMIP server
+    #[arg(long, value_name = "ID", requires = "kmip")]
+    pub to_kmip_id: Option<String>,
+}
+
+impl NewKey {
+    /// Whether one was named.
+    pub fn is_named(&self) -> bool {
+        self.to_key_file.is_some() || self.to_passphrase_file.is_some() || self.to_kmip_id.is_some()
+    }
+}
+
+/// Whose data are destroyed.
+#[derive(clap::Args)]
+pub struct Erase {
+    #[command(flatten)]
+    pub stopped: Stopped,
+    /// Yes, destroy everything that the array holds
+    #[arg(long, required = true)]
+    pub yes: bool,
 }
 
 impl Args {

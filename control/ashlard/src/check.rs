@@ -2,7 +2,7 @@
 //! is opened as always, journal and all, but over drives whose writes stay in memory.
 
 use crate::args::Check;
-use crate::drives;
+use crate::{drives, key};
 use anyhow::{Context, Result, ensure};
 use engine::{Engine, Options};
 use shelf::device::{self, Ring};
@@ -25,20 +25,16 @@ pub async fn run(check: &Check) -> Result<usize> {
 }
 
 async fn look(check: &Check) -> Result<Vec<String>> {
-    let paths = match check.drive.is_empty() {
-        true => drives::existing(&check.data.join("drives"))?,
-        false => check.drive.clone(),
-    };
-    ensure!(!paths.is_empty(), "there are no drives in {}: name them with --drive", check.data.display());
+    let paths = drives::paths(&check.data, &check.drive)?;
     let ring = Ring::start()?;
-    let (mut paths, _) = drives::present(paths);
-    paths.extend(drives::added(&check.data, &paths));
     let mut drives: Vec<Arc<dyn Drive>> = Vec::with_capacity(paths.len());
     for path in &paths {
         drives.push(Overlay::new(device::open_read_only(&ring, path)?));
     }
     ensure!(DriveShelf::is_formatted(&drives).await?, "the drives hold no array");
-    let shelf = DriveShelf::open(drives, Opening::default()).await.context("the drives can't be used")?;
+    let key = key::unlock(&check.key, &check.data, &drives).await?;
+    let salt = u64::from_le_bytes(crate::random()?);
+    let shelf = DriveShelf::open(drives, Opening { salt, key }).await.context("the drives can't be used")?;
     // The seed is for drives that hold no engine yet.
     let engine =
         Engine::open(shelf.clone(), Options::new([0; 32])).await.context("the array can't be recovered")?;

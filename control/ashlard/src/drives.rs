@@ -1,9 +1,8 @@
 //! Which drives the array is made of, and whether they hold it already.
 
-use crate::access;
 use crate::args::Args;
-use crate::machine;
-use anyhow::{Context, Result, bail};
+use crate::{access, key, machine};
+use anyhow::{Context, Result, bail, ensure};
 use shelf::device::{self, Ring};
 use shelf::{Drive, DriveShelf, FormatOptions, Opening};
 use std::fs;
@@ -25,7 +24,7 @@ pub async fn open(ring: &Arc<Ring>, args: &Args) -> Result<Arc<DriveShelf>> {
         if let Some(path) = missing.first() {
             bail!("{} does not exist, and no array is made without it", path.display());
         }
-        return format(drives, false).await;
+        return format(args, drives, false).await;
     }
     let given = drives.clone();
     for path in added {
@@ -35,14 +34,18 @@ pub async fn open(ring: &Arc<Ring>, args: &Args) -> Result<Arc<DriveShelf>> {
             Err(error) => tracing::error!(%error, "a drive that was added before can't be used"),
         }
     }
-    let opening = Opening { salt: u64::from_le_bytes(crate::random()?), key: None };
-    match DriveShelf::open(drives, opening).await {
+    let opened = async {
+        let key = key::unlock(&args.key, args.data(), &drives).await?;
+        let opening = Opening { salt: u64::from_le_bytes(crate::random()?), key };
+        anyhow::Ok(DriveShelf::open(drives.clone(), opening).await?)
+    };
+    match opened.await {
         Ok(shelf) => Ok(shelf),
         Err(error) if args.format_force => {
             tracing::warn!(%error, "formatting all the same, as asked");
-            format(given, true).await
+            format(args, given, true).await
         }
-        Err(error) => Err(error).context("the drives can't be used"),
+        Err(error) => Err(error.context("the drives can't be used")),
     }
 }
 
@@ -63,10 +66,34 @@ pub fn present(paths: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
     (present, missing)
 }
 
-async fn format(drives: Vec<Arc<dyn Drive>>, force: bool) -> Result<Arc<DriveShelf>> {
+/// The paths of the drives of an array that is not running.
+pub fn paths(data: &Path, named: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let paths = match named.is_empty() {
+        true => existing(&data.join("drives"))?,
+        false => named.to_vec(),
+    };
+    let (mut paths, _) = present(paths);
+    paths.extend(added(data, &paths));
+    ensure!(!paths.is_empty(), "there are no drives in {}: name them with --drive", data.display());
+    Ok(paths)
+}
+
+/// The drives of an array that is not running.
+pub fn stopped(data: &Path, named: &[PathBuf]) -> Result<Vec<Arc<dyn Drive>>> {
+    let ring = Ring::start()?;
+    let open = |path: &PathBuf| Ok(device::open(&ring, path)? as Arc<dyn Drive>);
+    paths(data, named)?.iter().map(open).collect()
+}
+
+async fn format(args: &Args, drives: Vec<Arc<dyn Drive>>, force: bool) -> Result<Arc<DriveShelf>> {
     let array = u128::from_le_bytes(crate::random()?);
     tracing::info!(drives = drives.len(), array = format_args!("{array:032x}"), "formatting");
-    let opening = Opening { salt: u64::from_le_bytes(crate::random()?), key: None };
+    let key = match args.encrypt {
+        true => Some(key::make(&args.key, args.data(), array)?),
+        false if args.key.is_named() => bail!("a key was given: say --encrypt, too"),
+        false => None,
+    };
+    let opening = Opening { salt: u64::from_le_bytes(crate::random()?), key };
     let options = FormatOptions { array, force, opening, ..FormatOptions::default() };
     DriveShelf::format(drives, options).await.context("the drives can't be formatted")
 }

@@ -9,6 +9,8 @@ mod args;
 mod certificate;
 mod check;
 mod drives;
+mod key;
+mod kmip;
 mod machine;
 mod memory;
 mod reduction;
@@ -16,7 +18,7 @@ mod threads;
 
 use anyhow::{Context, Result};
 use api::Door;
-use args::{Args, Command};
+use args::{Args, Command, KeyCommand};
 use array::{Array, Identity, Parts, Vault, World};
 use clap::Parser;
 use engine::Engine;
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
     log_to_stderr();
     let outcome = threads::management().and_then(|runtime| match &args.command {
         Some(Command::Check(check)) => runtime.block_on(check::run(check)),
+        Some(Command::Key(key)) => runtime.block_on(change_key(&key.what)).map(|()| 0),
         Some(Command::ReductionReport(report)) => reduction::run(report).map(|()| 0),
         None => runtime.block_on(run(&args)).map(|()| 0),
     });
@@ -67,6 +70,20 @@ fn log_to_stderr() {
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr());
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(ansi).with_writer(std::io::stderr).init();
+}
+
+/// Changes or destroys the key of an array that is not running.
+async fn change_key(what: &KeyCommand) -> Result<()> {
+    let stopped = match what {
+        KeyCommand::Rotate(rotate) => &rotate.stopped,
+        KeyCommand::Erase(erase) => &erase.stopped,
+    };
+    let _lock = access::lock(&stopped.data)?;
+    let drives = drives::stopped(&stopped.data, &stopped.drive)?;
+    match what {
+        KeyCommand::Rotate(rotate) => key::rotate(&rotate.key, &rotate.new, &stopped.data, &drives).await,
+        KeyCommand::Erase(_) => key::erase(&stopped.data, &drives).await,
+    }
 }
 
 async fn run(args: &Args) -> Result<()> {

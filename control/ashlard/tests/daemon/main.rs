@@ -5,6 +5,7 @@
 mod access;
 mod drives;
 mod http;
+mod key;
 mod process;
 
 use process::{check, drives, fails, json, run, start};

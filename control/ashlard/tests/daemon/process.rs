@@ -111,9 +111,20 @@ pub fn fails(data: &Path, words: &str, status: i32) -> String {
 
 /// Runs `ashlard check` on a folder: whether it ended with 0, and what it printed.
 pub fn check(data: &Path) -> (bool, String) {
-    let output = Command::new(ASHLARD).arg("check").arg("--data").arg(data).output().unwrap();
+    check_with(data, &[])
+}
+
+/// The same with more words.
+pub fn check_with(data: &Path, more: &[&str]) -> (bool, String) {
+    let output = Command::new(ASHLARD).arg("check").arg("--data").arg(data).args(more).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+/// What an `ashlard` logs that does something else than serving.
+pub fn ashlard(words: &str) -> String {
+    let output = Command::new(ASHLARD).args(words.split_whitespace()).output().unwrap();
+    String::from_utf8(output.stderr).unwrap()
 }
 
 /// The files that are the drives of an array.

@@ -1,0 +1,309 @@
+//! Where the key comes from that wraps the data key of encrypted drives: a file, a passphrase or a KMIP server.
+
+use crate::access;
+use crate::args::{KeyArgs, NewKey};
+use crate::kmip::Server;
+use anyhow::{Context, Result, bail, ensure};
+use argon2::{Algorithm, Argon2, Params, Version};
+use shelf::seal::{DataKey, Envelope, KEY_BYTES, Lock};
+use shelf::{Drive, DriveShelf};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The key file of an array in its folder, unless another is named.
+const DEFAULT: &str = "drives.key";
+/// Shortest passphrase that a new lock takes, in characters.
+const SHORTEST: usize = 12;
+/// What Argon2id costs in new envelopes: the second choice of RFC 9106, 64 MiB.
+const COST: (u32, u32, u32) = (64 << 10, 3, 4);
+/// What an envelope may ask for at most: it comes from media.
+const DEAREST: (u32, u32, u32) = (4 << 20, 64, 64);
+
+type Key = [u8; KEY_BYTES];
+
+/// Something that has a key.
+pub trait KeySource {
+    /// The key for what an envelope says; none when that is of another kind.
+    ///
+    /// # Errors
+    /// When there is no answer, or none that is a key.
+    fn key(&self, lock: &Lock) -> Result<Option<Key>>;
+
+    /// What a new envelope says. Makes the key when that is for this side to do.
+    ///
+    /// # Errors
+    /// When there can be no such key.
+    fn prepare(&self) -> Result<Lock>;
+
+    /// What a person calls it.
+    fn name(&self) -> String;
+}
+
+/// A file of 32 bytes.
+struct KeyFile(PathBuf);
+
+impl KeySource for KeyFile {
+    fn key(&self, lock: &Lock) -> Result<Option<Key>> {
+        if *lock != Lock::File {
+            return Ok(None);
+        }
+        let bytes =
+            fs::read(&self.0).with_context(|| format!("can't read the key file {}", self.0.display()))?;
+        let len = bytes.len();
+        let key = bytes.try_into().ok();
+        key.with_context(|| {
+            format!("{} is no key file: it has {len} bytes, not {KEY_BYTES}", self.0.display())
+        })
+        .map(Some)
+    }
+
+    fn prepare(&self) -> Result<Lock> {
+        if !self.0.exists() {
+            let key: Key = crate::random()?;
+            access::write_whole(&self.0, &key)
+                .with_context(|| format!("can't write {}", self.0.display()))?;
+            tracing::warn!(file = %self.0.display(), "a key file was made: without it, nothing on the drives can be read");
+        }
+        Ok(Lock::File)
+    }
+
+    fn name(&self) -> String {
+        format!("the key file {}", self.0.display())
+    }
+}
+
+/// Words, made a key by Argon2id.
+struct Passphrase(String);
+
+impl KeySource for Passphrase {
+    fn key(&self, lock: &Lock) -> Result<Option<Key>> {
+        let Lock::Passphrase { salt, memory, passes, lanes } = lock else { return Ok(None) };
+        let bearable = *memory <= DEAREST.0 && *passes <= DEAREST.1 && *lanes <= DEAREST.2;
+        ensure!(bearable, "the drives ask for {memory} KiB, {passes} passes and {lanes} lanes of Argon2id");
+        let params = Params::new(*memory, *passes, *lanes, Some(KEY_BYTES));
+        let params =
+            params.map_err(|error| anyhow::anyhow!("the drives ask for a strange Argon2id: {error}"))?;
+        let mut key = [0; KEY_BYTES];
+        let made = Argon2::new(Algorithm::Argon2id, Version::V0x13, params).hash_password_into(
+            self.0.as_bytes(),
+            salt,
+            &mut key,
+        );
+        made.map_err(|error| anyhow::anyhow!("no key can be made of the passphrase: {error}"))?;
+        Ok(Some(key))
+    }
+
+    fn prepare(&self) -> Result<Lock> {
+        ensure!(self.0.chars().count() >= SHORTEST, "the passphrase needs at least {SHORTEST} characters");
+        let (memory, passes, lanes) = COST;
+        Ok(Lock::Passphrase { salt: crate::random()?, memory, passes, lanes })
+    }
+
+    fn name(&self) -> String {
+        "the passphrase".into()
+    }
+}
+
+/// A key on a KMIP server.
+struct Kmip {
+    server: Server,
+    /// For new envelopes; the others say it themselves.
+    id: Option<String>,
+}
+
+impl KeySource for Kmip {
+    fn key(&self, lock: &Lock) -> Result<Option<Key>> {
+        let Lock::Kmip { id } = lock else { return Ok(None) };
+        let bytes = self.server.get(id)?;
+        let len = bytes.len();
+        let key = bytes.try_into().ok();
+        key.with_context(|| format!("key {id} has {len} bytes: an AES key of 256 bits is needed")).map(Some)
+    }
+
+    fn prepare(&self) -> Result<Lock> {
+        let id = self.id.clone().context("say which key of the KMIP server it is: --kmip-id")?;
+        ensure!(
+            !id.is_empty() && id.len() <= Lock::LONGEST_ID,
+            "a Unique Identifier has 1 to {} bytes",
+            Lock::LONGEST_ID
+        );
+        Ok(Lock::Kmip { id })
+    }
+
+    fn name(&self) -> String {
+        format!("the KMIP server {}", self.server.address)
+    }
+}
+
+fn passphrase(file: &Path) -> Result<Box<dyn KeySource>> {
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("can't read the passphrase in {}", file.display()))?;
+    Ok(Box::new(Passphrase(text.trim_end_matches(['\r', '\n']).to_owned())))
+}
+
+impl KeyArgs {
+    /// What was named on the command line.
+    fn named(&self) -> Result<Option<Box<dyn KeySource>>> {
+        if let Some(file) = &self.key_file {
+            return Ok(Some(Box::new(KeyFile(file.clone()))));
+        }
+        if let Some(file) = &self.passphrase_file {
+            return passphrase(file).map(Some);
+        }
+        if let Some(server) = self.server()? {
+            return Ok(Some(Box::new(Kmip { server, id: self.kmip_id.clone() })));
+        }
+        let words = std::env::var("ASHLAR_PASSPHRASE").ok();
+        Ok(words.map(|words| Box::new(Passphrase(words)) as Box<dyn KeySource>))
+    }
+
+    fn server(&self) -> Result<Option<Server>> {
+        let Some(address) = self.kmip.clone() else { return Ok(None) };
+        let given = (self.kmip_cert.clone(), self.kmip_key.clone(), self.kmip_ca.clone());
+        let (Some(certificate), Some(key), Some(authority)) = given else {
+            bail!("a KMIP server needs --kmip-cert, --kmip-key and --kmip-ca");
+        };
+        Ok(Some(Server { address, certificate, key, authority }))
+    }
+}
+
+/// The key for a new array that is to be encrypted.
+pub fn make(args: &KeyArgs, data: &Path, array: u128) -> Result<(DataKey, Envelope)> {
+    let source = args.named()?.unwrap_or_else(|| Box::new(KeyFile(data.join(DEFAULT))));
+    let key = DataKey::new(crate::random()?);
+    let (lock, with) = lock(&*source)?;
+    tracing::info!(key = source.name(), "the drives will be encrypted");
+    let envelope = Envelope::wrap(array, &key, lock, &with, crate::random()?);
+    Ok((key, envelope))
+}
+
+fn lock(source: &dyn KeySource) -> Result<(Lock, Key)> {
+    let lock = source.prepare()?;
+    let with = source.key(&lock)?.context("a source opens its own locks")?;
+    Ok((lock, with))
+}
+
+/// The key of these drives, when they are encrypted.
+///
+/// # Errors
+/// Says what is to be given.
+pub async fn unlock(
+    args: &KeyArgs,
+    data: &Path,
+    drives: &[Arc<dyn Drive>],
+) -> Result<Option<(DataKey, Envelope)>> {
+    let named = args.named()?;
+    let envelopes = match DriveShelf::envelopes(drives).await? {
+        Some(envelopes) => envelopes,
+        // One in the environment may be meant for another array.
+        None if named.is_none() || !args.is_named() => return Ok(None),
+        None => bail!("the drives are not encrypted, and never will be: leave the key out"),
+    };
+    let sources = match named {
+        Some(source) => vec![source],
+        None => {
+            defaults(data).into_iter().map(|path| Box::new(KeyFile(path)) as Box<dyn KeySource>).collect()
+        }
+    };
+    let mut tried = None;
+    for envelope in &envelopes {
+        for source in &sources {
+            let Some(with) = source.key(&envelope.lock)? else { continue };
+            if let Some(key) = envelope.open(&with) {
+                return Ok(Some((key, envelope.clone())));
+            }
+            tried = Some(source.name());
+        }
+    }
+    if let Some(name) = tried {
+        bail!("the drives are encrypted, and {name} is not what they were locked with; they are whole");
+    }
+    bail!(match &envelopes[0].lock {
+        Lock::Erased =>
+            "the key of this array has been destroyed (crypto-erase): nothing on its drives can be read \
+                         any more; --format-force makes a new array of them"
+                .to_owned(),
+        Lock::File => format!(
+            "the drives are encrypted and locked with a key file: give it with --key-file, or put it back at {}",
+            data.join(DEFAULT).display()
+        ),
+        Lock::Passphrase { .. } =>
+            "the drives are encrypted and locked with a passphrase: give it with --passphrase-file or in \
+             ASHLAR_PASSPHRASE"
+                .to_owned(),
+        Lock::Kmip { id } => format!(
+            "the drives are encrypted and locked with key {id} of a KMIP server: give it with --kmip, --kmip-cert, \
+             --kmip-key and --kmip-ca"
+        ),
+    })
+}
+
+/// The key files that there may be in the folder: a change that was cut short leaves the next beside the old one.
+fn defaults(data: &Path) -> Vec<PathBuf> {
+    let path = data.join(DEFAULT);
+    [path.clone(), next(&path)].into_iter().filter(|path| path.exists()).collect()
+}
+
+fn next(path: &Path) -> PathBuf {
+    path.with_extension("key.next")
+}
+
+/// Wraps the data key of a stopped array with another key. What is on the drives stays as it is.
+pub async fn rotate(args: &KeyArgs, new: &NewKey, data: &Path, drives: &[Arc<dyn Drive>]) -> Result<()> {
+    let (key, envelope) = unlock(args, data, drives).await?.context("the drives are not encrypted")?;
+    let own = data.join(DEFAULT);
+    let source: Box<dyn KeySource> = match (&new.to_key_file, &new.to_passphrase_file, &new.to_kmip_id) {
+        (Some(file), ..) => Box::new(KeyFile(file.clone())),
+        (_, Some(file), _) => passphrase(file)?,
+        (.., Some(id)) => {
+            let server = args
+                .server()?
+                .context("say where that key is: --kmip, --kmip-cert, --kmip-key, --kmip-ca")?;
+            Box::new(Kmip { server, id: Some(id.clone()) })
+        }
+        _ => Box::new(KeyFile(next(&own))),
+    };
+    let (lock, with) = lock(&*source)?;
+    // Of what a change that was cut short may have left, the newest counts.
+    let newest =
+        DriveShelf::envelopes(drives).await?.and_then(|all| all.into_iter().next()).unwrap_or(envelope);
+    let changed = newest.rewrap(&key, lock, &with, crate::random()?);
+    for slot in DriveShelf::replace_envelope(drives, &changed).await? {
+        tracing::warn!(
+            slot,
+            "this drive was not there: the old key opens it until the array is started with it"
+        );
+    }
+    match new.is_named() {
+        true => {
+            tracing::info!(key = source.name(), "the drives have another key; the old one can be destroyed")
+        }
+        false => {
+            fs::rename(next(&own), &own).with_context(|| format!("can't replace {}", own.display()))?;
+            tracing::info!(file = %own.display(), "the drives and the folder have another key");
+        }
+    }
+    Ok(())
+}
+
+/// Destroys the wrapped keys on all drives, and the key file in the folder. Needs no key.
+pub async fn erase(data: &Path, drives: &[Arc<dyn Drive>]) -> Result<()> {
+    let envelopes = DriveShelf::envelopes(drives).await?;
+    let newest = envelopes.and_then(|all| all.into_iter().next()).context("the drives are not encrypted")?;
+    for slot in DriveShelf::replace_envelope(drives, &newest.erased()).await? {
+        tracing::error!(
+            slot,
+            "this drive was not there and keeps its wrapped key: destroy the key that opens it, too"
+        );
+    }
+    for path in defaults(data) {
+        fs::remove_file(&path).with_context(|| format!("can't remove {}", path.display()))?;
+    }
+    tracing::warn!("the keys are destroyed: nothing on the drives can be read any more");
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "key_test.rs"]
+mod tests;

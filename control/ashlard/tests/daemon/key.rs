@@ -1,0 +1,59 @@
+//! Encrypted drives, as an operator has them.
+
+use crate::process::{ashlard, check_with, drives, json, start};
+use std::path::Path;
+
+/// In a volume's name, which the engine writes to the journal, the log and its root.
+const TEXT: &str = "nobody-but-the-owner-reads-this";
+
+fn shows(data: &Path) -> bool {
+    let text = TEXT.as_bytes();
+    drives(data)
+        .iter()
+        .any(|path| std::fs::read(path).unwrap().windows(text.len()).any(|window| window == text))
+}
+
+#[test]
+fn drives_are_encrypted_opened_rotated_and_erased() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = &folder.path().join("array");
+    let daemon = start(data, &["--encrypt"]).unwrap();
+    json(data, &format!("volume create {TEXT} --size 1GiB"));
+    let said = ashlard(&format!("key rotate --data {}", data.display()));
+    assert!(said.contains("another"), "an array that runs keeps its key: {said}");
+    daemon.kill();
+    assert!(!shows(data));
+    assert!(check_with(data, &[]).0);
+
+    let (own, away) = (data.join("drives.key"), folder.path().join("away.key"));
+    std::fs::rename(&own, &away).unwrap();
+    let said = start(data, &[]).err().unwrap();
+    assert!(said.contains("--key-file") && said.contains("drives.key"), "{said}");
+    let other = folder.path().join("other.key");
+    std::fs::write(&other, [5; 32]).unwrap();
+    let said = start(data, &["--key-file", other.to_str().unwrap()]).err().unwrap();
+    assert!(said.contains("not what they were locked with"), "{said}");
+    let away = away.to_str().unwrap();
+    assert!(check_with(data, &["--key-file", away]).0);
+
+    let words = folder.path().join("words");
+    std::fs::write(&words, "correct horse battery\n").unwrap();
+    let words = words.to_str().unwrap();
+    ashlard(&format!("key rotate --data {} --key-file {away} --to-passphrase-file {words}", data.display()));
+    let said = start(data, &["--key-file", away]).err().unwrap();
+    assert!(said.contains("passphrase"), "{said}");
+    let daemon = start(data, &["--passphrase-file", words]).unwrap();
+    assert_eq!(json(data, "volume list")[0]["name"], TEXT);
+    assert!(daemon.stop().success());
+    assert!(!shows(data));
+
+    ashlard(&format!("key rotate --data {} --passphrase-file {words}", data.display()));
+    assert!(start(data, &[]).unwrap().stop().success(), "the new key is in the folder");
+    let said = ashlard(&format!("key erase --data {}", data.display()));
+    assert!(said.contains("--yes"), "{said}");
+    ashlard(&format!("key erase --data {} --yes", data.display()));
+    let said = start(data, &[]).err().unwrap();
+    assert!(said.contains("crypto-erase"), "{said}");
+    assert!(!own.exists());
+    start(data, &["--format-force"]).unwrap();
+}
