@@ -11,7 +11,7 @@
 //! are shared between machines, an old owner notices the higher epoch when it next writes a superblock or changes
 //! the labels, and what it appended meanwhile does not belong to the journal (see [`journal`](crate::journal)).
 
-use crate::geometry::{Form, Geometry};
+use crate::geometry::Geometry;
 use crate::journal::Ring;
 use crate::label::Label;
 use crate::seal::{Envelope, Vault};
@@ -183,18 +183,15 @@ impl DriveShelf {
     }
 
     /// Tells the time, of any clock that only goes forward. Requests that drives have had for too long are given up:
-    /// reads are answered from the others, and after some seconds a drive that does not take writes is put out, if
-    /// there are others to go on with: where all are late, it is not the drives. The background gets its share of the
-    /// time. To be called some times a second.
+    /// reads are answered from the others, and after some seconds the drives that do not take writes are put out, all of
+    /// them or none: the others must have everything, a copy of the journal too. Putting out one of two that are late,
+    /// where only one can be spared, would cost the last redundancy, and what waits for the other would wait on. The
+    /// background gets its share of the time. To be called some times a second.
     pub fn tick(&self, now: std::time::Duration) {
         let members: Vec<_> = self.members.read().iter().flatten().cloned().collect();
         let late: Vec<_> = members.iter().filter(|member| member.tick(now) && !member.is_out()).collect();
-        if !late.is_empty() {
-            let out = members.iter().filter(|member| member.is_out()).count();
-            let spared = late.len() + out <= usize::from(Form::of(members.len()).parity);
-            if spared || self.can_spare(late.iter().fold(0, |set, member| set | 1 << member.slot)) {
-                late.iter().for_each(|member| member.give_up_late());
-            }
+        if !late.is_empty() && self.can_spare(late.iter().fold(0, |set, member| set | 1 << member.slot)) {
+            late.iter().for_each(|member| member.give_up_late());
         }
         self.background.tick(now, self.counters.foreground.load(Ordering::Relaxed));
     }

@@ -7,11 +7,13 @@
 
 use super::read::How;
 use super::{DriveShelf, Member};
+use crate::geometry::MOST_COLUMNS;
 use crate::journal::Ring;
 use crate::label::Standing;
-use crate::map::Entry;
+use crate::map::{Column, Entry};
 use crate::{ALIGN, AlignedBuf, Done, Error, Result, Wait, parity, wait};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -252,32 +254,54 @@ impl DriveShelf {
             }
         };
         let Some((new, wanted)) = place else { return Ok(false) };
-        if let Err(cause) = self.copy_rows(&old, &new, &wanted, rows).await {
-            let mut segments = self.segments.lock();
-            for (column, _) in new.columns.iter().zip(&wanted).filter(|(_, wanted)| **wanted) {
-                column.iter().for_each(|column| segments.give_column(new.form, *column));
+        let copied = self.copy_rows(&old, &new, &wanted, rows).await;
+        let kept = match copied.and_then(|()| self.install(segment, &old, &new, &wanted, rows)) {
+            Ok(kept) => kept,
+            Err(cause) => {
+                let mut segments = self.segments.lock();
+                for (column, _) in new.columns.iter().zip(&wanted).filter(|(_, wanted)| **wanted) {
+                    column.iter().for_each(|column| segments.give_column(new.form, *column));
+                }
+                return Err(cause);
             }
-            return Err(cause);
-        }
-        let (kept, form) = (new.columns.clone(), old.form);
-        // Nothing of it is written or discarded meanwhile, but a drive may go.
-        {
-            let mut segments = self.segments.lock();
-            let mut new = new;
-            // What stays where it was may have become stale meanwhile.
-            let now = segments.list[segment as usize].entry.clone().unwrap_or(old.clone());
-            for (index, _) in wanted.iter().enumerate().filter(|(_, wanted)| !**wanted) {
-                new.columns[index] = now.columns[index];
-            }
-            segments.replace(segment, old.generation, Entry { filled: rows, ..new });
-            segments.list[segment as usize].unsynced = false;
-        }
+        };
         self.commit().await?;
         let mut segments = self.segments.lock();
         let replaced = old.columns.iter().flatten().filter(|column| !kept.contains(&Some(**column)));
-        replaced.for_each(|column| segments.give_column(form, *column));
+        replaced.for_each(|column| segments.give_column(old.form, *column));
         self.counters.healed.fetch_add(1, Ordering::Relaxed);
         Ok(true)
+    }
+
+    /// Makes the new place, which has been written, the segment's; the answer is where its columns had been chosen. An
+    /// error when a drive of it is out: from then on it lacks what is written to the segment, and whoever put it out
+    /// has marked what it found in the old place, not this.
+    fn install(
+        &self,
+        segment: u32,
+        old: &Entry,
+        new: &Entry,
+        wanted: &[bool],
+        rows: u32,
+    ) -> Result<SmallVec<[Option<Column>; MOST_COLUMNS]>> {
+        // A drive is out before the segments are told of it, behind this lock.
+        let mut segments = self.segments.lock();
+        let written = new.columns.iter().zip(wanted).filter(|(_, wanted)| **wanted);
+        let mut slots = written.filter_map(|(column, _)| column.map(|column| usize::from(column.slot)));
+        if slots.any(|slot| self.member(slot).is_none()) {
+            return Err(Error::Drive { what: "a drive failed while it was written".into() });
+        }
+        let kept = new.columns.clone();
+        let mut new = new.clone();
+        // What stays where it was may have become stale meanwhile.
+        let now = segments.list[segment as usize].entry.clone();
+        let now = now.as_deref().unwrap_or(old);
+        for (index, _) in wanted.iter().enumerate().filter(|(_, wanted)| !**wanted) {
+            new.columns[index] = now.columns[index];
+        }
+        segments.replace(segment, old.generation, Entry { filled: rows, ..new });
+        segments.list[segment as usize].unsynced = false;
+        Ok(kept)
     }
 
     /// Where a segment shall be: its columns and which of them are to be written. While drives discard, what to wait
@@ -356,13 +380,7 @@ impl DriveShelf {
             self.all_or_out(waits).await?;
             gone.map_or(Ok(()), Err)?;
         }
-        self.sync_drives().await?;
-        let out = new.columns.iter().zip(wanted).filter(|(_, wanted)| **wanted);
-        if out.filter_map(|(column, _)| *column).any(|column| self.member(usize::from(column.slot)).is_none())
-        {
-            return Err(Error::Drive { what: "a drive failed while it was written".into() });
-        }
-        Ok(())
+        self.sync_drives().await
     }
 
     async fn all_or_out(&self, waits: Vec<(Arc<Member>, crate::Wait<()>)>) -> Result {
@@ -522,3 +540,7 @@ impl DriveShelf {
         outcome
     }
 }
+
+#[cfg(test)]
+#[path = "heal_test.rs"]
+mod tests;

@@ -96,3 +96,7 @@ impl DriveShelf {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "scrub_test.rs"]
+mod tests;

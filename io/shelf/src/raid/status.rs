@@ -3,6 +3,7 @@
 use super::DriveShelf;
 use crate::geometry::Form;
 use crate::label::Standing;
+use crate::map::Entry;
 use std::sync::atomic::Ordering;
 
 /// A slot of the shelf.
@@ -101,8 +102,9 @@ impl DriveShelf {
         }
     }
 
-    /// True when everything can be given back without these drives, whatever was lost before them: what drives that are
-    /// out held may have been placed elsewhere since.
+    /// True when nothing is lost with these drives that is not lost already, and the journal has a copy on another.
+    /// How many are out does not matter: what they held may have been placed elsewhere since, or, while they were out,
+    /// something may have been placed with less parity than there is now.
     pub(super) fn can_spare(&self, slots: u64) -> bool {
         let there = self.present().iter().fold(0, |set, member| set | 1 << member.slot);
         let left = there & !slots;
@@ -112,7 +114,8 @@ impl DriveShelf {
         }
         let segments = self.segments.lock();
         let mut entries = segments.list.iter().filter_map(|segment| segment.entry.as_ref());
-        entries.all(|entry| entry.lost(left).count() <= usize::from(entry.form.parity))
+        let readable = |entry: &Entry, drives| entry.lost(drives).count() <= usize::from(entry.form.parity);
+        entries.all(|entry| readable(entry, left) || !readable(entry, there))
     }
 
     /// Drives that may still fail, and segments of which something is to be placed elsewhere.
