@@ -130,7 +130,12 @@ impl Rig {
         let options = FormatOptions { array: 1, force: true, ..FormatOptions::default() };
         let shelf = block_on(DriveShelf::format((0..DRIVES).map(drive).collect(), options));
         let shelf: Arc<dyn Shelf> = shelf.expect("blank drives");
-        let engine = block_on(Engine::open(shelf, shape.options)).expect("a new array");
+        Self::over(shelf, written, shape.options)
+    }
+
+    /// An empty array over a shelf.
+    pub fn over(shelf: Arc<dyn Shelf>, written: Arc<Written>, options: Options) -> Self {
+        let engine = block_on(Engine::open(shelf, options)).expect("a new array");
         let background = Task::new(Box::pin(engine.background()) as Pin<Box<_>>);
         Self { engine, written, background }
     }
@@ -207,7 +212,8 @@ impl Rig {
     }
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+/// Runs a future that nothing but drives in memory holds up.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let future = pin!(future);
     let mut task = Task::new(future);
     loop {

@@ -27,7 +27,7 @@ pub struct Measure {
     pub run: fn(&'static str) -> Vec<Row>,
 }
 
-const fn measure(name: &'static str, run: fn(&'static str) -> Vec<Row>) -> Measure {
+pub const fn measure(name: &'static str, run: fn(&'static str) -> Vec<Row>) -> Measure {
     Measure { name, run }
 }
 
@@ -51,7 +51,7 @@ pub const ALL: &[Measure] = &[
 const DEPTH: usize = 32;
 const GIB: u64 = 1 << 30;
 
-fn row(name: &str, bound: Bound, result: f64, unit: &'static str) -> Row {
+pub fn row(name: &str, bound: Bound, result: f64, unit: &'static str) -> Row {
     Row { name: name.to_owned(), bound, result, unit, note: String::new() }
 }
 
