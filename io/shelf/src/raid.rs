@@ -32,6 +32,7 @@ mod gather;
 mod grow;
 mod heal;
 mod keys;
+mod lag;
 mod member;
 mod open;
 mod read;
@@ -70,6 +71,7 @@ pub struct DriveShelf {
     /// Buffers of stripes that have been written, to be filled again.
     buffers: Mutex<Vec<AlignedBuf>>,
     background: heal::Background,
+    watch: Mutex<lag::Watch>,
     counters: Counters,
     stopped: Mutex<Option<Error>>,
 }
@@ -130,6 +132,7 @@ impl DriveShelf {
             commits: Mutex::new(commit::Commits::new(label.geometry)),
             buffers: Mutex::default(),
             background: heal::Background::default(),
+            watch: Mutex::default(),
             counters: Counters::default(),
             stopped: Mutex::new(None),
         })
@@ -193,6 +196,7 @@ impl DriveShelf {
         if !late.is_empty() && self.can_spare(late.iter().fold(0, |set, member| set | 1 << member.slot)) {
             late.iter().for_each(|member| member.give_up_late());
         }
+        self.watch(now, &members);
         self.background.tick(now, self.counters.foreground.load(Ordering::Relaxed));
     }
 

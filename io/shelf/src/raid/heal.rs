@@ -448,7 +448,7 @@ impl DriveShelf {
 
     /// Makes one more copy of the journal when there are too few. False when there is nothing to do.
     async fn copy_journal(&self) -> bool {
-        let misplaced = self.misplaced_copies();
+        let mut misplaced = self.misplaced_copies();
         let count = {
             let journal = self.journal.lock();
             if journal.ring.is_none() || journal.members == 0 {
@@ -461,6 +461,7 @@ impl DriveShelf {
             self.journal.lock().drop_copy(*old);
             return self.record().await.is_ok();
         };
+        misplaced.extend(self.lagging_copies());
         if count >= crate::geometry::JOURNAL_COPIES && misplaced.is_empty() {
             return false;
         }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How long a read may take before the others are asked instead.
@@ -46,6 +46,11 @@ struct Waiting {
     now: AtomicU64,
     /// Requests given up that the drive still has.
     overdue: AtomicU64,
+    /// Requests that it answered, and those that it had at each tick, since they were last looked at.
+    answered: AtomicU64,
+    standing: AtomicU64,
+    /// It lags for so many windows more.
+    lagging: AtomicU32,
     requests: Mutex<Requests>,
 }
 
@@ -121,6 +126,7 @@ impl Member {
         let waiting = self.waiting.clone();
         Box::new(move |outcome| {
             drop(ticket);
+            waiting.answered.fetch_add(1, Ordering::Relaxed);
             let done = once.0.lock().take();
             match done {
                 Some(done) => done(outcome),
@@ -129,9 +135,35 @@ impl Member {
         })
     }
 
-    /// True while the drive owes answers that were given up: others are asked first.
+    /// True while the drive owes answers that were given up, or lags: others are asked first.
     pub fn is_slow(&self) -> bool {
-        self.waiting.overdue.load(Ordering::Relaxed) > 0
+        self.waiting.overdue.load(Ordering::Relaxed) > 0 || self.is_lagging()
+    }
+
+    /// True when it takes much longer than the others.
+    pub fn is_lagging(&self) -> bool {
+        self.waiting.lagging.load(Ordering::Relaxed) > 0
+    }
+
+    /// Notes that it lags, for so many windows; true when it did not before.
+    pub fn lags(&self, windows: u32) -> bool {
+        self.waiting.lagging.swap(windows, Ordering::Relaxed) == 0
+    }
+
+    /// A window has passed in which it did not lag; true when that was the last for which it was avoided.
+    pub fn had_chance(&self) -> bool {
+        let left = self.waiting.lagging.load(Ordering::Relaxed);
+        self.waiting.lagging.store(left.saturating_sub(1), Ordering::Relaxed);
+        left == 1
+    }
+
+    /// What a request took on average, in µs, over a window of so many ticks; 0 when there was hardly ever one. Begins
+    /// the next window.
+    pub fn latency(&self, ticks: u32, window: Duration) -> u64 {
+        let standing = self.waiting.standing.swap(0, Ordering::Relaxed);
+        let answered = self.waiting.answered.swap(0, Ordering::Relaxed).max(1);
+        let ticks = u64::from(ticks.max(1));
+        if standing * 2 < ticks { 0 } else { standing * window.as_micros() as u64 / ticks / answered }
     }
 
     pub fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
@@ -182,6 +214,7 @@ impl Member {
             requests.under_way.values_mut().for_each(|request| request.since = now);
         }
         let late = requests.take_late(now, |patience| patience == READ_PATIENCE);
+        self.waiting.standing.fetch_add(requests.under_way.len() as u64, Ordering::Relaxed);
         let writes = requests.under_way.values().any(|request| request.is_late(now));
         drop(requests);
         self.counters.slow_reads.fetch_add(late.len() as u64, Ordering::Relaxed);

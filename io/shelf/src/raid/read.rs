@@ -180,7 +180,7 @@ impl DriveShelf {
                     failure = Some(Error::Corrupt { what });
                     break;
                 }
-                if !row.wrong.is_empty() {
+                if row.found_wrong() {
                     self.background.suspect(segment);
                 }
             }
@@ -228,7 +228,9 @@ impl DriveShelf {
         let (mut waits, mut unread) = (Vec::new(), false);
         for part in parts {
             let Some(column) = entry.column(row, part) else { continue };
-            let Some(member) = self.member(usize::from(column.slot)) else {
+            let member = self.member(usize::from(column.slot));
+            // The others are asked first; who is in no hurry asks all.
+            let Some(member) = member.filter(|member| how.patient || !member.is_slow()) else {
                 unread = true;
                 continue;
             };
@@ -364,6 +366,11 @@ impl Row {
     /// True when no sector of it is right: it was under way at a crash, and nothing refers to it.
     pub(super) fn never_was(&self) -> bool {
         self.lost.len() == self.expected
+    }
+
+    /// True when a drive gave something else than had been written, and not just nothing.
+    fn found_wrong(&self) -> bool {
+        self.wrong.iter().any(|(part, _)| self.given.get(*part).is_some_and(Option::is_some))
     }
 
     /// What the drive of a parity gave.

@@ -223,8 +223,16 @@ impl DriveShelf {
             self.roster.lock().members.get(*slot).is_some_and(|member| member.standing == Standing::InUse)
         };
         let present = self.present();
-        let free = present.iter().map(|member| member.slot);
+        let prompt = present.iter().filter(|member| !member.is_lagging());
+        let free = prompt.map(|member| member.slot);
         free.filter(|slot| members >> slot & 1 == 0).find(in_use)
+    }
+
+    /// Journal copies on drives that lag, when another drive can have them.
+    pub(super) fn lagging_copies(&self) -> Vec<usize> {
+        let members = self.journal.lock().members;
+        let lags = |slot: &usize| self.member(*slot).is_some_and(|member| member.is_lagging());
+        slots(members).filter(lags).collect()
     }
 
     /// Journal copies on drives that are being emptied, or that are not there.

@@ -33,6 +33,8 @@ pub struct DriveStatus {
     pub slow_reads: u64,
     /// Pages that were not what had been written to it.
     pub bad_pages: u64,
+    /// True while it takes much longer than the others, and they are asked in its place.
+    pub slow: bool,
 }
 
 /// The state of a shelf.
@@ -89,6 +91,7 @@ impl DriveShelf {
                 read_errors: count(|counters| &counters.read_errors),
                 slow_reads: count(|counters| &counters.slow_reads),
                 bad_pages: count(|counters| &counters.bad_pages),
+                slow: member.is_some_and(|member| !member.is_out() && member.is_slow()),
             }
         });
         Status {

@@ -1,0 +1,96 @@
+//! Drives that answer, but much later than their like: what hosts wait for goes round them.
+//!
+//! How long a drive takes is known without a clock at every request: requests under way, on average, divided by
+//! requests answered in a second (Little's law). All drives get much the same, so that the median of them is the
+//! measure. Reads of a drive that lags are answered from the others, its copy of the journal is made elsewhere where
+//! there is another drive, and no new segment is placed on it. It keeps what it has and stays a member: after a while it
+//! gets another chance.
+
+use super::DriveShelf;
+use super::member::Member;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long drives are watched before they are judged, and how often at least.
+const WINDOW: Duration = Duration::from_secs(1);
+const LEAST_TICKS: u32 = 8;
+
+/// What a drive that lags takes at least, in µs, and how many times as much as the median.
+const LATE: u64 = 5_000;
+const TIMES: u64 = 20;
+
+/// What the median counts as at least, in µs: drives that have nothing to do take no time.
+const PROMPT: u64 = 250;
+
+/// Windows until a drive gets another chance.
+const CHANCE: u32 = 30;
+
+/// The window under way.
+#[derive(Default)]
+pub struct Watch {
+    since: Duration,
+    ticks: u32,
+}
+
+impl DriveShelf {
+    /// Takes note of what the drives have under way; at the end of a window they are judged.
+    pub(super) fn watch(&self, now: Duration, members: &[Arc<Member>]) {
+        let (ticks, time) = {
+            let mut watch = self.watch.lock();
+            watch.ticks += 1;
+            let time = now.saturating_sub(watch.since);
+            if time < WINDOW {
+                return;
+            }
+            let ticks = watch.ticks;
+            *watch = Watch { since: now, ticks: 0 };
+            (ticks, time)
+        };
+        let there: Vec<_> = members.iter().filter(|member| !member.is_out()).collect();
+        let took: Vec<u64> = there.iter().map(|member| member.latency(ticks, time)).collect();
+        if ticks < LEAST_TICKS || there.len() < 3 {
+            return;
+        }
+        let mut sorted = took.clone();
+        sorted.sort_unstable();
+        let median = sorted[sorted.len() / 2].max(PROMPT);
+        let late = |took: u64| took > LATE && took > median * TIMES;
+        for (member, took) in there.iter().zip(took) {
+            if late(took) && self.can_spare(1 << member.slot | self.lagging(&there)) {
+                if member.lags(CHANCE) {
+                    tracing::error!(drive = member.name(), slot = member.slot, took, median, "a drive lags");
+                    self.avoid(member.slot, true);
+                }
+            } else if member.had_chance() {
+                tracing::warn!(
+                    drive = member.name(),
+                    slot = member.slot,
+                    "a drive that lagged gets another chance"
+                );
+                self.avoid(member.slot, false);
+            }
+        }
+    }
+
+    fn lagging(&self, there: &[&Arc<Member>]) -> u64 {
+        there.iter().filter(|member| member.is_lagging()).fold(0, |set, member| set | 1 << member.slot)
+    }
+
+    /// Places nothing new on a drive, or something again.
+    fn avoid(&self, slot: usize, avoid: bool) {
+        if self.staying() >> slot & 1 == 1 {
+            let mut segments = self.segments.lock();
+            let before = segments.room();
+            segments.close(slot, avoid);
+            if segments.room() < before / 2 {
+                // Slow space is better than none.
+                segments.close(slot, false);
+            }
+        }
+        self.background.wake();
+    }
+}
+
+#[cfg(test)]
+#[path = "lag_test.rs"]
+mod tests;
