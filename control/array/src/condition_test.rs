@@ -43,6 +43,7 @@ fn shelf(standings: &[Standing], tolerates: usize) -> Status {
         read_errors: 0,
         slow_reads: 0,
         bad_pages: 0,
+        slow: false,
     };
     let drives = standings.iter().enumerate().map(drive).collect();
     Status { drives, tolerates, segments: 0, at_risk: 0, healed: 0, repaired: 0, lost: 0 }
