@@ -1,5 +1,6 @@
-//! Which data is worth compressing: where it did not pay lately, it is tried only now and then. What did not pay is
-//! remembered for regions of volumes, since one volume may hold a database beside its encrypted backups.
+//! Which data is worth compressing, and worth looking for copies of: where it did not pay lately, it is tried only now
+//! and then. What did not pay is remembered for regions of volumes, since one volume may hold a database beside its
+//! encrypted backups.
 
 /// Blocks of a region: 64 MiB.
 const REGION: u64 = 1 << 14;
@@ -10,6 +11,9 @@ const PLACES: usize = 4096;
 /// At most this many frames, as a power of two, are left alone between two tries.
 const MOST_SKIPPED: u8 = 6;
 
+/// Blocks without a copy after which only a sample is looked for: 4 MiB.
+const MOST_UNIQUE: u16 = 1024;
+
 #[derive(Clone, Copy, Default)]
 struct Region {
     volume: u32,
@@ -18,6 +22,8 @@ struct Region {
     misses: u8,
     /// Frames to be left alone.
     skip: u8,
+    /// Blocks in a row of which no copy was known.
+    unique: u16,
 }
 
 /// What is known of the regions.
@@ -48,6 +54,17 @@ impl Adapt {
         pays
     }
 
+    /// True when all blocks from here on should be looked for in the deduplication index; else a sample will do.
+    pub fn repeats(&mut self, volume: u32, block: u64) -> bool {
+        self.region(volume, block).unique < MOST_UNIQUE
+    }
+
+    /// Takes note of whether a copy of a block was known.
+    pub fn looked(&mut self, volume: u32, block: u64, found: bool) {
+        let region = self.region(volume, block);
+        region.unique = if found { 0 } else { region.unique.saturating_add(1) };
+    }
+
     /// Takes note of a try.
     pub fn tried(&mut self, volume: u32, block: u64, paid: bool) {
         let region = self.region(volume, block);
@@ -70,6 +87,25 @@ mod tests {
             pays
         };
         (0..count).filter(one).count()
+    }
+
+    #[test]
+    fn where_nothing_repeats_a_sample_is_looked_for_until_a_copy_is_found() {
+        let mut adapt = Adapt::default();
+        fn looks(adapt: &mut Adapt, block: u64) -> usize {
+            let one = |_: &usize| {
+                let looks = adapt.repeats(1, block);
+                if looks {
+                    adapt.looked(1, block, false);
+                }
+                looks
+            };
+            (0..5000).filter(one).count()
+        }
+        assert_eq!(looks(&mut adapt, 0), usize::from(MOST_UNIQUE));
+        assert!(adapt.repeats(1, REGION) && adapt.repeats(2, 0), "other regions have histories of their own");
+        adapt.looked(1, 0, true);
+        assert_eq!(looks(&mut adapt, 0), usize::from(MOST_UNIQUE));
     }
 
     #[test]

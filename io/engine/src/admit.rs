@@ -74,6 +74,13 @@ impl Core {
         dirty_bytes(&self.state.read())
     }
 
+    /// Whether idle time may change so many map pages and pages of the frame table before the next checkpoint, which
+    /// has room for no more than changes wait at.
+    pub fn may_change(&self, nodes: usize, tables: usize) -> bool {
+        let changed = nodes as u64 * (NODE_WORST + CHUNK_WORST) + tables as u64 * (TABLE_WORST + CHUNK_WORST);
+        self.dirty_bytes() + changed <= 2 * self.dirty_limit()
+    }
+
     /// Free segments that cleaning must leave to checkpoints. A power loss in the middle of one leaves what it was to
     /// write to the next, with what changed meanwhile: twice of what changes wait at.
     pub fn kept_for_checkpoints(&self) -> usize {

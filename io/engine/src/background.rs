@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::frame::Packer;
 use crate::gate::pause;
 use crate::log::{Segments, Stream, Writer};
+use crate::neighbours::Neighbours;
 use crate::relearn::Relearn;
 use crate::space::Place;
 use parking_lot::Mutex;
@@ -93,6 +94,7 @@ pub struct Worker {
     pub streams: Streams,
     pub space: Space,
     pub index: Index,
+    pub neighbours: Neighbours,
     pub fingerprinter: Fingerprinter,
     pub adapt: Adapt,
     pub packer: Packer,
@@ -159,6 +161,7 @@ impl Worker {
             streams: Streams::default(),
             space: Space { free, taken, clock: 0, leave: 0 },
             index: Index::new(core.options.index_bytes),
+            neighbours: Neighbours::default(),
             fingerprinter: Fingerprinter::new(&core.key),
             adapt: Adapt::default(),
             packer: Packer::default(),
@@ -335,7 +338,10 @@ impl Worker {
         state.maps.table.pages.evict(limit / 2 / TABLE_PAGE_BYTES);
     }
 
-    fn is_checkpoint_due(&self) -> bool {
+    fn is_checkpoint_due(&mut self) -> bool {
+        if std::mem::take(&mut self.deepen.wants_checkpoint) {
+            return true;
+        }
         let journal = &self.core.journal;
         let wanted = self.core.wants_room.swap(false, Ordering::AcqRel);
         let share = if wanted { 4 } else { 2 };

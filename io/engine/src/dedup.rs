@@ -6,31 +6,60 @@ use crate::entry::BlockId;
 use crate::frame::{Fingerprint, UNKNOWN};
 use aegis::aegis256x4::Aegis256X4Mac;
 
-/// Entries of a bucket, the most useful in front.
+/// Entries of a bucket.
 const WAYS: usize = 8;
 
-/// Where a new entry begins in its bucket: what has been found since it came stays before it, so that data that are
-/// written once push out each other and not what is found again and again.
-const START: usize = WAYS / 2;
+/// Of these, the ones that keep what stands highest; the others have what came last, whatever it is.
+const KEPT: usize = 6;
 
-/// A fingerprint, and one more than the bits of the block; zeros for none, so that memory is taken as the index fills.
+/// Entries that come to each place of the index until what stands there loses one of its standing.
+const GENERATION: u64 = 16;
+
+/// A fingerprint, and where its block is: one more than the bits of the block, then how often it was found and the
+/// generation of that. Zeros for none, so that memory is taken as the index fills.
 type Entry = [u64; 3];
 
 const NONE: Entry = [0; 3];
 
-fn entry(fingerprint: &Fingerprint, block: BlockId) -> Entry {
-    let [low, high] = halves(fingerprint);
-    [low, high, block.bits() + 1]
-}
+/// Bits of a block's name.
+const BLOCK_BITS: u32 = 54;
+const BLOCK: u64 = (1 << BLOCK_BITS) - 1;
+
+/// What being found once is worth, in halvings of what stays of what was not, and how often counts.
+const WORTH: i64 = 8;
+const MOST_FOUND: u64 = 3;
 
 fn halves(fingerprint: &Fingerprint) -> [u64; 2] {
     let bits = u128::from_le_bytes(*fingerprint);
     [bits as u64, (bits >> 64) as u64]
 }
 
-/// Fingerprint → block.
+/// Times found, and when.
+fn merits(entry: &Entry) -> (u64, u8) {
+    (entry[2] >> BLOCK_BITS & MOST_FOUND, (entry[2] >> (BLOCK_BITS + 2)) as u8)
+}
+
+/// An entry found `found` times, the last time in this generation.
+fn entry(fingerprint: [u64; 2], block: u64, found: u64, now: u8) -> Entry {
+    let merits = found.min(MOST_FOUND) | u64::from(now) << 2;
+    [fingerprint[0], fingerprint[1], block | merits << BLOCK_BITS]
+}
+
+/// Of two entries that ask for one place the one that stands higher has it. Of what was never found the fingerprint's
+/// bits decide, so that what stays is an even sample of all that was written; each generation that passes halves what
+/// stays of it.
+fn standing(entry: &Entry, now: u8) -> i64 {
+    let (found, then) = merits(entry);
+    i64::from(entry[1].trailing_zeros().min(32)) + found as i64 * WORTH - i64::from(now.wrapping_sub(then))
+}
+
+/// Fingerprint → block. When there are more blocks than it has room for, it keeps what is found again and again, a
+/// sample of the rest, and what came last; see `neighbours` for how copies of runs are found with that.
 pub struct Index {
     buckets: Vec<[Entry; WAYS]>,
+    inserted: u64,
+    /// Some block of the log that could be shared is not in it.
+    partial: bool,
 }
 
 /// Makes fingerprints of blocks: 128 bits of an AEGIS-256X4 message authentication code under the array's secret key.
@@ -56,46 +85,83 @@ impl Index {
     /// An index of up to `bytes`, at least one bucket.
     pub fn new(bytes: usize) -> Self {
         let buckets = (bytes / size_of::<[Entry; WAYS]>()).max(1);
-        Self { buckets: vec![[NONE; WAYS]; buckets] }
+        Self { buckets: vec![[NONE; WAYS]; buckets], inserted: 0, partial: false }
     }
 
-    fn bucket(&mut self, fingerprint: &Fingerprint) -> &mut [Entry; WAYS] {
-        let [low, _] = halves(fingerprint);
-        let index = low % self.buckets.len() as u64;
+    /// True when the log may have blocks to share that are not in the index.
+    pub fn is_partial(&self) -> bool {
+        self.partial
+    }
+
+    /// Takes note that a block was left out.
+    pub fn leave_out(&mut self) {
+        self.partial = true;
+    }
+
+    fn now(&self) -> u8 {
+        (self.inserted / (GENERATION * WAYS as u64 * self.buckets.len() as u64)) as u8
+    }
+
+    fn bucket(&mut self, fingerprint: [u64; 2]) -> &mut [Entry; WAYS] {
+        let index = fingerprint[0] % self.buckets.len() as u64;
         &mut self.buckets[index as usize]
     }
 
-    fn position(bucket: &[Entry; WAYS], fingerprint: &Fingerprint) -> Option<usize> {
-        let wanted = halves(fingerprint);
+    fn position(bucket: &[Entry; WAYS], wanted: [u64; 2]) -> Option<usize> {
         bucket.iter().position(|known| known[2] != 0 && known[..2] == wanted)
     }
 
-    /// The block that had these bytes when it was added. It comes to the front of its bucket.
+    /// The block that had these bytes when it was added.
     pub fn find(&mut self, fingerprint: &Fingerprint) -> Option<BlockId> {
-        let bucket = self.bucket(fingerprint);
-        let at = Self::position(bucket, fingerprint)?;
-        bucket[..=at].rotate_right(1);
-        Some(BlockId::from_bits(bucket[0][2] - 1))
+        let (wanted, now) = (halves(fingerprint), self.now());
+        let bucket = self.bucket(wanted);
+        let at = Self::position(bucket, wanted)?;
+        let block = bucket[at][2] & BLOCK;
+        bucket[at] = entry(wanted, block, merits(&bucket[at]).0 + 1, now);
+        if at >= KEPT {
+            let weakest = weakest(bucket, now);
+            bucket.swap(at, weakest);
+        }
+        Some(BlockId::from_bits(block - 1))
     }
 
-    /// Adds a block, in the place of the least useful one of its bucket.
+    /// Adds a block, in the place of the one in its bucket that stands lowest.
     pub fn insert(&mut self, fingerprint: Fingerprint, block: BlockId) {
-        let bucket = self.bucket(&fingerprint);
-        let known = Self::position(bucket, &fingerprint);
-        let at = known.or_else(|| bucket.iter().position(|known| *known == NONE)).unwrap_or(WAYS - 1);
-        let start = START.min(at);
-        bucket[start..=at].rotate_right(1);
-        bucket[start] = entry(&fingerprint, block);
+        self.inserted += 1;
+        let (wanted, now, bits) = (halves(&fingerprint), self.now(), block.bits() + 1);
+        assert!(bits <= BLOCK, "a block's name has {BLOCK_BITS} bits");
+        let bucket = self.bucket(wanted);
+        if let Some(at) = Self::position(bucket, wanted) {
+            bucket[at] = entry(wanted, bits, merits(&bucket[at]).0, now);
+            return;
+        }
+        if let Some(free) = bucket.iter_mut().find(|known| **known == NONE) {
+            *free = entry(wanted, bits, 0, now);
+            return;
+        }
+        let pushed = bucket[WAYS - 1];
+        bucket[KEPT..].rotate_right(1);
+        bucket[KEPT] = entry(wanted, bits, 0, now);
+        let weakest = weakest(bucket, now);
+        if standing(&pushed, now) >= standing(&bucket[weakest], now) {
+            bucket[weakest] = pushed;
+        }
+        self.partial = true;
     }
 
     /// Forgets a block that is gone.
     pub fn remove(&mut self, fingerprint: &Fingerprint) {
-        let bucket = self.bucket(fingerprint);
-        if let Some(at) = Self::position(bucket, fingerprint) {
-            bucket[at..].rotate_left(1);
-            bucket[WAYS - 1] = NONE;
+        let wanted = halves(fingerprint);
+        let bucket = self.bucket(wanted);
+        if let Some(at) = Self::position(bucket, wanted) {
+            bucket[at] = NONE;
         }
     }
+}
+
+/// The place of what stands lowest of what is kept.
+fn weakest(bucket: &[Entry; WAYS], now: u8) -> usize {
+    (0..KEPT).min_by_key(|at| standing(&bucket[*at], now)).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -133,5 +199,23 @@ mod tests {
         assert_eq!(index.find(&[0; 16]), Some(block(0)));
         assert_eq!(index.find(&[199; 16]), Some(block(199)));
         assert_eq!(index.find(&[150; 16]), None);
+        assert!(index.is_partial());
+    }
+
+    #[test]
+    fn of_what_was_never_found_an_even_sample_stays() {
+        let mut index = Index::new(1000 * size_of::<[Entry; WAYS]>());
+        let fingerprint = |n: u64| {
+            let mixed = |salt: u64| (n ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+            let again = |n: u64| (n ^ n >> 31).wrapping_mul(0xd6e8_feb8_6659_fd93).rotate_left(32);
+            (u128::from(again(mixed(1))) << 64 | u128::from(again(mixed(2)))).to_le_bytes()
+        };
+        let count = 16 * 8000;
+        (0..count).for_each(|n| index.insert(fingerprint(n), block(n)));
+        let mut found = |range: std::ops::Range<u64>| {
+            range.filter(|n| index.find(&fingerprint(*n)) == Some(block(*n))).count()
+        };
+        let (early, late) = (found(0..count / 2), found(count / 2..count));
+        assert!(early > 1500 && late > 1500, "{early} of the first half, {late} of the second");
     }
 }

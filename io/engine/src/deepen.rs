@@ -12,7 +12,7 @@
 use crate::background::Worker;
 use crate::entry::{BlockId, Entry, FAN, Kind};
 use crate::flush::stored;
-use crate::frame::{self, Decoded, Fingerprint, Header, Method, UNKNOWN};
+use crate::frame::{Decoded, Fingerprint, Method, UNKNOWN};
 use crate::gate::pause;
 use crate::map::{Maps, Need, Tree};
 use crate::pages::NumberMap;
@@ -61,6 +61,10 @@ pub struct Deepen {
     leaf: Option<Leaf>,
     /// There was no room; nothing is tried again before the hosts changed something.
     refused: Option<u64>,
+    /// It goes on after a checkpoint.
+    pub wants_checkpoint: bool,
+    /// The window that the last checkpoint was for.
+    held_up: Option<(u64, usize)>,
 }
 
 impl Deepen {
@@ -86,7 +90,6 @@ impl Deepen {
 /// A frame that was read.
 struct Opened {
     frame: Frame,
-    header: Header,
     decoded: Decoded,
     /// Of each block that is stored, by its index.
     fingerprints: [Fingerprint; BlockId::PER_FRAME],
@@ -107,6 +110,7 @@ impl Worker {
             && self.deepen.is_waiting()
             && self.deepen.refused != Some(self.core.changes.load(Ordering::Acquire))
             && self.space.free.len() > self.clean_below()
+            && self.core.free_bytes(&self.core.state.read()) > 2 * self.core.dirty_limit()
     }
 
     /// Deepens some windows. It ends early when a host asks for something.
@@ -126,8 +130,17 @@ impl Worker {
             };
             if let Some(at) = self.next_window(leaf).await {
                 windows += 1;
+                let fits = self.fits(leaf.page, at);
+                let held_up = self.deepen.held_up.replace((leaf.page, at));
+                let again = held_up == Some((leaf.page, at));
+                if !fits && !again && self.core.dirty_bytes() > self.left_dirty {
+                    self.deepen.wants_checkpoint = true;
+                    return Ok(());
+                }
                 self.deepen.leaf = Some(Leaf { next: at + WINDOW, ..leaf });
-                self.deepen_window(leaf, at).await?;
+                if fits {
+                    self.deepen_window(leaf, at).await?;
+                }
             } else {
                 self.deepen.leaf = None;
             }
@@ -201,12 +214,19 @@ impl Worker {
         (next..FAN).step_by(WINDOW).find(|at| node[*at..at + WINDOW].iter().any(is_shallow))
     }
 
+    /// Whether the next checkpoint has room for what a window changes.
+    fn fits(&self, page: u64, at: usize) -> bool {
+        let blocks = self.blocks_of(page, at);
+        let pages: BTreeSet<u64> = blocks.iter().map(|(_, block)| block.frame / FRAMES).collect();
+        self.core.may_change(1, pages.len() + 1)
+    }
+
     async fn deepen_window(&mut self, leaf: Leaf, at: usize) -> block::Result<()> {
         let blocks = self.blocks_of(leaf.page, at);
         let mut opened: NumberMap<u64, Opened> = NumberMap::default();
         for (_, block) in &blocks {
             if !opened.contains_key(&block.frame)
-                && let Some(frame) = self.open_frame(block.frame, leaf.policy).await
+                && let Some(frame) = self.open_frame(block.frame).await
             {
                 opened.insert(block.frame, frame);
             }
@@ -248,22 +268,15 @@ impl Worker {
     }
 
     /// Reads a frame; none when it is gone or can't be read: nobody has asked for it.
-    async fn open_frame(&mut self, number: u64, policy: Policy) -> Option<Opened> {
+    async fn open_frame(&mut self, number: u64) -> Option<Opened> {
         self.core.load(Need::Table(number / FRAMES)).await.ok()?;
         let frame = self.core.state.read().maps.table.get(number).ok().flatten().cloned()?;
         let (object, decoded) = self.core.fetch_object(number).await.ok().flatten()?;
-        let header = frame::verify(&object).ok()?;
         let mut fingerprints = [UNKNOWN; BlockId::PER_FRAME];
-        let indexes = (0..8u8).filter(|index| header.stored >> index & 1 == 1);
-        for (index, known) in indexes.zip(frame::fingerprints(&object, &header).ok()?) {
-            fingerprints[usize::from(index)] = match decoded.blocks(index, 1) {
-                Some(bytes) if known == UNKNOWN && header.skipped && policy.dedup => {
-                    self.fingerprinter.of(&bytes)
-                }
-                _ => known,
-            };
+        for (index, known) in self.fingerprints_of(&object, number)? {
+            fingerprints[usize::from(index)] = known;
         }
-        Some(Opened { frame, header, decoded, fingerprints })
+        Some(Opened { frame, decoded, fingerprints })
     }
 
     /// Has a block share another one with the same bytes, if the index knows one; else the index learns this one.
@@ -292,7 +305,7 @@ impl Worker {
         if !live(&self.core.state.read().maps) {
             self.index.remove(&fingerprint);
             self.index.insert(fingerprint, block);
-        } else if self.is_same(other, &bytes).await? {
+        } else if self.core.may_change(1, 2) && self.is_same(other, &bytes).await? {
             let maps = &mut self.core.state.write().maps;
             if live(maps) && maps.refs_of(block) == 1 {
                 maps.rename(page, position, block, other);
@@ -376,14 +389,13 @@ impl Worker {
         let indexes = || (0..8u8).filter(|index| live >> index & 1 == 1);
         let bytes: Vec<Bytes> = indexes().filter_map(|index| opened.decoded.blocks(index, 1)).collect();
         let fingerprints: Vec<_> = indexes().map(|index| opened.fingerprints[usize::from(index)]).collect();
-        let skipped = opened.header.skipped && !policy.dedup;
         let object = self.packer.pack(
             number,
             live,
             bytes.iter().map(|bytes| &bytes[..]),
             &fingerprints,
             method(policy),
-            skipped,
+            false,
         );
         let place = if is_better(object.len(), u64::from(frame.place.len)) {
             let Some(place) = self.place_deep(object).await? else { return Ok(false) };

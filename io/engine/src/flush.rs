@@ -2,7 +2,7 @@
 //! of new frames. A frame is a run of neighbours, because what was written together is read together.
 
 use crate::background::{Step, Worker};
-use crate::entry::{BlockId, SlotId};
+use crate::entry::{BLOCK, BlockId, SlotId};
 use crate::frame::{self, Fingerprint, Method, UNKNOWN};
 use crate::map::{Maps, Need};
 use crate::pages::NumberMap;
@@ -20,16 +20,23 @@ use std::ops::Range;
 const STEP: usize = 512;
 
 /// A slot on its way to the log.
-struct Item {
+pub struct Item {
     slot: SlotId,
-    volume: u32,
-    block: u64,
+    pub volume: u32,
+    pub block: u64,
     page: Bytes,
     policy: Policy,
-    /// [`UNKNOWN`] when nobody is to find the block.
-    fingerprint: Fingerprint,
+    /// [`UNKNOWN`] when nobody is to find the block, or there was no time for one.
+    pub fingerprint: Fingerprint,
     /// A block of the log with the same bytes.
-    known: Option<BlockId>,
+    pub known: Option<BlockId>,
+}
+
+impl Item {
+    /// Its fingerprint was left out to save time.
+    fn is_skipped(&self) -> bool {
+        self.policy.dedup && self.fingerprint == UNKNOWN
+    }
 }
 
 /// A frame in the log that the table does not know yet.
@@ -66,10 +73,20 @@ impl Worker {
             return Ok(Step::Idle);
         }
         for item in items.iter_mut().filter(|item| item.policy.dedup) {
+            let adapts = item.policy.compression == Compression::Adaptive;
+            if adapts && !is_sample(&item.page) && !self.adapt.repeats(item.volume, item.block) {
+                self.index.leave_out();
+                continue;
+            }
             item.fingerprint = self.fingerprinter.of(&item.page);
         }
         self.find(&mut items).await?;
         let sorted = sort(items);
+        for (items, found) in [(&sorted.new, false), (&sorted.known, true), (&sorted.twins, true)] {
+            for item in items.iter().filter(|item| item.fingerprint != UNKNOWN) {
+                self.adapt.looked(item.volume, item.block, found);
+            }
+        }
         self.leave_for_cleaning();
         let runs = runs(sorted.new.iter().map(|item| (item.volume, item.block)));
         let first = self.reserve_numbers(runs.len() as u64);
@@ -111,8 +128,10 @@ impl Worker {
     /// Finds live blocks with the same bytes, of what the index remembers.
     async fn find(&mut self, items: &mut [Item]) -> block::Result<()> {
         for item in items.iter_mut().filter(|item| item.fingerprint != UNKNOWN) {
-            item.known = self.index.find(&item.fingerprint);
+            item.known =
+                self.index.find(&item.fingerprint).or_else(|| self.neighbours.find(&item.fingerprint));
         }
+        self.follow(items).await?;
         loop {
             let mut absent = BTreeSet::new();
             {
@@ -123,6 +142,7 @@ impl Worker {
                         Ok(true) => {}
                         Ok(false) => {
                             self.index.remove(&item.fingerprint);
+                            self.neighbours.remove(&item.fingerprint);
                             item.known = None;
                         }
                         Err(Absent(page)) => _ = absent.insert(page),
@@ -175,7 +195,8 @@ impl Worker {
         let adapts = first.policy.compression == Compression::Adaptive && !self.is_short();
         let leave = adapts && !self.adapt.pays(first.volume, first.block);
         let how = if leave { Method::Raw } else { Method::of(first.policy.compression) };
-        let object = self.packer.pack(number, stored(items.len()), pages, &fingerprints, how, false);
+        let skipped = items.iter().any(Item::is_skipped);
+        let object = self.packer.pack(number, stored(items.len()), pages, &fingerprints, how, skipped);
         if adapts && !leave {
             self.adapt.tried(first.volume, first.block, frame::is_compressed(&object));
         }
@@ -250,6 +271,18 @@ fn is_live(state: &State, block: BlockId) -> Result<bool, Absent> {
     Ok(frame.is_some_and(|frame| frame.refs(block.index) > 0))
 }
 
+/// Whether a block is among the one in eight whose fingerprints are made where the rest is left out: its own bytes
+/// say so, so that copies of a sample are samples.
+fn is_sample(page: &[u8]) -> bool {
+    let word = |at: usize| {
+        page.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+    };
+    let mixed = (0..8).fold(0u64, |mixed, n| {
+        (mixed ^ word(n * (BLOCK / 8 + 8))).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31)
+    });
+    mixed.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 61 == 0
+}
+
 /// The bits of the first `count` blocks.
 pub fn stored(count: usize) -> u8 {
     ((1u16 << count) - 1) as u8
@@ -298,3 +331,7 @@ pub fn runs(places: impl Iterator<Item = (u32, u64)>) -> Vec<Range<usize>> {
     }
     runs
 }
+
+#[cfg(test)]
+#[path = "flush_test.rs"]
+mod tests;

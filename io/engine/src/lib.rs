@@ -33,6 +33,7 @@ mod journal;
 mod log;
 mod map;
 pub mod media;
+mod neighbours;
 mod pages;
 mod policy;
 mod read;

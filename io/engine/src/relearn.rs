@@ -4,7 +4,6 @@
 
 use crate::background::Worker;
 use crate::entry::BlockId;
-use crate::frame::{self, ObjectKind, UNKNOWN};
 use crate::map::Need;
 use crate::table::{FRAMES, Frame};
 
@@ -45,15 +44,9 @@ impl Worker {
         for (number, frame) in self.relearn.frames.split_off(rest) {
             let Ok(object) = self.core.log.read(frame.place).await else { continue };
             // It may have died meanwhile, and other bytes be in its place.
-            let Ok(header) = frame::verify(&object) else { continue };
-            if (header.kind, header.number) != (ObjectKind::Frame, number) {
-                continue;
-            }
-            let Ok(fingerprints) = frame::fingerprints(&object, &header) else { continue };
-            let stored = (0..8u8).filter(|index| header.stored >> index & 1 == 1);
-            for (index, fingerprint) in stored.zip(fingerprints) {
-                let useful = fingerprint != UNKNOWN && frame.refs(index) > 0;
-                if useful && self.index.find(&fingerprint).is_none() {
+            let Some(fingerprints) = self.fingerprints_of(&object, number) else { continue };
+            for (index, fingerprint) in fingerprints {
+                if frame.refs(index) > 0 && self.index.find(&fingerprint).is_none() {
                     self.index.insert(fingerprint, BlockId { frame: number, index });
                 }
             }
