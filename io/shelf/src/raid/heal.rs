@@ -23,6 +23,12 @@ use std::time::Duration;
 const BUSY_PACE: u64 = 100 << 20;
 const IDLE_PACE: u64 = 2 << 30;
 
+/// How many times as long as without the background a drive may take under it, in the median, and what counts as no time,
+/// in µs. Beyond, the background gets half of its pace, and then a quarter: what is at risk can't wait for ever.
+const BEARABLE: u64 = 2;
+const PROMPT: u64 = 1_000;
+const WHOLE: u64 = 4;
+
 /// Bytes of a journal copy made at once.
 const COPIED: u64 = 1 << 20;
 
@@ -40,6 +46,11 @@ struct State {
     /// When the clock last struck, the operations counted then, and the bytes that may be written.
     clock: Option<(Duration, u64)>,
     budget: i64,
+    /// Quarters of the pace that it has lost while hosts are served.
+    lost: u64,
+    /// Bytes written since the drives were last judged, and what they took without the background.
+    spent: u64,
+    calm: u64,
     paced: Option<Done<()>>,
     copying: bool,
     copied: Vec<Done<()>>,
@@ -88,7 +99,8 @@ impl Background {
         let paced = {
             let mut state = self.0.lock();
             if let Some((before, operations)) = state.clock {
-                let pace = if operations == foreground { IDLE_PACE } else { BUSY_PACE };
+                let busy = BUSY_PACE * (WHOLE - state.lost) / WHOLE;
+                let pace = if operations == foreground { IDLE_PACE } else { busy };
                 let earned = now.saturating_sub(before).as_millis() as u64 * pace / 1000;
                 state.budget = (state.budget + earned as i64).min(pace as i64 / 10);
             }
@@ -100,12 +112,25 @@ impl Background {
         }
     }
 
+    /// Takes note of what requests to the drives take, in µs, in the median: what hosts feel.
+    pub fn feel(&self, median: u64) {
+        let mut state = self.0.lock();
+        if std::mem::take(&mut state.spent) == 0 {
+            state.calm = if state.calm == 0 { median } else { (3 * state.calm + median) / 4 };
+            return;
+        }
+        let kept = WHOLE - state.lost;
+        let kept = if median > BEARABLE * state.calm.max(PROMPT) { kept / 2 } else { kept * 2 };
+        state.lost = WHOLE - kept.clamp(1, WHOLE);
+    }
+
     /// Waits until so many bytes may be written. Without a clock there is no pace.
     pub async fn spend(&self, bytes: u64) {
         let (done, paced) = wait();
         {
             let mut state = self.0.lock();
             state.budget -= bytes as i64;
+            state.spent += bytes;
             if state.clock.is_none() || state.budget > 0 {
                 return;
             }

@@ -185,3 +185,26 @@ fn a_place_whose_drive_goes_at_the_last_moment_is_not_taken() {
         "{entry:?}"
     );
 }
+
+#[test]
+fn the_background_slows_down_while_hosts_feel_it_and_comes_back() {
+    let background = Background::default();
+    let mut strikes = 0;
+    // What is earned in a tenth of a second, with operations all the time.
+    let mut earn = || {
+        strikes += 1;
+        background.0.lock().budget = 0;
+        background.tick(Duration::from_millis(100 * strikes), strikes);
+        background.0.lock().budget as u64
+    };
+    earn();
+    assert_eq!(earn(), BUSY_PACE / 10);
+    (0..4).for_each(|_| background.feel(2_000));
+    for (median, parts) in [(4_001, [2, 4, 4]), (3_999, [2, 1, 1])] {
+        for part in parts {
+            background.0.lock().spent = 1;
+            background.feel(median);
+            assert_eq!(earn(), BUSY_PACE / part / 10, "1/{part}");
+        }
+    }
+}

@@ -4,7 +4,7 @@
 //! requests answered in a second (Little's law). All drives get much the same, so that the median of them is the
 //! measure. Reads of a drive that lags are answered from the others, its copy of the journal is made elsewhere where
 //! there is another drive, and no new segment is placed on it. It keeps what it has and stays a member: after a while it
-//! gets another chance.
+//! gets another chance. The same figure says how much hosts feel of rebuilding and scrubbing, which slow down then.
 
 use super::DriveShelf;
 use super::member::Member;
@@ -53,7 +53,9 @@ impl DriveShelf {
         }
         let mut sorted = took.clone();
         sorted.sort_unstable();
-        let median = sorted[sorted.len() / 2].max(PROMPT);
+        let median = sorted[sorted.len() / 2];
+        self.background.feel(median);
+        let median = median.max(PROMPT);
         let late = |took: u64| took > LATE && took > median * TIMES;
         for (member, took) in there.iter().zip(took) {
             if late(took) && self.can_spare(1 << member.slot | self.lagging(&there)) {

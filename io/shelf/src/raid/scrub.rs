@@ -6,6 +6,9 @@ use super::read::How;
 use crate::{ALIGN, AlignedBuf};
 use std::sync::atomic::Ordering;
 
+/// A rebuild gets so many times as many bytes a second: what is at risk can't wait.
+const UNHURRIED: u64 = 4;
+
 /// What a scrub has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubReport {
@@ -92,7 +95,7 @@ impl DriveShelf {
             self.counters.lost.fetch_add(found.lost.len() as u64, Ordering::Relaxed);
             report.repaired += self.repair(&entry, &found).await;
             let bytes: usize = found.data.iter().map(|column| column.len()).sum();
-            self.background.spend(bytes as u64).await;
+            self.background.spend(UNHURRIED * bytes as u64).await;
         }
     }
 }
