@@ -147,13 +147,16 @@ impl Run {
     /// to crash before.
     fn boot(&mut self) -> Result<Option<Life>, String> {
         let handles = self.machine.drives.handles();
-        let options = FormatOptions { array: 9, sizes: self.setting.sizes, ..FormatOptions::default() };
+        // Every owner has its own, as outside: the shelf refuses to let one write on what another began.
+        let opening = Opening { salt: 1 + self.report.crashes, key: None };
+        let (sizes, again) = (self.setting.sizes, opening.clone());
+        let options = FormatOptions { array: 9, sizes, opening, ..FormatOptions::default() };
         let format = !self.formatted;
         let open = async move {
             if format && !DriveShelf::is_formatted(&handles).await? {
                 DriveShelf::format(handles, options).await
             } else {
-                DriveShelf::open(handles, Opening::default()).await
+                DriveShelf::open(handles, again).await
             }
         };
         let Some(shelf) = self.machine.finish(open)? else { return Ok(None) };
