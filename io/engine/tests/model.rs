@@ -1,11 +1,12 @@
 //! Random operations on an engine and on the model, with power losses between them: both always agree, and every
-//! count of the engine is what a recount finds.
+//! count of the engine is what a recount finds, and what comes back when a disk is deleted is what was said before.
 
 mod support;
 
 use block::mem::MemArray;
 use block::{CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Op, Provisioning, Region, Reply};
-use support::{Dice, MemShelf, World};
+use engine::Options;
+use support::{Dice, MemShelf, World, options};
 
 /// Volumes: identity, block length, MiB.
 const VOLUMES: [(u128, u32, u64); 3] = [(1, 512, 6), (2, 512, 9), (3, 4096, 5)];
@@ -15,18 +16,28 @@ struct Pair {
     model: MemArray,
     dice: Dice,
     log: Vec<String>,
+    /// Snapshots and clones: identity, and the time until they are kept.
+    extras: Vec<(u128, u64)>,
+    last: u128,
+    now: u64,
+    deepens: bool,
 }
+
+/// Most snapshots and clones at a time.
+const EXTRAS: usize = 3;
 
 impl Pair {
     fn new(seed: u64) -> Self {
-        let mut world = World::open(MemShelf::small());
+        let deepens = seed % 2 == 0;
+        let mut world = World::open_with(MemShelf::small(), Options { deepen: deepens, ..options() });
         let model = MemArray::new();
         for (id, block_bytes, mib) in VOLUMES {
             world.create(id, block_bytes, mib << 20);
             let blocks = (mib << 20) / u64::from(block_bytes);
             model.create(DiskId(id), Geometry { block_bytes, blocks });
         }
-        Self { world, model, dice: Dice::new(seed), log: Vec::new() }
+        let (dice, log, extras) = (Dice::new(seed), Vec::new(), Vec::new());
+        Self { world, model, dice, log, extras, last: 9, now: 1, deepens }
     }
 
     fn disk(&self, id: u128) -> block::mem::MemDisk {
@@ -110,7 +121,9 @@ impl Pair {
 
     fn segment(&mut self, block_bytes: u32) -> CopySegment {
         let alike: Vec<u128> = VOLUMES.iter().filter(|one| one.1 == block_bytes).map(|one| one.0).collect();
-        let source = alike[self.dice.below(alike.len() as u64) as usize];
+        let is_alike = |id: &u128| self.disk(*id).geometry().block_bytes == block_bytes;
+        let sources: Vec<u128> = self.ids().into_iter().filter(is_alike).collect();
+        let source = sources[self.dice.below(sources.len() as u64) as usize];
         let target = alike[self.dice.below(alike.len() as u64) as usize];
         let from = self.extent(source, 3000 * 512 / u64::from(block_bytes));
         let room = self.disk(target).geometry().blocks;
@@ -130,8 +143,110 @@ impl Pair {
         }
     }
 
+    /// Every disk there is.
+    fn ids(&self) -> Vec<u128> {
+        VOLUMES.iter().map(|one| one.0).chain(self.extras.iter().map(|one| one.0)).collect()
+    }
+
+    fn any(&mut self) -> u128 {
+        let ids = self.ids();
+        ids[self.dice.below(ids.len() as u64) as usize]
+    }
+
+    fn kept_until(&self, id: u128) -> u64 {
+        self.extras.iter().find(|extra| extra.0 == id).map_or(0, |extra| extra.1)
+    }
+
+    /// One of the operations on whole disks.
+    fn whole_disk_step(&mut self) {
+        self.now += self.dice.below(3);
+        let (engine, now, source) = (self.world.engine.clone(), self.now, self.any());
+        let extra = self.extras.get(self.dice.below(EXTRAS as u64) as usize).copied();
+        let kind = self.dice.below(8);
+        self.log.push(format!("{kind} of {source} or {extra:?} at {now}"));
+        match (kind, extra) {
+            (0..=2, _) if self.extras.len() < EXTRAS => {
+                self.last += 1;
+                let (new, until) = (DiskId(self.last), now + self.dice.below(4));
+                let made = self.model.clone_disk(DiskId(source), new);
+                if kind < 2 {
+                    let pairs = [(DiskId(source), new)];
+                    self.world.run(engine.snapshot(&pairs, &[], now, until)).expect("a snapshot");
+                    made.set_read_only(true);
+                    self.extras.push((new.0, until));
+                } else {
+                    self.world.run(engine.clone_volume(DiskId(source), new, now)).expect("a clone");
+                    made.set_read_only(false);
+                    self.extras.push((new.0, 0));
+                }
+            }
+            (3, _) => {
+                let target = VOLUMES[self.dice.below(3) as usize].0;
+                let alike =
+                    |id| self.disk(id).geometry().block_bytes == self.disk(target).geometry().block_bytes;
+                if source != target && alike(source) {
+                    self.world.run(engine.restore_volume(DiskId(target), DiskId(source))).expect("restored");
+                    self.disk(target).restore(DiskId(source));
+                }
+            }
+            (4, Some((id, until))) => {
+                let read_only = self.dice.below(2) == 0;
+                let answer = self.world.run(engine.set_read_only(DiskId(id), read_only, now));
+                match answer {
+                    Ok(()) => self.disk(id).set_read_only(read_only),
+                    Err(Error::Kept { .. }) => assert!(until > now && !read_only),
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+            (5, Some((id, until))) => {
+                let new = now + self.dice.below(3);
+                match self.world.run(engine.keep_until(DiskId(id), new, now)) {
+                    Ok(()) => {
+                        assert!(new >= until || until <= now);
+                        self.extras.iter_mut().filter(|extra| extra.0 == id).for_each(|extra| extra.1 = new);
+                    }
+                    Err(Error::Kept { .. }) => assert!(until > now && until > new),
+                    Err(Error::Malformed(_)) => assert!(!self.disk(id).is_read_only()),
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+            (6 | 7, Some((id, _))) => self.delete(id),
+            _ => {}
+        }
+    }
+
+    /// Deletes a disk, now and then after a look at what comes back with it.
+    fn delete(&mut self, id: u128) {
+        let (engine, now, until) = (self.world.engine.clone(), self.now, self.kept_until(id));
+        let exact = !self.deepens && self.dice.below(2) == 0;
+        let mut said = None;
+        if exact {
+            self.world.settle();
+            let exclusive = self.world.run(engine.exclusive_of(&[DiskId(id)])).expect("counted");
+            said = Some((exclusive, engine.space()));
+        }
+        match self.world.run(engine.delete_volume(DiskId(id), now)) {
+            Ok(()) => {
+                assert!(until <= now, "{id} was kept until {until}, and it is {now}");
+                self.model.remove(DiskId(id));
+                self.extras.retain(|extra| extra.0 != id);
+                if let Some((exclusive, before)) = said {
+                    self.world.settle();
+                    let after = engine.space();
+                    assert_eq!(before.unique - after.unique, exclusive.unique);
+                    assert_eq!(before.physical - after.physical, exclusive.physical);
+                }
+            }
+            Err(Error::Kept { until: kept }) => assert!(kept == until && until > now),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
     fn step(&mut self) {
-        let id = VOLUMES[self.dice.below(3) as usize].0;
+        if self.dice.below(8) == 0 {
+            return self.whole_disk_step();
+        }
+        let id = self.any();
         let op = self.op(id);
         self.log.push(format!("{id} {op:?}"));
         let expected = match self.disk(id).execute(op.clone()) {
@@ -145,6 +260,7 @@ impl Pair {
                 assert_eq!(model.first_difference(engine), None);
             }
             (Ok(Reply::Done), Ok(Reply::Done)) => {}
+            (Err(Error::ReadOnly), Err(Error::ReadOnly)) => {}
             (Err(Error::Miscompare { offset: a }), Err(Error::Miscompare { offset: b })) => assert_eq!(a, b),
             other => panic!("{other:?}"),
         }
@@ -166,8 +282,8 @@ impl Pair {
     }
 
     fn compare_all(&mut self) {
-        for (id, block_bytes, mib) in VOLUMES {
-            let blocks = (mib << 20) / u64::from(block_bytes);
+        for id in self.ids() {
+            let blocks = self.disk(id).geometry().blocks;
             let block::Pending::Ready(Some(Ok(Reply::Data(model)))) =
                 self.disk(id).execute(Op::Read(Extent::new(0, blocks)))
             else {
@@ -177,6 +293,9 @@ impl Pair {
             let difference = model.first_difference(&engine.into());
             assert_eq!(difference, None, "volume {id}");
             assert_eq!(self.disk(id).state(), self.world.volume(id).state());
+            assert_eq!(self.disk(id).is_read_only(), self.world.volume(id).is_read_only());
+            let info = self.world.engine.disk(DiskId(id)).expect("it is there");
+            assert_eq!(info.kept_until, self.kept_until(id));
         }
     }
 }
@@ -197,7 +316,9 @@ fn run(seed: u64, rounds: u64, ops: u64) {
         if pair.dice.below(3) > 0 {
             let mut dice = pair.dice.clone();
             pair.dice.next();
-            pair = Pair { world: pair.world.crash(&mut dice), ..pair };
+            let shelf = pair.world.shelf.crash(&mut dice);
+            let bounds = Options { deepen: pair.deepens, ..options() };
+            pair = Pair { world: World::open_with(shelf, bounds), ..pair };
             pair.world.check();
             pair.compare_all();
         }
