@@ -4,12 +4,14 @@
 mod alert;
 mod array;
 mod bin;
+mod bundle;
 mod connection;
 mod drive;
 mod event;
 mod group;
 mod host;
 mod job;
+mod notification;
 mod performance;
 mod policy;
 mod schedule;
@@ -51,6 +53,8 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(performance::routes())
         .merge(stream::routes())
         .merge(alert::routes())
+        .merge(notification::routes())
+        .merge(bundle::routes())
         .merge(user::routes())
         .routes(routes!(describe))
 }

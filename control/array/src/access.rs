@@ -144,8 +144,11 @@ impl Action {
                 Role::Admin
             }
             CreateToken { .. } | ListTokens | DeleteToken { .. } | ReplaceCertificate { .. } => Role::Admin,
-            ChangeSettings(_) | ListAudit { .. } => Role::Admin,
             AddDrive { .. } | EvacuateDrive { .. } | ReplaceDrive { .. } => Role::Admin,
+            CreateTarget { .. } | ChangeTarget { .. } | DeleteTarget { .. } | TestTarget { .. } => {
+                Role::Admin
+            }
+            ShowSupportBundle | ChangeSettings(_) | ListAudit { .. } => Role::Admin,
             change if change.changes() => Role::Operator,
             _ => Role::Viewer,
         }

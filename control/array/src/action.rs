@@ -2,9 +2,11 @@
 //! of. How each is carried out is in the file of its noun; [`crate::Array::perform`] is the way in.
 
 use crate::access::{Role, Token, User};
+use crate::bundle::File;
 use crate::certificate::Certificate;
 use crate::config::{Chap, Secret};
 use crate::job::Job;
+use crate::notification::{Target, TargetChange};
 use crate::performance::{Busy, By, Capacity, PathUse, Scope, Stretch};
 use crate::policy::{LimitsChange, PolicyChange};
 use crate::schedule::Rule;
@@ -13,6 +15,7 @@ use crate::view::{
     Snapshot, Volume,
 };
 use history::{Alert, AlertState, Audit, Event, Page, Series, Severity};
+use notify::Destination;
 use shelf::DriveStatus;
 
 /// Who asks.
@@ -342,6 +345,8 @@ pub enum Action {
     /// Who sees what, by volume.
     ListConnections,
 
+    /// What somebody who helps from afar needs to know, without secrets.
+    ShowSupportBundle,
     /// What needs, or needed, somebody's attention, newest first.
     ListAlerts,
     /// One alert.
@@ -356,6 +361,44 @@ pub enum Action {
         id: i64,
         /// How far it is to be.
         state: AlertState,
+    },
+
+    /// Whom alerts are told elsewhere, by name.
+    ListTargets,
+    /// One of them.
+    ShowTarget {
+        /// Its name.
+        name: String,
+    },
+    /// Tell alerts elsewhere from now on.
+    CreateTarget {
+        /// Its name.
+        name: String,
+        /// Where notices go.
+        destination: Destination,
+        /// What it is depends on the destination.
+        secret: Option<Secret>,
+        /// The least that an alert must matter.
+        least: Severity,
+        /// Whether anything is sent.
+        enabled: bool,
+    },
+    /// Change a notification target.
+    ChangeTarget {
+        /// Its name.
+        name: String,
+        /// What to change.
+        change: TargetChange,
+    },
+    /// Forget a notification target.
+    DeleteTarget {
+        /// Its name.
+        name: String,
+    },
+    /// Send a test there, and wait for it.
+    TestTarget {
+        /// Its name.
+        name: String,
     },
 
     /// The certificate of the API.
@@ -605,10 +648,16 @@ pub enum Outcome {
     Connection(Connection),
     /// Connections.
     Connections(Vec<Connection>),
+    /// The support bundle.
+    Bundle(Vec<File>),
     /// An alert as it is now.
     Alert(Alert),
     /// Alerts.
     Alerts(Vec<Alert>),
+    /// A notification target as it is now.
+    Target(Box<Target>),
+    /// Notification targets.
+    Targets(Vec<Target>),
     /// The certificate as it is now.
     Certificate(Certificate),
     /// A user as it is now.
@@ -644,7 +693,7 @@ impl Action {
     /// True when the action changes something.
     pub fn changes(&self) -> bool {
         let name = self.name();
-        !["Show", "List", "Compare"].iter().any(|question| name.starts_with(question))
+        !["Show", "List", "Compare", "Test"].iter().any(|question| name.starts_with(question))
     }
 
     /// What it is called in the audit trail: `CreateVolume`.

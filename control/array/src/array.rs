@@ -6,10 +6,12 @@
 
 use crate::action::{Action, Caller, Outcome};
 use crate::alert::Attention;
+use crate::bundle::File;
 use crate::config::{Config, Edit, HostId, Identity};
 use crate::connection::Peer;
 use crate::drive::{Machine, Seen};
 use crate::job::{Job, Jobs};
+use crate::notification::Outboxes;
 use crate::performance::Meter;
 use crate::policy::Treated;
 use crate::record::Thing;
@@ -56,6 +58,8 @@ pub struct World {
     pub random: Box<dyn Fn() -> u128 + Send + Sync>,
     /// The time of day.
     pub now: Box<dyn Fn() -> SystemTime + Send + Sync>,
+    /// What the support bundle says about the machine: files by name.
+    pub system: Box<dyn Fn() -> Vec<File> + Send + Sync>,
 }
 
 impl World {
@@ -95,6 +99,7 @@ pub struct Array {
     pub(crate) seen: Mutex<Seen>,
     pub(crate) jobs: Mutex<Jobs>,
     pub(crate) scrubbing: Mutex<Option<Arc<Scrubbing>>>,
+    pub(crate) outboxes: Mutex<Outboxes>,
     /// Held by the one change under way.
     pub(crate) changing: tokio::sync::Mutex<()>,
 }
@@ -126,6 +131,7 @@ impl Array {
             seen: Mutex::default(),
             jobs: Mutex::default(),
             scrubbing: Mutex::default(),
+            outboxes: Mutex::default(),
             changing,
         }
     }
@@ -138,6 +144,7 @@ impl Array {
             Action::CompareDisks { base, name, from, most } => {
                 Ok(Outcome::Difference(self.compare(base, &name, from, most).await?))
             }
+            Action::TestTarget { name } => self.test_target(&name).await,
             question if !question.changes() => self.answer(question),
             change => self.change(caller, change).await,
         }
@@ -225,6 +232,7 @@ impl Array {
             .tell_performance(&action)
             .or_else(|| self.tell_access(&action))
             .or_else(|| self.tell_alerts(&action))
+            .or_else(|| self.tell_targets(&action))
         {
             return told;
         }
@@ -264,6 +272,10 @@ impl Array {
             }
             Action::ListAudit { page } => {
                 Outcome::Audit(self.parts.history.audits(&page).map_err(history_failed)?)
+            }
+            Action::ShowSupportBundle => {
+                drop(config);
+                self.support_bundle()?
             }
             _ => unreachable!("a change"),
         })
@@ -361,6 +373,11 @@ impl Change<'_> {
             DeleteHostGroup { name } => self.delete_host_group(&name).await,
             Connect { volume, peer, lun, read_only } => self.connect(&volume, &peer, lun, read_only).await,
             Disconnect { volume, peer } => self.disconnect(&volume, &peer).await,
+            CreateTarget { name, destination, secret, least, enabled } => {
+                self.create_target(name, destination, secret.as_ref(), least, enabled).await
+            }
+            ChangeTarget { name, change } => self.change_target(&name, change).await,
+            DeleteTarget { name } => self.delete_target(&name).await,
             ChangeAlert { id, state } => self.change_alert(id, state),
             ReplaceCertificate { chain, key } => self.replace_certificate(chain, &key).await,
             CreateUser { name, role, password } => self.create_user(name, role, &password).await,
@@ -480,6 +497,7 @@ fn noun_of(edit: &Edit) -> &'static str {
         Thing::Host(_) => "host",
         Thing::HostGroup(_) => "host-group",
         Thing::Connection(_) => "connection",
+        Thing::Target(_) => "notification-target",
         Thing::Certificate(_) => "certificate",
         Thing::User(_) => "user",
         Thing::Token(_) => "token",
@@ -500,12 +518,12 @@ fn concerned(config: &Config, edit: &Edit) -> Vec<HostId> {
 }
 
 /// The same without anything that is called a secret: not even sealed does one belong into a log.
-fn without_secrets(mut value: Value) -> Value {
+pub(crate) fn without_secrets(mut value: Value) -> Value {
     match &mut value {
         Value::Object(fields) => {
             for (name, field) in fields.iter_mut() {
                 *field = match name.as_str() {
-                    "secret" | "hash" | "password" => json!("…"),
+                    "secret" | "hash" | "password" | "url" => json!("…"),
                     _ => without_secrets(field.take()),
                 };
             }

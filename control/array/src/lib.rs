@@ -10,6 +10,7 @@ mod action;
 mod alert;
 mod array;
 mod bin;
+mod bundle;
 mod certificate;
 mod check;
 mod condition;
@@ -20,6 +21,8 @@ mod error;
 mod group;
 mod host;
 mod job;
+mod notification;
+mod outbox;
 mod performance;
 mod policy;
 mod record;
@@ -39,6 +42,7 @@ pub use action::{
     SettingsChange, SnapshotChange, SubjectName, VolumeChange,
 };
 pub use array::{Array, Happening, Parts, World};
+pub use bundle::File;
 pub use certificate::Certificate;
 pub use config::{Chap, Identity, Secret};
 pub use drive::Machine;
@@ -48,6 +52,8 @@ pub use history::{
     Severity, SpacePoint, Turn,
 };
 pub use job::{Job, JobKind, JobState};
+pub use notification::{Target, TargetChange};
+pub use notify::{Destination, Protection as MailProtection};
 pub use performance::{Busy, By, Capacity, PathUse, Scope, Stretch, imbalance, kind, size_limit};
 pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
 pub use schedule::Rule;

@@ -11,6 +11,7 @@
 //! | `group/<id>` | a volume group |
 //! | `host/<id>` | a host; CHAP secrets are sealed |
 //! | `host-group/<id>` | a host group with its hosts |
+//! | `notification/<id>` | a notification target; its secret is sealed |
 //! | `certificate` | the certificate of the API; its key is sealed |
 //! | `user/<id>`, `token/<id>` | who may operate the array; secrets are hashes |
 //! | `connection/<volume>/<host or host group>` | who sees a volume under which LUN |
@@ -22,6 +23,7 @@ use crate::access::{TokenEntry, UserEntry};
 use crate::certificate::CertificateEntry;
 use crate::config::{GroupEntry, HostEntry, HostGroupEntry, Identity, Settings, SnapshotEntry, VolumeEntry};
 use crate::connection::ConnectionEntry;
+use crate::notification::TargetEntry;
 use crate::schedule::ScheduleEntry;
 use crate::scrub::Scrub;
 use crate::{Error, Result};
@@ -70,6 +72,8 @@ pub enum Thing {
     HostGroup(HostGroupEntry),
     /// Who sees a volume.
     Connection(ConnectionEntry),
+    /// A notification target.
+    Target(TargetEntry),
     /// The certificate of the API.
     Certificate(CertificateEntry),
     /// A user.
@@ -91,6 +95,7 @@ impl Thing {
             Thing::Host(it) => format!("host/{:016x}", it.id.0),
             Thing::HostGroup(it) => format!("host-group/{:016x}", it.id.0),
             Thing::Connection(it) => format!("connection/{:032x}/{}", it.volume.0, it.peer),
+            Thing::Target(it) => format!("notification/{:016x}", it.id.0),
             Thing::Certificate(_) => "certificate".into(),
             Thing::User(it) => format!("user/{:016x}", it.id.0),
             Thing::Token(it) => format!("token/{:016x}", it.id.0),
@@ -109,6 +114,7 @@ impl Thing {
             Thing::Host(it) => encode(it),
             Thing::HostGroup(it) => encode(it),
             Thing::Connection(it) => encode(it),
+            Thing::Target(it) => encode(it),
             Thing::Certificate(it) => encode(it),
             Thing::User(it) => encode(it),
             Thing::Token(it) => encode(it),
@@ -128,6 +134,7 @@ impl Thing {
             "host" => Thing::Host(decode(key, value)?),
             "host-group" => Thing::HostGroup(decode(key, value)?),
             "connection" => Thing::Connection(decode(key, value)?),
+            "notification" => Thing::Target(decode(key, value)?),
             "certificate" => Thing::Certificate(decode(key, value)?),
             "user" => Thing::User(decode(key, value)?),
             "token" => Thing::Token(decode(key, value)?),

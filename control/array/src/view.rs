@@ -318,7 +318,7 @@ impl Space {
 
 impl Array {
     /// What people call the array.
-    fn name(&self, config: &Config) -> String {
+    pub(crate) fn name(&self, config: &Config) -> String {
         config.settings.name.clone().unwrap_or_else(|| self.identity.name.clone())
     }
 

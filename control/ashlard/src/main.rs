@@ -11,6 +11,7 @@ mod check;
 mod drives;
 mod key;
 mod kmip;
+mod log;
 mod machine;
 mod memory;
 mod reduction;
@@ -23,6 +24,7 @@ use array::{Array, Identity, Parts, Vault, World};
 use clap::Parser;
 use engine::Engine;
 use history::Store;
+use log::Log;
 use machine::Machine;
 use shelf::DriveShelf;
 use shelf::device::Ring;
@@ -47,12 +49,12 @@ fn main() -> ExitCode {
         print!("{}", api::openapi());
         return ExitCode::SUCCESS;
     }
-    log_to_stderr();
+    let log = Log::start();
     let outcome = threads::management().and_then(|runtime| match &args.command {
         Some(Command::Check(check)) => runtime.block_on(check::run(check)),
         Some(Command::Key(key)) => runtime.block_on(change_key(&key.what)).map(|()| 0),
         Some(Command::ReductionReport(report)) => reduction::run(report).map(|()| 0),
-        None => runtime.block_on(run(&args)).map(|()| 0),
+        None => runtime.block_on(run(&args, log)).map(|()| 0),
     });
     match outcome {
         Ok(0) => ExitCode::SUCCESS,
@@ -62,14 +64,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Levels as in `RUST_LOG`; `info` when it is not set.
-fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
-    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(ansi).with_writer(std::io::stderr).init();
 }
 
 /// Changes or destroys the key of an array that is not running.
@@ -86,7 +80,7 @@ async fn change_key(what: &KeyCommand) -> Result<()> {
     }
 }
 
-async fn run(args: &Args) -> Result<()> {
+async fn run(args: &Args, log: Log) -> Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let stop = async move {
         tokio::select! { _ = terminate.recv() => "SIGTERM", _ = interrupt.recv() => "SIGINT" }
@@ -103,7 +97,7 @@ async fn run(args: &Args) -> Result<()> {
     let shards = threads::Shards::start(args.threads())?;
 
     let machine = Arc::new(Machine::new(ring, args.data(), drives::given(args)?, keeper.handle()));
-    let array = assemble(args, &shelf, &engine, machine).await?;
+    let array = assemble(args, &shelf, &engine, machine, log).await?;
     let portals = array.server.serve(shards.handles()).await.with_context(|| {
         let portals: Vec<_> = args.iscsi.iter().map(ToString::to_string).collect();
         format!("can't listen for iSCSI on {}", portals.join(", "))
@@ -121,6 +115,7 @@ async fn run(args: &Args) -> Result<()> {
     announce(&array.identity, &portals, &url)?;
 
     let clock = tokio::spawn(tick(array.array.clone()));
+    let notices = tokio::spawn(array.array.clone().deliver());
     let meter = tokio::spawn(measure(array.array.clone()));
     let (ended, end) = tokio::sync::oneshot::channel::<()>();
     let renewal = tokio::spawn(certificate::follow(array.array.clone(), tls, args.data().to_owned()));
@@ -131,6 +126,7 @@ async fn run(args: &Args) -> Result<()> {
     tracing::info!(signal, "stopping");
     drop(ended);
     clock.abort();
+    notices.abort();
     meter.abort();
     renewal.abort();
     array.server.shutdown().await;
@@ -157,6 +153,7 @@ async fn assemble(
     shelf: &Arc<DriveShelf>,
     engine: &Arc<Engine>,
     machine: Arc<Machine>,
+    log: Log,
 ) -> Result<Assembled> {
     let identity = Identity::load(engine, &args.name, u64::from_le_bytes(random()?)).await?;
     let names = scsi::Identity {
@@ -172,6 +169,7 @@ async fn assemble(
     let world = World {
         random: Box::new(|| u128::from_le_bytes(random().expect("the system gave random numbers before"))),
         now: Box::new(SystemTime::now),
+        system: Box::new(move || log::system(&log)),
     };
     let history = Store::open(&args.data().join("history.db")).context("the history can't be opened")?;
     let vault = Vault::new(access::secrets_key(args.data())?);

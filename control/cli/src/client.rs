@@ -6,10 +6,13 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use ureq::http::{Request, StatusCode};
+use ureq::http::{Request, Response, StatusCode};
 
 /// Where `ashlard` keeps its things when nobody says otherwise.
 const DEFAULT_DATA: &str = "/var/lib/ashlar";
+
+/// Most bytes of an answer that is no JSON.
+const MOST_DOWNLOADED: u64 = 1 << 30;
 
 /// What may stand in a path segment as it is (RFC 3986 2.3).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -100,13 +103,35 @@ impl Client {
 
     /// As [`Client::ask`], with a query, which begins with a question mark.
     pub fn send(&self, method: &str, segments: &[&str], query: &str, body: Option<Value>) -> Result<Value> {
+        let mut response = self.exchange(method, segments, query, body)?;
+        let text = response.body_mut().read_to_string().context("the array's answer broke off")?;
+        match text.is_empty() {
+            true => Ok(Value::Null),
+            false => serde_json::from_str(&text).context("the array's answer is not JSON"),
+        }
+    }
+
+    /// What is no JSON.
+    pub fn download(&self, segments: &[&str]) -> Result<Vec<u8>> {
+        let mut response = self.exchange("GET", segments, "", None)?;
+        let body = response.body_mut().with_config().limit(MOST_DOWNLOADED);
+        body.read_to_vec().context("the array's answer broke off")
+    }
+
+    /// An answer that is no refusal.
+    fn exchange(
+        &self,
+        method: &str,
+        segments: &[&str],
+        query: &str,
+        body: Option<Value>,
+    ) -> Result<Response<ureq::Body>> {
         ensure!(!self.reads || method == "GET", "--watch is for what only reads: leave it out");
         let path: String = segments.iter().map(|segment| format!("/{}", quoted(segment))).collect();
         let request = Request::builder()
             .method(method)
             .uri(format!("{}/api/v1{path}{query}", self.url))
             .header("authorization", format!("Bearer {}", self.token))
-            .header("accept", "application/json")
             .header("content-type", "application/json");
         let sent = match body {
             Some(body) => self.agent.run(request.body(body.to_string())?),
@@ -119,13 +144,10 @@ impl Client {
                 self.started_by
             )
         })?;
-        let text = response.body_mut().read_to_string().context("the array's answer broke off")?;
         if response.status().is_success() {
-            return match text.is_empty() {
-                true => Ok(Value::Null),
-                false => serde_json::from_str(&text).context("the array's answer is not JSON"),
-            };
+            return Ok(response);
         }
+        let text = response.body_mut().read_to_string().context("the array's answer broke off")?;
         Err(problem(response.status(), &text))
     }
 }

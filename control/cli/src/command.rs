@@ -7,6 +7,7 @@ mod bin;
 mod drive;
 mod group;
 mod host;
+mod notification;
 mod policy;
 mod schedule;
 mod snapshot;
@@ -14,11 +15,11 @@ mod volume;
 
 use crate::client::{self, Client, Whereabouts};
 use crate::{format, show};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use bytesize::ByteSize;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use serde_json::Value;
-use std::path::PathBuf;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Operates an Ashlar array.
@@ -101,12 +102,21 @@ enum Noun {
     /// What needs attention
     #[command(subcommand)]
     Alert(alert::AlertVerb),
+    /// Whom alerts are told elsewhere: webhooks, syslog, mail, SNMP
+    #[command(subcommand)]
+    Notification(notification::NotificationVerb),
     /// What happened
     #[command(subcommand)]
     Event(array::EventVerb),
     /// What operators did
     #[command(subcommand)]
     Audit(array::AuditVerb),
+    /// Write what somebody who helps from afar needs to know into a file, without secrets
+    SupportBundle {
+        /// The file: tar, compressed with zstd
+        #[arg(long, value_name = "FILE", default_value = "ashlar-support.tar.zst")]
+        file: PathBuf,
+    },
     /// Print what a shell needs to complete commands: bash, zsh, fish
     Completion {
         /// The shell
@@ -181,11 +191,20 @@ impl Noun {
             Noun::Token(verb) => verb.run(client),
             Noun::Certificate(verb) => verb.run(client),
             Noun::Alert(verb) => verb.run(client),
+            Noun::Notification(verb) => verb.run(client),
             Noun::Event(verb) => verb.run(client),
             Noun::Audit(verb) => verb.run(client),
+            Noun::SupportBundle { file } => support_bundle(client, &file),
             Noun::Completion { .. } => unreachable!("it asks no array"),
         }
     }
+}
+
+fn support_bundle(client: &Client, file: &Path) -> Result<Shown> {
+    let bundle = client.download(&["support-bundle"])?;
+    std::fs::write(file, &bundle).with_context(|| format!("can't write {}", file.display()))?;
+    let answer = json!({ "file": file, "bytes": bundle.len() });
+    Ok((answer, |it| format!("{} has {} bytes\n", show::text(&it["file"]), show::text(&it["bytes"]))))
 }
 
 /// An answer, and how people like to see it.

@@ -2,12 +2,14 @@
 
 use crate::store::{Error, Page, Store};
 use rusqlite::{Row, params};
+use serde::{Deserialize, Serialize};
 
 /// Most events and audit entries that are kept.
 const KEPT: i64 = 100_000;
 
 /// How much an event matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Good to know.
     Info,

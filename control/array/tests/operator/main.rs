@@ -7,6 +7,7 @@ mod attention;
 mod drives;
 mod furniture;
 mod measured;
+mod notices;
 mod policies;
 mod rig;
 mod schedules;

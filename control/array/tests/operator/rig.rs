@@ -157,6 +157,7 @@ impl Rig {
             random: Box::new(move || {
                 u128::from(random.fetch_add(1, Ordering::SeqCst)) * 0x0101_0000_0000_0000_0101
             }),
+            system: Box::new(Vec::new),
             now: Box::new(move || UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::SeqCst))),
         };
         let (history, vault) = (self.history.clone(), Arc::new(Vault::new([7; 32])));

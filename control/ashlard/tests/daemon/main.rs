@@ -6,7 +6,9 @@ mod access;
 mod drives;
 mod http;
 mod key;
+mod monitoring;
 mod process;
+mod support;
 
 use process::{check, drives, fails, json, run, start};
 use std::os::unix::fs::PermissionsExt;

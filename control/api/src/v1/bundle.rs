@@ -1,0 +1,52 @@
+//! The support bundle.
+
+use super::{ask, unexpected};
+use crate::Context;
+use crate::auth::Operator;
+use crate::problem::{Problem, Problems};
+use array::{Action, Outcome};
+use axum::extract::State;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use std::io;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// A tar archive compressed with zstd (RFC 8878).
+const MEDIA_TYPE: &str = "application/zstd";
+
+pub fn routes() -> OpenApiRouter<Context> {
+    OpenApiRouter::new().routes(routes!(support_bundle))
+}
+
+/// What somebody who helps from afar needs to know, without secrets
+///
+/// A tar archive compressed with zstd: `tar --zstd -xf`.
+#[utoipa::path(get, path = "/api/v1/support-bundle", tag = "array", responses(
+    (status = 200, description = "The bundle", body = Vec<u8>, content_type = "application/zstd"),
+    Problems,
+))]
+async fn support_bundle(operator: Operator, State(context): State<Context>) -> Result<Response, Problem> {
+    let now = context.array.now();
+    let files = match ask(operator, &context, Action::ShowSupportBundle).await? {
+        Outcome::Bundle(files) => files,
+        other => return unexpected(other),
+    };
+    let packed = tokio::task::spawn_blocking(move || pack(&files, now)).await;
+    let packed = packed.map_err(io::Error::other).and_then(|packed| packed);
+    let packed = packed.map_err(|error| Problem::internal(format!("the bundle can't be packed: {error}")))?;
+    let name = "attachment; filename=\"ashlar-support.tar.zst\"";
+    Ok(([(CONTENT_TYPE, MEDIA_TYPE), (CONTENT_DISPOSITION, name)], packed).into_response())
+}
+
+fn pack(files: &[(String, Vec<u8>)], now: u64) -> io::Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(zstd::Encoder::new(Vec::new(), 0)?);
+    for (name, bytes) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(now);
+        archive.append_data(&mut header, format!("ashlar-support/{name}"), bytes.as_slice())?;
+    }
+    archive.into_inner()?.finish()
+}

@@ -1,0 +1,351 @@
+//! Notification targets: whom alerts are told elsewhere. They are configured like everything else; what is to be sent
+//! waits in memory, is sent on threads of its own, and again later when nobody took it. An array that starts anew
+//! tells what is new then, not what was waiting.
+
+use crate::action::{Action, Outcome};
+use crate::array::{Array, Change, Happening};
+use crate::condition::{self, About, Conditions};
+use crate::config::{Edit, Named, Secret, identities};
+use crate::outbox::Outbox;
+use crate::record::Thing;
+use crate::vault::Sealed;
+use crate::{Error, Result, check};
+use history::{Alert, Condition, Severity, Turn};
+use notify::{Destination, Notice};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast::error::RecvError;
+
+/// How often the outboxes are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// A target that fails so often one after the other is worth an alert.
+const FAILING: u32 = 3;
+/// Most targets.
+const MOST: usize = 64;
+
+identities! {
+    /// Stable identity of a notification target.
+    TargetId;
+}
+
+/// A notification target as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetEntry {
+    /// Its identity.
+    pub id: TargetId,
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// Where notices go.
+    pub destination: Destination,
+    /// The least that an alert must matter.
+    pub least: Severity,
+    /// Whether anything is sent.
+    pub enabled: bool,
+    /// The sealed secret: what it is depends on the destination.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<Sealed>,
+}
+
+impl Named for TargetEntry {
+    type Id = TargetId;
+    const NOUN: &'static str = "notification target";
+
+    fn id(&self) -> TargetId {
+        self.id
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+}
+
+impl TargetEntry {
+    fn place(&self) -> String {
+        format!("notification/{:016x}", self.id.0)
+    }
+}
+
+/// A notification target as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// Where notices go.
+    pub destination: Destination,
+    /// The least that an alert must matter.
+    pub least: Severity,
+    /// Whether anything is sent.
+    pub enabled: bool,
+    /// There is a secret.
+    pub has_secret: bool,
+    /// When a notice arrived last since the array began to serve, in seconds since 1970.
+    pub delivered: Option<u64>,
+    /// Why the last one did not.
+    pub failing: Option<String>,
+    /// Notices that wait.
+    pub waiting: usize,
+    /// Notices that nobody will get: too many waited.
+    pub lost: u64,
+}
+
+/// What to change of a notification target; what is none stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TargetChange {
+    /// Another name.
+    pub name: Option<String>,
+    /// Another destination. The secret goes, as it was meant for the old one.
+    pub destination: Option<Destination>,
+    /// Another secret, or none.
+    pub secret: Option<Option<Secret>>,
+    /// The least that an alert must matter.
+    pub least: Option<Severity>,
+    /// Whether anything is sent.
+    pub enabled: Option<bool>,
+}
+
+/// What waits to be sent, by target.
+pub(crate) type Outboxes = BTreeMap<TargetId, Outbox<Notice>>;
+
+impl Array {
+    /// Tells notification targets about alerts. Never ends; belongs in a task of its own.
+    pub async fn deliver(self: Arc<Self>) {
+        let mut happenings = self.listen();
+        let mut look = tokio::time::interval(LOOK);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                happening = happenings.recv() => match happening {
+                    Ok(Happening::Alert(turn, alert)) => self.put(turn, &alert),
+                    Ok(_) => continue,
+                    Err(RecvError::Lagged(count)) => {
+                        tracing::error!(count, "alerts may have been missed by notification targets");
+                    }
+                    Err(RecvError::Closed) => return,
+                },
+                _ = look.tick() => {}
+            }
+            self.send_due();
+        }
+    }
+
+    /// Puts a notice into the outboxes of those who want it.
+    fn put(&self, turn: Turn, alert: &Alert) {
+        if turn == Turn::Changed {
+            return;
+        }
+        let (config, notice) = (self.config(), self.notice(Some(turn), alert.clone()));
+        let mut outboxes = self.outboxes.lock();
+        outboxes.retain(|id, _| config.targets.get(*id).is_some());
+        let wants = |target: &&TargetEntry| target.enabled && alert.condition.severity >= target.least;
+        for target in config.targets.iter().filter(wants) {
+            if !outboxes.entry(target.id).or_default().put(notice.clone()) {
+                tracing::warn!(target = target.name, "a notice is lost: too many wait");
+            }
+        }
+    }
+
+    fn notice(&self, turn: Option<Turn>, alert: Alert) -> Notice {
+        let array = self.name(&self.config());
+        let uptime = self.now().saturating_sub(self.started);
+        Notice { array, serial: self.identity.serial.clone(), uptime, turn, alert }
+    }
+
+    /// Sends what is due, each on a thread of its own: the other side may take its time.
+    fn send_due(self: &Arc<Self>) {
+        let now = self.now();
+        let due: Vec<_> = {
+            let config = self.config();
+            let mut outboxes = self.outboxes.lock();
+            let enabled = config.targets.iter().filter(|target| target.enabled);
+            enabled.filter_map(|it| Some((it.clone(), outboxes.get_mut(&it.id)?.take(now)?))).collect()
+        };
+        for (target, notice) in due {
+            let array = self.clone();
+            let id = target.id;
+            let sent = on_thread(move || array.sent(&target, &notice));
+            if let Err(error) = sent {
+                self.finish(id, Err(error.to_string()));
+            }
+        }
+    }
+
+    fn sent(&self, target: &TargetEntry, notice: &Notice) {
+        let outcome = self.send(target, notice);
+        if let Err(error) = &outcome {
+            tracing::warn!(target = target.name, error, "a notice could not be sent");
+        }
+        self.finish(target.id, outcome);
+    }
+
+    fn finish(&self, id: TargetId, outcome: std::result::Result<(), String>) {
+        if let Some(outbox) = self.outboxes.lock().get_mut(&id) {
+            outbox.done(self.now(), outcome);
+        }
+    }
+
+    fn send(&self, target: &TargetEntry, notice: &Notice) -> std::result::Result<(), String> {
+        let secret = target.secret.as_ref().map(|sealed| self.parts.vault.open(sealed, &target.place()));
+        let secret = secret.transpose().map_err(|error| error.message)?;
+        let secret = secret.as_ref().map(Secret::expose);
+        target.destination.send(secret, notice, self.now()).map_err(|error| error.to_string())
+    }
+
+    /// Sends a notice that says that it is a test, and waits for it.
+    pub(crate) async fn test_target(self: &Array, name: &str) -> Result<Outcome> {
+        let target = self.config().targets.named(name)?.clone();
+        let now = self.now();
+        let condition = Condition {
+            kind: "test".into(),
+            severity: Severity::Info,
+            message: "this is a test of a notification target: nothing is the matter".into(),
+            noun: Some("notification target".into()),
+            name: Some(name.into()),
+        };
+        let (key, acknowledged, closed) = ("test".into(), None, None);
+        let alert = Alert { id: 0, key, condition, opened: now, changed: now, acknowledged, closed };
+        let notice = self.notice(None, alert);
+        let secret = target.secret.as_ref().map(|sealed| self.parts.vault.open(sealed, &target.place()));
+        let secret = secret.transpose()?;
+        let (told, sent) = tokio::sync::oneshot::channel();
+        let started = on_thread(move || {
+            let outcome = target.destination.send(secret.as_ref().map(Secret::expose), &notice, now);
+            // Whoever asked may be gone.
+            let _ = told.send(outcome);
+        });
+        started.map_err(|error| Error::failed("a thread can't be started", error))?;
+        match sent.await {
+            Ok(Ok(())) => Ok(Outcome::Gone),
+            Ok(Err(error)) => Err(Error::precondition(format!("the test did not arrive: {error}"))),
+            Err(_) => Err(Error::failed("the test broke off", "its thread ended")),
+        }
+    }
+
+    /// Targets that nothing gets to.
+    pub(crate) fn target_conditions(&self) -> Conditions {
+        let (mut found, config, outboxes) = (Conditions::default(), self.config(), self.outboxes.lock());
+        for target in config.targets.iter().filter(|target| target.enabled) {
+            let failing = outboxes.get(&target.id).is_some_and(|outbox| outbox.tries() >= FAILING);
+            if failing {
+                let about = About { noun: TargetEntry::NOUN, name: &target.name, key: &target.place() };
+                condition::add(&mut found, "notification.failing", Severity::Warning, Some(about), &|| {
+                    format!(
+                        "nothing gets to the notification target {:?}: test it (ashlar notification test)",
+                        target.name
+                    )
+                });
+            }
+        }
+        found
+    }
+
+    /// Answers the questions about notification targets; none when the action is another one.
+    pub(crate) fn tell_targets(&self, action: &Action) -> Option<Result<Outcome>> {
+        let config = self.config();
+        Some(match action {
+            Action::ListTargets => {
+                Ok(Outcome::Targets(config.targets.iter().map(|it| self.target(it)).collect()))
+            }
+            Action::ShowTarget { name } => {
+                config.targets.named(name).map(|it| Outcome::Target(Box::new(self.target(it))))
+            }
+            _ => return None,
+        })
+    }
+
+    fn target(&self, entry: &TargetEntry) -> Target {
+        let outboxes = self.outboxes.lock();
+        let outbox = outboxes.get(&entry.id);
+        let TargetEntry { name, created, destination, least, enabled, secret, .. } = entry.clone();
+        Target {
+            name,
+            created,
+            destination,
+            least,
+            enabled,
+            has_secret: secret.is_some(),
+            delivered: outbox.and_then(Outbox::delivered),
+            failing: outbox.and_then(|it| it.error().map(str::to_owned)),
+            waiting: outbox.map_or(0, Outbox::waiting),
+            lost: outbox.map_or(0, Outbox::lost),
+        }
+    }
+}
+
+fn on_thread(body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new().name("notify".into()).spawn(body).map(drop)
+}
+
+impl Change<'_> {
+    pub async fn create_target(
+        &mut self,
+        name: String,
+        destination: Destination,
+        secret: Option<&Secret>,
+        least: Severity,
+        enabled: bool,
+    ) -> Result<Outcome> {
+        check::name(TargetEntry::NOUN, &name)?;
+        {
+            let config = self.array.config();
+            config.targets.free(&name)?;
+            if config.targets.len() >= MOST {
+                return Err(Error::precondition(format!(
+                    "there are {MOST} notification targets: delete one first"
+                )));
+            }
+        }
+        let (id, created) = (TargetId(self.id64()), self.now());
+        let mut entry = TargetEntry { id, name, created, destination, least, enabled, secret: None };
+        self.seal_for(&mut entry, secret);
+        self.put_target(entry, "created").await
+    }
+
+    pub async fn change_target(&mut self, name: &str, change: TargetChange) -> Result<Outcome> {
+        let mut entry = self.array.config().targets.named(name)?.clone();
+        if let Some(new) = change.name.filter(|new| *new != entry.name) {
+            check::name(TargetEntry::NOUN, &new)?;
+            self.array.config().targets.free(&new)?;
+            entry.name = new;
+        }
+        if let Some(destination) = change.destination.filter(|new| *new != entry.destination) {
+            entry.destination = destination;
+            entry.secret = None;
+        }
+        if let Some(secret) = &change.secret {
+            self.seal_for(&mut entry, secret.as_ref());
+        }
+        entry.least = change.least.unwrap_or(entry.least);
+        entry.enabled = change.enabled.unwrap_or(entry.enabled);
+        // What waits may go now.
+        self.array.outboxes.lock().get_mut(&entry.id).map(Outbox::hurry);
+        self.put_target(entry, "changed").await
+    }
+
+    pub async fn delete_target(&mut self, name: &str) -> Result<Outcome> {
+        let entry = self.array.config().targets.named(name)?.clone();
+        self.array.outboxes.lock().remove(&entry.id);
+        self.commit(vec![Edit::Remove(Thing::Target(entry))]).await?;
+        self.done("notification.deleted", TargetEntry::NOUN, name, "was deleted");
+        Ok(Outcome::Gone)
+    }
+
+    fn seal_for(&self, entry: &mut TargetEntry, secret: Option<&Secret>) {
+        let array = self.array;
+        entry.secret =
+            secret.map(|secret| array.parts.vault.seal(secret, &entry.place(), (array.world.random)()));
+    }
+
+    async fn put_target(&mut self, entry: TargetEntry, what: &str) -> Result<Outcome> {
+        let wrong = |error: notify::Error| Error::invalid(error.to_string());
+        entry.destination.check(entry.secret.is_some()).map_err(wrong)?;
+        self.commit(vec![Edit::Put(Thing::Target(entry.clone()))]).await?;
+        self.done(&format!("notification.{what}"), TargetEntry::NOUN, &entry.name, &format!("was {what}"));
+        Ok(Outcome::Target(Box::new(self.array.target(&entry))))
+    }
+}

@@ -1,0 +1,118 @@
+//! Alerts and metrics, and that what is in `docs/monitoring` asks for metrics that there are.
+
+use crate::http::Api;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use ureq::http::Request;
+
+fn metrics(api: &Api) -> String {
+    let request = Request::get(format!("{}/metrics", api.url));
+    let request = request.header("authorization", format!("Bearer {}", api.token));
+    let mut answer = api.agent.run(request.body(()).unwrap()).unwrap();
+    assert_eq!(answer.status(), 200);
+    answer.body_mut().read_to_string().unwrap()
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/monitoring")
+}
+
+/// The names of metrics in a text.
+fn names(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    words.filter(|word| word.starts_with("ashlar_")).collect()
+}
+
+/// Two drives: there is an alert from the beginning, as any two of three or more may fail, and not of two.
+fn furnished() -> Api {
+    let api = Api::start_with(&["--drives", "2"]);
+    let made = |path: &str, body: Value| {
+        let answer = api.ask("POST", path, body);
+        assert_eq!(answer.status, 201, "{}", answer.body);
+    };
+    made("/api/v1/volumes", json!({ "name": "db1", "size": 1 << 30 }));
+    made("/api/v1/hosts", json!({ "name": "web1", "initiators": ["iqn.1993-08.org.debian:01:web1"] }));
+    made("/api/v1/connections", json!({ "volume": "db1", "host": "web1" }));
+    api
+}
+
+/// Waits for the alert: alerts are looked for when the array begins to serve, which may be a moment after it says so.
+fn alert(api: &Api) -> Value {
+    loop {
+        let open = api.ask("GET", "/api/v1/alerts?filter=state!=closed", Value::Null);
+        if let Some(alert) = open.body["items"].as_array().unwrap().first() {
+            return alert.clone();
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn an_alert_is_acknowledged_and_closed() {
+    let api = furnished();
+    let told = alert(&api);
+    assert_eq!((&told["kind"], &told["state"]), (&json!("protection.low"), &json!("open")));
+    let path = format!("/api/v1/alerts/{}", told["id"]);
+    let seen = api.ask("PATCH", &path, json!({ "state": "acknowledged" })).body;
+    assert_eq!((&seen["state"], &seen["acknowledged_by"]), (&json!("acknowledged"), &json!("admin")));
+    assert_eq!(api.ask("GET", &path, Value::Null).body, seen);
+    assert_eq!(api.ask("PATCH", &path, json!({ "state": "open" })).body["acknowledged_by"], Value::Null);
+    assert_eq!(api.ask("PATCH", &path, json!({ "state": "closed" })).body["state"], "closed");
+    api.ask("PATCH", &path, json!({ "state": "open" })).assert_problem(409, "precondition");
+    api.ask("PATCH", "/api/v1/alerts/999", json!({ "state": "open" })).assert_problem(404, "not_found");
+    let all = api.ask("GET", "/api/v1/alerts", Value::Null).body;
+    assert_eq!((&all["total"], &all["items"][0]["state"]), (&json!(1), &json!("closed")));
+}
+
+#[test]
+fn what_dashboards_and_rules_ask_for_is_told() {
+    let api = furnished();
+    alert(&api);
+    let told = metrics(&api);
+    assert!(told.ends_with("# EOF\n"), "{told}");
+    for line in ["ashlar_array_online{} 1.0", "ashlar_array_alerts{severity=\"critical\"} 0.0"] {
+        assert!(told.lines().any(|it| it == line), "{line} in {told}");
+    }
+    api.send("GET", "/metrics", None, "").assert_problem(401, "unauthorized");
+    let there = names(&told);
+    for file in std::fs::read_dir(folder()).unwrap() {
+        let path = file.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let asked = match path.extension().unwrap().to_str().unwrap() {
+            "json" => {
+                let board: Value = serde_json::from_str(&text).unwrap();
+                let panels = board["panels"].as_array().unwrap();
+                let queries = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+                queries.map(|query| query["expr"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join("\n")
+            }
+            "yml" => text.lines().filter(|line| line.trim().starts_with("expr:")).collect(),
+            _ => continue,
+        };
+        let asked = names(&asked);
+        assert!(!asked.is_empty() && asked.is_subset(&there), "{}: {asked:?}", path.display());
+    }
+}
+
+/// Prometheus' own opinion, where it is installed.
+#[test]
+fn promtool_finds_nothing_to_say() {
+    if Command::new("promtool").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err()
+    {
+        eprintln!("promtool is not installed (cargo xtask setup --all)");
+        return;
+    }
+    let rules =
+        Command::new("promtool").args(["check", "rules"]).arg(folder().join("rules.yml")).output().unwrap();
+    assert!(rules.status.success(), "{}", String::from_utf8_lossy(&rules.stderr));
+    // It reads the older text format, which has no end mark.
+    let told = metrics(&furnished()).replace("# EOF\n", "");
+    let mut check = Command::new("promtool");
+    check.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut check = check.spawn().unwrap();
+    check.stdin.take().unwrap().write_all(told.as_bytes()).unwrap();
+    let output = check.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
+}

@@ -1,0 +1,117 @@
+//! A notice as an SNMP version 2c trap (RFC 1901, RFC 3416 4.2.6), as `docs/monitoring/ASHLAR-MIB.txt` describes it.
+
+use crate::{Error, Notice, Result};
+use history::{Severity, Turn};
+use std::net::{ToSocketAddrs, UdpSocket};
+use yasna::models::ObjectIdentifier;
+use yasna::{DERWriter, Tag};
+
+/// Version 2c (RFC 1901 3).
+const VERSION: i64 = 1;
+/// SNMPv2-Trap-PDU (RFC 3416 3).
+const TRAP: u64 = 7;
+/// TimeTicks (RFC 2578 7.1.8): application 3.
+const TICKS: u64 = 3;
+
+const SYS_UP_TIME: &[u64] = &[1, 3, 6, 1, 2, 1, 1, 3, 0];
+const SNMP_TRAP_OID: &[u64] = &[1, 3, 6, 1, 6, 3, 1, 1, 4, 1, 0];
+
+/// `ashlar` of the MIB, under the number for those that have none of their own (RFC 5612).
+const ASHLAR: &[u64] = &[1, 3, 6, 1, 4, 1, 32473, 1];
+/// `ashlarNotifications` and `ashlarAlert` below it.
+const NOTIFICATIONS: u64 = 0;
+const ALERT: u64 = 1;
+
+/// The last number of the notification.
+fn notification(turn: Option<Turn>) -> u64 {
+    match turn {
+        Some(Turn::Opened) => 1,
+        Some(Turn::Worse) => 2,
+        Some(Turn::Closed) => 3,
+        Some(Turn::Changed) => 4,
+        None => 5,
+    }
+}
+
+enum Value<'a> {
+    Number(i64),
+    Ticks(u32),
+    Text(&'a str),
+    Name(Vec<u64>),
+}
+
+fn oid(parts: &[u64]) -> ObjectIdentifier {
+    ObjectIdentifier::from_slice(parts)
+}
+
+fn write(value: &Value<'_>, writer: DERWriter<'_>) {
+    match value {
+        Value::Number(number) => writer.write_i64(*number),
+        Value::Ticks(ticks) => {
+            writer.write_tagged_implicit(Tag::application(TICKS), |it| it.write_u32(*ticks))
+        }
+        Value::Text(text) => writer.write_bytes(text.as_bytes()),
+        Value::Name(parts) => writer.write_oid(&oid(parts)),
+    }
+}
+
+/// The bytes of the trap.
+pub fn trap(community: &str, notice: &Notice) -> Vec<u8> {
+    let (alert, condition) = (&notice.alert, &notice.alert.condition);
+    let below = |parts: &[u64]| [ASHLAR, parts].concat();
+    let severity = match condition.severity {
+        Severity::Info => 1,
+        Severity::Warning => 2,
+        Severity::Critical => 3,
+    };
+    // Hundredths of a second, which begin again after 497 days.
+    let ticks = (notice.uptime.wrapping_mul(100) & u64::from(u32::MAX)) as u32;
+    let mut bindings = vec![
+        (SYS_UP_TIME.to_vec(), Value::Ticks(ticks)),
+        (SNMP_TRAP_OID.to_vec(), Value::Name(below(&[NOTIFICATIONS, notification(notice.turn)]))),
+    ];
+    let facts = [
+        Value::Text(&notice.array),
+        Value::Text(&notice.serial),
+        Value::Number(alert.id & i64::from(i32::MAX)),
+        Value::Text(&condition.kind),
+        Value::Number(severity),
+        Value::Text(&condition.message),
+        Value::Text(condition.noun.as_deref().unwrap_or_default()),
+        Value::Text(condition.name.as_deref().unwrap_or_default()),
+    ];
+    // Scalars have one instance: 0.
+    bindings.extend((1..).zip(facts).map(|(number, value)| (below(&[ALERT, number, 0]), value)));
+    let request = alert.changed as i64 & i64::from(i32::MAX);
+    yasna::construct_der(|writer| {
+        writer.write_sequence(|message| {
+            message.next().write_i64(VERSION);
+            message.next().write_bytes(community.as_bytes());
+            message.next().write_tagged_implicit(Tag::context(TRAP), |pdu| {
+                pdu.write_sequence(|pdu| {
+                    pdu.next().write_i64(request);
+                    // No error, and none of the bindings has it.
+                    pdu.next().write_i64(0);
+                    pdu.next().write_i64(0);
+                    pdu.next().write_sequence(|list| {
+                        for (name, value) in &bindings {
+                            list.next().write_sequence(|binding| {
+                                binding.next().write_oid(&oid(name));
+                                write(value, binding.next());
+                            });
+                        }
+                    });
+                });
+            });
+        });
+    })
+}
+
+pub fn send(host: &str, port: u16, community: &str, notice: &Notice) -> Result<()> {
+    let failed = |error: std::io::Error| Error::new(format!("{host} port {port} can't be reached: {error}"));
+    let address = (host, port).to_socket_addrs().map_err(failed)?.next();
+    let address = address.ok_or_else(|| Error::new(format!("{host:?} has no address")))?;
+    let any = if address.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
+    let socket = UdpSocket::bind(any).map_err(failed)?;
+    socket.send_to(&trap(community, notice), address).map(drop).map_err(failed)
+}

@@ -1,0 +1,256 @@
+//! Every way against something that receives: what comes there, and what is told when it does not.
+
+#![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
+
+use history::{Alert, Condition, Severity, Turn};
+use notify::{Destination, Notice, Protection};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread::{JoinHandle, spawn};
+
+const NOW: u64 = 1_795_000_000;
+
+fn notice(turn: Option<Turn>) -> Notice {
+    let condition = Condition {
+        kind: "space.threshold".into(),
+        severity: Severity::Critical,
+        message: "90 % of the drives' space is in use: \"add\" drives".into(),
+        noun: Some("volume group".into()),
+        name: Some("sql]1".into()),
+    };
+    let (key, acknowledged, closed) = ("space.threshold".into(), None, None);
+    let alert = Alert { id: 7, key, condition, opened: NOW, changed: NOW + 60, acknowledged, closed };
+    Notice { array: "lab 1".into(), serial: "00000000005e71a1".into(), uptime: 4711, turn, alert }
+}
+
+/// A port, and what one connection to it is answered by.
+fn listen<T: Send + 'static>(talk: impl FnOnce(TcpStream) -> T + Send + 'static) -> (u16, JoinHandle<T>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (port, spawn(move || talk(listener.accept().unwrap().0)))
+}
+
+/// A port where nobody listens.
+fn closed() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The headers and the body of a request; the answer has the status.
+fn http(mut stream: TcpStream, status: &str) -> (Vec<String>, String) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        let line = line.trim_end().to_lowercase();
+        if line.is_empty() {
+            break;
+        }
+        lines.push(line);
+    }
+    let length = lines.iter().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    reader.read_exact(&mut body).unwrap();
+    write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 4\r\nconnection: close\r\n\r\nwhat").unwrap();
+    (lines, String::from_utf8(body).unwrap())
+}
+
+#[test]
+fn a_webhook_gets_json_with_a_signature() {
+    let (port, received) = listen(|stream| http(stream, "204 No Content\r\nx: y"));
+    let hook = Destination::Webhook { url: format!("http://127.0.0.1:{port}/hook?a=b"), ca: None };
+    // The receiver's answer is odd on purpose: 2xx is all that counts.
+    let _ = hook.send(Some("key"), &notice(Some(Turn::Opened)), NOW);
+    let (headers, body) = received.join().unwrap();
+    assert_eq!(headers[0], "post /hook?a=b http/1.1");
+    assert!(headers.contains(&"x-ashlar-event: alert.opened".into()), "{headers:?}");
+    let signature = headers.iter().find_map(|line| line.strip_prefix("x-ashlar-signature: ")).unwrap();
+    let signed = signature.strip_prefix(&format!("t={NOW},v1=")).unwrap();
+    let mut openssl = Command::new("openssl");
+    let openssl =
+        openssl.args(["dgst", "-sha256", "-hmac", "key"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    if let Ok(mut openssl) = openssl.spawn() {
+        write!(openssl.stdin.take().unwrap(), "{NOW}.{body}").unwrap();
+        let said = String::from_utf8(openssl.wait_with_output().unwrap().stdout).unwrap();
+        assert!(said.trim_end().ends_with(signed), "{said} {signed}");
+    }
+    let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(body["alert"]["severity"], "critical");
+    assert_eq!(body["alert"]["changed"], "2026-11-18T11:07:40Z");
+    assert_eq!(body["array"]["serial"], "00000000005e71a1");
+}
+
+#[test]
+fn a_webhook_that_refuses_or_is_not_there_is_told() {
+    let (port, _) = listen(|stream| http(stream, "500 Internal Server Error"));
+    let hook = |port| Destination::Webhook { url: format!("http://127.0.0.1:{port}/"), ca: None };
+    let error = hook(port).send(None, &notice(None), NOW).unwrap_err().to_string();
+    assert!(error.contains("500") && error.contains("what"), "{error}");
+    let error = hook(closed()).send(Some("hush"), &notice(None), NOW).unwrap_err().to_string();
+    assert!(error.contains("can't be reached") && !error.contains("hush"), "{error}");
+}
+
+const SYSLOG: &str = "<26>1 2026-11-18T11:07:40Z lab1 ashlar - space.threshold [alert@32473 id=\"7\" event=\"alert.opened\" \
+                      kind=\"space.threshold\" severity=\"critical\" serial=\"00000000005e71a1\" noun=\"volume group\" \
+                      name=\"sql\\]1\"] 90 % of the drives' space is in use: \"add\" drives";
+
+#[test]
+fn syslog_gets_a_message_with_its_length() {
+    let (port, received) = listen(|mut stream| {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    });
+    let syslog = Destination::Syslog { host: "127.0.0.1".into(), port, tls: false, ca: None };
+    syslog.send(None, &notice(Some(Turn::Opened)), NOW).unwrap();
+    assert_eq!(received.join().unwrap(), format!("{} {SYSLOG}", SYSLOG.len()));
+    let syslog = Destination::Syslog { host: "127.0.0.1".into(), port: closed(), tls: false, ca: None };
+    assert!(syslog.send(None, &notice(None), NOW).unwrap_err().to_string().contains("can't be reached"));
+}
+
+#[test]
+fn syslog_over_tls_goes_to_whom_the_certificate_names() {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let own = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap().self_signed(&key).unwrap();
+    let (chain, pem) = (vec![own.der().clone()], own.pem());
+    let receive = move || {
+        let (chain, key) =
+            (chain.clone(), rustls::pki_types::PrivateKeyDer::Pkcs8(key.serialize_der().into()));
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config =
+            rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.unwrap().with_no_client_auth().with_single_cert(chain, key).unwrap();
+        listen(move |stream| {
+            let connection = rustls::ServerConnection::new(Arc::new(config)).unwrap();
+            let mut text = String::new();
+            rustls::StreamOwned::new(connection, stream).read_to_string(&mut text).map(|_| text)
+        })
+    };
+    let syslog = |host: &str, port, ca| Destination::Syslog { host: host.into(), port, tls: true, ca };
+    let (port, received) = receive();
+    syslog("localhost", port, Some(pem.clone())).send(None, &notice(Some(Turn::Opened)), NOW).unwrap();
+    assert_eq!(received.join().unwrap().unwrap(), format!("{} {SYSLOG}", SYSLOG.len()));
+    let (port, received) = receive();
+    syslog("127.0.0.1", port, Some(pem)).send(None, &notice(None), NOW).unwrap_err();
+    assert!(received.join().unwrap().is_err(), "another name");
+    let (port, received) = receive();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let other = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap().self_signed(&key).unwrap();
+    syslog("localhost", port, Some(other.pem())).send(None, &notice(None), NOW).unwrap_err();
+    assert!(received.join().unwrap().is_err(), "another certificate");
+}
+
+/// A mail server that takes everything; what it was told, and the mail.
+fn smtp(mut stream: TcpStream) -> (Vec<String>, String) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let (mut told, mut mail) = (Vec::new(), String::new());
+    let mut line = String::new();
+    let mut say = |text: &str| write!(stream, "{text}\r\n").unwrap();
+    say("220 here");
+    while reader.read_line(&mut line).unwrap_or(0) > 0 {
+        told.push(line.trim_end().to_owned());
+        match line.get(..4).unwrap_or_default() {
+            "EHLO" => say("250 here"),
+            "DATA" => {
+                say("354 go on");
+                let mut line = String::new();
+                while reader.read_line(&mut line).unwrap() > 0 && line != ".\r\n" {
+                    mail.push_str(&line);
+                    line.clear();
+                }
+                say("250 taken");
+            }
+            "QUIT" => say("221 bye"),
+            _ => say("250 yes"),
+        }
+        line.clear();
+    }
+    (told, mail)
+}
+
+fn email(port: u16, protection: Protection) -> Destination {
+    Destination::Email {
+        host: "127.0.0.1".into(),
+        port,
+        protection,
+        user: None,
+        from: "array@example.com".into(),
+        to: vec!["ada@example.com".into(), "Bob <bob@example.com>".into()],
+        ca: None,
+    }
+}
+
+#[test]
+fn a_mail_goes_to_everybody() {
+    let (port, received) = listen(smtp);
+    email(port, Protection::None).send(None, &notice(Some(Turn::Closed)), NOW).unwrap();
+    let (told, mail) = received.join().unwrap();
+    for line in ["MAIL FROM:<array@example.com>", "RCPT TO:<ada@example.com>", "RCPT TO:<bob@example.com>"] {
+        assert!(told.iter().any(|it| it.starts_with(line)), "{line} in {told:?}");
+    }
+    for part in
+        ["Subject: [lab 1] over: space.threshold (volume group sql]1)", "90 % of the drives' space is in use"]
+    {
+        assert!(mail.contains(part), "{part} in {mail}");
+    }
+}
+
+#[test]
+fn mail_is_not_sent_in_the_clear_when_it_must_not_be() {
+    let (port, received) = listen(smtp);
+    email(port, Protection::Starttls).send(None, &notice(None), NOW).unwrap_err();
+    let (told, mail) = received.join().unwrap();
+    assert!(mail.is_empty() && !told.iter().any(|line| line.starts_with("MAIL")), "{told:?}");
+}
+
+#[test]
+fn a_trap_is_what_the_mib_says() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let snmp = Destination::Snmp { host: "127.0.0.1".into(), port };
+    snmp.send(Some("sesame"), &notice(Some(Turn::Worse)), NOW).unwrap();
+    let mut bytes = [0; 2048];
+    let length = socket.recv(&mut bytes).unwrap();
+    // Version 2c, the community, a trap.
+    assert_eq!(&bytes[..1], [0x30]);
+    let trap = &bytes[..length];
+    let has = |part: &[u8]| trap.windows(part.len()).any(|window| window == part);
+    assert!(has(b"\x02\x01\x01\x04\x06sesame\xa7"));
+    // sysUpTime.0 of 471100 ticks.
+    assert!(has(&[0x06, 8, 43, 6, 1, 2, 1, 1, 3, 0, 0x43, 3, 0x07, 0x30, 0x3c]));
+    // snmpTrapOID.0 is ashlarAlertWorse.
+    assert!(has(&[
+        0x06, 10, 43, 6, 1, 6, 3, 1, 1, 4, 1, 0, 0x06, 11, 43, 6, 1, 4, 1, 0x81, 0xfd, 0x59, 1, 0, 2
+    ]));
+    assert!(has(b"space.threshold") && has(b"sql]1"));
+}
+
+#[test]
+fn what_nothing_could_be_sent_to_is_refused() {
+    let syslog = |host: &str, tls, ca: Option<&str>| Destination::Syslog {
+        host: host.into(),
+        port: 1,
+        tls,
+        ca: ca.map(Into::into),
+    };
+    assert!(syslog("log.example.com", true, None).check(false).is_ok());
+    for (wrong, secret) in [
+        (syslog("a b", true, None), false),
+        (syslog("log", true, Some("no certificate")), false),
+        (syslog("log", false, Some("no certificate")), false),
+        (syslog("log", true, None), true),
+        (Destination::Snmp { host: "nms".into(), port: 0 }, false),
+        (Destination::Webhook { url: "example.com".into(), ca: None }, false),
+        (email(25, Protection::None), true),
+    ] {
+        assert!(wrong.check(secret).is_err(), "{wrong:?}");
+    }
+    let Destination::Email { host, port, from, to, ca, .. } = email(25, Protection::None) else {
+        unreachable!()
+    };
+    let user = Some("array".into());
+    let open = Destination::Email { host, port, protection: Protection::None, user, from, to, ca };
+    assert!(open.check(true).unwrap_err().to_string().contains("TLS"));
+}
