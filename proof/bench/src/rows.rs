@@ -263,6 +263,11 @@ fn amplification(name: &str) -> Vec<Row> {
     let journal = (bytes(&rig.written.durable) - before.0) as f64 / host;
     let log = (bytes(&rig.written.log) - before.1) as f64 / host;
     let mut row = row(name, Bound::AtMost(4.0), journal + log, "bytes");
-    row.note = format!("journal copies {journal:.2}; data, metadata and cleaning {log:.2}");
+    // Two of the four columns of a segment.
+    let parity = log / 2.0;
+    row.note = format!(
+        "journal copies {journal:.2}; parity {parity:.2}; data, metadata and cleaning {:.2}",
+        log - parity
+    );
     vec![row]
 }
