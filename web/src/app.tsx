@@ -3,6 +3,8 @@ import { Route, Switch } from "wouter";
 import { useSession } from "./api/session";
 import { DashboardPage } from "./pages/dashboard/page";
 import { AnalysisPage } from "./pages/analysis/page";
+import { AlertsPage } from "./pages/alerts/page";
+import { DrivesPage } from "./pages/drives/page";
 import { AuditPage } from "./pages/events/audit";
 import { EventsPage } from "./pages/events/events";
 import { GroupPage } from "./pages/groups/group";
@@ -11,6 +13,7 @@ import { HostGroupPage } from "./pages/host-groups/group";
 import { HostGroupsPage } from "./pages/host-groups/list";
 import { HostPage } from "./pages/hosts/host";
 import { HostsPage } from "./pages/hosts/list";
+import { JobsPage } from "./pages/jobs/page";
 import { AskingPage, LoginPage } from "./pages/login";
 import { NotFoundPage } from "./pages/not-found";
 import { RecycleBinPage } from "./pages/recycle-bin/page";
@@ -44,6 +47,9 @@ export function App() {
         <Route path="/host-groups/:name">{({ name }) => <HostGroupPage name={decodeURIComponent(name)} />}</Route>
         <Route path="/recycle-bin" component={RecycleBinPage} />
         <Route path="/analysis" component={AnalysisPage} />
+        <Route path="/drives" component={DrivesPage} />
+        <Route path="/alerts" component={AlertsPage} />
+        <Route path="/jobs" component={JobsPage} />
         <Route path="/events" component={EventsPage} />
         <Route path="/audit" component={AuditPage} />
         <Route path="/setup" component={SetupPage} />

@@ -1,11 +1,11 @@
 /** What stands around every page: where one can go, which array this is, and how it is. */
-import { ActionIcon, AppShell, Burger, Button, Group, Menu, NavLink, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { ActionIcon, AppShell, Badge, Burger, Button, Group, Menu, NavLink, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useDisclosure, useIdle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { Boxes, CalendarClock, Camera, ChartLine, ClipboardList, Database, KeyRound, LayoutDashboard, LogOut, Moon, Network, ScrollText, Server, Settings, Sun, Trash2, User, type LucideIcon } from "lucide-react";
+import { Bell, Boxes, CalendarClock, Camera, ChartLine, ClipboardList, Database, HardDrive, KeyRound, LayoutDashboard, ListTodo, LogOut, Moon, Network, ScrollText, Server, Settings, Sun, Trash2, User, type LucideIcon } from "lucide-react";
 import { useEffect, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
-import { array } from "./api/queries";
+import { alerts, array } from "./api/queries";
 import type { SchemaRole as Role } from "./api/schema";
 import { session, useMay, useSession } from "./api/session";
 import { useStream } from "./api/stream";
@@ -47,6 +47,9 @@ const PLACES: { title: string; places: Place[] }[] = [
   {
     title: "System",
     places: [
+      { path: "/drives", label: "Drives", icon: HardDrive },
+      { path: "/alerts", label: "Alerts", icon: Bell },
+      { path: "/jobs", label: "Jobs", icon: ListTodo },
       { path: "/events", label: "Events", icon: ScrollText },
       { path: "/audit", label: "Audit trail", icon: ClipboardList, role: "admin" },
       { path: "/settings", label: "Settings", icon: Settings },
@@ -58,6 +61,9 @@ export function Shell({ children }: { children: ReactNode }) {
   const [opened, menu] = useDisclosure(false);
   useLeaveWhenIdle();
   useStream();
+  const [location] = useLocation();
+  // Another page begins at its top.
+  useEffect(() => window.scrollTo(0, 0), [location]);
   return (
     <AppShell header={{ height: 52 }} navbar={{ width: 208, breakpoint: "sm", collapsed: { mobile: !opened } }} padding={{ base: "md", md: "lg" }}>
       <a className="skip-link" href="#main">Skip to the content</a>
@@ -98,6 +104,7 @@ function Places({ onGo }: { onGo: () => void }) {
         active={active}
         aria-current={active ? "page" : undefined}
         leftSection={<Icon size={17} aria-hidden />}
+        rightSection={path === "/alerts" ? <OpenAlerts /> : undefined}
         onClick={onGo}
         style={{ borderRadius: "var(--mantine-radius-sm)" }}
       />
@@ -113,6 +120,19 @@ function Places({ onGo }: { onGo: () => void }) {
       {places.filter((it) => it.role !== "admin" || admin).map(link)}
     </div>
   ));
+}
+
+/** How many things need attention that nobody looks after. */
+function OpenAlerts() {
+  const { data } = useQuery(alerts());
+  const open = data?.filter((it) => it.state === "open");
+  if (!open?.length) return null;
+  const critical = open.some((it) => it.severity === "critical");
+  return (
+    <Badge size="sm" variant="filled" color={critical ? "red.9" : "orange.9"} aria-label={`${open.length} open`}>
+      {open.length}
+    </Badge>
+  );
 }
 
 function ArrayName() {

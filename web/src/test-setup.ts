@@ -21,4 +21,5 @@ window.ResizeObserver = class {
   disconnect() {}
 };
 
+window.scrollTo = () => undefined;
 Element.prototype.scrollIntoView = () => undefined;

@@ -107,6 +107,18 @@ export const tokens = () =>
 
 export const certificate = () => queryOptions({ queryKey: ["certificate"], queryFn: ({ signal }) => answer(api.GET("/api/v1/certificate", { signal })) });
 
+export const alerts = () =>
+  queryOptions({ queryKey: ["alerts"], queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/alerts", { signal }))).items, ...LIST });
+
+export const drives = () =>
+  queryOptions({ queryKey: ["drives"], queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/drives", { signal }))).items, ...LIVE });
+
+export const protection = () =>
+  queryOptions({ queryKey: ["protection"], queryFn: ({ signal }) => answer(api.GET("/api/v1/protection", { signal })), ...LIVE });
+
+export const jobs = () =>
+  queryOptions({ queryKey: ["jobs"], queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/jobs", { signal }))).items, ...LIST });
+
 /** The newest events; of older ones page by page, see {@link olderThan}. */
 export const events = (severity: SchemaSeverity) =>
   infiniteQueryOptions({

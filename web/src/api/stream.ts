@@ -109,14 +109,17 @@ function tell(client: QueryClient, { name, data }: Happening): void {
       break;
     }
     case "event":
-      ask(client, "events", "audit", "alerts");
+      ask(client, "events", "audit");
       break;
     case "change":
       // With the things themselves, what counts them and what sees them.
       ask(client, (JSON.parse(data) as { noun: string }).noun, "array", "volumes", "hosts");
       break;
+    case "alert":
+      ask(client, "alerts");
+      break;
     case "job":
-      ask(client, "jobs", "drives");
+      ask(client, "jobs", "drives", "protection");
       break;
     default:
       void client.invalidateQueries();

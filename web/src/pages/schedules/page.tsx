@@ -1,4 +1,4 @@
-import { ActionIcon, Button, Group, Switch, Tooltip } from "@mantine/core";
+import { Button, Group, Switch } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { CalendarClock, Pencil, Play, Plus, Trash2 } from "lucide-react";
 import { useState } from "react";
@@ -8,6 +8,7 @@ import { schedules, useChange } from "../../api/queries";
 import { useMay } from "../../api/session";
 import type { SchemaSchedule as Schedule } from "../../api/schema";
 import { count, duration, moment } from "../../format";
+import { Act } from "../../parts/act";
 import { Empty } from "../../parts/empty";
 import { May } from "../../parts/may";
 import { Page } from "../../parts/page";
@@ -93,15 +94,5 @@ function Subject({ schedule: { volume, group } }: { schedule: Schedule }) {
     <Link className="plain" href={`/${kind}/${encodeURIComponent(name)}`}>
       {name}
     </Link>
-  );
-}
-
-function Act({ label, icon: Icon, onClick }: { label: string; icon: typeof Play; onClick: () => void }) {
-  return (
-    <Tooltip label={label}>
-      <ActionIcon variant="subtle" color="gray" aria-label={label} onClick={onClick}>
-        <Icon size={15} />
-      </ActionIcon>
-    </Tooltip>
   );
 }

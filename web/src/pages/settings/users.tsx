@@ -1,13 +1,14 @@
-import { ActionIcon, Button, Group, PasswordInput, Select, TextInput, Tooltip } from "@mantine/core";
+import { Button, Group, PasswordInput, Select, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
-import { KeyRound, Pencil, Plus, Trash2, Users, type LucideIcon } from "lucide-react";
+import { KeyRound, Pencil, Plus, Trash2, Users } from "lucide-react";
 import { useState } from "react";
 import { answer, api } from "../../api/client";
 import { useChange, users } from "../../api/queries";
 import type { SchemaRole as Role, SchemaUser as User } from "../../api/schema";
 import { useSession } from "../../api/session";
 import { moment } from "../../format";
+import { Act } from "../../parts/act";
 import { Confirm } from "../../parts/confirm";
 import { Empty } from "../../parts/empty";
 import { FormModal } from "../../parts/form";
@@ -76,16 +77,6 @@ export function UsersPanel() {
       {task?.verb === "password" && <SetPassword user={task.user.name} opened onClose={close} />}
       {task?.verb === "delete" && <DeleteUser user={task.user} onClose={close} />}
     </Panel>
-  );
-}
-
-function Act({ label, icon: Icon, onClick }: { label: string; icon: LucideIcon; onClick: () => void }) {
-  return (
-    <Tooltip label={label}>
-      <ActionIcon variant="subtle" color="gray" aria-label={label} onClick={onClick}>
-        <Icon size={15} />
-      </ActionIcon>
-    </Tooltip>
   );
 }
 

@@ -1,0 +1,70 @@
+import { Checkbox, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { answer, api } from "../../api/client";
+import { useChange } from "../../api/queries";
+import type { SchemaDrive as Drive } from "../../api/schema";
+import { bytes } from "../../format";
+import { Confirm } from "../../parts/confirm";
+import { FormModal } from "../../parts/form";
+
+const pathError = (path: string) => (path.startsWith("/") ? null : "Give the whole path, such as /dev/disk/by-id/nvme-….");
+
+/** Which device, and whether what it holds may go. */
+function useDevice() {
+  return useForm({ initialValues: { path: "", force: false }, validate: { path: pathError } });
+}
+
+function DeviceFields({ form }: { form: ReturnType<typeof useDevice> }) {
+  return (
+    <>
+      <TextInput label="Device" description="On the array’s machine. Names under /dev/disk/by-id stay what they are." placeholder="/dev/disk/by-id/nvme-…" autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("path")} />
+      <Checkbox label="Take it even if it is not blank: what it holds is destroyed" color="red" {...form.getInputProps("force", { type: "checkbox" })} />
+    </>
+  );
+}
+
+export function AddDrive({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const form = useDevice();
+  const close = () => {
+    onClose();
+    form.reset();
+    add.reset();
+  };
+  const add = useChange({
+    run: (body: typeof form.values) => answer(api.POST("/api/v1/drives", { body })),
+    done: (drive) => `The drive is in slot ${drive.slot}, and is used for what is written from now on.`,
+    then: close,
+  });
+  return (
+    <FormModal opened={opened} onClose={close} title="Add drive" verb="Add" busy={add.isPending} error={add.error} onSubmit={form.onSubmit((values) => add.mutate(values))}>
+      <DeviceFields form={form} />
+    </FormModal>
+  );
+}
+
+export function ReplaceDrive({ drive, onClose }: { drive: Drive; onClose: () => void }) {
+  const form = useDevice();
+  const replace = useChange({
+    run: (body: typeof form.values) => answer(api.POST("/api/v1/drives/{slot}/replace", { params: { path: { slot: `${drive.slot}` } }, body })),
+    done: (made) => `The drive in slot ${made.slot} takes its place.`,
+    then: onClose,
+  });
+  return (
+    <FormModal opened onClose={onClose} title={`Replace the drive in slot ${drive.slot}`} verb="Replace" busy={replace.isPending} error={replace.error} onSubmit={form.onSubmit((values) => replace.mutate(values))}>
+      <DeviceFields form={form} />
+    </FormModal>
+  );
+}
+
+export function EmptyDrive({ drive, onClose }: { drive: Drive; onClose: () => void }) {
+  const empty = useChange({
+    run: () => answer(api.POST("/api/v1/drives/{slot}/evacuate", { params: { path: { slot: `${drive.slot}` } } })),
+    done: () => `The drive in slot ${drive.slot} is being emptied.`,
+    then: onClose,
+  });
+  return (
+    <Confirm opened onClose={onClose} title={`Empty the drive in slot ${drive.slot}?`} verb="Empty" busy={empty.isPending} error={empty.error} onConfirm={() => empty.mutate(undefined)}>
+      The {bytes(drive.used)} on it are placed on the other drives. When that is done, it is no part of the array any more and can be taken away. Hosts don’t notice.
+    </Confirm>
+  );
+}

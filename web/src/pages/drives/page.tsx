@@ -1,0 +1,92 @@
+import { Button, SimpleGrid, Skeleton, Stack } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { HardDrive, Plus } from "lucide-react";
+import { useState } from "react";
+import { drives, jobs } from "../../api/queries";
+import type { SchemaDrive as Drive } from "../../api/schema";
+import { bytes, count, percent } from "../../format";
+import { Dot } from "../../parts/dot";
+import { Empty } from "../../parts/empty";
+import { May } from "../../parts/may";
+import { Page } from "../../parts/page";
+import { Panel } from "../../parts/panel";
+import { ProblemAlert } from "../../parts/problem";
+import { DataTable, type Column } from "../../parts/table";
+import { AddDrive, EmptyDrive, ReplaceDrive } from "./forms";
+import { ProtectionPanel } from "./protection";
+import { Shelf, STANDINGS } from "./shelf";
+
+type Task = { verb: "empty" | "replace"; drive: Drive };
+
+/** What the array stores on: how it stands, and what can be done about it. */
+export function DrivesPage() {
+  const { data, error } = useQuery(drives());
+  const running = useQuery(jobs()).data?.filter((it) => it.state === "running") ?? [];
+  const [adding, setAdding] = useState(false);
+  const [task, setTask] = useState<Task>();
+  const close = () => setTask(undefined);
+  return (
+    <Page
+      title="Drives"
+      actions={
+        <May role="admin">
+          <Button leftSection={<Plus size={16} aria-hidden />} onClick={() => setAdding(true)}>
+            Add drive
+          </Button>
+        </May>
+      }
+    >
+      <Stack gap="md">
+        <ProblemAlert error={error} />
+        <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
+          {data ? (
+            <Panel title="Shelf">
+              <Shelf drives={data} jobs={running} />
+            </Panel>
+          ) : (
+            !error && <Skeleton height={220} />
+          )}
+          <ProtectionPanel jobs={running} />
+        </SimpleGrid>
+        <Panel flush>
+          <DataTable label="Drives" noun="drive" rows={data} columns={columns(setTask)} id={(it) => it.id} empty={<Empty icon={HardDrive} title="There is no drive" text="An array stores on drives, or on files that take their place." />} />
+        </Panel>
+      </Stack>
+      <AddDrive opened={adding} onClose={() => setAdding(false)} />
+      {task?.verb === "empty" && <EmptyDrive drive={task.drive} onClose={close} />}
+      {task?.verb === "replace" && <ReplaceDrive drive={task.drive} onClose={close} />}
+    </Page>
+  );
+}
+
+const columns = (choose: (task: Task) => void): Column<Drive>[] => [
+  { name: "Slot", key: (it) => it.slot, cell: (it) => <span className="number">{it.slot}</span> },
+  { name: "Drive", key: (it) => it.path ?? "", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.path ?? "not there"}</span> },
+  { name: "State", key: (it) => it.standing, cell: (it) => <Dot {...STANDINGS[it.standing]} /> },
+  { name: "Used", key: (it) => it.used / it.size, cell: (it) => `${percent(it.used / it.size)} of ${bytes(it.size)}`, right: true },
+  { name: "Written since the start", key: (it) => it.written_bytes, cell: (it) => bytes(it.written_bytes), right: true, wide: true },
+  { name: "Errors", key: (it) => it.read_errors + it.bad_pages, cell: (it) => <Errors drive={it} />, right: true, wide: true },
+  {
+    name: "",
+    right: true,
+    cell: (drive) => (
+      <May role="admin">
+        {drive.standing === "in_use" && (
+          <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Empty the drive in slot ${drive.slot}`} onClick={() => choose({ verb: "empty", drive })}>
+            Empty
+          </Button>
+        )}
+        <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Replace the drive in slot ${drive.slot}`} onClick={() => choose({ verb: "replace", drive })}>
+          Replace
+        </Button>
+      </May>
+    ),
+  },
+];
+
+/** What went wrong on it since the start. */
+function Errors({ drive: { read_errors, bad_pages, slow_reads } }: { drive: Drive }) {
+  const all = read_errors + bad_pages;
+  const said = `${count(read_errors)} failed reads, ${count(bad_pages)} bad pages, ${count(slow_reads)} slow reads`;
+  return all + slow_reads === 0 ? <span className="quiet">none</span> : <span title={said}>{all > 0 ? count(all) : `${count(slow_reads)} slow`}</span>;
+}

@@ -1,0 +1,77 @@
+import { Alert, Button, Skeleton, Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { ShieldAlert, ShieldCheck } from "lucide-react";
+import { answer, api } from "../../api/client";
+import { protection, useChange } from "../../api/queries";
+import type { SchemaJob as Job, SchemaScrub as Scrub } from "../../api/schema";
+import { bytes, count, moment, plural } from "../../format";
+import { May } from "../../parts/may";
+import { Panel } from "../../parts/panel";
+import { ProblemAlert } from "../../parts/problem";
+import { JobProgress } from "../jobs/page";
+
+/** What may still fail, and what is done about what did. */
+export function ProtectionPanel({ jobs }: { jobs: Job[] }) {
+  const { data, error } = useQuery(protection());
+  const scrub = useChange({ run: () => answer(api.POST("/api/v1/scrub")), done: () => "The scrub has begun." });
+  const scrubbing = jobs.some((it) => it.kind === "scrub");
+  return (
+    <Panel
+      title="Protection"
+      actions={
+        <May>
+          <Button variant="default" size="compact-sm" disabled={scrubbing} loading={scrub.isPending} onClick={() => scrub.mutate(undefined)}>
+            Scrub now
+          </Button>
+        </May>
+      }
+    >
+      <Stack gap="md">
+        <ProblemAlert error={scrub.error ?? error} />
+        {!data && !error && <Skeleton height={160} />}
+        {data && (
+          <>
+            {data.tolerates > 0 ? (
+              <Alert color="teal" icon={<ShieldCheck size={18} />}>
+                Any {data.tolerates === 1 ? "drive" : `${data.tolerates} drives`} may fail without loss.
+              </Alert>
+            ) : (
+              <Alert color="red" icon={<ShieldAlert size={18} />} title="No drive may fail now">
+                One more drive that fails takes data with it. Add a drive, so that what is missing can be rebuilt.
+              </Alert>
+            )}
+            {jobs.map((job) => (
+              <Text key={job.id} size="sm" component="div">
+                {job.what} <JobProgress job={job} />
+              </Text>
+            ))}
+            <dl className="facts">
+              <dt>At risk</dt>
+              <dd className="number">{data.segments_at_risk === 0 ? "nothing" : `${count(data.segments_at_risk)} of ${plural(data.segments, "segment")}, being placed elsewhere`}</dd>
+              <dt>Repaired</dt>
+              <dd className="number">{data.repaired === 0 ? "nothing was wrong" : `${plural(data.repaired, "page")} since the start`}</dd>
+              {data.lost > 0 && (
+                <>
+                  <dt>Lost</dt>
+                  <dd className="number">{plural(data.lost, "page")}</dd>
+                </>
+              )}
+              <dt>Last scrub</dt>
+              <dd>{data.scrub ? <LastScrub scrub={data.scrub} /> : <span className="quiet">none yet</span>}</dd>
+            </dl>
+          </>
+        )}
+      </Stack>
+    </Panel>
+  );
+}
+
+function LastScrub({ scrub: { started, ended, cancelled, bytes: read, errors, repaired, lost } }: { scrub: Scrub }) {
+  const found = errors === 0 ? "nothing wrong" : `${plural(errors, "page")} wrong, ${count(repaired)} repaired${lost > 0 ? `, ${count(lost)} lost` : ""}`;
+  return (
+    <span className="number">
+      {moment(started)}
+      {ended ? (cancelled ? ", cancelled" : "") : ", under way"}: {bytes(read)} read, {found}
+    </span>
+  );
+}

@@ -1,0 +1,37 @@
+import { Tooltip } from "@mantine/core";
+import type { SchemaDrive as Drive, SchemaJob as Job, SchemaStanding as Standing } from "../../api/schema";
+import { bytes, percent } from "../../format";
+
+export const STANDINGS: Record<Standing, { color: "teal" | "orange" | "red"; label: string }> = {
+  in_use: { color: "teal", label: "in use" },
+  leaving: { color: "orange", label: "being emptied" },
+  out: { color: "red", label: "out" },
+};
+
+/** The front of a shelf: a bay for each drive, with its light, and filled as it is. */
+export function Shelf({ drives, jobs }: { drives: Drive[]; jobs: Job[] }) {
+  return (
+    <ul className="shelf">
+      {drives.map((drive) => {
+        const { color, label } = STANDINGS[drive.standing];
+        const used = drive.used / drive.size;
+        const job = jobs.find((it) => it.slot === drive.slot);
+        const says = `Slot ${drive.slot}: ${label}, ${percent(used)} of ${bytes(drive.size)} used${job ? `; ${job.kind} ${percent(job.progress)}` : ""}`;
+        return (
+          <li key={drive.id}>
+            <Tooltip label={`${says}. ${drive.path ?? "It is not there."}`}>
+              <div className="bay" data-standing={drive.standing} role="img" aria-label={says} tabIndex={0}>
+                <span className="bay-light" style={{ background: `var(--mantine-color-${color}-6)` }} />
+                <span className="bay-fill">
+                  <span style={{ height: `${Math.min(1, used) * 100}%` }} />
+                </span>
+                <span className="bay-slot number">{drive.slot}</span>
+                <span className="bay-says">{job ? percent(job.progress) : drive.standing === "in_use" ? percent(used) : label}</span>
+              </div>
+            </Tooltip>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}

@@ -1,0 +1,13 @@
+import { ActionIcon, Tooltip } from "@mantine/core";
+import type { LucideIcon } from "lucide-react";
+
+/** Something to do with a row of a table: a picture with its word. */
+export function Act({ label, icon: Icon, onClick }: { label: string; icon: LucideIcon; onClick: () => void }) {
+  return (
+    <Tooltip label={label}>
+      <ActionIcon variant="subtle" color="gray" aria-label={label} onClick={onClick}>
+        <Icon size={15} />
+      </ActionIcon>
+    </Tooltip>
+  );
+}
