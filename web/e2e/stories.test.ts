@@ -1,4 +1,6 @@
 /** What people come for, from the first sign-in to a volume that comes back from the recycle bin. */
+import { truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import type { Page } from "@playwright/test";
 import { expect, signIn, test } from "./array";
 import { furnish } from "./furnish";
@@ -189,6 +191,45 @@ test("an array that goes away says so, and the page goes on when it is back", as
   await expect(page.getByText("Online")).toBeVisible();
   await array.stop();
   await expect(page.getByText("Unreachable")).toBeVisible();
+});
+
+test("drives are shown, scrubbed and added; what takes long is a job", async ({ array, open, page }) => {
+  await open("/drives");
+  await expect(page.getByRole("img", { name: /^Slot \d+: in use/ })).toHaveCount(6);
+  await expect(page.getByText("Any 2 drives may fail without loss.")).toBeVisible();
+  await page.getByRole("button", { name: "Scrub now" }).click();
+  await expect(page.getByText("nothing wrong")).toBeVisible();
+  const path = join(array.folder, "another.drive");
+  writeFileSync(path, "");
+  truncateSync(path, 2 ** 30);
+  await page.getByRole("button", { name: "Add drive" }).click();
+  const add = page.getByRole("dialog", { name: "Add drive" });
+  await add.getByRole("textbox", { name: "Device" }).fill("/dev/not-there");
+  await add.getByRole("button", { name: "Add" }).click();
+  await expect(add.getByRole("alert")).toBeVisible();
+  await add.getByRole("textbox", { name: "Device" }).fill(path);
+  await add.getByRole("button", { name: "Add" }).click();
+  await expect(page.getByRole("img", { name: /^Slot \d+: in use/ })).toHaveCount(7);
+  await page.getByRole("link", { name: "Jobs", exact: true }).click();
+  await expect(page.getByRole("table", { name: "Jobs" }).getByRole("row", { name: /scrub|verif/i })).toBeVisible();
+});
+
+test("what needs attention is told, taken on and closed", async ({ array, open, page }) => {
+  await array.ask("POST", "hosts", { name: "web1", initiators: ["iqn.1993-08.org.debian:01:web1"] });
+  await array.ask("POST", "volumes", { name: "db1", size: 2 ** 30 });
+  await array.ask("POST", "connections", { volume: "db1", host: "web1" });
+  await array.ask("POST", "groups", { name: "sql", soft_quota: 2 ** 20 });
+  await array.ask("PATCH", "volumes/db1", { group: "sql" });
+  await open("/alerts");
+  await expect(page.getByText("Nothing needs attention")).toBeVisible();
+  await array.work("iqn.1993-08.org.debian:01:web1", 0, ["write -P 7 0 4M"]);
+  const row = page.getByRole("row", { name: /sql/ });
+  await row.getByRole("button", { name: "I look after it" }).click();
+  await expect(row.getByText("admin looks after it")).toBeVisible();
+  await row.getByRole("button", { name: "Close" }).click();
+  await expect(page.getByText("Nothing needs attention")).toBeVisible();
+  await page.getByText("Past", { exact: true }).click();
+  await expect(row.getByText(/^closed/)).toBeVisible();
 });
 
 test("users and tokens are made, changed and taken away; a certificate that is none is refused", async ({ array, open, page }) => {

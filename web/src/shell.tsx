@@ -63,7 +63,10 @@ export function Shell({ children }: { children: ReactNode }) {
   useStream();
   const [location] = useLocation();
   // Another page begins at its top.
-  useEffect(() => window.scrollTo(0, 0), [location]);
+  useEffect(() => {
+    // It answers with a promise in some browsers, which is no way to undo it.
+    window.scrollTo(0, 0);
+  }, [location]);
   return (
     <AppShell header={{ height: 52 }} navbar={{ width: 208, breakpoint: "sm", collapsed: { mobile: !opened } }} padding={{ base: "md", md: "lg" }}>
       <a className="skip-link" href="#main">Skip to the content</a>
