@@ -157,7 +157,7 @@ pub struct Key {
 pub enum KeyCommand {
     /// Lock the drives with another key, at once, however much they hold; without one named, with a new one in
     /// DIR/drives.key
-    Rotate(Rotate),
+    Rotate(Box<Rotate>),
     /// Destroy the wrapped keys on all drives, and DIR/drives.key: what the drives hold can never be read again
     Erase(Erase),
 }

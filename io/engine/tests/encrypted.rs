@@ -58,26 +58,31 @@ fn block(number: u64) -> Vec<u8> {
 fn fill(mem: &[Arc<MemDrive>], key: Option<(DataKey, Envelope)>) -> u64 {
     let opening = |salt| Opening { salt, key: key.clone() };
     let options = FormatOptions { array: 7, opening: opening(1), ..FormatOptions::default() };
-    let shelf = now(DriveShelf::format(drives(mem), options)).unwrap();
-    let engine = now(Engine::open(shelf, Options::new([1; 32]))).unwrap();
+    let shelf = now(DriveShelf::format(drives(mem), options)).expect("formatted");
+    let engine = now(Engine::open(shelf, Options::new([1; 32]))).expect("an engine");
     let used = engine.clone();
     run(&engine, async move {
-        let volume =
-            used.create_volume(DiskId(1), Geometry { block_bytes: 4096, blocks: 5000 }, 0).await.unwrap();
+        let volume = used
+            .create_volume(DiskId(1), Geometry { block_bytes: 4096, blocks: 5000 }, 0)
+            .await
+            .expect("it is in order");
         for number in 0..100 {
             for lba in [number, number + 1000] {
-                volume.execute(Op::Write { lba, data: Data::from(block(number)) }).await.unwrap();
+                volume
+                    .execute(Op::Write { lba, data: Data::from(block(number)) })
+                    .await
+                    .expect("it is in order");
             }
         }
-        used.shutdown().await.unwrap();
+        used.shutdown().await.expect("it is in order");
     });
     let physical = engine.space().physical;
     drop(engine);
-    let shelf = now(DriveShelf::open(drives(mem), opening(2))).unwrap();
-    let engine = now(Engine::open(shelf, Options::new([1; 32]))).unwrap();
+    let shelf = now(DriveShelf::open(drives(mem), opening(2))).expect("opened");
+    let engine = now(Engine::open(shelf, Options::new([1; 32]))).expect("an engine");
     let used = engine.clone();
     run(&engine, async move {
-        let volume = used.volume(DiskId(1)).unwrap();
+        let volume = used.volume(DiskId(1)).expect("it is in order");
         for number in 0..100 {
             let Ok(Reply::Data(data)) = volume.execute(Op::Read(Extent::new(number + 1000, 1))).await else {
                 panic!("block {number} is not there")

@@ -7,12 +7,14 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
+type Later = Box<dyn FnOnce() + Send>;
+
 /// A drive that takes a number of simulated milliseconds for everything.
 struct Slow {
     drive: Arc<MemDrive>,
     takes: AtomicU64,
     clock: Arc<AtomicU64>,
-    queue: Mutex<Vec<(u64, Box<dyn FnOnce() + Send>)>>,
+    queue: Mutex<Vec<(u64, Later)>>,
 }
 
 impl Slow {
@@ -137,7 +139,7 @@ impl Rig {
             self.appends.serve(now, |done| shelf.append(Bytes::from_static(b"batch"), Vec::new(), done));
             let offset = (now * 4080 * 7) as u32 % (shelf.layout().segment_bytes - 4080);
             self.reads.serve(now, |done| shelf.read(SegmentId(0), offset, 4080, done));
-            if now % 100 == 0 {
+            if now.is_multiple_of(100) {
                 shelf.tick(Duration::from_millis(now));
                 // The journal is small, and all that is in it may go.
                 let next = shelf.journal.lock().answered;

@@ -31,7 +31,7 @@ fn bits_that_rot_on_two_drives_are_all_found_and_repaired() {
                 bytes[granules..].chunks_exact_mut(4096).filter(|page| page.iter().any(|byte| *byte != 0));
             // The last page is the second label.
             for page in written.filter(|page| !page.starts_with(b"ASHLABEL")) {
-                if next(&mut state) % 100 == 0 {
+                if next(&mut state).is_multiple_of(100) {
                     page[next(&mut state) as usize % 4096] ^= 1 << (next(&mut state) % 8);
                     flipped += 1;
                 }
