@@ -15,7 +15,8 @@ use std::time::Duration;
 /// How to measure.
 #[derive(clap::Args)]
 pub struct Args {
-    /// `engine`: the engine alone, without network, on drives in memory; without it the array against tgt
+    /// `engine`: the engine alone, without network, on drives in memory; `reduction`: how far data of several kinds are
+    /// reduced; without it the array against tgt
     #[arg(value_enum)]
     what: Option<What>,
     /// Only rows whose name contains this
@@ -45,6 +46,8 @@ pub struct Args {
 enum What {
     /// The engine alone
     Engine,
+    /// How far data of several kinds are reduced
+    Reduction,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -62,8 +65,10 @@ const RATIO_MIN: f64 = 1.0;
 
 /// Measures and prints the table of docs/benchmarks.md.
 pub fn run(args: &Args) -> Result<()> {
-    if let Some(What::Engine) = args.what {
-        return engine(args);
+    match args.what {
+        Some(What::Engine) => return engine(args),
+        Some(What::Reduction) => return reduction(args),
+        None => {}
     }
     if args.compare.is_none() {
         setup::need(&["tgt", "libiscsi-bin"])?;
@@ -151,6 +156,12 @@ fn compare(builds: &[Programs; 2], options: Options, args: &Args) -> Result<()> 
 
 fn confidence(part: f64) -> String {
     format!(", {:.1} % sure", part * 100.0)
+}
+
+fn reduction(args: &Args) -> Result<()> {
+    let binary = release_binary("bench", "bench")?;
+    let words: &[&str] = if args.check { &["--reduction", "--check"] } else { &["--reduction"] };
+    exec(&mut command(binary.to_str().context("a path that is text")?, words))
 }
 
 fn engine(args: &Args) -> Result<()> {

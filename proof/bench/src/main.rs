@@ -3,6 +3,7 @@
 
 mod data;
 mod drives;
+mod reduction;
 mod rig;
 mod rows;
 
@@ -16,6 +17,18 @@ struct Args {
     /// Fail when a row misses its aim
     #[arg(long)]
     check: bool,
+    /// How far data of several kinds are reduced, instead of what operations cost
+    #[arg(long)]
+    reduction: bool,
+    /// MiB of the data sets for that
+    #[arg(long, default_value_t = 128)]
+    mib: usize,
+    /// Clones of the desktop image
+    #[arg(long, default_value_t = 1000)]
+    clones: u64,
+    /// The repository whose history is one of the data sets
+    #[arg(long, default_value = ".")]
+    repository: std::path::PathBuf,
     /// Only rows whose name contains this
     #[arg(long, default_value = "")]
     only: String,
@@ -23,25 +36,30 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    let rows: Box<dyn Iterator<Item = Row>> = if args.reduction {
+        let sizes = reduction::Sizes { mib: args.mib, clones: args.clones, versions: 20 };
+        match reduction::measure(&sizes, &args.repository) {
+            Ok(rows) => Box::new(rows.into_iter()),
+            Err(error) => {
+                eprintln!("{error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    } else {
+        let wanted = rows::ALL.iter().chain(drives::ALL).filter(|measure| measure.name.contains(&args.only));
+        Box::new(wanted.flat_map(|measure| (measure.run)(measure.name)))
+    };
     println!("| what | aim | result | |");
     println!("|---|---|---|---|");
     let mut missed = 0;
-    for measure in rows::ALL.iter().chain(drives::ALL) {
-        if !measure.name.contains(&args.only) {
-            continue;
-        }
-        for Row { name, bound, result, unit, note } in (measure.run)(measure.name) {
-            let (aim, kept) = match bound {
-                Bound::AtMost(most) => (format!("≤ {most} {unit}"), result <= most),
-                Bound::AtLeast(least) => (format!("≥ {least} {unit}"), result >= least),
-                Bound::None => ("–".to_owned(), true),
-            };
-            missed += u32::from(!kept);
-            println!(
-                "| {name} | {aim} | {result:.2} {unit} | {}{note} |",
-                if kept { "" } else { "missed; " }
-            );
-        }
+    for Row { name, bound, result, unit, note } in rows {
+        let (aim, kept) = match bound {
+            Bound::AtMost(most) => (format!("≤ {most} {unit}"), result <= most),
+            Bound::AtLeast(least) => (format!("≥ {least} {unit}"), result >= least),
+            Bound::None => ("–".to_owned(), true),
+        };
+        missed += u32::from(!kept);
+        println!("| {name} | {aim} | {result:.2} {unit} | {}{note} |", if kept { "" } else { "missed; " });
     }
     if args.check && missed > 0 {
         eprintln!("{missed} rows missed their aims");

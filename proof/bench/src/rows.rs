@@ -225,23 +225,33 @@ fn unmap(name: &str) -> Vec<Row> {
     vec![row]
 }
 
-/// Memory that must be there for what is stored, with caches at their least and without the deduplication index.
-fn resident(name: &str) -> Vec<Row> {
-    const BITS: u32 = 18;
+/// Bytes of memory, and of the log, after so many random blocks, with caches at their least and without the
+/// deduplication index.
+fn memory(bits: u32) -> (u64, u64) {
     let mut shape = Shape::new(768);
     (shape.options.cache_bytes, shape.options.index_bytes, shape.options.page_bytes) = (0, 0, 1 << 20);
     let mut rig = Rig::new(shape);
     let volume = rig.volume(1, GIB);
     let before = allocated_bytes();
     let mut maker = Maker::new(Content::Random);
-    rig.perform(&*volume, DEPTH, shuffled(BITS, 1 << BITS).map(|block| write(block, maker.next(1))));
+    rig.perform(&*volume, DEPTH, shuffled(bits, 1 << bits).map(|block| write(block, maker.next(1))));
     rig.settle();
     rig.finish();
-    let used = allocated_bytes().saturating_sub(before);
-    let physical = rig.engine.space().physical;
-    let each = used as f64 * 1e12 / physical as f64 / 1e9;
+    (allocated_bytes().saturating_sub(before), rig.engine.space().physical)
+}
+
+/// Memory that must be there for what is stored: what grows with it.
+fn resident(name: &str) -> Vec<Row> {
+    let ((less, from), (more, to)) = (memory(16), memory(18));
+    let each = more.saturating_sub(less) as f64 * 1e3 / (to - from) as f64;
+    let constant = more as f64 - each * to as f64 / 1e3;
     let mut row = row(name, Bound::AtMost(1.0), each, "GB/TB");
-    row.note = format!("{} KiB for {} MiB", used >> 10, physical >> 20);
+    row.note = format!(
+        "{} KiB for {} MiB, {:.0} KiB of it whatever is stored",
+        more >> 10,
+        to >> 20,
+        constant / 1024.0
+    );
     vec![row]
 }
 
