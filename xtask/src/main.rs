@@ -8,6 +8,8 @@ mod demo;
 mod fuzz;
 mod guest;
 mod openapi;
+mod parity;
+mod schemathesis;
 mod setup;
 mod shell;
 mod sim;
@@ -46,6 +48,10 @@ enum Verb {
     Tidy,
     /// Compare the API description with the checked-in one
     Openapi(openapi::Args),
+    /// Compare what can be asked for by HTTP, command line and browser with the checked-in table
+    Parity(parity::Args),
+    /// Made-up requests against the API of a real daemon
+    Schemathesis(schemathesis::Args),
     /// Build the web interface that the daemon embeds
     Web(web::Args),
     /// Kill -9 cycles of the running array under writes whose acknowledgements are recorded
@@ -77,6 +83,8 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Sim(args) => sim::run(&args),
         Verb::Tidy => tidy::run(),
         Verb::Openapi(args) => openapi::run(&args),
+        Verb::Parity(args) => parity::run(&args),
+        Verb::Schemathesis(args) => schemathesis::run(&args),
         Verb::Web(args) => web::run(&args),
         Verb::Crash(args) => crash::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),

@@ -1,7 +1,7 @@
 //! Everything that must pass, in one go, with a count at the end.
 
 use crate::shell::{cargo, exec, target_dir};
-use crate::{conformance, crash, demo, fuzz, openapi, setup, sim, web};
+use crate::{conformance, crash, demo, fuzz, openapi, parity, schemathesis, setup, sim, web};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -50,6 +50,8 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", quick: true, run: clippy },
     Step { name: "cargo test", quick: true, run: cargo_test },
     Step { name: "openapi", quick: true, run: || one(openapi::check()) },
+    Step { name: "parity", quick: true, run: || one(parity::check()) },
+    Step { name: "schemathesis", quick: false, run: || one(schemathesis::short()) },
     Step { name: "sim", quick: false, run: || one(sim::short()) },
     Step { name: "conformance", quick: false, run: conformance::whole },
     Step { name: "demo", quick: false, run: || one(demo::check()) },

@@ -1,5 +1,6 @@
 //! One request to the array, and its answer or problem.
 
+use crate::profile::Profiles;
 use crate::trust;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -36,6 +37,8 @@ pub struct Whereabouts {
     pub token: Option<String>,
     /// The certificate that it shows, in PEM.
     pub certificate: Option<PathBuf>,
+    /// What is known by a name instead.
+    pub profile: Option<String>,
 }
 
 /// A connection to an array's API.
@@ -48,9 +51,26 @@ pub struct Client {
 }
 
 impl Client {
-    /// Finds the array: `--array`, else `--data`, else ASHLAR_ARRAY, else ASHLAR_DATA, else the usual folder.
-    pub fn find(place: Whereabouts) -> Result<Client> {
+    /// Finds the array: `--array`, else `--data`, else `--profile`, else ASHLAR_ARRAY, else ASHLAR_DATA, else
+    /// ASHLAR_PROFILE, else the profile that is used when nothing is said, else the usual folder.
+    pub fn find(mut place: Whereabouts) -> Result<Client> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let said = place.data.is_some() || place.array.is_some();
+        let around = variable("ASHLAR_ARRAY").is_some() || variable("ASHLAR_DATA").is_some();
+        let profile = match place.profile.take() {
+            Some(name) => Some(Profiles::read()?.take(&name)?),
+            None if said || around => None,
+            None => match variable("ASHLAR_PROFILE") {
+                Some(name) => Some(Profiles::read()?.take(&name)?),
+                None => Profiles::read()?.usual()?,
+            },
+        };
+        if let Some(profile) = profile {
+            place.array = place.array.or(profile.url);
+            place.data = place.data.or(profile.data);
+            place.token = place.token.or(profile.token);
+            place.certificate = place.certificate.or(profile.certificate);
+        }
         let array = match &place.data {
             Some(_) => None,
             None => place.array.or_else(|| variable("ASHLAR_ARRAY")),
@@ -101,19 +121,24 @@ impl Client {
         self.send(method, segments, "", body)
     }
 
+    /// One thing, and the tag that says in which state it was seen.
+    pub fn ask_tagged(&self, segments: &[&str]) -> Result<(Value, String)> {
+        read(self.exchange("GET", segments, "", None, None)?)
+    }
+
+    /// Changes a thing, unless it is in another state than the tag says.
+    pub fn change_if(&self, segments: &[&str], tag: &str, body: Value) -> Result<Value> {
+        Ok(read(self.exchange("PATCH", segments, "", Some(tag), Some(body))?)?.0)
+    }
+
     /// As [`Client::ask`], with a query, which begins with a question mark.
     pub fn send(&self, method: &str, segments: &[&str], query: &str, body: Option<Value>) -> Result<Value> {
-        let mut response = self.exchange(method, segments, query, body)?;
-        let text = response.body_mut().read_to_string().context("the array's answer broke off")?;
-        match text.is_empty() {
-            true => Ok(Value::Null),
-            false => serde_json::from_str(&text).context("the array's answer is not JSON"),
-        }
+        Ok(read(self.exchange(method, segments, query, None, body)?)?.0)
     }
 
     /// What is no JSON.
     pub fn download(&self, segments: &[&str]) -> Result<Vec<u8>> {
-        let mut response = self.exchange("GET", segments, "", None)?;
+        let mut response = self.exchange("GET", segments, "", None, None)?;
         let body = response.body_mut().with_config().limit(MOST_DOWNLOADED);
         body.read_to_vec().context("the array's answer broke off")
     }
@@ -124,15 +149,19 @@ impl Client {
         method: &str,
         segments: &[&str],
         query: &str,
+        tag: Option<&str>,
         body: Option<Value>,
     ) -> Result<Response<ureq::Body>> {
         ensure!(!self.reads || method == "GET", "--watch is for what only reads: leave it out");
         let path: String = segments.iter().map(|segment| format!("/{}", quoted(segment))).collect();
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(format!("{}/api/v1{path}{query}", self.url))
             .header("authorization", format!("Bearer {}", self.token))
             .header("content-type", "application/json");
+        if let Some(tag) = tag {
+            request = request.header("if-match", tag);
+        }
         let sent = match body {
             Some(body) => self.agent.run(request.body(body.to_string())?),
             None => self.agent.run(request.body(())?),
@@ -148,12 +177,41 @@ impl Client {
             return Ok(response);
         }
         let text = response.body_mut().read_to_string().context("the array's answer broke off")?;
-        Err(problem(response.status(), &text))
+        Err(problem(response.status(), &text, segments))
     }
 }
 
-/// What a refusal says.
-fn problem(status: StatusCode, text: &str) -> anyhow::Error {
+/// The JSON of an answer, null when it is empty, with its tag.
+fn read(mut response: Response<ureq::Body>) -> Result<(Value, String)> {
+    let tag = response.headers().get("etag").and_then(|tag| tag.to_str().ok()).unwrap_or_default();
+    let tag = tag.to_owned();
+    let text = response.body_mut().read_to_string().context("the array's answer broke off")?;
+    let answer = match text.is_empty() {
+        true => Value::Null,
+        false => serde_json::from_str(&text).context("the array's answer is not JSON")?,
+    };
+    Ok((answer, tag))
+}
+
+/// What tells the names of things, by the first part of their path.
+const LISTED_BY: &[(&str, &str)] = &[
+    ("volumes", "volume list"),
+    ("snapshots", "snapshot list"),
+    ("groups", "group list"),
+    ("schedules", "schedule list"),
+    ("hosts", "host list"),
+    ("host-groups", "host-group list"),
+    ("connections", "connection list"),
+    ("recycle-bin", "recycle-bin list"),
+    ("users", "user list"),
+    ("tokens", "token list"),
+    ("drives", "drive list"),
+    ("jobs", "job list"),
+    ("alerts", "alert list"),
+];
+
+/// What a refusal says, and what to do next.
+fn problem(status: StatusCode, text: &str, segments: &[&str]) -> anyhow::Error {
     let detail =
         serde_json::from_str::<Value>(text).ok().and_then(|it| Some(it.get("detail")?.as_str()?.to_owned()));
     match (status, detail) {
@@ -161,6 +219,13 @@ fn problem(status: StatusCode, text: &str) -> anyhow::Error {
             "{}; it is in api.json in the folder that ashlard was started with",
             detail.unwrap_or_else(|| "the array does not accept this token".into())
         ),
+        (StatusCode::NOT_FOUND, Some(detail)) => {
+            let list = LISTED_BY.iter().find(|(path, _)| segments.first() == Some(path));
+            match list {
+                Some((_, verb)) => anyhow!("{detail}; `ashlar {verb}` shows what there is"),
+                None => anyhow!(detail),
+            }
+        }
         (_, Some(detail)) => anyhow!(detail),
         (status, None) => anyhow!("the array answered {status}; is it really an Ashlar array?"),
     }

@@ -2,19 +2,23 @@
 
 mod access;
 mod alert;
+mod analysis;
 mod array;
 mod bin;
 mod drive;
 mod group;
 mod host;
 mod notification;
+mod performance;
 mod policy;
+mod profile;
 mod schedule;
 mod snapshot;
+mod top;
 mod volume;
 
 use crate::client::{self, Client, Whereabouts};
-use crate::{format, show};
+use crate::{format, manual, show};
 use anyhow::{Context, Result};
 use bytesize::ByteSize;
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -50,6 +54,9 @@ struct Access {
     /// Token for --array [env: ASHLAR_TOKEN]
     #[arg(long, global = true, value_name = "TOKEN")]
     token: Option<String>,
+    /// An array that `ashlar profile set` made known [env: ASHLAR_PROFILE]
+    #[arg(long, global = true, value_name = "NAME", conflicts_with_all = ["data", "array"])]
+    profile: Option<String>,
     /// File with the certificate of --array in PEM; the system's when not given [env: ASHLAR_CERTIFICATE]
     #[arg(long, global = true, value_name = "FILE")]
     certificate: Option<PathBuf>,
@@ -60,6 +67,9 @@ enum Noun {
     /// The array as a whole
     #[command(subcommand)]
     Array(array::ArrayVerb),
+    /// What was asked for, how it went, and how the space was used
+    #[command(subcommand)]
+    Analysis(analysis::AnalysisVerb),
     /// Drives, and how they protect what is stored
     #[command(subcommand)]
     Drive(drive::DriveVerb),
@@ -117,6 +127,19 @@ enum Noun {
         #[arg(long, value_name = "FILE", default_value = "ashlar-support.tar.zst")]
         file: PathBuf,
     },
+    /// Arrays that are known by a name on this machine
+    #[command(subcommand)]
+    Profile(profile::ProfileVerb),
+    /// Write man pages, or print the reference
+    #[command(hide = true)]
+    Manual {
+        /// Where to write man pages
+        #[arg(default_value = "man")]
+        folder: PathBuf,
+        /// Print the reference in Markdown instead
+        #[arg(long)]
+        reference: bool,
+    },
     /// Print what a shell needs to complete commands: bash, zsh, fish
     Completion {
         /// The shell
@@ -128,6 +151,16 @@ enum Noun {
 enum ConnectionVerb {
     /// Every connection of a volume or snapshot with a host or host group
     List,
+}
+
+impl ConnectionVerb {
+    fn run(self, client: &Client) -> Result<Shown> {
+        match self {
+            ConnectionVerb::List => {
+                Ok((items(client.ask("GET", &["connections"], None)?), show::connections))
+            }
+        }
+    }
 }
 
 /// A size as people write it: bytes, binary units (GiB) or decimal units (GB).
@@ -154,8 +187,23 @@ impl Cli {
             clap_complete::generate(shell, &mut Self::command(), "ashlar", &mut std::io::stdout());
             return Ok(());
         }
-        let Access { data, array, token, certificate } = self.access;
-        let mut client = Client::find(Whereabouts { data, array, token, certificate })?;
+        if let Noun::Manual { folder, reference } = &self.noun {
+            match reference {
+                true => print(&manual::reference(Self::command())),
+                false => manual::man_pages(Self::command(), folder)?,
+            }
+            return Ok(());
+        }
+        if let Noun::Profile(verb) = self.noun {
+            let (answer, table) = verb.run()?;
+            print(&self.output.show(&answer, table)?);
+            return Ok(());
+        }
+        let Access { data, array, token, certificate, profile } = self.access;
+        let mut client = Client::find(Whereabouts { data, array, token, certificate, profile })?;
+        if matches!(self.noun, Noun::Array(array::ArrayVerb::Top)) {
+            return top::run(&client);
+        }
         let Some(pause) = self.watch else {
             let (answer, table) = self.noun.run(&client)?;
             print(&self.output.show(&answer, table)?);
@@ -175,6 +223,7 @@ impl Noun {
     fn run(self, client: &Client) -> Result<Shown> {
         match self {
             Noun::Array(verb) => verb.run(client),
+            Noun::Analysis(verb) => verb.run(client),
             Noun::Drive(verb) => verb.run(client),
             Noun::Job(verb) => verb.run(client),
             Noun::Volume(verb) => verb.run(client),
@@ -184,9 +233,7 @@ impl Noun {
             Noun::RecycleBin(verb) => verb.run(client),
             Noun::Host(verb) => verb.run(client),
             Noun::HostGroup(verb) => verb.run(client),
-            Noun::Connection(ConnectionVerb::List) => {
-                Ok((items(client.ask("GET", &["connections"], None)?), show::connections))
-            }
+            Noun::Connection(verb) => verb.run(client),
             Noun::User(verb) => verb.run(client),
             Noun::Token(verb) => verb.run(client),
             Noun::Certificate(verb) => verb.run(client),
@@ -195,7 +242,9 @@ impl Noun {
             Noun::Event(verb) => verb.run(client),
             Noun::Audit(verb) => verb.run(client),
             Noun::SupportBundle { file } => support_bundle(client, &file),
-            Noun::Completion { .. } => unreachable!("it asks no array"),
+            Noun::Profile(_) | Noun::Manual { .. } | Noun::Completion { .. } => {
+                unreachable!("they ask no array")
+            }
         }
     }
 }

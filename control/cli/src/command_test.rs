@@ -87,3 +87,24 @@ fn a_subject_or_peer_is_named_once() {
         assert!(parse(bad).is_err(), "{bad}");
     }
 }
+
+#[test]
+fn the_reference_is_what_the_command_line_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    let now = manual::reference(Cli::command());
+    assert!(
+        written == now,
+        "`cargo run -p cli -- manual --reference > docs/cli.md` and review the difference"
+    );
+}
+
+#[test]
+fn every_noun_and_verb_has_a_man_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    manual::man_pages(Cli::command(), folder.path()).expect("man pages");
+    for page in ["ashlar.1", "ashlar-volume.1", "ashlar-volume-create.1", "ashlar-drive-add.1"] {
+        let text = std::fs::read_to_string(folder.path().join(page)).expect(page);
+        assert!(text.contains(".SH NAME"), "{page}");
+    }
+}

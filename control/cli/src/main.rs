@@ -5,6 +5,8 @@
 mod client;
 mod command;
 mod format;
+mod manual;
+mod profile;
 mod show;
 mod trust;
 

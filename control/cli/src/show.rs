@@ -414,7 +414,8 @@ fn exact(value: &Value) -> String {
     format!("{} ({} bytes)", bytes(value), text(value))
 }
 
-fn times(value: &Value) -> String {
+/// A ratio.
+pub fn times(value: &Value) -> String {
     value.as_f64().map_or_else(|| "-".into(), |ratio| format!("{ratio:.1} : 1"))
 }
 

@@ -1,5 +1,6 @@
 //! The array as a whole, and what happened to it.
 
+use super::performance::Performance;
 use super::policy::put;
 use super::{Shown, items, query, seconds};
 use crate::client::Client;
@@ -13,6 +14,10 @@ pub enum ArrayVerb {
     /// Identity, state, portals, space
     #[command(visible_alias = "show")]
     Status,
+    /// How fast it is, and was; with --watch as it goes
+    Performance(Performance),
+    /// Rates, latencies and the busiest as they are now, on the whole terminal, until q is pressed
+    Top,
     /// What is set
     Settings,
     /// Set it; what is not given stays
@@ -33,6 +38,8 @@ impl ArrayVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         Ok(match self {
             ArrayVerb::Status => (client.ask("GET", &["array"], None)?, show::array),
+            ArrayVerb::Performance(which) => which.run(client)?,
+            ArrayVerb::Top => unreachable!("it has the terminal to itself"),
             ArrayVerb::Settings => (client.ask("GET", &["settings"], None)?, show::settings),
             ArrayVerb::Set { name, recycle_bin, unmap_throttle } => {
                 let mut body = Map::new();

@@ -31,8 +31,8 @@ impl BinVerb {
         Ok(match self {
             BinVerb::List => (items(client.ask("GET", &["recycle-bin"], None)?), show::bin),
             BinVerb::Restore { volume, name } => {
-                let path = ["recycle-bin", &volume, "restore"];
-                (client.ask("POST", &path, Some(json!({ "name": name })))?, show::disk)
+                let body = json!({ "name": name });
+                (client.ask("POST", &["recycle-bin", &volume, "restore"], Some(body))?, show::disk)
             }
             BinVerb::Eradicate { volume } => {
                 client.ask("DELETE", &["recycle-bin", &volume], None)?;

@@ -1,0 +1,74 @@
+//! The command line, described from itself: man pages, and the reference in `docs/cli.md`.
+
+use anyhow::{Context, Result};
+use clap::{Arg, Command};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Writes a man page for the command and for each of its nouns and verbs.
+///
+/// # Errors
+/// When they can't be written.
+pub fn man_pages(command: Command, folder: &Path) -> Result<()> {
+    let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(command, folder));
+    written.with_context(|| format!("can't write man pages to {}", folder.display()))
+}
+
+/// Every noun and verb with what it takes.
+pub fn reference(mut command: Command) -> String {
+    command.build();
+    let mut text = String::from(
+        "# `ashlar`, noun by noun\n\nMade from the command line itself: `cargo run -p cli -- manual --reference > \
+         docs/cli.md`. What every verb takes:\n\n",
+    );
+    arguments(&mut text, &command, |arg| arg.is_global_set());
+    for noun in command.get_subcommands().filter(|noun| !noun.is_hide_set()) {
+        let _ = write!(text, "\n## {}\n\n{}.\n", noun.get_name(), about(noun));
+        for verb in noun.get_subcommands().filter(|verb| verb.get_name() != "help") {
+            let _ = write!(text, "\n### {}\n\n{}.\n\n", usage(verb), about(verb));
+            arguments(&mut text, verb, |arg| !arg.is_global_set());
+        }
+        if !noun.has_subcommands() {
+            text.push('\n');
+            arguments(&mut text, noun, |arg| !arg.is_global_set());
+        }
+    }
+    text
+}
+
+fn about(command: &Command) -> String {
+    command.get_about().map(ToString::to_string).unwrap_or_default()
+}
+
+/// `volume connect <NAME> --lun <LUN>`, without what every verb takes.
+fn usage(command: &Command) -> String {
+    let mut line = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned();
+    for arg in command.get_positionals() {
+        let name = arg.get_id().as_str().to_uppercase();
+        let _ = if arg.is_required_set() { write!(line, " <{name}>") } else { write!(line, " [{name}]") };
+    }
+    format!("`{line}`")
+}
+
+fn arguments(text: &mut String, command: &Command, wanted: impl Fn(&Arg) -> bool) {
+    let shown = |arg: &&Arg| {
+        wanted(arg) && !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str())
+    };
+    for arg in command.get_arguments().filter(shown) {
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        let value = || {
+            let names = arg.get_value_names().map(|names| names.join(" ")).unwrap_or_default();
+            if arg.get_action().takes_values() { format!(" <{names}>") } else { String::new() }
+        };
+        let name = match arg.get_long() {
+            Some(long) => format!("--{long}{}", value()),
+            None => arg.get_id().as_str().to_uppercase(),
+        };
+        let choices: Vec<_> = arg.get_possible_values().iter().map(|it| it.get_name().to_owned()).collect();
+        let _ = write!(text, "- `{name}`: {help}");
+        if !choices.is_empty() && arg.get_action().takes_values() {
+            let _ = write!(text, " ({})", choices.join(", "));
+        }
+        text.push('\n');
+    }
+}

@@ -1,0 +1,313 @@
+//! Whatever the array can be asked for over HTTP, by command line and by browser: a table made from the description of
+//! the API, the sources of `ashlar` and those of `web/`, checked against `docs/parity.md`. What is missing has its reason
+//! in `xtask/parity-reasons.txt`.
+
+use crate::shell::root;
+use anyhow::{Context, Result, bail};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+const TABLE: &str = "docs/parity.md";
+const REASONS: &str = "xtask/parity-reasons.txt";
+
+/// Check or write.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Write the table instead of comparing
+    #[arg(long)]
+    write: bool,
+}
+
+/// Where each operation is used.
+type Uses = BTreeMap<String, BTreeSet<String>>;
+
+/// Compares the table with the checked-in one, or writes it; fails when something is missing without a reason.
+pub fn run(args: &Args) -> Result<()> {
+    let operations = operations()?;
+    let mut verbs = Uses::new();
+    for (path, text) in sources("control/cli/src", &["rs"])? {
+        verbs_of(&path, &text, &mut verbs);
+    }
+    let mut pages = Uses::new();
+    for (path, text) in sources("web/src", &["ts", "tsx"])? {
+        pages_of(&path, &text, &mut pages);
+    }
+    let reasons = Reasons::read()?;
+    let mut wrong = Vec::new();
+    for (column, uses) in [("cli", &verbs), ("web", &pages)] {
+        let unknown = uses.keys().filter(|operation| !operations.contains(*operation));
+        wrong.extend(unknown.map(|operation| format!("{column} asks for {operation}, which there is not")));
+    }
+    let table = table(&operations, &verbs, &pages, &reasons, &mut wrong);
+    let stale = reasons.stale(&operations, &verbs, &pages);
+    if args.write {
+        drop_reasons(&stale)?;
+    } else {
+        let text = |(operation, column): &(String, String)| {
+            format!(
+                "{operation} is not missing for {column} any more: `cargo xtask parity --write` drops the reason"
+            )
+        };
+        wrong.extend(stale.iter().map(text));
+    }
+    if !wrong.is_empty() {
+        bail!("{}\n(reasons for what is missing belong into {REASONS})", wrong.join("\n"));
+    }
+    let path = root().join(TABLE);
+    if args.write {
+        return std::fs::write(&path, table).with_context(|| format!("can't write {TABLE}"));
+    }
+    if std::fs::read_to_string(&path).unwrap_or_default() != table {
+        bail!("{TABLE} is not what the sources say: `cargo xtask parity --write` and review the difference");
+    }
+    println!("parity: {} operations", operations.len());
+    Ok(())
+}
+
+/// What `cargo xtask test` runs.
+pub fn check() -> Result<()> {
+    run(&Args { write: false })
+}
+
+/// `GET /api/v1/volumes/{}`: the method, and the path without the names of its variables.
+fn operation(method: &str, path: &str) -> String {
+    let segments = path.split('/').map(|segment| if segment.starts_with('{') { "{}" } else { segment });
+    format!("{method} {}", segments.collect::<Vec<_>>().join("/"))
+}
+
+fn operations() -> Result<BTreeSet<String>> {
+    let text = std::fs::read_to_string(root().join("openapi/array.json"))?;
+    let description: serde_json::Value = serde_json::from_str(&text)?;
+    let paths = description["paths"].as_object().context("the description has no paths")?;
+    let of = |(path, item): (&String, &serde_json::Value)| {
+        let methods = item.as_object().into_iter().flat_map(|item| item.keys());
+        methods.map(|method| operation(&method.to_uppercase(), path)).collect::<Vec<_>>()
+    };
+    Ok(paths.iter().flat_map(of).collect())
+}
+
+/// The sources below a folder, tests and generated ones left out.
+fn sources(folder: &str, extensions: &[&str]) -> Result<Vec<(PathBuf, String)>> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).with_context(|| format!("can't list {}", folder.display()))? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let source = path.extension().is_some_and(|it| extensions.iter().any(|known| it == *known));
+            if path.is_dir() && name != "test" && name != "mock" {
+                folders.push(path);
+            } else if source && !["test.", "_test", "schema", "mock"].iter().any(|not| name.contains(not)) {
+                let text = std::fs::read_to_string(&path)?;
+                found.push((path, text));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Calls of the client: `client.ask("GET", &["volumes", &name]`, with the verb in whose arm each stands.
+fn verbs_of(path: &Path, text: &str, uses: &mut Uses) {
+    const CALLS: [(&str, Option<&str>); 5] = [
+        (".ask(", None),
+        (".send(", None),
+        (".ask_tagged(", Some("GET")),
+        (".download(", Some("GET")),
+        (".change_if(", Some("PATCH")),
+    ];
+    let file = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    for (call, method) in CALLS {
+        for (at, _) in text.match_indices(call) {
+            let mut rest = text.get(at + call.len()..).unwrap_or_default();
+            let method = match method {
+                Some(method) => method.to_owned(),
+                None => match literal(&mut rest) {
+                    Some(method) => method,
+                    None => continue,
+                },
+            };
+            let Some(segments) = rest.split_once("&[").and_then(|(_, rest)| rest.split_once(']')) else {
+                continue;
+            };
+            let segment = |segment: &str| match segment.trim() {
+                "" => None,
+                literal if literal.starts_with('"') => Some(format!("/{}", literal.trim_matches('"'))),
+                name => Some(constant(text, name).map_or("/{}".to_owned(), |value| format!("/{value}"))),
+            };
+            let path: String = segments.0.split(',').filter_map(segment).collect();
+            let verb = verb_at(text.get(..at).unwrap_or_default(), &file);
+            uses.entry(format!("{method} /api/v1{path}")).or_default().insert(verb);
+        }
+    }
+}
+
+/// The value of a constant of the file.
+fn constant<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("const {name}: &str = \""))?;
+    rest.split_once('"').map(|(value, _)| value)
+}
+
+/// The string literal that comes next.
+fn literal(rest: &mut &str) -> Option<String> {
+    let (before, after) = rest.split_once('"')?;
+    let (text, after) = after.split_once('"')?;
+    *rest = after;
+    before.trim().is_empty().then(|| text.to_owned())
+}
+
+/// `volume create`: the noun and the verb of the arm that begins last before a place in the text.
+fn verb_at(before: &str, file: &str) -> String {
+    let Some((_, body)) = before.rsplit_once("\nimpl ") else { return file.replace('_', "-") };
+    // Behind the end of the block there are functions that several verbs may use.
+    let noun = body.split_once(' ').map_or("", |(name, _)| name);
+    let Some(noun) = noun.strip_suffix("Verb").filter(|_| !body.contains("\n}\n")) else {
+        return file.replace('_', "-");
+    };
+    let arm = |line: &str| -> Option<String> {
+        let line = line.trim();
+        let name =
+            line.split_once("Verb::").filter(|(before, _)| !before.contains(' ')).map_or(line, |(_, it)| it);
+        let end = name.find(|c: char| !c.is_ascii_alphanumeric())?;
+        let (name, rest) = name.split_at(end);
+        let begins = name.starts_with(|c: char| c.is_ascii_uppercase()) && name != "Ok";
+        (begins && (rest.starts_with(" {") || rest.starts_with(" =>"))).then(|| kebab(name))
+    };
+    match body.lines().skip(1).filter_map(arm).last() {
+        Some(verb) => format!("{} {verb}", kebab(noun)),
+        None => kebab(noun),
+    }
+}
+
+/// `HostGroup`: `host-group`.
+fn kebab(name: &str) -> String {
+    let mut text = String::new();
+    for (at, letter) in name.char_indices() {
+        if letter.is_ascii_uppercase() && at > 0 {
+            text.push('-');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
+}
+
+/// Calls of the generated client, `api.GET("/api/v1/volumes"`, and paths that the browser opens by itself.
+fn pages_of(path: &Path, text: &str, uses: &mut Uses) {
+    let place = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    for (at, _) in text.match_indices("/api/v1/") {
+        let before = text.get(..at).unwrap_or_default().trim_end_matches(['"', '`', '\'']).trim_end();
+        let call = before.strip_suffix('(').unwrap_or_default();
+        let method =
+            ["POST", "PATCH", "PUT", "DELETE"].into_iter().find(|it| call.ends_with(it)).unwrap_or("GET");
+        let path = text.get(at..).unwrap_or_default();
+        let end =
+            path.find(|c: char| !(c.is_ascii_alphanumeric() || "/-_{}.".contains(c))).unwrap_or(path.len());
+        let path = path.get(..end).unwrap_or_default();
+        uses.entry(operation(method, path)).or_default().insert(place.clone());
+    }
+}
+
+/// Why something is missing: `GET /api/v1/x | cli | the reason`.
+struct Reasons(BTreeMap<(String, String), String>);
+
+impl Reasons {
+    fn read() -> Result<Self> {
+        let text =
+            std::fs::read_to_string(root().join(REASONS)).with_context(|| format!("can't read {REASONS}"))?;
+        let mut reasons = BTreeMap::new();
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let parts: Vec<_> = line.splitn(3, '|').map(str::trim).collect();
+            let [operation, column, reason] = parts[..] else {
+                bail!("{REASONS}: {line:?} has not three parts")
+            };
+            reasons.insert((operation.to_owned(), column.to_owned()), reason.to_owned());
+        }
+        Ok(Self(reasons))
+    }
+
+    fn of(&self, operation: &str, column: &str) -> Option<&String> {
+        self.0.get(&(operation.to_owned(), column.to_owned()))
+    }
+
+    /// Reasons for what is there, or for what nobody can ask for.
+    fn stale(&self, operations: &BTreeSet<String>, verbs: &Uses, pages: &Uses) -> Vec<(String, String)> {
+        let stale = |(operation, column): &&(String, String)| {
+            let uses = if column == "cli" { verbs } else { pages };
+            !operations.contains(operation) || uses.contains_key(operation)
+        };
+        self.0.keys().filter(stale).cloned().collect()
+    }
+}
+
+/// Takes lines out of the file of reasons.
+fn drop_reasons(stale: &[(String, String)]) -> Result<()> {
+    let path = root().join(REASONS);
+    let text = std::fs::read_to_string(&path)?;
+    let is_stale = |line: &&str| {
+        let mut parts = line.split('|').map(str::trim);
+        let key = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        stale.iter().any(|(operation, column)| key == (operation.as_str(), column.as_str()))
+    };
+    let left: Vec<&str> = text.lines().filter(|line| !is_stale(line)).collect();
+    Ok(std::fs::write(&path, left.join("\n") + "\n")?)
+}
+
+fn table(
+    operations: &BTreeSet<String>,
+    verbs: &Uses,
+    pages: &Uses,
+    reasons: &Reasons,
+    wrong: &mut Vec<String>,
+) -> String {
+    let mut text = String::from(
+        "# What can be asked for, and where\n\nMade from the sources: `cargo xtask parity --write`.\n\n\
+         | operation | `ashlar` | files of `web/src` |\n|---|---|---|\n",
+    );
+    // By path, so that what belongs together stands together.
+    let mut sorted: Vec<_> = operations.iter().filter_map(|it| it.split_once(' ')).collect();
+    sorted.sort_by_key(|(method, path)| (*path, *method));
+    for (method, path) in sorted {
+        let operation = format!("{method} {path}");
+        let mut cell =
+            |column: &str, uses: &Uses| match (uses.get(&operation), reasons.of(&operation, column)) {
+                (Some(places), _) => places.iter().cloned().collect::<Vec<_>>().join(", "),
+                (None, Some(reason)) => format!("– {reason}"),
+                (None, None) => {
+                    wrong.push(format!("{operation} is missing for {column}"));
+                    String::new()
+                }
+            };
+        let (verb, page) = (cell("cli", verbs), cell("web", pages));
+        let _ = writeln!(text, "| {method} {} | {verb} | {page} |", path.trim_start_matches("/api/v1"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_found_with_the_verb_that_makes_them() {
+        let text = "\nimpl HostGroupVerb {\n    fn run(self) {\n        match self {\n            HostGroupVerb::List => \
+                    (client.ask(\"GET\", &[\"host-groups\"], None)),\n            Set { name } => {\n                \
+                    client.change_if(&[\"host-groups\", &name], x)\n            }\n        }\n    }\n}\n\nfn help() {\n    \
+                    client.send(\"POST\", &[\"a\", b, \"c\"])\n}\n";
+        let mut uses = Uses::new();
+        verbs_of(Path::new("x/group.rs"), text, &mut uses);
+        let found: Vec<_> =
+            uses.iter().map(|(operation, verbs)| (operation.as_str(), verbs.iter().next())).collect();
+        assert_eq!(found[0], ("GET /api/v1/host-groups", Some(&"host-group list".into())));
+        assert_eq!(found[1], ("PATCH /api/v1/host-groups/{}", Some(&"host-group set".into())));
+        assert_eq!(found[2], ("POST /api/v1/a/{}/c", Some(&"group".into())));
+    }
+
+    #[test]
+    fn pages_ask_by_the_generated_client_or_by_address() {
+        let mut uses = Uses::new();
+        let text = "api.POST(\"/api/v1/hosts/{name}/x\", { body }); new EventSource(`/api/v1/stream`)";
+        pages_of(Path::new("web/src/hosts.tsx"), text, &mut uses);
+        assert_eq!(uses.keys().collect::<Vec<_>>(), ["GET /api/v1/stream", "POST /api/v1/hosts/{}/x"]);
+    }
+}
