@@ -50,7 +50,7 @@ async function hindrances(page: Page): Promise<string[]> {
 
 for (const scheme of ["light", "dark"] as const) {
   test(`every page can be used by everybody, ${scheme}`, async ({ array, open, page }) => {
-    test.setTimeout(300_000);
+    test.setTimeout(900_000);
     await furnish(array);
     await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
     for (const [path, heading] of PAGES) {
@@ -66,7 +66,7 @@ for (const scheme of ["light", "dark"] as const) {
 }
 
 test("every page fits a narrow screen", async ({ array, open, page }) => {
-  test.setTimeout(300_000);
+  test.setTimeout(900_000);
   await furnish(array);
   await page.setViewportSize({ width: 390, height: 800 });
   for (const [path] of PAGES) {

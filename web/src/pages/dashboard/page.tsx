@@ -43,30 +43,26 @@ export function DashboardPage() {
 function About({ status }: { status: ArrayStatus }) {
   return (
     <Panel title="Array">
-      <SimpleGrid cols={1} verticalSpacing="xs">
-        <dl className="facts">
-          <dt>Volumes</dt>
-          <dd className="number">{count(status.volumes)}</dd>
-          <dt>Hosts</dt>
-          <dd className="number">{count(status.hosts)}</dd>
-          <dt>iSCSI sessions</dt>
-          <dd className="number">{count(status.sessions)}</dd>
-          <dt>Serving for</dt>
-          <dd className="number">{duration(status.uptime_seconds)}</dd>
-        </dl>
-        <dl className="facts">
-          <dt>Target</dt>
-          <dd>
-            {status.target_iqn} <CopyText text={status.target_iqn} label="Copy the target’s name" />
-          </dd>
-          <dt>Portals</dt>
-          <dd className="number">{status.portals.join(", ")}</dd>
-          <dt>Serial number</dt>
-          <dd>{status.serial}</dd>
-          <dt>Version</dt>
-          <dd className="number">{status.version}</dd>
-        </dl>
-      </SimpleGrid>
+      <dl className="facts">
+        <dt>Volumes</dt>
+        <dd className="number">{count(status.volumes)}</dd>
+        <dt>Hosts</dt>
+        <dd className="number">{count(status.hosts)}</dd>
+        <dt>iSCSI sessions</dt>
+        <dd className="number">{count(status.sessions)}</dd>
+        <dt>Serving for</dt>
+        <dd className="number">{duration(status.uptime_seconds)}</dd>
+        <dt>Target</dt>
+        <dd>
+          {status.target_iqn} <CopyText text={status.target_iqn} label="Copy the target’s name" />
+        </dd>
+        <dt>Portals</dt>
+        <dd className="number">{status.portals.join(", ")}</dd>
+        <dt>Serial number</dt>
+        <dd>{status.serial}</dd>
+        <dt>Version</dt>
+        <dd className="number">{status.version}</dd>
+      </dl>
     </Panel>
   );
 }
