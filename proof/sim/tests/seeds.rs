@@ -72,3 +72,11 @@ fn old_parity_gives_back_what_is_right_and_nothing_else() {
         run(World::Dead, seed).unwrap();
     }
 }
+
+/// One that was under way at a crash lay on a drive that was not there at the next opening, whose owner wrote none.
+#[test]
+fn a_superblock_that_was_never_answered_does_not_come_back_with_its_drive() {
+    for seed in [42_000_390, 42_000_582, 60_000_676, 60_001_120, 60_001_156, 60_002_282] {
+        run(World::Shelf, seed).unwrap();
+    }
+}

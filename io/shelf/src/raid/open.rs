@@ -189,19 +189,14 @@ impl DriveShelf {
                 let read = member.read_patiently(at, self.plan.superblock_bytes).await;
                 // One copy that can't be read is as good as one that is torn: others decide.
                 let root = read.ok().and_then(|bytes| Root::decode(&bytes, &self.vault));
-                found.push((member.slot, copy, root));
+                found.extend(root);
             }
         }
-        let roots = found.iter().filter_map(|(.., root)| root.as_ref());
-        let Some(newest) = roots.max_by_key(|root| root.age()).cloned() else { return Ok(()) };
-        let mut lacking = [0; 2];
-        for (slot, copy, root) in &found {
-            if root.as_ref() != Some(&newest) {
-                lacking[*copy] |= 1 << slot;
-            }
-        }
-        // The newest may be on few drives only; what is done from here on must not depend on those.
-        self.write_root(&newest, &lacking).await?;
+        let Some(mut newest) = found.into_iter().max_by_key(Root::age) else { return Ok(()) };
+        // This owner's from now on, on every drive: what is done from here on must not depend on few of them, and one
+        // that is not there may have a newer one of the same owner, which was never answered and never counts again.
+        (newest.epoch, newest.salt, newest.sequence) = (self.epoch, self.salt, newest.sequence + 1);
+        self.write_root(&newest, &[u64::MAX; 2]).await?;
         self.roots.lock().newest = Some(newest);
         Ok(())
     }
