@@ -2,7 +2,7 @@
 
 use super::keys::{self, Opening};
 use super::member::Member;
-use super::{DriveShelf, read_bytes};
+use super::{DriveShelf, read_bytes, slots};
 use crate::geometry::{Geometry, JOURNAL_COPIES, SMALLEST_DRIVE, Sizes};
 use crate::journal::Ring;
 use crate::label::{self, Assembly, Candidate, Found, Label, Standing, assemble};
@@ -122,6 +122,7 @@ impl DriveShelf {
         let epoch = 1 + epochs.map(|label| label.epoch).max().unwrap_or(0);
         let mut label = Label { epoch, ..newest };
         let mut members: Vec<Option<Arc<Member>>> = Vec::new();
+        let mut returning = 0;
         for (slot, (entry, found)) in label.members.iter_mut().zip(&order).enumerate() {
             let drive = found.map(|index| drives[index].clone());
             let returns = drive.is_some() && (entry.standing == Standing::Out || behind >> slot & 1 == 1);
@@ -132,9 +133,11 @@ impl DriveShelf {
                     entry.standing = Standing::Out;
                 }
                 (Some(drive), _) if returns => {
-                    // What it holds is believed where the map names it and its sectors prove it, and nowhere else.
+                    // What it holds is believed where the map names it and its sectors prove it, and nowhere else: it
+                    // stays out until it has the superblock and the map of the others.
                     tracing::warn!(slot, drive = drive.name(), "a drive that was away is back");
-                    entry.standing = Standing::InUse;
+                    entry.standing = Standing::Out;
+                    returning |= 1 << slot;
                 }
                 _ => {}
             }
@@ -160,7 +163,7 @@ impl DriveShelf {
         let (key, envelope) = opening.key.unzip();
         let vault = Vault::new(label.array, key);
         let shelf = Self::new(members, &label, (vault, opening.salt), None);
-        shelf.check_readable(&order).await?;
+        shelf.check_readable(&order, returning).await?;
         let lacking = match &envelope {
             Some(envelope) => shelf.check_envelope(envelope).await?,
             None => Vec::new(),
@@ -168,8 +171,9 @@ impl DriveShelf {
         // From here on an older owner is fenced.
         shelf.record().await?;
         shelf.spread_envelope(&lacking).await?;
-        shelf.load_roots().await?;
-        shelf.load_map().await?;
+        shelf.load_roots(returning).await?;
+        shelf.load_map(returning).await?;
+        shelf.welcome(returning).await?;
         shelf.count_members();
         tracing::info!(
             array = format_args!("{:032x}", label.array),
@@ -180,10 +184,22 @@ impl DriveShelf {
         Ok(shelf)
     }
 
-    /// Takes over the newest superblock, after every drive has it.
-    async fn load_roots(&self) -> Result {
+    /// Drives that were away are members like the others, now that they hold nothing that the others don't.
+    async fn welcome(&self, returning: u64) -> Result {
+        if returning == 0 {
+            return Ok(());
+        }
+        for slot in slots(returning).filter(|slot| self.member(*slot).is_some()) {
+            self.roster.lock().members[slot].standing = Standing::InUse;
+        }
+        self.record().await
+    }
+
+    /// Takes over the newest superblock, after every drive has it. Drives in `returning` have no say: theirs may be one
+    /// that was never answered, and that an owner who did not see them went on without.
+    async fn load_roots(&self, returning: u64) -> Result {
         let mut found = Vec::new();
-        for member in self.present() {
+        for member in self.present().iter().filter(|member| returning >> member.slot & 1 == 0) {
             for copy in 0..2 {
                 let at = self.plan.superblock_at(copy);
                 let read = member.read_patiently(at, self.plan.superblock_bytes).await;
@@ -192,18 +208,20 @@ impl DriveShelf {
                 found.extend(root);
             }
         }
-        let Some(mut newest) = found.into_iter().max_by_key(Root::age) else { return Ok(()) };
+        let Some(mut newest) = found.into_iter().max_by_key(Root::age) else {
+            return self.write_slots(&keys::blank(), returning).await;
+        };
         // This owner's from now on, on every drive: what is done from here on must not depend on few of them, and one
         // that is not there may have a newer one of the same owner, which was never answered and never counts again.
         (newest.epoch, newest.salt, newest.sequence) = (self.epoch, self.salt, newest.sequence + 1);
-        self.write_root(&newest, &[u64::MAX; 2]).await?;
+        self.write_root(&newest).await?;
         self.roots.lock().newest = Some(newest);
         Ok(())
     }
 
     /// Refuses to go on when there is a segment that needs drives that are not there. Nothing has been written yet.
-    async fn check_readable(&self, order: &[Option<usize>]) -> Result {
-        let (newest, _) = self.read_map().await;
+    async fn check_readable(&self, order: &[Option<usize>], returning: u64) -> Result {
+        let (newest, _) = self.read_map(returning).await;
         let there = self.present().iter().fold(0, |set, member| set | 1 << member.slot);
         let entries = newest.values().flat_map(|(page, _)| page.entries.iter().flatten());
         let unreadable = entries
@@ -221,8 +239,9 @@ impl DriveShelf {
         )))
     }
 
-    /// The newest of every page of the map with its place, and what each drive has.
-    async fn read_map(&self) -> (BTreeMap<u32, (Page, u8)>, Vec<Held>) {
+    /// The newest of every page of the map with its place, as drives that are not in `returning` have it, and what each
+    /// drive has.
+    async fn read_map(&self, returning: u64) -> (BTreeMap<u32, (Page, u8)>, Vec<Held>) {
         let bytes = self.plan.map_bytes(self.segments.lock().list.len() as u32);
         let members = self.present();
         let mut newest = BTreeMap::<u32, (Page, u8)>::new();
@@ -241,6 +260,9 @@ impl DriveShelf {
                         continue;
                     };
                     ages.insert(place, page.age());
+                    if returning >> member.slot & 1 == 1 {
+                        continue;
+                    }
                     let known = newest.get(&page.number);
                     if known.is_none_or(|(known, _)| known.age() < page.age()) {
                         newest.insert(page.number, (page, (place % 2) as u8));
@@ -252,22 +274,31 @@ impl DriveShelf {
         (newest, held)
     }
 
-    /// Takes over the newest of every page of the map, after every drive has it.
-    async fn load_map(&self) -> Result {
-        let (newest, held) = self.read_map().await;
-        for (number, (page, place)) in &newest {
-            let index = u64::from(*number) * 2 + u64::from(*place);
-            let mut waits = Vec::new();
-            for (member, ages) in &held {
-                if ages.get(&index) != Some(&page.age()) {
-                    let at = self.plan.map_at() + index * ALIGN as u64;
-                    waits.push((member.slot, member.write_page(at, page.encode(self.array))));
+    /// Takes over the newest of every page of the map, after every drive has it, and those in `returning` nothing else.
+    async fn load_map(&self, returning: u64) -> Result {
+        let (newest, held) = self.read_map(returning).await;
+        let mut waits = Vec::new();
+        for (member, ages) in &held {
+            let returns = returning >> member.slot & 1 == 1;
+            let mut write = |index: u64, page: Bytes| {
+                let at = self.plan.map_at() + index * ALIGN as u64;
+                waits.push((member.slot, member.write_page(at, page)));
+            };
+            for (number, (page, place)) in &newest {
+                let index = u64::from(*number) * 2 + u64::from(*place);
+                if returns || ages.get(&index) != Some(&page.age()) {
+                    write(index, page.encode(self.array));
+                }
+                if returns && ages.contains_key(&(index ^ 1)) {
+                    write(index ^ 1, page.encode(self.array));
                 }
             }
-            for (slot, written) in waits {
-                if let Err(cause) = written.await {
-                    self.put_out(slot, &cause);
-                }
+            let unknown = |index: &&u64| u32::try_from(*index / 2).is_ok_and(|it| !newest.contains_key(&it));
+            ages.keys().filter(unknown).for_each(|index| write(*index, keys::blank()));
+        }
+        for (slot, written) in waits {
+            if let Err(cause) = written.await {
+                self.put_out(slot, &cause);
             }
         }
         self.check_running()?;

@@ -63,7 +63,7 @@ impl DriveShelf {
             answered,
             superblock,
         };
-        self.write_root(&root, &[u64::MAX; 2]).await?;
+        self.write_root(&root).await?;
         self.roots.lock().newest = Some(root);
         // A copy of the journal that is being made reads what lies at the front.
         self.background.journal_copied().await;
@@ -73,10 +73,14 @@ impl DriveShelf {
         Ok(())
     }
 
-    /// Writes a root to the drives in `sets[0]`, slot 0, then to those in `sets[1]`, slot 1.
-    pub(super) async fn write_root(&self, root: &Root, sets: &[u64; 2]) -> Result {
-        let slot: Bytes = root.encode(&self.vault);
-        for (copy, set) in sets.iter().enumerate() {
+    /// Writes a root to slot 0 of all drives, then to slot 1.
+    pub(super) async fn write_root(&self, root: &Root) -> Result {
+        self.write_slots(&root.encode(&self.vault), u64::MAX).await
+    }
+
+    /// The same with the bytes of a slot, to the drives in `set`.
+    pub(super) async fn write_slots(&self, slot: &Bytes, set: u64) -> Result {
+        for copy in 0..2 {
             let present = self.present();
             let chosen: Vec<_> = present.iter().filter(|member| set >> member.slot & 1 == 1).collect();
             let at = self.plan.superblock_at(copy);
