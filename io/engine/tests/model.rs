@@ -28,7 +28,7 @@ const EXTRAS: usize = 3;
 
 impl Pair {
     fn new(seed: u64) -> Self {
-        let deepens = seed % 2 == 0;
+        let deepens = seed.is_multiple_of(2);
         let mut world = World::open_with(MemShelf::small(), Options { deepen: deepens, ..options() });
         let model = MemArray::new();
         for (id, block_bytes, mib) in VOLUMES {
