@@ -1,10 +1,9 @@
-import { Button } from "@mantine/core";
-import { Database, Unlink } from "lucide-react";
+import { Database } from "lucide-react";
 import { useState, type ReactNode } from "react";
 import type { SchemaConnection as Connection } from "../../api/schema";
 import { seer } from "../../format";
+import { Disconnect } from "../../parts/disconnect";
 import { Empty } from "../../parts/empty";
-import { May } from "../../parts/may";
 import { Panel } from "../../parts/panel";
 import { RowLink } from "../../parts/row-link";
 import { DataTable, type Column } from "../../parts/table";
@@ -30,11 +29,7 @@ export function SeenVolumes({ by, connections, empty }: Props) {
         by === "host" && it.host_group ? (
           <span className="quiet">by {seer(it)}</span>
         ) : (
-          <May>
-            <Button variant="subtle" color="gray" size="compact-sm" leftSection={<Unlink size={14} aria-hidden />} onClick={() => setLeaving(it)}>
-              Disconnect
-            </Button>
-          </May>
+          <Disconnect onClick={() => setLeaving(it)} />
         ),
       right: true,
     },

@@ -1,8 +1,9 @@
 import { Button } from "@mantine/core";
-import { Link2, Unlink } from "lucide-react";
+import { Link2 } from "lucide-react";
 import { useState } from "react";
 import type { SchemaConnection as Connection } from "../../api/schema";
 import { seer } from "../../format";
+import { Disconnect } from "../../parts/disconnect";
 import { Empty } from "../../parts/empty";
 import { May } from "../../parts/may";
 import { Panel } from "../../parts/panel";
@@ -19,13 +20,7 @@ export function Connections({ of, onConnect }: { of: { connections: Connection[]
     { name: "Access", key: (it) => Number(it.read_only), cell: (it) => (it.read_only ? "read-only" : "read and write"), wide: true },
     {
       name: "",
-      cell: (it) => (
-        <May>
-          <Button variant="subtle" color="gray" size="compact-sm" leftSection={<Unlink size={14} aria-hidden />} onClick={() => setLeaving(it)}>
-            Disconnect
-          </Button>
-        </May>
-      ),
+      cell: (it) => <Disconnect onClick={() => setLeaving(it)} />,
       right: true,
     },
   ];
