@@ -123,8 +123,9 @@ pub struct Catalog {
     pub records: BTreeMap<String, Bytes>,
     /// The number of the next volume.
     pub next: u32,
-    /// The journal batch of the last end of a volume. Not kept on media.
-    pub ended: u64,
+    /// The journal batch of the last change of what refusals tell of: which volumes there are, their sizes, whether they
+    /// take changes, how long they are kept. Not kept on media.
+    pub shaped: u64,
     /// Something changed since the last checkpoint.
     pub dirty: bool,
     /// Upper bound of what [`Catalog::encode`] writes.

@@ -6,7 +6,6 @@ use crate::engine::Options;
 use crate::gate::{Pace, Room, Signal};
 use crate::journal::Journal;
 use crate::log::Log;
-use crate::record::Action;
 use crate::space::Usage;
 use crate::stage::Stages;
 use crate::state::{Refusal, State};
@@ -88,10 +87,9 @@ impl Core {
 
     /// Makes a change that needs nothing prepared, and waits until it is durable.
     pub async fn change(&self, change: Change) -> Result<()> {
-        let volume = change.actions.first().and_then(Action::volume);
         loop {
             let made = self.make_soon(&change).await;
-            if let Some(made) = self.settle_refusal(volume, made).await? {
+            if let Some(made) = self.settle_refusal(made).await? {
                 return self.acknowledge(made).await;
             }
         }
@@ -141,18 +139,13 @@ impl Core {
         }
     }
 
-    /// Waits until an answer that something is not there, or takes no changes, can't be undone by a power loss.
-    pub async fn settle_refusal<T>(&self, volume: Option<u32>, outcome: Result<T>) -> Result<T> {
-        let Err(error) = &outcome else { return outcome };
-        let batch = match error {
-            Error::Gone | Error::Foreign(_) => self.state.read().catalog.ended,
-            Error::ReadOnly | Error::OutOfRange { .. } => {
-                let state = self.state.read();
-                volume.and_then(|volume| state.volume(volume).ok()).map_or(0, |found| found.changed)
-            }
-            _ => return outcome,
-        };
-        self.journal.until(batch).await?;
+    /// Waits until an answer that a volume is not there, or is not as it would have to be, can't be undone by a power
+    /// loss, whichever volume it tells of.
+    pub async fn settle_refusal<T>(&self, outcome: Result<T>) -> Result<T> {
+        if outcome.as_ref().is_err_and(tells_of_volumes) {
+            let shaped = self.state.read().catalog.shaped;
+            self.journal.until(shaped).await?;
+        }
         outcome
     }
 
@@ -166,5 +159,15 @@ impl Core {
 
     pub fn why_stopped(&self) -> Error {
         Error::Stopped(self.journal.stopped().unwrap_or_default())
+    }
+}
+
+/// Whether an error follows from which volumes there are and from what is known of them.
+pub fn tells_of_volumes(error: &Error) -> bool {
+    match error {
+        Error::Gone | Error::Foreign(_) | Error::ReadOnly | Error::Kept { .. } => true,
+        Error::OutOfRange { .. } | Error::Malformed(_) => true,
+        Error::Miscompare { .. } | Error::NoSpace | Error::Medium { .. } => false,
+        Error::NotReady | Error::Stopped(_) => false,
     }
 }

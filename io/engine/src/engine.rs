@@ -81,7 +81,7 @@ impl Engine {
 
     /// The volume with this identity. That there is none is certain when it is answered.
     async fn there(&self, id: DiskId) -> Result<Arc<Volume>> {
-        self.core.settle_refusal(None, self.volume(id).ok_or(Error::Gone)).await
+        self.core.settle_refusal(self.volume(id).ok_or(Error::Gone)).await
     }
 
     /// All volumes, by identity.
@@ -121,7 +121,7 @@ impl Engine {
                 }
                 Ok(None) => {}
                 Err(_) if next() != first => {}
-                Err(error) => return self.core.settle_refusal(None, Err(error)).await,
+                Err(error) => return self.core.settle_refusal(Err(error)).await,
             }
         }
     }
@@ -130,7 +130,7 @@ impl Engine {
     pub async fn resize_volume(&self, id: DiskId, blocks: u64) -> Result<()> {
         let volume = self.there(id).await?;
         if volume.is_read_only() {
-            return self.core.settle_refusal(Some(volume.number()), Err(Error::ReadOnly)).await;
+            return self.core.settle_refusal(Err(Error::ReadOnly)).await;
         }
         let old = volume.geometry().blocks;
         if blocks < old {
@@ -163,7 +163,8 @@ impl Engine {
         let volume = self.there(id).await?;
         let delete = Change::of(Action::Delete { volume: volume.number() }).at(now);
         // Gone with the change, not with its answer: nobody may be there any more to wait for that.
-        let made = self.core.make_soon(&delete).await?;
+        let made = self.core.make_soon(&delete).await;
+        let made = self.core.settle_refusal(made).await?;
         self.volumes.write().remove(&id);
         match made {
             Some(made) => self.core.acknowledge(made).await,

@@ -61,14 +61,6 @@ impl Action {
         }
     }
 
-    /// The volume whose size or content it replaces as a whole.
-    pub fn volume(&self) -> Option<u32> {
-        match self {
-            Action::Restore { volume, .. } | Action::Resize { volume, .. } => Some(*volume),
-            _ => None,
-        }
-    }
-
     /// The first and the last slot that it names.
     pub fn slots(&self) -> impl Iterator<Item = SlotId> {
         let (first, last) = match self {

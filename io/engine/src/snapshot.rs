@@ -140,7 +140,7 @@ impl Engine {
     /// The number of a disk. That there is none is certain when it is answered.
     pub(crate) async fn number(&self, id: DiskId) -> Result<u32> {
         let found = self.core.state.read().catalog.number(id).ok_or(Error::Gone);
-        self.core.settle_refusal(None, found).await
+        self.core.settle_refusal(found).await
     }
 }
 

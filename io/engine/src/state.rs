@@ -227,6 +227,9 @@ impl State {
 
     fn apply_to_catalog(&mut self, action: &Action, batch: u64) {
         self.catalog.dirty = true;
+        if !matches!(action, Action::SaveState { .. } | Action::SetPolicy { .. } | Action::PutRecord { .. }) {
+            self.catalog.shaped = batch;
+        }
         match action {
             Action::Create { volume, id, geometry, created } => {
                 let new = VolumeState { changed: batch, ..VolumeState::new(*id, *geometry, *created) };
@@ -275,7 +278,6 @@ impl State {
                 if let Some(state) = self.catalog.remove(*volume) {
                     self.maps.drop_tree(state.tree.root);
                 }
-                self.catalog.ended = batch;
             }
             Action::SaveState { volume, state } => {
                 self.catalog.save(*volume, state.clone());

@@ -4,7 +4,7 @@
 use crate::admit::disk_space;
 use crate::catalog::VolumeState;
 use crate::change::{Change, MOST_PAGES, Made};
-use crate::core::Core;
+use crate::core::{Core, tells_of_volumes};
 use crate::draft::{Draft, each_block};
 use crate::entry::BLOCK;
 use crate::map::Seen;
@@ -105,11 +105,9 @@ impl Span {
 impl Handle {
     /// Answers with an error as soon as it is certain.
     fn refuse(&self, error: Error) -> Pending {
-        match error {
-            Error::Gone | Error::Foreign(_) | Error::ReadOnly | Error::OutOfRange { .. } => {
-                self.later(|_| std::future::ready(Err(error)))
-            }
-            error => Pending::ready(Err(error)),
+        match tells_of_volumes(&error) {
+            true => self.later(|_| std::future::ready(Err(error))),
+            false => Pending::ready(Err(error)),
         }
     }
 
@@ -161,7 +159,7 @@ impl Handle {
         F: Future<Output = Result> + Send + 'static,
     {
         let (volume, work) = (self.clone(), work(self.clone()));
-        Pending::later(async move { volume.core.settle_refusal(Some(volume.number), work.await).await })
+        Pending::later(async move { volume.core.settle_refusal(work.await).await })
     }
 
     pub fn geometry(&self) -> Result<Geometry> {

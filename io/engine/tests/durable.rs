@@ -150,6 +150,34 @@ fn what_waited_while_its_disk_became_smaller_is_out_of_range() {
 }
 
 #[test]
+fn a_refusal_waits_for_what_it_tells_of() {
+    let shelf = MemShelf::small();
+    let mut world = World::open(shelf.clone());
+    for (id, bytes) in [(1, 1 << 20), (2, 1 << 20), (3, 1 << 20), (4, 1 << 19)] {
+        world.create(id, 512, bytes);
+    }
+    let (engine, asked) = (world.engine.clone(), world.volume(1));
+    let (target, whole) = (DiskId(2), Extent::new(0, 2048));
+    shelf.hold();
+    let mut access = Box::pin(engine.set_read_only(target, true, 0));
+    let mut shrink = Box::pin(engine.restore_volume(DiskId(3), DiskId(4)));
+    assert!(poll(&mut access).is_pending() && poll(&mut shrink).is_pending());
+    let segment = CopySegment { source: DiskId(1), source_lba: 0, target, target_lba: 0, blocks: 8 };
+    let mut copy = asked.execute(Op::Copy(vec![segment]));
+    let mut unaligned = asked.execute(Op::Copy(vec![CopySegment { source_lba: 1, ..segment }]));
+    let mut late = world.volume(3).execute(Op::Read(whole));
+    let mut kept = Box::pin(engine.keep_until(DiskId(1), 9, 0));
+    assert!(poll(&mut copy).is_pending() && poll(&mut unaligned).is_pending());
+    assert!(poll(&mut late).is_pending() && poll(&mut kept).is_pending());
+    shelf.release();
+    assert!(poll(&mut access).is_ready() && poll(&mut shrink).is_ready());
+    assert!(matches!(poll(&mut copy), Poll::Ready(Err(Error::ReadOnly))));
+    assert!(matches!(poll(&mut unaligned), Poll::Ready(Err(Error::ReadOnly))));
+    assert!(matches!(poll(&mut late), Poll::Ready(Err(Error::OutOfRange { .. }))));
+    assert!(matches!(poll(&mut kept), Poll::Ready(Err(Error::Malformed(_)))));
+}
+
+#[test]
 fn after_a_failed_append_nothing_is_acknowledged() {
     let shelf = MemShelf::small();
     let mut world = World::open(shelf.clone());

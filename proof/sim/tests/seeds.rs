@@ -52,6 +52,12 @@ fn changes_under_way_when_the_array_stops_are_there_or_not() {
     }
 }
 
+/// A copy was refused because of a change of its target that nobody had been told of, and a power loss undid.
+#[test]
+fn a_refusal_tells_of_nothing_that_a_power_loss_undoes() {
+    run(World::Dead, 61_001_188).unwrap();
+}
+
 /// A copy was tried again after the disk that was asked for it had been deleted.
 #[test]
 fn an_operation_takes_effect_before_its_disk_goes_or_never() {
