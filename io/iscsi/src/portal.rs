@@ -65,8 +65,26 @@ pub(crate) struct Portals {
 /// Every connection, and the load of every shard.
 struct Connections {
     shards: Vec<(Shard, AtomicUsize)>,
-    controls: Mutex<BTreeMap<u64, UnboundedSender<Control>>>,
+    /// By number: a higher one is newer.
+    open: Mutex<BTreeMap<u64, Open>>,
     last: AtomicU64,
+}
+
+/// A connection that has a place.
+struct Open {
+    control: UnboundedSender<Control>,
+    standing: Standing,
+}
+
+/// What a connection has shown of itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It has not logged in to the target, and perhaps never will.
+    Stranger,
+    /// A session of a host that has access.
+    Host,
+    /// It has been told to give way.
+    Leaving,
 }
 
 impl Portals {
@@ -85,7 +103,7 @@ impl Portals {
         server.directory.set_portals(portals);
         let connections = Arc::new(Connections {
             shards: shards.into_iter().map(|handle| (handle, AtomicUsize::new(0))).collect(),
-            controls: Mutex::default(),
+            open: Mutex::default(),
             last: AtomicU64::new(0),
         });
         let listen = |(tag, socket)| tokio::spawn(listen(server.clone(), connections.clone(), tag, socket));
@@ -116,14 +134,14 @@ impl Portals {
 
 impl Connections {
     fn tell(&self, control: &Control) {
-        for sender in self.controls.lock().values() {
+        for open in self.open.lock().values() {
             // One that has ended does not listen any more.
-            let _gone = sender.send(control.clone());
+            let _gone = open.control.send(control.clone());
         }
     }
 
     fn any(&self) -> Option<UnboundedSender<Control>> {
-        self.controls.lock().values().next().cloned()
+        self.open.lock().values().next().map(|open| open.control.clone())
     }
 
     fn least_loaded(&self) -> usize {
@@ -140,24 +158,38 @@ struct Place {
 }
 
 impl Place {
-    /// A place on the shard with the fewest connections; none when there are too many.
+    /// A place on the shard with the fewest connections. When there are too many, the oldest that has not logged in
+    /// gives way: whoever only connects can't keep hosts out. None when all of them are sessions of hosts.
     fn take(connections: &Arc<Connections>, control: UnboundedSender<Control>, limit: usize) -> Option<Self> {
-        let mut controls = connections.controls.lock();
-        if controls.len() >= limit {
-            return None;
+        let mut open = connections.open.lock();
+        let staying = open.values().filter(|other| other.standing != Standing::Leaving).count();
+        if staying >= limit {
+            let oldest = open.values_mut().find(|other| other.standing == Standing::Stranger)?;
+            oldest.standing = Standing::Leaving;
+            // One that is ending already leaves as well.
+            let _gone = oldest.control.send(Control::Close("its place is needed, and it has not logged in"));
         }
         let shard = connections.least_loaded();
         connections.shards[shard].1.fetch_add(1, Ordering::Relaxed);
         let id = connections.last.fetch_add(1, Ordering::Relaxed);
-        controls.insert(id, control);
+        open.insert(id, Open { control, standing: Standing::Stranger });
         Some(Self { connections: connections.clone(), id, shard })
+    }
+
+    /// It is a session of a host now.
+    fn keep(&self) {
+        if let Some(open) = self.connections.open.lock().get_mut(&self.id)
+            && open.standing == Standing::Stranger
+        {
+            open.standing = Standing::Host;
+        }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         self.connections.shards[self.shard].1.fetch_sub(1, Ordering::Relaxed);
-        self.connections.controls.lock().remove(&self.id);
+        self.connections.open.lock().remove(&self.id);
     }
 }
 
@@ -347,6 +379,9 @@ impl Driver {
             Ok((opened, registration)) => (Ok(opened), registration),
             Err(status) => (Err(status), None),
         };
+        if registration.is_some() {
+            self.place.keep();
+        }
         self.registration = registration;
         self.connection.opened(opened);
         true

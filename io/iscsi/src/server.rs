@@ -24,7 +24,7 @@ pub struct Settings {
     pub target_name: String,
     /// Where to listen. The portal at index *i* has target portal group tag and relative target port *i* + 1.
     pub portals: Vec<SocketAddr>,
-    /// Connections at a time, logged in or not.
+    /// Connections at a time. At this bound the oldest one that is not a session of a host gives way.
     pub max_connections: usize,
     /// What is proposed in login.
     pub offers: Offers,

@@ -324,6 +324,24 @@ async fn connections_are_bounded() {
     drop(third);
 }
 
+#[tokio::test]
+async fn who_only_connects_gives_way_to_hosts() {
+    let world = World::new(|settings| settings.max_connections = 2).await;
+    let oldest = Host::connect(world.portals[0]).await;
+    let mut discovering = Host::connect(world.portals[0]).await;
+    let answer = discovering.login("iqn.2026-01.test:stranger", 1, "SessionType=Discovery\0").await;
+    assert_eq!(answer.header.u16::<36>(), 0);
+    let mut first = world.host(0, HOST, 1).await;
+    oldest.closed().await;
+    let mut second = world.host(0, HOST, 2).await;
+    discovering.closed().await;
+    // Hosts keep theirs.
+    Host::connect(world.portals[0]).await.closed().await;
+    for host in [&mut first, &mut second] {
+        assert_eq!(host.command(&[0; 6], 0, &[]).await.0, 0);
+    }
+}
+
 impl Host {
     /// Logs out, so that the server has forgotten this session when the connection closes.
     async fn closed_by_logout(mut self) {
