@@ -156,5 +156,6 @@ export function status(state: State): SchemaArray {
     volumes: state.volumes.length,
     hosts: state.hosts.length,
     sessions: state.hosts.reduce((sum, host) => sum + host.sessions, 0),
+    encryption: "file",
   };
 }

@@ -539,6 +539,8 @@ pub struct SettingsChange {
     pub bin_seconds: Option<u64>,
     /// How much UNMAP is slowed down: 0 not at all, 9 most.
     pub unmap_throttle: Option<u8>,
+    /// How long after a scrub has ended the next one begins by itself, in seconds, an hour to a year; 0: never.
+    pub scrub_seconds: Option<u64>,
 }
 
 /// What to change of a volume; what is none stays.

@@ -240,7 +240,7 @@ impl Array {
         Ok(match action {
             Action::ShowArray => Outcome::Array(Box::new(self.status(&config))),
             Action::ShowSettings => Outcome::Settings(self.settings(&config)),
-            Action::ShowProtection => Outcome::Protection(Box::new(self.protection())),
+            Action::ShowProtection => Outcome::Protection(Box::new(self.protection(&config))),
             Action::ListDrives => Outcome::Drives(self.drives()),
             Action::ShowDrive { which } => Outcome::Drive(self.drive(&which)?),
             Action::ListJobs => Outcome::Jobs(self.tell_jobs()),

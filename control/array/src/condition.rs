@@ -1,6 +1,7 @@
 //! What is worth an alert: judged from values, by rules without memory.
 
 use crate::performance::{PathUse, forecast, imbalance};
+use crate::scrub::Scrub;
 use history::{Condition, Severity, SpacePoint};
 use shelf::{Standing, Status};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,6 +67,14 @@ pub(crate) fn of_drives(status: &Status) -> Conditions {
             }),
             Standing::InUse | Standing::Empty => {}
         }
+        if drive.slow {
+            add(&mut found, "drive.slow", Severity::Warning, about, &|| {
+                format!(
+                    "the drive of slot {slot} ({path}) takes much longer than the others, which are read in its place: \
+                     replace it when that does not end by itself"
+                )
+            });
+        }
         if drive.bad_pages > 0 && drive.standing != Standing::Out {
             add(&mut found, "drive.rotten", Severity::Warning, about, &|| {
                 format!(
@@ -108,6 +117,22 @@ fn protection(found: &mut Conditions, status: &Status) {
             format!("{about_left}: there are only {members} drives, and with three or more any two may fail")
         });
     }
+}
+
+/// Pages that a scrub found to be wrong.
+pub(crate) fn of_scrub(scrub: &Scrub) -> Conditions {
+    let mut found = Conditions::default();
+    let Scrub { errors, repaired, lost, .. } = scrub;
+    if *errors > 0 || *lost > 0 {
+        let severity = if *lost > 0 { Severity::Critical } else { Severity::Warning };
+        add(&mut found, "scrub.found", severity, None, &|| {
+            format!(
+                "the last scrub found {errors} pages that were not what had been written: {repaired} were written again, \
+                 {lost} are lost; see which drives they came from (ashlar drive list), and replace those"
+            )
+        });
+    }
+    found
 }
 
 /// Hosts that would lose their volumes with one path, and those that use their paths unevenly.

@@ -104,3 +104,20 @@ fn a_trend_that_ends_soon_is_found_and_does_not_flap() {
     assert_eq!(of_forecast(&past, &soon), soon);
     assert!(of_forecast(&fortnight(50)[..1], &none).is_empty(), "too little is known");
 }
+
+#[test]
+fn a_slow_drive_is_found_while_it_is() {
+    let mut status = shelf(&[Standing::InUse; 4], 2);
+    status.drives[2].slow = true;
+    let found = of_drives(&status);
+    assert_eq!(kinds(&found), [("drive.slow", Severity::Warning)]);
+    assert_eq!(found.values().next().and_then(|it| it.name.as_deref()), Some("2"));
+}
+
+#[test]
+fn what_a_scrub_found_matters_and_more_when_it_is_lost() {
+    let scrub = |errors, lost| Scrub { errors, repaired: errors - lost, lost, ..Scrub::default() };
+    assert!(of_scrub(&scrub(0, 0)).is_empty());
+    assert_eq!(kinds(&of_scrub(&scrub(5, 0))), [("scrub.found", Severity::Warning)]);
+    assert_eq!(kinds(&of_scrub(&scrub(5, 1))), [("scrub.found", Severity::Critical)]);
+}

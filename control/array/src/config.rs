@@ -24,6 +24,8 @@ pub struct Identity {
     pub name: String,
     /// Sixteen hex digits.
     pub serial: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
 }
 
 impl Identity {
@@ -408,11 +410,13 @@ pub struct Settings {
     pub bin_seconds: u64,
     /// How much UNMAP is slowed down: 0 not at all, 9 most.
     pub unmap_throttle: u8,
+    /// How long after a scrub has ended the next one begins by itself, in seconds; 0: never.
+    pub scrub_seconds: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { name: None, bin_seconds: 24 * 3600, unmap_throttle: 0 }
+        Self { name: None, bin_seconds: 24 * 3600, unmap_throttle: 0, scrub_seconds: 7 * 24 * 3600 }
     }
 }
 

@@ -63,6 +63,6 @@ pub use shelf::{DriveStatus, Standing, Status as ShelfStatus};
 pub use snapshot::MOST_EXTENTS;
 pub use vault::Vault;
 pub use view::{
-    ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Group, Host, HostGroup, Protection,
-    Reduction, Schedule, Settings, Snapshot, Space, State, Volume,
+    ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Group, Host, HostGroup, LockKind,
+    Protection, Reduction, Schedule, Settings, Snapshot, Space, State, Volume,
 };

@@ -2,7 +2,7 @@
 //!
 //! | key | what it holds |
 //! |---|---|
-//! | `array` | name and serial number of the array |
+//! | `array` | name and serial number of the array, and when it was made |
 //! | `settings` | what can be set for the array as a whole |
 //! | `scrub` | how far the scrub is, or what came of the last one |
 //! | `volume/<id>` | a volume, ready or in the recycle bin; the identity is the disk's |
@@ -46,6 +46,8 @@ struct Versioned<T> {
 struct ArrayRecord {
     name: String,
     serial: String,
+    #[serde(default)]
+    created: u64,
 }
 
 /// A key with the bytes to be kept under it.
@@ -149,14 +151,14 @@ impl Thing {
 
 /// The record of the array's identity.
 pub fn identity(identity: &Identity) -> Record {
-    let record = ArrayRecord { name: identity.name.clone(), serial: identity.serial.clone() };
-    (ARRAY.into(), encode(&record))
+    let Identity { name, serial, created } = identity.clone();
+    (ARRAY.into(), encode(&ArrayRecord { name, serial, created }))
 }
 
 /// The identity in a record.
 pub fn read_identity(value: &[u8]) -> Result<Identity> {
-    let ArrayRecord { name, serial } = decode(ARRAY, value)?;
-    Ok(Identity { name, serial })
+    let ArrayRecord { name, serial, created } = decode(ARRAY, value)?;
+    Ok(Identity { name, serial, created })
 }
 
 fn encode<T: Serialize>(record: &T) -> Vec<u8> {

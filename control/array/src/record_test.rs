@@ -116,9 +116,14 @@ fn peers() -> Vec<Kept> {
             r#"{"version":2,"volume":"00000000000000000000000000006a51","peer":{"host_group":"0000000000000005"},"lun":16383}"#,
         ),
         (
-            Thing::Settings(Settings { name: None, bin_seconds: 5, unmap_throttle: 9 }),
+            Thing::Settings(Settings {
+                name: None,
+                bin_seconds: 5,
+                unmap_throttle: 9,
+                ..Settings::default()
+            }),
             "settings",
-            r#"{"version":2,"name":null,"bin_seconds":5,"unmap_throttle":9}"#,
+            r#"{"version":2,"name":null,"bin_seconds":5,"unmap_throttle":9,"scrub_seconds":604800}"#,
         ),
     ]
 }
@@ -132,7 +137,7 @@ fn the_format_of_version_2_stays() {
 
 #[test]
 fn records_come_back_as_written() {
-    let who = Identity { name: "ashlar".into(), serial: "0123456789abcdef".into() };
+    let who = Identity { name: "ashlar".into(), serial: "0123456789abcdef".into(), created: 1_795_000_000 };
     assert_eq!(read_identity(&identity(&who).1).unwrap(), who);
     for (thing, key, value) in things() {
         assert_eq!(Thing::read(key, value.as_bytes()).unwrap(), Some(thing));

@@ -11,14 +11,14 @@ use engine::Engine;
 use std::collections::BTreeSet;
 
 impl Identity {
-    /// The identity that the engine holds; one is made up and stored when there is none.
-    pub async fn load(engine: &Engine, name: &str, random: u64) -> Result<Identity> {
+    /// The identity that the engine holds; one is made up and stored when there is none. `now`: in seconds since 1970.
+    pub async fn load(engine: &Engine, name: &str, random: u64, now: u64) -> Result<Identity> {
         if let Some((_, value)) =
             engine.records(record::ARRAY).into_iter().find(|(key, _)| key == record::ARRAY)
         {
             return record::read_identity(&value);
         }
-        let identity = Identity { name: name.into(), serial: format!("{random:016x}") };
+        let identity = Identity { name: name.into(), serial: format!("{random:016x}"), created: now };
         let (key, value) = record::identity(&identity);
         put_records(engine, vec![(key, Some(value))]).await?;
         Ok(identity)

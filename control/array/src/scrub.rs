@@ -1,9 +1,10 @@
 //! The scrub: everything in use is read and verified at the pace of the background, and what is wrong is written again.
 //! How far it is, and what came of the last one, is a record: it goes on after a restart.
 
-use crate::action::Outcome;
+use crate::action::{Action, Caller, Outcome};
 use crate::array::{Array, Change, put_records};
-use crate::config::Edit;
+use crate::condition::{self, Conditions};
+use crate::config::{Config, Edit};
 use crate::job::{JobKind, JobState};
 use crate::record::Thing;
 use crate::{Error, Result};
@@ -15,6 +16,8 @@ use std::sync::Arc;
 
 /// How often its place is stored, in seconds.
 const STORED_EVERY: u64 = 30;
+/// How long one that could not begin by itself rests, in seconds.
+const PAUSE: u64 = 600;
 
 /// A scrub, the last one or the one under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,9 +88,46 @@ impl Scrubbing {
 
 impl Array {
     /// The scrub under way, or the last one.
-    pub(crate) fn scrub(&self) -> Option<Scrub> {
+    pub(crate) fn scrub(&self, config: &Config) -> Option<Scrub> {
         let under_way = self.scrubbing.lock().as_ref().map(|it| it.now().0);
-        under_way.or_else(|| self.config().scrub.clone())
+        under_way.or_else(|| config.scrub.clone())
+    }
+
+    /// When the next scrub begins by itself, in seconds since 1970; none while one is under way, and when none will.
+    pub(crate) fn next_scrub(&self, config: &Config) -> Option<u64> {
+        let every = config.settings.scrub_seconds;
+        let last = match &config.scrub {
+            Some(scrub) => scrub.ended?,
+            None => self.identity.created,
+        };
+        (every > 0).then(|| last.saturating_add(every))
+    }
+
+    /// Begins a scrub when it is time, and nothing is at risk: what is missing comes before what may be wrong.
+    pub(crate) async fn scrub_when_due(&self) {
+        let now = self.world.seconds();
+        let due = self.next_scrub(&self.config()).is_some_and(|time| time <= now);
+        let rests = || self.watched.lock().scrub_failed.is_some_and(|since| now.abs_diff(since) < PAUSE);
+        let parts = &self.parts;
+        if !due || rests() || parts.engine.stopped().is_some() || parts.shelf.status().at_risk > 0 {
+            return;
+        }
+        let begun = self.perform(&Caller::array(), Action::StartScrub).await;
+        self.watched.lock().scrub_failed = begun.as_ref().err().map(|_| now);
+        if let Err(error) = begun {
+            let message = format!("the scrub that is due could not begin: {error}; it is tried again");
+            self.tell(Severity::Warning, "scrub.failed", None, message);
+        }
+    }
+
+    /// What the last scrub found is worth an alert until one finds nothing; `before`: what was found at the last look.
+    pub(crate) fn scrub_conditions(&self, before: &Conditions) -> Conditions {
+        match self.scrub(&self.config()) {
+            // What was wrong may be wrong still while another one looks.
+            Some(scrub) if scrub.ended.is_none() && scrub.errors == 0 && scrub.lost == 0 => before.clone(),
+            Some(scrub) => condition::of_scrub(&scrub),
+            None => Conditions::default(),
+        }
     }
 
     /// Goes on with a scrub that was under way when the array went down.

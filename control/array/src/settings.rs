@@ -5,9 +5,12 @@ use crate::array::{Array, Change};
 use crate::config::Edit;
 use crate::record::Thing;
 use crate::{Error, Result, check};
+use std::ops::RangeInclusive;
 
 /// Longest time that the recycle bin keeps volumes, in seconds.
 const MAX_BIN: u64 = 366 * 24 * 3600;
+/// Shortest and longest time between two scrubs, in seconds.
+const SCRUB_EVERY: RangeInclusive<u64> = 3600..=366 * 24 * 3600;
 
 impl Change<'_> {
     pub async fn change_settings(&mut self, change: SettingsChange) -> Result<Outcome> {
@@ -29,6 +32,14 @@ impl Change<'_> {
             }
             new.unmap_throttle = level;
         }
+        if let Some(seconds) = change.scrub_seconds {
+            if seconds != 0 && !SCRUB_EVERY.contains(&seconds) {
+                return Err(Error::invalid(
+                    "a scrub begins by itself every hour at most and every year at least, or never (0)",
+                ));
+            }
+            new.scrub_seconds = seconds;
+        }
         if new != old {
             self.commit(vec![Edit::Put(Thing::Settings(new))]).await?;
             let message = format!("settings were changed by {}", self.caller.user);
@@ -47,6 +58,7 @@ impl Array {
         self.watch_alerts();
         self.watch_drives();
         self.watch_scrub().await;
+        self.scrub_when_due().await;
         self.run_schedules().await;
         self.empty_bin().await;
     }

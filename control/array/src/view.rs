@@ -10,6 +10,7 @@ use crate::schedule::{Rule, ScheduleEntry, Subject};
 use crate::scrub::Scrub;
 use block::{Disk, DiskId};
 use shelf::Status as ShelfStatus;
+use shelf::seal::Lock;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -224,6 +225,8 @@ pub struct Settings {
     pub bin_seconds: u64,
     /// How much UNMAP is slowed down: 0 not at all, 9 most.
     pub unmap_throttle: u8,
+    /// How long after a scrub has ended the next one begins by itself, in seconds; 0: never.
+    pub scrub_seconds: u64,
 }
 
 /// The array as a whole.
@@ -251,6 +254,31 @@ pub struct ArrayStatus {
     pub hosts: usize,
     /// How many iSCSI sessions there are now.
     pub sessions: usize,
+    /// What the key of what is on the drives is locked with; none when they hold everything in clear.
+    pub encryption: Option<LockKind>,
+}
+
+/// What the key of encrypted drives is locked with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockKind {
+    /// A file.
+    File,
+    /// A passphrase.
+    Passphrase,
+    /// A key on a KMIP server.
+    Kmip,
+}
+
+impl LockKind {
+    /// Of what an envelope says; none when its key has been destroyed.
+    pub(crate) fn of(lock: &Lock) -> Option<Self> {
+        match lock {
+            Lock::Erased => None,
+            Lock::File => Some(Self::File),
+            Lock::Passphrase { .. } => Some(Self::Passphrase),
+            Lock::Kmip { .. } => Some(Self::Kmip),
+        }
+    }
 }
 
 /// Whether the array serves.
@@ -269,6 +297,8 @@ pub struct Protection {
     pub shelf: ShelfStatus,
     /// The scrub under way, or the last one; none when there never was one.
     pub scrub: Option<Scrub>,
+    /// When the next one begins by itself, in seconds since 1970; none while one is under way, and when none will.
+    pub next_scrub: Option<u64>,
 }
 
 /// Space in bytes.
@@ -334,6 +364,7 @@ impl Array {
                 Some(why) => State::Stopped(why),
             },
             target_iqn: self.identity.target_iqn(),
+            encryption: self.parts.shelf.envelope().and_then(|envelope| LockKind::of(&envelope.lock)),
             portals: self.parts.server.portals(),
             uptime: Duration::from_secs(self.world.seconds().saturating_sub(self.started)),
             space: Space {
@@ -352,14 +383,15 @@ impl Array {
     }
 
     /// How what is stored is protected now.
-    pub(crate) fn protection(&self) -> Protection {
-        Protection { shelf: self.parts.shelf.status(), scrub: self.scrub() }
+    pub(crate) fn protection(&self, config: &Config) -> Protection {
+        let (scrub, next_scrub) = (self.scrub(config), self.next_scrub(config));
+        Protection { shelf: self.parts.shelf.status(), scrub, next_scrub }
     }
 
     /// What is set.
     pub(crate) fn settings(&self, config: &Config) -> Settings {
-        let crate::config::Settings { bin_seconds, unmap_throttle, .. } = config.settings;
-        Settings { name: self.name(config), bin_seconds, unmap_throttle }
+        let crate::config::Settings { bin_seconds, unmap_throttle, scrub_seconds, .. } = config.settings;
+        Settings { name: self.name(config), bin_seconds, unmap_throttle, scrub_seconds }
     }
 
     /// Every volume, by name.

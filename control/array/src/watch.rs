@@ -22,6 +22,8 @@ pub(crate) struct Watched {
     stopped: BTreeSet<DiskId>,
     /// When schedules failed last, in seconds since 1970.
     pub failed: BTreeMap<ScheduleId, u64>,
+    /// When the scrub that was due could not begin, in seconds since 1970.
+    pub scrub_failed: Option<u64>,
     /// The threshold of space that was crossed last, in parts of a hundred.
     space: u64,
 }

@@ -155,7 +155,8 @@ async fn assemble(
     machine: Arc<Machine>,
     log: Log,
 ) -> Result<Assembled> {
-    let identity = Identity::load(engine, &args.name, u64::from_le_bytes(random()?)).await?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let identity = Identity::load(engine, &args.name, u64::from_le_bytes(random()?), now).await?;
     let names = scsi::Identity {
         name: identity.target_iqn(),
         vendor: VENDOR.into(),

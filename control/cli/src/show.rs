@@ -32,6 +32,7 @@ pub fn array(answer: &Value) -> String {
         ("State", state),
         ("Target", text(&answer["target_iqn"])),
         ("Portals", list(&answer["portals"])),
+        ("Encryption", text(&answer["encryption"])),
         ("Up", duration(answer["uptime_seconds"].as_u64().unwrap_or(0))),
         ("Volumes", text(&answer["volumes"])),
         ("Hosts", format!("{}, with {} sessions", text(&answer["hosts"]), text(&answer["sessions"]))),
@@ -121,7 +122,16 @@ pub fn settings(answer: &Value) -> String {
         ("Name", text(&answer["name"])),
         ("Recycle bin", duration(answer["recycle_bin_seconds"].as_u64().unwrap_or(0))),
         ("UNMAP throttle", text(&answer["unmap_throttle"])),
+        ("Scrub", scrub_every(answer["scrub_every_seconds"].as_u64())),
     ])
+}
+
+fn scrub_every(seconds: Option<u64>) -> String {
+    match seconds {
+        None => "-".into(),
+        Some(0) => "only when asked for".into(),
+        Some(seconds) => format!("{} after the last one", duration(seconds)),
+    }
 }
 
 /// One volume group.
@@ -419,7 +429,8 @@ pub fn times(value: &Value) -> String {
     value.as_f64().map_or_else(|| "-".into(), |ratio| format!("{ratio:.1} : 1"))
 }
 
-fn duration(seconds: u64) -> String {
+/// A stretch of time.
+pub fn duration(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),

@@ -48,6 +48,22 @@ pub struct Array {
     hosts: usize,
     /// Number of iSCSI sessions now.
     sessions: usize,
+    /// What the key of what is on the drives is locked with.
+    encryption: Encryption,
+}
+
+/// What the key of encrypted drives is locked with.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Encryption {
+    /// They are not encrypted.
+    None,
+    /// A file.
+    File,
+    /// A passphrase.
+    Passphrase,
+    /// A key on a KMIP server.
+    Kmip,
 }
 
 /// Whether the array serves.
@@ -102,6 +118,8 @@ pub struct Settings {
     /// How much UNMAP is slowed down: 0 not at all, 9 most.
     #[schema(minimum = 0, maximum = 9)]
     unmap_throttle: u8,
+    /// How long after a scrub has ended the next one begins by itself, in seconds; 0: never.
+    scrub_every_seconds: u64,
 }
 
 /// What to set; what is left out stays.
@@ -115,6 +133,8 @@ pub struct SettingsChange {
     /// How much UNMAP is slowed down: 0 not at all; 9 most, to 384 MiB in a second; twice as much with each level below.
     #[schema(minimum = 0, maximum = 9)]
     unmap_throttle: Option<u8>,
+    /// How long after a scrub has ended the next one begins by itself, in seconds, an hour to a year; 0: never.
+    scrub_every_seconds: Option<u64>,
 }
 
 /// The array: identity, state, portals, space
@@ -145,16 +165,17 @@ async fn change_settings(
     Shared(context): Shared<Context>,
     Body(change): Body<SettingsChange>,
 ) -> Answer<Settings> {
-    let SettingsChange { name, recycle_bin_seconds: bin_seconds, unmap_throttle } = change;
-    let change = ::array::SettingsChange { name, bin_seconds, unmap_throttle };
+    let SettingsChange { name, recycle_bin_seconds, unmap_throttle, scrub_every_seconds } = change;
+    let (bin_seconds, scrub_seconds) = (recycle_bin_seconds, scrub_every_seconds);
+    let change = ::array::SettingsChange { name, bin_seconds, unmap_throttle, scrub_seconds };
     let done = perform(operator, &context, Action::ChangeSettings(change)).await?;
     outcome!(done, Settings(it) => Json(it.into()))
 }
 
 impl From<::array::Settings> for Settings {
     fn from(it: ::array::Settings) -> Self {
-        let ::array::Settings { name, bin_seconds, unmap_throttle } = it;
-        Self { name, recycle_bin_seconds: bin_seconds, unmap_throttle }
+        let ::array::Settings { name, bin_seconds, unmap_throttle, scrub_seconds } = it;
+        Self { name, recycle_bin_seconds: bin_seconds, unmap_throttle, scrub_every_seconds: scrub_seconds }
     }
 }
 
@@ -179,6 +200,18 @@ impl From<::array::ArrayStatus> for Array {
             volumes: status.volumes,
             hosts: status.hosts,
             sessions: status.sessions,
+            encryption: status.encryption.into(),
+        }
+    }
+}
+
+impl From<Option<::array::LockKind>> for Encryption {
+    fn from(lock: Option<::array::LockKind>) -> Self {
+        match lock {
+            None => Self::None,
+            Some(::array::LockKind::File) => Self::File,
+            Some(::array::LockKind::Passphrase) => Self::Passphrase,
+            Some(::array::LockKind::Kmip) => Self::Kmip,
         }
     }
 }

@@ -54,6 +54,8 @@ pub struct Drive {
     slow_reads: u64,
     /// Pages since the start that were not what had been written to it.
     bad_pages: u64,
+    /// It takes much longer than the others, which are read in its place.
+    slow: bool,
 }
 
 /// What a drive is to the array.
@@ -105,6 +107,9 @@ pub struct Protection {
     lost: u64,
     /// The scrub under way, or the last one; `null` when there never was one.
     scrub: Option<Scrub>,
+    /// When the next one begins by itself; `null` while one is under way, and when none will.
+    #[schema(format = DateTime)]
+    next_scrub: Option<String>,
 }
 
 /// Everything in use read and verified.
@@ -116,6 +121,8 @@ pub struct Scrub {
     /// When it ended; `null` while it is under way.
     #[schema(format = DateTime)]
     ended: Option<String>,
+    /// How long it took, in seconds; `null` while it is under way.
+    seconds: Option<u64>,
     /// Somebody ended it before it was through.
     cancelled: bool,
     /// Who asked for it.
@@ -250,6 +257,7 @@ impl From<array::DriveStatus> for Drive {
             read_errors: drive.read_errors,
             slow_reads: drive.slow_reads,
             bad_pages: drive.bad_pages,
+            slow: drive.slow,
         }
     }
 }
@@ -257,8 +265,8 @@ impl From<array::DriveStatus> for Drive {
 impl From<array::Protection> for Protection {
     fn from(it: array::Protection) -> Self {
         let array::ShelfStatus { drives: _, tolerates, segments, at_risk, healed, repaired, lost } = it.shelf;
-        let scrub = it.scrub.map(Into::into);
-        Self { tolerates, segments, segments_at_risk: at_risk, healed, repaired, lost, scrub }
+        let (scrub, next_scrub) = (it.scrub.map(Into::into), it.next_scrub.map(utc));
+        Self { tolerates, segments, segments_at_risk: at_risk, healed, repaired, lost, scrub, next_scrub }
     }
 }
 
@@ -266,7 +274,8 @@ impl From<array::Scrub> for Scrub {
     fn from(scrub: array::Scrub) -> Self {
         let array::Scrub { started, ended, cancelled, user, segments, bytes, errors, repaired, lost, .. } =
             scrub;
+        let seconds = ended.map(|ended| ended.saturating_sub(started));
         let (started, ended) = (utc(started), ended.map(utc));
-        Self { started, ended, cancelled, user, segments, bytes, errors, repaired, lost }
+        Self { started, ended, seconds, cancelled, user, segments, bytes, errors, repaired, lost }
     }
 }

@@ -2,8 +2,10 @@
 
 use crate::rig::{Rig, Up};
 use array::{
-    Action, DriveStatus, Job, JobKind, JobState, Kind, Outcome, Page, Protection, Severity, Standing,
+    Action, DriveStatus, Job, JobKind, JobState, Kind, Outcome, Page, Protection, SettingsChange, Severity,
+    Standing,
 };
+use block::{Disk, Op};
 use std::sync::atomic::Ordering;
 
 async fn job(up: &Up, action: Action) -> Job {
@@ -186,4 +188,88 @@ async fn a_scrub_goes_on_after_a_restart() {
     up.array.tick().await;
     assert_eq!(jobs(&up).await[0].state, JobState::Done);
     assert!(protection(&up).await.scrub.unwrap().ended.is_some());
+}
+
+const WEEK: u64 = 7 * 86_400;
+
+async fn scrub_every(up: &Up, seconds: u64) -> Result<Outcome, array::Error> {
+    let change = SettingsChange { scrub_seconds: Some(seconds), ..SettingsChange::default() };
+    up.perform(Action::ChangeSettings(change)).await
+}
+
+#[tokio::test]
+async fn a_scrub_begins_by_itself_a_week_after_the_last_one() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let made = rig.clock.load(Ordering::SeqCst);
+    up.array.tick().await;
+    assert_eq!((protection(&up).await.scrub, protection(&up).await.next_scrub), (None, Some(made + WEEK)));
+    rig.clock.store(made + WEEK - 1, Ordering::SeqCst);
+    up.down().await;
+    let up = rig.up().await;
+    up.array.tick().await;
+    assert_eq!(protection(&up).await.scrub, None, "the array was made before the restart, and not with it");
+    rig.clock.store(made + WEEK, Ordering::SeqCst);
+    up.array.tick().await;
+    let begun = protection(&up).await;
+    let scrub = begun.scrub.unwrap();
+    assert_eq!((scrub.user.as_str(), scrub.ended, begun.next_scrub), ("array", None, None));
+    tokio::task::yield_now().await;
+    rig.clock.fetch_add(60, Ordering::SeqCst);
+    up.array.tick().await;
+    let ended = protection(&up).await;
+    assert_eq!(ended.scrub.unwrap().ended, Some(made + WEEK + 60));
+    assert_eq!(ended.next_scrub, Some(made + WEEK + 60 + WEEK));
+    up.array.tick().await;
+    assert_eq!(jobs(&up).await.len(), 1, "the next one has its time");
+}
+
+#[tokio::test]
+async fn how_often_is_set_and_never_is_never() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    for wrong in [1, 3599, 367 * 86_400, u64::MAX] {
+        assert_eq!(scrub_every(&up, wrong).await.unwrap_err().kind, Kind::Invalid, "{wrong}");
+    }
+    scrub_every(&up, 0).await.unwrap();
+    rig.clock.fetch_add(1000 * 86_400, Ordering::SeqCst);
+    up.array.tick().await;
+    assert_eq!((protection(&up).await.scrub, protection(&up).await.next_scrub), (None, None));
+    let Outcome::Settings(settings) = scrub_every(&up, 3600).await.unwrap() else { panic!() };
+    assert_eq!(settings.scrub_seconds, 3600);
+    up.array.tick().await;
+    assert!(protection(&up).await.scrub.is_some());
+}
+
+#[tokio::test]
+async fn what_a_scrub_found_is_an_alert_until_one_finds_nothing() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let (name, group) = ("db1".into(), None);
+    let made = up.perform(Action::CreateVolume { name, bytes: 1 << 20, block_bytes: 4096, group }).await;
+    let Outcome::Volume(volume) = made.unwrap() else { panic!() };
+    // What can't be compressed is on the drives as it is.
+    let noise: Vec<u8> =
+        (0..256 << 10).map(|at: u64| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 29) as u8).collect();
+    let data = block::Data::from(bytes::Bytes::from(noise.clone()));
+    up.engine.volume(volume.id).unwrap().execute(Op::Write { lba: 0, data }).await.unwrap();
+    up.down().await;
+    let needles: Vec<&[u8]> = noise.chunks(4096).map(|block| &block[100..132]).collect();
+    assert!(rig.spoil(1, &needles) > 0, "there is something to spoil");
+    let up = rig.up().await;
+    for expected in [true, false] {
+        job(&up, Action::StartScrub).await;
+        tokio::task::yield_now().await;
+        while protection(&up).await.scrub.unwrap().ended.is_none() {
+            up.array.tick().await;
+            tokio::task::yield_now().await;
+        }
+        rig.clock.fetch_add(10, Ordering::SeqCst);
+        up.array.tick().await;
+        let Outcome::Alerts(alerts) = up.perform(Action::ListAlerts).await.unwrap() else { panic!() };
+        let open = |kind: &str| alerts.iter().any(|it| it.condition.kind == kind && it.closed.is_none());
+        assert_eq!(open("scrub.found"), expected, "{alerts:?}");
+        assert!(open("drive.rotten"), "{alerts:?}");
+    }
+    assert!(up.shelf.status().repaired > 0);
 }

@@ -8,7 +8,7 @@ use shelf::{
     AlignedBuf, Batch, Done, Drive, DriveShelf, FormatOptions, JournalPos, Layout, MemDrive, SegmentId,
     Shelf, Superblock,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::pin::Pin;
@@ -85,6 +85,22 @@ impl Rig {
         Self { drives, random, clock, history: Arc::new(Store::in_memory()), machine: Arc::default() }
     }
 
+    /// Flips a bit of each of the byte strings that are found on a drive, and answers how often.
+    pub fn spoil(&self, drive: usize, needles: &[&[u8]]) -> usize {
+        self.drives[drive].with(|bytes| {
+            let wanted: BTreeSet<&[u8]> = needles.iter().copied().collect();
+            let first: BTreeSet<u8> = needles.iter().map(|needle| needle[0]).collect();
+            let len = needles[0].len();
+            let may = |at: &usize| bytes[*at] != 0 && first.contains(&bytes[*at]);
+            let at: Vec<_> = (0..=bytes.len() - len)
+                .filter(may)
+                .filter(|at| wanted.contains(&bytes[*at..at + len]))
+                .collect();
+            at.iter().for_each(|at| bytes[*at] ^= 1);
+            at.len()
+        })
+    }
+
     /// Brings the array up with a fuse that does not blow.
     pub async fn up(&self) -> Up {
         self.up_with_fuse(i64::MAX, false).await.expect("the array comes up")
@@ -140,7 +156,7 @@ impl Rig {
         shelf: Arc<DriveShelf>,
         engine: &Arc<Engine>,
     ) -> Result<(Arc<Array>, Arc<scsi::Target>), Error> {
-        let identity = Identity::load(engine, "test", 0x5e71a1).await?;
+        let identity = Identity::load(engine, "test", 0x5e71a1, self.clock.load(Ordering::SeqCst)).await?;
         let names = scsi::Identity {
             name: identity.target_iqn(),
             vendor: "ASHLAR".into(),

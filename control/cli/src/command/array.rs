@@ -31,6 +31,9 @@ pub enum ArrayVerb {
         /// How much UNMAP is slowed down: 0 not at all, 9 most
         #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
         unmap_throttle: Option<u8>,
+        /// How long after a scrub has ended the next one begins by itself, such as 7d; 0s: never
+        #[arg(long, value_name = "TIME", value_parser = seconds)]
+        scrub_every: Option<u64>,
     },
 }
 
@@ -41,11 +44,12 @@ impl ArrayVerb {
             ArrayVerb::Performance(which) => which.run(client)?,
             ArrayVerb::Top => unreachable!("it has the terminal to itself"),
             ArrayVerb::Settings => (client.ask("GET", &["settings"], None)?, show::settings),
-            ArrayVerb::Set { name, recycle_bin, unmap_throttle } => {
+            ArrayVerb::Set { name, recycle_bin, unmap_throttle, scrub_every } => {
                 let mut body = Map::new();
                 put(&mut body, "name", name.map(Value::String));
                 put(&mut body, "recycle_bin_seconds", recycle_bin.map(Value::from));
                 put(&mut body, "unmap_throttle", unmap_throttle.map(Value::from));
+                put(&mut body, "scrub_every_seconds", scrub_every.map(Value::from));
                 (client.ask("PATCH", &["settings"], Some(body.into()))?, show::settings)
             }
         })

@@ -2,7 +2,7 @@
 
 use super::{Shown, items, query};
 use crate::client::Client;
-use crate::show::{bytes, facts, rows, text, yes};
+use crate::show::{bytes, duration, facts, rows, text, yes};
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -179,6 +179,7 @@ fn one(drive: &Value) -> String {
         ("Slot", text(&drive["slot"])),
         ("Path", text(&drive["path"])),
         ("Standing", standing(drive)),
+        ("Slow", yes(&drive["slow"])),
         ("Used", used(drive)),
         ("Journal", yes(&drive["journal"])),
         ("Written", bytes(&drive["written_bytes"])),
@@ -220,8 +221,11 @@ fn protection(answer: &Value) -> String {
     let last = match (scrub["started"].as_str(), scrub["ended"].as_str()) {
         (None, _) => "never".into(),
         (Some(started), None) => format!("under way since {started}: {}", found()),
-        (_, Some(ended)) if scrub["cancelled"] == true => format!("cancelled {ended}: {}", found()),
-        (_, Some(ended)) => format!("finished {ended}: {}", found()),
+        (Some(_), Some(ended)) if scrub["cancelled"] == true => format!("cancelled {ended}: {}", found()),
+        (Some(started), Some(ended)) => {
+            let took = duration(scrub["seconds"].as_u64().unwrap_or(0));
+            format!("begun {started}, finished {ended} after {took}: {}", found())
+        }
     };
     facts(&[
         ("Tolerates", format!("{} more drives to fail", text(&answer["tolerates"]))),
@@ -233,6 +237,7 @@ fn protection(answer: &Value) -> String {
         ("Repaired", format!("{} pages since the start", text(&answer["repaired"]))),
         ("Lost", format!("{} pages since the start", text(&answer["lost"]))),
         ("Scrub", last),
+        ("Next scrub", text(&answer["next_scrub"])),
     ])
 }
 

@@ -14,7 +14,7 @@ import { ProblemAlert } from "../../parts/problem";
 import { DataTable, type Column } from "../../parts/table";
 import { AddDrive, EmptyDrive, ReplaceDrive } from "./forms";
 import { ProtectionPanel } from "./protection";
-import { Shelf, STANDINGS } from "./shelf";
+import { Shelf, stateOf } from "./shelf";
 
 type Task = { verb: "empty" | "replace"; drive: Drive };
 
@@ -62,7 +62,7 @@ export function DrivesPage() {
 const columns = (choose: (task: Task) => void): Column<Drive>[] => [
   { name: "Slot", key: (it) => it.slot, cell: (it) => <span className="number">{it.slot}</span> },
   { name: "Drive", key: (it) => it.path ?? "", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.path ?? "not there"}</span> },
-  { name: "State", key: (it) => it.standing, cell: (it) => <Dot {...STANDINGS[it.standing]} /> },
+  { name: "State", key: (it) => it.standing, cell: (it) => <Dot {...stateOf(it)} /> },
   { name: "Used", key: (it) => it.used / it.size, cell: (it) => `${percent(it.used / it.size)} of ${bytes(it.size)}`, right: true },
   { name: "Written since the start", key: (it) => it.written_bytes, cell: (it) => bytes(it.written_bytes), right: true, wide: true },
   { name: "Errors", key: (it) => it.read_errors + it.bad_pages, cell: (it) => <Errors drive={it} />, right: true, wide: true },

@@ -4,7 +4,7 @@ import { ShieldAlert, ShieldCheck } from "lucide-react";
 import { answer, api } from "../../api/client";
 import { protection, useChange } from "../../api/queries";
 import type { SchemaJob as Job, SchemaScrub as Scrub } from "../../api/schema";
-import { bytes, count, moment, plural } from "../../format";
+import { bytes, count, duration, moment, plural } from "../../format";
 import { May } from "../../parts/may";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
@@ -58,6 +58,12 @@ export function ProtectionPanel({ jobs }: { jobs: Job[] }) {
               )}
               <dt>Last scrub</dt>
               <dd>{data.scrub ? <LastScrub scrub={data.scrub} /> : <span className="quiet">none yet</span>}</dd>
+              {!scrubbing && (
+                <>
+                  <dt>Next scrub</dt>
+                  <dd className="number">{data.next_scrub ? moment(data.next_scrub) : <span className="quiet">when somebody asks for it</span>}</dd>
+                </>
+              )}
             </dl>
           </>
         )}
@@ -66,12 +72,12 @@ export function ProtectionPanel({ jobs }: { jobs: Job[] }) {
   );
 }
 
-function LastScrub({ scrub: { started, ended, cancelled, bytes: read, errors, repaired, lost } }: { scrub: Scrub }) {
+function LastScrub({ scrub: { started, ended, seconds, cancelled, bytes: read, errors, repaired, lost } }: { scrub: Scrub }) {
   const found = errors === 0 ? "nothing wrong" : `${plural(errors, "page")} wrong, ${count(repaired)} repaired${lost > 0 ? `, ${count(lost)} lost` : ""}`;
   return (
     <span className="number">
       {moment(started)}
-      {ended ? (cancelled ? ", cancelled" : "") : ", under way"}: {bytes(read)} read, {found}
+      {ended ? `, ${cancelled ? "cancelled after" : "took"} ${duration(seconds ?? 0)}` : ", under way"}: {bytes(read)} read, {found}
     </span>
   );
 }

@@ -2,18 +2,21 @@ import { Tooltip } from "@mantine/core";
 import type { SchemaDrive as Drive, SchemaJob as Job, SchemaStanding as Standing } from "../../api/schema";
 import { bytes, percent } from "../../format";
 
-export const STANDINGS: Record<Standing, { color: "teal" | "orange" | "red"; label: string }> = {
+const STANDINGS: Record<Standing, { color: "teal" | "orange" | "red"; label: string }> = {
   in_use: { color: "teal", label: "in use" },
   leaving: { color: "orange", label: "being emptied" },
   out: { color: "red", label: "out" },
 };
+
+/** How it stands, and whether it is slow. */
+export const stateOf = (drive: Drive) => (drive.slow && drive.standing !== "out" ? ({ color: "orange", label: `${STANDINGS[drive.standing].label}, slow` } as const) : STANDINGS[drive.standing]);
 
 /** The front of a shelf: a bay for each drive, with its light, and filled as it is. */
 export function Shelf({ drives, jobs }: { drives: Drive[]; jobs: Job[] }) {
   return (
     <ul className="shelf">
       {drives.map((drive) => {
-        const { color, label } = STANDINGS[drive.standing];
+        const { color, label } = stateOf(drive);
         const used = drive.used / drive.size;
         const job = jobs.find((it) => it.slot === drive.slot);
         const says = `Slot ${drive.slot}: ${label}, ${percent(used)} of ${bytes(drive.size)} used${job ? `; ${job.kind} ${percent(job.progress)}` : ""}`;

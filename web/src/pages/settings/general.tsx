@@ -3,7 +3,7 @@ import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { answer, api } from "../../api/client";
 import { array, settings, useChange } from "../../api/queries";
-import type { SchemaSettings as Settings } from "../../api/schema";
+import type { SchemaEncryption as Encryption, SchemaSettings as Settings } from "../../api/schema";
 import { useMay } from "../../api/session";
 import { CopyText } from "../../parts/copy";
 import { May } from "../../parts/may";
@@ -25,6 +25,8 @@ export function GeneralSettings() {
   );
 }
 
+type Stretch = { amount: number | string; unit: string };
+
 /** Names of stretches of time, with their seconds. */
 const UNITS: [string, number][] = [
   ["days", 86_400],
@@ -34,23 +36,41 @@ const UNITS: [string, number][] = [
 ];
 
 /** The largest unit in which it is a whole number. */
-function inUnits(seconds: number): { amount: number; unit: string } {
+function inUnits(seconds: number): Stretch {
   const [unit, length] = UNITS.find(([, length]) => seconds >= length && seconds % length === 0) ?? ["seconds", 1];
   return { amount: seconds / length, unit };
 }
 
+const inSeconds = ({ amount, unit }: Stretch) => Number(amount) * (UNITS.find(([it]) => it === unit)?.[1] ?? 1);
+
+const amountError = (amount: number | string) => (amount === "" || Number(amount) < 0 ? "Give a number." : null);
+
+type Props = ReturnType<ReturnType<typeof useForm>["getInputProps"]>;
+
+/** A number and its unit. */
+function StretchInput({ label, unit, says, amountProps, unitProps }: { label: string; unit: string; says: string; amountProps: Props; unitProps: Props }) {
+  return (
+    <div>
+      <Group gap="xs" align="flex-end" wrap="nowrap">
+        <NumberInput label={label} min={0} allowDecimal={false} allowNegative={false} style={{ flex: 1 }} {...amountProps} />
+        <Select aria-label={unit} data={UNITS.map(([name]) => name)} allowDeselect={false} w={120} {...unitProps} />
+      </Group>
+      <Text size="xs" className="quiet" mt={4}>
+        {says}
+      </Text>
+    </div>
+  );
+}
+
 function General({ settings }: { settings: Settings }) {
   const may = useMay("admin");
-  const bin = inUnits(settings.recycle_bin_seconds);
-  const form = useForm<{ name: string; amount: number | string; unit: string; throttle: number | string }>({
-    initialValues: { name: settings.name, ...bin, throttle: settings.unmap_throttle },
-    validate: { name: nameError, amount: (amount) => (amount === "" || Number(amount) < 0 ? "Give a number." : null) },
+  const form = useForm<{ name: string; bin: Stretch; scrub: Stretch; throttle: number | string }>({
+    initialValues: { name: settings.name, bin: inUnits(settings.recycle_bin_seconds), scrub: inUnits(settings.scrub_every_seconds), throttle: settings.unmap_throttle },
+    validate: { name: nameError, bin: { amount: amountError }, scrub: { amount: amountError } },
   });
   const save = useChange({
-    run: ({ name, amount, unit, throttle }: typeof form.values) => {
-      const seconds = Number(amount) * (UNITS.find(([it]) => it === unit)?.[1] ?? 1);
-      return answer(api.PATCH("/api/v1/settings", { body: { name, recycle_bin_seconds: seconds, unmap_throttle: Number(throttle) } }));
-    },
+    run: ({ name, bin, scrub, throttle }: typeof form.values) =>
+      answer(api.PATCH("/api/v1/settings", { body: { name, recycle_bin_seconds: inSeconds(bin), scrub_every_seconds: inSeconds(scrub), unmap_throttle: Number(throttle) } })),
     done: () => "The settings are saved.",
   });
   return (
@@ -59,15 +79,8 @@ function General({ settings }: { settings: Settings }) {
         <fieldset className="plain-fieldset" disabled={!may}>
           <Stack gap="md">
             <TextInput label="Name of the array" autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
-            <div>
-              <Group gap="xs" align="flex-end" wrap="nowrap">
-                <NumberInput label="The recycle bin keeps what is deleted for" min={0} allowDecimal={false} allowNegative={false} style={{ flex: 1 }} {...form.getInputProps("amount")} />
-                <Select aria-label="Unit of time" data={UNITS.map(([name]) => name)} allowDeselect={false} w={120} {...form.getInputProps("unit")} />
-              </Group>
-              <Text size="xs" className="quiet" mt={4}>
-                Its space is not free until then. This holds for what is in it already, too.
-              </Text>
-            </div>
+            <StretchInput label="The recycle bin keeps what is deleted for" unit="Unit of time for the recycle bin" says="Its space is not free until then. This holds for what is in it already, too." amountProps={form.getInputProps("bin.amount")} unitProps={form.getInputProps("bin.unit")} />
+            <StretchInput label="A scrub begins by itself, after the last one, in" unit="Unit of time for the scrub" says="Everything on the drives is read and verified, and what is wrong is written again, at a pace that hosts hardly notice. 0: only when somebody asks for it." amountProps={form.getInputProps("scrub.amount")} unitProps={form.getInputProps("scrub.unit")} />
             <NumberInput label="UNMAP throttle" description="0 slows nothing down; 9 holds what hosts give back to 384 MiB in a second, each level below to twice as much." min={0} max={9} allowDecimal={false} {...form.getInputProps("throttle")} />
             <ProblemAlert error={save.error} />
             <May role="admin">
@@ -83,6 +96,14 @@ function General({ settings }: { settings: Settings }) {
     </Panel>
   );
 }
+
+/** What the key of what is on the drives is locked with. */
+export const ENCRYPTION: Record<Encryption, string> = {
+  none: "none: the drives can be read by whoever has them",
+  file: "AES-256, locked with a key file",
+  passphrase: "AES-256, locked with a passphrase",
+  kmip: "AES-256, locked with a key on a KMIP server",
+};
 
 function Portals() {
   const { data } = useQuery(array());
@@ -102,6 +123,8 @@ function Portals() {
             </div>
           ))}
         </dd>
+        <dt>Encryption</dt>
+        <dd>{ENCRYPTION[data.encryption]}</dd>
         <dt>Serial number</dt>
         <dd>{data.serial}</dd>
         <dt>Version</dt>
