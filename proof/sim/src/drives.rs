@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 const SECTOR: usize = 512;
 
@@ -35,6 +36,8 @@ struct State {
     completed: u64,
     /// The life of the machine; handles of an older one are cut off.
     life: u64,
+    /// The world's clock, as it was last told.
+    now: Duration,
     media: Vec<Medium>,
 }
 
@@ -59,6 +62,7 @@ struct Cached {
 
 struct Request {
     offset: u64,
+    since: Duration,
     work: Work,
 }
 
@@ -89,6 +93,7 @@ impl Drives {
             trace: DefaultHasher::new(),
             completed: 0,
             life: 0,
+            now: Duration::ZERO,
             media,
         })))
     }
@@ -112,6 +117,18 @@ impl Drives {
         let state = self.lock();
         let answering = state.media.iter().filter(|medium| medium.fault != Fault::Stuck);
         answering.map(|medium| medium.pending.len()).sum()
+    }
+
+    /// Tells the time, for what is asked from now on.
+    pub fn tell_time(&self, now: Duration) {
+        self.lock().now = now;
+    }
+
+    /// Since when a drive that is well owes an answer, at the longest; none when no such drive owes any.
+    pub fn owed_since(&self) -> Option<Duration> {
+        let state = self.lock();
+        let well = state.media.iter().filter(|medium| medium.fault == Fault::None);
+        well.flat_map(|medium| &medium.pending).map(|request| request.since).min()
     }
 
     /// Requests completed since the beginning of the world.
@@ -257,7 +274,7 @@ impl Medium {
     /// Performs a request and returns its answer.
     fn complete(&mut self, drive: usize, request: Request) -> Box<dyn FnOnce()> {
         let failure = self.fails(drive, &request);
-        let Request { offset, work } = request;
+        let Request { offset, work, .. } = request;
         match (work, failure) {
             (Work::Read(_, done), Err(cause)) => Box::new(move || done(Err(cause))),
             (Work::Write(.., done) | Work::Sync(_, done) | Work::Discard(_, done), Err(cause)) => {
@@ -355,7 +372,8 @@ impl Handle {
         assert!(aligned && offset + len <= self.bytes, "{}: {len} bytes at {offset}", self.name);
         let mut state = self.drives.lock();
         if state.life == self.life {
-            state.media[self.index].pending.push(Request { offset, work });
+            let since = state.now;
+            state.media[self.index].pending.push(Request { offset, since, work });
         } else {
             drop(state);
             drop(work);

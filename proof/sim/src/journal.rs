@@ -40,6 +40,10 @@ struct Fates {
 /// Strikes of the clock in which whatever hangs is given up.
 const PATIENCE: u32 = 20;
 
+/// How long a drive that is well may take at most: less than the shelf bears with. One that takes longer has failed, and
+/// would have to be counted among those that did.
+const PROMPT: Duration = Duration::from_secs(10);
+
 impl Fates {
     /// A drive that may be hit now, if there is one.
     fn choose(&mut self, random: &mut Random) -> Option<usize> {
@@ -57,6 +61,13 @@ impl Fates {
             eprintln!("{event}");
         }
         self.drives.note(event);
+    }
+
+    /// Time passes, but only as long as drives that are well have to answer.
+    fn pass(&mut self, time: Duration) {
+        let latest = self.drives.owed_since().map_or(Duration::MAX, |since| since + PROMPT);
+        self.now = (self.now + time).min(latest).max(self.now);
+        self.drives.tell_time(self.now);
     }
 
     /// While the shelf runs.
@@ -200,6 +211,7 @@ pub fn run(seed: u64) -> Result<Report, String> {
         now: Duration::from_secs(1),
         patience: PATIENCE,
     };
+    drives.tell_time(fates.now);
     let mut start =
         Start { sizes, key: (seed % 2 == 1).then(sealing), salts: Random::new(seed), formatted: false };
     let crashes = 2 + random.below(6);
@@ -359,7 +371,7 @@ fn work(
             }
             8 if random.below(1000) < 15 => fates.strike(random),
             9 if random.chance(5) => {
-                fates.now += Duration::from_millis(random.below(3000));
+                fates.pass(Duration::from_millis(random.below(3000)));
                 shelf.tick(fates.now);
             }
             _ => {
@@ -369,7 +381,7 @@ fn work(
                         return Err(format!("something asked for was never answered: {status:?}"));
                     }
                     fates.patience -= 1;
-                    fates.now += Duration::from_secs(5);
+                    fates.pass(Duration::from_secs(5));
                     shelf.tick(fates.now);
                 } else {
                     fates.patience = PATIENCE;

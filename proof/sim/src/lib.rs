@@ -19,7 +19,8 @@
 //!   crash it works again with what it had.
 //!
 //! In the world `shelf` any drives, as many as the shelf says that it can bear, fail, hang, rot anywhere, are not there
-//! at the next opening, come back with what they had, or are replaced by blank ones, at any step.
+//! at the next opening, come back with what they had, or are replaced by blank ones, at any step. Time passes in jumps
+//! there; a drive that is well answers within the time that the shelf bears with.
 //!
 //! Not in the model: a drive that loses a write after it called it durable, or puts it in another place; two owners
 //! writing the same drive at the same time.

@@ -34,6 +34,12 @@ fn a_drive_that_hangs_is_put_out_when_the_others_hold_everything() {
     run(World::Shelf, 20_768).unwrap();
 }
 
+/// The clock jumped while drives that were well owed answers: one was taken for a third that had failed.
+#[test]
+fn a_drive_that_is_well_answers_in_time() {
+    run(World::Shelf, 61_009_239).unwrap();
+}
+
 /// The background slept while there was durable data to flush; a volume that was being deleted stayed in the list; a
 /// shelf that was formatted without an engine could not be opened; a state of no blocks had a region.
 #[test]
