@@ -1,8 +1,9 @@
 //! Drives that answer, but much later than their like: what hosts wait for goes round them.
 //!
 //! How long a drive takes is known without a clock at every request: requests under way, on average, divided by
-//! requests answered in a second (Little's law). All drives get much the same, so that the median of them is the
-//! measure. Reads of a drive that lags are answered from the others, its copy of the journal is made elsewhere where
+//! requests answered in a second (Little's law). Drives that have something to do get much the same, so that their
+//! median is the measure. More of them that are late at once than can be spared, such as all that carry the journal, are
+//! late with what they are asked, and none of them lags. Reads of a drive that lags are answered from the others, its copy of the journal is made elsewhere where
 //! there is another drive, and no new segment is placed on it. It keeps what it has and stays a member: after a while it
 //! gets another chance. The same figure says how much hosts feel of rebuilding and scrubbing, which slow down then.
 
@@ -47,18 +48,21 @@ impl DriveShelf {
             (ticks, time)
         };
         let there: Vec<_> = members.iter().filter(|member| !member.is_out()).collect();
-        let took: Vec<u64> = there.iter().map(|member| member.latency(ticks, time)).collect();
+        let took: Vec<_> = there.iter().map(|member| member.latency(ticks, time)).collect();
         if ticks < LEAST_TICKS || there.len() < 3 {
             return;
         }
-        let mut sorted = took.clone();
+        let mut sorted: Vec<u64> = took.iter().flatten().copied().collect();
         sorted.sort_unstable();
-        let median = sorted[sorted.len() / 2];
+        let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
         self.background.feel(median);
-        let median = median.max(PROMPT);
-        let late = |took: u64| took > LATE && took > median * TIMES;
+        let most = LATE.max(median.max(PROMPT) * TIMES);
+        let late = |took: Option<u64>| took.filter(|took| sorted.len() >= 3 && *took > most);
+        let all = there.iter().zip(&took).filter(|(_, took)| late(**took).is_some());
+        let all = all.fold(self.lagging(&there), |set, (member, _)| set | 1 << member.slot);
+        let spared = self.can_spare(all);
         for (member, took) in there.iter().zip(took) {
-            if late(took) && self.can_spare(1 << member.slot | self.lagging(&there)) {
+            if let Some(took) = late(took).filter(|_| spared) {
                 if member.lags(CHANCE) {
                     tracing::error!(drive = member.name(), slot = member.slot, took, median, "a drive lags");
                     self.avoid(member.slot, true);

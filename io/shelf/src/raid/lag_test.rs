@@ -191,3 +191,13 @@ fn drives_that_are_all_slow_do_not_lag() {
     (0..4).for_each(|_| rig.second());
     assert!(rig.shelf.status().drives.iter().all(|drive| !drive.slow));
 }
+
+/// The others have hardly anything to do: what the journal waits for is no measure of the drives that carry it.
+#[test]
+fn drives_that_carry_the_journal_and_are_all_slow_do_not_lag() {
+    let mut rig = Rig::new(8);
+    rig.drives[..3].iter().for_each(|drive| drive.takes.store(10, Ordering::Relaxed));
+    (0..4).for_each(|_| rig.second());
+    assert!(rig.shelf.status().drives.iter().all(|drive| !drive.slow));
+    assert_eq!(rig.shelf.journal_copies(), [0, 1, 2]);
+}

@@ -157,13 +157,17 @@ impl Member {
         left == 1
     }
 
-    /// What a request took on average, in µs, over a window of so many ticks; 0 when there was hardly ever one. Begins
-    /// the next window.
-    pub fn latency(&self, ticks: u32, window: Duration) -> u64 {
+    /// What a request took on average, in µs, over a window of so many ticks: 0 when there was hardly ever one under
+    /// way, none when it was asked for nothing. Begins the next window.
+    pub fn latency(&self, ticks: u32, window: Duration) -> Option<u64> {
         let standing = self.waiting.standing.swap(0, Ordering::Relaxed);
-        let answered = self.waiting.answered.swap(0, Ordering::Relaxed).max(1);
+        let answered = self.waiting.answered.swap(0, Ordering::Relaxed);
         let ticks = u64::from(ticks.max(1));
-        if standing * 2 < ticks { 0 } else { standing * window.as_micros() as u64 / ticks / answered }
+        match (standing * 2 < ticks, answered) {
+            (_, 0) if standing == 0 => None,
+            (true, _) => Some(0),
+            (false, _) => Some(standing * window.as_micros() as u64 / ticks / answered.max(1)),
+        }
     }
 
     pub fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
