@@ -58,6 +58,10 @@ impl DataKey {
         derived
     }
 
+    fn cipher(&self, kind: Kind, salt: u64) -> Cipher {
+        Cipher::new(&self.derive(kind.name(), salt))
+    }
+
     /// What tells two keys apart and says nothing about either.
     fn check(&self) -> [u8; 16] {
         let mut check = [0; 16];
@@ -116,6 +120,8 @@ pub enum Kind {
 }
 
 impl Kind {
+    const ALL: [Self; 3] = [Self::Segments, Self::Journal, Self::Superblock];
+
     fn name(self) -> &'static [u8] {
         match self {
             Self::Segments => b"segments",
@@ -133,7 +139,9 @@ pub struct Vault {
 
 struct Keys {
     data: DataKey,
-    /// Of every owner of which something was read or written.
+    /// Of the owner that writes, by kind: what every write needs waits for no lock.
+    own: Option<(u64, [Arc<Cipher>; 3])>,
+    /// Of every other owner of which something was read.
     ciphers: RwLock<BTreeMap<(Kind, u64), Arc<Cipher>>>,
 }
 
@@ -143,17 +151,16 @@ impl Vault {
         Self { array, keys: None }
     }
 
-    /// Of an array with this key.
+    /// Of an array with this key, to open what any owner has sealed.
     pub fn sealed(array: u128, key: DataKey) -> Self {
-        Self { array, keys: Some(Keys { data: key, ciphers: RwLock::default() }) }
+        Self { array, keys: Some(Keys { data: key, own: None, ciphers: RwLock::default() }) }
     }
 
-    /// Sealed when there is a key.
-    pub fn new(array: u128, key: Option<DataKey>) -> Self {
-        match key {
-            Some(key) => Self::sealed(array, key),
-            None => Self::clear(array),
-        }
+    /// Of the owner with this salt; sealed when there is a key.
+    pub fn new(array: u128, key: Option<DataKey>, salt: u64) -> Self {
+        let Some(data) = key else { return Self::clear(array) };
+        let own = Kind::ALL.map(|kind| Arc::new(data.cipher(kind, salt)));
+        Self { array, keys: Some(Keys { data, own: Some((salt, own)), ciphers: RwLock::default() }) }
     }
 
     /// The array.
@@ -169,11 +176,16 @@ impl Vault {
     /// What seals and opens records of the owner with this salt; none when they are in clear.
     pub fn cipher(&self, kind: Kind, salt: u64) -> Option<Arc<Cipher>> {
         let keys = self.keys.as_ref()?;
+        if let Some((own, ciphers)) = &keys.own
+            && *own == salt
+        {
+            return Some(ciphers[kind as usize].clone());
+        }
         if let Some(cipher) = keys.ciphers.read().get(&(kind, salt)) {
             return Some(cipher.clone());
         }
         let mut ciphers = keys.ciphers.write();
-        let made = || Arc::new(Cipher::new(&keys.data.derive(kind.name(), salt)));
+        let made = || Arc::new(keys.data.cipher(kind, salt));
         Some(ciphers.entry((kind, salt)).or_insert_with(made).clone())
     }
 

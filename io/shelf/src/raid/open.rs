@@ -92,7 +92,7 @@ impl DriveShelf {
             members.map(|(slot, drive)| Some(Member::new(slot, id(slot), sizes[slot], drive))).collect();
         let label = Label { members: table, ..first };
         let ring = Ring::new(plan.journal_bytes, JournalPos(1), 0);
-        let vault = Vault::new(options.array, key);
+        let vault = Vault::new(options.array, key, options.opening.salt);
         let shelf = Self::new(members, &label, (vault, options.opening.salt), Some(ring));
         *shelf.envelope.lock() = envelope;
         shelf.count_members();
@@ -161,7 +161,7 @@ impl DriveShelf {
             }));
         }
         let (key, envelope) = opening.key.unzip();
-        let vault = Vault::new(label.array, key);
+        let vault = Vault::new(label.array, key, opening.salt);
         let shelf = Self::new(members, &label, (vault, opening.salt), None);
         shelf.check_readable(&order, returning).await?;
         let lacking = match &envelope {
