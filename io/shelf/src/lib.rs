@@ -2,14 +2,13 @@
 //!
 //! The shelf does not know volumes, maps or hosts; it keeps bytes and proves that they are the ones written.
 //! Its parts: [`device`] is the only place that makes system calls; [`label`] recognises drives; [`geometry`] says
-//! where everything lies; [`journal`], [`map`] and [`superblock`] are the records on media; `sector`, `parity` and
+//! where everything lies; [`journal`], [`map`] and [`superblock`] are the records on media; `sector`, [`parity`] and
 //! [`seal`] make the pages of a segment; the spine `raid` lays segments, journal copies and superblocks over the drives
 //! that are there.
 
 mod drive;
 mod media;
 mod overlay;
-mod parity;
 mod raid;
 mod sector;
 mod shelf;
@@ -21,6 +20,7 @@ pub mod geometry;
 pub mod journal;
 pub mod label;
 pub mod map;
+pub mod parity;
 pub mod seal;
 pub mod superblock;
 

@@ -82,26 +82,3 @@ fn three_missing_columns_are_too_many() {
 fn every_element_but_zero_has_an_inverse() {
     assert!((1..=255).all(|byte| multiply(byte, inverse(byte)) == 1));
 }
-
-/// `cargo test -p shelf --release parity::tests::cost -- --ignored --nocapture`
-#[test]
-#[ignore = "measures, proves nothing"]
-fn cost_of_both_parities() {
-    for (data, chunk) in [(6, 64 << 10), (14, 64 << 10), (22, 32 << 10)] {
-        let columns: Vec<_> = (0..data).map(|index| column(index as u64, chunk)).collect();
-        let slices: Vec<&[u8]> = columns.iter().map(Vec::as_slice).collect();
-        let (mut p, mut q) = (vec![0; chunk], vec![0; chunk]);
-        let blocks = (data * chunk / 4096) as f64;
-        let time = |form: &mut dyn FnMut()| {
-            let rounds = 300;
-            let start = std::time::Instant::now();
-            (0..rounds).for_each(|_| form());
-            start.elapsed().as_nanos() as f64 / f64::from(rounds) / blocks
-        };
-        #[cfg(target_arch = "x86_64")]
-        for (name, form) in ["AVX2", "GFNI"].iter().zip(x86::all()) {
-            println!("{data}+2 {name}: {:.0} ns per 4 KiB", time(&mut || form(&slices, &mut p, &mut q)));
-        }
-        println!("{data}+2 plain: {:.0} ns", time(&mut || compute_plain(&slices, &mut p, &mut q, 0)));
-    }
-}
