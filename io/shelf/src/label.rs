@@ -52,6 +52,8 @@ pub struct Member {
     pub bytes: u64,
     /// Whether it is there.
     pub standing: Standing,
+    /// Of a member that is out: the last owner that it can have served together with the others. 0 when it is not known.
+    pub knows: u64,
 }
 
 /// The identity of a drive and of the shelf that it is part of.
@@ -112,7 +114,7 @@ impl Label {
             Writer::new(&mut page[at..at + MEMBER_BYTES])
                 .put(&member.drive.to_le_bytes())
                 .put(&member.bytes.to_le_bytes())
-                .put(&[standing.map_or(0, |(code, _)| *code)]);
+                .put(&(standing.map_or(0, |(code, _)| u64::from(*code)) | member.knows << 8).to_le_bytes());
         }
         let checksum = crc32c([&page[..CHECKSUM_AT]]);
         page[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
@@ -161,9 +163,13 @@ impl Label {
         let mut members = Vec::new();
         for _ in 0..WIDEST {
             let (drive, bytes) = (table.u128()?, table.u64()?);
-            let [code, rest @ ..] = table.take::<8>()?;
-            let (_, standing) = *Standing::ALL.iter().find(|(known, _)| *known == code && rest == [0; 7])?;
-            members.push(Member { drive, bytes, standing });
+            let word = table.u64()?;
+            let (code, knows) = (word as u8, word >> 8);
+            let (_, standing) = *Standing::ALL.iter().find(|(known, _)| *known == code)?;
+            if knows > 0 && standing != Standing::Out {
+                return None;
+            }
+            members.push(Member { drive, bytes, standing, knows });
         }
         let used = members.iter().rposition(|member| member.standing != Standing::Empty);
         members.truncate(used.map_or(0, |last| last + 1));
@@ -199,7 +205,7 @@ impl Label {
 
     /// Which of two labels of one drive was written later.
     pub fn age(&self) -> (u64, u64) {
-        (self.generation, self.epoch)
+        (self.epoch, self.generation)
     }
 }
 
@@ -211,6 +217,8 @@ pub struct Candidate {
     pub bytes: u64,
     /// Both copies.
     pub copies: [Found; 2],
+    /// The owner that wrote its newest superblock; every one writes it again, behind the labels.
+    pub rooted: Option<u64>,
 }
 
 impl Candidate {
@@ -247,6 +255,12 @@ impl Candidate {
         }))
     }
 
+    /// Whose table of members counts: the newest owner's. Where an opening was broken off and the next did not see its
+    /// labels, two have the same epoch, and the one that got as far as its superblock went on.
+    fn age(&self, label: &Label) -> (u64, bool, u64) {
+        (label.epoch, self.rooted == Some(label.epoch), label.generation)
+    }
+
     /// True when nothing of value can be on it: no label, or one of a format that never ended.
     pub fn is_fresh(&self) -> bool {
         let empty = |copy: &Found| matches!(copy, Found::Blank | Found::Unfinished);
@@ -268,7 +282,7 @@ pub struct Assembly {
 /// Finds the place of every candidate by the newest label.
 ///
 /// # Errors
-/// [`Error::Unusable`]: a drive is foreign or duplicated, or none has a label.
+/// [`Error::Unusable`]: a drive is foreign or duplicated, went on without the others, or none has a label.
 pub fn assemble(candidates: &[Candidate]) -> Result<Assembly> {
     let mut labels = Vec::new();
     let mut others = Vec::new();
@@ -283,7 +297,8 @@ pub fn assemble(candidates: &[Candidate]) -> Result<Assembly> {
         }
     }
     let name = |index: usize| &candidates[index].name;
-    let Some((first, newest)) = labels.iter().max_by_key(|(_, label)| label.age()) else {
+    let Some((first, newest)) = labels.iter().max_by_key(|(index, label)| candidates[*index].age(label))
+    else {
         return Err(reason.unwrap_or_else(|| Error::Unusable("no drives were given".into())));
     };
     let (first, newest) = (*first, newest.clone());
@@ -328,5 +343,34 @@ pub fn assemble(candidates: &[Candidate]) -> Result<Assembly> {
             )));
         }
     }
+    check_together(candidates, &newest, &order)?;
     Ok(Assembly { newest, order, others })
+}
+
+/// Refuses drives that are out by the newest label and have the superblock of an owner that its writers never saw: they
+/// were opened without the others, and hold what was acknowledged then. Whichever were taken, the other's would be lost
+/// without a word.
+fn check_together(candidates: &[Candidate], newest: &Label, order: &[Option<usize>]) -> Result<()> {
+    let went_on = |slot: usize, index: usize| {
+        let member = newest.members[slot];
+        let out = member.standing == Standing::Out && member.knows > 0;
+        out && candidates[index].rooted.is_some_and(|epoch| epoch > member.knows)
+    };
+    let (mut apart, mut others) = (Vec::new(), Vec::new());
+    for (slot, found) in order.iter().enumerate() {
+        let Some(index) = *found else { continue };
+        let side = if went_on(slot, index) { &mut apart } else { &mut others };
+        side.push(candidates[index].name.as_str());
+    }
+    if apart.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Unusable(format!(
+        "array {:032x} was used twice, each time with some of its drives: {} without {}, and the other way round; what was \
+         written then is different. Give only the drives whose data are to be kept; the others can be added to them again, \
+         by force",
+        newest.array,
+        apart.join(", "),
+        others.join(", ")
+    )))
 }

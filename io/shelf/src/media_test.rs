@@ -38,8 +38,8 @@ fn label() -> Label {
         segments: 50,
         geometry: GEOMETRY,
         members: vec![
-            Member { drive: 0x10, bytes: 32 << 20, standing: Standing::Out },
-            Member { drive: 0x11, bytes: 16 << 20, standing: Standing::InUse },
+            Member { drive: 0x10, bytes: 32 << 20, standing: Standing::Out, knows: 2 },
+            Member { drive: 0x11, bytes: 16 << 20, standing: Standing::InUse, knows: 0 },
         ],
     }
 }
@@ -72,7 +72,7 @@ fn a_label_of_version_4() {
     let members = concat!(
         "10000000000000000000000000000000",
         "0000000200000000",
-        "0300000000000000",
+        "0302000000000000",
         "11000000000000000000000000000000",
         "0000000100000000",
         "0100000000000000",
@@ -269,7 +269,7 @@ const SEALED: [&str; 3] = [
     "bfab6deb3febf3e24daa0a850127ca89b438a39387e4",
     "c8d8900b8ddfcc32fc1c59acf226c534613bf601fd1c",
 ];
-const LABEL_CHECKSUM: &str = "38c62e71";
+const LABEL_CHECKSUM: &str = "6d12ed3d";
 const HEADER_CHECKSUM: &str = "e399d0ca";
 const PAYLOAD_CHECKSUM: &str = "9f5f80d9";
 const MAP_CHECKSUM: &str = "d947f095";

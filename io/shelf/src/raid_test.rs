@@ -1,5 +1,6 @@
 use super::*;
 use crate::journal::Header;
+use crate::label::Found;
 use crate::media::crc32c;
 use crate::{ALIGN, MemDrive};
 use std::pin::pin;
@@ -320,4 +321,71 @@ fn drives_that_do_not_make_up_an_array_are_refused_with_the_reason() {
     call(|done| shelf.write(SegmentId(0), 0, stripe, done)).unwrap();
     call(|done| shelf.sync(done)).unwrap();
     assert!(why(open(&wide[..2])).contains("slots [2, 3, 4] are missing"));
+}
+
+/// Formats four drives, uses them once together, then two by themselves, and the other two so many times.
+fn apart(times: usize) -> Vec<Arc<MemDrive>> {
+    let mem = mem(4);
+    put(&format(&mem), 1, b"together").unwrap();
+    let go_on = |half: &[Arc<MemDrive>], head| {
+        let shelf = open(half).unwrap();
+        recover(&shelf).unwrap();
+        append(&shelf, head, &[1]).unwrap();
+    };
+    go_on(&mem[..2], "left");
+    (0..times).for_each(|_| go_on(&mem[2..], "right"));
+    mem
+}
+
+#[test]
+fn halves_that_went_on_apart_are_not_opened_together() {
+    for times in [1, 2, 3] {
+        let mem = apart(times);
+        let mut back = mem.clone();
+        back.reverse();
+        let reasons = [&mem, &back].map(|drives| why(open(drives)));
+        for reason in &reasons {
+            let both = ["used twice", "mem0", "mem1", "mem2", "mem3"];
+            assert!(both.iter().all(|word| reason.contains(word)), "{reason}");
+        }
+        assert_eq!(heads(&open(&mem[..2]).unwrap()).unwrap(), "left", "one half alone is as it was");
+        let reason = why(open(&mem[..3]));
+        assert!(reason.contains("used twice"), "one of the others is enough: {reason}");
+    }
+}
+
+#[test]
+fn the_half_that_is_given_up_can_be_added_to_the_other() {
+    let mem = apart(1);
+    let shelf = open(&mem[2..]).unwrap();
+    recover(&shelf).unwrap();
+    for drive in drives(&mem[..2]) {
+        now(shelf.add_drive(drive, true)).unwrap();
+    }
+    now(shelf.settle());
+    assert_eq!(shelf.status().tolerates, 2);
+    drop(shelf);
+    assert_eq!(heads(&open(&mem).unwrap()).unwrap(), "right");
+}
+
+/// An opening was broken off when one label was written, and the next did not see that drive: equal epochs, and nothing
+/// was ever acknowledged by the first.
+#[test]
+fn a_drive_whose_opening_was_broken_off_comes_back() {
+    let mem = mem(4);
+    put(&format(&mem), 1, b"root").unwrap();
+    let broken = mem[3].clone();
+    let Found::Label(label) = Label::decode(&broken.with(|bytes| bytes[..ALIGN].to_vec())) else {
+        panic!("a label")
+    };
+    let shelf = open(&mem[..3]).unwrap();
+    recover(&shelf).unwrap();
+    append(&shelf, "without it", &[1]).unwrap();
+    let label = Label { epoch: label.epoch + 1, generation: label.generation + 1, ..*label };
+    let page = label.encode();
+    broken.with(|bytes| bytes[..ALIGN].copy_from_slice(&page));
+    drop(shelf);
+    let shelf = open(&mem).unwrap();
+    assert_eq!(heads(&shelf).unwrap(), "without it");
+    assert_eq!(shelf.status().tolerates, 2);
 }

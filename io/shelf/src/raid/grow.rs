@@ -65,7 +65,7 @@ impl DriveShelf {
         }
         // Those of formatting are below 2^8, and no two changes have the same generation.
         let id = self.array.wrapping_add(1 + slot as u128 + (u128::from(roster.generation + 1) << 8));
-        let entry = label::Member { drive: id, bytes, standing: Standing::InUse };
+        let entry = label::Member { drive: id, bytes, standing: Standing::InUse, knows: 0 };
         let member = Some(Member::new(slot, id, bytes, drive));
         let count = roster.members.len().max(slot + 1);
         roster.members.resize(count, label::Member::default());

@@ -59,6 +59,7 @@ impl DriveShelf {
             drive: id(slot),
             bytes: *bytes,
             standing: Standing::InUse,
+            knows: 0,
         };
         let table: Vec<_> = sizes.iter().enumerate().map(member).collect();
         let first = Label {
@@ -113,7 +114,7 @@ impl DriveShelf {
     pub async fn open(drives: Vec<Arc<dyn Drive>>, opening: Opening) -> Result<Arc<Self>> {
         let candidates = read_candidates(&drives).await?;
         let assembly = assemble(&candidates)?;
-        let behind = behind(&drives, &candidates, &assembly).await;
+        let behind = behind(&candidates, &assembly);
         let Assembly { newest, order, others } = assembly;
         for index in others {
             tracing::warn!(drive = candidates[index].name, "not a member of the array: left as it is");
@@ -130,13 +131,13 @@ impl DriveShelf {
                 (_, Standing::Empty) | (None, Standing::Out) => {}
                 (None, _) => {
                     tracing::error!(slot, "a drive is missing: its slot is out");
-                    entry.standing = Standing::Out;
+                    (entry.standing, entry.knows) = (Standing::Out, epoch - 1);
                 }
                 (Some(drive), _) if returns => {
                     // What it holds is believed where the map names it and its sectors prove it, and nowhere else: it
                     // stays out until it has the superblock and the map of the others.
                     tracing::warn!(slot, drive = drive.name(), "a drive that was away is back");
-                    entry.standing = Standing::Out;
+                    (entry.standing, entry.knows) = (Standing::Out, epoch);
                     returning |= 1 << slot;
                 }
                 _ => {}
@@ -190,7 +191,8 @@ impl DriveShelf {
             return Ok(());
         }
         for slot in slots(returning).filter(|slot| self.member(*slot).is_some()) {
-            self.roster.lock().members[slot].standing = Standing::InUse;
+            let entry = &mut self.roster.lock().members[slot];
+            (entry.standing, entry.knows) = (Standing::InUse, 0);
         }
         self.record().await
     }
@@ -361,20 +363,12 @@ pub(super) fn label_at(copy: usize, bytes: u64) -> u64 {
 
 /// Slots whose drives were not there when the newest superblock was written: its owner had written its epoch to every
 /// label before. They are old copies, or were away.
-async fn behind(drives: &[Arc<dyn Drive>], candidates: &[Candidate], assembly: &Assembly) -> u64 {
-    let (plan, array) = (&assembly.newest.geometry, assembly.newest.array);
-    let mut newest = 0;
-    let mut labels = Vec::new();
-    for (slot, found) in assembly.order.iter().enumerate() {
-        let Some(index) = *found else { continue };
-        for copy in 0..2 {
-            let page = read_bytes(&*drives[index], plan.superblock_at(copy), ALIGN as u32).await;
-            let epoch = page.ok().and_then(|page| Root::epoch_of(&page, array));
-            newest = newest.max(epoch.unwrap_or(0));
-        }
-        labels.extend(candidates[index].label().map(|label| (slot, label.epoch)));
-    }
-    labels.iter().filter(|(_, epoch)| *epoch < newest).fold(0, |set, (slot, _)| set | 1 << slot)
+fn behind(candidates: &[Candidate], assembly: &Assembly) -> u64 {
+    let there =
+        || assembly.order.iter().enumerate().filter_map(|(slot, it)| Some((slot, &candidates[(*it)?])));
+    let newest = there().filter_map(|(_, candidate)| candidate.rooted).max().unwrap_or(0);
+    let old = there().filter(|(_, candidate)| candidate.label().is_ok_and(|label| label.epoch < newest));
+    old.fold(0, |set, (slot, _)| set | 1 << slot)
 }
 
 /// Awaits all of them; the first error when there is one.
@@ -397,7 +391,7 @@ pub(super) async fn read_candidate(drive: &dyn Drive) -> (Candidate, Option<Erro
     let bytes = drive.bytes();
     let name = drive.name().to_owned();
     if bytes < SMALLEST_DRIVE {
-        return (Candidate { name, bytes, copies: [Found::Blank, Found::Blank] }, None);
+        return (Candidate { name, bytes, copies: [Found::Blank, Found::Blank], rooted: None }, None);
     }
     let first = read_bytes(drive, 0, ALIGN as u32).await.map(|page| Label::decode(&page));
     let second_at = match &first {
@@ -410,7 +404,14 @@ pub(super) async fn read_candidate(drive: &dyn Drive) -> (Candidate, Option<Erro
         _ => None,
     };
     let copies = [first.unwrap_or(Found::Other), second.unwrap_or(Found::Other)];
-    (Candidate { name, bytes, copies }, failure)
+    let mut candidate = Candidate { name, bytes, copies, rooted: None };
+    if let Ok(Label { geometry, array, .. }) = candidate.label() {
+        for copy in 0..2 {
+            let page = read_bytes(drive, geometry.superblock_at(copy), ALIGN as u32).await;
+            candidate.rooted = candidate.rooted.max(page.ok().and_then(|page| Root::epoch_of(&page, array)));
+        }
+    }
+    (candidate, failure)
 }
 
 pub(super) async fn read_candidates(drives: &[Arc<dyn Drive>]) -> Result<Vec<Candidate>> {

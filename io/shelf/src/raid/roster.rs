@@ -54,7 +54,7 @@ impl DriveShelf {
         }
         tracing::error!(drive = member.name(), slot, %cause, "a drive is out");
         if let Some(entry) = self.roster.lock().members.get_mut(slot) {
-            entry.standing = Standing::Out;
+            (entry.standing, entry.knows) = (Standing::Out, self.epoch);
         }
         self.count_members();
         self.segments.lock().lose(slot);
