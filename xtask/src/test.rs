@@ -1,7 +1,7 @@
 //! Everything that must pass, in one go, with a count at the end.
 
 use crate::shell::{cargo, exec, target_dir};
-use crate::{conformance, crash, demo, fuzz, openapi, parity, schemathesis, setup, sim, web};
+use crate::{conformance, crash, demo, fuzz, guest, openapi, parity, schemathesis, setup, sim, web};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -56,6 +56,7 @@ const STEPS: &[Step] = &[
     Step { name: "conformance", quick: false, run: conformance::whole },
     Step { name: "demo", quick: false, run: || one(demo::check()) },
     Step { name: "crash", quick: false, run: || one(crash::short()) },
+    Step { name: "guest", quick: false, run: guest::short },
     Step {
         name: "lab",
         quick: false,
