@@ -1,0 +1,80 @@
+//! What the primitives of VAAI did.
+
+use super::{Latency, Whose, Work};
+use crate::Context;
+use crate::auth::Operator;
+use crate::body::Asked;
+use crate::problem::Problems;
+use crate::v1::Answer;
+use array::Operation;
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<Context> {
+    OpenApiRouter::new().routes(routes!(list_offloads))
+}
+
+/// What one primitive of VAAI did.
+#[derive(Debug, Serialize, ToSchema)]
+struct Offload {
+    /// `ats`, `xcopy`, `write_same` or `unmap`.
+    primitive: String,
+    /// Commands that succeeded.
+    commands: u64,
+    /// Commands that failed; a miscompare of ATS is one.
+    failures: u64,
+    /// Bytes that they were about.
+    bytes: u64,
+    /// Of those, bytes that were shared instead of copied; `null` for what does not copy.
+    shared_bytes: Option<u64>,
+    /// Of those, bytes that were read and written; `null` for what does not copy.
+    copied_bytes: Option<u64>,
+    /// How long they took.
+    latency_us: Latency,
+}
+
+/// What VAAI did.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Offloads {
+    /// One for each primitive.
+    items: Vec<Offload>,
+}
+
+/// What VAAI primitives are called.
+const PRIMITIVES: [(&str, Operation); 4] = [
+    ("ats", Operation::CompareAndWrite),
+    ("xcopy", Operation::Copy),
+    ("write_same", Operation::WriteSame),
+    ("unmap", Operation::Unmap),
+];
+
+/// What the primitives of VAAI did
+#[utoipa::path(get, path = "/api/v1/performance/offload", tag = "performance", params(Whose), responses(
+    (status = 200, description = "Each primitive", body = Offloads),
+    Problems,
+))]
+async fn list_offloads(
+    operator: Operator,
+    State(context): State<Context>,
+    Asked(whose): Asked<Whose>,
+) -> Answer<Offloads> {
+    let whole = whose.series(operator, &context).await?.whole();
+    let offload = |(name, operation): (&str, Operation)| {
+        let cell = whole.sum(|kind, _| array::kind(kind) == Some(operation));
+        let copies = operation == Operation::Copy;
+        Offload {
+            primitive: name.into(),
+            commands: cell.latency.count(),
+            failures: cell.failures,
+            bytes: cell.bytes,
+            shared_bytes: copies.then_some(whole.shared),
+            copied_bytes: copies.then_some(whole.moved),
+            latency_us: Work::of(&cell, whole.millis).latency_us,
+        }
+    };
+    Ok(Json(Offloads { items: PRIMITIVES.into_iter().map(offload).collect() }))
+}
