@@ -33,6 +33,7 @@ const PAGES: [string, string][] = [
   ["/settings", "Settings"],
   ["/settings/users", "Settings"],
   ["/settings/tokens", "Settings"],
+  ["/settings/key", "Settings"],
   ["/settings/certificate", "Settings"],
   ["/setup", "Set up the array"],
   ["/nowhere", "No such page"],

@@ -6,8 +6,8 @@ use crate::auth::Operator;
 use crate::problem::{Problem, Problems};
 use crate::v1::{ask, unexpected};
 use array::{
-    Action, Alert, AlertState, ArrayStatus, Busy, By, Cell, Operation, Outcome, Severity, State as Health,
-    Volume,
+    Action, Alert, AlertState, ArrayStatus, Busy, By, Cell, Drive, Health, Operation, Outcome, Severity,
+    Standing, State as Serving, Volume,
 };
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -129,6 +129,7 @@ async fn metrics(operator: Operator, State(context): State<Context>) -> Result<R
     let Outcome::Hosts(hosts) = asked(Action::ListHosts).await? else { return nothing() };
     let by_host = Action::ListBusiest { by: By::Host, seconds: SECONDS };
     let Outcome::Busiest { busiest: busy_hosts, .. } = asked(by_host).await? else { return nothing() };
+    let Outcome::Drives(drives) = asked(Action::ListDrives).await? else { return nothing() };
     let Outcome::Alerts(alerts) = asked(Action::ListAlerts).await? else { return nothing() };
     tell_array(&mut told, &status);
     told.performance("array").each(millis, [(Labels::new(), busiest.iter().collect())]);
@@ -137,6 +138,7 @@ async fn metrics(operator: Operator, State(context): State<Context>) -> Result<R
     let names = hosts.iter().map(|it| (vec![("host", it.name.clone())], it.name.as_str()));
     told.performance("host").each(millis, with(names, &busy_hosts));
     tell_volumes(&mut told, &volumes);
+    tell_drives(&mut told, &drives);
     tell_alerts(&mut told, &alerts);
     let mut text = String::new();
     encode(&mut text, &told.0)
@@ -174,6 +176,60 @@ fn tell_alerts(told: &mut Exposition, alerts: &[Alert]) {
     }
 }
 
+/// A fact that a drive tells of itself.
+type Fact = fn(&Health) -> Option<f64>;
+
+/// What drives tell of themselves.
+const TOLD: [(&str, &str, Fact); 8] = [
+    ("healthy", "The drive's own verdict (SMART)", |it| it.passed.map(f64::from)),
+    ("temperature_celsius", "How warm the drive is", |it| it.celsius.map(|it| it as f64)),
+    ("used_percent", "Used part of the writes that the drive was made for", |it| number(it.used_percent)),
+    ("spare_percent", "Part of the drive's spare space that is left", |it| number(it.spare_percent)),
+    ("power_on_hours", "Hours that the drive was on in its life", |it| number(it.power_on_hours)),
+    ("media_errors", "Errors of the medium in the drive's life", |it| number(it.media_errors)),
+    ("lifetime_written_bytes", "Bytes written to the drive in its life", |it| number(it.written_bytes)),
+    ("lifetime_read_bytes", "Bytes read from the drive in its life", |it| number(it.read_bytes)),
+];
+
+fn number(value: Option<u64>) -> Option<f64> {
+    value.map(|value| value as f64)
+}
+
+/// Whatever a drive does not tell of itself is left out for it.
+fn tell_drives(told: &mut Exposition, drives: &[Drive]) {
+    let mut values = |name: &str, help: &str| told.values(&format!("drive_{name}"), help);
+    let space = values("space_bytes", "Space of each drive by what it is used for");
+    let media =
+        values("media_bytes", "Bytes read from and written to each drive since the start of the array");
+    let errors = values("errors", "What went wrong on each drive since the start of the array");
+    let slow = values("slow", "Whether the drive takes much longer than the others");
+    let in_use = values("in_use", "Whether the drive is part of the array and there");
+    let facts = TOLD.map(|(name, help, fact)| (values(name, help), fact));
+    for Drive { status, health } in drives {
+        let labels =
+            vec![("slot", status.slot.to_string()), ("path", status.name.clone().unwrap_or_default())];
+        for (values, label, kind, value) in [
+            (&space, "space", "capacity", status.bytes),
+            (&space, "space", "used", status.used_bytes),
+            (&media, "dimension", "read", status.read_bytes),
+            (&media, "dimension", "written", status.written_bytes),
+            (&errors, "kind", "failed_reads", status.read_errors),
+            (&errors, "kind", "slow_reads", status.slow_reads),
+            (&errors, "kind", "bad_pages", status.bad_pages),
+        ] {
+            set(values, &labels, &[(label, kind)], value as f64);
+        }
+        set(&slow, &labels, &[], f64::from(status.slow));
+        let there = status.standing == Standing::InUse && status.name.is_some();
+        set(&in_use, &labels, &[], f64::from(there));
+        for (values, fact) in &facts {
+            if let Some(value) = fact(health) {
+                set(values, &labels, &[], value);
+            }
+        }
+    }
+}
+
 fn tell_array(told: &mut Exposition, status: &ArrayStatus) {
     let none: Labels = Vec::new();
     let names = [
@@ -182,7 +238,7 @@ fn tell_array(told: &mut Exposition, status: &ArrayStatus) {
         ("version", status.version.as_str()),
     ];
     set(&told.values("info", "The array"), &none, &names, 1.0);
-    let online = if status.state == Health::Online { 1.0 } else { 0.0 };
+    let online = if status.state == Serving::Online { 1.0 } else { 0.0 };
     set(&told.values("array_online", "Whether the array serves"), &none, &[], online);
     set(&told.values("array_sessions", "iSCSI sessions"), &none, &[], status.sessions as f64);
     let (space, bytes) = (&status.space, told.values("array_space_bytes", "Space by what it is used for"));

@@ -11,6 +11,7 @@ mod event;
 mod group;
 mod host;
 mod job;
+mod key;
 mod notification;
 mod performance;
 mod policy;
@@ -42,6 +43,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(array::routes())
         .merge(drive::routes())
         .merge(job::routes())
+        .merge(key::routes())
         .merge(volume::routes())
         .merge(bin::routes())
         .merge(snapshot::routes())

@@ -144,7 +144,7 @@ impl Action {
                 Role::Admin
             }
             CreateToken { .. } | ListTokens | DeleteToken { .. } | ReplaceCertificate { .. } => Role::Admin,
-            AddDrive { .. } | EvacuateDrive { .. } | ReplaceDrive { .. } => Role::Admin,
+            AddDrive { .. } | EvacuateDrive { .. } | ReplaceDrive { .. } | RotateKey(_) => Role::Admin,
             CreateTarget { .. } | ChangeTarget { .. } | DeleteTarget { .. } | TestTarget { .. } => {
                 Role::Admin
             }

@@ -6,17 +6,17 @@ use crate::bundle::File;
 use crate::certificate::Certificate;
 use crate::config::{Chap, Secret};
 use crate::job::Job;
+use crate::key::{Key, NewKey};
 use crate::notification::{Target, TargetChange};
 use crate::performance::{Busy, By, Capacity, PathUse, Scope, Stretch};
 use crate::policy::{LimitsChange, PolicyChange};
 use crate::schedule::Rule;
 use crate::view::{
-    ArrayStatus, BinnedDisk, Connection, Difference, Group, Host, HostGroup, Protection, Schedule, Settings,
-    Snapshot, Volume,
+    ArrayStatus, BinnedDisk, Connection, Difference, Drive, Group, Host, HostGroup, Protection, Schedule,
+    Settings, Snapshot, Volume,
 };
 use history::{Alert, AlertState, Audit, Event, Page, Series, Severity};
 use notify::Destination;
-use shelf::DriveStatus;
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +87,10 @@ pub enum Action {
     },
     /// Read and verify everything on the drives.
     StartScrub,
+    /// What the drives are locked with.
+    ShowKey,
+    /// Lock the drives with another key, at once, however much they hold.
+    RotateKey(NewKey),
     /// Work that takes long, the newest last.
     ListJobs,
     /// One job.
@@ -611,9 +615,11 @@ pub enum Outcome {
     /// How what is stored is protected.
     Protection(Box<Protection>),
     /// A drive as it is now.
-    Drive(DriveStatus),
+    Drive(Box<Drive>),
     /// Drives.
-    Drives(Vec<DriveStatus>),
+    Drives(Vec<Drive>),
+    /// What the drives are locked with.
+    Key(Key),
     /// A job as it is now.
     Job(Job),
     /// Jobs.

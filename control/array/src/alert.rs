@@ -15,11 +15,12 @@ const PATHS_OVER: u64 = 300;
 /// Where conditions are found: not more often than every so many seconds, with what was found last time and the time now.
 type Look = fn(&Array, &Conditions, u64) -> Conditions;
 
-const LOOKS: [(u64, Look); 8] = [
+const LOOKS: [(u64, Look); 9] = [
     (0, |array, _, _| array.space_conditions()),
     (0, |array, _, _| array.target_conditions()),
     (5, |array, _, _| condition::of_drives(&array.parts.shelf.status())),
     (5, |array, before, _| array.scrub_conditions(before)),
+    (5, |array, _, _| array.health_conditions()),
     (60, |array, _, now| array.path_conditions(now)),
     (60, |array, _, now| array.clock_conditions(now)),
     (600, |array, _, now| array.certificate_conditions(now)),

@@ -10,6 +10,7 @@ use crate::bundle::File;
 use crate::config::{Config, Edit, HostId, Identity};
 use crate::connection::Peer;
 use crate::drive::{Machine, Seen};
+use crate::health::Told;
 use crate::job::{Job, Jobs};
 use crate::notification::Outboxes;
 use crate::performance::Meter;
@@ -97,6 +98,7 @@ pub struct Array {
     pub(crate) meter: Mutex<Meter>,
     pub(crate) attention: Mutex<Attention>,
     pub(crate) seen: Mutex<Seen>,
+    pub(crate) told: Arc<Mutex<Told>>,
     pub(crate) jobs: Mutex<Jobs>,
     pub(crate) scrubbing: Mutex<Option<Arc<Scrubbing>>>,
     pub(crate) outboxes: Mutex<Outboxes>,
@@ -129,6 +131,7 @@ impl Array {
             meter,
             attention: Mutex::default(),
             seen: Mutex::default(),
+            told: Arc::default(),
             jobs: Mutex::default(),
             scrubbing: Mutex::default(),
             outboxes: Mutex::default(),
@@ -241,8 +244,11 @@ impl Array {
             Action::ShowArray => Outcome::Array(Box::new(self.status(&config))),
             Action::ShowSettings => Outcome::Settings(self.settings(&config)),
             Action::ShowProtection => Outcome::Protection(Box::new(self.protection(&config))),
-            Action::ListDrives => Outcome::Drives(self.drives()),
-            Action::ShowDrive { which } => Outcome::Drive(self.drive(&which)?),
+            Action::ListDrives => {
+                Outcome::Drives(self.drives().into_iter().map(|drive| self.with_health(drive)).collect())
+            }
+            Action::ShowDrive { which } => self.show_drive(&which)?,
+            Action::ShowKey => Outcome::Key(self.key()),
             Action::ListJobs => Outcome::Jobs(self.tell_jobs()),
             Action::ShowJob { id } => Outcome::Job(self.job(&id)?),
             Action::ListVolumes => Outcome::Volumes(self.volumes(&config)),
@@ -341,6 +347,7 @@ impl Change<'_> {
             EvacuateDrive { which } => self.evacuate_drive(&which).await,
             ReplaceDrive { which, path, force } => self.replace_drive(&which, path, force).await,
             StartScrub => self.start_scrub().await,
+            RotateKey(new) => self.rotate_key(new).await,
             CancelJob { id } => self.cancel_job(&id).await,
             CreateVolume { name, bytes, block_bytes, group } => {
                 self.create_volume(name, bytes, block_bytes, group).await
@@ -466,7 +473,12 @@ impl Change<'_> {
         let json = |bytes: &[u8]| serde_json::from_slice(bytes).map_or(Value::Null, without_secrets);
         let (before, after) =
             (before.map_or(Value::Null, |(_, value)| json(&value)), after.map_or(Value::Null, json));
-        self.changes.push(json!({ "record": key, "before": before, "after": after }));
+        self.note_change(key, before, after);
+    }
+
+    /// Notes for the audit trail what was before, and is after.
+    pub fn note_change(&mut self, what: &str, before: Value, after: Value) {
+        self.changes.push(json!({ "record": what, "before": before, "after": after }));
     }
 
     /// Keeps an event about what was done.

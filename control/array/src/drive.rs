@@ -5,9 +5,13 @@
 
 use crate::action::Outcome;
 use crate::array::{Array, Change};
+use crate::health::Health;
 use crate::job::{JobKind, JobState};
+use crate::key::NewKey;
+use crate::view;
 use crate::{Error, Result};
 use history::Severity;
+use shelf::seal::{Envelope, KEY_BYTES, Lock};
 use shelf::{Drive, DriveShelf, DriveStatus, Standing, Status};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -22,6 +26,22 @@ pub trait Machine: Send + Sync {
     /// # Errors
     /// With what is wrong with the path, for people.
     fn open_drive(&self, path: &Path, members: &[String]) -> shelf::Result<Arc<dyn Drive>>;
+
+    /// What the drive at a path tells of itself; nothing where that can't be known. Answers within a minute.
+    fn drive_health(&self, path: &str) -> Pin<Box<dyn Future<Output = Health> + Send>>;
+
+    /// Makes ready what the drives are to be locked with next, and answers with what their envelope is to say and with
+    /// the key. `now`: the envelope that they have; what opens it goes on to. May take seconds.
+    ///
+    /// # Errors
+    /// With what is to be done first, for people.
+    fn next_key(&self, now: &Envelope, new: &NewKey) -> std::result::Result<(Lock, [u8; KEY_BYTES]), String>;
+
+    /// The drives have this envelope: what [`Machine::next_key`] made ready takes the place of the key before.
+    ///
+    /// # Errors
+    /// When that can't be stored, for people; the next start does it.
+    fn keep_key(&self, now: &Envelope) -> std::result::Result<(), String>;
 
     /// Remembers where the drives are, for the next start.
     ///
@@ -53,6 +73,15 @@ pub(crate) fn called(drive: &DriveStatus) -> String {
 impl Array {
     pub(crate) fn drives(&self) -> Vec<DriveStatus> {
         self.parts.shelf.status().drives
+    }
+
+    pub(crate) fn with_health(&self, status: DriveStatus) -> view::Drive {
+        let health = self.health(status.drive);
+        view::Drive { status, health }
+    }
+
+    pub(crate) fn show_drive(&self, which: &str) -> Result<Outcome> {
+        Ok(Outcome::Drive(Box::new(self.with_health(self.drive(which)?))))
     }
 
     /// The drive in a slot, or at a path.
@@ -177,7 +206,7 @@ impl Change<'_> {
     pub async fn add_drive(&mut self, path: String, force: bool) -> Result<Outcome> {
         let slot = self.bring_drive(&path, force).await?;
         self.done("drive.added", "drive", &path, &format!("was added as slot {slot}"));
-        Ok(Outcome::Drive(self.array.drive(&slot.to_string())?))
+        self.array.show_drive(&slot.to_string())
     }
 
     async fn bring_drive(&mut self, path: &str, force: bool) -> Result<usize> {
@@ -251,7 +280,7 @@ impl Change<'_> {
             let Error { kind, message } = error;
             return Err(Error { kind, message: format!("{path} is in slot {slot} now, but {message}") });
         }
-        Ok(Outcome::Drive(self.array.drive(&slot.to_string())?))
+        self.array.show_drive(&slot.to_string())
     }
 
     /// Takes an evacuation back.

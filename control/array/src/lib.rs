@@ -19,8 +19,10 @@ mod connection;
 mod drive;
 mod error;
 mod group;
+mod health;
 mod host;
 mod job;
+mod key;
 mod notification;
 mod outbox;
 mod performance;
@@ -47,11 +49,13 @@ pub use certificate::Certificate;
 pub use config::{Chap, Identity, Secret};
 pub use drive::Machine;
 pub use error::{Error, Kind, Result};
+pub use health::Health;
 pub use history::{
     Alert, AlertState, Attempt, Audit, Cell, Condition, Event, Latencies, NewEvent, Page, Sample, Series,
     Severity, SpacePoint, Turn,
 };
 pub use job::{Job, JobKind, JobState};
+pub use key::{Key, NewKey};
 pub use notification::{Target, TargetChange};
 pub use notify::{Destination, Protection as MailProtection};
 pub use performance::{Busy, By, Capacity, PathUse, Scope, Stretch, imbalance, kind, size_limit};
@@ -59,10 +63,11 @@ pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange, Policy
 pub use schedule::Rule;
 pub use scrub::Scrub;
 pub use scsi::Operation;
+pub use shelf::seal::{Envelope, KEY_BYTES, Lock};
 pub use shelf::{DriveStatus, Standing, Status as ShelfStatus};
 pub use snapshot::MOST_EXTENTS;
 pub use vault::Vault;
 pub use view::{
-    ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Group, Host, HostGroup, LockKind,
-    Protection, Reduction, Schedule, Settings, Snapshot, Space, State, Volume,
+    ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Drive, Group, Host, HostGroup,
+    LockKind, Protection, Reduction, Schedule, Settings, Snapshot, Space, State, Volume,
 };

@@ -57,6 +57,7 @@ impl Array {
         self.watch_space();
         self.watch_alerts();
         self.watch_drives();
+        self.watch_health();
         self.watch_scrub().await;
         self.scrub_when_due().await;
         self.run_schedules().await;

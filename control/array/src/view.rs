@@ -5,12 +5,13 @@ use crate::array::Array;
 use crate::bin::DiskEntry;
 use crate::config::{Config, GroupEntry, HostEntry, HostGroupEntry, SnapshotEntry, VolumeEntry};
 use crate::connection::{ConnectionEntry, Peer};
+use crate::health::Health;
 use crate::policy::{Limits, Policy, PolicyInForce};
 use crate::schedule::{Rule, ScheduleEntry, Subject};
 use crate::scrub::Scrub;
 use block::{Disk, DiskId};
-use shelf::Status as ShelfStatus;
 use shelf::seal::Lock;
+use shelf::{DriveStatus, Status as ShelfStatus};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -299,6 +300,15 @@ pub struct Protection {
     pub scrub: Option<Scrub>,
     /// When the next one begins by itself, in seconds since 1970; none while one is under way, and when none will.
     pub next_scrub: Option<u64>,
+}
+
+/// A drive as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drive {
+    /// What it is to the array.
+    pub status: DriveStatus,
+    /// What it tells of itself.
+    pub health: Health,
 }
 
 /// Space in bytes.

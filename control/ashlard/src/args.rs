@@ -112,7 +112,7 @@ pub struct Check {
 
 /// Where the key of encrypted drives comes from, when it is not in DIR/drives.key. A passphrase may also be in
 /// ASHLAR_PASSPHRASE.
-#[derive(clap::Args, Default)]
+#[derive(clap::Args, Clone, Default)]
 #[group(id = "source", multiple = true)]
 pub struct KeyArgs {
     /// Key of encrypted drives: a file of 32 bytes, made at the first start when it is not there

@@ -40,7 +40,12 @@ pub async fn open(ring: &Arc<Ring>, args: &Args) -> Result<Arc<DriveShelf>> {
         anyhow::Ok(DriveShelf::open(drives.clone(), opening).await?)
     };
     match opened.await {
-        Ok(shelf) => Ok(shelf),
+        Ok(shelf) => {
+            if let Some(Err(error)) = shelf.envelope().map(|it| key::settle(&args.key, args.data(), &it)) {
+                tracing::warn!(error = format_args!("{error:#}"), "the key file is not where it belongs");
+            }
+            Ok(shelf)
+        }
         Err(error) if args.format_force => {
             tracing::warn!(%error, "formatting all the same, as asked");
             format(args, given, true).await

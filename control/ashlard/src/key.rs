@@ -201,10 +201,8 @@ pub async fn unlock(
         None => bail!("the drives are not encrypted, and never will be: leave the key out"),
     };
     let sources = match named {
-        Some(source) => vec![source],
-        None => {
-            defaults(data).into_iter().map(|path| Box::new(KeyFile(path)) as Box<dyn KeySource>).collect()
-        }
+        Some(source) if args.key_file.is_none() => vec![source],
+        _ => files(args, data),
     };
     let mut tried = None;
     for envelope in &envelopes {
@@ -213,7 +211,7 @@ pub async fn unlock(
             if let Some(key) = envelope.open(&with) {
                 return Ok(Some((key, envelope.clone())));
             }
-            tried = Some(source.name());
+            tried.get_or_insert_with(|| source.name());
         }
     }
     if let Some(name) = tried {
@@ -239,6 +237,85 @@ pub async fn unlock(
     })
 }
 
+/// The key file that was named, or else the one in the folder.
+fn file(args: &KeyArgs, data: &Path) -> PathBuf {
+    args.key_file.clone().unwrap_or_else(|| data.join(DEFAULT))
+}
+
+/// The key files to be tried. One that was named is, whether it is there or not.
+fn files(args: &KeyArgs, data: &Path) -> Vec<Box<dyn KeySource>> {
+    let path = file(args, data);
+    let named = args.key_file.is_some();
+    let tried = [path.clone(), next(&path)].into_iter().filter(|it| it.exists() || named && *it == path);
+    tried.map(|path| Box::new(KeyFile(path)) as Box<dyn KeySource>).collect()
+}
+
+/// Lets the key file that a change made take the place of the one before, when it is the one that opens the drives: a
+/// change that was cut short left it beside.
+///
+/// # Errors
+/// When neither opens them, or the file can't be replaced.
+pub fn settle(args: &KeyArgs, data: &Path, envelope: &Envelope) -> Result<()> {
+    let path = file(args, data);
+    let opens = |path: &Path| {
+        let key = KeyFile(path.to_owned()).key(&envelope.lock).ok().flatten();
+        key.is_some_and(|key| envelope.open(&key).is_some())
+    };
+    if envelope.lock != Lock::File || opens(&path) {
+        return Ok(());
+    }
+    let next = next(&path);
+    let place = path.display();
+    ensure!(opens(&next), "the key that the drives are locked with is not in {place}: put it there first");
+    fs::rename(&next, &path).with_context(|| format!("can't replace {place}"))?;
+    tracing::info!(file = %place, "the file has another key");
+    Ok(())
+}
+
+/// A file with a new key, in the place of what a change that was cut short may have left.
+fn fresh(path: PathBuf) -> Result<KeyFile> {
+    let key: Key = crate::random()?;
+    access::write_whole(&path, &key).with_context(|| format!("can't write {}", path.display()))?;
+    Ok(KeyFile(path))
+}
+
+/// Makes the key ready that drives get which are locked as `now` says, of the same kind: what starts the array now, starts
+/// it then. A new key file lies beside the old one until [`settle`] is called for the new envelope.
+///
+/// # Errors
+/// When there can be no such key, or it is the one that they have.
+pub fn next_key(args: &KeyArgs, data: &Path, now: &Envelope, new: &array::NewKey) -> Result<(Lock, Key)> {
+    let source: Box<dyn KeySource> = match (&now.lock, new) {
+        (Lock::File, array::NewKey::File) => {
+            settle(args, data, now)?;
+            Box::new(fresh(next(&file(args, data)))?)
+        }
+        (Lock::Passphrase { .. }, array::NewKey::Passphrase(words)) => {
+            let source = Passphrase(words.expose().to_owned());
+            let opens = source.key(&now.lock)?.is_some_and(|key| now.open(&key).is_some());
+            ensure!(!opens, "the drives are locked with that passphrase already");
+            Box::new(source)
+        }
+        (Lock::Kmip { id }, array::NewKey::Kmip(new)) => {
+            ensure!(id != new, "the drives are locked with key {id} already");
+            let server = args.server()?.context("the array was not started with --kmip")?;
+            Box::new(Kmip { server, id: Some(new.clone()) })
+        }
+        (lock, _) => {
+            let (kind, how) = match lock {
+                Lock::Passphrase { .. } => ("a passphrase", "give another passphrase"),
+                Lock::Kmip { .. } => ("a key on a KMIP server", "give the identifier of another key there"),
+                Lock::File | Lock::Erased => ("a key file", "give nothing, and it gets a new key"),
+            };
+            bail!(
+                "the drives are locked with {kind}: {how}; `ashlard key rotate` on the stopped array makes it another \
+                 kind of lock"
+            )
+        }
+    };
+    lock(&*source)
+}
+
 /// The key files that there may be in the folder: a change that was cut short leaves the next beside the old one.
 fn defaults(data: &Path) -> Vec<PathBuf> {
     let path = data.join(DEFAULT);
@@ -252,6 +329,7 @@ fn next(path: &Path) -> PathBuf {
 /// Wraps the data key of a stopped array with another key. What is on the drives stays as it is.
 pub async fn rotate(args: &KeyArgs, new: &NewKey, data: &Path, drives: &[Arc<dyn Drive>]) -> Result<()> {
     let (key, envelope) = unlock(args, data, drives).await?.context("the drives are not encrypted")?;
+    settle(args, data, &envelope)?;
     let own = data.join(DEFAULT);
     let source: Box<dyn KeySource> = match (&new.to_key_file, &new.to_passphrase_file, &new.to_kmip_id) {
         (Some(file), ..) => Box::new(KeyFile(file.clone())),
@@ -262,7 +340,7 @@ pub async fn rotate(args: &KeyArgs, new: &NewKey, data: &Path, drives: &[Arc<dyn
                 .context("say where that key is: --kmip, --kmip-cert, --kmip-key, --kmip-ca")?;
             Box::new(Kmip { server, id: Some(id.clone()) })
         }
-        _ => Box::new(KeyFile(next(&own))),
+        _ => Box::new(fresh(next(&own))?),
     };
     let (lock, with) = lock(&*source)?;
     // Of what a change that was cut short may have left, the newest counts.

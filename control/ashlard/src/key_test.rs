@@ -42,3 +42,51 @@ fn what_media_ask_of_a_passphrase_is_bounded() {
     }
     assert!(source.key(&Lock::File).unwrap().is_none());
 }
+
+fn locked(folder: &Path) -> (DataKey, Envelope) {
+    make(&KeyArgs::default(), folder, ARRAY).unwrap()
+}
+
+#[test]
+fn a_new_key_file_lies_beside_the_old_one_until_the_drives_have_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (args, data) = (KeyArgs::default(), folder.path());
+    let (key, envelope) = locked(data);
+    let path = data.join(DEFAULT);
+    let old = fs::read(&path).unwrap();
+    let (lock, with) = next_key(&args, data, &envelope, &array::NewKey::File).unwrap();
+    assert_eq!((fs::read(&path).unwrap(), fs::read(next(&path)).unwrap()), (old.clone(), with.to_vec()));
+    // Cut short before any drive has it: the old one stays, and another change makes another key.
+    settle(&args, data, &envelope).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), old);
+    let (_, again) = next_key(&args, data, &envelope, &array::NewKey::File).unwrap();
+    assert_ne!(with, again);
+    // Cut short after the drives have it: the next start, or the next change, puts it in its place first.
+    let changed = envelope.rewrap(&key, lock, &again, [3; 12]);
+    assert_eq!(files(&args, data).len(), 2);
+    let (_, third) = next_key(&args, data, &changed, &array::NewKey::File).unwrap();
+    assert_eq!((fs::read(&path).unwrap(), fs::read(next(&path)).unwrap()), (again.to_vec(), third.to_vec()));
+    // Without the key that they have there is no change.
+    fs::write(&path, [0; KEY_BYTES]).unwrap();
+    let refused = next_key(&args, data, &changed, &array::NewKey::File).unwrap_err().to_string();
+    assert!(refused.contains("put it there first"), "{refused}");
+}
+
+#[test]
+fn a_lock_is_changed_for_one_of_its_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    let words = |words: &str| array::NewKey::Passphrase(array::Secret::new(words));
+    let why = |args: &KeyArgs, envelope: &Envelope, new| {
+        next_key(args, data, envelope, &new).unwrap_err().to_string()
+    };
+    let (_, by_file) = locked(data);
+    assert!(why(&KeyArgs::default(), &by_file, words("correct horse battery")).contains("a key file"));
+    let args = args(data, "correct horse battery");
+    let (_, by_words) = make(&args, data, ARRAY).unwrap();
+    assert!(why(&args, &by_words, array::NewKey::File).contains("another passphrase"));
+    assert!(why(&args, &by_words, words("correct horse battery")).contains("already"));
+    assert!(why(&args, &by_words, words("short")).contains("12 characters"));
+    let (lock, with) = next_key(&args, data, &by_words, &words("wrong horse battery")).unwrap();
+    assert_eq!(Passphrase("wrong horse battery".into()).key(&lock).unwrap(), Some(with));
+}

@@ -1,6 +1,9 @@
 //! What the array asks of the machine: drives at paths, where they were, and threads for long work.
 
 use crate::access::write_whole;
+use crate::args::KeyArgs;
+use crate::{key, smart};
+use array::{Envelope, Health, KEY_BYTES, Lock, NewKey};
 use serde::{Deserialize, Serialize};
 use shelf::device::{self, Ring};
 use shelf::{Drive, Error};
@@ -27,12 +30,14 @@ pub struct Machine {
     given: Vec<PathBuf>,
     /// Where work runs that nobody waits for.
     keeper: Handle,
+    /// Where the key comes from.
+    key: KeyArgs,
 }
 
 impl Machine {
     /// For the array in a folder, which is started with the drives `given`.
-    pub fn new(ring: Arc<Ring>, data: &Path, given: Vec<PathBuf>, keeper: Handle) -> Self {
-        Self { ring, data: data.to_owned(), given, keeper }
+    pub fn new(ring: Arc<Ring>, data: &Path, given: Vec<PathBuf>, keeper: Handle, key: KeyArgs) -> Self {
+        Self { ring, data: data.to_owned(), given, keeper, key }
     }
 }
 
@@ -45,6 +50,19 @@ impl array::Machine for Machine {
             return Err(Error::Unusable(format!("it is a drive of this array already: {known}")));
         }
         device::open(&self.ring, path)
+    }
+
+    fn drive_health(&self, path: &str) -> Pin<Box<dyn Future<Output = Health> + Send>> {
+        let path = path.to_owned();
+        Box::pin(async move { smart::ask(&path).await })
+    }
+
+    fn next_key(&self, now: &Envelope, new: &NewKey) -> Result<(Lock, [u8; KEY_BYTES]), String> {
+        key::next_key(&self.key, &self.data, now, new).map_err(|error| format!("{error:#}"))
+    }
+
+    fn keep_key(&self, now: &Envelope) -> Result<(), String> {
+        key::settle(&self.key, &self.data, now).map_err(|error| format!("{error:#}"))
     }
 
     fn remember_drives(&self, paths: &[String]) -> io::Result<()> {

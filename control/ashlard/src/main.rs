@@ -15,6 +15,7 @@ mod log;
 mod machine;
 mod memory;
 mod reduction;
+mod smart;
 mod threads;
 
 use anyhow::{Context, Result};
@@ -96,7 +97,8 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let keeper = threads::keeper(shelf.clone())?;
     let shards = threads::Shards::start(args.threads())?;
 
-    let machine = Arc::new(Machine::new(ring, args.data(), drives::given(args)?, keeper.handle()));
+    let machine =
+        Arc::new(Machine::new(ring, args.data(), drives::given(args)?, keeper.handle(), args.key.clone()));
     let array = assemble(args, &shelf, &engine, machine, log).await?;
     let portals = array.server.serve(shards.handles()).await.with_context(|| {
         let portals: Vec<_> = args.iscsi.iter().map(ToString::to_string).collect();

@@ -8,6 +8,7 @@ mod bin;
 mod drive;
 mod group;
 mod host;
+mod key;
 mod notification;
 mod performance;
 mod policy;
@@ -76,6 +77,9 @@ enum Noun {
     /// Work that takes long
     #[command(subcommand)]
     Job(drive::JobVerb),
+    /// The key that encrypted drives are locked with
+    #[command(subcommand)]
+    Key(key::KeyVerb),
     /// Volumes, and who sees them
     #[command(subcommand)]
     Volume(volume::VolumeVerb),
@@ -226,6 +230,7 @@ impl Noun {
             Noun::Analysis(verb) => verb.run(client),
             Noun::Drive(verb) => verb.run(client),
             Noun::Job(verb) => verb.run(client),
+            Noun::Key(verb) => verb.run(client),
             Noun::Volume(verb) => verb.run(client),
             Noun::Group(verb) => verb.run(client),
             Noun::Snapshot(verb) => verb.run(client),

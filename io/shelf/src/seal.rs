@@ -197,6 +197,17 @@ impl Vault {
         }
     }
 
+    /// The same data key under another key: what comes behind an envelope. None when there is no key.
+    pub fn rewrap(
+        &self,
+        envelope: &Envelope,
+        lock: Lock,
+        with: &[u8; KEY_BYTES],
+        nonce: [u8; 12],
+    ) -> Option<Envelope> {
+        self.keys.as_ref().map(|keys| envelope.rewrap(&keys.data, lock, with, nonce))
+    }
+
     /// True when an envelope holds the key that is here.
     pub fn fits(&self, envelope: &Envelope) -> bool {
         self.keys.as_ref().is_some_and(|keys| {

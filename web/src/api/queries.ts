@@ -107,6 +107,8 @@ export const tokens = () =>
 
 export const certificate = () => queryOptions({ queryKey: ["certificate"], queryFn: ({ signal }) => answer(api.GET("/api/v1/certificate", { signal })) });
 
+export const key = () => queryOptions({ queryKey: ["key"], queryFn: ({ signal }) => answer(api.GET("/api/v1/key", { signal })), ...LIST });
+
 export const alerts = () =>
   queryOptions({ queryKey: ["alerts"], queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/alerts", { signal }))).items, ...LIST });
 

@@ -56,6 +56,47 @@ pub struct Drive {
     bad_pages: u64,
     /// It takes much longer than the others, which are read in its place.
     slow: bool,
+    /// What it tells of itself (SMART).
+    health: Health,
+}
+
+/// What a drive tells of itself by `smartctl`, asked every ten minutes; `null` where it says nothing, as files do.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Health {
+    /// Its own verdict.
+    verdict: Verdict,
+    /// What its maker calls it.
+    model: Option<String>,
+    /// Its number.
+    serial: Option<String>,
+    /// The version of its software.
+    firmware: Option<String>,
+    /// How warm it is.
+    temperature_celsius: Option<i64>,
+    /// Parts of a hundred of the writes that it was made for; may be more than a hundred.
+    used_percent: Option<u64>,
+    /// Parts of a hundred of its spare space that are left.
+    spare_percent: Option<u64>,
+    /// Hours that it was on in its life.
+    power_on_hours: Option<u64>,
+    /// Times in its life that it could not give back what it had been given.
+    media_errors: Option<u64>,
+    /// Bytes written to it in its life.
+    lifetime_written_bytes: Option<u64>,
+    /// Bytes read from it in its life.
+    lifetime_read_bytes: Option<u64>,
+}
+
+/// What a drive says of itself.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It is well.
+    Passed,
+    /// It fails, or expects to.
+    Failing,
+    /// It says nothing.
+    Unknown,
 }
 
 /// What a drive is to the array.
@@ -165,7 +206,7 @@ async fn add_drive(
     Body(NewDrive { path, force }): Body<NewDrive>,
 ) -> Created<Drive> {
     let added = perform(operator, &context, Action::AddDrive { path, force }).await?;
-    outcome!(added, Drive(it) => (StatusCode::CREATED, Json(it.into())))
+    outcome!(added, Drive(it) => (StatusCode::CREATED, Json((*it).into())))
 }
 
 /// One drive
@@ -179,7 +220,7 @@ async fn show_drive(
     State(context): State<Context>,
     Named(which): Named<String>,
 ) -> Answer<Drive> {
-    outcome!(perform(operator, &context, Action::ShowDrive { which }).await?, Drive(it) => Json(it.into()))
+    outcome!(perform(operator, &context, Action::ShowDrive { which }).await?, Drive(it) => Json((*it).into()))
 }
 
 /// Place what a drive holds on the others, so that it can be taken away
@@ -215,7 +256,7 @@ async fn replace_drive(
     Body(NewDrive { path, force }): Body<NewDrive>,
 ) -> Created<Drive> {
     let added = perform(operator, &context, Action::ReplaceDrive { which, path, force }).await?;
-    outcome!(added, Drive(it) => (StatusCode::CREATED, Json(it.into())))
+    outcome!(added, Drive(it) => (StatusCode::CREATED, Json((*it).into())))
 }
 
 /// How what is stored is protected, and the last scrub
@@ -238,8 +279,8 @@ async fn start_scrub(operator: Operator, State(context): State<Context>) -> Crea
     outcome!(begun, Job(it) => (StatusCode::ACCEPTED, Json(it.into())))
 }
 
-impl From<array::DriveStatus> for Drive {
-    fn from(drive: array::DriveStatus) -> Self {
+impl From<array::Drive> for Drive {
+    fn from(array::Drive { status: drive, health }: array::Drive) -> Self {
         Self {
             slot: drive.slot,
             path: drive.name,
@@ -258,6 +299,29 @@ impl From<array::DriveStatus> for Drive {
             slow_reads: drive.slow_reads,
             bad_pages: drive.bad_pages,
             slow: drive.slow,
+            health: health.into(),
+        }
+    }
+}
+
+impl From<array::Health> for Health {
+    fn from(it: array::Health) -> Self {
+        Self {
+            verdict: match it.passed {
+                Some(true) => Verdict::Passed,
+                Some(false) => Verdict::Failing,
+                None => Verdict::Unknown,
+            },
+            model: it.model,
+            serial: it.serial,
+            firmware: it.firmware,
+            temperature_celsius: it.celsius,
+            used_percent: it.used_percent,
+            spare_percent: it.spare_percent,
+            power_on_hours: it.power_on_hours,
+            media_errors: it.media_errors,
+            lifetime_written_bytes: it.written_bytes,
+            lifetime_read_bytes: it.read_bytes,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::rig::{Rig, Up};
 use array::{
-    Action, DriveStatus, Job, JobKind, JobState, Kind, Outcome, Page, Protection, SettingsChange, Severity,
-    Standing,
+    Action, DriveStatus, Health, Job, JobKind, JobState, Kind, Outcome, Page, Protection, SettingsChange,
+    Severity, Standing,
 };
 use block::{Disk, Op};
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ async fn jobs(up: &Up) -> Vec<Job> {
 
 async fn drives(up: &Up) -> Vec<DriveStatus> {
     match up.perform(Action::ListDrives).await.unwrap() {
-        Outcome::Drives(drives) => drives,
+        Outcome::Drives(drives) => drives.into_iter().map(|drive| drive.status).collect(),
         other => panic!("{other:?}"),
     }
 }
@@ -64,6 +64,7 @@ async fn a_drive_is_added_and_is_there_after_a_restart() {
     up.array.tick().await;
     rig.machine.plug("/dev/new");
     let Outcome::Drive(new) = up.perform(add("/dev/new", false)).await.unwrap() else { panic!() };
+    let new = new.status;
     assert_eq!((new.slot, new.name.as_deref(), new.standing), (4, Some("/dev/new"), Standing::InUse));
     assert!(rig.machine.remembered.lock().unwrap().contains(&"/dev/new".into()));
     assert_eq!(refused(&up, add("/dev/new", true)).await.0, Kind::Conflict);
@@ -75,7 +76,7 @@ async fn a_drive_is_added_and_is_there_after_a_restart() {
     else {
         panic!()
     };
-    assert_eq!((same.slot, same.drive), (4, new.drive));
+    assert_eq!((same.status.slot, same.status.drive), (4, new.drive));
 }
 
 #[tokio::test]
@@ -146,7 +147,7 @@ async fn a_drive_is_replaced_by_adding_one_and_emptying_the_other() {
     rig.machine.plug("/dev/new");
     let replace = Action::ReplaceDrive { which: "2".into(), path: "/dev/new".into(), force: false };
     let Outcome::Drive(new) = up.perform(replace).await.unwrap() else { panic!() };
-    assert_eq!(new.slot, 4);
+    assert_eq!(new.status.slot, 4);
     assert_eq!(drives(&up).await[2].standing, Standing::Leaving);
     up.shelf.settle().await;
     up.array.tick().await;
@@ -272,4 +273,34 @@ async fn what_a_scrub_found_is_an_alert_until_one_finds_nothing() {
         assert!(open("drive.rotten"), "{alerts:?}");
     }
     assert!(up.shelf.status().repaired > 0);
+}
+
+#[tokio::test]
+async fn what_drives_tell_of_themselves_is_asked_now_and_then_and_is_an_alert_when_it_is_bad() {
+    let rig = Rig::new();
+    let tells = |path: &str, health| rig.machine.health.lock().unwrap().insert(path.to_owned(), health);
+    tells("drive1", Health { passed: Some(true), celsius: Some(31), ..Health::default() });
+    let up = rig.up().await;
+    let told = async |up: &Up| {
+        up.array.tick().await;
+        tokio::task::yield_now().await;
+        rig.clock.fetch_add(5, Ordering::SeqCst);
+        up.array.tick().await;
+        let Outcome::Drives(drives) = up.perform(Action::ListDrives).await.unwrap() else { panic!() };
+        let Outcome::Alerts(alerts) = up.perform(Action::ListAlerts).await.unwrap() else { panic!() };
+        let open = alerts.into_iter().filter(|it| it.closed.is_none());
+        (drives, open.map(|it| it.condition.kind).collect::<Vec<_>>())
+    };
+    let (drives, alerts) = told(&up).await;
+    assert_eq!(drives[1].health.celsius, Some(31));
+    assert_eq!((&drives[0].health, alerts.len()), (&Health::default(), 0));
+    tells("drive1", Health { passed: Some(false), used_percent: Some(95), ..Health::default() });
+    assert!(told(&up).await.1.is_empty(), "it is not asked every second");
+    rig.clock.fetch_add(600, Ordering::SeqCst);
+    let (drives, mut alerts) = told(&up).await;
+    alerts.sort();
+    assert_eq!((drives[1].health.passed, alerts.join(" ")), (Some(false), "drive.failing drive.worn".into()));
+    tells("drive1", Health { passed: Some(true), ..Health::default() });
+    rig.clock.fetch_add(600, Ordering::SeqCst);
+    assert!(told(&up).await.1.is_empty(), "it is over");
 }

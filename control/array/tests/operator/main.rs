@@ -6,6 +6,7 @@ mod actions;
 mod attention;
 mod drives;
 mod furniture;
+mod keys;
 mod measured;
 mod notices;
 mod policies;

@@ -1,12 +1,16 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
-use array::{Action, Array, Caller, Error, Identity, Machine, Outcome, Parts, Role, Vault, World};
+use array::{
+    Action, Array, Caller, Envelope, Error, Health, Identity, KEY_BYTES, Lock, Machine, NewKey, Outcome,
+    Parts, Role, Vault, World,
+};
 use bytes::Bytes;
 use engine::Engine;
 use history::Store;
+use shelf::seal::DataKey;
 use shelf::{
-    AlignedBuf, Batch, Done, Drive, DriveShelf, FormatOptions, JournalPos, Layout, MemDrive, SegmentId,
-    Shelf, Superblock,
+    AlignedBuf, Batch, Done, Drive, DriveShelf, FormatOptions, JournalPos, Layout, MemDrive, Opening,
+    SegmentId, Shelf, Superblock,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,6 +20,10 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
+/// What locks the drives of an encrypted array first, and next.
+const OLD_KEY: [u8; KEY_BYTES] = [1; KEY_BYTES];
+const NEW_KEY: [u8; KEY_BYTES] = [2; KEY_BYTES];
+
 /// The drives; what is on them outlives the array.
 pub struct Rig {
     drives: Vec<Arc<MemDrive>>,
@@ -24,6 +32,8 @@ pub struct Rig {
     pub clock: Arc<AtomicU64>,
     history: Arc<Store>,
     pub machine: Arc<Bench>,
+    /// The drives are made encrypted.
+    encrypted: bool,
 }
 
 /// A machine with drives in memory that are not part of the array.
@@ -33,6 +43,10 @@ pub struct Bench {
     pub spare: Mutex<BTreeMap<String, Arc<MemDrive>>>,
     /// What the array said.
     pub remembered: Mutex<Vec<String>>,
+    /// What drives tell of themselves, by path.
+    pub health: Mutex<BTreeMap<String, Health>>,
+    /// How often another key took the place of the one before.
+    pub kept_keys: AtomicU64,
 }
 
 impl Bench {
@@ -49,6 +63,23 @@ impl Machine for Bench {
         let found = self.spare.lock().unwrap().get(path.to_str().unwrap()).cloned();
         let drive = found.ok_or_else(|| shelf::Error::Unusable("no such file".into()))?;
         Ok(drive)
+    }
+
+    fn drive_health(&self, path: &str) -> Pin<Box<dyn Future<Output = Health> + Send>> {
+        let health = self.health.lock().unwrap().get(path).cloned().unwrap_or_default();
+        Box::pin(async { health })
+    }
+
+    fn next_key(&self, _: &Envelope, new: &NewKey) -> Result<(Lock, [u8; KEY_BYTES]), String> {
+        match new {
+            NewKey::File => Ok((Lock::File, NEW_KEY)),
+            other => Err(format!("{other:?} is of another kind")),
+        }
+    }
+
+    fn keep_key(&self, _: &Envelope) -> Result<(), String> {
+        self.kept_keys.fetch_add(1, Ordering::SeqCst);
+        Ok(())
     }
 
     fn remember_drives(&self, paths: &[String]) -> std::io::Result<()> {
@@ -82,7 +113,13 @@ impl Rig {
     pub fn new() -> Self {
         let drives = (0..4).map(|number| MemDrive::new(format!("drive{number}"), 16 << 20)).collect();
         let (random, clock) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(1_795_000_000)));
-        Self { drives, random, clock, history: Arc::new(Store::in_memory()), machine: Arc::default() }
+        let history = Arc::new(Store::in_memory());
+        Self { drives, random, clock, history, machine: Arc::default(), encrypted: false }
+    }
+
+    /// With drives that are made encrypted.
+    pub fn encrypted() -> Self {
+        Self { encrypted: true, ..Self::new() }
     }
 
     /// Flips a bit of each of the byte strings that are found on a drive, and answers how often.
@@ -130,8 +167,16 @@ impl Rig {
             drives.push(self.machine.open_drive(Path::new(path), &[]).unwrap());
         }
         let shelf = match DriveShelf::is_formatted(&drives).await.expect("drives that can be read") {
-            true => DriveShelf::open(drives, shelf::Opening::default()).await,
-            false => DriveShelf::format(drives, FormatOptions { array: 7, ..FormatOptions::default() }).await,
+            true => {
+                let key = self.unlock(&drives).await;
+                DriveShelf::open(drives, Opening { salt: self.random.fetch_add(1, Ordering::SeqCst), key })
+                    .await
+            }
+            false => {
+                let opening = Opening { salt: 0, key: self.encrypted.then(sealing) };
+                DriveShelf::format(drives, FormatOptions { array: 7, opening, ..FormatOptions::default() })
+                    .await
+            }
         };
         let shelf = shelf.expect("a shelf");
         let fuse = Arc::new(Fuse { shelf: shelf.clone(), left: AtomicI64::new(i64::MAX), last_is_written });
@@ -149,6 +194,16 @@ impl Rig {
                 Err(error)
             }
         }
+    }
+
+    /// The data key, with whatever key opens its envelope.
+    async fn unlock(&self, drives: &[Arc<dyn Drive>]) -> Option<(DataKey, Envelope)> {
+        let envelopes = DriveShelf::envelopes(drives).await.expect("drives of an array")?;
+        let open = |envelope: Envelope| {
+            let key = envelope.open(&NEW_KEY).or_else(|| envelope.open(&OLD_KEY));
+            Some((key?, envelope))
+        };
+        Some(envelopes.into_iter().find_map(open).expect("a key that opens"))
     }
 
     async fn assemble(
@@ -181,6 +236,12 @@ impl Rig {
         let parts = Parts { engine, shelf, machine, target: target.clone(), server, history, vault };
         Ok((Arc::new(Array::open(parts, identity, "0.0", world).await?), target))
     }
+}
+
+fn sealing() -> (DataKey, Envelope) {
+    let key = DataKey::new([9; KEY_BYTES]);
+    let envelope = Envelope::wrap(7, &key, Lock::File, &OLD_KEY, [1; 12]);
+    (key, envelope)
 }
 
 /// Bounds for an engine that has little to do and is opened often.

@@ -60,3 +60,32 @@ fn drives_are_encrypted_opened_rotated_and_erased() {
     assert!(!own.exists());
     start(data, &["--format-force"]).unwrap();
 }
+
+#[test]
+fn the_key_is_changed_while_the_array_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = &folder.path().join("array");
+    let daemon = start(data, &["--encrypt"]).unwrap();
+    let (own, next) = (data.join("drives.key"), data.join("drives.key.next"));
+    let copy = folder.path().join("copy.key");
+    std::fs::copy(&own, &copy).unwrap();
+    assert_eq!(json(data, "array status")["encryption"], "file");
+    assert_eq!(json(data, "key show")["generation"], 1);
+    let changed = json(data, "key rotate");
+    assert_eq!((&changed["lock"], &changed["generation"]), (&"file".into(), &2.into()));
+    let new = std::fs::read(&own).unwrap();
+    assert!(new != std::fs::read(&copy).unwrap() && !next.exists());
+    daemon.kill();
+    let said = start(data, &["--key-file", copy.to_str().unwrap()]).err().unwrap();
+    assert!(said.contains("not what they were locked with"), "{said}");
+
+    // As a kill leaves it that comes before the new file takes the place of the old one.
+    std::fs::rename(&own, &next).unwrap();
+    std::fs::rename(&copy, &own).unwrap();
+    let daemon = start(data, &[]).unwrap();
+    assert_eq!(std::fs::read(&own).unwrap(), new);
+    assert!(!next.exists());
+    assert_eq!(json(data, "key rotate")["generation"], 3);
+    assert!(daemon.stop().success());
+    start(data, &[]).unwrap();
+}

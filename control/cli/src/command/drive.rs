@@ -175,6 +175,15 @@ fn used(drive: &Value) -> String {
 }
 
 fn one(drive: &Value) -> String {
+    let health = &drive["health"];
+    let unit = |field: &str, unit: &str| match &health[field] {
+        Value::Null => text(&Value::Null),
+        value => format!("{} {unit}", text(value)),
+    };
+    let named = |fields: &[&str]| {
+        let known: Vec<&str> = fields.iter().filter_map(|field| health[*field].as_str()).collect();
+        if known.is_empty() { text(&Value::Null) } else { known.join(", ") }
+    };
     facts(&[
         ("Slot", text(&drive["slot"])),
         ("Path", text(&drive["path"])),
@@ -188,7 +197,23 @@ fn one(drive: &Value) -> String {
         ("Slow reads", text(&drive["slow_reads"])),
         ("Bad pages", text(&drive["bad_pages"])),
         ("Identity", text(&drive["id"])),
+        ("Model", named(&["model", "serial", "firmware"])),
+        ("Health", text(&health["verdict"])),
+        ("Temperature", unit("temperature_celsius", "°C")),
+        ("Worn", unit("used_percent", "%")),
+        ("Spare left", unit("spare_percent", "%")),
+        ("On for", unit("power_on_hours", "h")),
+        ("Media errors", text(&health["media_errors"])),
+        ("Written in its life", bytes(&health["lifetime_written_bytes"])),
+        ("Read in its life", bytes(&health["lifetime_read_bytes"])),
     ])
+}
+
+/// What the drive tells of itself, shortly.
+fn health(drive: &Value) -> String {
+    let health = &drive["health"];
+    let worn = health["used_percent"].as_u64().map(|used| format!(", {used} % worn"));
+    text(&health["verdict"]) + &worn.unwrap_or_default()
 }
 
 fn standing(drive: &Value) -> String {
@@ -196,7 +221,8 @@ fn standing(drive: &Value) -> String {
 }
 
 fn drives(answer: &Value) -> String {
-    let headers = ["SLOT", "PATH", "STANDING", "USED", "JOURNAL", "WRITTEN", "ERRORS", "SLOW", "BAD PAGES"];
+    let headers =
+        ["SLOT", "PATH", "STANDING", "USED", "JOURNAL", "WRITTEN", "ERRORS", "SLOW", "BAD PAGES", "HEALTH"];
     rows(&headers, answer, |it| {
         vec![
             text(&it["slot"]),
@@ -206,8 +232,9 @@ fn drives(answer: &Value) -> String {
             yes(&it["journal"]),
             bytes(&it["written_bytes"]),
             text(&it["read_errors"]),
-            text(&it["slow_reads"]),
+            text(&it["slow_reads"]) + if it["slow"] == true { " (now)" } else { "" },
             text(&it["bad_pages"]),
+            health(it),
         ]
     })
 }

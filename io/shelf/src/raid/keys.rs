@@ -2,8 +2,8 @@
 
 use super::open::{all, read_candidates, write_page};
 use super::{DriveShelf, read_bytes};
-use crate::label::assemble;
-use crate::seal::{DataKey, Envelope, Lock};
+use crate::label::{Standing, assemble};
+use crate::seal::{DataKey, Envelope, KEY_BYTES, Lock};
 use crate::{ALIGN, AlignedBuf, Drive, Error, Result};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -115,6 +115,52 @@ impl DriveShelf {
             }
         }
         self.check_running()
+    }
+
+    /// Locks the drives with another key while everything goes on: the same data key is wrapped `with` it, and `lock`
+    /// says where that comes from. `nonce` is random. A crash at any step leaves an envelope on the drives that the old
+    /// key opens, or one that the new key opens, or both; the next opening spreads the one that it was given. Answers with
+    /// the slots of members that are not there, which keep what they have until they are. One change at a time.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] when the drives are not encrypted, or the error that stopped the shelf: which key opens the
+    /// drives is not known then.
+    pub async fn change_lock(
+        &self,
+        lock: Lock,
+        with: &[u8; KEY_BYTES],
+        nonce: [u8; 12],
+    ) -> Result<Vec<usize>> {
+        self.check_fence().await?;
+        let mut newest =
+            self.envelope().ok_or_else(|| Error::Unusable("the drives are not encrypted".into()))?;
+        // What a change that was cut short may have left on some of them is older than this one, too.
+        for member in self.present() {
+            for at in PLACES {
+                let page = member.read_patiently(at, ALIGN as u32).await;
+                let found = page.ok().and_then(|page| Envelope::decode(&page, self.array));
+                newest.sequence = newest.sequence.max(found.map_or(0, |found| found.sequence));
+            }
+        }
+        let changed = self.vault.rewrap(&newest, lock, with, nonce);
+        let changed = changed.ok_or_else(|| Error::Unusable("the data key is not known".into()))?;
+        // Drives that come from now on get it.
+        *self.envelope.lock() = Some(changed.clone());
+        let page = changed.encode();
+        for at in PLACES {
+            let present = self.present();
+            let writes: Vec<_> = present.iter().map(|member| member.write_page(at, page.clone())).collect();
+            for (member, written) in present.iter().zip(writes) {
+                if let Err(cause) = written.await {
+                    self.put_out(member.slot, &cause);
+                }
+            }
+            self.check_running()?;
+        }
+        let members = self.roster.lock().members.clone();
+        let absent =
+            |slot: &usize| members[*slot].standing != Standing::Empty && self.member(*slot).is_none();
+        Ok((0..members.len()).filter(absent).collect())
     }
 
     /// The envelope that lies on the drives; none when they are not encrypted.

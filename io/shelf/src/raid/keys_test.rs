@@ -1,7 +1,8 @@
 use super::*;
 use crate::raid::tests::{call, now};
 use crate::seal::KEY_BYTES;
-use crate::{FormatOptions, JournalPos, MemDrive, SegmentId, Shelf, Superblock};
+use crate::{Done, FormatOptions, JournalPos, MemDrive, SegmentId, Shelf, Superblock};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 const ARRAY: u128 = 7;
 const TEXT: &[u8] = b"nobody but the owner reads this";
@@ -188,4 +189,101 @@ fn a_stripe_is_not_sealed_twice() {
     let shelf = format(&mem);
     write(&shelf, 0, TEXT);
     write(&shelf, 0, b"something else");
+}
+
+/// A drive that takes so many more writes, all drives together; the next one is torn, and all after it fail.
+struct Fused {
+    drive: Arc<MemDrive>,
+    left: Arc<AtomicI64>,
+}
+
+impl Drive for Fused {
+    fn name(&self) -> &str {
+        self.drive.name()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.drive.bytes()
+    }
+
+    fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
+        self.drive.read(offset, len, done);
+    }
+
+    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>) {
+        match self.left.fetch_sub(1, Ordering::SeqCst) {
+            1.. => self.drive.write(offset, pieces, durable, done),
+            left => {
+                if left == 0 {
+                    let torn = &pieces[0][..512];
+                    self.drive.with(|bytes| bytes[offset as usize..][..torn.len()].copy_from_slice(torn));
+                }
+                done(Err(Error::Drive { what: "the power is gone".into() }));
+            }
+        }
+    }
+
+    fn sync(&self, done: Done<()>) {
+        self.drive.sync(done);
+    }
+
+    fn discard(&self, offset: u64, len: u64, done: Done<()>) {
+        self.drive.discard(offset, len, done);
+    }
+}
+
+fn fused(mem: &[Arc<MemDrive>], left: &Arc<AtomicI64>) -> Vec<Arc<dyn Drive>> {
+    let fused = |drive: &Arc<MemDrive>| Fused { drive: drive.clone(), left: left.clone() };
+    mem.iter().map(|drive| Arc::new(fused(drive)) as Arc<dyn Drive>).collect()
+}
+
+#[test]
+fn a_key_changed_while_the_shelf_serves_is_the_old_or_the_new_one_after_a_crash_at_any_write() {
+    let (mut old, mut new, mut both) = (0, 0, 0);
+    // Two places on each of four drives.
+    for writes in 0..=8 {
+        let mem = mem(4);
+        fill(&format(&mem));
+        let left = Arc::new(AtomicI64::new(i64::MAX));
+        let key = Some(sealing());
+        let shelf = now(DriveShelf::open(fused(&mem, &left), Opening { salt: 2, key })).unwrap();
+        call(|done| shelf.recover(JournalPos(1), done)).unwrap();
+        left.store(writes, Ordering::SeqCst);
+        let changed = now(shelf.change_lock(Lock::Kmip { id: "k".into() }, &NEW, [2; 12]));
+        drop(shelf);
+        let envelopes = now(DriveShelf::envelopes(&drives(&mem))).unwrap().unwrap();
+        let opens = |with| envelopes.iter().any(|envelope| envelope.open(with).is_some());
+        let (by_old, by_new) = (opens(&OLD), opens(&NEW));
+        assert!(by_old || by_new, "no key opens after {writes} writes");
+        (old, new, both) =
+            (old + i32::from(by_old), new + i32::from(by_new), both + i32::from(by_old && by_new));
+        assert!(by_new || changed.is_err(), "{changed:?} after {writes} writes");
+        if by_new {
+            check(&open(&mem, 3, &NEW).unwrap());
+            assert_eq!(why(open(&mem, 4, &OLD)), "wrong key", "the newest is everywhere now");
+        } else {
+            check(&open(&mem, 3, &OLD).unwrap());
+        }
+    }
+    assert!(old > 1 && new > 1 && both > 1, "{old} {new} {both}: or this shows nothing");
+}
+
+#[test]
+fn a_drive_that_is_not_there_is_named_and_gets_the_new_key_when_it_is_back() {
+    let mem = mem(4);
+    fill(&format(&mem));
+    let shelf = open(&mem[1..], 2, &OLD).unwrap();
+    call(|done| shelf.recover(JournalPos(1), done)).unwrap();
+    assert_eq!(now(shelf.change_lock(Lock::File, &NEW, [2; 12])), Ok(vec![0]));
+    assert_eq!(shelf.envelope().unwrap().sequence, 2);
+    let added = MemDrive::new("added", 16 << 20);
+    now(shelf.add_drive(added.clone(), false)).unwrap();
+    let page = shelf.envelope().unwrap().encode();
+    assert!(added.with(|bytes| bytes[4096..8192] == page[..]));
+    drop(shelf);
+    check(&open(&mem, 3, &NEW).unwrap());
+    assert!(mem[0].with(|bytes| bytes[4096..8192] == page[..]));
+    let options = FormatOptions { array: ARRAY, ..FormatOptions::default() };
+    let clear = now(DriveShelf::format(drives(&self::mem(3)), options)).unwrap();
+    assert!(why(now(clear.change_lock(Lock::File, &NEW, [2; 12]))).contains("not encrypted"));
 }

@@ -12,11 +12,12 @@ import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { DataTable, type Column } from "../../parts/table";
+import { DriveDetails, HealthCell } from "./drive";
 import { AddDrive, EmptyDrive, ReplaceDrive } from "./forms";
 import { ProtectionPanel } from "./protection";
 import { Shelf, stateOf } from "./shelf";
 
-type Task = { verb: "empty" | "replace"; drive: Drive };
+type Task = { verb: "show" | "empty" | "replace"; drive: Drive };
 
 /** What the array stores on: how it stands, and what can be done about it. */
 export function DrivesPage() {
@@ -53,6 +54,7 @@ export function DrivesPage() {
         </Panel>
       </Stack>
       <AddDrive opened={adding} onClose={() => setAdding(false)} />
+      {task?.verb === "show" && <DriveDetails drive={data?.find((it) => it.id === task.drive.id) ?? task.drive} onClose={close} />}
       {task?.verb === "empty" && <EmptyDrive drive={task.drive} onClose={close} />}
       {task?.verb === "replace" && <ReplaceDrive drive={task.drive} onClose={close} />}
     </Page>
@@ -63,6 +65,7 @@ const columns = (choose: (task: Task) => void): Column<Drive>[] => [
   { name: "Slot", key: (it) => it.slot, cell: (it) => <span className="number">{it.slot}</span> },
   { name: "Drive", key: (it) => it.path ?? "", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.path ?? "not there"}</span> },
   { name: "State", key: (it) => it.standing, cell: (it) => <Dot {...stateOf(it)} /> },
+  { name: "Health", key: (it) => it.health.used_percent ?? -1, cell: (it) => <HealthCell drive={it} />, wide: true },
   { name: "Used", key: (it) => it.used / it.size, cell: (it) => `${percent(it.used / it.size)} of ${bytes(it.size)}`, right: true },
   { name: "Written since the start", key: (it) => it.written_bytes, cell: (it) => bytes(it.written_bytes), right: true, wide: true },
   { name: "Errors", key: (it) => it.read_errors + it.bad_pages, cell: (it) => <Errors drive={it} />, right: true, wide: true },
@@ -70,16 +73,21 @@ const columns = (choose: (task: Task) => void): Column<Drive>[] => [
     name: "",
     right: true,
     cell: (drive) => (
-      <May role="admin">
-        {drive.standing === "in_use" && (
-          <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Empty the drive in slot ${drive.slot}`} onClick={() => choose({ verb: "empty", drive })}>
-            Empty
-          </Button>
-        )}
-        <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Replace the drive in slot ${drive.slot}`} onClick={() => choose({ verb: "replace", drive })}>
-          Replace
+      <>
+        <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Details of the drive in slot ${drive.slot}`} onClick={() => choose({ verb: "show", drive })}>
+          Details
         </Button>
-      </May>
+        <May role="admin">
+          {drive.standing === "in_use" && (
+            <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Empty the drive in slot ${drive.slot}`} onClick={() => choose({ verb: "empty", drive })}>
+              Empty
+            </Button>
+          )}
+          <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Replace the drive in slot ${drive.slot}`} onClick={() => choose({ verb: "replace", drive })}>
+            Replace
+          </Button>
+        </May>
+      </>
     ),
   },
 ];

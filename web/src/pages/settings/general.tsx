@@ -3,13 +3,14 @@ import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { answer, api } from "../../api/client";
 import { array, settings, useChange } from "../../api/queries";
-import type { SchemaEncryption as Encryption, SchemaSettings as Settings } from "../../api/schema";
+import type { SchemaSettings as Settings } from "../../api/schema";
 import { useMay } from "../../api/session";
 import { CopyText } from "../../parts/copy";
 import { May } from "../../parts/may";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { nameError } from "../../parts/size-input";
+import { ENCRYPTION } from "./encryption";
 
 /** Its name and what is set for all of it, and by what hosts know it. */
 export function GeneralSettings() {
@@ -97,14 +98,6 @@ function General({ settings }: { settings: Settings }) {
   );
 }
 
-/** What the key of what is on the drives is locked with. */
-export const ENCRYPTION: Record<Encryption, string> = {
-  none: "none: the drives can be read by whoever has them",
-  file: "AES-256, locked with a key file",
-  passphrase: "AES-256, locked with a passphrase",
-  kmip: "AES-256, locked with a key on a KMIP server",
-};
-
 function Portals() {
   const { data } = useQuery(array());
   if (!data) return <Skeleton height={220} />;
@@ -123,7 +116,7 @@ function Portals() {
             </div>
           ))}
         </dd>
-        <dt>Encryption</dt>
+        <dt>Drives</dt>
         <dd>{ENCRYPTION[data.encryption]}</dd>
         <dt>Serial number</dt>
         <dd>{data.serial}</dd>

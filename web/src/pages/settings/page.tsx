@@ -6,6 +6,7 @@ import { useMay } from "../../api/session";
 import { Page } from "../../parts/page";
 import { CertificatePanel } from "./certificate";
 import { GeneralSettings } from "./general";
+import { KeyPanel } from "./key";
 import { TokensPanel } from "./tokens";
 import { UsersPanel } from "./users";
 
@@ -17,6 +18,7 @@ const PARTS: Part[] = [
   { name: GENERAL, label: "General", show: () => <GeneralSettings /> },
   { name: "users", label: "Users", admin: true, show: () => <UsersPanel /> },
   { name: "tokens", label: "API tokens", admin: true, show: () => <TokensPanel /> },
+  { name: "key", label: "Encryption", show: () => <KeyPanel /> },
   { name: "certificate", label: "Certificate", show: () => <CertificatePanel /> },
 ];
 

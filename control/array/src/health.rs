@@ -1,0 +1,121 @@
+//! What drives tell of themselves: asked now and then in a task of its own, for which nobody waits.
+
+use crate::array::Array;
+use crate::condition::{self, About, Conditions};
+use history::Severity;
+use parking_lot::Mutex;
+use shelf::{DriveStatus, Standing};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How often each drive is asked, in seconds.
+const EVERY: u64 = 600;
+/// Parts of a hundred of the writes that a drive was made for, with how much it matters when they are used: the first that
+/// holds.
+const WORN: [(u64, Severity); 2] = [(100, Severity::Critical), (90, Severity::Warning)];
+
+/// What a drive tells of itself; none where it says nothing about it. Bytes and errors are those of its whole life.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// What its maker calls it.
+    pub model: Option<String>,
+    /// Its number.
+    pub serial: Option<String>,
+    /// The version of its software.
+    pub firmware: Option<String>,
+    /// Its own verdict: false when it fails, or expects to.
+    pub passed: Option<bool>,
+    /// How warm it is, in degrees Celsius.
+    pub celsius: Option<i64>,
+    /// Parts of a hundred of the writes that it was made for; may be more than a hundred.
+    pub used_percent: Option<u64>,
+    /// Parts of a hundred of its spare space that are left.
+    pub spare_percent: Option<u64>,
+    /// Hours that it was on.
+    pub power_on_hours: Option<u64>,
+    /// Times that it could not give back what it had been given.
+    pub media_errors: Option<u64>,
+    /// Bytes written to it.
+    pub written_bytes: Option<u64>,
+    /// Bytes read from it.
+    pub read_bytes: Option<u64>,
+}
+
+/// What the drives told last.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// By the identity of the drive.
+    drives: BTreeMap<u128, Health>,
+    /// When they were asked, in seconds since 1970.
+    asked: Option<u64>,
+    /// They are being asked.
+    asking: bool,
+}
+
+impl Array {
+    /// What a drive told last; nothing before it was asked.
+    pub(crate) fn health(&self, drive: u128) -> Health {
+        self.told.lock().drives.get(&drive).cloned().unwrap_or_default()
+    }
+
+    /// Has all drives asked when it is time, or one of them never was.
+    pub(crate) fn watch_health(&self) {
+        let there = self.drives().into_iter().filter_map(|drive| Some((drive.drive, drive.name?)));
+        let (drives, now): (Vec<(u128, String)>, u64) = (there.collect(), self.world.seconds());
+        {
+            let mut told = self.told.lock();
+            let fresh = told.asked.is_some_and(|asked| now.abs_diff(asked) < EVERY);
+            if told.asking || fresh && drives.iter().all(|(drive, _)| told.drives.contains_key(drive)) {
+                return;
+            }
+            (told.asking, told.asked) = (true, Some(now));
+        }
+        tokio::spawn(ask(self.parts.machine.clone(), drives, self.told.clone()));
+    }
+
+    /// Drives that fail, or are worn.
+    pub(crate) fn health_conditions(&self) -> Conditions {
+        let drives = self.drives();
+        of_health(drives.iter().map(|drive| (drive, self.health(drive.drive))))
+    }
+}
+
+/// Asks one drive after the other: they share buses.
+async fn ask(machine: Arc<dyn crate::Machine>, drives: Vec<(u128, String)>, told: Arc<Mutex<Told>>) {
+    let mut found = BTreeMap::new();
+    for (drive, path) in drives {
+        found.insert(drive, machine.drive_health(&path).await);
+    }
+    let mut told = told.lock();
+    (told.drives, told.asking) = (found, false);
+}
+
+/// What drives tell that is worth an alert.
+fn of_health<'a>(drives: impl Iterator<Item = (&'a DriveStatus, Health)>) -> Conditions {
+    let mut found = Conditions::default();
+    for (drive, health) in drives.filter(|(drive, _)| drive.standing != Standing::Out) {
+        let slot = drive.slot.to_string();
+        let path = drive.name.as_deref().unwrap_or("no drive");
+        let about = Some(About { noun: "drive", name: &slot, key: &format!("{:032x}", drive.drive) });
+        if health.passed == Some(false) {
+            condition::add(&mut found, "drive.failing", Severity::Critical, about, &|| {
+                format!(
+                    "the drive of slot {slot} ({path}) says of itself that it fails, or soon will (SMART): replace it now"
+                )
+            });
+        }
+        let used = health.used_percent.unwrap_or(0);
+        if let Some((_, severity)) = WORN.iter().find(|(limit, _)| used >= *limit) {
+            condition::add(&mut found, "drive.worn", *severity, about, &|| {
+                format!(
+                    "{used} % of what the drive of slot {slot} ({path}) was made to take is written: replace it soon"
+                )
+            });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+#[path = "health_test.rs"]
+mod tests;

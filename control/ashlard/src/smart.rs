@@ -1,0 +1,120 @@
+//! What drives tell of themselves, by `smartctl` of smartmontools. Where that is not installed, takes too long, or the
+//! drive is a file, nothing is known of them, and nothing is wrong with that.
+
+use array::Health;
+use serde_json::Value;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// What is run; found by PATH, and where Debian puts it, which is not in everybody's.
+const PROGRAMS: [&str; 2] = ["smartctl", "/usr/sbin/smartctl"];
+/// How long it may take; it is killed then.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// What NVMe counts data in, in bytes (NVM Express Base Specification, SMART / Health Information).
+const DATA_UNIT: u64 = 512_000;
+
+/// Asks a drive.
+pub async fn ask(path: &str) -> Health {
+    let is_device = std::fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
+    if !is_device {
+        return Health::default();
+    }
+    for program in PROGRAMS {
+        match run(Path::new(program), path, PATIENCE).await {
+            Ok(text) => return read(&text),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::warn!(path, %error, "what the drive tells of itself is not known");
+                break;
+            }
+        }
+    }
+    Health::default()
+}
+
+/// What the program prints about a drive, however it ends: its exit code tells of the drive, too.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`] when there is no such program, [`ErrorKind::TimedOut`] when it took too long and was killed.
+async fn run(program: &Path, path: &str, patience: Duration) -> io::Result<Vec<u8>> {
+    let mut command = Command::new(program);
+    command.args(["--json", "--xall", path]).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    match timeout(patience, command.output()).await {
+        Ok(output) => Ok(output?.stdout),
+        Err(_) => Err(io::Error::new(ErrorKind::TimedOut, "smartctl took too long and was ended")),
+    }
+}
+
+/// What the JSON of smartctl says: the shapes of ATA, SCSI and NVMe drives differ, and one that says nothing of a fact
+/// leaves it out.
+fn read(text: &[u8]) -> Health {
+    let all: Value = serde_json::from_slice(text).unwrap_or_default();
+    let nvme = &all["nvme_smart_health_information_log"];
+    let of = |value: &Value| value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+    let block = all["logical_block_size"].as_u64().unwrap_or(512);
+    let units = |name: &str| Some(nvme[name].as_u64()?.saturating_mul(DATA_UNIT));
+    let sectors = |name: &str| Some(statistic(&all, name)?.saturating_mul(block));
+    Health {
+        model: of(&all["model_name"]).or_else(|| of(&all["scsi_model_name"])),
+        serial: of(&all["serial_number"]),
+        firmware: of(&all["firmware_version"]).or_else(|| of(&all["scsi_revision"])),
+        passed: all["smart_status"]["passed"].as_bool(),
+        celsius: all["temperature"]["current"].as_i64(),
+        used_percent: nvme["percentage_used"]
+            .as_u64()
+            .or_else(|| all["endurance_used"]["current_percent"].as_u64())
+            .or_else(|| statistic(&all, "Percentage Used Endurance Indicator"))
+            .or_else(|| all["scsi_percentage_used_endurance_indicator"].as_u64()),
+        spare_percent: nvme["available_spare"]
+            .as_u64()
+            .or_else(|| all["spare_available"]["current_percent"].as_u64()),
+        power_on_hours: all["power_on_time"]["hours"].as_u64(),
+        media_errors: nvme["media_errors"]
+            .as_u64()
+            .or_else(|| statistic(&all, "Number of Reported Uncorrectable Errors"))
+            .or_else(|| uncorrected(&all))
+            .or_else(|| attribute(&all, 187)),
+        written_bytes: units("data_units_written")
+            .or_else(|| sectors("Logical Sectors Written"))
+            .or_else(|| processed(&all, "write")),
+        read_bytes: units("data_units_read")
+            .or_else(|| sectors("Logical Sectors Read"))
+            .or_else(|| processed(&all, "read")),
+    }
+}
+
+/// A value of the device statistics of an ATA drive (ACS-5, 9.5), when it is one that counts.
+fn statistic(all: &Value, name: &str) -> Option<u64> {
+    let pages = all["ata_device_statistics"]["pages"].as_array()?;
+    let mut entries = pages.iter().filter_map(|page| page["table"].as_array()).flatten();
+    let found = entries.find(|it| it["name"] == name && it["flags"]["valid"] != false)?;
+    found["value"].as_u64()
+}
+
+/// The raw value of an attribute of an ATA drive.
+fn attribute(all: &Value, id: u64) -> Option<u64> {
+    let mut table = all["ata_smart_attributes"]["table"].as_array()?.iter();
+    table.find(|it| it["id"] == id)?["raw"]["value"].as_u64()
+}
+
+/// What a SCSI drive read or wrote and could not put right, by its error counters (SPC-5, 7.3.7).
+fn uncorrected(all: &Value) -> Option<u64> {
+    let counters = all["scsi_error_counter_log"].as_object()?;
+    Some(counters.values().filter_map(|it| it["total_uncorrected_errors"].as_u64()).sum())
+}
+
+/// What a SCSI drive has read or written, in bytes: the counters tell it in gigabytes, as text with three decimals.
+fn processed(all: &Value, which: &str) -> Option<u64> {
+    let text = all["scsi_error_counter_log"][which]["gigabytes_processed"].as_str()?;
+    let gigabytes = text.parse::<f64>().ok().filter(|it| it.is_finite() && *it >= 0.0)?;
+    Some((gigabytes * 1e9) as u64)
+}
+
+#[cfg(test)]
+#[path = "smart_test.rs"]
+mod tests;

@@ -1,0 +1,118 @@
+import { Alert, Button, Code, PasswordInput, Skeleton, Stack, Text, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useQuery } from "@tanstack/react-query";
+import { KeyRound, ShieldOff } from "lucide-react";
+import { useState } from "react";
+import { answer, api } from "../../api/client";
+import { key, useChange } from "../../api/queries";
+import type { SchemaEncryption as Encryption, SchemaKeyChange as KeyChange } from "../../api/schema";
+import { Confirm } from "../../parts/confirm";
+import { FormModal } from "../../parts/form";
+import { May } from "../../parts/may";
+import { Panel } from "../../parts/panel";
+import { ProblemAlert } from "../../parts/problem";
+import { ENCRYPTION } from "./encryption";
+
+/** What the drives are locked with, and another key in its place. */
+export function KeyPanel() {
+  const { data, error } = useQuery(key());
+  const [opened, setOpened] = useState(false);
+  const close = () => setOpened(false);
+  const locked = data && data.lock !== "none";
+  return (
+    <Panel
+      title="Encryption"
+      actions={
+        locked && (
+          <May role="admin">
+            <Button variant="default" size="compact-sm" leftSection={<KeyRound size={14} aria-hidden />} onClick={() => setOpened(true)}>
+              Change the key
+            </Button>
+          </May>
+        )
+      }
+    >
+      <ProblemAlert error={error} />
+      {!data && !error && <Skeleton height={120} />}
+      {data && !locked && (
+        <Alert color="gray" icon={<ShieldOff size={18} />} title="The drives are not encrypted">
+          Whoever has them can read what they hold. Encryption is chosen when an array is made: <Code>ashlard --encrypt</Code>.
+        </Alert>
+      )}
+      {data && locked && (
+        <Stack gap="md">
+          <dl className="facts">
+            <dt>Everything on the drives</dt>
+            <dd>{ENCRYPTION[data.lock]}</dd>
+            {data.kmip_id && (
+              <>
+                <dt>Key on the server</dt>
+                <dd style={{ overflowWrap: "anywhere" }}>{data.kmip_id}</dd>
+              </>
+            )}
+            <dt>Generation of the key</dt>
+            <dd className="number">{data.generation}</dd>
+          </dl>
+          <Text size="sm" className="quiet">
+            Another key is in force at once, however much the drives hold, and hosts notice nothing: what it locks is the key of the data, which stays. Keep a copy of the key elsewhere: without it nothing on the drives can be read.
+          </Text>
+          {data.lock === "file" && <ChangeFile opened={opened} onClose={close} />}
+          {data.lock !== "file" && <ChangeKey key={data.lock} lock={data.lock} opened={opened} onClose={close} />}
+        </Stack>
+      )}
+    </Panel>
+  );
+}
+
+const DONE: Record<Exclude<Encryption, "none">, string> = {
+  file: "The key file has another key. Copy it to a safe place.",
+  passphrase: "The drives have another passphrase. The next start of the array needs it.",
+  kmip: "The drives are locked with the other key of the server.",
+};
+
+const run = (body: KeyChange) => answer(api.POST("/api/v1/key/rotate", { body }));
+
+type Props = { opened: boolean; onClose: () => void };
+
+function ChangeFile({ opened, onClose }: Props) {
+  const rotate = useChange({ run, done: () => DONE.file, then: onClose });
+  const close = () => {
+    onClose();
+    rotate.reset();
+  };
+  return (
+    <Confirm opened={opened} onClose={close} title="Put a new key in the key file?" verb="Change the key" busy={rotate.isPending} error={rotate.error} onConfirm={() => rotate.mutate({})}>
+      Copies of the old key open nothing any more, but for drives that are not there now. Make a new copy of the file afterwards.
+    </Confirm>
+  );
+}
+
+function ChangeKey({ lock, opened, onClose }: Props & { lock: Encryption }) {
+  const words = lock === "passphrase";
+  const form = useForm({
+    initialValues: { key: "", again: "" },
+    validate: {
+      key: (key) => (words ? (key.length < 12 ? "12 characters or more." : null) : key === "" ? "Give its identifier." : null),
+      again: (again, { key }) => (!words || again === key ? null : "It is not the same."),
+    },
+  });
+  const close = () => {
+    onClose();
+    form.reset();
+    rotate.reset();
+  };
+  const rotate = useChange({ run, done: () => DONE[words ? "passphrase" : "kmip"], then: close });
+  const submit = form.onSubmit(({ key }) => rotate.mutate(words ? { passphrase: key } : { kmip_id: key }));
+  return (
+    <FormModal opened={opened} onClose={close} title={words ? "Another passphrase" : "Another key on the KMIP server"} verb="Change the key" busy={rotate.isPending} error={rotate.error} onSubmit={submit}>
+      {words ? (
+        <>
+          <PasswordInput label="New passphrase" description="12 characters or more. The next start of the array needs it: change the file that it is given with --passphrase-file." autoComplete="new-password" data-autofocus required {...form.getInputProps("key")} />
+          <PasswordInput label="Once more" autoComplete="new-password" required {...form.getInputProps("again")} />
+        </>
+      ) : (
+        <TextInput label="Unique Identifier" description="Of another AES key of 256 bits on the server that the array was started with." autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("key")} />
+      )}
+    </FormModal>
+  );
+}
