@@ -34,6 +34,8 @@ const PAGES: [string, string][] = [
   ["/settings/users", "Settings"],
   ["/settings/tokens", "Settings"],
   ["/settings/key", "Settings"],
+  ["/settings/notifications", "Settings"],
+  ["/settings/support", "Settings"],
   ["/settings/certificate", "Settings"],
   ["/setup", "Set up the array"],
   ["/nowhere", "No such page"],

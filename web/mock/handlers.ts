@@ -90,6 +90,7 @@ export const handlers: Handlers = {
   "/api/v1/performance": { get: () => ({ resolution_seconds: 1, times: [], read: model.noWork(), write: model.noWork(), offload: model.noWork() }) },
   "/api/v1/capacity": { get: () => ({ times: [], space: { provisioned: [], mapped: [], unique: [], physical: [], metadata: [], total: [] }, forecast: {} }) },
   "/api/v1/settings": { get: (state) => ({ name: state.name, recycle_bin_seconds: 86_400, unmap_throttle: 0, scrub_every_seconds: 604_800 }) },
+  "/api/v1/key/rotate": { post: () => ({ lock: "file", generation: 4, kmip_id: null }) },
   "/api/v1/key": { get: () => ({ lock: "file", generation: 3, kmip_id: null }) },
   "/api/v1/groups": { get: () => list([]) },
   "/api/v1/host-groups": { get: () => list([]) },

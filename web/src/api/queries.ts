@@ -107,6 +107,9 @@ export const tokens = () =>
 
 export const certificate = () => queryOptions({ queryKey: ["certificate"], queryFn: ({ signal }) => answer(api.GET("/api/v1/certificate", { signal })) });
 
+export const notificationTargets = () =>
+  queryOptions({ queryKey: ["notification-targets"], queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/notification-targets", { signal }))).items, ...LIST });
+
 export const key = () => queryOptions({ queryKey: ["key"], queryFn: ({ signal }) => answer(api.GET("/api/v1/key", { signal })), ...LIST });
 
 export const alerts = () =>

@@ -77,3 +77,18 @@ test("an address that leads nowhere says so", async () => {
   show("/volumes/none", busy());
   expect((await screen.findByRole("alert")).textContent).toContain("There is no such thing");
 });
+
+test("the key of the drives is changed after a question", async () => {
+  const { user } = show("/settings/key", busy(1, 0));
+  expect(await screen.findByText("encrypted, locked with a key file")).toBeTruthy();
+  await user.click(screen.getByRole("button", { name: "Change the key" }));
+  const question = within(await screen.findByRole("dialog"));
+  await user.click(question.getByRole("button", { name: "Change the key" }));
+  expect(await screen.findByText(/The key file has another key/)).toBeTruthy();
+});
+
+test("how often a scrub begins by itself is in the largest unit", async () => {
+  show("/settings", busy(1, 0));
+  const amount = await screen.findByLabelText(/A scrub begins by itself/);
+  expect((amount as HTMLInputElement).value).toBe("7");
+});

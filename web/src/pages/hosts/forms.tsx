@@ -1,4 +1,4 @@
-import { Code, Fieldset, PasswordInput, Switch, Textarea, TextInput } from "@mantine/core";
+import { Code, Fieldset, PasswordInput, Select, Switch, Textarea, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useLocation } from "wouter";
 import { answer, api } from "../../api/client";
@@ -93,6 +93,63 @@ export function CreateHost({ opened, onClose }: Window) {
               <PasswordInput label="Secret of the array" mt="xs" autoComplete="new-password" required {...form.getInputProps("mutualSecret")} />
             </>
           )}
+        </Fieldset>
+      )}
+    </FormModal>
+  );
+}
+
+const CHAP_KEPT = "as it is";
+const CHAP_NONE = "not asked for";
+const CHAP_NEW = "another user and secret";
+
+/** Another name, other initiators, other secrets. Who is logged in stays so. */
+export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
+  const [, go] = useLocation();
+  const form = useForm({
+    initialValues: { name: host.name, initiators: host.initiators.join("\n"), chap: CHAP_KEPT, user: host.chap_user ?? "", secret: "" },
+    validate: {
+      name: nameError,
+      initiators: initiatorsError,
+      user: (user, { chap }) => (chap === CHAP_NEW && !user ? "Give a user name." : null),
+      secret: (secret, { chap }) => (chap === CHAP_NEW ? secretError(secret) : null),
+    },
+  });
+  const close = () => {
+    onClose();
+    form.reset();
+    save.reset();
+  };
+  const save = useChange({
+    run: ({ name, initiators, chap, user, secret }: typeof form.values) =>
+      answer(
+        api.PATCH("/api/v1/hosts/{name}", {
+          params: { path: { name: host.name } },
+          body: {
+            name,
+            initiators: initiatorsOf(initiators),
+            ...(chap === CHAP_NEW && { chap: { user, secret } }),
+            // The array proves itself only to hosts that do.
+            ...(chap === CHAP_NONE && { chap: null, mutual: null }),
+          },
+        }),
+      ),
+    done: (changed) => `Host ${changed.name} is changed.`,
+    then: (changed) => {
+      onClose();
+      save.reset();
+      if (changed.name !== host.name) go(`/hosts/${encodeURIComponent(changed.name)}`);
+    },
+  });
+  return (
+    <FormModal opened={opened} onClose={close} title={`Change ${host.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
+      <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
+      <Textarea label="iSCSI names" description="One a line: all of them." autosize minRows={2} spellCheck={false} required {...form.getInputProps("initiators")} />
+      <Select label="CHAP" data={[CHAP_KEPT, CHAP_NEW, ...(host.chap_user ? [CHAP_NONE] : [])]} allowDeselect={false} {...form.getInputProps("chap")} />
+      {form.values.chap === CHAP_NEW && (
+        <Fieldset legend="What the host logs in with">
+          <TextInput label="User" autoComplete="off" required {...form.getInputProps("user")} />
+          <PasswordInput label="Secret" mt="xs" autoComplete="new-password" required {...form.getInputProps("secret")} />
         </Fieldset>
       )}
     </FormModal>

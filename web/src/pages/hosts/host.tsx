@@ -1,6 +1,6 @@
 import { Button, Skeleton, SimpleGrid, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Trash2 } from "lucide-react";
+import { Pencil, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { Link } from "wouter";
 import { host } from "../../api/queries";
@@ -12,13 +12,14 @@ import { May } from "../../parts/may";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
-import { DeleteHost } from "./forms";
+import { ChangeHost, DeleteHost } from "./forms";
 import { Instructions } from "./instructions";
 import { SeenVolumes } from "./seen";
 
 export function HostPage({ name }: { name: string }) {
   const { data, error } = useQuery(host(name));
   const [deleting, setDeleting] = useState(false);
+  const [changing, setChanging] = useState(false);
   return (
     <Page
       title={name}
@@ -27,6 +28,9 @@ export function HostPage({ name }: { name: string }) {
       actions={
         data && (
           <May>
+            <Button variant="default" leftSection={<Pencil size={15} aria-hidden />} onClick={() => setChanging(true)}>
+              Change
+            </Button>
             <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => setDeleting(true)}>
               Forget
             </Button>
@@ -45,6 +49,7 @@ export function HostPage({ name }: { name: string }) {
           <Panel title="What to type on the host">
             <Instructions host={data} />
           </Panel>
+          <ChangeHost key={`${data.name} ${data.initiators.join(" ")} ${data.chap_user ?? ""}`} host={data} opened={changing} onClose={() => setChanging(false)} />
           <DeleteHost host={data} opened={deleting} onClose={() => setDeleting(false)} />
         </Stack>
       )}

@@ -7,6 +7,8 @@ import { Page } from "../../parts/page";
 import { CertificatePanel } from "./certificate";
 import { GeneralSettings } from "./general";
 import { KeyPanel } from "./key";
+import { NotificationsPanel } from "./notifications";
+import { SupportPanel } from "./support";
 import { TokensPanel } from "./tokens";
 import { UsersPanel } from "./users";
 
@@ -19,7 +21,9 @@ const PARTS: Part[] = [
   { name: "users", label: "Users", admin: true, show: () => <UsersPanel /> },
   { name: "tokens", label: "API tokens", admin: true, show: () => <TokensPanel /> },
   { name: "key", label: "Encryption", show: () => <KeyPanel /> },
+  { name: "notifications", label: "Notifications", admin: true, show: () => <NotificationsPanel /> },
   { name: "certificate", label: "Certificate", show: () => <CertificatePanel /> },
+  { name: "support", label: "Support", admin: true, show: () => <SupportPanel /> },
 ];
 
 export function SettingsPage({ part = GENERAL }: { part?: string }) {

@@ -1,0 +1,250 @@
+import { Button, NumberInput, PasswordInput, Select, Switch, Textarea, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useQuery } from "@tanstack/react-query";
+import { BellRing, Plus } from "lucide-react";
+import { useState } from "react";
+import { answer, api } from "../../api/client";
+import { notificationTargets, useChange } from "../../api/queries";
+import type { SchemaDestination as Destination, SchemaMailProtection as MailProtection, SchemaNotificationTarget as Target, SchemaSeverity as Severity } from "../../api/schema";
+import { moment, plural } from "../../format";
+import { Confirm } from "../../parts/confirm";
+import { Dot } from "../../parts/dot";
+import { Empty } from "../../parts/empty";
+import { FormModal } from "../../parts/form";
+import { Panel } from "../../parts/panel";
+import { ProblemAlert } from "../../parts/problem";
+import { nameError } from "../../parts/size-input";
+import { DataTable, type Column } from "../../parts/table";
+
+type Kind = Destination["kind"];
+type Task = { verb: "change" | "delete"; target: Target };
+
+const KINDS: { value: Kind; label: string }[] = [
+  { value: "email", label: "mail" },
+  { value: "webhook", label: "webhook" },
+  { value: "syslog", label: "syslog" },
+  { value: "snmp", label: "SNMP trap" },
+];
+
+const LEAST: { value: Severity; label: string }[] = [
+  { value: "info", label: "everything" },
+  { value: "warning", label: "warnings and worse" },
+  { value: "critical", label: "only what is critical" },
+];
+
+/** Whom alerts are told elsewhere. */
+export function NotificationsPanel() {
+  const { data, error } = useQuery(notificationTargets());
+  const [creating, setCreating] = useState(false);
+  const [task, setTask] = useState<Task>();
+  const close = () => setTask(undefined);
+  const test = useChange({
+    run: (name: string) => answer(api.POST("/api/v1/notification-targets/{name}/test", { params: { path: { name } } })),
+    done: (_, name) => `The test arrived at ${name}.`,
+  });
+  const columns: Column<Target>[] = [
+    { name: "Name", key: (it) => it.name, cell: (it) => <b style={{ fontWeight: 500 }}>{it.name}</b> },
+    { name: "Where", key: (it) => it.destination.kind, cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{whereOf(it.destination)}</span> },
+    { name: "Hears of", key: (it) => it.severity, cell: (it) => LEAST.find(({ value }) => value === it.severity)?.label, wide: true },
+    { name: "State", key: (it) => it.failing ?? "", cell: (it) => <State target={it} /> },
+    {
+      name: "",
+      right: true,
+      cell: (target) => (
+        <>
+          <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Test ${target.name}`} loading={test.isPending && test.variables === target.name} onClick={() => test.mutate(target.name)}>
+            Test
+          </Button>
+          <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Change ${target.name}`} onClick={() => setTask({ verb: "change", target })}>
+            Change
+          </Button>
+          <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Delete ${target.name}`} onClick={() => setTask({ verb: "delete", target })}>
+            Delete
+          </Button>
+        </>
+      ),
+    },
+  ];
+  const button = (
+    <Button size="compact-sm" leftSection={<Plus size={15} aria-hidden />} onClick={() => setCreating(true)}>
+      Add target
+    </Button>
+  );
+  return (
+    <Panel title="Notifications" flush actions={data?.length ? button : undefined}>
+      <ProblemAlert error={test.error ?? error} />
+      {(data || !error) && (
+        <DataTable
+          label="Notification targets"
+          noun="target"
+          rows={data}
+          columns={columns}
+          id={(it) => it.name}
+          empty={<Empty icon={BellRing} title="Alerts are told nobody" text="A target hears of each alert when it opens, matters more, and is over: by mail, webhook, syslog or SNMP." action={button} />}
+        />
+      )}
+      <CreateTarget opened={creating} onClose={() => setCreating(false)} />
+      {task?.verb === "change" && <ChangeTarget target={task.target} onClose={close} />}
+      {task?.verb === "delete" && <DeleteTarget target={task.target} onClose={close} />}
+    </Panel>
+  );
+}
+
+function whereOf(destination: Destination): string {
+  switch (destination.kind) {
+    case "webhook":
+      return destination.url;
+    case "email":
+      return `mail to ${destination.to.join(", ")}`;
+    case "syslog":
+      return `syslog at ${destination.host}:${destination.port}${destination.tls ? ", TLS" : ""}`;
+    case "snmp":
+      return `SNMP traps to ${destination.host}:${destination.port}`;
+  }
+}
+
+function State({ target: { enabled, failing, delivered, waiting } }: { target: Target }) {
+  if (!enabled) return <Dot color="gray" label="off" />;
+  if (failing) {
+    return (
+      <span title={failing}>
+        <Dot color="red" label={waiting > 0 ? `failing, ${plural(waiting, "notice")} waiting` : "failing"} />
+      </span>
+    );
+  }
+  return delivered ? <Dot color="teal" label={`last ${moment(delivered)}`} /> : <Dot color="teal" label="ready" />;
+}
+
+type Values = {
+  name: string;
+  kind: Kind;
+  severity: Severity;
+  url: string;
+  host: string;
+  port: number | string;
+  tls: boolean;
+  protection: MailProtection;
+  user: string;
+  from: string;
+  to: string;
+  secret: string;
+};
+
+/** What is sent where when nobody says otherwise. */
+const PORTS: Record<Kind, number> = { webhook: 443, email: 587, syslog: 6514, snmp: 162 };
+
+const SECRETS: Record<Kind, { label: string; description: string } | undefined> = {
+  webhook: { label: "Key of signatures", description: "With it, each notice is signed: X-Ashlar-Signature." },
+  email: { label: "Password", description: "Of the user at the mail server." },
+  syslog: undefined,
+  snmp: { label: "Community", description: "public, when none is given." },
+};
+
+const addresses = (text: string) => text.split(/[\s,;]+/).filter(Boolean);
+
+function destinationOf({ kind, url, host, port, tls, protection, user, from, to }: Values): Destination {
+  switch (kind) {
+    case "webhook":
+      return { kind, url };
+    case "email":
+      return { kind, host, port: Number(port), protection, from, to: addresses(to), ...(user && { user }) };
+    case "syslog":
+      return { kind, host, port: Number(port), tls };
+    case "snmp":
+      return { kind, host, port: Number(port) };
+  }
+}
+
+function CreateTarget({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const needed = (says: string, kinds: Kind[]) => (text: string, { kind }: Values) => (kinds.includes(kind) && text.trim() === "" ? says : null);
+  const form = useForm<Values>({
+    initialValues: { name: "", kind: "email", severity: "warning", url: "", host: "", port: PORTS.email, tls: true, protection: "starttls", user: "", from: "", to: "", secret: "" },
+    validate: {
+      name: nameError,
+      url: (url, { kind }) => (kind === "webhook" && !/^https?:\/\/\S+$/.test(url) ? "It begins with https:// or http://." : null),
+      host: needed("Give a name or an address.", ["email", "syslog", "snmp"]),
+      port: (port, { kind }) => (kind === "webhook" || (Number(port) >= 1 && Number(port) <= 65535) ? null : "1 to 65535."),
+      from: needed("Give the sender’s address.", ["email"]),
+      to: needed("Give an address.", ["email"]),
+    },
+  });
+  const close = () => {
+    onClose();
+    form.reset();
+    create.reset();
+  };
+  const create = useChange({
+    run: (values: Values) => answer(api.POST("/api/v1/notification-targets", { body: { name: values.name, destination: destinationOf(values), severity: values.severity, ...(SECRETS[values.kind] && values.secret && { secret: values.secret }) } })),
+    done: (made) => `${made.name} hears of alerts from now on. Send it a test.`,
+    then: close,
+  });
+  const { kind } = form.values;
+  const secret = SECRETS[kind];
+  return (
+    <FormModal opened={opened} onClose={close} title="Add a notification target" verb="Add" busy={create.isPending} error={create.error} onSubmit={form.onSubmit((values) => create.mutate(values))}>
+      <TextInput label="Name" autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
+      <Select
+        label="By"
+        data={KINDS}
+        allowDeselect={false}
+        {...form.getInputProps("kind")}
+        onChange={(value) => {
+          const chosen = KINDS.find((it) => it.value === value)?.value ?? "email";
+          form.setValues({ kind: chosen, port: PORTS[chosen], secret: "" });
+        }}
+      />
+      {kind === "webhook" && <TextInput label="Address" placeholder="https://example.com/hook" autoComplete="off" spellCheck={false} required {...form.getInputProps("url")} />}
+      {kind !== "webhook" && (
+        <>
+          <TextInput label={kind === "email" ? "Mail server" : "Name or address"} autoComplete="off" spellCheck={false} required {...form.getInputProps("host")} />
+          <NumberInput label="Port" min={1} max={65535} allowDecimal={false} required {...form.getInputProps("port")} />
+        </>
+      )}
+      {kind === "syslog" && <Switch label="Over TLS" {...form.getInputProps("tls", { type: "checkbox" })} />}
+      {kind === "email" && (
+        <>
+          <Select label="Protection of the way there" data={[{ value: "starttls", label: "STARTTLS" }, { value: "tls", label: "TLS from the beginning" }, { value: "none", label: "none" }]} allowDeselect={false} {...form.getInputProps("protection")} />
+          <TextInput label="From" placeholder="array@example.com" autoComplete="off" required {...form.getInputProps("from")} />
+          <Textarea label="To" description="One address a line, or with commas." placeholder="ops@example.com" autosize minRows={1} required {...form.getInputProps("to")} />
+          <TextInput label="User at the mail server" description="Nobody logs in when it is empty." autoComplete="off" {...form.getInputProps("user")} />
+        </>
+      )}
+      {secret && <PasswordInput label={secret.label} description={secret.description} autoComplete="new-password" {...form.getInputProps("secret")} />}
+      <Select label="Hears of" data={LEAST} allowDeselect={false} {...form.getInputProps("severity")} />
+    </FormModal>
+  );
+}
+
+function ChangeTarget({ target, onClose }: { target: Target; onClose: () => void }) {
+  const form = useForm<{ name: string; severity: Severity; enabled: boolean; secret: string }>({
+    initialValues: { name: target.name, severity: target.severity, enabled: target.enabled, secret: "" },
+    validate: { name: nameError },
+  });
+  const secret = SECRETS[target.destination.kind];
+  const save = useChange({
+    run: ({ secret, ...change }: typeof form.values) => answer(api.PATCH("/api/v1/notification-targets/{name}", { params: { path: { name: target.name } }, body: { ...change, ...(secret && { secret }) } })),
+    done: (now) => `${now.name} is changed.`,
+    then: onClose,
+  });
+  return (
+    <FormModal opened onClose={onClose} title={`Change ${target.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
+      <TextInput label="Name" autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
+      <Select label="Hears of" data={LEAST} allowDeselect={false} {...form.getInputProps("severity")} />
+      {secret && <PasswordInput label={`Another ${secret.label.toLowerCase()}`} description={target.has_secret ? "There is one; it stays when this is empty." : "There is none."} autoComplete="new-password" {...form.getInputProps("secret")} />}
+      <Switch label="Notices are sent there" {...form.getInputProps("enabled", { type: "checkbox" })} />
+    </FormModal>
+  );
+}
+
+function DeleteTarget({ target, onClose }: { target: Target; onClose: () => void }) {
+  const remove = useChange({
+    run: () => answer(api.DELETE("/api/v1/notification-targets/{name}", { params: { path: { name: target.name } } })),
+    done: () => `${target.name} hears of nothing any more.`,
+    then: onClose,
+  });
+  return (
+    <Confirm opened onClose={onClose} title={`Delete ${target.name}?`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
+      Notices that wait for it are dropped.
+    </Confirm>
+  );
+}
