@@ -2,7 +2,7 @@
 
 use crate::conformance::programs;
 use crate::setup;
-use crate::shell::target_dir;
+use crate::shell::{cargo, exec, target_dir};
 use anyhow::Result;
 use lab::crash::{self, Options};
 use std::time::Instant;
@@ -16,10 +16,16 @@ pub struct Args {
     /// Replays a run, as far as the array's timing allows; without it the clock chooses
     #[arg(long)]
     seed: Option<u64>,
+    /// Instead: so many kills in the middle of changes of the configuration
+    #[arg(long, value_name = "KILLS", conflicts_with_all = ["cycles", "seed"])]
+    configuration: Option<u64>,
 }
 
 /// Runs the cycles; the first fault ends them.
 pub fn run(args: &Args) -> Result<()> {
+    if let Some(kills) = args.configuration {
+        return configuration(kills);
+    }
     setup::need(&["libiscsi-bin"])?;
     let seed = args.seed.unwrap_or_else(crash::new_seed);
     println!("crash: {} cycles, seed {seed}", args.cycles);
@@ -39,7 +45,13 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// The daemon's own test of it, which everybody runs with few kills.
+fn configuration(kills: u64) -> Result<()> {
+    let mut test = cargo(&["test", "--quiet", "-p", "ashlard", "--test", "daemon", "--", "--nocapture"]);
+    exec(test.arg("killed_in_the_middle_of_changes").env("ASHLAR_KILLS", kills.to_string()))
+}
+
 /// What `cargo xtask test` runs.
 pub fn short() -> Result<()> {
-    run(&Args { cycles: 10, seed: None })
+    run(&Args { cycles: 10, seed: None, configuration: None })
 }

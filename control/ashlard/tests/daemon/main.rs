@@ -7,6 +7,7 @@ mod drives;
 mod http;
 mod key;
 mod monitoring;
+mod mutations;
 mod process;
 mod support;
 
