@@ -113,18 +113,22 @@ impl Fates {
         }
     }
 
-    /// What the shelf can bear by its own count, less what it can't know.
-    fn count(&mut self, shelf: &DriveShelf, bearable: usize) {
-        let status = shelf.status();
+    /// What the shelf can bear by its own count, less what it can't know. It may be more than before when everything has
+    /// been synced since the shelf could bear `synced`.
+    fn count(&mut self, shelf: &DriveShelf, synced: Option<usize>) {
         let index = |name: &String| name.trim_start_matches("drive").parse::<usize>().ok();
         let there: BTreeSet<usize> = shelf.drives().iter().filter_map(index).collect();
-        let hidden = |drive: &usize| {
-            there.contains(drive) && (self.rotten.contains(drive) || self.drives.fault(*drive) != Fault::None)
-        };
+        let faulty = |drive: &usize| self.drives.fault(*drive) != Fault::None;
+        let hidden = |drive: &usize| there.contains(drive) && (self.rotten.contains(drive) || faulty(drive));
         let unknown = self.hit.iter().filter(|drive| hidden(drive)).count();
-        self.budget = bearable.min(status.tolerates).saturating_sub(unknown);
-        let gone = |drive: &usize| !there.contains(drive) || hidden(drive);
-        self.hit = (0..self.count).filter(gone).collect();
+        let tolerates = shelf.status().tolerates;
+        // It may count on drives with wrong pages that came back, more than it can spare: nothing more befalls those.
+        let counted_on = |drive: &usize| unknown > tolerates && !faulty(drive);
+        let hit = |drive: &usize| !there.contains(drive) || hidden(drive) && !counted_on(drive);
+        let hit = (0..self.count).filter(hit).collect();
+        let most = synced.unwrap_or(tolerates).min(tolerates).saturating_sub(unknown);
+        self.budget = synced.map_or(self.budget.min(most), |_| most);
+        self.hit = hit;
     }
 }
 
@@ -369,7 +373,10 @@ fn work(
                     shelf.discard(SegmentId(segment));
                 }
             }
-            8 if random.below(1000) < 15 => fates.strike(random),
+            8 if random.below(1000) < 15 => {
+                fates.count(shelf, None);
+                fates.strike(random);
+            }
             9 if random.chance(5) => {
                 fates.pass(Duration::from_millis(random.below(3000)));
                 shelf.tick(fates.now);
@@ -390,6 +397,8 @@ fn work(
         }
         answers += collect(memory, &mut under_way, &mut full, shelf, fates)?;
     }
+    // It bears less than it did when something was placed with less parity since, as space was short.
+    fates.count(shelf, None);
     Ok(answers)
 }
 
@@ -481,7 +490,7 @@ fn collect(
         answer.map_err(|cause| format!("sync: {cause}"))?;
         let (covered, bearable) =
             under_way.sync.take().map_or((0, 0), |(covered, bearable, _)| (covered, bearable));
-        fates.count(shelf, bearable);
+        fates.count(shelf, Some(bearable));
         let stripes = memory.stripes.values_mut().filter(|stripe| stripe.write <= covered);
         stripes.for_each(|stripe| stripe.synced = true);
         answers += 1;

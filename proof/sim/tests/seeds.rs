@@ -40,6 +40,12 @@ fn a_drive_that_is_well_answers_in_time() {
     run(World::Shelf, 61_009_239).unwrap();
 }
 
+/// Three drives with wrong pages came back and were counted on; the world took them for lost already.
+#[test]
+fn drives_that_came_back_are_counted_on() {
+    run(World::Shelf, 72_002_091).unwrap();
+}
+
 /// The background slept while there was durable data to flush; a volume that was being deleted stayed in the list; a
 /// shelf that was formatted without an engine could not be opened; a state of no blocks had a region.
 #[test]
