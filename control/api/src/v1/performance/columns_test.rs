@@ -3,7 +3,7 @@ use array::Latencies;
 
 #[test]
 fn a_table_has_as_many_cells_in_each_row() {
-    let latency = Latencies::new([(1024, 1)].into_iter(), 1024);
+    let latency = Latencies::new([(1024, 1)], 1024);
     let cell = Cell { bytes: 4096, failures: 0, latency };
     let columns = |second: Option<(&Cell, u64)>| {
         let mut work = WorkColumns::default();
