@@ -12,6 +12,7 @@ use crate::log::{Segments, Stream, Writer};
 use crate::neighbours::Neighbours;
 use crate::relearn::Relearn;
 use crate::space::Place;
+use crate::traffic::Traffic;
 use parking_lot::Mutex;
 use shelf::SegmentId;
 use std::collections::BTreeSet;
@@ -98,6 +99,7 @@ pub struct Worker {
     pub fingerprinter: Fingerprinter,
     pub adapt: Adapt,
     pub packer: Packer,
+    pub traffic: Traffic,
     pub relearn: Relearn,
     pub deepen: Deepen,
     /// The hosts' activity when it was last looked at, and whether it was the same a long rest before.
@@ -165,6 +167,7 @@ impl Worker {
             fingerprinter: Fingerprinter::new(&core.key),
             adapt: Adapt::default(),
             packer: Packer::default(),
+            traffic: Traffic::default(),
             relearn,
             deepen: Deepen::everything(),
             activity: 0,
@@ -237,7 +240,10 @@ impl Worker {
             self.evict();
             self.tell_progress();
             if !busy && stopping {
-                return self.checkpoint().await;
+                self.checkpoint().await?;
+                self.evict();
+                self.tell_progress();
+                return Ok(());
             }
             if busy {
                 pause().await;
@@ -299,6 +305,7 @@ impl Worker {
         let progress = self.core.state.read().maps.slots.progress();
         self.core.pace.advance(progress);
         self.core.room.freed();
+        *self.core.traffic.lock() = Traffic { padding: self.writer.padding, ..self.traffic };
     }
 
     /// Releases what dropped trees referred to.

@@ -79,15 +79,16 @@ fn every_count_that_is_wrong_is_found() {
     };
     one("references, not 3", &|maps| {
         let root = first_page(maps, 1);
-        maps.listings.edit(root).refs += 1;
+        maps.listings.edit(root, |listing| listing.refs += 1);
     });
     one("its listing says Tally { mapped: 6", &|maps| {
         let leaf = first_page(maps, 0);
-        maps.listings.edit(leaf).tally.mapped = 6;
+        maps.listings.edit(leaf, |listing| listing.tally.mapped = 6);
     });
     one("nothing refers to it", &|maps| {
         let (page, leaf) = (maps.next_page, first_page(maps, 0));
-        *maps.listings.edit(page) = maps.listings.get(leaf);
+        let listing = maps.listings.get(leaf);
+        maps.listings.edit(page, |new| *new = listing);
     });
     one("its number is free", &|maps| {
         let leaf = first_page(maps, 0);
@@ -104,11 +105,12 @@ fn every_count_that_is_wrong_is_found() {
     });
     one("outside of the log", &|maps| {
         let page = first_page(maps, 0);
-        maps.listings.edit(page).place = Place { segment: 1 << 20, offset: 0, len: 9 };
+        maps.listings.edit(page, |one| one.place = Place { segment: 1 << 20, offset: 0, len: 9 });
     });
     one("overlap", &|maps| {
         let (leaf, root) = (first_page(maps, 0), first_page(maps, 1));
-        maps.listings.edit(leaf).place = maps.listings.get(root).place;
+        let place = maps.listings.get(root).place;
+        maps.listings.edit(leaf, |one| one.place = place);
     });
     one("is referred to, but not in the table", &|maps| {
         let (page, frames) = maps.table.pages.iter().next().expect("there is one");

@@ -112,6 +112,7 @@ impl Worker {
             ObjectKind::Map | ObjectKind::Table => &mut self.streams.pages,
             _ => &mut self.streams.roots,
         };
+        self.traffic.metadata(kind, object.len() as u64);
         let placed = self.writer.place(stream, &mut self.space, object).await;
         let full = |_| block::Error::Stopped("no segment is left for a checkpoint".into());
         placed.map_err(failed)?.map_err(full)
@@ -172,11 +173,13 @@ impl Worker {
             };
             let mut chunk = (*frozen).clone();
             let mut moved = Vec::new();
-            for (index, listing) in chunk.0.iter_mut().enumerate() {
-                let page = number * CHUNK + index as u64;
+            for index in 0..CHUNK {
+                let page = number * CHUNK + index;
                 if let Some((place, names_slots)) = moves.get(&page) {
+                    let mut listing = chunk.get(index);
                     moved.push((page, listing.place, *place, *names_slots));
                     (listing.place, listing.names_slots) = (*place, *names_slots);
+                    chunk.set(index, listing);
                 }
             }
             let place = match chunk.is_empty() {
@@ -271,6 +274,7 @@ impl Worker {
         self.core.journal.trimmed(journal_from);
         self.root = root;
         self.cleaned = 0;
+        self.traffic.checkpoints += 1;
         self.left_dirty = self.core.dirty_bytes();
         self.marked.clear();
         self.note_roots();

@@ -197,6 +197,7 @@ impl Worker {
         };
         let placed = self.writer.place(&mut self.streams.moved, &mut self.space, object).await;
         let Ok(new) = placed.map_err(failed)? else { return Ok(false) };
+        self.traffic.moved += u64::from(new.len);
         let maps = &mut self.core.state.write().maps;
         // It may have died while it was written; then the copy is dead too.
         let current = maps.table.get(number).ok().flatten().is_some_and(|frame| frame.place == place);

@@ -9,8 +9,9 @@ use crate::log::Log;
 use crate::space::Usage;
 use crate::stage::Stages;
 use crate::state::{Refusal, State};
+use crate::traffic::Traffic;
 use block::{Error, Result};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use shelf::{Layout, Shelf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -48,6 +49,8 @@ pub struct Core {
     pub changes: AtomicU64,
     /// Times that hosts have had frames read.
     pub fetches: AtomicU64,
+    /// What the background wrote to the log.
+    pub traffic: Mutex<Traffic>,
     /// Key of the fingerprints.
     pub key: [u8; 32],
 }
@@ -80,6 +83,7 @@ impl Core {
             full: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             fetches: AtomicU64::new(0),
+            traffic: Mutex::default(),
             key,
             state: RwLock::new(state),
         })

@@ -418,6 +418,7 @@ impl Worker {
         self.leave_for_cleaning();
         let placed = self.writer.place(&mut self.streams.moved, &mut self.space, object).await;
         let place = placed.map_err(failed)?.ok();
+        self.traffic.moved += place.map_or(0, |place| u64::from(place.len));
         if place.is_none() {
             self.deepen.refused = Some(self.core.changes.load(Ordering::Acquire));
         }

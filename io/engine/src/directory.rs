@@ -1,5 +1,5 @@
-//! Where each numbered page is in the log, how many refer to it, and how much it maps. Wholly in memory: about 40
-//! bytes for a page that maps 2 MiB. Written in chunks by checkpoints.
+//! Where each numbered page is in the log, how many refer to it, and how much it maps. Wholly in memory: 40 bytes for a
+//! page that maps 2 MiB, 12 for a page of the frame table. Written in chunks by checkpoints.
 
 use crate::codec::{Malformed, Put, Take};
 use crate::pages::{NumberMap, Pages};
@@ -24,23 +24,69 @@ pub struct Listing {
     pub names_slots: bool,
 }
 
-/// 256 listings.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Chunk(pub Box<[Listing; CHUNK as usize]>);
+/// 256 listings. Those of the frame table say no more than where a page is, and take a third of the room of those of maps.
+#[derive(Clone, Debug)]
+pub enum Chunk {
+    /// Each page has one reference and nothing below it.
+    Places(Box<[Place; CHUNK as usize]>),
+    /// Everything.
+    Listings(Box<[Listing; CHUNK as usize]>),
+}
+
+/// Stands for a page that is listed and has not been written yet.
+const UNWRITTEN: Place = Place { segment: u32::MAX, offset: 0, len: 0 };
 
 impl Chunk {
     fn empty() -> Self {
-        Self(Box::new([Listing::default(); CHUNK as usize]))
+        Self::Places(Box::new([Place::default(); CHUNK as usize]))
+    }
+
+    /// The listing at an index.
+    pub fn get(&self, index: u64) -> Listing {
+        match self {
+            Self::Listings(listings) => listings[index as usize],
+            Self::Places(places) => match places[index as usize] {
+                place if place == Place::default() => Listing::default(),
+                place if place == UNWRITTEN => Listing { refs: 1, ..Listing::default() },
+                place => Listing { place, refs: 1, ..Listing::default() },
+            },
+        }
+    }
+
+    /// Replaces the listing at an index.
+    pub fn set(&mut self, index: u64, listing: Listing) {
+        let simple = Listing { place: listing.place, refs: 1, ..Listing::default() };
+        if let Self::Places(places) = self {
+            let place = &mut places[index as usize];
+            if listing == Listing::default() {
+                *place = Place::default();
+                return;
+            }
+            if listing == simple {
+                *place = if listing.place.is_none() { UNWRITTEN } else { listing.place };
+                return;
+            }
+            let all = std::array::from_fn(|index| self.get(index as u64));
+            *self = Self::Listings(Box::new(all));
+        }
+        if let Self::Listings(listings) = self {
+            listings[index as usize] = listing;
+        }
+    }
+
+    /// The listings that are not empty, with their indices.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Listing)> {
+        (0..CHUNK).map(|index| (index, self.get(index))).filter(|(_, one)| *one != Listing::default())
     }
 
     /// True when no page is listed.
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|listing| *listing == Listing::default())
+        self.iter().next().is_none()
     }
 
     /// Writes the listings that are not empty.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        for (index, listing) in self.0.iter().enumerate().filter(|(_, one)| **one != Listing::default()) {
+        for (index, listing) in self.iter() {
             out.u8(index as u8);
             listing.place.put(out);
             out.var(listing.refs);
@@ -55,11 +101,11 @@ impl Chunk {
         let mut take = Take::new(bytes, "directory chunk");
         let mut chunk = Self::empty();
         while !take.is_empty() {
-            let index = usize::from(take.u8()?);
+            let index = u64::from(take.u8()?);
             let (place, refs) = (Place::take(&mut take)?, take.var()?);
             let (tally, bits) = (Tally { mapped: take.var()?, zero: take.var()? }, take.u8()?);
             take.check(bits >> 1 < 8 && tally.zero <= tally.mapped)?;
-            chunk.0[index] = Listing { place, refs, tally, level: bits >> 1, names_slots: bits & 1 == 1 };
+            chunk.set(index, Listing { place, refs, tally, level: bits >> 1, names_slots: bits & 1 == 1 });
         }
         Ok(chunk)
     }
@@ -76,17 +122,20 @@ pub struct Directory {
 impl Directory {
     /// The listing of a page; an empty one when it is not listed.
     pub fn get(&self, page: u64) -> Listing {
-        self.chunks.get(page / CHUNK).map(|chunk| chunk.0[(page % CHUNK) as usize]).unwrap_or_default()
+        self.chunks.get(page / CHUNK).map(|chunk| chunk.get(page % CHUNK)).unwrap_or_default()
     }
 
-    /// The listing of a page, to change it.
-    pub fn edit(&mut self, page: u64) -> &mut Listing {
+    /// Changes the listing of a page.
+    pub fn edit<R>(&mut self, page: u64, change: impl FnOnce(&mut Listing) -> R) -> R {
         let number = page / CHUNK;
         if self.chunks.get(number).is_none() {
             self.chunks.create(number, Chunk::empty());
         }
         let (chunk, _) = self.chunks.edit(number).expect("the chunk is in memory");
-        &mut chunk.0[(page % CHUNK) as usize]
+        let mut listing = chunk.get(page % CHUNK);
+        let result = change(&mut listing);
+        chunk.set(page % CHUNK, listing);
+        result
     }
 
     /// Adds a chunk as a checkpoint wrote it.
@@ -126,22 +175,22 @@ impl Directory {
     ) {
         let Some(chunk) = self.chunks.patch(number) else { return };
         for (page, old, new, names_slots) in moved {
-            let listing = &mut chunk.0[(page % CHUNK) as usize];
+            let mut listing = chunk.get(page % CHUNK);
             if drops && listing.refs == 0 {
                 continue;
             }
             assert!(listing.place == *old, "page {page} was written by nobody else");
             usage.move_meta(*old, *new);
             (listing.place, listing.names_slots) = (*new, *names_slots);
+            chunk.set(page % CHUNK, listing);
         }
     }
 
     /// Every page that is listed.
     pub fn iter(&self) -> impl Iterator<Item = (u64, Listing)> {
-        self.chunks.iter().flat_map(|(number, chunk)| {
-            let listed = chunk.0.iter().enumerate().filter(|(_, one)| **one != Listing::default());
-            listed.map(move |(index, one)| (number * CHUNK + index as u64, *one)).collect::<Vec<_>>()
-        })
+        self.chunks
+            .iter()
+            .flat_map(|(number, chunk)| chunk.iter().map(move |(index, one)| (number * CHUNK + index, one)))
     }
 }
 
@@ -159,8 +208,8 @@ mod tests {
             level: 4,
             names_slots: true,
         };
-        *directory.edit(300) = listing;
-        *directory.edit(511) = Listing { refs: 1, ..Listing::default() };
+        directory.edit(300, |one| *one = listing);
+        directory.edit(511, |one| one.refs = 1);
         assert_eq!(directory.freeze(), [1]);
         let mut bytes = Vec::new();
         directory.thaw(1).unwrap().encode(&mut bytes);
@@ -169,5 +218,23 @@ mod tests {
         assert_eq!(other.get(300), listing);
         assert_eq!(other.iter().count(), 2);
         assert_eq!(other.get(0), Listing::default());
+    }
+
+    #[test]
+    fn a_chunk_of_places_alone_takes_more_when_it_must() {
+        let mut chunk = Chunk::empty();
+        let place = Place { segment: 7, offset: 1 << 20, len: 4000 };
+        let simple =
+            [Listing { refs: 1, ..Listing::default() }, Listing { refs: 1, place, ..Listing::default() }];
+        chunk.set(3, simple[0]);
+        chunk.set(4, simple[1]);
+        chunk.set(5, simple[1]);
+        chunk.set(5, Listing::default());
+        assert!(matches!(chunk, Chunk::Places(_)));
+        assert_eq!([chunk.get(3), chunk.get(4), chunk.get(5)], [simple[0], simple[1], Listing::default()]);
+        let more = Listing { refs: 2, ..simple[1] };
+        chunk.set(6, more);
+        assert!(matches!(chunk, Chunk::Listings(_)));
+        assert_eq!(chunk.iter().collect::<Vec<_>>(), [(3, simple[0]), (4, simple[1]), (6, more)]);
     }
 }

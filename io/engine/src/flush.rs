@@ -201,7 +201,9 @@ impl Worker {
             self.adapt.tried(first.volume, first.block, frame::is_compressed(&object));
         }
         let placed = self.writer.place(&mut self.streams.data, &mut self.space, object).await;
-        Ok(placed.map_err(failed)?.ok())
+        let place = placed.map_err(failed)?.ok();
+        self.traffic.data += place.map_or(0, |place| u64::from(place.len));
+        Ok(place)
     }
 
     /// True when the log has little room left.

@@ -48,6 +48,7 @@ mod space;
 mod stage;
 mod state;
 mod table;
+mod traffic;
 mod volume;
 
 pub use background::Rest;
@@ -58,4 +59,5 @@ pub use forecast::{COMPARED, Forecast, Forecaster};
 pub use policy::{Compression, Policy};
 pub use snapshot::DiskInfo;
 pub use space::{DiskSpace, SpaceReport};
+pub use traffic::Traffic;
 pub use volume::Volume;

@@ -78,13 +78,15 @@ pub struct Writer {
     log: Arc<Log>,
     layout: Layout,
     writes: VecDeque<Write>,
+    /// Bytes that filled up stripes.
+    pub padding: u64,
 }
 
 impl Writer {
     /// A writer without anything under way.
     pub fn new(log: Arc<Log>) -> Self {
         let layout = log.shelf.layout();
-        Self { log, layout, writes: VecDeque::new() }
+        Self { log, layout, writes: VecDeque::new(), padding: 0 }
     }
 
     /// Places an object. It can be read at once; it is durable when [`Writer::finish`] and a sync have followed.
@@ -150,6 +152,7 @@ impl Writer {
         let used = stripe.len();
         stripe.set_len(self.layout.stripe_bytes as usize);
         stripe[used..].fill(0);
+        self.padding += (stripe.len() - used) as u64;
         while self.writes.len() >= IN_FLIGHT {
             self.settle().await?;
         }

@@ -289,7 +289,7 @@ impl Maps {
 
     fn set_tally(&mut self, page: u64, tally: Tally) {
         if self.listings.get(page).tally != tally {
-            self.listings.edit(page).tally = tally;
+            self.listings.edit(page, |listing| listing.tally = tally);
         }
     }
 
@@ -386,11 +386,11 @@ impl Maps {
         let mut copy = *self.node(page);
         for entry in &mut copy {
             match entry.as_page() {
-                Some(child) if level > 0 => self.listings.edit(child).refs += 1,
+                Some(child) if level > 0 => self.listings.edit(child, |listing| listing.refs += 1),
                 _ => *entry = self.retain(*entry),
             }
         }
-        self.listings.edit(page).refs -= 1;
+        self.listings.edit(page, |listing| listing.refs -= 1);
         self.create(copy, tally, level)
     }
 
@@ -400,7 +400,8 @@ impl Maps {
             self.next_page - 1
         });
         self.nodes.create(page, node);
-        *self.listings.edit(page) = Listing { refs: 1, tally, level, ..Listing::default() };
+        self.listings
+            .edit(page, |listing| *listing = Listing { refs: 1, tally, level, ..Listing::default() });
         page
     }
 
@@ -429,16 +430,18 @@ impl Maps {
     /// Adds a reference to the root of a tree: a clone.
     pub fn share_tree(&mut self, root: Entry) {
         if let Some(page) = root.as_page() {
-            self.listings.edit(page).refs += 1;
+            self.listings.edit(page, |listing| listing.refs += 1);
         }
     }
 
     /// Drops a reference to the root of a tree. When it was the last the page waits to be released.
     pub fn drop_tree(&mut self, root: Entry) {
         let Some(page) = root.as_page() else { return };
-        let refs = &mut self.listings.edit(page).refs;
-        *refs = refs.checked_sub(1).expect("references are exact");
-        if *refs == 0 {
+        let left = self.listings.edit(page, |listing| {
+            listing.refs = listing.refs.checked_sub(1).expect("references are exact");
+            listing.refs
+        });
+        if left == 0 {
             self.orphans.push_back(page);
         }
     }
@@ -453,7 +456,7 @@ impl Maps {
             if leaf { self.release(entry) } else { self.drop_tree(entry) }
         }
         self.nodes.remove(page);
-        let listing = std::mem::take(self.listings.edit(page));
+        let listing = self.listings.edit(page, std::mem::take);
         self.usage.move_meta(listing.place, Place::default());
         self.free.push(page);
         Ok(true)

@@ -172,18 +172,23 @@ impl<T: Clone> Pages<T> {
         Some(held.body.clone())
     }
 
-    /// When there are more than `most` pages, drops clean ones that were not used since the last call, an eighth at a
-    /// time, so that the walk over all of them is rare.
+    /// When there are more than `most` pages, drops clean ones, first those that were not used since the last call, an
+    /// eighth at a time, so that the walk over all of them is rare. Gives back the room of what a checkpoint needed.
     pub fn evict(&mut self, most: usize) {
         if self.held.len() <= most {
             return;
         }
         let mut excess = self.held.len() - most / 8 * 7;
-        self.held.retain(|_, held| {
-            let stays = excess == 0 || held.dirty || held.frozen || std::mem::take(held.used.get_mut());
-            excess -= usize::from(!stays);
-            stays
-        });
+        for _ in 0..2 {
+            self.held.retain(|_, held| {
+                let stays = excess == 0 || held.dirty || held.frozen || std::mem::take(held.used.get_mut());
+                excess -= usize::from(!stays);
+                stays
+            });
+        }
+        if self.held.len() * 4 < self.held.capacity() {
+            self.held.shrink_to(self.held.len() * 2);
+        }
     }
 
     /// Every page in memory, in no order.

@@ -172,7 +172,7 @@ impl Table {
         let page = number / FRAMES;
         if self.pages.get(page).is_none() {
             self.pages.create(page, TablePage::default());
-            self.directory.edit(page).refs = 1;
+            self.directory.edit(page, |listing| listing.refs = 1);
         }
         let slot = self.edit(page).slot(number % FRAMES);
         assert!(slot.is_none(), "frame {number} exists");
@@ -249,7 +249,7 @@ impl Table {
         // The page that new frames go to stays.
         if self.pages.get(page).is_some_and(|body| body.is_empty()) && page != self.next / FRAMES {
             self.pages.remove(page);
-            let listing = std::mem::take(self.directory.edit(page));
+            let listing = self.directory.edit(page, std::mem::take);
             usage.move_meta(listing.place, Place::default());
         }
     }
