@@ -19,6 +19,7 @@ pub struct MemArray {
 struct MemVolume {
     geometry: Geometry,
     read_only: bool,
+    kept_until: u64,
     blocks: BTreeMap<u64, Bytes>,
     saved: Bytes,
 }
@@ -41,7 +42,8 @@ impl MemArray {
     /// # Panics
     /// When the identity is taken.
     pub fn create(&self, id: DiskId, geometry: Geometry) -> MemDisk {
-        let volume = MemVolume { geometry, read_only: false, blocks: BTreeMap::new(), saved: Bytes::new() };
+        let (blocks, saved) = (BTreeMap::new(), Bytes::new());
+        let volume = MemVolume { geometry, read_only: false, kept_until: 0, blocks, saved };
         assert!(self.lock().insert(id, volume).is_none(), "{id:?} exists");
         MemDisk { id, array: self.clone() }
     }
@@ -67,7 +69,7 @@ impl MemArray {
     /// When there is no such disk, or the identity is taken.
     pub fn clone_disk(&self, source: DiskId, id: DiskId) -> MemDisk {
         let mut copy = self.lock()[&source].clone();
-        (copy.saved, copy.read_only) = (Bytes::new(), false);
+        (copy.saved, copy.read_only, copy.kept_until) = (Bytes::new(), false, 0);
         assert!(self.lock().insert(id, copy).is_none(), "{id:?} exists");
         MemDisk { id, array: self.clone() }
     }
@@ -108,6 +110,16 @@ impl MemDisk {
     /// Says whether the disk takes changes.
     pub fn set_read_only(&self, read_only: bool) {
         self.with(|volume| volume.read_only = read_only);
+    }
+
+    /// Notes until when the disk is kept as it is; whoever ends or changes disks asks.
+    pub fn keep(&self, until: u64) {
+        self.with(|volume| volume.kept_until = until);
+    }
+
+    /// Until when the disk is kept as it is; zero when it is not.
+    pub fn kept_until(&self) -> u64 {
+        self.with(|volume| volume.kept_until)
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut MemVolume) -> T) -> T {

@@ -66,7 +66,7 @@ impl Setting {
                 (setting.mix.write, setting.mix.longest, setting.volume_bytes) = (90, 48, 24 << 20);
             }
             World::Rot | World::Dead => setting.drives = setting.drives.max(2),
-            World::Shelf | World::Array => {}
+            World::Shelf | World::Array | World::Kept => {}
         }
         setting
     }
@@ -96,6 +96,7 @@ struct Run {
     formatted: bool,
     next_volume: u128,
     saw_no_space: bool,
+    now: u64,
 }
 
 /// Runs the world of this seed.
@@ -115,6 +116,7 @@ pub fn run(world: World, seed: u64) -> Result<Report, String> {
         formatted: false,
         next_volume: 1,
         saw_no_space: false,
+        now: 0,
         setting,
     };
     while run.report.crashes < run.setting.crashes {
@@ -214,7 +216,7 @@ impl Run {
                         .map_err(|what| format!("comparing all of disk {}: {what}", id.0))?;
                 }
             }
-            let model = self.history.model.disk(id).map(|disk| Known::of(&disk));
+            let model = self.history.model.disk(id).map(|disk| Known::of_model(&disk));
             if present.get(&id) != model.as_ref() {
                 return Err(format!("disk {} is {:?} instead of {model:?}", id.0, present.get(&id)));
             }
@@ -338,6 +340,7 @@ impl Run {
     /// Starts an action; false when it would meet too many others.
     fn ask_something(&mut self, life: &mut Life) -> bool {
         let disks = self.history.disks();
+        self.now += u64::from(self.setting.world == World::Kept);
         let action = match self.random.below(200) {
             _ if disks.is_empty() => self.create(),
             0 if disks.len() < VOLUMES => self.create(),
@@ -347,7 +350,7 @@ impl Run {
                 Action::Clone(source, DiskId(self.next_volume))
             }
             3 | 10 | 11 if disks.len() > 2 => {
-                Action::Delete(disks[self.random.below(disks.len() as u64) as usize].0)
+                Action::Delete(disks[self.random.below(disks.len() as u64) as usize].0, self.now)
             }
             4 => {
                 let (id, geometry) = disks[self.random.below(disks.len() as u64) as usize];
@@ -355,7 +358,11 @@ impl Run {
             }
             5 | 6 if disks.len() < VOLUMES => self.snapshot(&disks),
             7 => Action::Restore(self.one(&disks), self.one(&disks)),
-            8 | 9 => Action::Access(self.one(&disks), self.random.chance(30)),
+            8 | 9 => Action::Access(self.one(&disks), self.random.chance(30), self.now),
+            12..20 if self.setting.world == World::Kept => {
+                let until = self.soon();
+                Action::Keep(self.one(&disks), until, self.now)
+            }
             _ => {
                 let model = &self.history.model;
                 let (id, op) = self.workload.next(&disks, |id, extent| model.peek(id, extent));
@@ -385,7 +392,17 @@ impl Run {
             self.next_volume += 1;
             (source, DiskId(self.next_volume))
         };
-        Action::Snapshot(sources.into_iter().map(&mut pair).collect())
+        let pairs = sources.into_iter().map(&mut pair).collect();
+        Action::Snapshot(pairs, self.soon())
+    }
+
+    /// A time until which something is kept, often one that is over; time goes on with what is asked.
+    fn soon(&mut self) -> u64 {
+        if self.setting.world == World::Kept {
+            (self.now + self.random.below(60)).saturating_sub(20)
+        } else {
+            0
+        }
     }
 
     fn create(&mut self) -> Action {
@@ -479,7 +496,7 @@ impl Run {
     /// Unmaps everything, lets the background work, and expects that there is space again.
     fn give_back(&mut self, life: &mut Life) -> Result<(), String> {
         for (id, geometry) in self.history.disks() {
-            self.perform(life, Action::Access(id, false))
+            self.perform(life, Action::Access(id, false, self.now))
                 .map_err(|cause| format!("a disk of a full array is made writable: {cause}"))?;
             let op = Op::Unmap(vec![Extent::new(0, geometry.blocks)]);
             self.perform(life, Action::Op(id, op))
@@ -546,7 +563,8 @@ fn polls(mut left: u64) -> impl Future<Output = ()> {
 
 /// The volumes of an engine.
 fn present(engine: &Engine) -> Present {
-    engine.volumes().iter().map(|disk| (disk.id(), Known::of(&**disk))).collect()
+    let kept = |id| engine.disk(id).map_or(0, |disk| disk.kept_until);
+    engine.volumes().iter().map(|disk| (disk.id(), Known::of(&**disk, kept(disk.id())))).collect()
 }
 
 /// A list of copies is one step only where all of it is aligned to 4 KiB, or it is short.
@@ -574,13 +592,16 @@ fn ask(engine: &Arc<Engine>, action: Action) -> impl Future<Output = block::Resu
             Action::Op(id, op) => engine.volume(id).ok_or(Error::Gone)?.execute(op).await,
             Action::Create(id, geometry) => engine.create_volume(id, geometry, 0).await.map(|_| Reply::Done),
             Action::Clone(source, id) => engine.clone_volume(source, id, 0).await.map(|_| Reply::Done),
-            Action::Snapshot(pairs) => engine.snapshot(&pairs, &[], 0, 0).await.map(|_| Reply::Done),
+            Action::Snapshot(pairs, until) => {
+                engine.snapshot(&pairs, &[], 0, until).await.map(|_| Reply::Done)
+            }
             Action::Restore(id, source) => engine.restore_volume(id, source).await.map(|()| Reply::Done),
-            Action::Access(id, read_only) => {
-                engine.set_read_only(id, read_only, 0).await.map(|()| Reply::Done)
+            Action::Keep(id, until, now) => engine.keep_until(id, until, now).await.map(|()| Reply::Done),
+            Action::Access(id, read_only, now) => {
+                engine.set_read_only(id, read_only, now).await.map(|()| Reply::Done)
             }
             Action::Resize(id, blocks) => engine.resize_volume(id, blocks).await.map(|()| Reply::Done),
-            Action::Delete(id) => engine.delete_volume(id, 0).await.map(|()| Reply::Done),
+            Action::Delete(id, now) => engine.delete_volume(id, now).await.map(|()| Reply::Done),
         }
     }
 }

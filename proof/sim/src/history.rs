@@ -25,16 +25,18 @@ pub enum Action {
     Create(DiskId, Geometry),
     /// A new disk with the contents of another.
     Clone(DiskId, DiskId),
-    /// Snapshots of several disks at one moment.
-    Snapshot(Vec<(DiskId, DiskId)>),
+    /// Snapshots of several disks at one moment, kept until a time.
+    Snapshot(Vec<(DiskId, DiskId)>, u64),
     /// A disk gets the size and contents of another.
     Restore(DiskId, DiskId),
-    /// Whether a disk takes changes.
-    Access(DiskId, bool),
+    /// Whether a disk takes changes, asked at a time.
+    Access(DiskId, bool, u64),
+    /// Until when a disk is kept as it is, asked at a time.
+    Keep(DiskId, u64, u64),
     /// A disk grows.
     Resize(DiskId, u64),
-    /// A disk goes.
-    Delete(DiskId),
+    /// A disk goes, at a time.
+    Delete(DiskId, u64),
 }
 
 /// A run of blocks of a disk that an action reads or writes.
@@ -102,17 +104,19 @@ impl Action {
                 Op::SaveState(_) => one(*id, STATE, true),
                 Op::Flush => Vec::new(),
             },
-            Action::Create(id, _) | Action::Resize(id, _) | Action::Delete(id) => one(*id, EVERYTHING, true),
+            Action::Create(id, _) | Action::Resize(id, _) | Action::Delete(id, _) => {
+                one(*id, EVERYTHING, true)
+            }
             Action::Clone(source, id) | Action::Restore(id, source) => {
                 [one(*source, EVERYTHING, false), one(*id, EVERYTHING, true)].concat()
             }
-            Action::Snapshot(pairs) => {
+            Action::Snapshot(pairs, _) => {
                 let each = |(source, id): &(DiskId, DiskId)| {
                     [one(*source, EVERYTHING, false), one(*id, EVERYTHING, true)].concat()
                 };
                 pairs.iter().flat_map(each).collect()
             }
-            Action::Access(id, _) => one(*id, PRESENCE, true),
+            Action::Access(id, ..) | Action::Keep(id, ..) => one(*id, PRESENCE, true),
         }
     }
 
@@ -134,12 +138,14 @@ impl Action {
                 model.clone_disk(*source, *id);
                 Ok(Reply::Done)
             }
-            Action::Snapshot(pairs) => {
+            Action::Snapshot(pairs, until) => {
                 if pairs.iter().any(|(source, _)| model.disk(*source).is_none()) {
                     return Err(Error::Gone);
                 }
                 for (source, id) in pairs {
-                    model.clone_disk(*source, *id).set_read_only(true);
+                    let snapshot = model.clone_disk(*source, *id);
+                    snapshot.set_read_only(true);
+                    snapshot.keep(*until);
                 }
                 Ok(Reply::Done)
             }
@@ -152,16 +158,25 @@ impl Action {
                 disk.restore(source.id());
                 Ok(Reply::Done)
             }
-            Action::Access(id, read_only) => {
-                model.disk(*id).ok_or(Error::Gone)?.set_read_only(*read_only);
+            Action::Access(id, read_only, now) => {
+                let until = if *read_only { u64::MAX } else { 0 };
+                free(model, *id, until, *now)?.set_read_only(*read_only);
+                Ok(Reply::Done)
+            }
+            Action::Keep(id, until, now) => {
+                let disk = free(model, *id, *until, *now)?;
+                if *until > 0 && !disk.is_read_only() {
+                    return Err(Error::Malformed("only a read-only disk can be kept"));
+                }
+                disk.keep(*until);
                 Ok(Reply::Done)
             }
             Action::Resize(id, blocks) => {
                 writable(model, *id)?.resize(*blocks);
                 Ok(Reply::Done)
             }
-            Action::Delete(id) => {
-                model.disk(*id).ok_or(Error::Gone)?;
+            Action::Delete(id, now) => {
+                free(model, *id, 0, *now)?;
                 model.remove(*id);
                 Ok(Reply::Done)
             }
@@ -173,6 +188,15 @@ impl Action {
             Action::Op(id, op) => format!("disk {}: {}", id.0, suite::show(op)),
             other => format!("{other:?}"),
         }
+    }
+}
+
+/// A disk that need not be kept as it is any longer than `until`.
+fn free(model: &MemArray, id: DiskId, until: u64, now: u64) -> std::result::Result<MemDisk, Error> {
+    let disk = model.disk(id).ok_or(Error::Gone)?;
+    match disk.kept_until() {
+        kept if kept > now && kept > until => Err(Error::Kept { until: kept }),
+        _ => Ok(disk),
     }
 }
 
@@ -234,18 +258,28 @@ pub struct Known {
     pub geometry: Geometry,
     /// It takes no changes.
     pub read_only: bool,
+    /// Until when it stays so.
+    pub kept_until: u64,
     /// Its saved state.
     pub state: Bytes,
 }
 
+/// What tells whether a disk is another than it should be, beside its contents.
+type Form = (Geometry, bool, u64);
+
 impl Known {
-    /// What a disk says of itself.
-    pub fn of(disk: &dyn Disk) -> Self {
-        Self { geometry: disk.geometry(), read_only: disk.is_read_only(), state: disk.state() }
+    /// What a disk says of itself, and until when it is kept.
+    pub fn of(disk: &dyn Disk, kept_until: u64) -> Self {
+        Self { geometry: disk.geometry(), read_only: disk.is_read_only(), kept_until, state: disk.state() }
     }
 
-    fn shape(&self) -> (Geometry, bool) {
-        (self.geometry, self.read_only)
+    /// What the model knows of a disk.
+    pub fn of_model(disk: &MemDisk) -> Self {
+        Self::of(disk, disk.kept_until())
+    }
+
+    fn form(&self) -> Form {
+        (self.geometry, self.read_only, self.kept_until)
     }
 }
 
@@ -304,7 +338,7 @@ impl History {
         let Some(index) = self.entries.iter().position(|entry| entry.id == id) else { return };
         let leaves = |other: &Entry| {
             let names = |id: &DiskId| self.entries[index].touches.iter().any(|touch| touch.id == *id);
-            other.answer.is_none() && matches!(&other.action, Action::Delete(id) if names(id))
+            other.answer.is_none() && matches!(&other.action, Action::Delete(id, _) if names(id))
         };
         let leaving = self.entries.iter().any(leaves);
         let entry = &mut self.entries[index];
@@ -430,7 +464,7 @@ impl History {
         // What the members may have made, unmade or resized, and the states that they may have saved.
         let ids = members.iter().flat_map(|entry| &entry.touches).map(|touch| touch.id);
         let presence = ids.filter(|id| writes(id, &PRESENCE));
-        let presence: Vec<_> = presence.map(|id| (id, present.get(&id).map(Known::shape))).collect();
+        let presence: Vec<_> = presence.map(|id| (id, present.get(&id).map(Known::form))).collect();
         let states: Vec<_> = present.iter().filter(|(id, _)| writes(id, &STATE)).collect();
         let states: Vec<_> = states.into_iter().map(|(id, known)| (*id, known.state.clone())).collect();
         let ids: Vec<ActionId> = members.iter().map(|entry| entry.id).collect();
@@ -503,10 +537,10 @@ impl History {
             suite::compare(op, geometry, &expected, real)
                 .map_err(|difference| format!("disk {}: {}: {difference}", id.0, suite::show(op)))?;
         }
-        for (id, shape) in &seen.presence {
-            let expected = model.disk(*id).map(|disk| Known::of(&disk).shape());
-            if expected != *shape {
-                return Err(format!("disk {}: {shape:?} instead of {expected:?}", id.0));
+        for (id, form) in &seen.presence {
+            let expected = model.disk(*id).map(|disk| Known::of_model(&disk).form());
+            if expected != *form {
+                return Err(format!("disk {}: {form:?} instead of {expected:?}", id.0));
             }
         }
         for (id, state) in &seen.states {
@@ -523,7 +557,9 @@ impl History {
                 let geometry =
                     model.disk(*id).map_or(Geometry { block_bytes: 512, blocks: 0 }, |disk| disk.geometry());
                 let away = |result: &Result| matches!(result, Err(Error::Gone | Error::Foreign(_)));
-                away(made) && away(answer) || suite::compare(op, geometry, made, answer).is_ok()
+                away(made) && away(answer)
+                    || suite::compare(op, geometry, made, answer).is_ok()
+                    || made.is_err() && is_a_reason(model, op, answer)
             }
             _ => made.is_ok() == answer.is_ok(),
         }
@@ -534,8 +570,26 @@ impl History {
     }
 }
 
+/// Whether an error is one of the reasons for which a copy is refused: where several hold, on several disks, it may tell
+/// any.
+fn is_a_reason(model: &MemArray, op: &Op, answer: &Result) -> bool {
+    let Op::Copy(segments) = op else { return false };
+    let ends = |id: DiskId, lba: u64, blocks: u64| match Extent::new(lba, blocks).end() {
+        Some(end) => model.disk(id).is_some_and(|disk| end > disk.geometry().blocks),
+        None => true,
+    };
+    segments.iter().any(|segment| match answer {
+        Err(Error::ReadOnly) => model.disk(segment.target).is_some_and(|disk| disk.is_read_only()),
+        Err(Error::OutOfRange { .. }) => {
+            ends(segment.source, segment.source_lba, segment.blocks)
+                || ends(segment.target, segment.target_lba, segment.blocks)
+        }
+        _ => false,
+    })
+}
+
 struct Seen<'a> {
     seen: &'a [(DiskId, Op, Result)],
-    presence: Vec<(DiskId, Option<(Geometry, bool)>)>,
+    presence: Vec<(DiskId, Option<Form>)>,
     states: Vec<(DiskId, Bytes)>,
 }

@@ -53,16 +53,19 @@ pub enum World {
     Rot,
     /// The array with a drive whose journal fails, and one that fails altogether.
     Dead,
+    /// The array with disks that are kept as they are until a time.
+    Kept,
 }
 
 impl World {
     /// All worlds with their names.
-    pub const ALL: [(&'static str, World); 5] = [
+    pub const ALL: [(&'static str, World); 6] = [
         ("shelf", World::Shelf),
         ("array", World::Array),
         ("full", World::Full),
         ("rot", World::Rot),
         ("dead", World::Dead),
+        ("kept", World::Kept),
     ];
 
     /// The world of this name.

@@ -70,6 +70,12 @@ fn a_refusal_tells_of_nothing_that_a_power_loss_undoes() {
     run(World::Dead, 61_001_188).unwrap();
 }
 
+/// A copy waited while its target became read-only and its source smaller: both are reasons to refuse it.
+#[test]
+fn a_copy_that_can_be_refused_for_two_reasons_tells_one() {
+    run(World::Rot, 700_230).unwrap();
+}
+
 /// A copy was tried again after the disk that was asked for it had been deleted.
 #[test]
 fn an_operation_takes_effect_before_its_disk_goes_or_never() {
