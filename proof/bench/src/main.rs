@@ -3,9 +3,11 @@
 
 mod data;
 mod drives;
+mod life;
 mod reduction;
 mod rig;
 mod rows;
+mod shards;
 
 use clap::Parser;
 use rows::{Bound, Row};
@@ -46,7 +48,12 @@ fn main() -> ExitCode {
             }
         }
     } else {
-        let wanted = rows::ALL.iter().chain(drives::ALL).filter(|measure| measure.name.contains(&args.only));
+        let wanted = rows::ALL
+            .iter()
+            .chain(life::ALL)
+            .chain(shards::ALL)
+            .chain(drives::ALL)
+            .filter(|measure| measure.name.contains(&args.only));
         Box::new(wanted.flat_map(|measure| (measure.run)(measure.name)))
     };
     println!("| what | aim | result | |");

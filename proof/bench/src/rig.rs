@@ -3,7 +3,7 @@
 use block::{Data, Disk, DiskId, Geometry, Op, Pending};
 use bytes::Bytes;
 use engine::{Engine, Options, Volume};
-use shelf::{Done, Drive, DriveShelf, FormatOptions, MemDrive, Shelf};
+use shelf::{Done, Drive, DriveShelf, FormatOptions, MemDrive, Opening, Shelf};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -16,13 +16,15 @@ struct Counting {
     written: Arc<Written>,
 }
 
-/// Bytes written to all drives.
+/// Bytes written to all drives, and read from them.
 #[derive(Default)]
 pub struct Written {
     /// At once durable: journal, superblocks, labels.
     pub durable: AtomicU64,
     /// The log.
     pub log: AtomicU64,
+    /// What was read, of either.
+    pub read: AtomicU64,
 }
 
 impl Drive for Counting {
@@ -35,6 +37,7 @@ impl Drive for Counting {
     }
 
     fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
+        self.written.read.fetch_add(u64::from(len), Ordering::Relaxed);
         self.drive.read(offset, len, done);
     }
 
@@ -110,6 +113,8 @@ pub struct Rig {
     pub engine: Arc<Engine>,
     /// What its drives were given.
     pub written: Arc<Written>,
+    drives: Vec<Arc<dyn Drive>>,
+    options: Options,
     background: Task<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -127,17 +132,27 @@ impl Rig {
             });
             Arc::new(Counting { drive, written: written.clone() }) as Arc<dyn Drive>
         };
+        let drives: Vec<_> = (0..DRIVES).map(drive).collect();
         let options = FormatOptions { array: 1, force: true, ..FormatOptions::default() };
-        let shelf = block_on(DriveShelf::format((0..DRIVES).map(drive).collect(), options));
+        let shelf = block_on(DriveShelf::format(drives.clone(), options));
         let shelf: Arc<dyn Shelf> = shelf.expect("blank drives");
-        Self::over(shelf, written, shape.options)
+        Self { drives, ..Self::over(shelf, written, shape.options) }
+    }
+
+    /// Cuts the power, and opens what is on the drives.
+    pub fn crash(self) -> Self {
+        let Self { engine, written, drives, options, background } = self;
+        drop((background, engine));
+        let opening = Opening { salt: 2, key: None };
+        let shelf: Arc<dyn Shelf> = block_on(DriveShelf::open(drives.clone(), opening)).expect("the drives");
+        Self { drives, ..Self::over(shelf, written, options) }
     }
 
     /// An empty array over a shelf.
     pub fn over(shelf: Arc<dyn Shelf>, written: Arc<Written>, options: Options) -> Self {
-        let engine = block_on(Engine::open(shelf, options)).expect("a new array");
+        let engine = block_on(Engine::open(shelf, options.clone())).expect("an array in order");
         let background = Task::new(Box::pin(engine.background()) as Pin<Box<_>>);
-        Self { engine, written, background }
+        Self { engine, written, drives: Vec::new(), options, background }
     }
 
     /// A volume of 4 KiB blocks.
@@ -149,34 +164,82 @@ impl Rig {
 
     /// Performs operations, `depth` at a time, with the background beside them. Panics when one fails.
     pub fn perform(&mut self, disk: &dyn Disk, depth: usize, ops: impl Iterator<Item = Op>) {
-        self.operate(disk, depth, ops, true);
+        self.operate(disk, depth, ops, true, || 0.0, |_| {});
+    }
+
+    /// The same, and says how much processor time went by between asking and each answer, in µs: the clock of one
+    /// thread that does everything.
+    pub fn perform_timed(
+        &mut self,
+        disk: &dyn Disk,
+        depth: usize,
+        ops: impl Iterator<Item = Op>,
+        answered: impl FnMut(f64),
+    ) {
+        self.operate(disk, depth, ops, true, cpu_us, answered);
     }
 
     /// Performs operations while the background stands still.
     pub fn perform_alone(&mut self, disk: &dyn Disk, depth: usize, ops: impl Iterator<Item = Op>) {
-        self.operate(disk, depth, ops, false);
+        self.operate(disk, depth, ops, false, || 0.0, |_| {});
     }
 
-    fn operate(&mut self, disk: &dyn Disk, depth: usize, ops: impl Iterator<Item = Op>, background: bool) {
+    /// Performs operations, `depth` at a time, until the first that has to wait for the background; answers with how
+    /// many were done. Those after it are cancelled.
+    pub fn perform_until_full(
+        &mut self,
+        disk: &dyn Disk,
+        depth: usize,
+        mut ops: impl Iterator<Item = Op>,
+    ) -> usize {
+        let mut done = 0;
+        loop {
+            let mut running: Vec<_> =
+                ops.by_ref().take(depth).map(|op| Task::new(disk.execute(op))).collect();
+            if running.is_empty() {
+                return done;
+            }
+            let asked = running.len();
+            while running.iter().any(Task::is_woken) {
+                running.retain_mut(|task| task.poll().is_pending());
+            }
+            done += asked - running.len();
+            if !running.is_empty() {
+                return done;
+            }
+        }
+    }
+
+    fn operate(
+        &mut self,
+        disk: &dyn Disk,
+        depth: usize,
+        ops: impl Iterator<Item = Op>,
+        background: bool,
+        clock: fn() -> f64,
+        mut answered: impl FnMut(f64),
+    ) {
         let mut ops = ops.fuse();
-        let mut running: Vec<Task<Pending>> = Vec::with_capacity(depth);
+        let mut running: Vec<(Task<Pending>, f64)> = Vec::with_capacity(depth);
         loop {
             while running.len() < depth
                 && let Some(op) = ops.next()
             {
-                running.push(Task::new(disk.execute(op)));
+                let asked = clock();
+                running.push((Task::new(disk.execute(op)), asked));
             }
             if running.is_empty() {
                 return;
             }
-            running.retain_mut(|task| match task.poll() {
+            running.retain_mut(|(task, asked)| match task.poll() {
                 Poll::Ready(result) => {
                     result.expect("the operation succeeds");
+                    answered(clock() - *asked);
                     false
                 }
                 Poll::Pending => true,
             });
-            if background || running.len() == depth && !running.iter().any(Task::is_woken) {
+            if background || running.len() == depth && !running.iter().any(|(task, _)| task.is_woken()) {
                 self.turn();
             }
         }
@@ -196,6 +259,11 @@ impl Rig {
             }
             self.turn();
         }
+    }
+
+    /// What the background does, for another thread to drive.
+    pub fn into_background(self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.background.future
     }
 
     /// Lets the background do all that there is to do.

@@ -3,7 +3,6 @@
 use crate::data::{BLOCK, Content, Maker};
 use crate::rig::{Rig, Shape, allocated_bytes, cpu_us, write};
 use block::{CopySegment, Data, DiskId, Extent, Op};
-use std::sync::atomic::Ordering;
 
 /// A line of the table.
 pub struct Row {
@@ -39,24 +38,24 @@ pub const ALL: &[Measure] = &[
     measure("4K random read, slot or cache hit", read_hits),
     measure("4K random read, miss in a 4K frame", |name| read_misses(name, 1, 6.0)),
     measure("4K random read, miss in a 32K frame", |name| read_misses(name, 16, 14.0)),
+    measure("4K random read, miss in a 32K frame after idle time", deep_reads),
     measure("64K sequential write, 2:1", sequential),
     measure("64K sequential read, misses", sequential_reads),
     measure("XCOPY of 50 GiB in 16 MiB commands", xcopy),
     measure("WRITE SAME of 100 GiB zeros in 1 MiB commands", write_same),
     measure("UNMAP of 8 TiB in 4 GiB commands", unmap),
     measure("resident metadata", resident),
-    measure("media bytes for a host byte", amplification),
 ];
 
-const DEPTH: usize = 32;
-const GIB: u64 = 1 << 30;
+pub const DEPTH: usize = 32;
+pub const GIB: u64 = 1 << 30;
 
 pub fn row(name: &str, bound: Bound, result: f64, unit: &'static str) -> Row {
     Row { name: name.to_owned(), bound, result, unit, note: String::new() }
 }
 
 /// All numbers below `2^bits`, each once, in an order that looks random.
-fn shuffled(bits: u32, count: u64) -> impl Iterator<Item = u64> {
+pub fn shuffled(bits: u32, count: u64) -> impl Iterator<Item = u64> + Clone {
     let mask = (1 << bits) - 1;
     (0..count).map(move |n: u64| {
         let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask;
@@ -94,7 +93,7 @@ fn write_cost(name: &str, content: Content, most: f64) -> Vec<Row> {
     vec![row]
 }
 
-fn read(block: u64, blocks: u64) -> Op {
+pub fn read(block: u64, blocks: u64) -> Op {
     Op::Read(Extent::new(block, blocks))
 }
 
@@ -139,6 +138,25 @@ fn read_misses(name: &str, blocks: usize, most: f64) -> Vec<Row> {
     let start = cpu_us();
     rig.perform_alone(&*volume, DEPTH, shuffled(BITS, 1 << BITS).map(|block| read(block, 1)));
     vec![row(name, Bound::AtMost(most), (cpu_us() - start) / f64::from(1 << BITS), "µs")]
+}
+
+/// The same after idle time has made frames of eight blocks with zstd of what was written one by one.
+fn deep_reads(name: &str) -> Vec<Row> {
+    const BITS: u32 = 16;
+    let mut shape = Shape::new(512);
+    (shape.options.cache_bytes, shape.options.deepen) = (0, true);
+    let mut rig = Rig::new(shape);
+    let volume = rig.volume(1, GIB);
+    let mut maker = Maker::new(Content::Half);
+    rig.perform(&*volume, DEPTH, shuffled(BITS, 1 << BITS).map(|block| write(block, maker.next(1))));
+    rig.settle();
+    rig.finish();
+    let moved = rig.engine.traffic().moved as f64 / (f64::from(1 << BITS) * BLOCK as f64);
+    let start = cpu_us();
+    rig.perform_alone(&*volume, DEPTH, shuffled(BITS, 1 << BITS).map(|block| read(block, 1)));
+    let mut row = row(name, Bound::AtMost(14.0), (cpu_us() - start) / f64::from(1 << BITS), "µs");
+    row.note = format!("{moved:.2} bytes written again for each byte, all of it compressed");
+    vec![row]
 }
 
 fn sequential(name: &str) -> Vec<Row> {
@@ -251,33 +269,6 @@ fn resident(name: &str) -> Vec<Row> {
         more >> 10,
         to >> 20,
         constant / 1024.0
-    );
-    vec![row]
-}
-
-/// Random overwrites of data that do not reduce, 80 % full.
-fn amplification(name: &str) -> Vec<Row> {
-    let mut rig = Rig::new(Shape::new(512));
-    let blocks = rig.engine.space().total / 5 * 4 / (BLOCK as u64 + 64);
-    let volume = rig.volume(1, blocks * BLOCK as u64);
-    let mut maker = Maker::new(Content::Random);
-    rig.perform(&*volume, DEPTH, (0..blocks).map(|block| write(block, maker.next(1))));
-    rig.settle();
-    let bytes = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
-    let before = (bytes(&rig.written.durable), bytes(&rig.written.log));
-    let count = blocks * 3;
-    let order = shuffled(40, count).map(|n| n % blocks);
-    rig.perform(&*volume, DEPTH, order.map(|block| write(block, maker.next(1))));
-    rig.settle();
-    let host = (count * BLOCK as u64) as f64;
-    let journal = (bytes(&rig.written.durable) - before.0) as f64 / host;
-    let log = (bytes(&rig.written.log) - before.1) as f64 / host;
-    let mut row = row(name, Bound::AtMost(4.0), journal + log, "bytes");
-    // Two of the four columns of a segment.
-    let parity = log / 2.0;
-    row.note = format!(
-        "journal copies {journal:.2}; parity {parity:.2}; data, metadata and cleaning {:.2}",
-        log - parity
     );
     vec![row]
 }

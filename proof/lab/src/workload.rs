@@ -23,6 +23,7 @@ const OWN: &[(&str, &str)] = &[
     ("power-on", include_str!("../workloads/power-on.toml")),
     ("linked-clones", include_str!("../workloads/linked-clones.toml")),
     ("full-clones", include_str!("../workloads/full-clones.toml")),
+    ("full-size-clones", include_str!("../workloads/full-size-clones.toml")),
     ("boot-storm", include_str!("../workloads/boot-storm.toml")),
     ("power-off", include_str!("../workloads/power-off.toml")),
     ("office", include_str!("../workloads/office.toml")),

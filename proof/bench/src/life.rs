@@ -1,0 +1,180 @@
+//! What an array meets in its life: power losses with a full journal, overwrites many times its capacity while it is
+//! almost full, a thousand clones.
+
+use crate::data::{BLOCK, Content, Maker};
+use crate::rig::{Rig, Shape, block_on, cpu_us, write};
+use crate::rows::{Bound, DEPTH, GIB, Measure, Row, measure, read, row, shuffled};
+use block::{CopySegment, Disk, DiskId, Op};
+use engine::Traffic;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Everything there is to measure.
+pub const ALL: &[Measure] = &[
+    measure("recovery with ten times the data", recovery),
+    measure("4K random overwrite, 80 % full", |name| overwrite(name, 80, Bound::AtMost(4.0))),
+    measure("4K random overwrite, 90 % full", |name| overwrite(name, 90, Bound::None)),
+    measure("1,000 full clones of 20 GiB that hold 14 GiB", clones),
+];
+
+fn load(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+/// What a recovery took until the first read was answered, and then the first write.
+struct Recovery {
+    read_us: f64,
+    write_us: f64,
+    bytes: u64,
+    journal: usize,
+}
+
+/// A power loss with a full journal, over so many MiB that were written once as single blocks at random.
+fn recover(mib: u64) -> Recovery {
+    let mut rig = Rig::new(Shape::new(1024));
+    let blocks = (mib << 20) / BLOCK as u64;
+    let volume = rig.volume(1, blocks * BLOCK as u64);
+    let mut maker = Maker::new(Content::Half);
+    let within = |bits: u32, count: u64| shuffled(bits, count).map(move |n| n % blocks);
+    let all = blocks.next_power_of_two();
+    let once = shuffled(all.ilog2(), all).filter(|block| *block < blocks);
+    rig.perform(&*volume, DEPTH, once.map(|block| write(block, maker.next(1))));
+    rig.settle();
+    let more = within(40, 1 << 20).map(|block| write(block, maker.next(1)));
+    let journal = rig.perform_until_full(&*volume, DEPTH, more);
+    drop(volume);
+    let before = load(&rig.written.read);
+    let start = cpu_us();
+    let mut rig = rig.crash();
+    let volume = rig.engine.volume(DiskId(1)).expect("the volume is there");
+    block_on(volume.execute(read(0, 1))).expect("a read");
+    let (read_us, bytes) = (cpu_us() - start, load(&rig.written.read) - before);
+    rig.run(volume.execute(write(0, maker.next(1)))).expect("a write");
+    Recovery { read_us, write_us: cpu_us() - start, bytes, journal }
+}
+
+fn recovery(name: &str) -> Vec<Row> {
+    const MIB: u64 = 160;
+    // The machine's moods: the middle one of three.
+    let middle = |mib| {
+        let mut runs: Vec<Recovery> = (0..3).map(|_| recover(mib)).collect();
+        runs.sort_by(|a, b| a.read_us.total_cmp(&b.read_us));
+        runs.swap_remove(1)
+    };
+    let (small, large) = (middle(MIB), middle(10 * MIB));
+    let compare = |what: &str, unit: &str, value: fn(&Recovery) -> f64| {
+        let (from, to) = (value(&small), value(&large));
+        let mut row = row(&format!("{name}: {what}"), Bound::AtMost(1.2), to / from, "×");
+        row.note = format!(
+            "{from:.1} {unit} with {MIB} MiB and {} writes in the journal, {to:.1} {unit} with {} MiB and {}",
+            small.journal,
+            10 * MIB,
+            large.journal
+        );
+        row
+    };
+    vec![
+        compare("processor time to the first read", "ms", |it| it.read_us / 1e3),
+        compare("processor time to the first write", "ms", |it| it.write_us / 1e3),
+        compare("bytes read from the drives", "MiB", |it| it.bytes as f64 / f64::from(1 << 20)),
+    ]
+}
+
+/// How often the whole capacity is overwritten.
+const PASSES: u64 = 8;
+
+/// Parts of the time whose throughput is compared.
+const PARTS: usize = 20;
+
+/// Random overwrites of data that do not reduce, so many times what there is.
+fn overwrite(name: &str, percent: u64, bound: Bound) -> Vec<Row> {
+    let mut rig = Rig::new(Shape::new(512));
+    let blocks = rig.engine.space().total / 100 * percent / (BLOCK as u64 + 64);
+    let volume = rig.volume(1, blocks * BLOCK as u64);
+    let mut maker = Maker::new(Content::Random);
+    rig.perform(&*volume, DEPTH, (0..blocks).map(|block| write(block, maker.next(1))));
+    rig.settle();
+    let before = (load(&rig.written.durable), load(&rig.written.log), rig.engine.traffic());
+    let each = blocks * PASSES / PARTS as u64;
+    let mut order = shuffled(40, u64::MAX).map(|n| n % blocks);
+    let (mut times, mut parts) = (Vec::new(), Vec::with_capacity(PARTS));
+    for _ in 0..PARTS {
+        let start = cpu_us();
+        let ops = order.by_ref().take(each as usize).map(|block| write(block, maker.next(1)));
+        rig.perform_timed(&*volume, DEPTH, ops, |us| times.push(us as f32));
+        parts.push((cpu_us() - start) / each as f64);
+    }
+    rig.settle();
+    let host = (each * PARTS as u64 * BLOCK as u64) as f64;
+    let journal = (load(&rig.written.durable) - before.0) as f64 / host;
+    let log = (load(&rig.written.log) - before.1) as f64 / host;
+    let mut media = row(&format!("{name}: media bytes for a host byte"), bound, journal + log, "bytes");
+    media.note = breakdown(rig.engine.traffic() - before.2, host, journal, log);
+    times.sort_by(f32::total_cmp);
+    let of =
+        |share: f64| times.get((times.len() as f64 * share) as usize).map_or(0.0, |us| f64::from(*us) / 1e3);
+    let longest = times.last().map_or(0.0, |us| f64::from(*us) / 1e3);
+    let mut stall = row(&format!("{name}: longest wait"), Bound::AtMost(100.0), longest, "ms");
+    stall.note = format!(
+        "of processor time, 32 at a time; p50 {:.2}, p99 {:.2}, p99.9 {:.2} ms",
+        of(0.5),
+        of(0.99),
+        of(0.999)
+    );
+    let ordered: Vec<String> = parts.iter().map(|us| format!("{us:.1}")).collect();
+    parts.sort_by(f64::total_cmp);
+    let (middle, worst) = (parts[PARTS / 2], parts[PARTS - 1]);
+    let mut steady =
+        row(&format!("{name}: slowest part of the time"), Bound::AtMost(1.5), worst / middle, "×");
+    steady.note = format!("µs a block, {PASSES} times the capacity in {PARTS} parts: {}", ordered.join(" "));
+    vec![media, stall, steady]
+}
+
+fn breakdown(traffic: Traffic, host: f64, journal: f64, log: f64) -> String {
+    let part = |bytes: u64| bytes as f64 / host;
+    format!(
+        "journal {journal:.2}; data {:.2}; cleaning {:.2}; maps {:.2}; frame table {:.2}; directories {:.2}; catalog and \
+         roots {:.2}; padding {:.2}; parity {:.2}; {} checkpoints, one for {:.1} MiB of the host",
+        part(traffic.data),
+        part(traffic.moved),
+        part(traffic.maps),
+        part(traffic.table),
+        part(traffic.directories),
+        part(traffic.roots),
+        part(traffic.padding),
+        log - part(traffic.total()),
+        traffic.checkpoints,
+        host / traffic.checkpoints.max(1) as f64 / f64::from(1 << 20)
+    )
+}
+
+/// Clones by the host's commands of 16 MiB, as over a network.
+fn clones(name: &str) -> Vec<Row> {
+    const SIZE: u64 = 20 * GIB;
+    const EACH: u64 = (16 << 20) / BLOCK as u64;
+    const CLONES: u128 = 1000;
+    let mut rig = Rig::new(Shape::new(512));
+    let source = rig.volume(1, SIZE);
+    let mut maker = Maker::new(Content::Duplicate);
+    let filled = 14 * GIB / BLOCK as u64;
+    rig.perform(&*source, 8, (0..filled / 32).map(|n| write(n * 32, maker.next(32))));
+    rig.settle();
+    let before = rig.engine.space();
+    let start = cpu_us();
+    for clone in 0..CLONES {
+        let target = rig.volume(2 + clone, SIZE);
+        let copy = |n: u64| {
+            let (source, target, lba) = (DiskId(1), DiskId(2 + clone), n * EACH);
+            Op::Copy(vec![CopySegment { source, source_lba: lba, target, target_lba: lba, blocks: EACH }])
+        };
+        rig.perform(&*target, 4, (0..SIZE / BLOCK as u64 / EACH).map(copy));
+    }
+    rig.settle();
+    let mut row = row(name, Bound::AtMost(60.0), (cpu_us() - start) / 1e6, "s");
+    let after = rig.engine.space();
+    row.note = format!(
+        "XCOPY of 16 MiB, {:.1} µs a command; {} KiB of metadata a clone",
+        (cpu_us() - start) / (CLONES as f64 * (SIZE / BLOCK as u64 / EACH) as f64),
+        ((after.metadata - before.metadata) / CLONES as u64) >> 10
+    );
+    vec![row]
+}
