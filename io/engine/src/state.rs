@@ -261,6 +261,10 @@ impl State {
             Action::Access { volume, read_only } => {
                 let volume = self.edit(*volume);
                 (volume.read_only, volume.changed) = (*read_only, batch);
+                if !volume.read_only {
+                    // That time was over, or it would have been refused.
+                    volume.kept_until = 0;
+                }
             }
             Action::Keep { volume, until } => self.edit(*volume).kept_until = *until,
             Action::Resize { volume, blocks } => {

@@ -193,7 +193,11 @@ impl Pair {
                 let read_only = self.dice.below(2) == 0;
                 let answer = self.world.run(engine.set_read_only(DiskId(id), read_only, now));
                 match answer {
-                    Ok(()) => self.disk(id).set_read_only(read_only),
+                    Ok(()) => {
+                        self.disk(id).set_read_only(read_only);
+                        let over = self.extras.iter_mut().filter(|extra| extra.0 == id && !read_only);
+                        over.for_each(|extra| extra.1 = 0);
+                    }
                     Err(Error::Kept { .. }) => assert!(until > now && !read_only),
                     Err(other) => panic!("{other:?}"),
                 }

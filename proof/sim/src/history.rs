@@ -160,7 +160,11 @@ impl Action {
             }
             Action::Access(id, read_only, now) => {
                 let until = if *read_only { u64::MAX } else { 0 };
-                free(model, *id, until, *now)?.set_read_only(*read_only);
+                let disk = free(model, *id, until, *now)?;
+                disk.set_read_only(*read_only);
+                if !read_only {
+                    disk.keep(0);
+                }
                 Ok(Reply::Done)
             }
             Action::Keep(id, until, now) => {

@@ -76,6 +76,12 @@ fn a_copy_that_can_be_refused_for_two_reasons_tells_one() {
     run(World::Rot, 700_230).unwrap();
 }
 
+/// A disk that was kept until a time that was over was made writable, and was still said to be kept.
+#[test]
+fn what_takes_changes_is_not_kept() {
+    run(World::Kept, 23).unwrap();
+}
+
 /// A copy was tried again after the disk that was asked for it had been deleted.
 #[test]
 fn an_operation_takes_effect_before_its_disk_goes_or_never() {
