@@ -67,7 +67,6 @@ const columns = (choose: (task: Task) => void): Column<Drive>[] => [
   { name: "State", key: (it) => it.standing, cell: (it) => <Dot {...stateOf(it)} /> },
   { name: "Health", key: (it) => it.health.used_percent ?? -1, cell: (it) => <HealthCell drive={it} />, wide: true },
   { name: "Used", key: (it) => it.used / it.size, cell: (it) => `${percent(it.used / it.size)} of ${bytes(it.size)}`, right: true },
-  { name: "Written since the start", key: (it) => it.written_bytes, cell: (it) => bytes(it.written_bytes), right: true, wide: true },
   { name: "Errors", key: (it) => it.read_errors + it.bad_pages, cell: (it) => <Errors drive={it} />, right: true, wide: true },
   {
     name: "",
