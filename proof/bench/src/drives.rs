@@ -233,7 +233,7 @@ struct Hosts {
 }
 
 impl Hosts {
-    const BLOCKS: u64 = 1 << 17;
+    const BLOCKS: u64 = 1 << 16;
 
     /// Of a volume that is written whole.
     fn new(shelf: &Arc<DriveShelf>) -> Self {
@@ -283,14 +283,19 @@ fn median(mut figures: Vec<f64>) -> f64 {
 /// What hosts get while a drive is rebuilt beside them on the same processor, against what they got before. A pair for
 /// each drive, one after the other; a drive that failed comes back as a new one.
 fn during(name: &str) -> Vec<Row> {
-    const WINDOW: Duration = Duration::from_secs(2);
-    const LONGEST: Duration = Duration::from_secs(30);
-    let drives = drives(384);
+    const WINDOW: Duration = Duration::from_secs(1);
+    const LONGEST: Duration = Duration::from_secs(10);
+    const TICK: Duration = Duration::from_millis(100);
+    let drives = drives(192);
     let shelf = shelf(&drives, false);
     let mut hosts = Hosts::new(&shelf);
     let mut healing = pin!(shelf.background());
+    let mut next = clock();
     let mut heal = || {
-        shelf.tick(clock());
+        if next <= clock() {
+            next = clock() + TICK;
+            shelf.tick(clock());
+        }
         let _ = healing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     };
     let (mut before, mut beside, mut took, mut risk) = (Vec::new(), Vec::new(), Vec::new(), 0);

@@ -101,7 +101,7 @@ impl Background {
             if let Some((before, operations)) = state.clock {
                 let busy = BUSY_PACE * (WHOLE - state.lost) / WHOLE;
                 let pace = if operations == foreground { IDLE_PACE } else { busy };
-                let earned = now.saturating_sub(before).as_millis() as u64 * pace / 1000;
+                let earned = (now.saturating_sub(before).as_secs_f64() * pace as f64) as u64;
                 state.budget = (state.budget + earned as i64).min(pace as i64 / 10);
             }
             state.clock = Some((now, foreground));
