@@ -135,9 +135,14 @@ impl Member {
         })
     }
 
+    /// True while the drive owes answers that were given up.
+    pub fn is_overdue(&self) -> bool {
+        self.waiting.overdue.load(Ordering::Relaxed) > 0
+    }
+
     /// True while the drive owes answers that were given up, or lags: others are asked first.
     pub fn is_slow(&self) -> bool {
-        self.waiting.overdue.load(Ordering::Relaxed) > 0 || self.is_lagging()
+        self.is_overdue() || self.is_lagging()
     }
 
     /// True when it takes much longer than the others.

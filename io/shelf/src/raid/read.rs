@@ -338,7 +338,7 @@ impl DriveShelf {
         for (part, page) in &found.wrong {
             let Some(column) = entry.column(found.row, *part) else { continue };
             let Some(member) = self.member(usize::from(column.slot)) else { continue };
-            if found.lost.contains(&(*part, *page)) || member.is_slow() {
+            if found.lost.contains(&(*part, *page)) || member.is_overdue() {
                 continue;
             }
             let Some(right) = found.data.get(*part) else { continue };
