@@ -286,7 +286,7 @@ fn during(name: &str) -> Vec<Row> {
     const WINDOW: Duration = Duration::from_secs(1);
     const LONGEST: Duration = Duration::from_secs(10);
     const TICK: Duration = Duration::from_millis(100);
-    let drives = drives(192);
+    let drives = drives(384);
     let shelf = shelf(&drives, false);
     let mut hosts = Hosts::new(&shelf);
     let mut healing = pin!(shelf.background());
