@@ -71,12 +71,18 @@ struct Request {
 struct Once<T>(Mutex<Option<Done<T>>>);
 
 trait GiveUp: Send + Sync {
-    fn give_up(&self, error: Error);
+    /// Answers with an error, and counts the drive's answer as overdue, unless that has come meanwhile.
+    fn give_up(&self, error: Error, overdue: &AtomicU64);
 }
 
 impl<T> GiveUp for Once<T> {
-    fn give_up(&self, error: Error) {
-        let done = self.0.lock().take();
+    fn give_up(&self, error: Error, overdue: &AtomicU64) {
+        let done = {
+            let mut done = self.0.lock();
+            // Before the drive's answer can find that it comes too late.
+            overdue.fetch_add(u64::from(done.is_some()), Ordering::Relaxed);
+            done.take()
+        };
         if let Some(done) = done {
             done(Err(error));
         }
@@ -246,8 +252,8 @@ impl Member {
 
     fn give_up(&self, late: Vec<Request>) {
         for Request { answer, .. } in late {
-            self.waiting.overdue.fetch_add(1, Ordering::Relaxed);
-            answer.give_up(Error::Drive { what: format!("{}: no answer", self.name()) });
+            answer
+                .give_up(Error::Drive { what: format!("{}: no answer", self.name()) }, &self.waiting.overdue);
         }
     }
 }
@@ -276,3 +282,7 @@ impl Drop for Ticket {
         self.waiting.requests.lock().under_way.remove(&self.id);
     }
 }
+
+#[cfg(test)]
+#[path = "member_test.rs"]
+mod tests;
