@@ -27,6 +27,7 @@ use engine::Engine;
 use history::Store;
 use log::Log;
 use machine::Machine;
+use mimalloc::MiMalloc;
 use shelf::DriveShelf;
 use shelf::device::Ring;
 use std::process::ExitCode;
@@ -34,6 +35,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// What INQUIRY says. ESXi copies between units only when their products are equal, so it never changes.
 const VENDOR: &str = "ASHLAR";

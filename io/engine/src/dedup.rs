@@ -15,8 +15,11 @@ const KEPT: usize = 6;
 /// Entries that come to each place of the index until what stands there loses one of its standing.
 const GENERATION: u64 = 16;
 
+/// Entries for each bucket before the index grows by one, as long as it may.
+const FILL: usize = 1;
+
 /// A fingerprint, and where its block is: one more than the bits of the block, then how often it was found and the
-/// generation of that. Zeros for none, so that memory is taken as the index fills.
+/// generation of that. Zeros for none.
 type Entry = [u64; 3];
 
 const NONE: Entry = [0; 3];
@@ -55,8 +58,16 @@ fn standing(entry: &Entry, now: u8) -> i64 {
 
 /// Fingerprint → block. When there are more blocks than it has room for, it keeps what is found again and again, a
 /// sample of the rest, and what came last; see `neighbours` for how copies of runs are found with that.
+///
+/// It grows by one bucket at a time, which takes its entries from one that is there (linear hashing): memory is touched
+/// as there is something to keep, in order, and no step is longer than others. A table of its full size from the start
+/// has a page of its own for each of the first million fingerprints.
 pub struct Index {
     buckets: Vec<[Entry; WAYS]>,
+    /// Buckets at most.
+    limit: usize,
+    /// Entries that are taken.
+    taken: usize,
     inserted: u64,
     /// Some block of the log that could be shared is not in it.
     partial: bool,
@@ -84,8 +95,11 @@ impl Fingerprinter {
 impl Index {
     /// An index of up to `bytes`, at least one bucket.
     pub fn new(bytes: usize) -> Self {
-        let buckets = (bytes / size_of::<[Entry; WAYS]>()).max(1);
-        Self { buckets: vec![[NONE; WAYS]; buckets], inserted: 0, partial: false }
+        let limit = (bytes / size_of::<[Entry; WAYS]>()).max(1);
+        // All the address space at once, so that growing never copies; memory is taken at the first touch.
+        let mut buckets = Vec::with_capacity(limit);
+        buckets.push([NONE; WAYS]);
+        Self { buckets, limit, taken: 0, inserted: 0, partial: false }
     }
 
     /// True when the log may have blocks to share that are not in the index.
@@ -99,12 +113,38 @@ impl Index {
     }
 
     fn now(&self) -> u8 {
-        (self.inserted / (GENERATION * WAYS as u64 * self.buckets.len() as u64)) as u8
+        (self.inserted / (GENERATION * WAYS as u64 * self.limit as u64)) as u8
+    }
+
+    /// The bucket of a fingerprint: of a full-grown index evenly one of all, before that by as many of the low bits of
+    /// that number as there are buckets for.
+    fn place(&self, fingerprint: [u64; 2]) -> usize {
+        let place = ((u128::from(fingerprint[0]) * self.limit as u128) >> 64) as usize;
+        let round = self.buckets.len().next_power_of_two();
+        let place = place & (round - 1);
+        if place < self.buckets.len() { place } else { place - round / 2 }
     }
 
     fn bucket(&mut self, fingerprint: [u64; 2]) -> &mut [Entry; WAYS] {
-        let index = fingerprint[0] % self.buckets.len() as u64;
-        &mut self.buckets[index as usize]
+        let place = self.place(fingerprint);
+        &mut self.buckets[place]
+    }
+
+    /// Adds a bucket, when there are entries for it, and brings over what belongs there.
+    fn grow(&mut self) {
+        let new = self.buckets.len();
+        if new == self.limit || self.taken <= new * FILL {
+            return;
+        }
+        self.buckets.push([NONE; WAYS]);
+        let old = new - (1 << new.ilog2());
+        for at in 0..WAYS {
+            let entry = self.buckets[old][at];
+            if entry != NONE && self.place([entry[0], entry[1]]) == new {
+                self.buckets[new][at] = entry;
+                self.buckets[old][at] = NONE;
+            }
+        }
     }
 
     fn position(bucket: &[Entry; WAYS], wanted: [u64; 2]) -> Option<usize> {
@@ -137,6 +177,8 @@ impl Index {
         }
         if let Some(free) = bucket.iter_mut().find(|known| **known == NONE) {
             *free = entry(wanted, bits, 0, now);
+            self.taken += 1;
+            self.grow();
             return;
         }
         let pushed = bucket[WAYS - 1];
@@ -155,6 +197,7 @@ impl Index {
         let bucket = self.bucket(wanted);
         if let Some(at) = Self::position(bucket, wanted) {
             bucket[at] = NONE;
+            self.taken -= 1;
         }
     }
 }
@@ -184,6 +227,27 @@ mod tests {
         index.remove(&[5; 16]);
         assert_eq!(index.find(&[5; 16]), None);
         assert_eq!(index.find(&[6; 16]), Some(block(6)));
+    }
+
+    #[test]
+    fn it_grows_with_what_it_knows_up_to_its_bound_and_loses_nothing_on_the_way() {
+        let mut fingerprinter = Fingerprinter::new(&[7; 32]);
+        let mut fingerprint = |n: u64| fingerprinter.of(&n.to_le_bytes());
+        let limit = 3000;
+        let mut index = Index::new(limit * size_of::<[Entry; WAYS]>());
+        for n in 0..2 * limit as u64 {
+            index.insert(fingerprint(n), block(n));
+            assert!(index.buckets.len() <= (n as usize + 1).min(limit));
+            if n == 1500 || n == 2500 {
+                assert!((0..=n).all(|n| index.find(&fingerprint(n)) == Some(block(n))));
+            }
+        }
+        assert_eq!(index.buckets.len(), limit);
+        assert!(index.is_partial() || index.taken == 2 * limit);
+        let used = index.buckets.iter().flatten().filter(|entry| **entry != NONE).count();
+        assert_eq!(index.taken, used);
+        (0..2 * limit as u64).for_each(|n| index.remove(&fingerprint(n)));
+        assert_eq!(index.taken, 0);
     }
 
     #[test]

@@ -2,10 +2,11 @@
 //!
 //! How long a drive takes is known without a clock at every request: requests under way, on average, divided by
 //! requests answered in a second (Little's law). Drives that have something to do get much the same, so that their
-//! median is the measure. More of them that are late at once than can be spared, such as all that carry the journal, are
-//! late with what they are asked, and none of them lags. Reads of a drive that lags are answered from the others, its copy of the journal is made elsewhere where
-//! there is another drive, and no new segment is placed on it. It keeps what it has and stays a member: after a while it
-//! gets another chance. The same figure says how much hosts feel of rebuilding and scrubbing, which slow down then.
+//! median is the measure. More of them that are late at once than can be spared, such as all that carry the journal,
+//! are late with what they are asked, and none of them lags. Reads of a drive that lags are answered from the others,
+//! its copy of the journal is made elsewhere where there is another drive, and no new segment is placed on it. It keeps
+//! what it has and stays a member: after a while it gets another chance. The same figure says how much hosts feel of
+//! rebuilding and scrubbing, which slow down then.
 
 use super::DriveShelf;
 use super::member::Member;
