@@ -232,6 +232,19 @@ test("what needs attention is told, taken on and closed", async ({ array, open, 
   await expect(row.getByText(/^closed/)).toBeVisible();
 });
 
+test("what a volume group costs on the drives is measured", async ({ array, open, page }) => {
+  await array.ask("POST", "hosts", { name: "web1", initiators: ["iqn.1993-08.org.debian:01:web1"] });
+  await array.ask("POST", "volumes", { name: "db1", size: 2 ** 30 });
+  await array.ask("POST", "connections", { volume: "db1", host: "web1" });
+  await array.ask("POST", "groups", { name: "sql" });
+  await array.ask("PATCH", "volumes/db1", { group: "sql" });
+  await array.work("iqn.1993-08.org.debian:01:web1", 0, ["write -P 0 0 4M"]);
+  await open("/groups/sql");
+  await page.getByRole("button", { name: "Measure" }).click();
+  await expect(page.getByText("Comes back when deleted")).toBeVisible();
+  await expect(page.locator("dt:text-is('Zeros') + dd")).toHaveText(/^4(\.0+)? MiB$/);
+});
+
 test("users and tokens are made, changed and taken away; a certificate that is none is refused", async ({ array, open, page }) => {
   await open("/settings");
   await page.getByRole("tab", { name: "Users" }).click();

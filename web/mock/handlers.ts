@@ -53,6 +53,13 @@ export const handlers: Handlers = {
       return undefined;
     },
   },
+  "/api/v1/volumes/{name}/space": {
+    get: (state, { path }) => {
+      const { size, mapped } = model.find(state.volumes, path["name"] ?? "", "volume");
+      const unique = Math.floor(mapped / 2);
+      return { provisioned: size, mapped, zero: 0, snapshots: 0, snapshot: 0, unique, shared: mapped - unique, physical: Math.floor(unique / 2), metadata: 0 };
+    },
+  },
   "/api/v1/hosts": {
     get: (state) => list(sorted(state.hosts).map((it) => model.withConnections(state, it, "host"))),
     post: (state, { body }) => {

@@ -18,6 +18,7 @@ mod policy;
 mod schedule;
 mod snapshot;
 mod stream;
+mod usage;
 mod user;
 mod volume;
 
@@ -57,6 +58,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(alert::routes())
         .merge(notification::routes())
         .merge(bundle::routes())
+        .merge(usage::routes())
         .merge(user::routes())
         .routes(routes!(describe))
 }

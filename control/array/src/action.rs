@@ -11,6 +11,7 @@ use crate::notification::{Target, TargetChange};
 use crate::performance::{Busy, By, Capacity, PathUse, Scope, Stretch};
 use crate::policy::{LimitsChange, PolicyChange};
 use crate::schedule::Rule;
+use crate::usage::Usage;
 use crate::view::{
     ArrayStatus, BinnedDisk, Connection, Difference, Drive, Group, Host, HostGroup, Protection, Schedule,
     Settings, Snapshot, Volume,
@@ -104,6 +105,16 @@ pub enum Action {
         id: String,
     },
 
+    /// What a volume and its snapshots cost on the drives.
+    ShowVolumeUsage {
+        /// The volume.
+        name: String,
+    },
+    /// What the volumes of a group and their snapshots cost on the drives together.
+    ShowGroupUsage {
+        /// The volume group.
+        name: String,
+    },
     /// Make a volume. `bytes`: 1 MiB to 16 PiB; `block_bytes`: 512 or 4096.
     CreateVolume {
         /// Its name.
@@ -640,6 +651,8 @@ pub enum Outcome {
     Schedules(Vec<Schedule>),
     /// What differs.
     Difference(Difference),
+    /// What is used.
+    Usage(Usage),
     /// A volume group as it is now.
     Group(Group),
     /// Volume groups.

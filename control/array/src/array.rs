@@ -104,6 +104,8 @@ pub struct Array {
     pub(crate) outboxes: Mutex<Outboxes>,
     /// Held by the one change under way.
     pub(crate) changing: tokio::sync::Mutex<()>,
+    /// Held while all maps of a volume are looked at.
+    pub(crate) measuring: tokio::sync::Mutex<()>,
 }
 
 impl Array {
@@ -136,6 +138,7 @@ impl Array {
             scrubbing: Mutex::default(),
             outboxes: Mutex::default(),
             changing,
+            measuring: tokio::sync::Mutex::default(),
         }
     }
 
@@ -147,6 +150,8 @@ impl Array {
             Action::CompareDisks { base, name, from, most } => {
                 Ok(Outcome::Difference(self.compare(base, &name, from, most).await?))
             }
+            Action::ShowVolumeUsage { name } => self.volume_usage(&name).await,
+            Action::ShowGroupUsage { name } => self.group_usage(&name).await,
             Action::TestTarget { name } => self.test_target(&name).await,
             question if !question.changes() => self.answer(question),
             change => self.change(caller, change).await,

@@ -33,6 +33,7 @@ mod schedule;
 mod scrub;
 mod settings;
 mod snapshot;
+mod usage;
 mod vault;
 mod view;
 mod volume;
@@ -66,6 +67,7 @@ pub use scsi::Operation;
 pub use shelf::seal::{Envelope, KEY_BYTES, Lock};
 pub use shelf::{DriveStatus, Standing, Status as ShelfStatus};
 pub use snapshot::MOST_EXTENTS;
+pub use usage::Usage;
 pub use vault::Vault;
 pub use view::{
     ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Drive, Group, Host, HostGroup,

@@ -318,12 +318,20 @@ pub struct Space {
     pub provisioned: u64,
     /// Mapped by hosts.
     pub mapped: u64,
-    /// Of that, different: what is left after zero detection and deduplication.
+    /// Of that, zeros: they are stored nowhere.
+    pub zero: u64,
+    /// Mapped on snapshots and not zeros; most of it is shared with volumes and other snapshots.
+    pub snapshot: u64,
+    /// Different data of volumes and snapshots: what is left after zero detection and deduplication.
     pub unique: u64,
+    /// What they hold beyond that: what deduplication, clones and snapshots save.
+    pub shared: u64,
     /// In use on the drives, after compression.
     pub physical: u64,
     /// In use on the drives by maps and other data of the array's own.
     pub metadata: u64,
+    /// In use on the drives by what nothing refers to any more; cleaning wins it back as it is needed.
+    pub reclaimable: u64,
     /// Free on the drives.
     pub free: u64,
     /// Usable on the drives.
@@ -380,9 +388,13 @@ impl Array {
             space: Space {
                 provisioned: space.provisioned,
                 mapped: space.mapped,
+                zero: space.zero,
+                snapshot: space.snapshot,
                 unique: space.unique,
+                shared: space.shared,
                 physical: space.physical,
                 metadata: space.metadata,
+                reclaimable: space.reclaimable,
                 free: space.free,
                 total: space.total,
             },

@@ -38,8 +38,10 @@ pub fn array(answer: &Value) -> String {
         ("Hosts", format!("{}, with {} sessions", text(&answer["hosts"]), text(&answer["sessions"]))),
         ("Provisioned", bytes(&space["provisioned"])),
         ("Mapped", bytes(&space["mapped"])),
-        ("Unique", bytes(&space["unique"])),
+        ("Snapshots", format!("{} mapped", bytes(&space["snapshot"]))),
+        ("Unique", format!("{}, and {} shared", bytes(&space["unique"]), bytes(&space["shared"]))),
         ("Physical", format!("{}, and {} of metadata", bytes(&space["physical"]), bytes(&space["metadata"]))),
+        ("Reclaimable", bytes(&space["reclaimable"])),
         ("Free", format!("{} of {}", bytes(&space["free"]), bytes(&space["total"]))),
         ("Reduction", reduction),
     ])
@@ -60,6 +62,20 @@ pub fn volume(answer: &Value) -> String {
         ("Identity", text(&answer["naa"])),
         ("Created", text(&answer["created"])),
         ("Connections", connected(answer, "host")),
+    ])
+}
+
+/// What volumes and their snapshots cost.
+pub fn usage(answer: &Value) -> String {
+    let snapshots = format!("{}, with {} mapped", text(&answer["snapshots"]), bytes(&answer["snapshot"]));
+    let physical = format!("{}, and {} of metadata", bytes(&answer["physical"]), bytes(&answer["metadata"]));
+    facts(&[
+        ("Provisioned", bytes(&answer["provisioned"])),
+        ("Mapped", format!("{}, of it {} zeros", bytes(&answer["mapped"]), bytes(&answer["zero"]))),
+        ("Snapshots", snapshots),
+        ("Shared", bytes(&answer["shared"])),
+        ("Unique", bytes(&answer["unique"])),
+        ("Physical", physical),
     ])
 }
 

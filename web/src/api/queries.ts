@@ -26,6 +26,19 @@ export const volume = (name: string) =>
     refetchInterval: unlessTold(5_000, 10_000),
   });
 
+export const usage = (kind: "volume" | "group", name: string) =>
+  queryOptions({
+    queryKey: [`${kind}s`, name, "space"],
+    queryFn: ({ signal }) => {
+      const params = { path: { name } };
+      return answer(
+        kind === "volume"
+          ? api.GET("/api/v1/volumes/{name}/space", { params, signal })
+          : api.GET("/api/v1/groups/{name}/space", { params, signal }),
+      );
+    },
+  });
+
 export const hosts = () =>
   queryOptions({
     queryKey: ["hosts"],

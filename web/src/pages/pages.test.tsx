@@ -57,6 +57,12 @@ test("a volume is deleted only when its name was typed", async () => {
   await waitFor(() => expect(mock.state.volumes).toEqual([]));
 });
 
+test("what a volume costs on the drives is measured when somebody asks", async () => {
+  const { user } = show("/volumes/sql-01", busy(1, 0));
+  await user.click(await screen.findByRole("button", { name: "Measure" }));
+  expect(await screen.findByText("Comes back when deleted")).toBeTruthy();
+});
+
 test("a thousand volumes are shown a page at a time, and found", async () => {
   const { user } = show("/volumes", busy(1000, 200));
   expect(await screen.findByText("1,000 volumes")).toBeTruthy();

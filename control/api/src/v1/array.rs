@@ -83,12 +83,20 @@ pub struct Space {
     provisioned: u64,
     /// Mapped by hosts.
     mapped: u64,
-    /// Different data among it, after zero detection and deduplication.
+    /// Of that, zeros: they are stored nowhere.
+    zero: u64,
+    /// Mapped on snapshots and not zeros; most of it is shared with volumes and other snapshots.
+    snapshot: u64,
+    /// Different data of volumes and snapshots, after zero detection and deduplication.
     unique: u64,
+    /// What they hold beyond that: what deduplication, clones and snapshots save.
+    shared: u64,
     /// In use on the drives, after compression.
     physical: u64,
     /// In use on the drives by maps and other data of the array's own.
     metadata: u64,
+    /// In use on the drives by what nothing refers to any more; cleaning wins it back as it is needed.
+    reclaimable: u64,
     /// Free on the drives.
     free: u64,
     /// Usable on the drives.
@@ -218,8 +226,21 @@ impl From<Option<::array::LockKind>> for Encryption {
 
 impl From<::array::Space> for Space {
     fn from(space: ::array::Space) -> Self {
-        let ::array::Space { provisioned, mapped, unique, physical, metadata, free, total } = space;
-        Self { provisioned, mapped, unique, physical, metadata, free, total }
+        let ::array::Space { provisioned, mapped, zero, snapshot, unique, shared, .. } = space;
+        let ::array::Space { physical, metadata, reclaimable, free, total, .. } = space;
+        Self {
+            provisioned,
+            mapped,
+            zero,
+            snapshot,
+            unique,
+            shared,
+            physical,
+            metadata,
+            reclaimable,
+            free,
+            total,
+        }
     }
 }
 

@@ -238,3 +238,43 @@ async fn a_comparison_tells_what_was_written() {
     assert_eq!(extents(compare(None, 0, 10)).await.0.len(), 3);
     assert_eq!(refused(&up, compare(None, 0, 0)).await.kind, Kind::Invalid);
 }
+
+async fn usage(up: &Up, action: Action) -> array::Usage {
+    match ok(up, action).await {
+        Outcome::Usage(usage) => usage,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_a_volume_and_a_group_cost_is_what_only_they_hold() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    ok(&up, Action::CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
+    let one = create(&up, "one", Some("sql")).await;
+    let two = create(&up, "two", Some("sql")).await;
+    write(&up, one, 0, 1).await;
+    write(&up, one, 8, 2).await;
+    write(&up, two, 0, 2).await;
+    write(&up, two, 16, 0).await;
+    ok(&up, take("one", "first")).await;
+    write(&up, one, 0, 3).await;
+    up.engine.shutdown().await.unwrap();
+
+    let of = |name: &str| Action::ShowVolumeUsage { name: name.into() };
+    let found = usage(&up, of("one")).await;
+    assert_eq!((found.provisioned, found.mapped, found.zero), (MIB, 8192, 0));
+    assert_eq!((found.snapshots, found.snapshot), (1, 8192));
+    // Ones and threes are its own; twos are on both volumes, and on the snapshot.
+    assert_eq!((found.unique, found.shared), (8192, 8192));
+    assert!(found.physical < 8192, "{found:?}");
+
+    let found = usage(&up, of("two")).await;
+    assert_eq!((found.mapped, found.zero, found.unique, found.shared), (8192, 4096, 0, 4096));
+
+    let found = usage(&up, Action::ShowGroupUsage { name: "sql".into() }).await;
+    assert_eq!((found.provisioned, found.mapped, found.zero), (2 * MIB, 16_384, 4096));
+    assert_eq!((found.unique, found.shared), (12_288, 8192));
+
+    assert_eq!(refused(&up, of("three")).await.kind, Kind::NotFound);
+}

@@ -24,6 +24,11 @@ pub enum GroupVerb {
         /// The volume group
         name: String,
     },
+    /// What its volumes and their snapshots cost on the drives
+    Space {
+        /// The volume group
+        name: String,
+    },
     /// Change a volume group; what is not given stays
     Set {
         /// The volume group
@@ -74,6 +79,7 @@ impl GroupVerb {
             }
             List => (items(client.ask("GET", &["groups"], None)?), show::groups),
             Show { name } => (client.ask("GET", &["groups", &name], None)?, show::group),
+            Space { name } => (client.ask("GET", &["groups", &name, "space"], None)?, show::usage),
             Set { name, new_name, settings } => {
                 put(&mut body, "name", new_name.map(Value::String));
                 settings.put(&mut body);

@@ -67,6 +67,11 @@ pub enum VolumeVerb {
         #[command(flatten)]
         treatment: Treatment,
     },
+    /// What it and its snapshots cost on the drives
+    Space {
+        /// The volume
+        name: String,
+    },
     /// Change the size; hosts are told
     Resize {
         /// The volume
@@ -157,6 +162,7 @@ impl VolumeVerb {
                 (client.ask("POST", &["volumes", &name, "restore"], Some(body))?, show::volume)
             }
             Show { name } => (client.ask("GET", &["volumes", &name], None)?, show::volume),
+            Space { name } => (client.ask("GET", &["volumes", &name, "space"], None)?, show::usage),
             Resize { name, size, force } => {
                 let body = json!({ "size": size, "shrink": force });
                 (client.ask("PATCH", &["volumes", &name], Some(body))?, show::volume)

@@ -13,6 +13,7 @@ import { RowLink } from "../../parts/row-link";
 import { DataTable, type Column } from "../../parts/table";
 import { useTask } from "../../parts/use-task";
 import { LimitsPanel } from "../limits";
+import { UsagePanel } from "../usage";
 import { TakeSnapshot } from "../snapshots/forms";
 import { ChooseVolumes, DeleteGroup, GroupForm } from "./forms";
 import { QuotaBar } from "./quota";
@@ -47,7 +48,10 @@ export function GroupPage({ name }: { name: string }) {
       {data && (
         <Stack gap="md">
           <Facts group={data} />
-          <LimitsPanel kind="group" thing={data} />
+          <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
+            <LimitsPanel kind="group" thing={data} />
+            <UsagePanel kind="group" name={data.name} />
+          </SimpleGrid>
           <Members group={data} onChoose={() => start("volumes")} />
           <GroupForm key={`${data.name} ${data.soft_quota} ${data.hard_quota}`} group={data} {...window("change")} />
           <ChooseVolumes key={data.volumes.join(" ")} group={data} {...window("volumes")} />

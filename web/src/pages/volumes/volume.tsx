@@ -14,6 +14,7 @@ import { ProblemAlert } from "../../parts/problem";
 import { DataTable } from "../../parts/table";
 import { useTask } from "../../parts/use-task";
 import { LimitsPanel } from "../limits";
+import { UsagePanel } from "../usage";
 import { OF_ONE } from "../snapshots/columns";
 import { TakeSnapshot, useSnapshotsOf } from "../snapshots/forms";
 import { Connections } from "./connections";
@@ -34,6 +35,7 @@ export function VolumePage({ name }: { name: string }) {
           <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
             <Connections of={data} onConnect={() => start("connect")} />
             <LimitsPanel kind="volume" thing={data} />
+            <UsagePanel kind="volume" name={data.name} />
           </SimpleGrid>
           <Snapshots volume={data} onTake={() => start("snapshot")} />
           <TakeSnapshot volume={data.name} {...window("snapshot")} />
