@@ -1,6 +1,7 @@
 #!/bin/bash
 # boot.sh - builds a small Debian guest once and boots it under QEMU for one script.
 #   boot.sh build CACHE
+#   boot.sh machines CACHE DIR       DIR/golden and DIR/initrd for machines with a disk each, which run vm.sh
 #   boot.sh run CACHE DIR SECONDS    runs DIR/script in the guest; DIR/out and DIR/rc come back
 # The guest: root, bash, udevd, iscsid, multipathd to be started by hand; no system manager. The host's 127.0.0.1 is
 # 10.0.2.2 there. DIR is /run/lab in the guest, read-write, which is also how a script asks the host for something.
@@ -71,6 +72,26 @@ busybox poweroff -f
 INIT
 }
 
+# The root as a disk of its own, with a journal, and an init that is found behind the other one in the archive.
+machines() {
+  local cache=$1 dir=$2
+  build "$cache"
+  cp --sparse=always "$cache/$IMAGE" "$dir/golden"; tune2fs -j "$dir/golden" >/dev/null
+  mkdir -p "$dir/more"; cp "${0%/*}/vm.sh" "$dir/more/vm.sh"
+  cat >"$dir/more/init" <<'INIT'
+#!/bin/busybox sh
+b=/bin/busybox; $b mkdir -p /proc /dev /r; $b mount -t devtmpfs d /dev; $b mount -t proc p /proc
+if $b grep -q vm=probe /proc/cmdline; then echo "VM probed"; $b poweroff -f; fi
+for m in $($b cat /list); do $b insmod /m/$m; done
+$b mount -t ext4 -o ro /dev/vda /r; $b mount -t tmpfs t /r/run; $b cp /vm.sh /r/run/
+for m in proc dev; do $b mount -o move /$m /r/$m; done
+exec $b switch_root /r /bin/bash /run/vm.sh
+INIT
+  chmod +x "$dir/more/init"
+  (cat "$cache/initrd"; cd "$dir/more"; find . | cpio -o -H newc --quiet) >"$dir/initrd"
+  rm -r "$dir/more"; ln -sf "$cache/vmlinuz" "$dir/vmlinuz"
+}
+
 run() {
   local cache=$1 dir=$2 seconds=$3 khz try
   build "$cache"
@@ -94,6 +115,7 @@ tsc=reliable ${khz:+tsc_early_khz=$khz} no_timer_check cryptomgr.notests net.ifn
 
 case ${1:-} in
   build) build "$2" ;;
+  machines) machines "$2" "$3" ;;
   run) run "$2" "$3" "$4" ;;
-  *) sed -n '2,8p' "$0"; exit 126 ;;
+  *) sed -n '2,9p' "$0"; exit 126 ;;
 esac

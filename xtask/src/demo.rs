@@ -84,7 +84,7 @@ fn stay(data: &Path) -> Result<()> {
          Ctrl-C ends it; what was written stays for the next time.",
         data = data.display(),
         ashlar = target_dir().join("release/ashlar").display(),
-        image = image_options(&array, 0),
+        image = image_options(&array, 0, INITIATOR, 0),
     );
     // The terminal sends Ctrl-C to the array as well, which stops in good order; this program waits for that.
     // SAFETY: ignoring a signal touches no memory of ours.
@@ -123,7 +123,7 @@ fn walk(array: &mut Array, folder: &Path) -> Result<()> {
     make_image(folder, &image)?;
 
     step("writing it to the volume with qemu-img, over iSCSI");
-    store(&image, array, 0)?;
+    store(&image, &image_options(array, 0, INITIATOR, 0))?;
     step("kill -9 of the array, and a new start");
     array.kill()?;
     array.restart()?;
@@ -136,7 +136,7 @@ fn walk(array: &mut Array, folder: &Path) -> Result<()> {
     let first = settled(array)?;
     show("one copy on the array", &first);
     step("writing the same image to the second volume");
-    store(&image, array, 1)?;
+    store(&image, &image_options(array, 0, INITIATOR, 1))?;
     let second = settled(array)?;
     show("two copies on the array", &second);
     fetch(array, 1, &back)?;
@@ -173,19 +173,19 @@ fn administrator(program: &str, args: &[&str]) -> Command {
     command
 }
 
-/// What qemu's tools are told to open a LUN.
-fn image_options(array: &Array, lun: u16) -> String {
-    let (portal, iqn) = (array.portals()[0], array.iqn());
-    format!("driver=iscsi,transport=tcp,portal={portal},target={iqn},lun={lun},initiator-name={INITIATOR}")
+/// What qemu is told to open a LUN by a portal as an initiator.
+pub fn image_options(array: &Array, portal: usize, initiator: &str, lun: u16) -> String {
+    let (portal, iqn) = (array.portals()[portal], array.iqn());
+    format!("driver=iscsi,transport=tcp,portal={portal},target={iqn},lun={lun},initiator-name={initiator}")
 }
 
-fn store(image: &Path, array: &Array, lun: u16) -> Result<()> {
-    let to = image_options(array, lun);
-    exec(&mut command("qemu-img", &["convert", "-n", "-f", "raw", "--target-image-opts", text(image)?, &to]))
+/// Writes an image to what [`image_options`] names.
+pub fn store(image: &Path, to: &str) -> Result<()> {
+    exec(&mut command("qemu-img", &["convert", "-n", "-f", "raw", "--target-image-opts", text(image)?, to]))
 }
 
 fn fetch(array: &Array, lun: u16, to: &Path) -> Result<()> {
-    let from = image_options(array, lun);
+    let from = image_options(array, 0, INITIATOR, lun);
     exec(&mut command("qemu-img", &["convert", "--image-opts", "-O", "raw", &from, text(to)?]))
 }
 
@@ -224,10 +224,13 @@ fn fill(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize> {
 }
 
 /// Space in bytes as `ashlar array status` tells it.
-struct Space {
-    mapped: u64,
-    unique: u64,
-    physical: u64,
+pub struct Space {
+    /// Allocated by hosts.
+    pub mapped: u64,
+    /// Of that, what is not the same.
+    pub unique: u64,
+    /// What it takes on the drives.
+    pub physical: u64,
 }
 
 fn space(array: &Array) -> Result<Space> {
@@ -237,7 +240,7 @@ fn space(array: &Array) -> Result<Space> {
 }
 
 /// Space when reduction, which runs behind the writes, has caught up: it stays the same for a few seconds.
-fn settled(array: &Array) -> Result<Space> {
+pub fn settled(array: &Array) -> Result<Space> {
     let (mut last, mut same) = (space(array)?, 0);
     for _ in 0..120 {
         std::thread::sleep(Duration::from_secs(1));

@@ -28,7 +28,7 @@ type Host = (&'static str, &'static str, &'static [&'static str]);
 type Volume = (&'static str, u64, u32, &'static [(&'static str, u16)]);
 
 /// How long a case may take before the guest is ended; a busy machine emulates it slowly.
-const LIMIT: Duration = Duration::from_secs(900);
+const LIMIT: Duration = Duration::from_secs(1800);
 
 struct Case {
     name: &'static str,
@@ -99,10 +99,18 @@ pub fn short() -> Result<Tally> {
 }
 
 /// Installs what guests need and builds their image, unless it is there.
-fn prepare() -> Result<()> {
+pub fn prepare() -> Result<()> {
     setup::need(&["qemu-system-x86", "mmdebstrap", "cpio", "kmod", "xz-utils", "e2fsprogs"])?;
     let built = boot(&["build", &cache().display().to_string()]).status()?;
     ensure!(built.success(), "building the guest's image ended with {built}");
+    Ok(())
+}
+
+/// Puts into a folder what machines with a disk of their own are made of: `vmlinuz`, `initrd` and the disk, `golden`.
+pub fn machines(folder: &Path) -> Result<()> {
+    let words = ["machines", &cache().display().to_string(), &folder.display().to_string()];
+    let made = boot(&words).status()?;
+    ensure!(made.success(), "making the machines' image ended with {made}");
     Ok(())
 }
 

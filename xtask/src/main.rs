@@ -15,6 +15,7 @@ mod shell;
 mod sim;
 mod test;
 mod tidy;
+mod vms;
 mod web;
 
 use anyhow::Result;
@@ -41,7 +42,7 @@ enum Verb {
     Bench(bench::Args),
     /// Workloads that arrays are judged by, through the model of a hypervisor host
     #[command(subcommand)]
-    Lab(lab::command::Verb),
+    Lab(Lab),
     /// Seeded worlds of crashing drives around the real engine
     Sim(sim::Args),
     /// Rules that the compiler can't hold: edges, file lengths, walks, dependencies, licences
@@ -58,6 +59,15 @@ enum Verb {
     Crash(crash::Args),
     /// Fuzz every parser of outside bytes
     Fuzz(fuzz::Args),
+}
+
+/// What the lab's own program can do, and what needs machines of this project.
+#[derive(clap::Subcommand)]
+enum Lab {
+    #[command(flatten)]
+    Replay(lab::command::Verb),
+    /// Virtual machines that boot at once from clones of one image, by QEMU's own initiator, and outlive the array's kills
+    Vms(vms::Args),
 }
 
 fn main() -> ExitCode {
@@ -79,7 +89,8 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Conformance(args) => conformance::run(&args),
         Verb::Guest(args) => guest::run(&args),
         Verb::Bench(args) => bench::run(&args),
-        Verb::Lab(verb) => verb.perform(&shell::target_dir(), conformance::programs),
+        Verb::Lab(Lab::Vms(args)) => vms::run(&args),
+        Verb::Lab(Lab::Replay(verb)) => verb.perform(&shell::target_dir(), conformance::programs),
         Verb::Sim(args) => sim::run(&args),
         Verb::Tidy => tidy::run(),
         Verb::Openapi(args) => openapi::run(&args),

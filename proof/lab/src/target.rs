@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::net::SocketAddr;
-use std::process::{Child, Command};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A volume to be made on a target.
@@ -71,6 +71,13 @@ impl Process {
         Ok(Self { child, name })
     }
 
+    /// Starts a program that is to be written to.
+    pub fn start_with_input(command: &mut Command) -> Result<(Self, ChildStdin)> {
+        let mut process = Self::start(command.stdin(Stdio::piped()))?;
+        let input = process.child.stdin.take().context("no pipe to the program")?;
+        Ok((process, input))
+    }
+
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -121,6 +128,18 @@ impl Process {
             bail!("{} ended with {status}", self.name);
         }
         Ok(())
+    }
+
+    /// Waits for it to end by itself for at most `limit`.
+    pub fn wait_at_most(&mut self, limit: Duration) -> Result<()> {
+        let start = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            if start.elapsed() > limit {
+                bail!("{} did not end within the time", self.name);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.wait()
     }
 
     /// Fails when the process has ended.
