@@ -20,6 +20,11 @@ export const handlers: Handlers = {
     get: () => ({ user: "admin", role: "admin" }),
     delete: () => undefined,
   },
+  "/api/v1/sign-in": {
+    get: () => ({ items: [{ directory: "corp" }], total: 1 }),
+    post: () => ({ user: "corp/ada", role: "admin" }),
+  },
+  "/api/v1/directories": { get: () => list([]) },
   "/api/v1/array": { get: model.status },
   "/api/v1/volumes": {
     get: (state) => list(sorted(state.volumes).map((it) => model.withConnections(state, it, "volume"))),

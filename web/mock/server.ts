@@ -9,13 +9,16 @@ type Handler = (state: State, input: { path: Record<string, string>; query: URLS
 export class Mock {
   /** What was asked, as `POST /api/v1/volumes`. */
   readonly asked: string[] = [];
+  /** Whether a directory said who is there: stands for the cookie. */
+  private session = false;
 
   constructor(public state: State) {}
 
   readonly fetch = async (request: Request): Promise<Response> => {
     const url = new URL(request.url);
     this.asked.push(`${request.method} ${url.pathname}`);
-    if (!request.headers.get("authorization")) return problem(new Problem(401, "unauthorized", "Not allowed", "send the array's token"));
+    if (url.pathname === "/api/v1/sign-in") this.session ||= request.method === "POST";
+    else if (!this.session && !request.headers.get("authorization")) return problem(new Problem(401, "unauthorized", "Not allowed", "send the array's token"));
     const text = await request.text();
     return this.answer(request.method, url, text === "" ? undefined : JSON.parse(text));
   };

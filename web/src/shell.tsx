@@ -7,7 +7,7 @@ import { useEffect, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { alerts, array } from "./api/queries";
 import type { SchemaRole as Role } from "./api/schema";
-import { session, useMay, useSession } from "./api/session";
+import { isGuest, session, useMay, useSession } from "./api/session";
 import { useStream } from "./api/stream";
 import { SetPassword } from "./pages/settings/password";
 import { Logo } from "./parts/logo";
@@ -169,9 +169,11 @@ function UserMenu() {
             {who.user} · {who.role}
             {who.byToken && " · by token"}
           </Menu.Label>
-          <Menu.Item leftSection={<KeyRound size={15} />} onClick={password.open}>
-            Change password
-          </Menu.Item>
+          {!isGuest(who.user) && (
+            <Menu.Item leftSection={<KeyRound size={15} />} onClick={password.open}>
+              Change password
+            </Menu.Item>
+          )}
           <Menu.Item leftSection={<LogOut size={15} />} onClick={() => void session.leave()}>
             Sign out
           </Menu.Item>

@@ -12,6 +12,7 @@ mod list;
 mod metrics;
 mod problem;
 mod session;
+mod sign_in;
 mod tls;
 mod v1;
 
@@ -37,6 +38,8 @@ struct Context {
     sessions: Arc<session::Sessions>,
     /// Held by the one log-in under way.
     logging_in: Arc<tokio::sync::Mutex<()>>,
+    /// Browsers that are on their way to a directory and back.
+    journeys: Arc<sign_in::Journeys>,
 }
 
 #[derive(OpenApi)]
@@ -85,7 +88,13 @@ pub fn router(array: Arc<Array>, token: Token) -> Router {
         .fallback(gui::serve)
         .method_not_allowed_fallback(problem::no_such_method)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
-        .with_state(Context { array, token, sessions: Arc::default(), logging_in: Arc::default() });
+        .with_state(Context {
+            array,
+            token,
+            sessions: Arc::default(),
+            logging_in: Arc::default(),
+            journeys: Arc::default(),
+        });
     // Around the paths as a whole: the contract looks at a thing before it lets somebody change it.
     let contract = middleware::from_fn_with_state(contract::Contract::default(), contract::keep);
     Router::new().fallback_service(paths).layer(contract)

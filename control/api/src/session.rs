@@ -1,6 +1,6 @@
 //! Sessions of people in browsers, in memory: a restart ends them. And how often somebody may fail to log in.
 
-use array::{Array, Role};
+use array::{Array, DirectoryId, Guest, Role};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
@@ -23,6 +23,8 @@ const REMEMBERED: usize = 10_000;
 
 struct Session {
     user: String,
+    /// Who says so, and what may be done, when it is no user of the array.
+    guest: Option<(DirectoryId, Role)>,
     begun: u64,
     used: u64,
 }
@@ -37,8 +39,21 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Begins a session: its secret, and when it ends.
+    /// Begins a session of a user: its secret, and when it ends.
     pub fn begin(&self, user: &str, array: &Array) -> (String, u64) {
+        // A password counts from the next second on, so that sessions of the same second end with the old one.
+        let since = array.password_set(user).unwrap_or_default();
+        self.put(array, since, |begun, used| Session { user: user.into(), guest: None, begun, used })
+    }
+
+    /// The same for somebody whom a directory vouched for.
+    pub fn begin_guest(&self, guest: Guest, array: &Array) -> (String, u64) {
+        let Guest { user, role, directory, since } = guest;
+        let guest = Some((directory, role));
+        self.put(array, since, |begun, used| Session { user, guest, begun, used })
+    }
+
+    fn put(&self, array: &Array, since: u64, made: impl FnOnce(u64, u64) -> Session) -> (String, u64) {
         let (secret, now) = (array.secret(), array.now());
         let mut sessions = self.lock();
         sessions.retain(|_, session| session.until() > now);
@@ -46,9 +61,7 @@ impl Sessions {
             let oldest = sessions.iter().min_by_key(|(_, session)| session.used).map(|(key, _)| *key);
             oldest.and_then(|key| sessions.remove(&key));
         }
-        // A password counts from the next second on, so that sessions of the same second end with the old one.
-        let begun = array.password_set(user).map_or(now, |set| set.max(now));
-        let session = Session { user: user.into(), begun, used: now };
+        let session = made(since.max(now), now);
         let until = session.until();
         sessions.insert(blake3::hash(secret.as_bytes()), session);
         (secret, until)
@@ -59,8 +72,11 @@ impl Sessions {
         let (key, now) = (blake3::hash(secret.as_bytes()), array.now());
         let mut sessions = self.lock();
         let session = sessions.get_mut(&key)?;
-        // A user that is gone, or has another password since, is out.
-        let role = array.still_in(&session.user, session.begun);
+        // A user that is gone, or has another password since, is out; a guest whose directory is gone or changed, too.
+        let role = match session.guest {
+            Some((directory, role)) => array.still_guest(directory, session.begun).then_some(role),
+            None => array.still_in(&session.user, session.begun),
+        };
         match role.filter(|_| session.until() > now) {
             Some(role) => {
                 session.used = now;
@@ -132,9 +148,9 @@ mod tests {
 
     #[test]
     fn a_session_ends_when_it_is_idle_and_in_any_case() {
-        assert_eq!(Session { user: "ada".into(), begun: 1000, used: 2000 }.until(), 2000 + IDLE);
+        assert_eq!(Session { user: "ada".into(), guest: None, begun: 1000, used: 2000 }.until(), 2000 + IDLE);
         assert_eq!(
-            Session { user: "ada".into(), begun: 1000, used: 1000 + LONGEST - 5 }.until(),
+            Session { user: "ada".into(), guest: None, begun: 1000, used: 1000 + LONGEST - 5 }.until(),
             1000 + LONGEST
         );
     }

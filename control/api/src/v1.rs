@@ -6,6 +6,7 @@ mod array;
 mod bin;
 mod bundle;
 mod connection;
+mod directory;
 mod drive;
 mod event;
 mod group;
@@ -16,6 +17,7 @@ mod notification;
 mod performance;
 mod policy;
 mod schedule;
+mod sign_in;
 mod snapshot;
 mod stream;
 mod usage;
@@ -60,6 +62,8 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(bundle::routes())
         .merge(usage::routes())
         .merge(user::routes())
+        .merge(directory::routes())
+        .merge(sign_in::routes())
         .routes(routes!(describe))
 }
 

@@ -148,6 +148,8 @@ impl Action {
             CreateTarget { .. } | ChangeTarget { .. } | DeleteTarget { .. } | TestTarget { .. } => {
                 Role::Admin
             }
+            CreateDirectory(_) | ChangeDirectory { .. } | DeleteDirectory { .. } => Role::Admin,
+            ListDirectories | ShowDirectory { .. } | TestDirectory { .. } => Role::Admin,
             ShowSupportBundle | ChangeSettings(_) | ListAudit { .. } => Role::Admin,
             change if change.changes() => Role::Operator,
             _ => Role::Viewer,
@@ -395,7 +397,13 @@ impl Change<'_> {
         let user = {
             let config = self.array.config();
             config.tokens.free(&name)?;
-            config.users.named(user.as_deref().unwrap_or(&self.caller.user))?.clone()
+            let whose = user.as_deref().unwrap_or(&self.caller.user);
+            let found = config.users.find(whose).ok_or_else(|| {
+                Error::not_found(format!(
+                    "there is no user {whose:?} of the array itself, and only such have tokens: say whose it is"
+                ))
+            });
+            found?.clone()
         };
         let secret = format!("{TOKEN_MARK}{}", self.array.secret());
         let role = role.unwrap_or(user.role).min(user.role);

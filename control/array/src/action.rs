@@ -5,6 +5,7 @@ use crate::access::{Role, Token, User};
 use crate::bundle::File;
 use crate::certificate::Certificate;
 use crate::config::{Chap, Secret};
+use crate::directory::{Directory, DirectoryChange, NewDirectory};
 use crate::job::Job;
 use crate::key::{Key, NewKey};
 use crate::notification::{Target, TargetChange};
@@ -416,6 +417,33 @@ pub enum Action {
         name: String,
     },
 
+    /// Directories elsewhere that know people, by name.
+    ListDirectories,
+    /// One of them.
+    ShowDirectory {
+        /// Its name.
+        name: String,
+    },
+    /// Let people log in whom a directory knows.
+    CreateDirectory(Box<NewDirectory>),
+    /// Change a directory; sessions of its people end.
+    ChangeDirectory {
+        /// Its name.
+        name: String,
+        /// What to change.
+        change: Box<DirectoryChange>,
+    },
+    /// Forget a directory; sessions of its people end.
+    DeleteDirectory {
+        /// Its name.
+        name: String,
+    },
+    /// Ask a directory whether it is there and takes what is set.
+    TestDirectory {
+        /// Its name.
+        name: String,
+    },
+
     /// The certificate of the API.
     ShowCertificate,
     /// Replace it; that the key belongs to it has been looked at before.
@@ -679,6 +707,12 @@ pub enum Outcome {
     Target(Box<Target>),
     /// Notification targets.
     Targets(Vec<Target>),
+    /// A directory as it is now.
+    Directory(Box<Directory>),
+    /// Directories.
+    Directories(Vec<Directory>),
+    /// What a directory said to a test.
+    Tested(String),
     /// The certificate as it is now.
     Certificate(Certificate),
     /// A user as it is now.

@@ -9,6 +9,7 @@ use crate::alert::Attention;
 use crate::bundle::File;
 use crate::config::{Config, Edit, HostId, Identity};
 use crate::connection::Peer;
+use crate::directory::Asked;
 use crate::drive::{Machine, Seen};
 use crate::health::Told;
 use crate::job::{Job, Jobs};
@@ -102,6 +103,7 @@ pub struct Array {
     pub(crate) jobs: Mutex<Jobs>,
     pub(crate) scrubbing: Mutex<Option<Arc<Scrubbing>>>,
     pub(crate) outboxes: Mutex<Outboxes>,
+    pub(crate) asked: Mutex<Asked>,
     /// Held by the one change under way.
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Held while all maps of a volume are looked at.
@@ -137,6 +139,7 @@ impl Array {
             jobs: Mutex::default(),
             scrubbing: Mutex::default(),
             outboxes: Mutex::default(),
+            asked: Mutex::default(),
             changing,
             measuring: tokio::sync::Mutex::default(),
         }
@@ -153,6 +156,7 @@ impl Array {
             Action::ShowVolumeUsage { name } => self.volume_usage(&name).await,
             Action::ShowGroupUsage { name } => self.group_usage(&name).await,
             Action::TestTarget { name } => self.test_target(&name).await,
+            Action::TestDirectory { name } => self.test_directory(&name).await,
             question if !question.changes() => self.answer(question),
             change => self.change(caller, change).await,
         }
@@ -241,6 +245,7 @@ impl Array {
             .or_else(|| self.tell_access(&action))
             .or_else(|| self.tell_alerts(&action))
             .or_else(|| self.tell_targets(&action))
+            .or_else(|| self.tell_directories(&action))
         {
             return told;
         }
@@ -390,6 +395,9 @@ impl Change<'_> {
             }
             ChangeTarget { name, change } => self.change_target(&name, change).await,
             DeleteTarget { name } => self.delete_target(&name).await,
+            CreateDirectory(new) => self.create_directory(*new).await,
+            ChangeDirectory { name, change } => self.change_directory(&name, *change).await,
+            DeleteDirectory { name } => self.delete_directory(&name).await,
             ChangeAlert { id, state } => self.change_alert(id, state),
             ReplaceCertificate { chain, key } => self.replace_certificate(chain, &key).await,
             CreateUser { name, role, password } => self.create_user(name, role, &password).await,
@@ -514,6 +522,7 @@ fn noun_of(edit: &Edit) -> &'static str {
         Thing::Host(_) => "host",
         Thing::HostGroup(_) => "host-group",
         Thing::Connection(_) => "connection",
+        Thing::Directory(_) => "directory",
         Thing::Target(_) => "notification-target",
         Thing::Certificate(_) => "certificate",
         Thing::User(_) => "user",

@@ -6,6 +6,7 @@
 use crate::access::{TokenEntry, UserEntry};
 use crate::certificate::CertificateEntry;
 use crate::connection::Connections;
+use crate::directory::DirectoryEntry;
 use crate::notification::TargetEntry;
 use crate::policy::{Limits, Policy};
 use crate::record::Thing;
@@ -448,6 +449,8 @@ pub struct Config {
     pub users: Table<UserEntry>,
     /// Tokens.
     pub tokens: Table<TokenEntry>,
+    /// Directories elsewhere that know people.
+    pub directories: Table<DirectoryEntry>,
     /// Whom alerts are told elsewhere.
     pub targets: Table<TargetEntry>,
     /// The certificate of the API.
@@ -473,6 +476,7 @@ impl Config {
             Edit::Put(Thing::Connection(entry)) => return self.connections.put(entry),
             Edit::Put(Thing::User(entry)) => return self.users.put(entry),
             Edit::Put(Thing::Token(entry)) => return self.tokens.put(entry),
+            Edit::Put(Thing::Directory(entry)) => return self.directories.put(entry),
             Edit::Put(Thing::Target(entry)) => return self.targets.put(entry),
             Edit::Put(Thing::Certificate(entry)) => self.certificate = Some(entry),
             Edit::Put(Thing::Settings(settings)) => self.settings = settings,
@@ -486,6 +490,7 @@ impl Config {
             Edit::Remove(Thing::Connection(entry)) => self.connections.remove(&entry),
             Edit::Remove(Thing::User(entry)) => drop(self.users.remove(entry.id)),
             Edit::Remove(Thing::Token(entry)) => drop(self.tokens.remove(entry.id)),
+            Edit::Remove(Thing::Directory(entry)) => drop(self.directories.remove(entry.id)),
             Edit::Remove(Thing::Target(entry)) => drop(self.targets.remove(entry.id)),
             Edit::Remove(Thing::Certificate(_)) => self.certificate = None,
             Edit::Remove(Thing::Settings(_)) => self.settings = Settings::default(),

@@ -16,6 +16,7 @@ mod check;
 mod condition;
 mod config;
 mod connection;
+mod directory;
 mod drive;
 mod error;
 mod group;
@@ -39,6 +40,7 @@ mod view;
 mod volume;
 mod watch;
 
+pub use ::directory::{Journey, Oidc, Settings as DirectorySettings};
 pub use access::{FIRST_USER, Role, Token, User};
 pub use action::{
     Action, Caller, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, ScheduleChange,
@@ -48,6 +50,7 @@ pub use array::{Array, Happening, Parts, World};
 pub use bundle::File;
 pub use certificate::Certificate;
 pub use config::{Chap, Identity, Secret};
+pub use directory::{Directory, DirectoryChange, DirectoryId, Grant, Guest, NewDirectory};
 pub use drive::Machine;
 pub use error::{Error, Kind, Result};
 pub use health::Health;

@@ -12,6 +12,7 @@
 //! | `host/<id>` | a host; CHAP secrets are sealed |
 //! | `host-group/<id>` | a host group with its hosts |
 //! | `notification/<id>` | a notification target; its secret is sealed |
+//! | `directory/<id>` | a directory elsewhere that knows people; its secret is sealed |
 //! | `certificate` | the certificate of the API; its key is sealed |
 //! | `user/<id>`, `token/<id>` | who may operate the array; secrets are hashes |
 //! | `connection/<volume>/<host or host group>` | who sees a volume under which LUN |
@@ -23,6 +24,7 @@ use crate::access::{TokenEntry, UserEntry};
 use crate::certificate::CertificateEntry;
 use crate::config::{GroupEntry, HostEntry, HostGroupEntry, Identity, Settings, SnapshotEntry, VolumeEntry};
 use crate::connection::ConnectionEntry;
+use crate::directory::DirectoryEntry;
 use crate::notification::TargetEntry;
 use crate::schedule::ScheduleEntry;
 use crate::scrub::Scrub;
@@ -74,6 +76,8 @@ pub enum Thing {
     HostGroup(HostGroupEntry),
     /// Who sees a volume.
     Connection(ConnectionEntry),
+    /// A directory elsewhere.
+    Directory(DirectoryEntry),
     /// A notification target.
     Target(TargetEntry),
     /// The certificate of the API.
@@ -97,6 +101,7 @@ impl Thing {
             Thing::Host(it) => format!("host/{:016x}", it.id.0),
             Thing::HostGroup(it) => format!("host-group/{:016x}", it.id.0),
             Thing::Connection(it) => format!("connection/{:032x}/{}", it.volume.0, it.peer),
+            Thing::Directory(it) => it.place(),
             Thing::Target(it) => format!("notification/{:016x}", it.id.0),
             Thing::Certificate(_) => "certificate".into(),
             Thing::User(it) => format!("user/{:016x}", it.id.0),
@@ -116,6 +121,7 @@ impl Thing {
             Thing::Host(it) => encode(it),
             Thing::HostGroup(it) => encode(it),
             Thing::Connection(it) => encode(it),
+            Thing::Directory(it) => encode(it),
             Thing::Target(it) => encode(it),
             Thing::Certificate(it) => encode(it),
             Thing::User(it) => encode(it),
@@ -136,6 +142,7 @@ impl Thing {
             "host" => Thing::Host(decode(key, value)?),
             "host-group" => Thing::HostGroup(decode(key, value)?),
             "connection" => Thing::Connection(decode(key, value)?),
+            "directory" => Thing::Directory(decode(key, value)?),
             "notification" => Thing::Target(decode(key, value)?),
             "certificate" => Thing::Certificate(decode(key, value)?),
             "user" => Thing::User(decode(key, value)?),

@@ -5,6 +5,7 @@ mod alert;
 mod analysis;
 mod array;
 mod bin;
+mod directory;
 mod drive;
 mod group;
 mod host;
@@ -107,6 +108,9 @@ enum Noun {
     /// Who may operate the array
     #[command(subcommand)]
     User(access::UserVerb),
+    /// Directories elsewhere whose people may log in: OpenID Connect
+    #[command(subcommand)]
+    Directory(directory::DirectoryVerb),
     /// Secrets for programs that operate the array
     #[command(subcommand)]
     Token(access::TokenVerb),
@@ -240,6 +244,7 @@ impl Noun {
             Noun::HostGroup(verb) => verb.run(client),
             Noun::Connection(verb) => verb.run(client),
             Noun::User(verb) => verb.run(client),
+            Noun::Directory(verb) => verb.run(client),
             Noun::Token(verb) => verb.run(client),
             Noun::Certificate(verb) => verb.run(client),
             Noun::Alert(verb) => verb.run(client),

@@ -6,7 +6,6 @@
 mod mail;
 mod snmp;
 mod syslog;
-mod trust;
 mod webhook;
 
 use history::{Alert, Severity, Turn};
@@ -30,6 +29,12 @@ pub struct Error(String);
 impl Error {
     fn new(what: impl std::fmt::Display) -> Self {
         Self(what.to_string())
+    }
+}
+
+impl From<trust::Error> for Error {
+    fn from(error: trust::Error) -> Self {
+        Self::new(error)
     }
 }
 
@@ -177,7 +182,7 @@ impl Destination {
         match self {
             Destination::Webhook { url, ca } => {
                 webhook::check(url)?;
-                trust::check(ca.as_deref())
+                Ok(trust::check(ca.as_deref())?)
             }
             Destination::Syslog { host, port, ca, tls } => {
                 address(host, *port)?;
@@ -187,7 +192,7 @@ impl Destination {
                 if !tls && ca.is_some() {
                     return Err(Error::new("without TLS no certificate is looked at"));
                 }
-                trust::check(ca.as_deref())
+                Ok(trust::check(ca.as_deref())?)
             }
             Destination::Email { host, port, user, from, to, ca, protection } => {
                 address(host, *port)?;
@@ -198,7 +203,7 @@ impl Destination {
                 if user.is_some() && *protection == Protection::None {
                     return Err(Error::new("a password goes to a mail server over TLS or STARTTLS only"));
                 }
-                trust::check(ca.as_deref())
+                Ok(trust::check(ca.as_deref())?)
             }
             Destination::Snmp { host, port } => address(host, *port),
         }

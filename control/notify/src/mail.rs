@@ -1,6 +1,6 @@
 //! A notice as electronic mail.
 
-use crate::{Error, MOST_RECEIVERS, Notice, PATIENCE, Protection, Result, trust, utc, word};
+use crate::{Error, MOST_RECEIVERS, Notice, PATIENCE, Protection, Result, utc, word};
 use lettre::message::Mailbox;
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsParameters};

@@ -1,6 +1,6 @@
 //! A notice as a message of RFC 5424, over TCP with its length before it (RFC 6587 3.4.1), or over TLS (RFC 5425).
 
-use crate::{Error, Notice, Result, connect, trust, word};
+use crate::{Error, Notice, Result, connect, word};
 use history::{Severity, Turn};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConnection, StreamOwned};

@@ -1,11 +1,9 @@
 //! A notice as JSON, by POST. With a secret, the header `X-Ashlar-Signature` proves who sent it and when:
 //! `t=<seconds since 1970>,v1=<hex digits>`, the HMAC-SHA256 of the time as in the header, a dot, and the body.
 
-use crate::{Error, Notice, PATIENCE, Result, trust, utc, word};
+use crate::{Error, Notice, PATIENCE, Result, utc, word};
 use aws_lc_rs::hmac;
 use serde_json::{Value, json};
-use std::sync::Arc;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 /// What a receiver may answer that is worth telling.
 const ANSWER_SHOWN: usize = 200;
@@ -56,16 +54,7 @@ pub fn signature(secret: &str, now: u64, body: &str) -> String {
 }
 
 pub fn send(url: &str, ca: Option<&str>, secret: Option<&str>, notice: &Notice, now: u64) -> Result<()> {
-    let mut config = ureq::Agent::config_builder();
-    if url.starts_with("https:") {
-        let roots = trust::roots(ca)?.into_iter().map(|it| Certificate::from_der(it.as_ref()).to_owned());
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let tls = TlsConfig::builder().root_certs(RootCerts::Specific(Arc::new(roots.collect())));
-        config = config.tls_config(tls.unversioned_rustls_crypto_provider(provider).build());
-    }
-    let config =
-        config.http_status_as_error(false).proxy(None).max_redirects(0).timeout_global(Some(PATIENCE));
-    let agent: ureq::Agent = config.build().into();
+    let agent = trust::agent(url.starts_with("https:"), ca, PATIENCE)?;
     let body = body(notice).to_string();
     let mut request =
         agent.post(url).header("content-type", "application/json").header("x-ashlar-event", notice.event());

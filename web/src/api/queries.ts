@@ -118,6 +118,9 @@ export const users = () =>
 export const tokens = () =>
   queryOptions({ queryKey: ["tokens"], queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/tokens", { signal }))).items, ...LIST });
 
+export const directories = () =>
+  queryOptions({ queryKey: ["directories"], queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/directories", { signal }))).items, ...LIST });
+
 export const certificate = () => queryOptions({ queryKey: ["certificate"], queryFn: ({ signal }) => answer(api.GET("/api/v1/certificate", { signal })) });
 
 export const notificationTargets = () =>

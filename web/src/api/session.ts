@@ -1,10 +1,13 @@
 /** Who is signed in: by a session, whose cookie no script can read, or by a token, which lives as long as the browser's tab. */
 import { useSyncExternalStore } from "react";
 import { Refusal } from "./refusal";
-import type { SchemaRole as Role, SchemaSession as Session } from "./schema";
+import type { SchemaArrival as Arrival, SchemaDeparture as Departure, SchemaRole as Role, SchemaSession as Session, SchemaSignIns as SignIns } from "./schema";
 
 const KEY = "ashlar-token";
 const PATH = "/api/v1/session";
+/** The page that browsers come back to from a directory, and where what they bring is handed over. */
+const SIGN_IN = "/sign-in";
+const SIGN_IN_PATH = "/api/v1/sign-in";
 /** Milliseconds until an array that could not be reached is asked again. */
 const AGAIN = 2_000;
 
@@ -12,7 +15,7 @@ const AGAIN = 2_000;
 export type Reason = "ended" | "idle" | "left";
 export type SessionState =
   | { at: "asking"; problem?: Refusal }
-  | { at: "out"; user: string; reason?: Reason }
+  | { at: "out"; user: string; reason?: Reason; problem?: Refusal }
   | { at: "in"; user: string; role: Role; byToken: boolean };
 
 let state: SessionState = { at: "asking" };
@@ -33,16 +36,38 @@ function adopt() {
   history.replaceState(null, "", location.pathname + location.search);
 }
 
-async function request(method: string, bearer: string | null, body?: unknown): Promise<Session> {
+/** What a directory sent the browser back with; it leaves the address at once. */
+function arrival(): Arrival | Refusal | undefined {
+  if (location.pathname !== SIGN_IN) return undefined;
+  const given = new URLSearchParams(location.search);
+  history.replaceState(null, "", "/");
+  const [state, code, iss, error] = ["state", "code", "iss", "error"].map((name) => given.get(name));
+  if (state && code) return { state, code, ...(iss && { iss }) };
+  // Anybody can write such an address: nothing of it is shown but a word of the standard.
+  const why = error && /^[a-z_]{1,40}$/.test(error) ? ` (${error})` : "";
+  return new Refusal("You are not signed in", `The directory did not say who you are${why}. Try again, or sign in as a user of the array.`, 0, "refused");
+}
+
+async function arrive(brought: Arrival | Refusal) {
+  try {
+    if (brought instanceof Refusal) throw brought;
+    sessionStorage.removeItem(KEY);
+    enter(await request("POST", null, brought, SIGN_IN_PATH), false);
+  } catch (error) {
+    become({ at: "out", user: "", problem: Refusal.of(error) });
+  }
+}
+
+async function request<Answer = Session>(method: string, bearer: string | null, body?: unknown, path = PATH): Promise<Answer> {
   const headers = { ...(bearer && { authorization: `Bearer ${bearer}` }), ...(body !== undefined && { "content-type": "application/json" }) };
   let response: Response;
   try {
-    response = await fetch(PATH, { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) });
+    response = await fetch(path, { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) });
   } catch (error) {
     throw Refusal.of(error);
   }
   if (!response.ok) throw Refusal.of(await response.json().catch(() => new Error(`The array answered ${response.status}.`)));
-  return response.status === 204 ? { user: "", role: "viewer" } : ((await response.json()) as Session);
+  return (response.status === 204 ? undefined : await response.json()) as Answer;
 }
 
 function enter({ user, role }: Session, byToken: boolean) {
@@ -60,6 +85,8 @@ export const session = {
   /** Finds out who is there; asks until the array answers. */
   ask: async (): Promise<void> => {
     adopt();
+    const brought = arrival();
+    if (brought) return arrive(brought);
     try {
       enter(await request("GET", token()), token() !== null);
     } catch (error) {
@@ -78,6 +105,12 @@ export const session = {
     sessionStorage.removeItem(KEY);
     enter(begun, false);
   },
+
+  /** Names of the directories that sign people in by pages of theirs. */
+  directories: async (): Promise<string[]> => (await request<SignIns>("GET", null, undefined, SIGN_IN_PATH)).items.map((it) => it.directory),
+
+  /** Where to go to sign in by a directory; throws a {@link Refusal} when it can't be asked. */
+  depart: async (directory: string): Promise<string> => (await request<Departure>("POST", null, undefined, `${SIGN_IN_PATH}/${encodeURIComponent(directory)}`)).url,
 
   /** Signs in with a token; throws a {@link Refusal} when the array doesn't take it. */
   useToken: async (secret: string): Promise<void> => {
@@ -114,4 +147,9 @@ const ROLES: readonly Role[] = ["viewer", "operator", "admin"];
 export function useMay(role: Role): boolean {
   const now = useSession();
   return now.at === "in" && ROLES.indexOf(now.role) >= ROLES.indexOf(role);
+}
+
+/** Whether a directory elsewhere vouched for somebody: the array has no password of theirs. */
+export function isGuest(user: string): boolean {
+  return user.includes("/");
 }

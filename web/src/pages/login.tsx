@@ -1,6 +1,6 @@
-import { Alert, Button, Code, Group, PasswordInput, Stack, TextInput, Title } from "@mantine/core";
+import { Alert, Button, Code, Divider, Group, PasswordInput, Stack, TextInput, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState, type ReactNode } from "react";
 import type { Refusal } from "../api/refusal";
 import { session, useSession, type Reason } from "../api/session";
@@ -12,6 +12,9 @@ const REASONS: Record<Exclude<Reason, "left">, string> = {
   idle: "Nobody was here for half an hour, so you were signed out. Sign in again; you come back to the same page.",
 };
 
+/** What anybody may know: it stays when somebody leaves. */
+const SIGN_IN = "sign-in";
+
 /** Asks who is there: a user with a password, or a token. */
 export function LoginPage() {
   useDocumentTitle("Sign in · Ashlar");
@@ -19,12 +22,14 @@ export function LoginPage() {
   const [byToken, setByToken] = useState(false);
   const client = useQueryClient();
   // Who comes next may be allowed to see less.
-  useEffect(() => client.clear(), [client]);
+  useEffect(() => client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== SIGN_IN }), [client]);
   const reason = state.at === "out" && state.reason !== "left" && state.reason;
   return (
     <Gate>
       {reason && <Alert color="yellow">{REASONS[reason]}</Alert>}
+      {state.at === "out" && <ProblemAlert error={state.problem} />}
       {byToken ? <TokenForm /> : <PasswordForm last={state.at === "out" ? state.user : ""} />}
+      <Directories />
       <Button variant="subtle" color="gray" size="compact-sm" onClick={() => setByToken(!byToken)}>
         {byToken ? "With a user’s password" : "With a token"}
       </Button>
@@ -97,6 +102,24 @@ function TokenForm() {
         required
       />
     </Entrance>
+  );
+}
+
+/** Directories elsewhere that say who somebody is, on pages of theirs. Whoever can't reach one signs in as ever. */
+function Directories() {
+  const { data } = useQuery({ queryKey: [SIGN_IN], queryFn: session.directories, staleTime: Infinity });
+  const depart = useMutation<string, Refusal, string>({ mutationFn: session.depart, onSuccess: (url) => location.assign(url) });
+  if (!data?.length) return null;
+  return (
+    <>
+      <Divider label="or" />
+      {data.map((name) => (
+        <Button key={name} variant="default" fullWidth loading={depart.isPending && depart.variables === name} onClick={() => depart.mutate(name)}>
+          Sign in with {name}
+        </Button>
+      ))}
+      <ProblemAlert error={depart.error} />
+    </>
   );
 }
 

@@ -98,3 +98,18 @@ test("how often a scrub begins by itself is in the largest unit", async () => {
   const amount = await screen.findByLabelText(/A scrub begins by itself/);
   expect((amount as HTMLInputElement).value).toBe("7");
 });
+
+test("a directory signs somebody in, and the way back leaves the address", async () => {
+  history.replaceState(null, "", "/sign-in?code=secret-code&state=s1");
+  show("/", busy(), false);
+  expect(await screen.findByRole("button", { name: "Signed in as corp/ada" })).toBeTruthy();
+  expect(location.pathname + location.search).toBe("/");
+});
+
+test("a directory that refuses is told of, with nothing that others wrote", async () => {
+  history.replaceState(null, "", "/sign-in?error=access_denied&error_description=call+this+number");
+  show("/", busy(), false);
+  expect((await screen.findByRole("alert")).textContent).toContain("access_denied");
+  expect(document.body.textContent).not.toContain("number");
+  expect(await screen.findByRole("button", { name: "Sign in with corp" })).toBeTruthy();
+});

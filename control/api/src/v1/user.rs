@@ -55,17 +55,17 @@ struct LogIn {
 /// Who is there.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Session {
-    /// The user's name.
-    user: String,
+    /// The user's name; a directory's name, a slash and the name there, for somebody whom that vouched for.
+    pub user: String,
     /// What the user may do.
-    role: Role,
+    pub role: Role,
     /// When the session ends unless it is used; `null` with a token.
     #[schema(format = DateTime)]
-    expires: Option<String>,
+    pub expires: Option<String>,
 }
 
 /// The cookie has no age: how long a session lasts, and that using it makes it last, is judged here, not by browsers.
-fn cookie(secret: &str, extensions: &Extensions) -> String {
+pub fn cookie(secret: &str, extensions: &Extensions) -> String {
     let encrypted = extensions.get::<ConnectInfo<Peer>>().is_some_and(|ConnectInfo(peer)| peer.encrypted);
     let (secure, ends) =
         (if encrypted { "; Secure" } else { "" }, if secret.is_empty() { "; Max-Age=0" } else { "" });

@@ -101,7 +101,8 @@ pub enum CertificateVerb {
 }
 
 impl Role {
-    fn name(self) -> &'static str {
+    /// What it is called in requests.
+    pub fn name(self) -> &'static str {
         match self {
             Role::Viewer => "viewer",
             Role::Operator => "operator",

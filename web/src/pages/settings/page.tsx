@@ -5,6 +5,7 @@ import { useLocation } from "wouter";
 import { useMay } from "../../api/session";
 import { Page } from "../../parts/page";
 import { CertificatePanel } from "./certificate";
+import { DirectoriesPanel } from "./directories";
 import { GeneralSettings } from "./general";
 import { KeyPanel } from "./key";
 import { NotificationsPanel } from "./notifications";
@@ -19,6 +20,7 @@ const GENERAL = "general";
 const PARTS: Part[] = [
   { name: GENERAL, label: "General", show: () => <GeneralSettings /> },
   { name: "users", label: "Users", admin: true, show: () => <UsersPanel /> },
+  { name: "directories", label: "Directories", admin: true, show: () => <DirectoriesPanel /> },
   { name: "tokens", label: "API tokens", admin: true, show: () => <TokensPanel /> },
   { name: "key", label: "Encryption", show: () => <KeyPanel /> },
   { name: "notifications", label: "Notifications", admin: true, show: () => <NotificationsPanel /> },

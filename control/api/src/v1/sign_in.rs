@@ -1,0 +1,166 @@
+//! Signing in by a directory that browsers are sent to.
+//!
+//! The browser goes from a page of the array to the directory, and comes back to a page of the array, which hands over
+//! what it brings: nothing here redirects anybody anywhere.
+
+use super::user::{Session, cookie};
+use super::{Answer, utc};
+use crate::Context;
+use crate::auth::{self, cookie_named, is_from_elsewhere};
+use crate::body::{Body, Named};
+use crate::problem::{Problem, Problems};
+use crate::sign_in::{COOKIE, LONGEST};
+use crate::tls::Peer;
+use axum::Json;
+use axum::extract::{ConnectInfo, State};
+use axum::http::Extensions;
+use axum::http::header::{HOST, HeaderMap, SET_COOKIE};
+use axum::response::{AppendHeaders, IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub fn routes() -> OpenApiRouter<Context> {
+    OpenApiRouter::new().routes(routes!(list_sign_ins, end_sign_in)).routes(routes!(begin_sign_in))
+}
+
+/// A directory that signs people in.
+#[derive(Serialize, ToSchema)]
+struct SignIn {
+    /// Its name.
+    directory: String,
+}
+
+/// Directories that sign people in.
+#[derive(Serialize, ToSchema)]
+struct SignIns {
+    /// By name.
+    items: Vec<SignIn>,
+    /// How many there are.
+    total: usize,
+}
+
+/// Where a browser goes.
+#[derive(Serialize, ToSchema)]
+struct Departure {
+    /// A page of the directory. It sends the browser back to `/sign-in` of the array.
+    url: String,
+}
+
+/// What a browser brings back from a directory.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Arrival {
+    /// The `state` in the address.
+    state: String,
+    /// The `code` in the address.
+    #[schema(format = Password)]
+    code: String,
+    /// The `iss` in the address, when there is one (RFC 9207).
+    #[serde(default)]
+    iss: Option<String>,
+}
+
+/// Directories that sign people in by a page of theirs
+#[utoipa::path(get, path = "/api/v1/sign-in", tag = "access", security(()), responses(
+    (status = 200, description = "The directories", body = SignIns),
+    Problems,
+))]
+async fn list_sign_ins(State(context): State<Context>) -> Answer<SignIns> {
+    let items: Vec<_> = context.array.sign_ins().into_iter().map(|directory| SignIn { directory }).collect();
+    let total = items.len();
+    Ok(Json(SignIns { items, total }))
+}
+
+/// Begin to sign in by a directory
+///
+/// The answer sets a cookie that says which browser began it; the way back ends in the same one, within ten minutes.
+#[utoipa::path(post, path = "/api/v1/sign-in/{directory}", tag = "access", security(()),
+    params(("directory" = String, Path)), responses(
+    (status = 200, description = "Where to go", body = Departure),
+    Problems,
+))]
+async fn begin_sign_in(
+    State(context): State<Context>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    headers: HeaderMap,
+    Named(directory): Named<String>,
+) -> Result<Response, Problem> {
+    if is_from_elsewhere(&headers) {
+        return Err(Problem::forbidden("the request comes from a page of another site"));
+    }
+    let host = auth::text(&headers, &HOST).unwrap_or_default().to_owned();
+    let _turn = context.journeys.asking.acquire().await;
+    let (array, name) = (context.array.clone(), directory.clone());
+    let journey = blocking(move || array.begin_sign_in(&name, &host)).await?;
+    let (browser, url) = (context.array.secret(), journey.url.clone());
+    context.journeys.begin(&directory, journey, &browser, context.array.now());
+    Ok(([(SET_COOKIE, mark(&browser, peer.encrypted))], Json(Departure { url })).into_response())
+}
+
+/// End it: begin a session
+///
+/// The answer sets a cookie that stands for the session.
+#[utoipa::path(post, path = "/api/v1/sign-in", tag = "access", security(()), request_body = Arrival, responses(
+    (status = 200, description = "The session", body = Session),
+    Problems,
+))]
+async fn end_sign_in(
+    State(context): State<Context>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    headers: HeaderMap,
+    Body(Arrival { state, code, iss }): Body<Arrival>,
+) -> Result<Response, Problem> {
+    if is_from_elsewhere(&headers) {
+        return Err(Problem::forbidden("the request comes from a page of another site"));
+    }
+    let (origin, now) = (peer.address.ip().to_string(), context.array.now());
+    let whom = [origin.as_str()];
+    if let Some(seconds) = context.sessions.wait(&whom, now) {
+        return Err(Problem::too_many(seconds));
+    }
+    let browser = cookie_named(&headers, COOKIE).unwrap_or_default();
+    let Some((directory, journey)) = context.journeys.end(&state, browser, now) else {
+        context.sessions.failed(&whom, now);
+        let detail =
+            "this was not begun in this browser, is over, or took longer than ten minutes: sign in again";
+        return Err(Problem::unauthorized(detail));
+    };
+    let _turn = context.journeys.asking.acquire().await;
+    let (array, name, from) = (context.array.clone(), directory.clone(), origin.clone());
+    let ended = move || array.end_sign_in(&name, &journey, &code, iss.as_deref(), &from);
+    let guest = match blocking(ended).await {
+        Ok(guest) => guest,
+        Err(problem) => {
+            context.sessions.failed(&whom, context.array.now());
+            context.array.tell_login(&format!("{directory}/…"), &origin, false);
+            return Err(problem);
+        }
+    };
+    context.array.tell_login(&guest.user, &origin, true);
+    let (user, role) = (guest.user.clone(), guest.role.into());
+    let (secret, until) = context.sessions.begin_guest(guest, &context.array);
+    let mut extensions = Extensions::new();
+    extensions.insert(ConnectInfo(peer));
+    let cookies = [(SET_COOKIE, cookie(&secret, &extensions)), (SET_COOKIE, mark("", peer.encrypted))];
+    let session = Session { user, role, expires: Some(utc(until)) };
+    Ok((AppendHeaders(cookies), Json(session)).into_response())
+}
+
+/// On a thread where nobody else waits: directories take their time.
+async fn blocking<T: Send + 'static>(
+    body: impl FnOnce() -> array::Result<T> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::task::spawn_blocking(body).await {
+        Ok(done) => Ok(done?),
+        Err(error) => Err(Problem::internal(format!("the sign-in broke off: {error}"))),
+    }
+}
+
+/// The cookie of a journey; without a secret, one that ends it.
+fn mark(secret: &str, encrypted: bool) -> String {
+    let age = if secret.is_empty() { 0 } else { LONGEST };
+    let secure = if encrypted { "; Secure" } else { "" };
+    format!("{COOKIE}={secret}; Path=/api/v1/sign-in; HttpOnly; SameSite=Strict; Max-Age={age}{secure}")
+}

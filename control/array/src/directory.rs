@@ -1,0 +1,368 @@
+//! Directories elsewhere that know people: they are configured like everything else, and asked when somebody logs in who
+//! is no user of the array. Whoever is vouched for is a guest: called by the directory's name, a slash, and the name there,
+//! which no user of the array is called; with the best role that one of the groups has here; and for no longer than the
+//! directory's settings stay what they were.
+
+use crate::access::Role;
+use crate::action::{Action, Outcome};
+use crate::array::{Array, Change, some_of};
+use crate::config::{Edit, Named, Secret, identities};
+use crate::record::Thing;
+use crate::vault::Sealed;
+use crate::{Error, Result, check};
+use ::directory::{Error as Unvouched, Journey, Person, Proof, Settings};
+use history::Attempt;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Most directories.
+const MOST: usize = 8;
+/// Most groups of a directory that have a role here.
+const MOST_GRANTS: usize = 64;
+
+identities! {
+    /// Stable identity of a directory.
+    DirectoryId;
+}
+
+/// What somebody may do who is in a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The group, as the directory calls it.
+    pub group: String,
+    /// What its people may do.
+    pub role: Role,
+}
+
+/// A directory as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectoryEntry {
+    /// Its identity.
+    pub id: DirectoryId,
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// Sessions that began before this time are over, in seconds since 1970.
+    pub changed: u64,
+    /// Which directory, and how it is asked.
+    pub settings: Settings,
+    /// What groups may do.
+    pub grants: Vec<Grant>,
+    /// Whether it is asked.
+    pub enabled: bool,
+    /// The sealed secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<Sealed>,
+}
+
+impl Named for DirectoryEntry {
+    type Id = DirectoryId;
+    const NOUN: &'static str = "directory";
+
+    fn id(&self) -> DirectoryId {
+        self.id
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+}
+
+impl DirectoryEntry {
+    /// Where it is kept, and its secret belongs.
+    pub fn place(&self) -> String {
+        format!("directory/{:016x}", self.id.0)
+    }
+
+    /// The best role that one of the groups has.
+    fn role_of(&self, groups: &[String]) -> Option<Role> {
+        self.grants.iter().filter(|it| groups.contains(&it.group)).map(|it| it.role).max()
+    }
+}
+
+/// A directory as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// Which directory, and how it is asked.
+    pub settings: Settings,
+    /// What groups may do.
+    pub grants: Vec<Grant>,
+    /// Whether it is asked.
+    pub enabled: bool,
+    /// There is a secret.
+    pub has_secret: bool,
+}
+
+impl Directory {
+    fn of(entry: &DirectoryEntry) -> Self {
+        let DirectoryEntry { name, created, settings, grants, enabled, secret, .. } = entry.clone();
+        Self { name, created, settings, grants, enabled, has_secret: secret.is_some() }
+    }
+}
+
+/// A new directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewDirectory {
+    /// Its name.
+    pub name: String,
+    /// Which directory, and how it is asked.
+    pub settings: Settings,
+    /// What it is depends on the settings.
+    pub secret: Option<Secret>,
+    /// What groups may do.
+    pub grants: Vec<Grant>,
+    /// Whether it is asked.
+    pub enabled: bool,
+}
+
+/// What to change of a directory; what is none stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DirectoryChange {
+    /// Another name.
+    pub name: Option<String>,
+    /// Other settings, all of them. The secret goes, as it was meant for the old ones.
+    pub settings: Option<Settings>,
+    /// Another secret, or none.
+    pub secret: Option<Option<Secret>>,
+    /// What groups may do, all of them.
+    pub grants: Option<Vec<Grant>>,
+    /// Whether it is asked.
+    pub enabled: Option<bool>,
+}
+
+/// Somebody whom a directory vouched for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guest {
+    /// The directory's name, a slash, and the name there.
+    pub user: String,
+    /// What the guest may do.
+    pub role: Role,
+    /// Which directory it was.
+    pub directory: DirectoryId,
+    /// Since when its settings are what they are, in seconds since 1970.
+    pub since: u64,
+}
+
+/// Directories that were asked, with when they were set: they remember what they need not ask again.
+pub(crate) type Asked = BTreeMap<DirectoryId, (DirectoryEntry, Arc<dyn ::directory::Directory>)>;
+
+impl Array {
+    /// Names of the directories that browsers are sent to.
+    pub fn sign_ins(&self) -> Vec<String> {
+        let config = self.config();
+        let sends = |it: &&DirectoryEntry| it.enabled && matches!(it.settings, Settings::Oidc(_));
+        config.directories.iter().filter(sends).map(|it| it.name.clone()).collect()
+    }
+
+    /// Begins to sign somebody in whose browser is at `host` of the array. Waits for the directory.
+    ///
+    /// # Errors
+    /// When there is no such directory, it can't be asked, or the browser could not come back.
+    pub fn begin_sign_in(&self, name: &str, host: &str) -> Result<Journey> {
+        let entry = self.config().directories.named(name)?.clone();
+        let Settings::Oidc(settings) = &entry.settings;
+        if !entry.enabled {
+            return Err(Error::precondition(format!("the directory {name:?} is not asked at present")));
+        }
+        let home = settings.address.split_once("://").map_or("", |(_, rest)| rest.trim_end_matches('/'));
+        if !home.eq_ignore_ascii_case(host) {
+            return Err(Error::precondition(format!(
+                "people of {name:?} sign in at {}: open the array there",
+                settings.address
+            )));
+        }
+        let journey = self.ask_directory(&entry)?.journey().map_err(|error| unreachable_now(name, &error))?;
+        journey
+            .ok_or_else(|| Error::precondition(format!("{name:?} sends browsers nowhere: give a password")))
+    }
+
+    /// Who it is that comes back. Waits for the directory.
+    ///
+    /// # Errors
+    /// Forbidden when it is nobody who may do anything here; else, when the directory can't be asked.
+    pub fn end_sign_in(
+        &self,
+        name: &str,
+        journey: &Journey,
+        code: &str,
+        issuer: Option<&str>,
+        origin: &str,
+    ) -> Result<Guest> {
+        let entry = self.config().directories.named(name)?.clone();
+        if !entry.enabled {
+            return Err(Error::precondition(format!("the directory {name:?} is not asked at present")));
+        }
+        let found = self.ask_directory(&entry)?.vouch(&Proof::Code { journey, code, issuer });
+        match found {
+            Ok(person) => self.admit_guest(&entry, person, origin),
+            Err(Unvouched::Refused(why)) => Err(Error::forbidden(format!("{name:?}: {why}"))),
+            Err(error) => Err(unreachable_now(name, &error)),
+        }
+    }
+
+    /// Whether what a directory said at a time still counts.
+    pub fn still_guest(&self, directory: DirectoryId, since: u64) -> bool {
+        self.config().directories.get(directory).is_some_and(|it| it.enabled && it.changed <= since)
+    }
+
+    /// Gives somebody the role of the groups, and notes that in the audit trail.
+    fn admit_guest(&self, entry: &DirectoryEntry, person: Person, origin: &str) -> Result<Guest> {
+        let user = format!("{}/{}", entry.name, person.name);
+        let role = entry.role_of(&person.groups);
+        let detail = format!("SignIn {{ groups: {}, role: {role:?} }}", some_of(&person.groups));
+        let attempt = Attempt {
+            time: self.now(),
+            user: user.clone(),
+            origin: origin.into(),
+            action: "SignIn".into(),
+            detail,
+        };
+        let guest = role.ok_or_else(|| {
+            let groups = match person.groups.as_slice() {
+                [] => "it is in no group".into(),
+                groups => format!("it is in the groups {}", some_of(groups)),
+            };
+            Error::forbidden(format!(
+                "{:?} of {:?} has no role here: {groups}; an administrator of the array gives a group one (ashlar \
+                 directory set {} --grant GROUP=ROLE)",
+                person.name, entry.name, entry.name
+            ))
+        });
+        let refused = guest.as_ref().err().map(|error| error.message.as_str());
+        let noted = self.parts.history.begin_audit(&attempt);
+        if let Err(error) = noted.and_then(|id| self.parts.history.end_audit(id, refused, "[]")) {
+            tracing::error!(%error, "the audit trail has a gap");
+        }
+        Ok(Guest { user, role: guest?, directory: entry.id, since: entry.changed })
+    }
+
+    /// The directory itself; the one that was asked before when it is still the same.
+    fn ask_directory(&self, entry: &DirectoryEntry) -> Result<Arc<dyn ::directory::Directory>> {
+        let mut asked = self.asked.lock();
+        if let Some((_, known)) = asked.get(&entry.id).filter(|(then, _)| then == entry) {
+            return Ok(known.clone());
+        }
+        let secret = entry.secret.as_ref().map(|sealed| self.parts.vault.open(sealed, &entry.place()));
+        let secret = secret.transpose()?;
+        let opened: Arc<dyn ::directory::Directory> =
+            entry.settings.open(secret.as_ref().map(Secret::expose)).into();
+        asked.insert(entry.id, (entry.clone(), opened.clone()));
+        Ok(opened)
+    }
+
+    /// Asks a directory whether it is there and takes what is set.
+    pub(crate) async fn test_directory(&self, name: &str) -> Result<Outcome> {
+        let entry = self.config().directories.named(name)?.clone();
+        let directory = self.ask_directory(&entry)?;
+        match tokio::task::spawn_blocking(move || directory.test()).await {
+            Ok(Ok(said)) => Ok(Outcome::Tested(said)),
+            Ok(Err(error)) => Err(Error::precondition(format!("the test of {name:?} failed: {error}"))),
+            Err(error) => Err(Error::failed("the test broke off", error)),
+        }
+    }
+
+    /// Answers the questions about directories; none when the action is another one.
+    pub(crate) fn tell_directories(&self, action: &Action) -> Option<Result<Outcome>> {
+        let config = self.config();
+        Some(match action {
+            Action::ListDirectories => {
+                Ok(Outcome::Directories(config.directories.iter().map(Directory::of).collect()))
+            }
+            Action::ShowDirectory { name } => {
+                config.directories.named(name).map(|it| Outcome::Directory(Box::new(Directory::of(it))))
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn unreachable_now(name: &str, error: &Unvouched) -> Error {
+    Error::precondition(format!(
+        "{name:?} can't say who you are: {error}; users of the array itself sign in as ever"
+    ))
+}
+
+impl Change<'_> {
+    pub async fn create_directory(&mut self, new: NewDirectory) -> Result<Outcome> {
+        let NewDirectory { name, settings, secret, grants, enabled } = new;
+        check::name(DirectoryEntry::NOUN, &name)?;
+        {
+            let config = self.array.config();
+            config.directories.free(&name)?;
+            if config.directories.len() >= MOST {
+                return Err(Error::precondition(format!("there are {MOST} directories: delete one first")));
+            }
+        }
+        let (id, created) = (DirectoryId(self.id64()), self.now());
+        let mut entry =
+            DirectoryEntry { id, name, created, changed: created, settings, grants, enabled, secret: None };
+        self.seal_for_directory(&mut entry, secret.as_ref());
+        self.put_directory(entry, "created").await
+    }
+
+    pub async fn change_directory(&mut self, name: &str, change: DirectoryChange) -> Result<Outcome> {
+        let mut entry = self.array.config().directories.named(name)?.clone();
+        if let Some(new) = change.name.filter(|new| *new != entry.name) {
+            check::name(DirectoryEntry::NOUN, &new)?;
+            self.array.config().directories.free(&new)?;
+            entry.name = new;
+        }
+        if let Some(settings) = change.settings.filter(|new| *new != entry.settings) {
+            entry.settings = settings;
+            entry.secret = None;
+        }
+        if let Some(secret) = &change.secret {
+            self.seal_for_directory(&mut entry, secret.as_ref());
+        }
+        entry.grants = change.grants.unwrap_or(entry.grants);
+        entry.enabled = change.enabled.unwrap_or(entry.enabled);
+        // Sessions of the same second end, too.
+        entry.changed = self.now() + 1;
+        self.put_directory(entry, "changed").await
+    }
+
+    pub async fn delete_directory(&mut self, name: &str) -> Result<Outcome> {
+        let entry = self.array.config().directories.named(name)?.clone();
+        self.array.asked.lock().remove(&entry.id);
+        self.commit(vec![Edit::Remove(Thing::Directory(entry))]).await?;
+        self.done("directory.deleted", DirectoryEntry::NOUN, name, "was deleted");
+        Ok(Outcome::Gone)
+    }
+
+    fn seal_for_directory(&self, entry: &mut DirectoryEntry, secret: Option<&Secret>) {
+        let array = self.array;
+        entry.secret =
+            secret.map(|secret| array.parts.vault.seal(secret, &entry.place(), (array.world.random)()));
+    }
+
+    async fn put_directory(&mut self, entry: DirectoryEntry, what: &str) -> Result<Outcome> {
+        let wrong = |error: Unvouched| Error::invalid(error.to_string());
+        entry.settings.check(entry.secret.is_some()).map_err(wrong)?;
+        check_grants(&entry.grants)?;
+        self.commit(vec![Edit::Put(Thing::Directory(entry.clone()))]).await?;
+        self.done(&format!("directory.{what}"), DirectoryEntry::NOUN, &entry.name, &format!("was {what}"));
+        Ok(Outcome::Directory(Box::new(Directory::of(&entry))))
+    }
+}
+
+fn check_grants(grants: &[Grant]) -> Result<()> {
+    if grants.len() > MOST_GRANTS {
+        return Err(Error::invalid(format!("{MOST_GRANTS} groups at most have a role")));
+    }
+    for (position, grant) in grants.iter().enumerate() {
+        let group = &grant.group;
+        if group.is_empty() || group.len() > 256 || group.chars().any(char::is_control) {
+            return Err(Error::invalid("a group has a name of 1 to 256 bytes without control characters"));
+        }
+        if grants[..position].iter().any(|other| other.group == *group) {
+            return Err(Error::invalid(format!("the group {group:?} has two roles: give it one")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,346 @@
+//! OpenID Connect: the authorization code flow (OpenID Connect Core 1.0, section 3.1) with PKCE (RFC 7636).
+//!
+//! What the provider publishes of itself is asked for again whenever somebody comes back, so that its keys may change
+//! at any time; to send somebody there, what it said minutes ago is good enough.
+
+use crate::{Directory, Error, Journey, LONGEST_NAME, Oidc, PATIENCE, Person, Proof, Result, person};
+use openidconnect::core::*;
+use openidconnect::{
+    AccessToken, AccessTokenHash, AdditionalClaims, AuthenticationFlow, AuthorizationCode, Client, ClientId,
+    ClientSecret, CsrfToken, EmptyExtraTokenFields, EndpointMaybeSet, EndpointNotSet, EndpointSet,
+    HttpRequest, HttpResponse, IdTokenFields, IssuerUrl, Nonce, OAuth2TokenResponse, PkceCodeChallenge,
+    PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope, StandardErrorResponse, StandardTokenResponse,
+    SubjectIdentifier, TokenResponse, UserInfoClaims,
+};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::time::{Duration, Instant};
+
+/// The page of the array that browsers come back to.
+pub const SIGN_IN: &str = "/sign-in";
+
+/// How long what the provider publishes is good enough to send somebody there.
+const FRESH: Duration = Duration::from_secs(300);
+/// Longest answer of a provider in bytes; the largest is a list of keys.
+const LONGEST_ANSWER: u64 = 1 << 20;
+/// A code that no provider gave: what it answers tells whether it knows the array.
+const NO_CODE: &str = "this-is-a-test-of-the-settings";
+/// Most that is told of what a provider said.
+const SHOWN: usize = 200;
+
+/// Signatures of ID tokens that are looked at. None that the client's secret makes: who has that could make tokens.
+const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha512,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha256,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha384,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha512,
+    CoreJwsSigningAlgorithm::EcdsaP256Sha256,
+    CoreJwsSigningAlgorithm::EcdsaP384Sha384,
+    CoreJwsSigningAlgorithm::EdDsa,
+];
+
+/// Claims that no standard names.
+#[derive(Debug, Serialize, Deserialize)]
+struct Others(Map<String, Value>);
+impl AdditionalClaims for Others {}
+
+type IdFields = IdTokenFields<
+    Others,
+    EmptyExtraTokenFields,
+    CoreGenderClaim,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJwsSigningAlgorithm,
+>;
+type Tokens = StandardTokenResponse<IdFields, CoreTokenType>;
+type Known = Client<
+    Others,
+    CoreAuthDisplay,
+    CoreGenderClaim,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJsonWebKey,
+    CoreAuthPrompt,
+    StandardErrorResponse<CoreErrorResponseType>,
+    Tokens,
+    CoreTokenIntrospectionResponse,
+    CoreRevocableToken,
+    CoreRevocationErrorResponse,
+    EndpointSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointMaybeSet,
+    EndpointMaybeSet,
+>;
+
+/// A request that could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct NoAnswer(String);
+
+/// An OpenID provider.
+pub struct Provider {
+    settings: Oidc,
+    secret: Option<ClientSecret>,
+    /// What it published last, and when.
+    published: Mutex<Option<(Instant, CoreProviderMetadata)>>,
+}
+
+impl Oidc {
+    pub(crate) fn check(&self) -> Result<()> {
+        address(&self.issuer, "the issuer")?;
+        let own = address(&self.address, "the address of the array")?;
+        if !matches!(own.path(), "" | "/") || own.query().is_some() {
+            return Err(Error::failed(
+                "the address of the array has no path: write https://array.example.com",
+            ));
+        }
+        let short = |it: &String| (1..=LONGEST_NAME).contains(&it.len()) && !it.contains(char::is_whitespace);
+        if ![&self.client_id, &self.user_claim, &self.groups_claim].into_iter().all(short) {
+            return Err(Error::failed(format!(
+                "a client and a claim have a name of 1 to {LONGEST_NAME} bytes without spaces"
+            )));
+        }
+        if self.scopes.len() > 16 || !self.scopes.iter().all(short) {
+            return Err(Error::failed("there are 16 scopes at most, each a word"));
+        }
+        Ok(trust::check(self.ca.as_deref())?)
+    }
+
+    fn redirect(&self) -> String {
+        format!("{}{SIGN_IN}", self.address.trim_end_matches('/'))
+    }
+}
+
+/// An address that secrets may go to: over TLS, or to this machine.
+fn address(text: &str, what: &str) -> Result<ureq::http::Uri> {
+    let wrong = |why: &str| Error::failed(format!("{what}, {text:?}, {why}"));
+    let uri: ureq::http::Uri =
+        text.parse().map_err(|_| wrong("is no address such as https://example.com"))?;
+    let host = uri.host().unwrap_or_default();
+    if host.is_empty() || uri.authority().is_some_and(|it| it.as_str().contains('@')) || text.contains('#') {
+        return Err(wrong("is no address such as https://example.com"));
+    }
+    match uri.scheme_str() {
+        Some("https") => Ok(uri),
+        Some("http") if is_here(host) => Ok(uri),
+        Some("http") => Err(wrong("goes over TLS: it begins with https://")),
+        _ => Err(wrong("begins with https://")),
+    }
+}
+
+/// True for the addresses of this machine that no other one reaches.
+fn is_here(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback())
+}
+
+impl Provider {
+    pub fn new(settings: Oidc, secret: Option<&str>) -> Self {
+        let secret = secret.map(|secret| ClientSecret::new(secret.to_owned()));
+        Self { settings, secret, published: Mutex::default() }
+    }
+
+    fn send(&self, request: HttpRequest) -> std::result::Result<HttpResponse, NoAnswer> {
+        let uri = request.uri().to_string();
+        // The provider names its own addresses; they are held to the same.
+        let to = address(&uri, "an address of the provider").map_err(|error| NoAnswer(error.to_string()))?;
+        let agent = trust::agent(to.scheme_str() == Some("https"), self.settings.ca.as_deref(), PATIENCE);
+        let agent = agent.map_err(|error| NoAnswer(error.to_string()))?;
+        let host = to.host().unwrap_or_default();
+        let no_answer = |error: ureq::Error| NoAnswer(format!("{host} gives no answer: {error}"));
+        let (mut parts, body) = agent.run(request).map_err(no_answer)?.into_parts();
+        let bytes = body.into_with_config().limit(LONGEST_ANSWER).read_to_vec().map_err(no_answer)?;
+        parts.extensions.clear();
+        Ok(HttpResponse::from_parts(parts, bytes))
+    }
+
+    /// What the provider publishes of itself, with its keys.
+    fn discover(&self) -> Result<CoreProviderMetadata> {
+        let failed = |error: String| {
+            Error::failed(format!("the provider {} can't be asked: {error}", self.settings.issuer))
+        };
+        let issuer =
+            IssuerUrl::new(self.settings.issuer.clone()).map_err(|error| failed(error.to_string()))?;
+        let send = |request| self.send(request);
+        let found = CoreProviderMetadata::discover(&issuer, &send).map_err(|error| failed(chain(&error)))?;
+        *self.published.lock() = Some((Instant::now(), found.clone()));
+        Ok(found)
+    }
+
+    fn recent(&self) -> Result<CoreProviderMetadata> {
+        let known = self.published.lock().clone();
+        match known.filter(|(at, _)| at.elapsed() < FRESH) {
+            Some((_, found)) => Ok(found),
+            None => self.discover(),
+        }
+    }
+
+    fn client(&self, published: CoreProviderMetadata) -> Result<Known> {
+        let redirect = RedirectUrl::new(self.settings.redirect()).map_err(Error::failed)?;
+        let id = ClientId::new(self.settings.client_id.clone());
+        Ok(Client::from_provider_metadata(published, id, self.secret.clone()).set_redirect_uri(redirect))
+    }
+
+    /// The claims of whoever the code was given for.
+    fn claims(&self, journey: &Journey, code: &str) -> Result<Value> {
+        let client = self.client(self.discover()?)?;
+        let send = |request| self.send(request);
+        let exchange = client.exchange_code(AuthorizationCode::new(code.to_owned()));
+        let exchange = exchange.map_err(|error| Error::failed(chain(&error)))?;
+        let verifier = PkceCodeVerifier::new(journey.verifier.clone());
+        let tokens = exchange.set_pkce_verifier(verifier).request(&send).map_err(not_taken)?;
+        let refused = |why: String| Error::refused(format!("the provider's ID token is not good: {why}"));
+        let token = tokens.id_token().ok_or_else(|| refused("there is none".into()))?;
+        let verifier = client.id_token_verifier().set_allowed_algs(ALGORITHMS);
+        let nonce = Nonce::new(journey.nonce.clone());
+        let claims = token.claims(&verifier, &nonce).map_err(|error| refused(chain(&error)))?;
+        if let Some(expected) = claims.access_token_hash() {
+            let algorithm = token.signing_alg().map_err(|error| refused(chain(&error)))?;
+            let key = token.signing_key(&verifier).map_err(|error| refused(chain(&error)))?;
+            let actual = AccessTokenHash::from_token(tokens.access_token(), algorithm, key);
+            if actual.map_err(|error| refused(chain(&error)))? != *expected {
+                return Err(refused("it belongs to another access token".into()));
+            }
+        }
+        let mut known = serde_json::to_value(claims).map_err(Error::failed)?;
+        let wanted = [&self.settings.user_claim, &self.settings.groups_claim];
+        if wanted.into_iter().any(|claim| find(&known, claim).is_none()) {
+            let more = self.user_info(&client, tokens.access_token(), claims.subject())?;
+            if let (Value::Object(known), Value::Object(more)) = (&mut known, more) {
+                // What is signed counts.
+                for (name, value) in more {
+                    known.entry(name).or_insert(value);
+                }
+            }
+        }
+        Ok(known)
+    }
+
+    /// What the provider tells of somebody besides the ID token; nothing when it tells nothing.
+    fn user_info(&self, client: &Known, token: &AccessToken, subject: &SubjectIdentifier) -> Result<Value> {
+        let Ok(request) = client.user_info(token.clone(), Some(subject.clone())) else {
+            return Ok(Value::Null);
+        };
+        let send = |request| self.send(request);
+        let told: UserInfoClaims<Others, CoreGenderClaim> = request
+            .request(&send)
+            .map_err(|error| Error::failed(format!("the provider tells no claims: {}", chain(&error))))?;
+        serde_json::to_value(told).map_err(Error::failed)
+    }
+}
+
+impl Directory for Provider {
+    fn test(&self) -> Result<String> {
+        let published = self.discover()?;
+        let methods = published.id_token_signing_alg_values_supported();
+        if !methods.iter().any(|it| ALGORITHMS.contains(it)) {
+            return Err(Error::failed(
+                "the provider signs ID tokens in no way that is taken here: set RS256",
+            ));
+        }
+        let (issuer, client) = (self.settings.issuer.as_str(), self.client(published)?);
+        let exchange = client.exchange_code(AuthorizationCode::new(NO_CODE.into()));
+        let exchange = exchange.map_err(|error| Error::failed(chain(&error)))?;
+        let (_, verifier) = PkceCodeChallenge::new_random_sha256();
+        match exchange.set_pkce_verifier(verifier).request(&|request| self.send(request)) {
+            // It looked at the code, so it knows who asks.
+            Err(RequestTokenError::ServerResponse(said))
+                if *said.error() == CoreErrorResponseType::InvalidGrant =>
+            {
+                Ok(format!("{issuer} answers, and knows {:?}", self.settings.client_id))
+            }
+            Err(error) => Err(not_taken(error)),
+            Ok(_) => Err(Error::failed(format!("{issuer} takes any code: nobody could be trusted"))),
+        }
+    }
+
+    fn journey(&self) -> Result<Option<Journey>> {
+        let client = self.client(self.recent()?)?;
+        let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
+        let flow = AuthenticationFlow::<CoreResponseType>::AuthorizationCode;
+        let mut request = client.authorize_url(flow, CsrfToken::new_random, Nonce::new_random);
+        for scope in &self.settings.scopes {
+            request = request.add_scope(Scope::new(scope.clone()));
+        }
+        let (url, state, nonce) = request.set_pkce_challenge(challenge).url();
+        // A browser goes there: not to a script, nor to a place where others listen.
+        address(url.as_str(), "the provider's page")?;
+        Ok(Some(Journey {
+            url: url.into(),
+            state: state.into_secret(),
+            nonce: nonce.secret().clone(),
+            verifier: verifier.into_secret(),
+        }))
+    }
+
+    fn vouch(&self, proof: &Proof) -> Result<Person> {
+        let Proof::Code { journey, code, issuer } = proof;
+        if issuer.is_some_and(|it| it != self.settings.issuer) {
+            return Err(Error::refused("the browser comes from another provider than it was sent to"));
+        }
+        let claims = self.claims(journey, code)?;
+        let Oidc { user_claim, groups_claim, .. } = &self.settings;
+        let name = find(&claims, user_claim).and_then(Value::as_str).ok_or_else(|| {
+            Error::failed(format!(
+                "the provider does not tell the claim {user_claim:?}, which names people: choose another one, or a \
+                 scope that it comes with"
+            ))
+        })?;
+        person(name.to_owned(), groups_of(find(&claims, groups_claim)))
+    }
+}
+
+/// A claim by its name, or by names with dots between them, from the outermost on.
+fn find<'a>(claims: &'a Value, name: &str) -> Option<&'a Value> {
+    claims.get(name).or_else(|| name.split('.').try_fold(claims, |inside, part| inside.get(part)))
+}
+
+/// Groups in a claim: a list of names, or one name.
+fn groups_of(claim: Option<&Value>) -> Vec<String> {
+    match claim {
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Some(Value::String(name)) => vec![name.clone()],
+        _ => Vec::new(),
+    }
+}
+
+/// Why the provider gave no tokens.
+fn not_taken(error: RequestTokenError<NoAnswer, StandardErrorResponse<CoreErrorResponseType>>) -> Error {
+    let RequestTokenError::ServerResponse(said) = error else {
+        return Error::failed(format!("the provider gives no tokens: {}", chain(&error)));
+    };
+    let why: String = said.error_description().map_or("", |it| it.as_str()).chars().take(SHOWN).collect();
+    match said.error() {
+        CoreErrorResponseType::InvalidGrant => {
+            Error::refused(format!("the provider does not take the code any more ({why}): sign in again"))
+        }
+        kind @ (CoreErrorResponseType::InvalidClient | CoreErrorResponseType::UnauthorizedClient) => {
+            let kind = kind.as_ref();
+            Error::failed(format!(
+                "the provider does not know the array ({kind} {why}): look at client and secret"
+            ))
+        }
+        kind => Error::failed(format!("the provider gives no tokens: {} {why}", kind.as_ref())),
+    }
+}
+
+/// An error with what caused it, as people read it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let said = cause.to_string();
+        if !text.ends_with(&said) {
+            text = format!("{text}: {said}");
+        }
+        next = cause.source();
+    }
+    text.chars().filter(|it| !it.is_control()).take(2 * SHOWN).collect()
+}
+
+#[cfg(test)]
+#[path = "oidc_test.rs"]
+mod tests;

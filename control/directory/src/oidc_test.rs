@@ -1,0 +1,66 @@
+use super::*;
+use serde_json::json;
+
+fn settings(issuer: &str, address: &str) -> Oidc {
+    Oidc {
+        issuer: issuer.into(),
+        client_id: "array".into(),
+        address: address.into(),
+        scopes: vec!["profile".into()],
+        user_claim: "preferred_username".into(),
+        groups_claim: "groups".into(),
+        ca: None,
+    }
+}
+
+#[test]
+fn secrets_go_over_tls_or_stay_on_the_machine() {
+    let fine = [
+        ("https://id.example.com/realms/one", "https://array.example.com:8443"),
+        ("http://127.0.0.1:9000", "http://[::1]:8080/"),
+    ];
+    for (issuer, array) in fine {
+        assert!(settings(issuer, array).check().is_ok(), "{issuer} {array}");
+    }
+    let id = "https://id.example.com";
+    let wrong = [
+        ("http://id.example.com", "https://array.example.com"),
+        ("id.example.com", "https://array.example.com"),
+        ("javascript:alert(1)", "https://array.example.com"),
+        ("https://me:word@id.example.com", "https://array.example.com"),
+        (id, "http://array.example.com"),
+        (id, "https://array.example.com/elsewhere"),
+        (id, "https://array.example.com?next=evil"),
+        (id, "https://array.example.com#there"),
+        (id, ""),
+    ];
+    for (issuer, array) in wrong {
+        assert!(settings(issuer, array).check().is_err(), "{issuer} {array}");
+    }
+    assert_eq!(settings(id, "https://a.example.com/").redirect(), "https://a.example.com/sign-in");
+}
+
+#[test]
+fn claims_are_found_where_providers_put_them() {
+    let claims = json!({
+        "groups": ["staff", 7, "ops"],
+        "role": "admin",
+        "realm_access": { "roles": ["storage"] },
+        "https://example.com/groups": ["dotted"],
+    });
+    let groups = |name: &str| groups_of(find(&claims, name));
+    assert_eq!(groups("groups"), ["staff", "ops"]);
+    assert_eq!(groups("role"), ["admin"]);
+    assert_eq!(groups("realm_access.roles"), ["storage"]);
+    assert_eq!(groups("https://example.com/groups"), ["dotted"]);
+    assert!(groups("none").is_empty() && groups("realm_access").is_empty() && groups("a.b.c").is_empty());
+}
+
+#[test]
+fn names_that_nobody_could_read_are_refused() {
+    for name in ["", " ", "a\nb", &"x".repeat(257)] {
+        assert!(person(name.into(), []).is_err(), "{name:?}");
+    }
+    let ada = person("ada@example.com".into(), ["ops".into(), "\u{1b}[2J".into(), String::new()]).unwrap();
+    assert_eq!(ada, Person { name: "ada@example.com".into(), groups: vec!["ops".into()] });
+}
