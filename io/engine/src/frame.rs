@@ -6,6 +6,8 @@ use crate::entry::{BLOCK, BlockId};
 use crate::policy::Compression;
 use crate::record::checksum;
 use bytes::Bytes;
+use std::cell::RefCell;
+use zstd::bulk::{Compressor, Decompressor};
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -174,6 +176,17 @@ impl Method {
 const ZSTD_LEVEL: i32 = 1;
 const DEEP_LEVEL: i32 = 6;
 
+fn compressor(level: i32) -> RefCell<Compressor<'static>> {
+    RefCell::new(Compressor::new(level).expect("a level that zstd has"))
+}
+
+thread_local! {
+    /// zstd's own memory, kept by each thread: making it for a frame costs as much as compressing part of it does.
+    static ZSTD_IN: RefCell<Compressor<'static>> = compressor(ZSTD_LEVEL);
+    static DEEP_IN: RefCell<Compressor<'static>> = compressor(DEEP_LEVEL);
+    static ZSTD_OUT: RefCell<Decompressor<'static>> = RefCell::default();
+}
+
 /// Compresses into a buffer that is smaller than the worst case: compression that does not pay is given up half-way.
 /// Answers with how, and the bytes used.
 fn compress(blocks: &[u8], out: &mut [u8], how: Method) -> Option<(u8, usize)> {
@@ -183,8 +196,8 @@ fn compress(blocks: &[u8], out: &mut [u8], how: Method) -> Option<(u8, usize)> {
             let mode = Some(lz4::block::CompressionMode::FAST(1));
             (LZ4, lz4::block::compress_to_buffer(blocks, mode, false, out))
         }
-        Method::Zstd => (ZSTD, zstd::bulk::compress_to_buffer(blocks, out, ZSTD_LEVEL)),
-        Method::Deep => (ZSTD, zstd::bulk::compress_to_buffer(blocks, out, DEEP_LEVEL)),
+        Method::Zstd => (ZSTD, ZSTD_IN.with_borrow_mut(|zstd| zstd.compress_to_buffer(blocks, out))),
+        Method::Deep => (ZSTD, DEEP_IN.with_borrow_mut(|zstd| zstd.compress_to_buffer(blocks, out))),
     };
     done.ok().filter(|len| *len > 0).map(|len| (packing, len))
 }
@@ -288,7 +301,8 @@ pub fn unpack(object: &Bytes, number: u64) -> Result<Decoded, Malformed> {
         LZ4 => lz4::block::decompress(&packed, Some((count * BLOCK) as i32))
             .map(Bytes::from)
             .map_err(|_| Malformed("frame: it does not decompress"))?,
-        ZSTD => zstd::bulk::decompress(&packed, count * BLOCK)
+        ZSTD => ZSTD_OUT
+            .with_borrow_mut(|zstd| zstd.decompress(&packed, count * BLOCK))
             .map(Bytes::from)
             .map_err(|_| Malformed("frame: it does not decompress"))?,
         _ => return Err(Malformed("frame: unknown packing")),
