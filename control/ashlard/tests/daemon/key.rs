@@ -1,6 +1,7 @@
 //! Encrypted drives, as an operator has them.
 
-use crate::process::{ashlard, check_with, drives, json, start};
+use crate::process::{ashlard, check_with, drives, fails, json, start};
+use crate::pykmip::Running;
 use std::path::Path;
 use std::process::Command;
 
@@ -88,4 +89,40 @@ fn the_key_is_changed_while_the_array_runs() {
     assert_eq!(json(data, "key rotate")["generation"], 3);
     assert!(daemon.stop().success());
     start(data, &[]).unwrap();
+}
+
+#[test]
+fn another_key_of_a_real_key_server_is_taken_while_the_array_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = &folder.path().join("array");
+    let Some(mut server) = Running::start(folder.path()) else { return };
+    let [one, other] = server.keys.clone();
+    let paths = ["cert.pem", "key.pem", "ca.pem"].map(|name| server.path(name).display().to_string());
+    let [certificate, key, authority] = paths.each_ref().map(String::as_str);
+    let address = server.address.clone();
+    let ask = ["--kmip", &address, "--kmip-cert", certificate, "--kmip-key", key, "--kmip-ca", authority];
+    let daemon = start(data, &[&["--encrypt", "--kmip-id", &one][..], &ask].concat()).unwrap();
+    json(data, &format!("volume create {TEXT} --size 1GiB"));
+    assert_eq!(
+        (&json(data, "key show")["lock"], &json(data, "key show")["kmip_id"]),
+        (&"kmip".into(), &one.as_str().into())
+    );
+
+    for (id, why) in [(&*server.short, "256 bits"), ("nobody", "it says"), (&*one, "already")] {
+        let said = fails(data, &format!("key rotate --kmip-id {id}"), 1);
+        assert!(said.contains(why), "{said}");
+    }
+    assert_eq!(json(data, "key show")["generation"], 1);
+    let changed = json(data, &format!("key rotate --kmip-id {other}"));
+    assert_eq!((&changed["generation"], &changed["kmip_id"]), (&2.into(), &other.as_str().into()));
+    server.destroy(&one);
+    daemon.kill();
+    let daemon = start(data, &ask).unwrap();
+    assert_eq!(json(data, "volume list")[0]["name"], TEXT);
+    assert!(daemon.stop().success());
+    assert!(!shows(data) && check_with(data, &ask).0);
+
+    server.destroy(&other);
+    let said = start(data, &ask).err().unwrap();
+    assert!(said.contains(&format!("can't fetch key {other}")), "{said}");
 }

@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
 mod access;
-mod directory;
 mod drives;
 mod http;
 mod key;
 mod monitoring;
 mod mutations;
 mod process;
+mod pykmip;
 mod support;
 
 use process::{check, drives, fails, json, run, start};

@@ -1,0 +1,138 @@
+//! PyKMIP, a key server of somebody else's making.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Serves; prints the identifiers of two keys of 256 bits, the value of the first, and the identifier of one of 128 bits.
+/// From then on it destroys the keys whose identifiers it reads.
+const SERVER: &str = r#"
+import sys, threading, time
+folder, port = sys.argv[1], int(sys.argv[2])
+from kmip.services.server import KmipServer
+from kmip.pie.client import ProxyKmipClient
+from kmip.core import enums
+ca, cert, key = (folder + name for name in ("/ca.pem", "/cert.pem", "/key.pem"))
+def client(): return ProxyKmipClient("127.0.0.1", port, cert, key, ca, ssl_version="PROTOCOL_TLSv1_2")
+def make():
+    for _ in range(100):
+        try:
+            with client() as server:
+                one, other, short = (server.create(enums.CryptographicAlgorithm.AES, bits) for bits in (256, 256, 128))
+                return print(one, other, server.get(one).value.hex(), short, flush=True)
+        except Exception as error:
+            last = error
+            time.sleep(0.1)
+    print("failed:", last, flush=True)
+def ask():
+    make()
+    for line in sys.stdin:
+        with client() as server: server.destroy(line.strip())
+        print("destroyed", flush=True)
+server = KmipServer(hostname="127.0.0.1", port=port, certificate_path=cert, key_path=key, ca_path=ca,
+    auth_suite="TLS1.2", config_path=None, log_path=folder + "/server.log", policy_path=folder,
+    enable_tls_client_auth=True, database_path=folder + "/pykmip.db")
+server.start()
+threading.Thread(target=ask, daemon=True).start()
+server.serve()
+"#;
+
+/// A server; it ends with the test.
+pub struct Running {
+    child: Child,
+    ask: ChildStdin,
+    said: BufReader<ChildStdout>,
+    folder: PathBuf,
+    /// Where it listens.
+    pub address: String,
+    /// Two keys of 256 bits.
+    pub keys: [String; 2],
+    /// The bytes of the first, in hexadecimal.
+    pub value: String,
+    /// A key of 128 bits.
+    pub short: String,
+}
+
+impl Running {
+    /// Starts one in a folder, which gets the certificates of both sides; none, and says so, where it can't be had.
+    pub fn start(folder: &Path) -> Option<Self> {
+        let Some(python) = python() else {
+            eprintln!("skipped: PyKMIP can't be had (python3 -m venv, pip install pykmip)");
+            return None;
+        };
+        write_certificates(folder);
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = Command::new(python);
+        command.arg("-c").arg(SERVER).arg(folder).arg(port.to_string());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let (ask, said) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let address = format!("127.0.0.1:{port}");
+        let (keys, value, short) = Default::default();
+        let folder = folder.to_owned();
+        let mut running = Self { child, ask, said, folder, address, keys, value, short };
+        let line = running.line();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [one, other, value, short] = words[..] else { panic!("PyKMIP says: {line:?}") };
+        running.keys = [one.to_owned(), other.to_owned()];
+        (running.value, running.short) = (value.to_owned(), short.to_owned());
+        Some(running)
+    }
+
+    /// `ca.pem`, `cert.pem` or `key.pem`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Destroys a key.
+    pub fn destroy(&mut self, key: &str) {
+        writeln!(self.ask, "{key}").unwrap();
+        assert_eq!(self.line(), "destroyed\n");
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        line
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Python with PyKMIP, in a folder that later runs find again.
+fn python() -> Option<PathBuf> {
+    let folder = std::env::current_exe().ok()?.parent()?.join("pykmip");
+    let python = folder.join("bin/python");
+    let run = |program: &Path, args: &[&str]| {
+        let done = Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        done.is_ok_and(|status| status.success())
+    };
+    let there = |python: &Path| run(python, &["-c", "import kmip.services.server"]);
+    if !there(&python) {
+        let made = run(Path::new("python3"), &["-m", "venv", folder.to_str()?])
+            && run(&python, &["-m", "pip", "install", "--quiet", "pykmip==0.11.0"]);
+        return (made && there(&python)).then_some(python);
+    }
+    Some(python)
+}
+
+fn write_certificates(folder: &Path) {
+    use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority_key = KeyPair::generate().unwrap();
+    std::fs::write(folder.join("ca.pem"), authority.self_signed(&authority_key).unwrap().pem()).unwrap();
+    let issuer = Issuer::new(authority, authority_key);
+    let mut both = CertificateParams::new(vec!["127.0.0.1".into()]).unwrap();
+    both.distinguished_name.push(rcgen::DnType::CommonName, "array");
+    both.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let key = KeyPair::generate().unwrap();
+    std::fs::write(folder.join("cert.pem"), both.signed_by(&key, &issuer).unwrap().pem()).unwrap();
+    std::fs::write(folder.join("key.pem"), key.serialize_pem()).unwrap();
+}
