@@ -10,7 +10,7 @@ set -euo pipefail
 
 SUITE=bookworm
 PACKAGES=linux-image-amd64,busybox-static,kmod,udev,iproute2,procps,nftables,open-iscsi,multipath-tools,sg3-utils
-PACKAGES+=,lsscsi,fio,xfsprogs,e2fsprogs,util-linux
+PACKAGES+=,lsscsi,fio,xfsprogs,e2fsprogs,util-linux,postgresql-15
 BOOT_MODULES="virtio_pci virtio_blk ext4 9pnet_virtio 9p"
 LATER_MODULES="virtio_net iscsi_tcp sd_mod sg dm_multipath dm_round_robin dm_service_time scsi_dh_alua"
 LATER_MODULES+=" xfs nf_tables nft_chain_nat nft_nat nft_masq nft_reject_inet nft_ct virtio_console af_packet"
@@ -32,7 +32,8 @@ build() {
   mmdebstrap --quiet --mode=root --variant=minbase --include="$PACKAGES" \
     --aptopt='APT::Install-Recommends "0"' --dpkgopt=force-unsafe-io \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
-    --dpkgopt='path-exclude=/usr/share/locale/*' "$SUITE" "$root" "$(mirror)" >"$cache/build.log" 2>&1 ||
+    --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/lib/*/libLLVM*' \
+    --dpkgopt='path-exclude=/usr/lib/postgresql/*/lib/bitcode/*' "$SUITE" "$root" "$(mirror)" >"$cache/build.log" 2>&1 ||
     die "mmdebstrap failed, see $cache/build.log"
   version=$(ls "$root/lib/modules"); modules=$root/lib/modules/$version
   (cd "$modules/kernel"; rm -rf sound drivers/{gpu,media,staging,usb,iio,hid,input,hwmon,isdn,bluetooth,platform} \

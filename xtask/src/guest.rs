@@ -6,8 +6,10 @@ use crate::shell::{root, target_dir};
 use crate::test::Tally;
 use anyhow::{Context, Result, bail, ensure};
 use lab::array::{Array, Drives, Programs};
+use lab::load::processor_time;
 use lab::scratch::Scratch;
 use lab::target::{Shape, Target};
+use lab::tgt::{Backing, Tgt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -83,6 +85,7 @@ const CASES: &[Case] = &[
         hosts: &[GUEST],
         volumes: &[("fs", 256, 512, &[("guest", 0)]), ("raw", 256, 512, &[("guest", 1)])],
     },
+    Case { name: "postgres", hosts: &[GUEST], volumes: &[("database", 1024, 512, &[("guest", 0)])] },
 ];
 
 /// The case of [`short`].
@@ -151,6 +154,10 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<()> {
     if verbose || result.is_err() {
         println!("{}", String::from_utf8_lossy(&said));
     }
+    // What a case measured, if it measures.
+    if let Ok(report) = std::fs::read_to_string(scratch.path().join("lab/report")) {
+        print!("{report}");
+    }
     if result.is_err() {
         scratch.keep();
     }
@@ -166,9 +173,10 @@ fn in_guest(case: &Case, programs: &Programs, folder: &Path) -> Result<()> {
     std::fs::write(lab.join("script"), script(&array, case)?)?;
     let words =
         ["run", &cache().display().to_string(), &lab.display().to_string(), &LIMIT.as_secs().to_string()];
+    let mut peer = None;
     let mut guest = boot(&words).stdin(Stdio::null()).spawn().context("can't start the guest")?;
     while guest.try_wait()?.is_none() {
-        if let Err(error) = answer(&mut array, &lab) {
+        if let Err(error) = answer(&mut array, &mut peer, &lab) {
             guest.kill()?;
             return Err(error);
         }
@@ -207,7 +215,7 @@ fn script(array: &Array, case: &Case) -> Result<String> {
 }
 
 /// Does what the guest asks for, if it asks.
-fn answer(array: &mut Array, lab: &Path) -> Result<()> {
+fn answer(array: &mut Array, peer: &mut Option<Tgt>, lab: &Path) -> Result<()> {
     let question = lab.join("question");
     let Ok(words) = std::fs::read_to_string(&question) else { return Ok(()) };
     std::fs::remove_file(&question)?;
@@ -215,6 +223,8 @@ fn answer(array: &mut Array, lab: &Path) -> Result<()> {
     let answer = match words.as_slice() {
         ["crash"] => array.kill().and_then(|()| array.restart()).map(|()| String::new()),
         ["restart"] => array.stop().and_then(|()| array.restart()).map(|()| String::new()),
+        ["peer", mib] => start_peer(peer, &lab.with_file_name("peer"), mib),
+        ["cpu"] => processor_times(array, peer.as_ref()),
         ["mapped", volume] => mapped(array, volume).map(|bytes| format!("{bytes}\n")),
         ["cli", words @ ..] => array.cli(words).map(|answer| format!("{answer}\n")),
         other => bail!("the guest asks for {other:?}"),
@@ -222,6 +232,23 @@ fn answer(array: &mut Array, lab: &Path) -> Result<()> {
     let text = answer.map_or_else(|error| format!("failed\n{error:#}\n"), |text| format!("ok\n{text}"));
     std::fs::write(lab.join("answer.new"), text)?;
     Ok(std::fs::rename(lab.join("answer.new"), lab.join("answer"))?)
+}
+
+/// Starts tgt on a file in a folder, with a volume of so many MiB, and tells port, name and LUN.
+fn start_peer(peer: &mut Option<Tgt>, folder: &Path, mib: &str) -> Result<String> {
+    setup::need(&["tgt"])?;
+    std::fs::create_dir_all(folder)?;
+    let tgt = peer.insert(Tgt::new(folder, Backing::DirectAio, None)?);
+    let luns = tgt.fresh(&[Shape { bytes: mib.parse::<u64>()? << 20, block_bytes: 512 }], &[])?;
+    let port = tgt.portals().first().context("a peer without a portal")?.port();
+    Ok(format!("{port} {} {}\n", tgt.iqn(), luns.first().context("a peer without a LUN")?))
+}
+
+/// Milliseconds of processor time that the array and its peer have used since they were started.
+fn processor_times(array: &Array, peer: Option<&Tgt>) -> Result<String> {
+    let used = |target: &dyn Target| anyhow::Ok(processor_time(target.pid()?)?.as_millis());
+    let peer = peer.map_or(Ok(0), |peer| used(peer))?;
+    Ok(format!("{} {peer}\n", used(array)?))
 }
 
 /// Bytes of a volume that its host has allocated.
