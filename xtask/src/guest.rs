@@ -85,6 +85,11 @@ const CASES: &[Case] = &[
         hosts: &[GUEST],
         volumes: &[("fs", 256, 512, &[("guest", 0)]), ("raw", 256, 512, &[("guest", 1)])],
     },
+    Case {
+        name: "raw",
+        hosts: &[GUEST],
+        volumes: &[("raw", 256, 512, &[("guest", 0)]), ("fs", 256, 512, &[("guest", 1)])],
+    },
     Case { name: "postgres", hosts: &[GUEST], volumes: &[("database", 1024, 512, &[("guest", 0)])] },
 ];
 

@@ -1,0 +1,29 @@
+# Row G18 of docs/benchmarks.md: a raw disk against a file on a file system's disk, both of the array, in turn.
+ROUNDS=5 SECONDS_EACH=6 SIZE=128m
+initiator iqn.2001-04.org.example:guest
+discover >/dev/null; login "$PORT_A"
+raw=$(disk "$PORT_A" 0); mkdir -p /mnt/fs
+mkfs.ext4 -q "$(disk "$PORT_A" 1)"; mount "$(disk "$PORT_A" 1)" /mnt/fs
+
+load() { # NAME FILE OPTIONS: IOPS and mean latency in microseconds, of reads and writes together
+  fio --name="$1" --filename="$2" --size=$SIZE --direct=1 --ioengine=libaio --iodepth=8 --minimal "${@:3}" >/tmp/fio.out 2>&1 ||
+    { cat /tmp/fio.out; fail "fio on $2"; }
+  awk -F';' '{ iops = $8 + $49; printf "%.0f %.0f\n", iops, ($8 * $40 + $49 * $81) / iops }' /tmp/fio.out
+}
+for file in "$raw" /mnt/fs/disk; do load fill "$file" --rw=write --bs=256k --buffer_compress_percentage=50 >/dev/null; done
+for round in $(seq $ROUNDS); do
+  for kind in raw file; do
+    [ $kind = raw ] && file=$raw || file=/mnt/fs/disk
+    words=$(load $kind "$file" --rw=randrw --rwmixread=70 --bs=8k --time_based=1 --runtime=$SECONDS_EACH --randseed=$round)
+    say "$kind: $words"; echo "$kind $words" >>/tmp/rounds
+  done
+done
+median() { awk -v name="$1" -v field="$2" '$1 == name { print $field }' /tmp/rounds | sort -n | sed -n "$(((ROUNDS + 1) / 2))p"; }
+{
+  echo "| 8 KiB, random, 70 % reads, 8 outstanding | raw disk | file on ext4 | file ÷ raw |"
+  echo "|---|---|---|---|"
+  row() { awk -v what="$1" -v a="$(median raw "$2")" -v b="$(median file "$2")" 'BEGIN { printf "| %s | %s | %s | %.2f |\n", what, a, b, b / a }'; }
+  row "commands a second" 2
+  row "mean latency, µs" 3
+} >/run/lab/report
+umount /mnt/fs
