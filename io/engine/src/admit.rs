@@ -119,6 +119,8 @@ impl Core {
         let needed = pages * SLOT_WORST + growth(state, &change.actions);
         if needed > 0 {
             if full {
+                // The background looks whether drives have room again.
+                self.signal.notify();
                 return Err(Error::NoSpace.into());
             }
             if live_bytes(state) + needed > self.total_bytes() {

@@ -121,8 +121,9 @@ pub struct Worker {
     pub cleaned: usize,
     /// Changed metadata that the last checkpoint left behind: pages with blocks that have not been flushed.
     pub left_dirty: u64,
-    /// The last try to make room changed nothing: wait until something does.
-    pub exhausted: Option<u64>,
+    /// The last try to make room, at so many changes and such room on the drives, changed nothing: wait until something
+    /// does.
+    pub exhausted: Option<(u64, u32)>,
     /// What the last rounds of cleaning brought.
     pub rounds: Rounds,
 }
@@ -227,7 +228,7 @@ impl Worker {
                 }
             }
             self.core.set_full(full);
-            if self.space.free.len() < self.clean_below() {
+            if self.free() < self.clean_below() {
                 busy |= self.make_space().await?;
             }
             // Space is known when everything has been flushed and written.
@@ -357,6 +358,11 @@ impl Worker {
             || self.core.dirty_bytes() > (limit + self.left_dirty).min(2 * limit)
     }
 
+    /// Segments that can be written now: those that are free, and that drives have room for.
+    pub fn free(&self) -> usize {
+        self.space.free.len().min(self.core.log.shelf().room() as usize)
+    }
+
     /// Free segments below which cleaning begins.
     pub fn clean_below(&self) -> usize {
         let reserve = self.core.reserve_bytes() / u64::from(self.core.layout.segment_bytes);
@@ -367,7 +373,8 @@ impl Worker {
     /// them by a checkpoint. False when there is nothing to win before something changes.
     async fn make_space(&mut self) -> block::Result<bool> {
         let changes = self.core.changes.load(Ordering::Acquire);
-        if self.exhausted == Some(changes) {
+        let now = (changes, self.core.log.shelf().room());
+        if self.exhausted == Some(now) {
             return Ok(false);
         }
         if self.rounds.changes != changes {
@@ -377,7 +384,7 @@ impl Worker {
         self.space.leave = kept;
         let dead = self.dead_segments();
         let winnable = self.rounds.vain < MOST_VAIN && (self.cleaned > 0 || dead > 0);
-        let soon = self.space.free.len() <= kept || dead >= self.clean_below();
+        let soon = self.free() <= kept || dead >= self.clean_below();
         if !(winnable && soon) && self.clean().await? {
             return Ok(true);
         }
@@ -389,7 +396,7 @@ impl Worker {
             self.rounds = Rounds { changes, free, vain };
             return Ok(true);
         }
-        self.exhausted = Some(changes);
+        self.exhausted = Some(now);
         Ok(false)
     }
 

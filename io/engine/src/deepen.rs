@@ -109,7 +109,7 @@ impl Worker {
         self.core.options.deepen
             && self.deepen.is_waiting()
             && self.deepen.refused != Some(self.core.changes.load(Ordering::Acquire))
-            && self.space.free.len() > self.clean_below()
+            && self.free() > self.clean_below()
             && self.core.free_bytes(&self.core.state.read()) > 2 * self.core.dirty_limit()
     }
 

@@ -208,7 +208,7 @@ impl Worker {
 
     /// True when the log has little room left.
     fn is_short(&self) -> bool {
-        self.space.free.len() < self.clean_below()
+        self.free() < self.clean_below()
     }
 
     /// Has the pages of the frame table in memory that new frames go to.

@@ -10,7 +10,6 @@ use shelf::seal::{Cipher, DataKey, Envelope, Lock};
 use shelf::{
     AlignedBuf, Done, Drive, DriveShelf, Error, FormatOptions, MemDrive, Opening, SegmentId, Shelf, wait,
 };
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
@@ -280,42 +279,41 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
+/// What the shelf does beside serving, a bit with each call, and its clock.
+fn healing(shelf: Arc<DriveShelf>) -> impl FnMut() {
+    const TICK: Duration = Duration::from_millis(100);
+    let served = shelf.clone();
+    let mut background = Box::pin(async move { served.background().await });
+    let mut next = clock();
+    move || {
+        if next <= clock() {
+            next = clock() + TICK;
+            shelf.tick(clock());
+        }
+        let _ = background.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    }
+}
+
 /// What hosts get while a drive is rebuilt beside them on the same processor, against what they got before. A pair for
 /// each drive, one after the other; a drive that failed comes back as a new one.
 fn during(name: &str) -> Vec<Row> {
     const WINDOW: Duration = Duration::from_secs(1);
     const LONGEST: Duration = Duration::from_secs(10);
-    const TICK: Duration = Duration::from_millis(100);
-    let drives = drives(384);
+    let drives = drives(192);
     let shelf = shelf(&drives, false);
     let mut hosts = Hosts::new(&shelf);
-    let mut healing = pin!(shelf.background());
-    let mut next = clock();
-    let mut heal = || {
-        if next <= clock() {
-            next = clock() + TICK;
-            shelf.tick(clock());
-        }
-        let _ = healing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    };
+    hosts.rig.beside(healing(shelf.clone()));
     let (mut before, mut beside, mut took, mut risk) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for drive in &drives[1..] {
-        let quiet = |heal: &mut dyn FnMut(), time| {
-            heal();
-            time < WINDOW
-        };
-        before.push(hosts.serve(|time| quiet(&mut heal, time)));
+        before.push(hosts.serve(|time| time < WINDOW));
         fail(&shelf, drive);
         risk = risk.max(shelf.status().at_risk);
         let begin = clock();
-        beside.push(hosts.serve(|time| {
-            heal();
-            shelf.status().at_risk > 0 && time < LONGEST
-        }));
+        beside.push(hosts.serve(|time| shelf.status().at_risk > 0 && time < LONGEST));
         took.push((clock() - begin).as_secs_f64());
         drive.failed.store(false, Ordering::Relaxed);
         block_on(shelf.add_drive(drive.clone(), true)).expect("a drive like the others");
-        hosts.serve(|time| quiet(&mut heal, time));
+        hosts.serve(|time| time < WINDOW);
     }
     let parts: Vec<f64> =
         beside.iter().zip(&before).map(|(beside, before)| beside / before * 100.0).collect();

@@ -116,6 +116,8 @@ pub struct Rig {
     drives: Vec<Arc<dyn Drive>>,
     options: Options,
     background: Task<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// What else goes on: called over and over.
+    beside: Box<dyn FnMut()>,
 }
 
 const DRIVES: u64 = 4;
@@ -141,7 +143,7 @@ impl Rig {
 
     /// Cuts the power, and opens what is on the drives.
     pub fn crash(self) -> Self {
-        let Self { engine, written, drives, options, background } = self;
+        let Self { engine, written, drives, options, background, .. } = self;
         drop((background, engine));
         let opening = Opening { salt: 2, key: None };
         let shelf: Arc<dyn Shelf> = block_on(DriveShelf::open(drives.clone(), opening)).expect("the drives");
@@ -152,7 +154,7 @@ impl Rig {
     pub fn over(shelf: Arc<dyn Shelf>, written: Arc<Written>, options: Options) -> Self {
         let engine = block_on(Engine::open(shelf, options.clone())).expect("an array in order");
         let background = Task::new(Box::pin(engine.background()) as Pin<Box<_>>);
-        Self { engine, written, drives: Vec::new(), options, background }
+        Self { engine, written, drives: Vec::new(), options, background, beside: Box::new(|| ()) }
     }
 
     /// A volume of 4 KiB blocks.
@@ -245,8 +247,14 @@ impl Rig {
         }
     }
 
+    /// Has something go on beside the background.
+    pub fn beside(&mut self, work: impl FnMut() + 'static) {
+        self.beside = Box::new(work);
+    }
+
     fn turn(&mut self) {
         let _ended = self.background.poll();
+        (self.beside)();
     }
 
     /// Runs a future to its end, the background beside it.

@@ -149,3 +149,41 @@ fn a_scrub_tells_where_it_is_and_can_be_ended() {
     assert_eq!(told, [(0, 0), (1, 1), (2, 2), (3, 3)]);
     assert_eq!((half.segments, now(shelf.scrub_from(3, |_, _| true)).segments), (3, 3));
 }
+
+#[test]
+fn what_found_no_room_is_placed_elsewhere_when_there_is_some() {
+    let drives: Vec<_> = (0..5).map(|index| mem(&format!("mem{index}"))).collect();
+    let shelf = make(&drives, 0);
+    let count = shelf.layout().segments - 2;
+    (0..count).for_each(|segment| write(&shelf, segment));
+    call(|done| shelf.sync(done)).unwrap();
+    drop(shelf);
+    wipe(&drives[1]);
+    let shelf = open(&drives).unwrap();
+    call(|done| shelf.recover(crate::JournalPos(1), done)).unwrap();
+    now(shelf.settle());
+    assert!(shelf.status().at_risk > 0, "four drives have no room for what five were full of");
+    let kept = count / 4;
+    (kept..count).for_each(|segment| shelf.discard(SegmentId(segment)));
+    now(shelf.settle());
+    let status = shelf.status();
+    assert_eq!((status.at_risk, status.tolerates), (0, 2), "{status:?}");
+    check(&shelf, kept);
+}
+
+#[test]
+fn rebuilding_leaves_room_for_whoever_writes_the_segments() {
+    let drives: Vec<_> = (0..8).map(|index| mem(&format!("mem{index}"))).collect();
+    drop(make(&drives, 60));
+    for drive in &drives[..4] {
+        wipe(drive);
+        let shelf = open(&drives).unwrap();
+        call(|done| shelf.recover(crate::JournalPos(1), done)).unwrap();
+        now(shelf.settle());
+        assert!(shelf.room() >= 10, "{} and {:?}", shelf.room(), shelf.status());
+        now(shelf.add_drive(drive.clone(), true)).unwrap();
+        now(shelf.settle());
+        assert!(shelf.room() >= 10, "{} and {:?}", shelf.room(), shelf.status());
+    }
+    check(&open(&drives).unwrap(), 60);
+}

@@ -3,11 +3,11 @@
 //! All of it is known from the map and the labels, so nothing has to be remembered over a restart: a segment is at
 //! risk when a column of it is missing or on a drive that is out or leaving. Its lost columns are computed and written
 //! to drives that have none of it; where there is no such drive, the whole segment is written again in a form for the
-//! drives that there are. Writes to a segment wait while it is moved; reads go on at the old place.
+//! drives that there are. So is one that was placed with less parity while drives or space were short. Writes to a segment wait while it is moved; reads go on at the old place.
 
 use super::read::How;
 use super::{DriveShelf, Member};
-use crate::geometry::MOST_COLUMNS;
+use crate::geometry::{Form, MOST_COLUMNS};
 use crate::journal::Ring;
 use crate::label::Standing;
 use crate::map::{Column, Entry};
@@ -41,8 +41,11 @@ struct State {
     wanted: bool,
     /// Segments in which something was found wrong.
     suspects: BTreeSet<u32>,
-    /// Segments that could not be healed, until something changes.
-    hopeless: BTreeSet<u32>,
+    /// What is at risk, the worst last; none when that is to be found out. What could not be placed elsewhere is in it
+    /// again when something has changed.
+    queue: Option<Vec<u32>>,
+    /// There was no room for something, when there was room for so many segments.
+    short: Option<u32>,
     /// When the clock last struck, the operations counted then, and the bytes that may be written.
     clock: Option<(Duration, u64)>,
     budget: i64,
@@ -62,11 +65,18 @@ impl Background {
         let waiting = {
             let mut state = self.0.lock();
             state.wanted = true;
-            state.hopeless.clear();
+            (state.queue, state.short) = (None, None);
             state.waiting.take()
         };
         if let Some(waiting) = waiting {
             waiting(Ok(()));
+        }
+    }
+
+    /// There is room for so many segments, which may be enough for what there was none for.
+    pub fn has_room(&self, room: u32) {
+        if self.0.lock().short.is_some_and(|before| room > before) {
+            self.wake();
         }
     }
 
@@ -162,6 +172,11 @@ impl Background {
     }
 }
 
+/// True for what was placed with less parity than these drives can give it.
+fn is_weak(entry: &Entry, staying: u64) -> bool {
+    entry.form.parity < Form::of(staying.count_ones() as usize).parity
+}
+
 impl DriveShelf {
     /// Rebuild and repair. Whoever opened the shelf drives this future; it ends when the shelf stops.
     pub fn background(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
@@ -185,9 +200,7 @@ impl DriveShelf {
             return true;
         }
         if let Some(segment) = self.worst() {
-            if !self.heal(segment).await {
-                self.background.0.lock().hopeless.insert(segment);
-            }
+            self.heal(segment).await;
             return true;
         }
         let suspect = self.background.0.lock().suspects.pop_first();
@@ -207,18 +220,29 @@ impl DriveShelf {
         present.iter().map(|member| member.slot).filter(stays).fold(0, |set, slot| set | 1 << slot)
     }
 
-    /// The segment that can bear least.
+    /// The segment that can bear least, of those that have not been tried since something changed.
     fn worst(&self) -> Option<u32> {
+        if let Some(queue) = &mut self.background.0.lock().queue {
+            return queue.pop();
+        }
+        // What changes from here on has it found out again.
+        self.background.0.lock().queue = Some(Vec::new());
         let staying = self.staying();
-        let hopeless = self.background.0.lock().hopeless.clone();
-        let segments = self.segments.lock();
-        let used =
-            (0..).zip(&segments.list).filter_map(|(index, segment)| Some((index, segment.entry.as_ref()?)));
-        let rated = used.filter(|(index, _)| !hopeless.contains(index)).filter_map(|(index, entry)| {
-            let lost = entry.lost(staying).count();
-            (lost > 0).then(|| (i64::from(entry.form.parity) - lost as i64, index))
-        });
-        rated.min().map(|(_, index)| index)
+        // What is left of the parity, and whether a better form is all that is wanted.
+        let mut rated: Vec<(i64, bool, u32)> = Vec::new();
+        for (index, segment) in (0..).zip(&self.segments.lock().list) {
+            let Some(entry) = &segment.entry else { continue };
+            let (parity, lost) = (i64::from(entry.form.parity), entry.lost(staying).count());
+            rated.extend((lost > 0).then_some((parity - lost as i64, false, index)));
+            rated.extend(is_weak(entry, staying).then_some((parity, true, index)));
+        }
+        rated.sort_unstable_by(|one, other| other.cmp(one));
+        let mut queue: Vec<u32> = rated.into_iter().map(|(.., index)| index).collect();
+        let worst = queue.pop();
+        if let Some(empty) = &mut self.background.0.lock().queue {
+            *empty = queue;
+        }
+        worst
     }
 
     /// Keeps writes and discards away from a segment and waits for those under way.
@@ -249,17 +273,18 @@ impl DriveShelf {
         outcome
     }
 
-    async fn heal(&self, segment: u32) -> bool {
-        let outcome = self.alone(segment, self.place_elsewhere(segment)).await;
-        match outcome {
-            Ok(healed) => healed,
-            Err(cause) => {
-                tracing::warn!(segment, %cause, "a segment could not be placed elsewhere");
-                false
+    async fn heal(&self, segment: u32) {
+        match self.alone(segment, self.place_elsewhere(segment)).await {
+            Ok(true) => {}
+            Ok(false) => {
+                let room = self.segments.lock().room();
+                self.background.0.lock().short = Some(room);
             }
+            Err(cause) => tracing::warn!(segment, %cause, "a segment could not be placed elsewhere"),
         }
     }
 
+    /// False when there is no room for it.
     async fn place_elsewhere(&self, segment: u32) -> Result<bool> {
         let found = {
             let segments = self.segments.lock();
@@ -267,8 +292,9 @@ impl DriveShelf {
             found.entry.clone().map(|entry| (entry, found.answered))
         };
         let Some((old, rows)) = found else { return Ok(true) };
-        let lost: Vec<usize> = old.lost(self.staying()).collect();
-        if lost.is_empty() {
+        let staying = self.staying();
+        let lost: Vec<usize> = old.lost(staying).collect();
+        if lost.is_empty() && !is_weak(&old, staying) {
             return Ok(true);
         }
         let place = loop {
@@ -354,7 +380,7 @@ impl DriveShelf {
             new.columns[*index] = Some(column);
             taken.push(column);
         }
-        if taken.len() == lost.len() {
+        if taken.len() == lost.len() && !lost.is_empty() {
             let wanted = (0..new.columns.len()).map(|index| lost.contains(&index)).collect();
             return Ok(Some((new, wanted)));
         }

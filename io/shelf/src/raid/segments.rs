@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 pub type Deferred = Box<dyn FnOnce(&DriveShelf) + Send>;
 
-/// Free segments that the background leaves alone, at least: more than are taken at once.
-const LEAST_LEFT: u32 = 4;
+/// Free segments that the background leaves alone, at least: whoever writes the segments needs some to win back others,
+/// and what is dead in them is what the background lacks room for.
+const LEAST_LEFT: u32 = 12;
 
 /// One segment.
 #[derive(Default)]
@@ -140,10 +141,13 @@ impl Segments {
         self.list.resize_with(self.list.len().max(count as usize), Segment::default);
     }
 
+    /// What was promised comes before the second parity: where drives have gone, what is left may have no room for both.
     fn wish(&self, promised: u32) -> Wish {
         let (members, out) = self.members;
         let least_parity = Form::of(members).parity.saturating_sub(out.min(2) as u8);
-        Wish { stripe_pages: self.plan.stripe_pages, least_parity, promised }
+        let wish = Wish { stripe_pages: self.plan.stripe_pages, least_parity, promised };
+        let short = least_parity > 1 && self.space.room(&wish) < self.promised();
+        Wish { least_parity: least_parity - u8::from(short), ..wish }
     }
 
     /// Segments that can be placed.

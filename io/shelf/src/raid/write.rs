@@ -218,12 +218,16 @@ impl DriveShelf {
         let me = self.me.clone();
         let ended: Done<()> = Box::new(move |_| {
             let Some(shelf) = me.upgrade() else { return };
-            let waiting = {
+            let (waiting, room) = {
                 let mut segments = shelf.segments.lock();
                 segments.discarding -= 1;
-                if segments.discarding > 0 { Vec::new() } else { std::mem::take(&mut segments.waiting) }
+                if segments.discarding > 0 {
+                    return;
+                }
+                (std::mem::take(&mut segments.waiting), segments.room())
             };
             waiting.into_iter().for_each(|next| next(&shelf));
+            shelf.background.has_room(room);
         });
         let members: Vec<(Run, Option<Arc<Member>>)> = runs
             .into_iter()

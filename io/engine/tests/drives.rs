@@ -1,0 +1,118 @@
+//! Drives that fail and come back while hosts write: what a rebuild takes of the space, cleaning wins back.
+
+use block::{Data, Disk, DiskId, Geometry, Op};
+use bytes::Bytes;
+use engine::{Engine, Options};
+use shelf::{Done, Drive, DriveShelf, Error, FormatOptions, MemDrive};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+
+const BLOCK: usize = 4096;
+
+fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn now<F: Future>(future: F) -> F::Output {
+    match poll(pin!(future)) {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => panic!("a drive in memory never waits"),
+    }
+}
+
+/// A drive in memory that may fail for good.
+struct Failing {
+    drive: Arc<MemDrive>,
+    failed: AtomicBool,
+}
+
+impl Failing {
+    fn ask<T>(&self, done: Done<T>, ask: impl FnOnce(&MemDrive, Done<T>)) {
+        match self.failed.load(Ordering::Relaxed) {
+            true => done(Err(Error::Drive { what: "it failed".into() })),
+            false => ask(&self.drive, done),
+        }
+    }
+}
+
+impl Drive for Failing {
+    fn name(&self) -> &str {
+        self.drive.name()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.drive.bytes()
+    }
+
+    fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
+        self.ask(done, |drive, done| drive.read(offset, len, done));
+    }
+
+    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>) {
+        self.ask(done, |drive, done| drive.write(offset, pieces, durable, done));
+    }
+
+    fn sync(&self, done: Done<()>) {
+        self.ask(done, |drive, done| drive.sync(done));
+    }
+
+    fn discard(&self, offset: u64, len: u64, done: Done<()>) {
+        self.ask(done, |drive, done| drive.discard(offset, len, done));
+    }
+}
+
+/// Bytes that neither repeat nor compress.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state ^ *state >> 29
+}
+
+/// A third of the array is overwritten over and over, and one drive after the other fails and is replaced.
+#[test]
+fn rebuilding_again_and_again_takes_no_space_from_hosts() {
+    const BLOCKS: u64 = 6 << 10;
+    let drive = |number| {
+        let drive = MemDrive::new(format!("memory {number}"), 16 << 20);
+        Arc::new(Failing { drive, failed: AtomicBool::new(false) })
+    };
+    let drives: Vec<Arc<Failing>> = (0..8).map(drive).collect();
+    let given = drives.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
+    let options = FormatOptions { array: 7, ..FormatOptions::default() };
+    let shelf = now(DriveShelf::format(given, options)).expect("blank drives");
+    let engine = now(Engine::open(shelf.clone(), Options::new([1; 32]))).expect("an engine");
+    let hosts = async {
+        let geometry = Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS };
+        let volume = engine.create_volume(DiskId(1), geometry, 0).await.expect("a volume");
+        let mut state = 1;
+        for round in 0..15 {
+            if let (1, Some(drive)) = (round % 2, drives.get(round / 2)) {
+                drive.failed.store(true, Ordering::Relaxed);
+            }
+            for number in 0..BLOCKS {
+                let lba = if round == 0 { number } else { random(&mut state) % BLOCKS };
+                let bytes: Vec<u8> = (0..BLOCK / 8).flat_map(|_| random(&mut state).to_le_bytes()).collect();
+                let written = volume.execute(Op::Write { lba, data: Data::from(bytes) }).await;
+                assert!(
+                    written.is_ok(),
+                    "{written:?} in round {round}: {:?}, {:?}",
+                    engine.space(),
+                    shelf.status()
+                );
+                if number % 64 == 0 {
+                    shelf.settle().await;
+                }
+            }
+            if let (1, Some(drive)) = (round % 2, drives.get(round / 2)) {
+                assert_eq!(shelf.status().at_risk, 0, "everything is protected again in round {round}");
+                drive.failed.store(false, Ordering::Relaxed);
+                shelf.add_drive(drive.clone(), true).await.expect("a drive like the others");
+            }
+        }
+    };
+    let (mut hosts, mut background) = (pin!(hosts), pin!(engine.background()));
+    while poll(hosts.as_mut()).is_pending() {
+        assert!(poll(background.as_mut()).is_pending(), "the engine goes on");
+    }
+}
