@@ -299,7 +299,7 @@ fn healing(shelf: Arc<DriveShelf>) -> impl FnMut() {
 fn during(name: &str) -> Vec<Row> {
     const WINDOW: Duration = Duration::from_secs(1);
     const LONGEST: Duration = Duration::from_secs(10);
-    let drives = drives(192);
+    let drives = drives(384);
     let shelf = shelf(&drives, false);
     let mut hosts = Hosts::new(&shelf);
     hosts.rig.beside(healing(shelf.clone()));
