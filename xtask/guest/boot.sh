@@ -2,7 +2,7 @@
 # boot.sh - builds a small Debian guest once and boots it under QEMU for one script.
 #   boot.sh build CACHE
 #   boot.sh machines CACHE DIR       DIR/golden and DIR/initrd for machines with a disk each, which run vm.sh
-#   boot.sh run CACHE DIR SECONDS    runs DIR/script in the guest; DIR/out and DIR/rc come back
+#   boot.sh run CACHE DIR SECONDS    runs DIR/script in the guest; DIR/out and DIR/rc come back; DIR/disk is /dev/vdb
 # The guest: root, bash, udevd, iscsid, multipathd to be started by hand; no system manager. The host's 127.0.0.1 is
 # 10.0.2.2 there. DIR is /run/lab in the guest, read-write, which is also how a script asks the host for something.
 # Emulated without KVM, so that it runs everywhere; one processor, because that is what emulation is steady with.
@@ -94,17 +94,18 @@ INIT
 }
 
 run() {
-  local cache=$1 dir=$2 seconds=$3 khz try
+  local cache=$1 dir=$2 seconds=$3 khz try disk=()
   build "$cache"
   guest_init >"$dir/init"
   # The emulated clock is the host's: the kernel need not, and can't well, measure it.
   khz=$(awk -F: '/^cpu MHz/ { printf "%d", $2 * 1000; exit }' /proc/cpuinfo)
+  [ -e "$dir/disk" ] && disk=(-drive "file=$dir/disk,format=raw,if=virtio,cache=unsafe,discard=unmap")
   for try in 1 2 3; do
     timeout -k 5 "$seconds" qemu-system-x86_64 -accel tcg,thread=multi,tb-size=512 -cpu max -M pc,usb=off \
       -smp 1 -m 1536 -nodefaults -no-user-config -display none -no-reboot -serial "file:$dir/serial" \
       -kernel "$cache/vmlinuz" -initrd "$cache/initrd" -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr \
 tsc=reliable ${khz:+tsc_early_khz=$khz} no_timer_check cryptomgr.notests net.ifnames=0 init_on_alloc=0 audit=0 apparmor=0" \
-      -drive "file=$cache/$IMAGE,format=raw,if=virtio,snapshot=on,cache=unsafe" \
+      -drive "file=$cache/$IMAGE,format=raw,if=virtio,snapshot=on,cache=unsafe" "${disk[@]}" \
       -netdev user,id=n,ipv6=off -device virtio-net-pci,netdev=n,romfile= \
       -virtfs "local,path=$dir,mount_tag=lab,security_model=none,multidevs=remap" </dev/null 2>"$dir/qemu" || true
     [ -s "$dir/rc" ] && return

@@ -11,7 +11,7 @@ use lab::scratch::Scratch;
 use lab::target::{Shape, Target};
 use lab::tgt::{Backing, Tgt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Which cases.
@@ -31,11 +31,22 @@ type Volume = (&'static str, u64, u32, &'static [(&'static str, u16)]);
 
 /// How long a case may take before the guest is ended; a busy machine emulates it slowly.
 const LIMIT: Duration = Duration::from_secs(1800);
+/// The same where the array is emulated, too.
+const LIMIT_INSIDE: Duration = Duration::from_secs(3600);
 
 struct Case {
     name: &'static str,
+    home: Home,
     hosts: &'static [Host],
     volumes: &'static [Volume],
+}
+
+/// Where the array of a case runs.
+enum Home {
+    /// Here, on files; the guest is a host of it.
+    Here,
+    /// In the guest, by the case's script, which has a disk of so many MiB for that.
+    Guest { disk: u64 },
 }
 
 const GUEST: Host = ("guest", "iqn.2001-04.org.example:guest", &[]);
@@ -55,6 +66,7 @@ const MUTUAL: Host = (
 const CASES: &[Case] = &[
     Case {
         name: "discovery",
+        home: Home::Here,
         hosts: &[GUEST, ("elsewhere", "iqn.2001-04.org.example:elsewhere", &[])],
         volumes: &[
             ("small", 512, 512, &[("guest", 1), ("elsewhere", 3)]),
@@ -66,31 +78,47 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "chap",
+        home: Home::Here,
         hosts: &[ONE_WAY, MUTUAL],
         volumes: &[("one", 64, 512, &[("oneway", 0)]), ("two", 64, 512, &[("mutual", 0)])],
     },
-    Case { name: "multipath", hosts: &[GUEST], volumes: &[("shared", 256, 512, &[("guest", 0)])] },
+    Case {
+        name: "multipath",
+        home: Home::Here,
+        hosts: &[GUEST],
+        volumes: &[("shared", 256, 512, &[("guest", 0)])],
+    },
     Case {
         name: "filesystem",
+        home: Home::Here,
         hosts: &[GUEST],
         volumes: &[("small", 512, 512, &[("guest", 0)]), ("native", 512, 4096, &[("guest", 1)])],
     },
     Case {
         name: "offload",
+        home: Home::Here,
         hosts: &[GUEST],
         volumes: &[("a", 256, 512, &[("guest", 0)]), ("b", 256, 512, &[("guest", 1)])],
     },
     Case {
         name: "restart",
+        home: Home::Here,
         hosts: &[GUEST],
         volumes: &[("fs", 256, 512, &[("guest", 0)]), ("raw", 256, 512, &[("guest", 1)])],
     },
     Case {
         name: "raw",
+        home: Home::Here,
         hosts: &[GUEST],
         volumes: &[("raw", 256, 512, &[("guest", 0)]), ("fs", 256, 512, &[("guest", 1)])],
     },
-    Case { name: "postgres", hosts: &[GUEST], volumes: &[("database", 1024, 512, &[("guest", 0)])] },
+    Case {
+        name: "postgres",
+        home: Home::Here,
+        hosts: &[GUEST],
+        volumes: &[("database", 1024, 512, &[("guest", 0)])],
+    },
+    Case { name: "drives", home: Home::Guest { disk: 9 * 384 }, hosts: &[], volumes: &[] },
 ];
 
 /// The case of [`short`].
@@ -154,9 +182,15 @@ pub fn run(args: &Args) -> Result<()> {
 
 fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<()> {
     let mut scratch = Scratch::new(&target_dir(), &format!("guest-{}", case.name))?;
-    let result = in_guest(case, programs, scratch.path());
-    let said = std::fs::read(scratch.path().join("lab/out")).unwrap_or_default();
-    if verbose || result.is_err() {
+    let lab = scratch.path().join("lab");
+    std::fs::create_dir_all(&lab)?;
+    let result = match case.home {
+        Home::Here => beside(case, programs, &scratch.path().join("array"), &lab),
+        Home::Guest { disk } => inside(case, programs, disk, &lab),
+    };
+    let said = std::fs::read(lab.join("out")).unwrap_or_default();
+    // What hosts felt, second by second, is what a case of that kind is for.
+    if verbose || result.is_err() || matches!(case.home, Home::Guest { .. }) {
         println!("{}", String::from_utf8_lossy(&said));
     }
     // What a case measured, if it measures.
@@ -169,25 +203,47 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<()> {
     result
 }
 
-fn in_guest(case: &Case, programs: &Programs, folder: &Path) -> Result<()> {
-    let (data, lab) = (folder.join("array"), folder.join("lab"));
-    std::fs::create_dir_all(&data)?;
-    std::fs::create_dir_all(&lab)?;
-    let mut array = Array::start(programs, &data, Drives { count: 4, bytes: 2 << 30 }, None)?;
+/// The guest as a host of an array that runs here.
+fn beside(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result<()> {
+    std::fs::create_dir_all(data)?;
+    let mut array = Array::start(programs, data, Drives { count: 4, bytes: 2 << 30 }, None)?;
     furnish(&array, case)?;
-    std::fs::write(lab.join("script"), script(&array, case)?)?;
-    let words =
-        ["run", &cache().display().to_string(), &lab.display().to_string(), &LIMIT.as_secs().to_string()];
+    let ports: Vec<_> = array.portals().iter().map(|portal| portal.port()).collect();
+    let variables = format!("IQN={}\nPORT_A={}\nPORT_B={}\n", array.iqn(), ports[0], ports[1]);
+    std::fs::write(lab.join("script"), script(case, &variables)?)?;
     let mut peer = None;
-    let mut guest = boot(&words).stdin(Stdio::null()).spawn().context("can't start the guest")?;
+    let mut guest = start(lab, LIMIT)?;
     while guest.try_wait()?.is_none() {
-        if let Err(error) = answer(&mut array, &mut peer, &lab) {
+        if let Err(error) = answer(&mut array, &mut peer, lab) {
             guest.kill()?;
             return Err(error);
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     array.check_alive()?;
+    verdict(lab)
+}
+
+/// The array in the guest, and the guest as its host: there the drives are devices that fail as they are told.
+fn inside(case: &Case, programs: &Programs, disk: u64, lab: &Path) -> Result<()> {
+    for program in [&programs.ashlard, &programs.ashlar] {
+        let name = program.file_name().context("a program has a name")?;
+        std::fs::copy(program, lab.join(name))
+            .with_context(|| format!("can't copy {}", program.display()))?;
+    }
+    std::fs::File::create(lab.join("disk"))?.set_len(disk << 20)?;
+    std::fs::write(lab.join("script"), script(case, "")?)?;
+    start(lab, LIMIT_INSIDE)?.wait()?;
+    verdict(lab)
+}
+
+fn start(lab: &Path, limit: Duration) -> Result<Child> {
+    let words =
+        ["run", &cache().display().to_string(), &lab.display().to_string(), &limit.as_secs().to_string()];
+    boot(&words).stdin(Stdio::null()).spawn().context("can't start the guest")
+}
+
+fn verdict(lab: &Path) -> Result<()> {
     let code = std::fs::read_to_string(lab.join("rc")).context("the guest ended without a result")?;
     match code.trim() {
         "0" => Ok(()),
@@ -209,14 +265,14 @@ fn furnish(array: &Array, case: &Case) -> Result<()> {
     Ok(())
 }
 
-fn script(array: &Array, case: &Case) -> Result<String> {
+/// The script of a case, behind its variables and what all of them share.
+fn script(case: &Case, variables: &str) -> Result<String> {
     let guest = root().join("xtask/guest");
     let read = |path: PathBuf| {
         std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))
     };
     let (lib, body) = (read(guest.join("lib.sh"))?, read(guest.join(format!("cases/{}.sh", case.name)))?);
-    let ports: Vec<_> = array.portals().iter().map(|portal| portal.port()).collect();
-    Ok(format!("IQN={}\nPORT_A={}\nPORT_B={}\n{lib}\n{body}", array.iqn(), ports[0], ports[1]))
+    Ok(format!("{variables}{lib}\n{body}"))
 }
 
 /// Does what the guest asks for, if it asks.
