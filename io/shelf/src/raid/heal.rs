@@ -1,9 +1,10 @@
 //! The background: what is at risk is placed again, worst first; what was found wrong is repaired.
 //!
-//! All of it is known from the map and the labels, so nothing has to be remembered over a restart: a segment is at
-//! risk when a column of it is missing or on a drive that is out or leaving. Its lost columns are computed and written
-//! to drives that have none of it; where there is no such drive, the whole segment is written again in a form for the
-//! drives that there are. So is one that was placed with less parity while drives or space were short. Writes to a segment wait while it is moved; reads go on at the old place.
+//! All of it is known from the map and the labels, so nothing has to be remembered over a restart: a segment is at risk
+//! when a column of it is missing or on a drive that is out or leaving. Its lost columns are computed and written to
+//! drives that have none of it; where there is no such drive, the whole segment is written again in a form for the
+//! drives that there are. So is one that was placed with less parity while drives or space were short. Writes to a
+//! segment wait while it is moved; reads go on at the old place.
 
 use super::read::How;
 use super::{DriveShelf, Member};
