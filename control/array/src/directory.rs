@@ -322,8 +322,8 @@ impl Change<'_> {
         }
         entry.grants = change.grants.unwrap_or(entry.grants);
         entry.enabled = change.enabled.unwrap_or(entry.enabled);
-        // Sessions of the same second end, too.
-        entry.changed = self.now() + 1;
+        // Sessions of the same second end, too, and those that began since another change in it.
+        entry.changed = (entry.changed + 1).max(self.now() + 1);
         self.put_directory(entry, "changed").await
     }
 
