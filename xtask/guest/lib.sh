@@ -55,6 +55,9 @@ logout() { iscsiadm -m node -T "$IQN" -p "127.0.0.1:$1" --logout >/dev/null; ude
 # disk PORT LUN: the device of a LUN by the session of a portal.
 disk() { readlink -f "/dev/disk/by-path/ip-127.0.0.1:$1-iscsi-$IQN-lun-$2"; }
 
+# median NAME FIELD: of the lines of /tmp/rounds that begin with a name, one for each of $ROUNDS rounds.
+median() { awk -v name="$1" -v field="$2" '$1 == name { print $field }' /tmp/rounds | sort -n | sed -n "$(((ROUNDS + 1) / 2))p"; }
+
 # verify DEVICE BYTES SECONDS: random writes of several sizes, read back and compared.
 verify() {
   fio --name=verify --filename="$1" --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite --bsrange=4k-64k \

@@ -96,7 +96,6 @@ balanced array
 sound array; sound tgt
 say "$answered transactions were answered over three kills, and all are there; pg_amcheck, checksums, file systems clean"
 
-median() { awk -v name="$1" -v field="$2" '$1 == name { print $field }' /tmp/rounds | sort -n | sed -n "$(((ROUNDS + 1) / 2))p"; }
 {
   echo "| pgbench, scale $SCALE, $CLIENTS clients | array | tgt | array ÷ tgt |"
   echo "|---|---|---|---|"

@@ -18,7 +18,6 @@ for round in $(seq $ROUNDS); do
     say "$kind: $words"; echo "$kind $words" >>/tmp/rounds
   done
 done
-median() { awk -v name="$1" -v field="$2" '$1 == name { print $field }' /tmp/rounds | sort -n | sed -n "$(((ROUNDS + 1) / 2))p"; }
 {
   echo "| 8 KiB, random, 70 % reads, 8 outstanding | raw disk | file on ext4 | file ÷ raw |"
   echo "|---|---|---|---|"
