@@ -5,6 +5,10 @@
 //! paid for; a command may begin when that moment has passed, and moves it on by its own price. So time alone fills a
 //! bucket. Of all the commands that wait at a bucket one has a timer; whoever polls with time enough lets everyone
 //! through whose turn has come.
+//!
+//! Who has one command at a time gets as much as who has many, when it is fast enough: an initiator that has nothing
+//! waiting for a moment, as its commands are on their way, keeps its claim to what it did not take meanwhile, and while
+//! it has had least, its turn is kept for it a little.
 
 use crate::clock::{Clock, Sleep};
 use parking_lot::Mutex;
@@ -54,6 +58,12 @@ pub(crate) fn unmap_limits(level: u8) -> Limits {
     Limits { operations: None, bytes }
 }
 
+/// How much, in nanoseconds of the bucket, an initiator may have had less than the others and still claim it.
+const CLAIM: u64 = 20_000_000;
+
+/// Nanoseconds that a turn is kept for an initiator that had least and was here just before.
+const KEPT: u64 = 1_000_000;
+
 /// What a command costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
@@ -75,7 +85,7 @@ struct State {
     bytes_paid: u64,
     /// Those that wait, by initiator; and what initiators had lately.
     flows: BTreeMap<String, Flow>,
-    /// What the initiator that was served last had had before; one that comes anew begins there.
+    /// The most that an initiator had had before it was served; one that comes anew begins there.
     served: u64,
     /// Those whose turn has come, until they notice.
     admitted: BTreeSet<u64>,
@@ -85,10 +95,11 @@ struct State {
 }
 
 /// The waiting commands of one initiator, in their order.
-#[derive(Default)]
 struct Flow {
     /// Nanoseconds of the bucket that it has had.
     served: u64,
+    /// When one of its commands went on last.
+    left: u64,
     waiting: VecDeque<Waiting>,
 }
 
@@ -137,8 +148,8 @@ impl Bucket {
         let mut state = self.state.lock();
         let (number, served) = (state.next, state.served);
         state.next += 1;
-        let flow = state.flows.entry(initiator.to_owned()).or_default();
-        flow.served = flow.served.max(served);
+        let flow = state.flows.entry(initiator.to_owned());
+        let flow = flow.or_insert_with(|| Flow { served, left: 0, waiting: VecDeque::new() });
         flow.waiting.push_back(Waiting { number, cost, waker: None });
         number
     }
@@ -158,7 +169,8 @@ impl Bucket {
             return Poll::Pending;
         }
         let opens = state.opens();
-        let mut sleep = self.clock.sleep_until(opens);
+        let turn = if opens > now { opens } else { opens.saturating_add(KEPT) };
+        let mut sleep = self.clock.sleep_until(turn);
         if sleep.as_mut().poll(context).is_ready() {
             // The clock has moved on meanwhile: again, after others had their turn.
             context.waker().wake_by_ref();
@@ -205,22 +217,29 @@ impl State {
     /// Lets through whose turn has come: of the initiators the one that had least, of its commands the oldest.
     fn admit_waiting(&mut self, now: u64) {
         while self.opens() <= now {
-            let waits = self.flows.iter().filter(|(_, flow)| !flow.waiting.is_empty());
-            let Some((name, _)) = waits.min_by_key(|(_, flow)| flow.served) else { break };
-            let name = name.clone();
+            let Some(name) = self.turn(now) else { break };
             let Some(flow) = self.flows.get_mut(&name) else { break };
             let Some(waiting) = flow.waiting.pop_front() else { break };
-            self.served = flow.served;
+            self.served = self.served.max(flow.served);
             let price = self.charge(waiting.cost);
             if let Some(flow) = self.flows.get_mut(&name) {
-                flow.served = flow.served.saturating_add(price);
+                // What it left alone for longer is not its own any more.
+                flow.served = flow.served.max(self.served.saturating_sub(CLAIM)).saturating_add(price);
+                flow.left = now;
             }
             self.admitted.insert(waiting.number);
             waiting.waker.into_iter().for_each(Waker::wake);
         }
-        // One that had no more than it would begin with anew is forgotten.
-        let served = self.served;
-        self.flows.retain(|_, flow| !flow.waiting.is_empty() || flow.served > served);
+        let least = self.served.saturating_sub(CLAIM);
+        self.flows.retain(|_, flow| !flow.waiting.is_empty() || flow.served > least);
+    }
+
+    /// Whose turn it is; none when nobody waits, or when it is kept for one that is not here.
+    fn turn(&self, now: u64) -> Option<String> {
+        let kept = |flow: &Flow| now < flow.left.min(self.opens()).saturating_add(KEPT);
+        let those = self.flows.iter().filter(|(_, flow)| !flow.waiting.is_empty() || kept(flow));
+        let (name, flow) = those.min_by_key(|(_, flow)| (flow.served, flow.waiting.is_empty()))?;
+        (!flow.waiting.is_empty()).then(|| name.clone())
     }
 
     fn waiting(&self) -> impl Iterator<Item = &Waiting> {

@@ -151,6 +151,81 @@ fn initiators_share_by_what_they_cost() {
     assert!(one.abs_diff(other) <= 100, "{one} and {other} bytes");
 }
 
+/// What one command of an initiator that keeps so many on their way does.
+struct Slot {
+    initiator: usize,
+    /// Its way here and back, when it does not wait.
+    ready: u64,
+    waits: Option<Toll>,
+    woken: Arc<Wakes>,
+}
+
+/// Commands that initiators got done in a second: names, how many each has on their way, and the microseconds that one
+/// takes beside what it waits. The timers of the machine are a millisecond apart.
+fn race(per_second: u64, initiators: &[(&str, usize, u64)]) -> Vec<u64> {
+    const STEP: u64 = 10_000;
+    let bench = bench(operations(per_second, 1));
+    let begun = bench.clock.now();
+    let slot = |initiator| Slot { initiator, ready: begun, waits: None, woken: Arc::default() };
+    let mut slots: Vec<Slot> = initiators
+        .iter()
+        .enumerate()
+        .flat_map(|(index, (_, depth, _))| (0..*depth).map(move |_| index))
+        .map(slot)
+        .collect();
+    let mut done = vec![0; initiators.len()];
+    for step in 0..100_000 {
+        let now = bench.clock.now.fetch_add(STEP, Ordering::SeqCst) + STEP;
+        for slot in &mut slots {
+            let (name, _, takes) = initiators[slot.initiator];
+            let woken = slot.woken.0.swap(0, Ordering::SeqCst) > 0;
+            let through = match &mut slot.waits {
+                None if slot.ready > now => continue,
+                None => {
+                    slot.waits = bench.begin(name, ONE);
+                    let waker = Waker::from(slot.woken.clone());
+                    slot.waits
+                        .as_mut()
+                        .is_none_or(|toll| toll.poll(&mut Context::from_waker(&waker)).is_ready())
+                }
+                Some(toll) if woken || step % 100 == 0 => {
+                    let waker = Waker::from(slot.woken.clone());
+                    toll.poll(&mut Context::from_waker(&waker)).is_ready()
+                }
+                Some(_) => continue,
+            };
+            if through {
+                (slot.waits, slot.ready) = (None, now + takes * 1000);
+                done[slot.initiator] += 1;
+            }
+        }
+    }
+    done
+}
+
+#[test]
+fn who_has_few_commands_on_their_way_gets_as_much_as_who_has_many() {
+    for (limit, few, takes) in
+        [(500, 1, 200), (1000, 1, 200), (5000, 2, 100), (5000, 4, 300), (20_000, 4, 100)]
+    {
+        let done = race(limit, &[("many", 32, takes), ("few", few, takes)]);
+        let all = done.iter().sum::<u64>();
+        assert!(all.abs_diff(limit) <= limit / 50, "{limit} IOPS let {all} through");
+        let part = done[1] as f64 / all as f64;
+        assert!((0.45..=0.55).contains(&part), "{few} at a time beside 32 had {done:?} of {limit}");
+    }
+}
+
+#[test]
+fn what_one_is_too_slow_to_take_the_other_gets() {
+    let done = race(2000, &[("many", 32, 200), ("slow", 1, 5000)]);
+    assert!(done.iter().sum::<u64>() >= 1960, "{done:?}");
+    assert!(
+        (140..=200).contains(&done[1]),
+        "{done:?}: a command of 5 ms waits little, as its initiator had least"
+    );
+}
+
 #[test]
 fn other_limits_hold_at_once_for_those_that_wait() {
     let bench = bench(operations(1, 1));
