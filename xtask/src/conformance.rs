@@ -209,5 +209,6 @@ fn finish(all: &[Outcome], logs: &Path) -> Tally {
     }
     println!("; logs in {}", logs.display());
     let skipped = skipped + faulty;
-    Tally { passed, failed, skipped }
+    let failures = of(Verdict::Failed).map(|outcome| outcome.name.to_string()).collect();
+    Tally { passed, failed, skipped, failures }
 }

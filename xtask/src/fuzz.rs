@@ -2,7 +2,7 @@
 //! sanitizer. The flags are those of `cargo fuzz`, which therefore need not be installed.
 
 use crate::setup;
-use crate::shell::{cargo, exec, root, target_dir};
+use crate::shell::{cargo, exec, exec_quietly, root, target_dir};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
@@ -79,5 +79,5 @@ fn fuzz(built: &Path, name: &str, limits: &[String]) -> Result<()> {
         command.arg(corpus);
     }
     command.args(limits).arg(format!("-artifact_prefix={}/", artifacts.display()));
-    exec(command.args(["-timeout=10", "-rss_limit_mb=2048", "-verbosity=0"]))
+    exec_quietly(command.args(["-timeout=10", "-rss_limit_mb=2048", "-verbosity=0"]))
 }

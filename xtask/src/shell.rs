@@ -1,8 +1,13 @@
 //! Running other programs, and counting what passed.
 
 use anyhow::{Context, Result, bail};
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// Lines of [`exec_telling`].
+const TOLD: usize = 60;
 
 /// The top folder of the work tree.
 pub fn root() -> &'static Path {
@@ -32,6 +37,38 @@ pub fn exec(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("can't start {}", line(command)))?;
     if !status.success() {
         bail!("{} ended with {status}", line(command));
+    }
+    Ok(())
+}
+
+/// The same for what says much: the end of its standard output is told again in the error.
+pub fn exec_telling(command: &mut Command) -> Result<()> {
+    eprintln!("$ {}", line(command));
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().with_context(|| format!("can't start {}", line(command)))?;
+    let mut end = VecDeque::new();
+    for said in BufReader::new(child.stdout.take().context("its standard output")?).lines() {
+        let said = said?;
+        println!("{said}");
+        end.push_back(said);
+        if end.len() > TOLD {
+            end.pop_front();
+        }
+    }
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("{} ended with {status}; it said last:\n{}", line(command), Vec::from(end).join("\n"));
+    }
+    Ok(())
+}
+
+/// Runs it without a word unless it fails.
+pub fn exec_quietly(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("can't start {}", line(command)))?;
+    if !output.status.success() {
+        let said =
+            [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it).into_owned()).concat();
+        bail!("{} ended with {}; it said:\n{said}", line(command), output.status);
     }
     Ok(())
 }

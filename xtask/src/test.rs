@@ -16,7 +16,7 @@ pub struct Args {
 }
 
 /// Tests that passed, failed and were left out.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub struct Tally {
     /// Passed.
     pub passed: usize,
@@ -24,13 +24,12 @@ pub struct Tally {
     pub failed: usize,
     /// Not run, for a stated reason.
     pub skipped: usize,
+    /// Those that failed by name, as far as the step knows names, and errors.
+    pub failures: Vec<String>,
 }
 
 impl Tally {
-    const PASSED: Self = Self { passed: 1, failed: 0, skipped: 0 };
-    const FAILED: Self = Self { passed: 0, failed: 1, skipped: 0 };
-
-    fn add(&mut self, other: Self) {
+    fn add(&mut self, other: &Self) {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
@@ -77,10 +76,14 @@ pub fn run(args: &Args) -> Result<()> {
         let start = Instant::now();
         let tally = (step.run)().unwrap_or_else(|error| {
             eprintln!("{}: {error:#}", step.name);
-            Tally::FAILED
+            Tally { failed: 1, failures: vec![format!("{error:#}")], ..Tally::default() }
         });
-        total.add(tally);
+        total.add(&tally);
         report.push((step.name, tally, start.elapsed()));
+    }
+    // At the end, where whoever looks at a long log looks first.
+    for (step, tally, _) in &report {
+        tally.failures.iter().for_each(|it| println!("\nFAILED in {step}: {it}"));
     }
     print_report(&report);
     println!("{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped);
@@ -93,13 +96,13 @@ pub fn run(args: &Args) -> Result<()> {
 fn print_report(report: &[(&str, Tally, Duration)]) {
     println!("\n{:<14}{:>8}{:>8}{:>9}{:>9}", "step", "passed", "failed", "skipped", "seconds");
     for (name, tally, time) in report {
-        let Tally { passed, failed, skipped } = tally;
+        let Tally { passed, failed, skipped, .. } = tally;
         println!("{name:<14}{passed:>8}{failed:>8}{skipped:>9}{:>9}", time.as_secs());
     }
 }
 
 fn one(result: Result<()>) -> Result<Tally> {
-    result.map(|()| Tally::PASSED)
+    result.map(|()| Tally { passed: 1, ..Tally::default() })
 }
 
 fn clippy() -> Result<Tally> {
@@ -114,7 +117,8 @@ fn cargo_test() -> Result<Tally> {
     for line in BufReader::new(output).lines() {
         let line = line?;
         println!("{line}");
-        total.add(summary(&line).unwrap_or_default());
+        total.add(&summary(&line).unwrap_or_default());
+        total.failures.extend(line.strip_suffix(" ... FAILED").map(str::to_owned));
     }
     if !child.wait()?.success() && total.failed == 0 {
         bail!("cargo test failed before it ran every test");
@@ -128,7 +132,8 @@ fn summary(line: &str) -> Option<Tally> {
     let count = |word: &str| -> Option<usize> {
         counts.split("; ").find_map(|part| part.trim().strip_suffix(word)?.trim().parse().ok())
     };
-    Some(Tally { passed: count("passed")?, failed: count("failed")?, skipped: count("ignored")? })
+    let [passed, failed, skipped] = [count("passed")?, count("failed")?, count("ignored")?];
+    Some(Tally { passed, failed, skipped, ..Tally::default() })
 }
 
 #[cfg(test)]
