@@ -67,7 +67,13 @@ pub struct World {
 impl World {
     /// The time of day in seconds since 1970.
     pub(crate) fn seconds(&self) -> u64 {
-        (self.now)().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
+        self.millis() / 1000
+    }
+
+    /// The time of day in milliseconds since 1970.
+    pub(crate) fn millis(&self) -> u64 {
+        let since = (self.now)().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }
 }
 
@@ -122,7 +128,7 @@ impl Array {
         let (config, changing) = (RwLock::new(config), tokio::sync::Mutex::new(()));
         let happenings = broadcast::Sender::new(BACKLOG);
         let watched = Mutex::default();
-        let meter = Mutex::new(Meter::open(&parts.history, started));
+        let meter = Mutex::new(Meter::open(&parts.history, &world));
         Self {
             parts,
             world,

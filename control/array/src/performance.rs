@@ -6,14 +6,14 @@
 //! initiators and a group the sum of its volumes, as they are configured when somebody asks.
 
 use crate::action::{Action, Outcome};
-use crate::array::{Array, Happening};
+use crate::array::{Array, Happening, World};
 use crate::config::{Config, HostEntry};
 use crate::{Error, Result};
 use block::DiskId;
 use history::{ALL, Cell, Latencies, Recorder, Sample, Series, SpacePoint, Store};
 use scsi::{Operation, Size, Table, Way};
 use std::collections::BTreeMap;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 /// How far a question looks back that does not say it, in seconds.
 const USUAL_LENGTH: u64 = 300;
@@ -100,23 +100,25 @@ pub struct Capacity {
 #[derive(Default)]
 pub(crate) struct Meter {
     recorder: Recorder,
-    before: Option<Before>,
+    before: Before,
     spaced: u64,
 }
 
+#[derive(Default)]
 struct Before {
     millis: u64,
     counted: BTreeMap<DiskId, BTreeMap<Way, Table>>,
 }
 
 impl Meter {
-    /// Goes on where the history ends.
-    pub fn open(store: &Store, now: u64) -> Self {
-        let recorder = Recorder::open(store, now).unwrap_or_else(|error| {
+    /// Goes on where the history ends. Nothing is counted yet: what hosts do from now on is measured.
+    pub fn open(store: &Store, world: &World) -> Self {
+        let recorder = Recorder::open(store, world.seconds()).unwrap_or_else(|error| {
             tracing::error!(%error, "old measurements can't be read");
             Recorder::default()
         });
-        Self { recorder, ..Self::default() }
+        let before = Before { millis: world.millis(), ..Before::default() };
+        Self { recorder, before, ..Self::default() }
     }
 }
 
@@ -189,8 +191,7 @@ impl Array {
     /// work for a moment.
     pub fn measure(&self) {
         let counted = self.parts.target.statistics();
-        let now = (self.world.now)().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        let millis = u64::try_from(now.as_millis()).unwrap_or(0);
+        let millis = self.world.millis();
         // The second that is over, or nearly.
         let time = millis.saturating_sub(500) / 1000;
         let mut meter = self.meter.lock();
@@ -198,8 +199,11 @@ impl Array {
             meter.spaced = time;
             self.measure_space(time);
         }
-        let Some(before) = meter.before.replace(Before { millis, counted }) else { return };
-        let Meter { recorder, before: Some(new), .. } = &mut *meter else { return };
+        if millis == meter.before.millis {
+            return;
+        }
+        let before = std::mem::replace(&mut meter.before, Before { millis, counted });
+        let Meter { recorder, before: new, .. } = &mut *meter;
         let mut samples = differences(&new.counted, &before.counted);
         let all = samples.entry(ALL.into()).or_default();
         all.millis = millis.saturating_sub(before.millis);

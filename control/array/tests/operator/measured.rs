@@ -110,6 +110,19 @@ async fn commands_are_told_by_volume_group_and_array_and_survive_a_restart() {
 }
 
 #[tokio::test]
+async fn what_is_done_before_the_first_second_is_over_is_told_too() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    prepared(&up).await;
+    assert_eq!(up.luns(IQN), [0]);
+    send(&up, 0x8A).await;
+    rig.clock.fetch_add(1, Ordering::SeqCst);
+    up.array.measure();
+    assert_eq!(only(&series(&up, Scope::Volume("db1".into())).await, Operation::Write).latency.count(), 1);
+    up.down().await;
+}
+
+#[tokio::test]
 async fn questions_about_what_is_not_there_are_refused() {
     let rig = Rig::new();
     let up = rig.up().await;
