@@ -7,7 +7,7 @@ use crate::problem::{Problem, Problems};
 use crate::v1::{ask, unexpected};
 use array::{
     Action, Alert, AlertState, ArrayStatus, Busy, By, Cell, Drive, Health, Operation, Outcome, Severity,
-    Standing, State as Serving, Volume,
+    ShelfStatus, Standing, State as Serving, Volume,
 };
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -130,6 +130,7 @@ async fn metrics(operator: Operator, State(context): State<Context>) -> Result<R
     let by_host = Action::ListBusiest { by: By::Host, seconds: SECONDS };
     let Outcome::Busiest { busiest: busy_hosts, .. } = asked(by_host).await? else { return nothing() };
     let Outcome::Drives(drives) = asked(Action::ListDrives).await? else { return nothing() };
+    let Outcome::Protection(protection) = asked(Action::ShowProtection).await? else { return nothing() };
     let Outcome::Alerts(alerts) = asked(Action::ListAlerts).await? else { return nothing() };
     tell_array(&mut told, &status);
     told.performance("array").each(millis, [(Labels::new(), busiest.iter().collect())]);
@@ -139,6 +140,7 @@ async fn metrics(operator: Operator, State(context): State<Context>) -> Result<R
     told.performance("host").each(millis, with(names, &busy_hosts));
     tell_volumes(&mut told, &volumes);
     tell_drives(&mut told, &drives);
+    tell_protection(&mut told, &protection.shelf);
     tell_alerts(&mut told, &alerts);
     let mut text = String::new();
     encode(&mut text, &told.0)
@@ -228,6 +230,24 @@ fn tell_drives(told: &mut Exposition, drives: &[Drive]) {
             }
         }
     }
+}
+
+/// How what is stored is protected, and how far a rebuild is: it is over when no segment is at risk.
+fn tell_protection(told: &mut Exposition, status: &ShelfStatus) {
+    let none: Labels = Vec::new();
+    let tolerates = told.values("array_failures_tolerated", "Drives that may still fail without loss");
+    set(&tolerates, &none, &[], status.tolerates as f64);
+    let segments =
+        told.values("array_segments", "Segments in use, and those that are being placed elsewhere");
+    let healed =
+        told.values("array_segments_healed", "Segments placed elsewhere since the start of the array");
+    set(&segments, &none, &[("state", "in_use")], f64::from(status.segments));
+    set(&segments, &none, &[("state", "at_risk")], f64::from(status.at_risk));
+    set(&healed, &none, &[], status.healed as f64);
+    let pages = told
+        .values("array_pages", "Pages that were wrong, since the start of the array, by what became of them");
+    set(&pages, &none, &[("state", "repaired")], status.repaired as f64);
+    set(&pages, &none, &[("state", "lost")], status.lost as f64);
 }
 
 fn tell_array(told: &mut Exposition, status: &ArrayStatus) {

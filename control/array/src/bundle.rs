@@ -68,7 +68,8 @@ impl Array {
             "target_iqn": status.target_iqn, "portals": status.portals, "sessions": sessions(self),
             "space": format!("{:?}", status.space), "drives": drives.collect::<Value>(),
             "protection": { "tolerates": shelf.tolerates, "segments": shelf.segments, "at_risk": shelf.at_risk,
-                "healed": shelf.healed, "repaired": shelf.repaired, "lost": shelf.lost },
+                "healed": shelf.healed, "repaired": shelf.repaired, "lost": shelf.lost,
+                "strays": shelf.strays },
         })
     }
 

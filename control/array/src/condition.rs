@@ -83,6 +83,16 @@ pub(crate) fn of_drives(status: &Status) -> Conditions {
             });
         }
     }
+    for path in &status.strays {
+        let about = Some(About { noun: "drive", name: path, key: path });
+        add(&mut found, "drive.stray", Severity::Warning, about, &|| {
+            format!(
+                "{path} was of this array and is no member now: it was replaced, or used without the other drives. \
+                 Nothing of it is read, and what was written to it alone is not in the array: add it as an empty drive \
+                 (ashlar drive add --force), or take it away"
+            )
+        });
+    }
     protection(&mut found, status);
     if status.at_risk > 0 {
         add(&mut found, "protection.rebuilding", Severity::Info, None, &|| {

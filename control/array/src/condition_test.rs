@@ -46,7 +46,7 @@ fn shelf(standings: &[Standing], tolerates: usize) -> Status {
         slow: false,
     };
     let drives = standings.iter().enumerate().map(drive).collect();
-    Status { drives, tolerates, segments: 0, at_risk: 0, healed: 0, repaired: 0, lost: 0 }
+    Status { drives, tolerates, segments: 0, at_risk: 0, healed: 0, repaired: 0, lost: 0, strays: Vec::new() }
 }
 
 #[test]
@@ -112,6 +112,13 @@ fn a_slow_drive_is_found_while_it_is() {
     let found = of_drives(&status);
     assert_eq!(kinds(&found), [("drive.slow", Severity::Warning)]);
     assert_eq!(found.values().next().and_then(|it| it.name.as_deref()), Some("2"));
+}
+
+#[test]
+fn a_drive_that_is_no_member_any_more_is_named() {
+    let found = of_drives(&Status { strays: vec!["/dev/sdx".into()], ..shelf(&[Standing::InUse; 4], 2) });
+    assert_eq!(kinds(&found), [("drive.stray", Severity::Warning)]);
+    assert!(found.values().all(|it| it.message.starts_with("/dev/sdx ")));
 }
 
 #[test]

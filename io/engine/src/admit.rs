@@ -14,7 +14,7 @@ use crate::record::Action;
 use crate::space::DiskSpace;
 use crate::state::{Refusal, State};
 use block::Error;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What a block takes in the log when it does not reduce: a frame of its own, and its part of the frame table.
 pub const SLOT_WORST: u64 = (BLOCK + crate::frame::HEADER + 16 + 16) as u64;
@@ -41,13 +41,26 @@ const SPARE: usize = 2;
 const FOR_CLEANING: usize = 2;
 
 impl Core {
-    fn log_bytes(&self) -> u64 {
-        u64::from(self.segments.load(Ordering::Acquire)) * u64::from(self.layout.segment_bytes)
+    fn bytes_of(&self, segments: &AtomicU32) -> u64 {
+        u64::from(segments.load(Ordering::Acquire)) * u64::from(self.layout.segment_bytes)
     }
 
-    /// Size of the log without the reserve.
+    /// Size of the log without the reserve, of as many segments as the drives that are there have room for.
     pub fn total_bytes(&self) -> u64 {
-        self.log_bytes() - self.reserve_bytes()
+        self.bytes_of(&self.usable_segments).saturating_sub(self.reserve_bytes())
+    }
+
+    /// Takes note of how many segments are free.
+    pub fn set_free(&self, segments: u32) {
+        self.free_segments.store(segments, Ordering::Release);
+        self.look_for_room();
+    }
+
+    /// Takes note of what drives have room for: less than was promised, when some have gone for good.
+    pub fn look_for_room(&self) {
+        let free = self.free_segments.load(Ordering::Acquire);
+        let used = self.segments.load(Ordering::Acquire) - free;
+        self.usable_segments.store(used + free.min(self.log.shelf().room().any), Ordering::Release);
     }
 
     /// Says whether the flusher is stuck without room in the log, which [`Core::admit_space`] should have prevented.
@@ -140,7 +153,9 @@ impl Core {
             return Err(Refusal::Room);
         }
         let spread = spread(state, &change.actions);
-        if spread > 0 && live_bytes(state) + dirty + spread > self.total_bytes() + self.reserve_bytes() / 2 {
+        // Whatever drives have gone: giving back is the way out.
+        let most = self.bytes_of(&self.segments) - self.reserve_bytes() / 2;
+        if spread > 0 && live_bytes(state) + dirty + spread > most {
             self.signal.notify();
             return Err(Error::NoSpace.into());
         }

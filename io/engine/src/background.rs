@@ -14,7 +14,7 @@ use crate::relearn::Relearn;
 use crate::space::Place;
 use crate::traffic::Traffic;
 use parking_lot::Mutex;
-use shelf::SegmentId;
+use shelf::{Room, SegmentId};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
@@ -40,11 +40,13 @@ pub struct Space {
     clock: u64,
     /// Free segments that the stream at hand must leave.
     pub leave: usize,
+    /// Protection yields to the stream at hand. To what wins space back it always does.
+    pub yields: bool,
 }
 
 impl Segments for Space {
-    fn allocate(&mut self, room: u32) -> Option<u32> {
-        if self.free.len().min(room as usize) <= self.leave {
+    fn allocate(&mut self, room: Room) -> Option<u32> {
+        if self.writable(room) <= self.leave {
             return None;
         }
         let segment = self.free.pop_first()?;
@@ -123,21 +125,34 @@ pub struct Worker {
     pub left_dirty: u64,
     /// The last try to make room, at so many changes and such room on the drives, changed nothing: wait until something
     /// does.
-    pub exhausted: Option<(u64, u32)>,
+    pub exhausted: Option<(u64, Room)>,
     /// What the last rounds of cleaning brought.
     pub rounds: Rounds,
+    /// Nothing could be won back, and hosts go on at the cost of protection until there is room again.
+    pressed: bool,
 }
 
 /// Rounds of cleaning, each ended by a checkpoint, with no change of the hosts between them.
 #[derive(Default)]
 pub struct Rounds {
     changes: u64,
+    /// The most segments that were free.
     free: usize,
     /// Rounds in a row that won no segment.
     vain: u32,
 }
 
 impl Space {
+    /// Segments that can be written now by the stream at hand: those that are free, and that drives have room for.
+    fn writable(&self, room: Room) -> usize {
+        self.within(if self.yields { room.any } else { room.protected })
+    }
+
+    /// Free segments, no more than so many.
+    fn within(&self, room: u32) -> usize {
+        self.free.len().min(room as usize)
+    }
+
     /// Takes segments that the shelf has got since, and answers whether there are any.
     fn grow(&mut self, segments: u32) -> bool {
         let known = self.taken.len() as u32;
@@ -162,7 +177,7 @@ impl Worker {
         let worker = Self {
             writer: Writer::new(core.log.clone()),
             streams: Streams::default(),
-            space: Space { free, taken, clock: 0, leave: 0 },
+            space: Space { free, taken, clock: 0, leave: 0, yields: true },
             index: Index::new(core.options.index_bytes),
             neighbours: Neighbours::default(),
             fingerprinter: Fingerprinter::new(&core.key),
@@ -183,6 +198,7 @@ impl Worker {
             left_dirty: 0,
             exhausted: None,
             rounds: Rounds::default(),
+            pressed: false,
             core,
         };
         worker.note_roots();
@@ -222,7 +238,7 @@ impl Worker {
                 Step::Done => busy = true,
                 Step::Idle => {}
                 Step::Full => {
-                    let won = self.make_space().await?;
+                    let won = self.make_space().await? || self.press();
                     busy |= won;
                     full = !won;
                 }
@@ -230,6 +246,8 @@ impl Worker {
             self.core.set_full(full);
             if self.free() < self.clean_below() {
                 busy |= self.make_space().await?;
+            } else {
+                self.pressed = false;
             }
             // Space is known when everything has been flushed and written.
             let settle = !busy && self.core.wants_space.swap(false, Ordering::AcqRel);
@@ -302,7 +320,7 @@ impl Worker {
     }
 
     fn tell_progress(&self) {
-        self.core.free_segments.store(self.space.free.len() as u32, Ordering::Release);
+        self.core.set_free(self.space.free.len() as u32);
         let progress = self.core.state.read().maps.slots.progress();
         self.core.pace.advance(progress);
         self.core.room.freed();
@@ -358,9 +376,17 @@ impl Worker {
             || self.core.dirty_bytes() > (limit + self.left_dirty).min(2 * limit)
     }
 
-    /// Segments that can be written now: those that are free, and that drives have room for.
+    /// Segments that can be written now without anything being protected less for it.
     pub fn free(&self) -> usize {
-        self.space.free.len().min(self.core.log.shelf().room() as usize)
+        self.space.within(self.core.log.shelf().room().protected)
+    }
+
+    /// Has protection yield to what hosts write, now that nothing can be won back; false when that gives no more room.
+    fn press(&mut self) -> bool {
+        let Room { protected, any } = self.core.log.shelf().room();
+        let more = !self.pressed && self.space.within(any) > self.space.within(protected);
+        self.pressed |= more;
+        more
     }
 
     /// Free segments below which cleaning begins.
@@ -380,29 +406,37 @@ impl Worker {
         if self.rounds.changes != changes {
             self.rounds = Rounds { changes, free: self.space.free.len(), vain: 0 };
         }
+        if self.rounds.vain >= MOST_VAIN {
+            self.exhausted = Some(now);
+            return Ok(false);
+        }
         let kept = self.core.kept_for_checkpoints();
-        self.space.leave = kept;
+        (self.space.leave, self.space.yields) = (kept, true);
         let dead = self.dead_segments();
-        let winnable = self.rounds.vain < MOST_VAIN && (self.cleaned > 0 || dead > 0);
-        let soon = self.free() <= kept || dead >= self.clean_below();
+        let winnable = self.cleaned > 0 || dead > 0;
+        let soon = self.space.writable(now.1) <= kept || dead >= self.clean_below();
         if !(winnable && soon) && self.clean().await? {
             return Ok(true);
         }
         if winnable {
             self.mark_metadata().await?;
             self.checkpoint().await?;
-            let free = self.space.free.len();
-            let vain = if free > self.rounds.free { 0 } else { self.rounds.vain + 1 };
-            self.rounds = Rounds { changes, free, vain };
             return Ok(true);
         }
         self.exhausted = Some(now);
         Ok(false)
     }
 
+    /// A checkpoint has freed what cleaning had moved things out of: a round is over.
+    pub fn end_round(&mut self) {
+        let free = self.space.free.len();
+        self.rounds.vain = if free > self.rounds.free { 0 } else { self.rounds.vain + 1 };
+        self.rounds.free = free.max(self.rounds.free);
+    }
+
     /// The stream of flushed data must leave these segments alone.
     pub fn leave_for_cleaning(&mut self) {
-        self.space.leave = self.core.kept_from_data();
+        (self.space.leave, self.space.yields) = (self.core.kept_from_data(), self.pressed);
     }
 }
 

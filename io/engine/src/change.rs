@@ -9,7 +9,8 @@ use crate::journal::Staged;
 use crate::policy::Compression;
 use crate::record::{self, Action, Record};
 use crate::state::{Refusal, State};
-use block::Error;
+use crate::volume::Span;
+use block::{Error, Extent};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
@@ -38,6 +39,8 @@ pub struct Change {
     pub expected: Expected,
     /// The volume that was asked for it, which must be there even where no action names it.
     pub asked: Option<u32>,
+    /// Logical blocks of it that there must be.
+    pub extent: Option<Extent>,
     /// More that must not have changed, where it is much.
     pub unchanged: Vec<Unchanged>,
     /// The time, where the change might end something that is kept.
@@ -124,7 +127,11 @@ impl Core {
         let parts = change.pages.len() / (self.layout.batch_bytes as usize / 2) + 2;
         let bound = record::bound(&change.actions) + 56 * parts;
         let mut state = self.state.write();
-        change.asked.map_or(Ok(()), |asked| state.volume(asked).map(drop))?;
+        match (change.asked, change.extent) {
+            (Some(asked), Some(extent)) => drop(Span::of(state.writable(asked)?.geometry, extent)?),
+            (Some(asked), None) => drop(state.volume(asked)?),
+            (None, _) => {}
+        }
         self.admit(&state, change, bound, first)?;
         for (volume, block, entry) in &change.expected {
             if state.entry(*volume, *block)? != *entry {

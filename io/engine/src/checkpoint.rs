@@ -43,7 +43,7 @@ impl Worker {
     /// Writes a checkpoint.
     pub async fn checkpoint(&mut self) -> block::Result<()> {
         self.load_stale().await?;
-        self.space.leave = 0;
+        (self.space.leave, self.space.yields) = (0, true);
         let mut cut = self.cut();
         self.core.journal.pump();
         let nodes = std::mem::take(&mut cut.nodes);
@@ -273,7 +273,7 @@ impl Worker {
         written.await.map_err(failed)?;
         self.core.journal.trimmed(journal_from);
         self.root = root;
-        self.cleaned = 0;
+        let cleaned = std::mem::take(&mut self.cleaned) > 0;
         self.traffic.checkpoints += 1;
         self.left_dirty = self.core.dirty_bytes();
         self.marked.clear();
@@ -286,6 +286,9 @@ impl Worker {
                 }
                 self.stuck.remove(&segment);
             }
+        }
+        if cleaned {
+            self.end_round();
         }
         Ok(())
     }

@@ -189,7 +189,7 @@ async fn shifted(asked: &Handle, copy: &Copy) -> Result {
 async fn shifted_piece(copy: &Copy, from: Span, to: Span) -> Result<Change> {
     let (first, count) = from.blocks();
     let view = copy.source.core.view(copy.source.number, first, count).await;
-    let (data, entries) = view.map_err(|error| copy.source.in_blocks(error, from))?;
+    let (data, entries) = view.map_err(|error| copy.source.in_blocks(error, from.from))?;
     let skip = (from.from - first * STEP) as usize;
     let mut draft = Draft::new(to.blocks().1 as usize);
     let numbered = entries.into_iter().zip(first..);

@@ -6,12 +6,13 @@ use crate::engine::Options;
 use crate::gate::{Pace, Room, Signal};
 use crate::journal::Journal;
 use crate::log::Log;
+use crate::shared::{Line, Shared};
 use crate::space::Usage;
 use crate::stage::Stages;
 use crate::state::{Refusal, State};
 use crate::traffic::Traffic;
 use block::{Error, Result};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use shelf::{Layout, Shelf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -25,7 +26,9 @@ pub struct Core {
     pub segments: AtomicU32,
     /// Of these, the ones with nothing in them.
     pub free_segments: AtomicU32,
-    pub state: RwLock<State>,
+    /// Those that are in use, and the free ones that drives have room for.
+    pub usable_segments: AtomicU32,
+    pub state: Shared<State>,
     pub journal: Arc<Journal>,
     pub log: Arc<Log>,
     pub cache: Cache,
@@ -46,7 +49,7 @@ pub struct Core {
     /// The flusher has no room in the log.
     pub full: AtomicBool,
     /// Number of changes made.
-    pub changes: AtomicU64,
+    pub changes: Line<AtomicU64>,
     /// Times that hosts have had frames read.
     pub fetches: AtomicU64,
     /// What the background wrote to the log.
@@ -68,6 +71,7 @@ impl Core {
             layout: shelf.layout(),
             segments: AtomicU32::new(shelf.layout().segments),
             free_segments: AtomicU32::new(0),
+            usable_segments: AtomicU32::new(shelf.layout().segments),
             cache: Cache::new(options.cache_bytes),
             options,
             signal: journal.signal(),
@@ -81,11 +85,11 @@ impl Core {
             finished: Pace::default(),
             stages: Stages::default(),
             full: AtomicBool::new(false),
-            changes: AtomicU64::new(0),
+            changes: Line::default(),
             fetches: AtomicU64::new(0),
             traffic: Mutex::default(),
             key,
-            state: RwLock::new(state),
+            state: Shared::new(state),
         })
     }
 
@@ -147,10 +151,15 @@ impl Core {
     /// loss, whichever volume it tells of.
     pub async fn settle_refusal<T>(&self, outcome: Result<T>) -> Result<T> {
         if outcome.as_ref().is_err_and(tells_of_volumes) {
-            let shaped = self.state.read().catalog.shaped;
-            self.journal.until(shaped).await?;
+            self.settle_shape().await?;
         }
         outcome
+    }
+
+    /// Waits until a power loss can't undo which volumes there are, and what they take.
+    pub async fn settle_shape(&self) -> Result<()> {
+        let shaped = self.state.read().catalog.shaped;
+        self.journal.until(shaped).await
     }
 
     pub fn check_running(&self) -> Result<()> {

@@ -68,7 +68,7 @@ impl Handle {
         let at = |byte: u64| (byte - span.from) as usize;
         for (block, part) in edges {
             let bytes = data.slice(at(part.from), at(part.to)).to_bytes();
-            self.patch(draft, block, part, &bytes).await.map_err(|error| self.in_blocks(error, span))?;
+            self.patch(draft, block, part, &bytes).await.map_err(|error| self.in_blocks(error, span.from))?;
         }
         if whole.len() > 0 {
             let mut block = whole.from / STEP;
@@ -149,7 +149,7 @@ impl Handle {
         let (first, count) = span.blocks();
         loop {
             let view = self.core.view(self.number, first, count).await;
-            let (all, entries) = view.map_err(|error| self.in_blocks(error, span))?;
+            let (all, entries) = view.map_err(|error| self.in_blocks(error, span.from))?;
             let skip = (span.from - first * STEP) as usize;
             let new = with(all.slice(skip, skip + span.len() as usize))?;
             let mut data = all.slice(0, skip);

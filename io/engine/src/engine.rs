@@ -198,6 +198,7 @@ impl Engine {
 
     /// Space of the whole array.
     pub fn space(&self) -> SpaceReport {
+        self.core.look_for_room();
         let state = self.core.state.read();
         let sum = |snapshots: bool| -> DiskSpace {
             let volumes = state.catalog.shown().filter(|(_, volume)| volume.birth.snapshot == snapshots);

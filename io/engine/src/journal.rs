@@ -4,6 +4,7 @@
 use crate::entry::{BLOCK, SlotId};
 use crate::gate::Signal;
 use crate::record::{self, Action};
+use crate::shared::Line;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use shelf::{JournalPos, Layout, Shelf};
@@ -12,7 +13,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 /// Appends under way at the same time: one on the device while the next is on its way there.
@@ -59,10 +60,10 @@ struct State {
 /// The journal of the engine.
 pub struct Journal {
     shelf: Arc<dyn Shelf>,
-    state: Mutex<State>,
-    durable: AtomicU64,
-    stopped: std::sync::atomic::AtomicBool,
-    used: AtomicU64,
+    state: Line<Mutex<State>>,
+    durable: Line<AtomicU64>,
+    stopped: AtomicBool,
+    used: Line<AtomicU64>,
     batch_bytes: usize,
     journal_bytes: u64,
     /// Woken when a batch is durable, and when the journal stops.
@@ -88,13 +89,13 @@ impl Journal {
         };
         Arc::new(Self {
             shelf,
-            durable: AtomicU64::new(next - 1),
+            durable: Line::new(AtomicU64::new(next - 1)),
             stopped: false.into(),
-            used: AtomicU64::new(state.sizes.iter().sum()),
+            used: Line::new(AtomicU64::new(state.sizes.iter().sum())),
             batch_bytes: layout.batch_bytes as usize,
             journal_bytes: layout.journal_bytes,
             signal: Arc::default(),
-            state: Mutex::new(state),
+            state: Line::new(Mutex::new(state)),
         })
     }
 

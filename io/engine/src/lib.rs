@@ -42,6 +42,7 @@ mod record;
 mod recover;
 mod relearn;
 mod root;
+mod shared;
 mod slots;
 mod snapshot;
 mod space;

@@ -4,7 +4,7 @@
 use crate::space::Place;
 use bytes::Bytes;
 use parking_lot::RwLock;
-use shelf::{AlignedBuf, Layout, SegmentId, Shelf, Wait, wait};
+use shelf::{AlignedBuf, Layout, Room, SegmentId, Shelf, Wait, wait};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -62,9 +62,9 @@ pub struct Stream {
 
 /// What the writer needs of the segments.
 pub trait Segments {
-    /// A free segment to be written from its front, unless too few are left for this stream. `room` is how many the
-    /// shelf can take.
-    fn allocate(&mut self, room: u32) -> Option<u32>;
+    /// A free segment to be written from its front, unless too few are left for this stream. `room` is what the shelf
+    /// can take.
+    fn allocate(&mut self, room: Room) -> Option<u32>;
 }
 
 struct Write {

@@ -3,10 +3,12 @@
 //! A page is clean (equal to what the log holds), dirty, or frozen: dirty at the moment of the checkpoint that is
 //! being written. Freezing costs nothing per page; the first change of a frozen page keeps its old version aside.
 
+use crate::shared::note_use;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// A hasher for keys that are small dense integers: one multiplication.
 #[derive(Clone, Copy, Default)]
@@ -43,7 +45,7 @@ struct Held<T> {
     dirty: bool,
     frozen: bool,
     /// Set when used, cleared by the hand of the eviction clock.
-    used: std::sync::atomic::AtomicBool,
+    used: AtomicBool,
 }
 
 /// The pages of one kind, by number.
@@ -64,7 +66,7 @@ impl<T: Clone> Pages<T> {
     /// The page, when it is in memory.
     pub fn get(&self, number: u64) -> Option<&Arc<T>> {
         let held = self.held.get(&number)?;
-        held.used.store(true, std::sync::atomic::Ordering::Relaxed);
+        note_use(&held.used);
         Some(&held.body)
     }
 

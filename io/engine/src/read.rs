@@ -125,14 +125,25 @@ impl Core {
         from: u64,
         count: u64,
         fetched: &Fetched,
+        entries: Option<&mut Entries>,
+    ) -> std::result::Result<Moment<Data>, Blocked> {
+        self.look_in(&self.state.read(), volume, (from, count), fetched, entries)
+    }
+
+    /// The same with the state as the caller reads it.
+    pub fn look_in(
+        &self,
+        state: &State,
+        volume: u32,
+        (from, count): (u64, u64),
+        fetched: &Fetched,
         mut entries: Option<&mut Entries>,
     ) -> std::result::Result<Moment<Data>, Blocked> {
-        let state = self.state.read();
         let found = state.volume(volume)?;
         let tree = State::check(found, from, count)?;
         let mut gather = Gather {
             core: self,
-            state: &state,
+            state,
             fetched,
             data: Data::new(),
             block: from,

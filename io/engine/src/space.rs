@@ -236,6 +236,7 @@ pub struct SpaceReport {
     pub reclaimable: u64,
     /// Can still be written before [`block::Error::NoSpace`], when nothing reduces.
     pub free: u64,
-    /// Size of the log, without what is kept for checkpoints and cleaning.
+    /// Size of the log, without what is kept for checkpoints and cleaning. Less than it was when drives have gone and the
+    /// others have no room for all of it.
     pub total: u64,
 }

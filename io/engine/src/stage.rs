@@ -77,7 +77,6 @@ struct Clones {
 
 /// A list that is being prepared.
 struct Stage {
-    core: Arc<Core>,
     clones: BTreeMap<u32, Clones>,
     _names: Names,
 }
@@ -122,7 +121,7 @@ impl Stage {
             };
             let clones = written.iter().map(both).collect();
             match core.make_soon(&Change { actions, ..Change::default() }).await {
-                Ok(Some(_)) => return Ok(Self { core: core.clone(), clones, _names: names }),
+                Ok(Some(_)) => return Ok(Self { clones, _names: names }),
                 Ok(None) => {}
                 // Another volume that began at the same time took the number.
                 Err(_) if core.state.read().catalog.next != first => {}
@@ -131,13 +130,9 @@ impl Stage {
         }
     }
 
-    fn handle(&self, number: u32) -> Handle {
-        Handle { core: self.core.clone(), number }
-    }
-
     /// The same segment between the clones.
     fn shifted_to_clones(&self, copy: &Copy) -> Copy {
-        let after = |of: &Handle| self.handle(self.clones[&of.number].after);
+        let after = |of: &Handle| Handle { number: self.clones[&of.number].after, ..of.clone() };
         Copy { source: after(&copy.source), from: copy.from, target: after(&copy.target), to: copy.to }
     }
 

@@ -29,14 +29,21 @@ pub struct Volume {
 pub struct Handle {
     pub core: Arc<Core>,
     pub number: u32,
+    /// Its block length, which never changes.
+    pub block_bytes: u32,
 }
+
+/// The most that one operation writes.
+const MOST_BYTES: usize = MOST_PAGES * BLOCK / 2;
 
 /// Largest [`Op::SaveState`].
 const STATE_BYTES: usize = 64 << 10;
 
 impl Volume {
     pub(crate) fn new(core: Arc<Core>, number: u32, id: DiskId) -> Self {
-        Self { id, handle: Handle { core, number } }
+        // One that is gone already refuses everything.
+        let block_bytes = core.state.read().volume(number).map_or(512, |volume| volume.geometry.block_bytes);
+        Self { id, handle: Handle { core, number, block_bytes } }
     }
 
     pub(crate) fn number(&self) -> u32 {
@@ -87,6 +94,20 @@ pub struct Span {
 }
 
 impl Span {
+    /// Where blocks of a volume lie.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] when it does not have all of them.
+    pub fn of(Geometry { block_bytes, blocks }: Geometry, extent: Extent) -> Result<Self> {
+        match extent.end() {
+            Some(end) if end <= blocks => {
+                let each = u64::from(block_bytes);
+                Ok(Span { from: extent.lba * each, to: end * each })
+            }
+            _ => Err(Error::OutOfRange { extent, blocks }),
+        }
+    }
+
     pub fn is_aligned(self) -> bool {
         self.from.is_multiple_of(BLOCK as u64) && self.to.is_multiple_of(BLOCK as u64)
     }
@@ -112,6 +133,13 @@ impl Handle {
     }
 
     fn execute(&self, op: Op) -> Result<Pending> {
+        let op = match op {
+            Op::Write { lba, data } => match self.aligned(lba, &data) {
+                Some(span) => return Ok(self.submit(self.write(span, &data))),
+                None => Op::Write { lba, data },
+            },
+            op => op,
+        };
         if op.is_change() {
             self.core.state.read().writable(self.number)?;
         }
@@ -125,10 +153,7 @@ impl Handle {
             },
             Op::Write { lba, data } => {
                 let span = self.span_of(lba, &data)?;
-                if !span.is_aligned() {
-                    return Ok(self.later(move |volume| volume.write_edges(span, data)));
-                }
-                Ok(self.submit(self.write(span, &data)))
+                Ok(self.later(move |volume| volume.write_edges(span, data)))
             }
             Op::Fill { extent, block } => self.fill(extent, block),
             Op::Unmap(extents) => self.unmap(extents),
@@ -167,14 +192,15 @@ impl Handle {
     }
 
     pub fn span(&self, extent: Extent) -> Result<Span> {
-        let Geometry { block_bytes, blocks } = self.geometry()?;
-        match extent.end() {
-            Some(end) if end <= blocks => {
-                let each = u64::from(block_bytes);
-                Ok(Span { from: extent.lba * each, to: end * each })
-            }
-            _ => Err(Error::OutOfRange { extent, blocks }),
-        }
+        Span::of(self.geometry()?, extent)
+    }
+
+    /// Where whole blocks of 4 KiB are written, when they are that. Whether the volume has them, and takes them, is found
+    /// out by the change, under the one lock that it needs.
+    fn aligned(&self, lba: u64, data: &Data) -> Option<Span> {
+        let from = lba.checked_mul(u64::from(self.block_bytes))?;
+        let span = Span { from, to: from.checked_add(data.len() as u64)? };
+        (span.is_aligned() && span.len() > 0 && data.len() <= MOST_BYTES).then_some(span)
     }
 
     fn span_of(&self, lba: u64, data: &Data) -> Result<Span> {
@@ -182,7 +208,7 @@ impl Handle {
         if !data.len().is_multiple_of(each) {
             return Err(Error::Malformed("data is not a whole number of blocks"));
         }
-        if data.len() > MOST_PAGES * BLOCK / 2 {
+        if data.len() > MOST_BYTES {
             return Err(Error::Malformed("more than 128 MiB in one operation"));
         }
         self.span(Extent::new(lba, (data.len() / each) as u64))
@@ -191,7 +217,9 @@ impl Handle {
     /// Makes a change now if that is possible, else as soon as it is.
     fn submit(&self, mut change: Change) -> Pending {
         if change.actions.is_empty() {
-            return Pending::done();
+            // That it is taken tells of the volume, as a refusal does.
+            return self
+                .later(|volume| async move { volume.core.settle_shape().await.map(|()| Reply::Done) });
         }
         change.asked = Some(self.number);
         let core = self.core.clone();
@@ -207,7 +235,7 @@ impl Handle {
     /// Makes a change prepared from blocks that it expects; none when one of them has changed.
     pub async fn attempt(&self, mut change: Change) -> Result<Option<Reply>> {
         if change.actions.is_empty() {
-            return Ok(Some(Reply::Done));
+            return self.core.settle_shape().await.map(|()| Some(Reply::Done));
         }
         change.asked = Some(self.number);
         let Some(made): Option<Made> = self.core.make_soon(&change).await? else { return Ok(None) };
@@ -222,7 +250,8 @@ impl Handle {
             draft.block(self.number, block, bytes);
             block += 1;
         });
-        draft.finish()
+        let each = u64::from(self.block_bytes);
+        Change { extent: Some(Extent::new(span.from / each, span.len() / each)), ..draft.finish() }
     }
 
     fn fill(&self, extent: Extent, block: Data) -> Result<Pending> {
@@ -264,8 +293,10 @@ impl Handle {
         let mut copies = Vec::with_capacity(segments.len());
         for segment in segments.iter() {
             let [source, target] = [segment.source, segment.target].map(|id| {
-                let number = self.core.state.read().catalog.number(id).ok_or(Error::Foreign(id))?;
-                Ok(Handle { core: self.core.clone(), number })
+                let state = self.core.state.read();
+                let number = state.catalog.number(id).ok_or(Error::Foreign(id))?;
+                let block_bytes = state.volume(number)?.geometry.block_bytes;
+                Ok(Handle { core: self.core.clone(), number, block_bytes })
             });
             let (source, target) = (source?, target?);
             self.core.state.read().writable(target.number)?;
@@ -287,11 +318,7 @@ impl Handle {
     }
 
     fn read(&self, extent: Extent) -> Result<Pending> {
-        let span = self.span(extent)?;
-        if span.len() == 0 {
-            return Ok(Pending::ready(Ok(Reply::Data(Data::new()))));
-        }
-        let mut seen = match self.look(span, &Fetched::default()) {
+        let mut seen = match self.look(extent, &Fetched::default()) {
             Ok(seen) if seen.batch <= self.core.journal.durable() => {
                 return Ok(Pending::ready(Ok(Reply::Data(seen.what))));
             }
@@ -303,20 +330,24 @@ impl Handle {
             loop {
                 match seen {
                     Ok(seen) => return volume.core.durable(seen).await.map(Reply::Data),
-                    Err(blocked) => volume
-                        .core
-                        .unblock(blocked, &mut fetched)
-                        .await
-                        .map_err(|error| volume.in_blocks(error, span))?,
+                    Err(blocked) => volume.core.unblock(blocked, &mut fetched).await.map_err(|error| {
+                        volume.in_blocks(error, extent.lba * u64::from(volume.block_bytes))
+                    })?,
                 }
-                seen = volume.look(span, &fetched);
+                seen = volume.look(extent, &fetched);
             }
         }))
     }
 
-    fn look(&self, span: Span, fetched: &Fetched) -> std::result::Result<Moment<Data>, Blocked> {
+    /// What blocks hold, under one lock.
+    fn look(&self, extent: Extent, fetched: &Fetched) -> std::result::Result<Moment<Data>, Blocked> {
+        let state = self.core.state.read();
+        let span = Span::of(state.volume(self.number)?.geometry, extent)?;
+        if span.len() == 0 {
+            return Ok(Moment { what: Data::new(), batch: 0 });
+        }
         let (first, count) = span.blocks();
-        let Moment { what, batch } = self.core.look(self.number, first, count, fetched, None)?;
+        let Moment { what, batch } = self.core.look_in(&state, self.number, (first, count), fetched, None)?;
         if span.is_aligned() {
             return Ok(Moment { what, batch });
         }
@@ -324,11 +355,11 @@ impl Handle {
         Ok(Moment { what: what.slice(skip, skip + span.len() as usize), batch })
     }
 
-    /// An error that names a 4 KiB block, in logical blocks of the volume.
-    pub fn in_blocks(&self, error: Error, span: Span) -> Error {
+    /// An error that names a 4 KiB block, in logical blocks of the volume, from this byte of it on.
+    pub fn in_blocks(&self, error: Error, from: u64) -> Error {
         match (error, self.geometry()) {
             (Error::Medium { lba }, Ok(geometry)) => {
-                Error::Medium { lba: (lba * BLOCK as u64).max(span.from) / u64::from(geometry.block_bytes) }
+                Error::Medium { lba: (lba * BLOCK as u64).max(from) / u64::from(geometry.block_bytes) }
             }
             (error, _) => error,
         }

@@ -3,7 +3,7 @@
 use block::{Data, Disk, DiskId, Geometry, Op};
 use bytes::Bytes;
 use engine::{Engine, Options};
-use shelf::{Done, Drive, DriveShelf, Error, FormatOptions, MemDrive};
+use shelf::{Done, Drive, DriveShelf, Error, FormatOptions, MemDrive, Status};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,10 +69,12 @@ fn random(state: &mut u64) -> u64 {
     *state ^ *state >> 29
 }
 
-/// A third of the array is overwritten over and over, and one drive after the other fails and is replaced.
-#[test]
-fn rebuilding_again_and_again_takes_no_space_from_hosts() {
-    const BLOCKS: u64 = 6 << 10;
+fn block_of(mut state: u64) -> Data {
+    Data::from((0..BLOCK / 8).flat_map(|_| random(&mut state).to_le_bytes()).collect::<Vec<u8>>())
+}
+
+/// An array of eight drives.
+fn array() -> (Vec<Arc<Failing>>, Arc<DriveShelf>, Arc<Engine>) {
     let drive = |number| {
         let drive = MemDrive::new(format!("memory {number}"), 16 << 20);
         Arc::new(Failing { drive, failed: AtomicBool::new(false) })
@@ -82,18 +84,64 @@ fn rebuilding_again_and_again_takes_no_space_from_hosts() {
     let options = FormatOptions { array: 7, ..FormatOptions::default() };
     let shelf = now(DriveShelf::format(given, options)).expect("blank drives");
     let engine = now(Engine::open(shelf.clone(), Options::new([1; 32]))).expect("an engine");
+    (drives, shelf, engine)
+}
+
+/// Half of the drives fail for good, one after the other, and nobody replaces them.
+#[test]
+fn what_drives_that_are_left_have_room_for_is_what_can_be_written() {
+    const BLOCKS: u64 = 24 << 10;
+    let (drives, shelf, engine) = array();
+    let before = engine.space();
+    let hosts = async {
+        let geometry = Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS };
+        let volume = engine.create_volume(DiskId(1), geometry, 0).await.expect("a volume");
+        for drive in &drives[..4] {
+            drive.failed.store(true, Ordering::Relaxed);
+            volume.execute(Op::Write { lba: 0, data: block_of(1) }).await.expect("a write");
+            shelf.settle().await;
+        }
+        let space = engine.space();
+        assert_eq!((shelf.status().drives.len(), shelf.status().tolerates), (4, 2));
+        assert!(space.total < before.total * 3 / 5, "{space:?} where {before:?} was before");
+        let mut written = 0;
+        for lba in 1..BLOCKS {
+            match volume.execute(Op::Write { lba, data: block_of(lba + 1) }).await {
+                Ok(_) => written += BLOCK as u64,
+                Err(error) => {
+                    assert_eq!(error, block::Error::NoSpace);
+                    break;
+                }
+            }
+        }
+        assert!(written * 10 > space.free * 8 && written <= space.free, "{written} of {}", space.free);
+        assert!(engine.space().free < 1 << 20, "{:?}", engine.space());
+        assert_eq!(shelf.status().tolerates, 2, "all of it is protected as it should be");
+    };
+    let (mut hosts, mut background) = (pin!(hosts), pin!(engine.background()));
+    while poll(hosts.as_mut()).is_pending() {
+        assert!(poll(background.as_mut()).is_pending(), "the engine goes on");
+    }
+}
+
+/// A third of the array is overwritten over and over, and one drive after the other fails and is replaced: what is dead
+/// is cleaned away before anything is protected less for it.
+#[test]
+fn rebuilding_again_and_again_takes_no_space_from_hosts() {
+    const BLOCKS: u64 = 6 << 10;
+    let (drives, shelf, engine) = array();
     let hosts = async {
         let geometry = Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS };
         let volume = engine.create_volume(DiskId(1), geometry, 0).await.expect("a volume");
         let mut state = 1;
-        for round in 0..15 {
+        for round in 0..7 {
             if let (1, Some(drive)) = (round % 2, drives.get(round / 2)) {
                 drive.failed.store(true, Ordering::Relaxed);
             }
             for number in 0..BLOCKS {
                 let lba = if round == 0 { number } else { random(&mut state) % BLOCKS };
-                let bytes: Vec<u8> = (0..BLOCK / 8).flat_map(|_| random(&mut state).to_le_bytes()).collect();
-                let written = volume.execute(Op::Write { lba, data: Data::from(bytes) }).await;
+                let data = block_of(random(&mut state));
+                let written = volume.execute(Op::Write { lba, data }).await;
                 assert!(
                     written.is_ok(),
                     "{written:?} in round {round}: {:?}, {:?}",
@@ -105,7 +153,8 @@ fn rebuilding_again_and_again_takes_no_space_from_hosts() {
                 }
             }
             if let (1, Some(drive)) = (round % 2, drives.get(round / 2)) {
-                assert_eq!(shelf.status().at_risk, 0, "everything is protected again in round {round}");
+                let Status { at_risk, tolerates, .. } = shelf.status();
+                assert_eq!((at_risk, tolerates), (0, 2), "everything is protected again in round {round}");
                 drive.failed.store(false, Ordering::Relaxed);
                 shelf.add_drive(drive.clone(), true).await.expect("a drive like the others");
             }

@@ -31,6 +31,6 @@ pub use media::{FORMAT_VERSION, checksum};
 pub use overlay::Overlay;
 pub use raid::{DriveShelf, DriveStatus, FormatOptions, Opening, ScrubReport, Status};
 pub use shelf::{
-    ALIGN, AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, SegmentId, Shelf, Superblock, Wait,
-    wait,
+    ALIGN, AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Superblock,
+    Wait, wait,
 };

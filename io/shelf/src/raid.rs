@@ -16,8 +16,8 @@ use crate::journal::Ring;
 use crate::label::Label;
 use crate::seal::{Envelope, Vault};
 use crate::{
-    AlignedBuf, Batch, Done, Drive, Error, JournalPos, Layout, Result, SegmentId, Shelf, Superblock, Wait,
-    task, wait,
+    AlignedBuf, Batch, Done, Drive, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Superblock,
+    Wait, task, wait,
 };
 use bytes::Bytes;
 use member::Member;
@@ -73,6 +73,8 @@ pub struct DriveShelf {
     background: heal::Background,
     watch: Mutex<lag::Watch>,
     counters: Counters,
+    /// Drives that were given at the opening and have a label of this array, and are not members.
+    strays: Mutex<Vec<String>>,
     stopped: Mutex<Option<Error>>,
 }
 
@@ -134,6 +136,7 @@ impl DriveShelf {
             background: heal::Background::default(),
             watch: Mutex::default(),
             counters: Counters::default(),
+            strays: Mutex::default(),
             stopped: Mutex::new(None),
         })
     }
@@ -213,8 +216,13 @@ impl Shelf for DriveShelf {
         self.plan.layout(self.segments.lock().told)
     }
 
-    fn room(&self) -> u32 {
-        self.segments.lock().room().saturating_sub(AT_ONCE)
+    fn room(&self) -> Room {
+        if self.check_running().is_err() {
+            // Whoever writes is told why it stopped, not that there is no room.
+            return Room { protected: u32::MAX, any: u32::MAX };
+        }
+        let Room { protected, any } = self.segments.lock().room_told();
+        Room { protected: protected.saturating_sub(AT_ONCE), any: any.saturating_sub(AT_ONCE) }
     }
 
     fn append(&self, head: Bytes, body: Vec<Bytes>, done: Done<JournalPos>) {

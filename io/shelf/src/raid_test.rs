@@ -169,15 +169,9 @@ fn an_acknowledged_batch_that_no_copy_has_is_an_error_not_the_end() {
 
 const PAGE: u64 = ALIGN as u64;
 
-#[test]
-fn a_batch_behind_a_gap_never_comes_back() {
-    let mem = mem(1);
-    let shelf = format(&mem);
-    append(&shelf, "a", &[1]).unwrap();
-    // Both under way at the crash, so neither knows the other as answered: 2 is lost, 3 is durable.
-    let saved = mem[0].with(|memory| memory.to_vec());
-    append(&shelf, "old2", &[2]).unwrap();
-    let third = Header {
+/// A third batch that belongs into the page 4 of the ring and knows the first as answered, as its page.
+fn third(head: &[u8; 4]) -> Bytes {
+    let header = Header {
         seal: false,
         array: 7,
         epoch: 1,
@@ -186,14 +180,25 @@ fn a_batch_behind_a_gap_never_comes_back() {
         answered: JournalPos(1),
         head: 4,
         body: 0,
-        contents: crc32c([&b"old3"[..]]),
+        contents: crc32c([&head[..]]),
         salt: 0,
         tag: [0; 16],
     };
+    header.encode(head)
+}
+
+#[test]
+fn a_batch_behind_a_gap_never_comes_back() {
+    let mem = mem(1);
+    let shelf = format(&mem);
+    append(&shelf, "a", &[1]).unwrap();
+    // Both under way at the crash, so neither knows the other as answered: 2 is lost, 3 is durable.
+    let saved = mem[0].with(|memory| memory.to_vec());
+    append(&shelf, "old2", &[2]).unwrap();
     let at = on_drive(&shelf, 4 * PAGE);
     mem[0].with(|memory| {
         memory.copy_from_slice(&saved);
-        memory[at..at + ALIGN].copy_from_slice(&third.encode(b"old3"));
+        memory[at..at + ALIGN].copy_from_slice(&third(b"old3"));
     });
     let shelf = open(&mem).unwrap();
     assert_eq!(heads(&shelf).unwrap(), "a");
@@ -203,6 +208,17 @@ fn a_batch_behind_a_gap_never_comes_back() {
     assert_eq!(heads(&shelf).unwrap(), "a new2");
     append(&shelf, "new3", &[]).unwrap();
     assert_eq!(heads(&open(&mem).unwrap()).unwrap(), "a new2 new3");
+}
+
+/// Under way at the crash, and written where it does not belong: no later lap of the ring.
+#[test]
+fn a_batch_in_the_wrong_place_behind_the_end_proves_nothing() {
+    let mem = mem(1);
+    let shelf = format(&mem);
+    append(&shelf, "a", &[1]).unwrap();
+    let at = on_drive(&shelf, 3 * PAGE);
+    mem[0].with(|memory| memory[at..at + ALIGN].copy_from_slice(&third(b"lost")));
+    assert_eq!(heads(&open(&mem).unwrap()).unwrap(), "a");
 }
 
 #[test]

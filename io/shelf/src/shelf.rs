@@ -39,6 +39,15 @@ impl Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SegmentId(pub u32);
 
+/// How many more discarded segments can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// So that these, and those that are in use, get all the protection that the drives that are left can give.
+    pub protected: u32,
+    /// At all. Who stays within it is never refused for want of space.
+    pub any: u32,
+}
+
 /// The number of a journal batch: 1, 2, 3… over the whole life of the shelf, without gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JournalPos(pub u64);
@@ -107,11 +116,10 @@ pub trait Shelf: Send + Sync {
     /// Sizes, fixed for the life of the shelf except that segments may be added.
     fn layout(&self) -> Layout;
 
-    /// How many more discarded segments can be written now. Fewer than there are when drives have gone and what is
-    /// left is short; who stays within it is never refused for want of space. A shelf that always has room for all
-    /// of its segments need not say.
-    fn room(&self) -> u32 {
-        u32::MAX
+    /// What there is room for now. Less than there are segments when drives have gone and what is left is short. A shelf
+    /// that always has room for all of its segments need not say, nor one that has stopped.
+    fn room(&self) -> Room {
+        Room { protected: u32::MAX, any: u32::MAX }
     }
 
     /// Appends one batch to the journal and answers when enough copies are durable. Batches become durable in the

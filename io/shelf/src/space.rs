@@ -91,21 +91,12 @@ impl Free {
     }
 }
 
-/// What decides about the form of a segment.
-#[derive(Clone, Copy, Debug)]
-pub struct Wish {
-    /// Sectors of payload in a stripe.
-    pub stripe_pages: u32,
-    /// Parity columns below which no segment is placed.
-    pub least_parity: u8,
-    /// Segments that must still find room afterwards.
-    pub promised: u32,
-}
+/// How many segments could be placed, by the number of parity columns that all of them are to have.
+pub type Rooms = [u32; 3];
 
-impl Wish {
-    fn column(&self, form: Form) -> u32 {
-        self.stripe_pages.div_ceil(u32::from(form.data))
-    }
+/// Granules of a column of a segment with so many sectors of payload in a stripe.
+fn column(form: Form, stripe_pages: u32) -> u32 {
+    stripe_pages.div_ceil(u32::from(form.data))
 }
 
 /// Free space of all drives that may be written, by slot.
@@ -124,9 +115,14 @@ impl Space {
         self.open().count()
     }
 
+    /// The most parity columns that there are drives for.
+    pub fn most_parity(&self) -> u8 {
+        Form::of(self.usable()).parity
+    }
+
     /// Segments of a form that could be placed.
-    fn room_for(&self, form: Form, wish: &Wish) -> u64 {
-        let len = wish.column(form);
+    fn room_for(&self, form: Form, stripe_pages: u32) -> u64 {
+        let len = column(form, stripe_pages);
         let fits: Vec<u64> = self.open().map(|free| free.fitting(len)).collect();
         let width = form.width() as u64;
         if (fits.len() as u64) < width {
@@ -143,47 +139,32 @@ impl Space {
         }
     }
 
-    fn best(&self, parity: u8, wish: &Wish) -> Option<(u64, Form)> {
+    /// The form with so many parity columns that leaves most room.
+    fn best(&self, parity: u8, stripe_pages: u32) -> Option<(u64, Form)> {
         let most = self.usable().min(MOST_COLUMNS).saturating_sub(usize::from(parity)) as u8;
         let forms = (1..=most).map(|data| Form { data, parity });
-        // A mirror of two carries one copy, not a parity that nobody needs.
-        let rated = forms.map(|form| (self.room_for(form, wish), form));
+        let rated = forms.map(|form| (self.room_for(form, stripe_pages), form));
         rated.filter(|(room, _)| *room > 0).max_by_key(|(room, form)| (*room, form.data))
     }
 
-    fn parities(&self, wish: &Wish) -> std::iter::Rev<std::ops::RangeInclusive<u8>> {
-        let most = self.usable().saturating_sub(1).min(2) as u8;
-        (wish.least_parity.min(most)..=most).rev()
+    /// What there is room for now.
+    pub fn rooms(&self, stripe_pages: u32) -> Rooms {
+        // A mirror of two carries one copy, not a parity that nobody needs.
+        let most = self.most_parity();
+        [0, 1, 2].map(|parity| {
+            let best = if parity <= most { self.best(parity, stripe_pages) } else { None };
+            best.map_or(0, |(room, _)| u32::try_from(room).unwrap_or(u32::MAX))
+        })
     }
 
-    /// Segments that could be placed now.
-    pub fn room(&self, wish: &Wish) -> u32 {
-        let best =
-            self.parities(wish).filter_map(|parity| self.best(parity, wish)).map(|(room, _)| room).max();
-        best.map_or(0, |room| u32::try_from(room).unwrap_or(u32::MAX))
+    /// Takes space for a segment with so many parity columns, on the drives that have most. The slots come in the order
+    /// of the columns.
+    pub fn place(&mut self, parity: u8, stripe_pages: u32) -> Option<(Form, Vec<(u8, u32)>)> {
+        let (_, form) = self.best(parity, stripe_pages)?;
+        Some((form, self.take(form, column(form, stripe_pages))?))
     }
 
-    /// Takes space for a segment: as much parity as leaves room for what is promised, then the form that leaves most
-    /// room, on the drives that have most. The slots come in the order of the columns.
-    pub fn place(&mut self, wish: &Wish) -> Option<(Form, Vec<(u8, u32)>)> {
-        let mut last = None;
-        for parity in self.parities(wish) {
-            let Some((_, form)) = self.best(parity, wish) else { continue };
-            let columns = self.take(form, wish)?;
-            if self.room(wish) >= wish.promised {
-                return Some((form, columns));
-            }
-            let len = wish.column(form);
-            columns.iter().for_each(|(slot, start)| self.give(*slot, *start, len));
-            last = Some(form);
-        }
-        // Nothing keeps the promise: what needs least space comes nearest to it.
-        let form = last?;
-        Some((form, self.take(form, wish)?))
-    }
-
-    fn take(&mut self, form: Form, wish: &Wish) -> Option<Vec<(u8, u32)>> {
-        let len = wish.column(form);
+    fn take(&mut self, form: Form, len: u32) -> Option<Vec<(u8, u32)>> {
         let mut slots: Vec<(u64, u8)> = Vec::new();
         for (slot, free) in (0..).zip(&self.drives) {
             slots.extend(free.as_ref().map(|free| (free.fitting(len), slot)).filter(|(fits, _)| *fits > 0));

@@ -2,7 +2,7 @@
 
 use crate::data::{Content, Maker};
 use crate::rig::{Rig, Written, block_on, cpu_us, write};
-use crate::rows::{Bound, Measure, Row, measure, row};
+use crate::rows::{Bound, Measure, Row, measure, median, row};
 use block::{Extent, Op};
 use bytes::Bytes;
 use engine::{Options, Volume};
@@ -151,7 +151,7 @@ fn fill(shelf: &DriveShelf, bytes: u64) -> u64 {
             block_on(answer).expect("written");
         }
         written += u64::from(layout.segment_bytes);
-        if written >= bytes || shelf.room() == 0 {
+        if written >= bytes || shelf.room().any == 0 {
             break;
         }
     }
@@ -272,11 +272,6 @@ impl Hosts {
 /// The time of a processor that this thread has for itself: whatever else the machine does takes none of it.
 fn clock() -> Duration {
     Duration::from_secs_f64(cpu_us() / 1e6)
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_unstable_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// What the shelf does beside serving, a bit with each call, and its clock.

@@ -272,3 +272,9 @@ fn resident(name: &str) -> Vec<Row> {
     );
     vec![row]
 }
+
+/// The figure in the middle; not a number when there is none.
+pub fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_unstable_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+}

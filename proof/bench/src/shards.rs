@@ -2,7 +2,7 @@
 
 use crate::data::{BLOCK, Content, Maker};
 use crate::rig::{Rig, Shape, cpu_us, write};
-use crate::rows::{Bound, GIB, Measure, Row, measure, read, row, shuffled};
+use crate::rows::{Bound, GIB, Measure, Row, measure, median, read, row, shuffled};
 use block::{Disk, DiskId, Geometry, Op};
 use bytes::Bytes;
 use engine::{Engine, Options, Volume};
@@ -60,8 +60,13 @@ fn switches() -> u64 {
     }
 }
 
-const COUNT: u64 = 1 << 17;
+/// Operations of a shard in a round: long enough that its beginning and end do not count.
+const fn count(writes: bool) -> u64 {
+    if writes { 1 << 17 } else { 1 << 20 }
+}
+
 const DEPTH: usize = 32;
+const ROUNDS: usize = 7;
 
 /// A shard's operations, 32 asked for before the first is waited for.
 fn shard(volume: &Volume, writes: bool, start: &Barrier) -> Cost {
@@ -69,56 +74,107 @@ fn shard(volume: &Volume, writes: bool, start: &Barrier) -> Cost {
     start.wait();
     let (us, before) = (cpu_us(), switches());
     let mut blocks = shuffled(13, 1 << 13).cycle();
-    for _ in 0..COUNT / DEPTH as u64 {
+    let count = count(writes);
+    for _ in 0..count / DEPTH as u64 {
         let ops = blocks.by_ref().take(DEPTH);
         let ops = ops.map(|block| if writes { write(block, maker.next(1)) } else { read(block, 1) });
         let running: Vec<_> = ops.map(|op| volume.execute(op)).collect();
         running.into_iter().for_each(|one| drop(sleep_on(one).expect("the operation succeeds")));
     }
-    Cost { us: (cpu_us() - us) / COUNT as f64, switches: (switches() - before) as f64 / COUNT as f64 }
+    Cost { us: (cpu_us() - us) / count as f64, switches: (switches() - before) as f64 / count as f64 }
 }
 
-/// So many shards at once, each with a volume of its own, and the background on one more thread.
-fn shards(count: usize, writes: bool) -> Cost {
-    let mut rig = Rig::new(Shape::new(512));
-    let volumes: Vec<_> = (0..count as u128).map(|number| rig.volume(1 + number, GIB)).collect();
-    let mut maker = Maker::new(Content::Half);
-    for volume in &volumes {
-        rig.perform(&**volume, DEPTH, shuffled(13, 1 << 13).map(|block| write(block, maker.next(1))));
+/// What a shard of nothing but arithmetic costs: two of them share the processors alone.
+fn spin(start: &Barrier) -> Cost {
+    start.wait();
+    let us = cpu_us();
+    let mut word = 1u64;
+    for _ in 0..1 << 26 {
+        word = std::hint::black_box(word.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (word >> 29));
     }
-    rig.settle();
-    let start = Barrier::new(count);
-    let engine = rig.engine.clone();
-    let background = rig.into_background();
+    Cost { us: cpu_us() - us, switches: 0.0 }
+}
+
+/// What each of these does at the same time costs, on average.
+fn together<F: FnOnce(&Barrier) -> Cost + Send>(shards: Vec<F>) -> Cost {
+    let (count, start) = (shards.len() as f64, Barrier::new(shards.len()));
     let costs: Vec<Cost> = std::thread::scope(|scope| {
-        let background = scope.spawn(move || sleep_on(background));
-        let threads: Vec<_> =
-            volumes.iter().map(|volume| scope.spawn(|| shard(volume, writes, &start))).collect();
-        let costs = threads.into_iter().map(|thread| thread.join().expect("a shard")).collect();
-        sleep_on(engine.shutdown()).expect("the last checkpoint");
-        background.join().expect("the background");
-        costs
+        let start = &start;
+        let threads: Vec<_> = shards.into_iter().map(|shard| scope.spawn(move || shard(start))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a shard")).collect()
     });
-    let mean = |value: fn(&Cost) -> f64| costs.iter().map(value).sum::<f64>() / count as f64;
+    let mean = |value: fn(&Cost) -> f64| costs.iter().map(value).sum::<f64>() / count;
     Cost { us: mean(|cost| cost.us), switches: mean(|cost| cost.switches) }
 }
 
-/// By processor time: a shard that waits for another's lock spins or sleeps, and both show.
+/// An engine with two volumes that have been written, and its background on a thread of its own.
+struct Array {
+    engine: Arc<Engine>,
+    volumes: Vec<Arc<Volume>>,
+    background: std::thread::JoinHandle<()>,
+}
+
+impl Array {
+    fn new() -> Self {
+        let mut rig = Rig::new(Shape::new(512));
+        let volumes: Vec<_> = (1..3).map(|number| rig.volume(number, GIB)).collect();
+        let mut maker = Maker::new(Content::Half);
+        for volume in &volumes {
+            rig.perform(&**volume, DEPTH, shuffled(13, 1 << 13).map(|block| write(block, maker.next(1))));
+        }
+        rig.settle();
+        let engine = rig.engine.clone();
+        let background = rig.into_background();
+        Self { engine, volumes, background: std::thread::spawn(move || sleep_on(background)) }
+    }
+
+    fn end(self) {
+        sleep_on(self.engine.shutdown()).expect("the last checkpoint");
+        self.background.join().expect("the background");
+    }
+}
+
+/// By processor time: a shard that waits for another's lock spins or sleeps, and both show. One shard, two of one array,
+/// two of two arrays, and two that share nothing but the machine take turns, so that what else goes on there meets all of
+/// them: the last two say what it leaves.
 fn scaling(name: &str, writes: bool) -> Vec<Row> {
-    let middle = |count| {
-        let mut runs: Vec<Cost> = (0..5).map(|_| shards(count, writes)).collect();
-        runs.sort_by(|a, b| a.us.total_cmp(&b.us));
-        runs[2]
+    let (array, other) = (Array::new(), Array::new());
+    let [one, two] = [0, 1].map(|index| array.volumes[index].clone());
+    let apart = other.volumes[0].clone();
+    let work = |volume: &Arc<Volume>| {
+        let volume = volume.clone();
+        move |start: &Barrier| shard(&volume, writes, start)
     };
-    let (one, two) = (middle(1), middle(2));
-    let mut row = row(name, Bound::AtLeast(1.8), 2.0 * one.us / two.us, "×");
+    let mut rounds: Vec<[Cost; 5]> = Vec::new();
+    for _ in 0..=ROUNDS {
+        rounds.push([
+            together(vec![work(&one)]),
+            together(vec![work(&one), work(&two)]),
+            together(vec![work(&one), work(&apart)]),
+            together(vec![spin]),
+            together(vec![spin, spin]),
+        ]);
+    }
+    // The first finds everything cold.
+    rounds.remove(0);
+    let ratio = |alone: usize, both: usize| {
+        median(rounds.iter().map(|round| 2.0 * round[alone].us / round[both].us).collect())
+    };
+    let us = |kind: usize| median(rounds.iter().map(|round| round[kind].us).collect());
+    let waits = |kind: usize| median(rounds.iter().map(|round| round[kind].switches * 1e3).collect());
+    let mut row = row(name, Bound::AtLeast(1.8), ratio(0, 1), "×");
     row.note = format!(
-        "{:.2} and {:.2} µs of the shard's thread; it waited {:.1} and {:.1} times in 1,000 operations",
-        one.us,
-        two.us,
-        one.switches * 1e3,
-        two.switches * 1e3
+        "{:.2} and {:.2} µs of the shard's thread; it waited {:.1} and {:.1} times in 1,000 operations; two arrays {:.2} \
+         ×, two loops that share nothing {:.2} ×",
+        us(0),
+        us(1),
+        waits(0),
+        waits(1),
+        ratio(0, 2),
+        ratio(3, 4)
     );
+    array.end();
+    other.end();
     vec![row]
 }
 

@@ -1,6 +1,6 @@
 //! The worlds of the array: volumes over the engine over the shelf.
 
-use crate::drives::{Drives, Fault};
+use crate::drives::{Drives, Fault, Lies};
 use crate::executor::TaskId;
 use crate::history::{Action, ActionId, History, Known, Present};
 use crate::machine::{Machine, Outcome};
@@ -66,6 +66,7 @@ impl Setting {
                 (setting.mix.write, setting.mix.longest, setting.volume_bytes) = (90, 48, 24 << 20);
             }
             World::Rot | World::Dead => setting.drives = setting.drives.max(2),
+            World::Lies => (setting.drives, setting.crashes) = (setting.drives + 1, setting.crashes + 2),
             World::Shelf | World::Array | World::Kept => {}
         }
         setting
@@ -96,6 +97,8 @@ struct Run {
     formatted: bool,
     next_volume: u128,
     saw_no_space: bool,
+    /// The drives that lie are this one and those behind it.
+    first_liar: u64,
     now: u64,
 }
 
@@ -107,6 +110,7 @@ pub fn run(world: World, seed: u64) -> Result<Report, String> {
     let mut random = Random::new(seed ^ 0x6172_7261);
     let setting = Setting::new(world, &mut random);
     let drives = Drives::new(seed, &vec![setting.drive_bytes; setting.drives as usize]);
+    let first_liar = if world == World::Lies { random.below(setting.drives) } else { 0 };
     let mut run = Run {
         machine: Machine::new(seed, drives.clone()),
         history: History::new(std::env::var_os("SIM_TRACE").is_some()),
@@ -116,6 +120,7 @@ pub fn run(world: World, seed: u64) -> Result<Report, String> {
         formatted: false,
         next_volume: 1,
         saw_no_space: false,
+        first_liar,
         now: 0,
         setting,
     };
@@ -131,12 +136,15 @@ pub fn run(world: World, seed: u64) -> Result<Report, String> {
         run.machine.crash();
         run.report.crashes += 1;
         run.machine.drives.note(run.history.open());
-        if world == World::Rot && recovered {
-            run.rot()?;
+        match world {
+            World::Rot if recovered => run.rot()?,
+            World::Lies if run.formatted => run.lie(),
+            _ => {}
         }
     }
     run.last_life()?;
-    (run.report.requests, run.report.trace) = (drives.completed(), drives.trace());
+    (run.report.requests, run.report.trace, run.report.lies) =
+        (drives.completed(), drives.trace(), drives.lied());
     Ok(run.report)
 }
 
@@ -534,6 +542,22 @@ impl Run {
         let drive = self.random.below(self.setting.drives.min(3)) as usize;
         self.machine.drives.rot(drive, 0..journal);
         Ok(())
+    }
+
+    /// Drives begin to lie, and have some pages corrupted: as many as parity bears, and one copy of the journal is on
+    /// another. They are the same in every life: what they have lost may not have been missed yet.
+    fn lie(&mut self) {
+        let drives = self.setting.drives;
+        let liars = self.first_liar..self.first_liar + (drives - 1).min(2);
+        for drive in liars.map(|drive| (drive % drives) as usize) {
+            let mut often = || [0, 1, 5, 30][self.random.below(4) as usize];
+            let lies = Lies { lost: often(), misdirected: often() };
+            self.machine.drives.note((drive, lies));
+            self.machine.drives.set_lies(drive, lies);
+            if self.random.chance(10) {
+                self.machine.drives.rot(drive, 0..self.setting.drive_bytes);
+            }
+        }
     }
 
     /// A drive stops taking journal writes, or anything.

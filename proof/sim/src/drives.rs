@@ -27,6 +27,15 @@ pub enum Fault {
     Stuck,
 }
 
+/// How often, of a hundred writes, a drive says that it has done one and has not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Lies {
+    /// Nothing of it was written, or only some of its pages.
+    pub lost: u64,
+    /// It was written to another place of the drive: what was there is gone, and where it belongs is what was there before.
+    pub misdirected: u64,
+}
+
 /// All drives of a world, and what they have under way.
 pub struct Drives(Mutex<State>);
 
@@ -49,6 +58,9 @@ struct Medium {
     answers: u64,
     pending: Vec<Request>,
     fault: Fault,
+    /// It stays a liar over crashes.
+    lies: Lies,
+    lied: u64,
     /// How often its requests are chosen, against the others'.
     speed: u64,
 }
@@ -85,6 +97,8 @@ impl Drives {
             answers: 0,
             pending: Vec::new(),
             fault: Fault::None,
+            lies: Lies::default(),
+            lied: 0,
             speed: [1, 5, 10, 10][random.below(4) as usize],
         };
         let media = sizes.iter().map(medium).collect();
@@ -151,6 +165,16 @@ impl Drives {
         self.lock().media[drive].fault = fault;
     }
 
+    /// Has a drive lie about some of its writes from now on.
+    pub fn set_lies(&self, drive: usize, lies: Lies) {
+        self.lock().media[drive].lies = lies;
+    }
+
+    /// Writes that drives lied about since the beginning of the world.
+    pub fn lied(&self) -> u64 {
+        self.lock().media.iter().map(|medium| medium.lied).sum()
+    }
+
     /// Completes one request; false when there is none.
     pub fn step(&self) -> bool {
         let answer = {
@@ -176,7 +200,8 @@ impl Drives {
             let request = state.media[drive].pending.swap_remove(index);
             state.completed += 1;
             state.note(drive, &request);
-            state.media[drive].complete(drive, request)
+            let State { random, media, .. } = &mut *state;
+            media[drive].complete(drive, request, random)
         };
         // With the lock released: it may well ask for more.
         answer();
@@ -272,7 +297,7 @@ impl Medium {
     }
 
     /// Performs a request and returns its answer.
-    fn complete(&mut self, drive: usize, request: Request) -> Box<dyn FnOnce()> {
+    fn complete(&mut self, drive: usize, request: Request, random: &mut Random) -> Box<dyn FnOnce()> {
         let failure = self.fails(drive, &request);
         let Request { offset, work, .. } = request;
         match (work, failure) {
@@ -286,7 +311,7 @@ impl Medium {
             }
             (Work::Write(pieces, durable, done), Ok(())) => {
                 self.answers += 1;
-                for (page, data) in split(offset, &pieces) {
+                for (page, data) in self.lie(split(offset, &pieces).collect(), random) {
                     if durable {
                         self.cache.retain(|cached| cached.page != page);
                         self.durable.insert(page, data);
@@ -311,6 +336,32 @@ impl Medium {
                 Box::new(move || done(Ok(())))
             }
         }
+    }
+
+    /// What is done instead of a write, and where.
+    fn lie(&mut self, mut write: Vec<(u64, Page)>, random: &mut Random) -> Vec<(u64, Page)> {
+        let Lies { lost, misdirected } = self.lies;
+        let Some((first, _)) = write.first().filter(|_| lost + misdirected > 0) else { return write };
+        let fate = random.below(100);
+        if fate >= lost + misdirected {
+            return write;
+        }
+        self.lied += 1;
+        if fate < lost {
+            let whole = random.chance(60);
+            write.retain(|_| !whole && random.chance(50));
+            return write;
+        }
+        // Near by, or where something else is already.
+        let (first, count) = (*first, write.len() as u64);
+        let to = if self.durable.is_empty() || random.chance(50) {
+            (first + random.below(128)).saturating_sub(64)
+        } else {
+            let index = random.below(self.durable.len() as u64) as usize;
+            self.durable.keys().nth(index).map_or(0, |page| *page)
+        };
+        let to = to.min(self.bytes / ALIGN as u64 - count);
+        write.into_iter().map(|(page, data)| (page - first + to, data)).collect()
     }
 
     fn read(&self, offset: u64, len: u32) -> Bytes {

@@ -423,7 +423,7 @@ fn write(memory: &Memory, shelf: &Arc<DriveShelf>, random: &mut Random, under_wa
     let (segment, count) = (random.below(u64::from(segments).min(8)) as u32, segment_bytes / stripe_bytes);
     let begun =
         memory.stripes.keys().chain(under_way.writes.iter().map(|(at, ..)| at)).any(|(of, _)| *of == segment);
-    if memory.closed.contains(&segment) || (!begun && shelf.room() == 0) {
+    if memory.closed.contains(&segment) || (!begun && shelf.room().any == 0) {
         return;
     }
     let written = |index: &u32| {

@@ -18,12 +18,16 @@
 //! - a drive may answer errors to writes of its journal, or to everything, from some moment on (world `dead`); after a
 //!   crash it works again with what it had.
 //!
+//! - in the world `lies`, as many drives as parity bears, always the same ones, say that they have done writes, durable
+//!   ones and synced ones too, which they have lost, whole or in part, or put in another place of theirs, over what was
+//!   there: journal, superblocks, maps, labels and segments alike. Their pages rot as well. No host may get an error or a
+//!   wrong byte.
+//!
 //! In the world `shelf` any drives, as many as the shelf says that it can bear, fail, hang, rot anywhere, are not there
 //! at the next opening, come back with what they had, or are replaced by blank ones, at any step. Time passes in jumps
 //! there; a drive that is well answers within the time that the shelf bears with.
 //!
-//! Not in the model: a drive that loses a write after it called it durable, or puts it in another place; two owners
-//! writing the same drive at the same time.
+//! Not in the model: a write that is put on another drive; two owners writing the same drive at the same time.
 //!
 //! # What is held against what
 //!
@@ -55,17 +59,20 @@ pub enum World {
     Dead,
     /// The array with disks that are kept as they are until a time.
     Kept,
+    /// The array with drives that lose writes that they called durable, and put others in wrong places.
+    Lies,
 }
 
 impl World {
     /// All worlds with their names.
-    pub const ALL: [(&'static str, World); 6] = [
+    pub const ALL: [(&'static str, World); 7] = [
         ("shelf", World::Shelf),
         ("array", World::Array),
         ("full", World::Full),
         ("rot", World::Rot),
         ("dead", World::Dead),
         ("kept", World::Kept),
+        ("lies", World::Lies),
     ];
 
     /// The world of this name.
@@ -88,6 +95,8 @@ pub struct Report {
     pub requests: u64,
     /// Crashes survived.
     pub crashes: u64,
+    /// Writes that drives said to have done and had not.
+    pub lies: u64,
     /// A hash over every event: equal for equal seeds of one build.
     pub trace: u64,
 }

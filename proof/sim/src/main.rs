@@ -28,12 +28,13 @@ fn main() -> ExitCode {
     for world in &options.worlds {
         let (sum, mut wrong) = perform(*world, &options);
         println!(
-            "{}: {} seeds from {}: {} operations, {} drive requests, {} crashes, {} failed",
+            "{}: {} seeds from {}: {} operations, {} drive requests, {} lies, {} crashes, {} failed",
             world.name(),
             options.seeds,
             options.from,
             sum.operations,
             sum.requests,
+            sum.lies,
             sum.crashes,
             wrong.len()
         );
@@ -84,6 +85,7 @@ fn perform(world: World, options: &Options) -> (Report, Vec<u64>) {
                             result.0.operations += report.operations;
                             result.0.requests += report.requests;
                             result.0.crashes += report.crashes;
+                            result.0.lies += report.lies;
                         }
                         Ok(Err(failure)) => {
                             eprintln!("{failure}");

@@ -20,6 +20,12 @@ fn crashes_lose_nothing_that_was_answered() {
     }
 }
 
+#[test]
+fn drives_that_lie_are_found_out() {
+    let lies: u64 = (200..206).map(|seed| run(World::Lies, seed).unwrap().lies).sum();
+    assert!(lies > 100, "{lies}");
+}
+
 /// Formatting was interrupted by a power cut that tore a drive's very first label.
 #[test]
 fn interrupted_formatting_is_begun_again() {
@@ -46,6 +52,13 @@ fn drives_that_came_back_are_counted_on() {
     run(World::Shelf, 72_002_091).unwrap();
 }
 
+/// A segment was taken to be synced as a whole by a sync that began before one of its writes was answered: the drive that
+/// had that write in its cache failed, came back without it, and was believed to have everything.
+#[test]
+fn a_sync_covers_what_was_answered_before_it() {
+    run(World::Shelf, 98_003_599).unwrap();
+}
+
 /// The background slept while there was durable data to flush; a volume that was being deleted stayed in the list; a
 /// shelf that was formatted without an engine could not be opened; a state of no blocks had a region.
 #[test]
@@ -62,6 +75,18 @@ fn changes_under_way_when_the_array_stops_are_there_or_not() {
     for seed in [1690, 1691, 1757, 1968, 1999, 50_707] {
         run(World::Dead, seed).unwrap();
     }
+}
+
+/// All drives had failed, and writes were refused for want of space instead of being told so.
+#[test]
+fn without_drives_there_is_no_array_rather_than_no_space() {
+    run(World::Dead, 99_100_162).unwrap();
+}
+
+/// A write of no blocks was answered by a volume that had been made writable, which a power loss undid.
+#[test]
+fn a_write_of_nothing_tells_of_nothing_that_a_power_loss_undoes() {
+    run(World::Dead, 99_300_446).unwrap();
 }
 
 /// A copy was refused because of a change of its target that nobody had been told of, and a power loss undid.

@@ -146,6 +146,9 @@ pub struct Protection {
     repaired: u64,
     /// Pages that could not be given back, since the start.
     lost: u64,
+    /// Paths of drives that were of this array and are not members: they were replaced, or used without the others.
+    /// Nothing of them is read.
+    strays: Vec<String>,
     /// The scrub under way, or the last one; `null` when there never was one.
     scrub: Option<Scrub>,
     /// When the next one begins by itself; `null` while one is under way, and when none will.
@@ -328,9 +331,20 @@ impl From<array::Health> for Health {
 
 impl From<array::Protection> for Protection {
     fn from(it: array::Protection) -> Self {
-        let array::ShelfStatus { drives: _, tolerates, segments, at_risk, healed, repaired, lost } = it.shelf;
+        let array::ShelfStatus { drives: _, tolerates, segments, at_risk, healed, repaired, lost, strays } =
+            it.shelf;
         let (scrub, next_scrub) = (it.scrub.map(Into::into), it.next_scrub.map(utc));
-        Self { tolerates, segments, segments_at_risk: at_risk, healed, repaired, lost, scrub, next_scrub }
+        Self {
+            tolerates,
+            segments,
+            segments_at_risk: at_risk,
+            healed,
+            repaired,
+            lost,
+            strays,
+            scrub,
+            next_scrub,
+        }
     }
 }
 

@@ -263,9 +263,16 @@ fn protection(answer: &Value) -> String {
         ("Rebuilt", format!("{} segments since the start", text(&answer["healed"]))),
         ("Repaired", format!("{} pages since the start", text(&answer["repaired"]))),
         ("Lost", format!("{} pages since the start", text(&answer["lost"]))),
+        ("Strays", strays(answer)),
         ("Scrub", last),
         ("Next scrub", text(&answer["next_scrub"])),
     ])
+}
+
+/// Drives that hold another state of the array.
+fn strays(answer: &Value) -> String {
+    let paths: Vec<String> = answer["strays"].as_array().into_iter().flatten().map(text).collect();
+    if paths.is_empty() { "none".into() } else { paths.join(", ") }
 }
 
 /// One job.

@@ -2,11 +2,12 @@
 //! is at risk is placed on it. One that goes is emptied first.
 
 use super::DriveShelf;
+use super::keys;
 use super::member::Member;
-use super::open::{all, clear, in_use, read_candidate, write_page};
+use super::open::{all, clear, in_use, label_at, read_candidate, write_page};
 use crate::geometry::WIDEST;
-use crate::label::{self, Label, Standing};
-use crate::{ALIGN, AlignedBuf, Drive, Error, Result};
+use crate::label::{self, Standing};
+use crate::{Drive, Error, Result};
 use std::sync::Arc;
 
 impl DriveShelf {
@@ -26,9 +27,7 @@ impl DriveShelf {
         let bytes = drive.bytes();
         self.plan.check(bytes)?;
         // A label of another array on a member would be taken for a newer owner.
-        let blank = Arc::new(AlignedBuf::zeroed(ALIGN)).share(0..ALIGN);
-        all(vec![write_page(&*drive, 0, blank.clone()), write_page(&*drive, Label::second_at(bytes), blank)])
-            .await?;
+        all((0..2).map(|copy| write_page(&*drive, label_at(copy, bytes), keys::blank())).collect()).await?;
         clear(&*drive, &self.plan, false).await?;
         self.write_envelope(&drive).await?;
         let slot = self.take_slot(drive, bytes)?;
@@ -50,6 +49,7 @@ impl DriveShelf {
         }
         self.segments.lock().bring(slot, bytes);
         self.grow().await?;
+        self.strays.lock().retain(|stray| *stray != candidate.name);
         tracing::info!(slot, drive = candidate.name, "a drive is a member now");
         self.background.wake();
         Ok(slot)

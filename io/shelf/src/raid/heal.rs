@@ -6,6 +6,8 @@
 //! drives that there are. So is one that was placed with less parity while drives or space were short. Writes to a
 //! segment wait while it is moved; reads go on at the old place.
 
+use super::keys::blank;
+use super::open::label_at;
 use super::read::How;
 use super::{DriveShelf, Member};
 use crate::geometry::{Form, MOST_COLUMNS};
@@ -278,7 +280,7 @@ impl DriveShelf {
         match self.alone(segment, self.place_elsewhere(segment)).await {
             Ok(true) => {}
             Ok(false) => {
-                let room = self.segments.lock().room();
+                let room = self.segments.lock().room_protected();
                 self.background.0.lock().short = Some(room);
             }
             Err(cause) => tracing::warn!(segment, %cause, "a segment could not be placed elsewhere"),
@@ -491,11 +493,19 @@ impl DriveShelf {
         };
         let Some(slot) = retired else { return false };
         tracing::info!(slot, "nothing is left on a drive: it is not a member any more");
-        if let Some(member) = self.members.write().get_mut(slot).and_then(Option::take) {
+        let member = self.members.write().get_mut(slot).and_then(Option::take);
+        self.count_members();
+        let recorded = self.record().await.is_ok();
+        if let Some(member) = member {
+            if recorded {
+                // Blank, it may be used for anything. Where that fails it is found to be no member all the same.
+                for copy in 0..2 {
+                    _ = member.write_page(label_at(copy, member.bytes), blank()).await;
+                }
+            }
             member.put_out();
         }
-        self.count_members();
-        self.record().await.is_ok()
+        recorded
     }
 
     /// Makes one more copy of the journal when there are too few. False when there is nothing to do.

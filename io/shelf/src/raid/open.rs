@@ -116,9 +116,6 @@ impl DriveShelf {
         let assembly = assemble(&candidates)?;
         let behind = behind(&candidates, &assembly);
         let Assembly { newest, order, others } = assembly;
-        for index in others {
-            tracing::warn!(drive = candidates[index].name, "not a member of the array: left as it is");
-        }
         let epochs = candidates.iter().filter_map(|candidate| candidate.label().ok());
         let epoch = 1 + epochs.map(|label| label.epoch).max().unwrap_or(0);
         let mut label = Label { epoch, ..newest };
@@ -164,6 +161,7 @@ impl DriveShelf {
         let (key, envelope) = opening.key.unzip();
         let vault = Vault::new(label.array, key, opening.salt);
         let shelf = Self::new(members, &label, (vault, opening.salt), None);
+        *shelf.strays.lock() = strays(&candidates, &others);
         shelf.check_readable(&order, returning).await?;
         let lacking = match &envelope {
             Some(envelope) => shelf.check_envelope(envelope).await?,
@@ -331,7 +329,7 @@ impl DriveShelf {
     pub(super) async fn grow(&self) -> Result {
         let count = {
             let mut segments = self.segments.lock();
-            let count = segments.used() + segments.room().saturating_sub(super::AT_ONCE);
+            let count = segments.used() + segments.room_for_good().saturating_sub(super::AT_ONCE);
             segments.set_count(count.min(self.plan.most_segments));
             segments.list.len() as u32
         };
@@ -359,6 +357,13 @@ pub(super) fn in_use(used: &Candidate) -> Error {
 
 pub(super) fn label_at(copy: usize, bytes: u64) -> u64 {
     [0, Label::second_at(bytes)][copy]
+}
+
+/// The names of candidates that are not members, and have a label.
+fn strays(candidates: &[Candidate], others: &[usize]) -> Vec<String> {
+    let others = others.iter().map(|index| &candidates[*index]);
+    let told = others.inspect(|other| tracing::warn!(drive = other.name, "not a member: left as it is"));
+    told.filter(|other| other.label().is_ok()).map(|other| other.name.clone()).collect()
 }
 
 /// Slots whose drives were not there when the newest superblock was written: its owner had written its epoch to every

@@ -143,8 +143,11 @@ impl Walk<'_> {
                 };
                 let follows = header.at == at
                     && (header.epoch > self.epoch || (header.epoch == self.epoch && header.answered >= next));
+                // Not one that the drive put in the wrong place.
+                let later_lap =
+                    header.at > at && (header.at - at).is_multiple_of(copy.shelf.plan.journal_bytes);
                 // At the end itself only a later lap is proof: the record there has been judged already.
-                if header.at > at || (follows && at > end) {
+                if later_lap || (follows && at > end) {
                     let slot = copy.slot;
                     return lost(format!(
                         "slot {slot} shows only what came after it, batch {}",

@@ -3,7 +3,8 @@
 use super::DriveShelf;
 use crate::geometry::{Form, Geometry};
 use crate::map::{Column, ENTRIES, Entry, Page};
-use crate::space::{Free, Space, Wish};
+use crate::shelf::Room;
+use crate::space::{Free, Rooms, Space};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ pub type Deferred = Box<dyn FnOnce(&DriveShelf) + Send>;
 
 /// Free segments that the background leaves alone, at least: whoever writes the segments needs some to win back others,
 /// and what is dead in them is what the background lacks room for.
-const LEAST_LEFT: u32 = 12;
+const LEAST_LEFT: u32 = 10;
 
 /// One segment.
 #[derive(Default)]
@@ -26,6 +27,8 @@ pub struct Segment {
     /// No row from here on has been answered. In front, some may be missing: they are under way, or were at a crash.
     pub answered: u32,
     pub under_way: u32,
+    /// Writes asked for, ever.
+    asked: u64,
     /// Something was written that no sync has covered.
     pub unsynced: bool,
     /// What waits while the segment is being moved, and for the writes under way to end.
@@ -56,10 +59,21 @@ pub struct Segments {
     used: u32,
     /// Members that there should be, and those of them that are out.
     members: (usize, usize),
-    room: Option<u32>,
+    /// As long as it is known.
+    rooms: Option<Rooms>,
     /// Discards under way, and what waits until there are none.
     pub discarding: u32,
     pub waiting: Vec<Deferred>,
+}
+
+/// What a sync of the drives that begins now makes durable of a segment.
+pub struct Covered {
+    segment: u32,
+    generation: u64,
+    /// The rows in front of which no more was answered.
+    rows: u32,
+    /// The writes asked for so far, when all of them have been answered: drives may take the others after the sync.
+    whole: Option<u64>,
 }
 
 /// A run of granules on a drive, as bytes.
@@ -82,7 +96,7 @@ impl Segments {
             salt,
             used: 0,
             members: (0, 0),
-            room: None,
+            rooms: None,
             discarding: 0,
             waiting: Vec::new(),
         }
@@ -102,7 +116,7 @@ impl Segments {
             }
         }
         drives[slot] = Some(free);
-        self.room = None;
+        self.rooms = None;
     }
 
     /// Says whether nothing more is placed on a drive.
@@ -110,7 +124,7 @@ impl Segments {
         if let Some(Some(free)) = self.space.drives.get_mut(slot) {
             free.close(closed);
         }
-        self.room = None;
+        self.rooms = None;
     }
 
     /// A drive is gone: what was not certainly on it is not.
@@ -118,7 +132,7 @@ impl Segments {
         if let Some(free) = self.space.drives.get_mut(slot) {
             *free = None;
         }
-        self.room = None;
+        self.rooms = None;
         let rows = self.plan.rows;
         for (index, segment) in self.list.iter_mut().enumerate() {
             let incomplete = segment.unsynced || (segment.started > 0 && segment.started < rows);
@@ -134,30 +148,55 @@ impl Segments {
 
     pub fn set_members(&mut self, members: usize, out: usize) {
         self.members = (members, out);
-        self.room = None;
+        self.rooms = None;
     }
 
     pub fn set_count(&mut self, count: u32) {
         self.list.resize_with(self.list.len().max(count as usize), Segment::default);
     }
 
-    /// What was promised comes before the second parity: where drives have gone, what is left may have no room for both.
-    fn wish(&self, promised: u32) -> Wish {
+    fn rooms(&mut self) -> Rooms {
+        *self.rooms.get_or_insert_with(|| self.space.rooms(self.plan.stripe_pages))
+    }
+
+    /// Parity columns of what is placed now. What was promised comes before the second: where drives have gone, what is
+    /// left may have no room for both.
+    fn parity(&mut self) -> u8 {
         let (members, out) = self.members;
-        let least_parity = Form::of(members).parity.saturating_sub(out.min(2) as u8);
-        let wish = Wish { stripe_pages: self.plan.stripe_pages, least_parity, promised };
-        let short = least_parity > 1 && self.space.room(&wish) < self.promised();
-        Wish { least_parity: least_parity - u8::from(short), ..wish }
+        let least = Form::of(members).parity.saturating_sub(out.min(2) as u8).min(1);
+        let (rooms, promised) = (self.rooms(), self.promised().max(1));
+        let most = self.space.most_parity();
+        let enough = |parity: &u8| rooms[usize::from(*parity)] >= promised;
+        let roomiest = || (least..=most).max_by_key(|parity| rooms[usize::from(*parity)]);
+        (least..=most).rev().find(enough).or_else(roomiest).unwrap_or(most)
     }
 
     /// Segments that can be placed.
     pub fn room(&mut self) -> u32 {
-        if let Some(room) = self.room {
-            return room;
-        }
-        let room = self.space.room(&self.wish(0));
-        self.room = Some(room);
-        room
+        let parity = self.parity();
+        self.rooms()[usize::from(parity)]
+    }
+
+    /// Segments that can be placed with all the parity that the drives that are there can give.
+    pub fn room_protected(&mut self) -> u32 {
+        let most = self.space.most_parity();
+        self.rooms()[usize::from(most)]
+    }
+
+    /// Segments that can be placed, and those of them for which that takes nothing of the protection, theirs or what a
+    /// rebuild needs for others'.
+    pub fn room_told(&mut self) -> Room {
+        let (protected, free) = (self.room_protected(), self.list.len() as u32 - self.used);
+        // Where all find room as they should, nothing needs to be left for what is less than it should be.
+        let kept = if protected < free { self.promised() } else { 0 };
+        Room { protected: protected.saturating_sub(kept), any: self.room() }
+    }
+
+    /// Segments that can be placed with the parity that they are to have once no drive is out: more than these are not
+    /// to be counted on.
+    pub fn room_for_good(&mut self) -> u32 {
+        let parity = Form::of(self.members.0).parity.min(self.space.most_parity());
+        self.rooms()[usize::from(parity)]
     }
 
     /// Segments in use.
@@ -168,7 +207,7 @@ impl Segments {
     /// Segments that must find room whatever the background takes: the rest of the free space is for rebuilding.
     fn promised(&self) -> u32 {
         let count = self.list.len() as u32;
-        (count - self.used).min((count / 16).max(LEAST_LEFT))
+        (count - self.used).min((count / 32).max(LEAST_LEFT))
     }
 
     fn stamp(&mut self) -> u64 {
@@ -178,9 +217,8 @@ impl Segments {
 
     /// Places a free segment; none when there is no room.
     pub fn place(&mut self, segment: u32) -> Option<Arc<Entry>> {
-        let promised = self.promised().saturating_sub(1);
         let (generation, salt) = (self.stamp(), self.salt);
-        let entry = Arc::new(self.take(segment, promised, (generation, salt))?);
+        let entry = Arc::new(self.take(segment, (generation, salt))?);
         self.used += 1;
         self.list[segment as usize].entry = Some(entry.clone());
         self.dirty.insert(segment / ENTRIES as u32);
@@ -189,7 +227,7 @@ impl Segments {
 
     /// Takes space for a new copy of a segment that is in use, if what is promised leaves some.
     pub fn place_again(&mut self, segment: u32, old: &Entry) -> Option<Entry> {
-        let entry = self.take(segment, self.promised(), (old.generation, old.salt))?;
+        let entry = self.take(segment, (old.generation, old.salt))?;
         if self.room() < self.promised() {
             self.give(&entry);
             return None;
@@ -197,9 +235,10 @@ impl Segments {
         Some(entry)
     }
 
-    fn take(&mut self, segment: u32, promised: u32, (generation, salt): (u64, u64)) -> Option<Entry> {
-        let (form, mut columns) = self.space.place(&self.wish(promised))?;
-        self.room = None;
+    fn take(&mut self, segment: u32, (generation, salt): (u64, u64)) -> Option<Entry> {
+        let parity = self.parity();
+        let (form, mut columns) = self.space.place(parity, self.plan.stripe_pages)?;
+        self.rooms = None;
         columns.rotate_left(segment as usize % form.width());
         let columns = columns
             .iter()
@@ -219,12 +258,12 @@ impl Segments {
         slots.sort_by_key(|(granules, slot)| (std::cmp::Reverse(*granules), *slot));
         for (_, slot) in slots {
             if let Some(granule) = self.space.take_on(slot, len) {
-                self.room = None;
+                self.rooms = None;
                 if self.room() >= self.promised() {
                     return Some(Column { slot, granule, stale: false });
                 }
                 self.space.give(slot, granule, len);
-                self.room = None;
+                self.rooms = None;
             }
         }
         None
@@ -238,7 +277,7 @@ impl Segments {
     /// Gives the space of one column back.
     pub fn give_column(&mut self, form: Form, column: Column) {
         self.space.give(column.slot, column.granule, self.plan.chunk_pages(form));
-        self.room = None;
+        self.rooms = None;
     }
 
     /// Puts another entry in the place of a segment's, which must be the one that is expected.
@@ -287,6 +326,7 @@ impl Segments {
             found.begun[word] |= bit;
         }
         found.under_way += 1;
+        found.asked += 1;
         found.unsynced = true;
         found.started = found.started.max(rows.1);
     }
@@ -301,24 +341,26 @@ impl Segments {
         if found.under_way == 0 { found.drained.take() } else { None }
     }
 
-    /// Segments with something that no sync has covered, with their generation and the rows answered.
-    pub fn unsynced(&self) -> Vec<(u32, u64, u32)> {
+    /// Segments with something that no sync has covered.
+    pub fn unsynced(&self) -> Vec<Covered> {
         let used = (0..).zip(&self.list).filter(|(_, segment)| segment.unsynced);
-        used.filter_map(|(index, segment)| {
-            Some((index, segment.entry.as_ref()?.generation, segment.answered))
-        })
-        .collect()
+        let covered = |(index, segment): (u32, &Segment)| {
+            let whole = (segment.under_way == 0).then_some(segment.asked);
+            let generation = segment.entry.as_ref()?.generation;
+            Some(Covered { segment: index, generation, rows: segment.answered, whole })
+        };
+        used.filter_map(covered).collect()
     }
 
     /// A sync covered these; the answer is one that too few drives hold.
-    pub fn synced(&mut self, covered: &[(u32, u64, u32)]) -> Option<u32> {
+    pub fn synced(&mut self, covered: &[Covered]) -> Option<u32> {
         let mut lost = None;
-        for (index, generation, rows) in covered {
+        for Covered { segment: index, generation, rows, whole } in covered {
             let segment = &mut self.list[*index as usize];
             let Some(entry) = segment.entry.as_mut().filter(|entry| entry.generation == *generation) else {
                 continue;
             };
-            if segment.answered == *rows && segment.under_way == 0 {
+            if *whole == Some(segment.asked) {
                 segment.unsynced = false;
             }
             let present = entry.columns.iter().flatten().filter(|column| !column.stale).count();

@@ -54,6 +54,9 @@ pub struct Status {
     pub repaired: u64,
     /// Pages that could not be given back, since the opening.
     pub lost: u64,
+    /// Paths of drives that were given at the opening and have a label of this array, and are not members: they were
+    /// replaced, or used without the others. Nothing of them is read.
+    pub strays: Vec<String>,
 }
 
 impl DriveShelf {
@@ -102,6 +105,7 @@ impl DriveShelf {
             healed: self.counters.healed.load(Ordering::Relaxed),
             repaired: self.counters.repaired.load(Ordering::Relaxed),
             lost: self.counters.lost.load(Ordering::Relaxed),
+            strays: self.strays.lock().clone(),
         }
     }
 

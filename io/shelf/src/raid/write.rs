@@ -224,7 +224,7 @@ impl DriveShelf {
                 if segments.discarding > 0 {
                     return;
                 }
-                (std::mem::take(&mut segments.waiting), segments.room())
+                (std::mem::take(&mut segments.waiting), segments.room_protected())
             };
             waiting.into_iter().for_each(|next| next(&shelf));
             shelf.background.has_room(room);
