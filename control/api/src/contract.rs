@@ -1,14 +1,17 @@
-//! What holds for every path: a request that is sent again with the same `Idempotency-Key` is done once, and one with
-//! `If-Match` only while the thing is what its sender saw.
+//! What holds for every path: a request that is sent again with the same `Idempotency-Key` is done once, over a restart,
+//! too, and one with `If-Match` only while the thing is what its sender saw.
 
-use crate::BODY_LIMIT;
+use crate::auth::Operator;
 use crate::problem::Problem;
+use crate::{BODY_LIMIT, Context};
+use array::Kept;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, ETAG, IF_MATCH};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +20,8 @@ const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// Answers that are kept to be given again; the oldest go first.
 const KEPT: usize = 1000;
+/// How long an answer is given again, in seconds.
+const AGAIN: u64 = 24 * 3600;
 const LONGEST_KEY: usize = 255;
 
 /// Fields that change without anybody's doing; what an ETag does not tell.
@@ -35,8 +40,9 @@ const RESTLESS: &[&str] = &[
 ];
 
 /// What is remembered from one request to the next.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Contract {
+    context: Context,
     answers: Arc<Mutex<Answers>>,
     /// Held for writing from the look at a thing to its change.
     changes: Arc<tokio::sync::RwLock<()>>,
@@ -51,11 +57,15 @@ struct Answers {
     order: VecDeque<blake3::Hash>,
 }
 
+#[derive(Serialize, Deserialize)]
 struct Saved {
-    body: blake3::Hash,
-    status: StatusCode,
-    headers: HeaderMap,
-    answer: Bytes,
+    /// Hash of the request's body, in hex digits.
+    body: String,
+    status: u16,
+    headers: Vec<(String, String)>,
+    answer: String,
+    /// Until when it is given again, in seconds since 1970.
+    until: u64,
 }
 
 impl Answers {
@@ -98,6 +108,10 @@ async fn whole(request: Request) -> Result<(axum::http::request::Parts, Bytes), 
 }
 
 impl Contract {
+    pub fn new(context: Context) -> Self {
+        Self { context, answers: Arc::default(), changes: Arc::default() }
+    }
+
     /// A change that nobody asked more of; not between another one's look at a thing and its change.
     async fn plain(self, request: Request, next: Next) -> Result<Response, Problem> {
         let (parts, body) = whole(request).await?;
@@ -106,16 +120,20 @@ impl Contract {
     }
 
     async fn once(self, request: Request, next: Next) -> Result<Response, Problem> {
-        let (parts, body) = whole(request).await?;
+        let (mut parts, body) = whole(request).await?;
         let wanted = parts.headers.get(IF_MATCH).cloned();
         let Some(key) = scope(&parts)? else {
             return self.matching(Request::from_parts(parts, body.into()), wanted, next).await;
         };
-        let hash = blake3::hash(&body);
+        // Answers hold secrets that were told once: they are for who still may ask.
+        Operator::from_request_parts(&mut parts, &self.context).await?;
+        let hash = blake3::hash(&body).to_string();
         let slot = self.answers.lock().unwrap_or_else(PoisonError::into_inner).slot(key);
         let mut slot = slot.lock().await;
-        if let Some(saved) = &*slot {
-            return if saved.body == hash { Ok(saved.again()) } else { Err(Problem::reused_key()) };
+        if let Some(saved) = slot.take().or_else(|| self.kept(&key)).filter(|it| it.until > self.now()) {
+            let again = if saved.body == hash { Ok(saved.again()) } else { Err(Problem::reused_key()) };
+            *slot = Some(saved);
+            return again;
         }
         let answer = self.matching(Request::from_parts(parts, body.into()), wanted, next).await?;
         if !answer.status().is_success() {
@@ -124,9 +142,24 @@ impl Contract {
         let (parts, body) = answer.into_parts();
         let answer = to_bytes(body, usize::MAX).await;
         let answer = answer.map_err(|error| Problem::internal(format!("an answer broke off: {error}")))?;
-        let (status, headers) = (parts.status, parts.headers.clone());
-        *slot = Some(Saved { body: hash, status, headers, answer: answer.clone() });
+        *slot = Saved::of(hash, &parts, &answer, self.now() + AGAIN);
+        slot.iter().for_each(|saved| self.keep(&key, saved));
         Ok(Response::from_parts(parts, Body::from(answer)))
+    }
+
+    fn now(&self) -> u64 {
+        self.context.array.now()
+    }
+
+    /// For a restart. One that comes between a change and this makes the same request a new one.
+    fn keep(&self, key: &blake3::Hash, saved: &Saved) {
+        let text = serde_json::to_string(saved).expect("an answer is JSON");
+        self.context.array.keep(Kept::Answer, key.as_bytes(), saved.until, &text);
+    }
+
+    /// What was answered before a restart.
+    fn kept(&self, key: &blake3::Hash) -> Option<Saved> {
+        serde_json::from_str(&self.context.array.kept(Kept::Answer, key.as_bytes())?).ok()
     }
 
     /// Does it, when what is there has one of the wanted tags or none is wanted.
@@ -159,17 +192,34 @@ impl Contract {
 }
 
 impl Saved {
+    /// None when it is no text: changes answer with nothing else.
+    fn of(body: String, parts: &axum::http::response::Parts, answer: &[u8], until: u64) -> Option<Self> {
+        let text = |(name, value): (&HeaderName, &HeaderValue)| {
+            Some((name.to_string(), value.to_str().ok()?.to_owned()))
+        };
+        let (status, headers) = (parts.status.as_u16(), parts.headers.iter().filter_map(text).collect());
+        Some(Self { body, status, headers, answer: std::str::from_utf8(answer).ok()?.to_owned(), until })
+    }
+
     fn again(&self) -> Response {
-        let mut response = (self.status, self.answer.clone()).into_response();
-        *response.headers_mut() = self.headers.clone();
+        let status = StatusCode::from_u16(self.status).unwrap_or_default();
+        let mut response = (status, self.answer.clone()).into_response();
+        let pair = |(name, value): &(String, String)| Some((name.parse().ok()?, value.parse().ok()?));
+        *response.headers_mut() = self.headers.iter().filter_map(pair).collect();
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
         response
     }
 }
 
+/// Who logs in is nobody yet, and each log-in begins a session of its own: a key means nothing there.
+fn logs_in(path: &str) -> bool {
+    let path = path.strip_prefix("/api/v1/").unwrap_or_default();
+    path == "session" || path == "sign-in" || path.starts_with("sign-in/")
+}
+
 /// What a key is good for: its sender, the method and the path.
 fn scope(parts: &axum::http::request::Parts) -> Result<Option<blake3::Hash>, Problem> {
-    let Some(key) = parts.headers.get(KEY) else { return Ok(None) };
+    let Some(key) = parts.headers.get(KEY).filter(|_| !logs_in(parts.uri.path())) else { return Ok(None) };
     if key.is_empty() || key.len() > LONGEST_KEY {
         let detail = format!("an Idempotency-Key has 1 to {LONGEST_KEY} characters");
         return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail));

@@ -2,15 +2,16 @@
 //!
 //! They are public; what they show comes from the API, which asks who is there. A page is one document whose
 //! addresses (`/volumes`, `/hosts/web1`) are taken apart in the browser, so they are all answered with it.
+//! Style sheets that the page's own scripts make carry a number that is in this one answer only.
 
-use crate::problem;
+use crate::{Context, problem};
 use axum::body::Bytes;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
     VARY, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
 
 /// Paths with their bytes, in the order of paths; `.gz` beside a file is the same, compressed.
@@ -21,9 +22,12 @@ const INDEX: &str = "/index.html";
 /// Answered to browsers when the program was built without the files.
 const NOT_BUILT: &str = include_str!("gui_not_built.html");
 
-/// Nothing from elsewhere: no script, picture or font, no request to another server, no frame around it. Styles may
-/// stand in the document, as the component library puts sizes there.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+/// Where the document holds the number of its answer.
+const NONCE: &str = "{{nonce}}";
+
+/// Nothing from elsewhere: no script, picture or font, no request to another server, no frame around it. No style
+/// stands in the document but those with the number of this answer, which the component library's sheets get.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{{nonce}}'; \
                       img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action 'self'; \
                       base-uri 'none'; frame-ancestors 'none'";
 
@@ -41,7 +45,11 @@ const TYPES: &[(&str, &str)] = &[
 ];
 
 /// Answers what no path of the API answers.
-pub async fn serve(request: Request) -> Response {
+pub async fn serve(State(context): State<Context>, request: Request) -> Response {
+    answer(request, || context.array.secret()).await
+}
+
+async fn answer(request: Request, nonce: impl Fn() -> String) -> Response {
     let (parts, _) = request.into_parts();
     let path = parts.uri.path();
     let reads = parts.method == Method::GET || parts.method == Method::HEAD;
@@ -54,8 +62,9 @@ pub async fn serve(request: Request) -> Response {
     let accepted = parts.headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let gzip = accepted.flat_map(|value| value.split(',')).any(|word| word.trim().starts_with("gzip"));
     match choose(FILES, path) {
+        Some(INDEX) => document(FILES, &nonce()),
         Some(name) => file(FILES, name, gzip),
-        None if is_page(path) => answer(StatusCode::OK, INDEX, NOT_BUILT.as_bytes()),
+        None if is_page(path) => document(&[(INDEX, NOT_BUILT.as_bytes())], &nonce()),
         None => problem::no_such_path(parts.uri).await.into_response(),
     }
 }
@@ -71,10 +80,18 @@ fn is_page(path: &str) -> bool {
     !path.starts_with("/assets/") && !TYPES.iter().any(|(end, _)| path.ends_with(end)) || path == INDEX
 }
 
+/// The document of the pages, with a number that nobody else has seen.
+fn document(files: &[(&str, &[u8])], nonce: &str) -> Response {
+    let bytes = files.iter().find(|(name, _)| *name == INDEX).map_or(&[][..], |(_, bytes)| bytes);
+    let text = String::from_utf8_lossy(bytes).replace(NONCE, nonce);
+    response(INDEX, text.into(), &POLICY.replace(NONCE, nonce))
+}
+
 fn file(files: &'static [(&str, &[u8])], name: &str, gzip: bool) -> Response {
     let find = |name: &str| files.iter().find(|(other, _)| *other == name).map(|(_, bytes)| *bytes);
     let packed = if gzip { find(&format!("{name}.gz")) } else { None };
-    let mut response = answer(StatusCode::OK, name, packed.or_else(|| find(name)).unwrap_or_default());
+    let bytes = packed.or_else(|| find(name)).unwrap_or_default();
+    let mut response = response(name, Bytes::from_static(bytes), "default-src 'none'");
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
     if packed.is_some() {
@@ -83,18 +100,18 @@ fn file(files: &'static [(&str, &[u8])], name: &str, gzip: bool) -> Response {
     response
 }
 
-fn answer(status: StatusCode, name: &str, bytes: &'static [u8]) -> Response {
+fn response(name: &str, bytes: Bytes, policy: &str) -> Response {
     let kind =
         TYPES.iter().find(|(end, _)| name.ends_with(end)).map_or("application/octet-stream", |row| row.1);
     let cache = if name.starts_with("/assets/") { FOR_EVER } else { "no-cache" };
-    let headers: [(HeaderName, &'static str); 5] = [
+    let headers: [(HeaderName, &str); 5] = [
         (CONTENT_TYPE, kind),
         (CACHE_CONTROL, cache),
-        (CONTENT_SECURITY_POLICY, POLICY),
+        (CONTENT_SECURITY_POLICY, policy),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
     ];
-    (status, headers, Bytes::from_static(bytes)).into_response()
+    (headers, bytes).into_response()
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
 use super::*;
+use axum::http::StatusCode;
 
 const SOME: &[(&str, &[u8])] = &[
     ("/assets/index-1a2b.js", b"let a"),
     ("/assets/index-1a2b.js.gz", b"packed"),
     ("/favicon.svg", b"<svg/>"),
-    ("/index.html", b"<html>"),
+    ("/index.html", b"<meta nonce=\"{{nonce}}\">"),
 ];
 
 async fn get(path: &str) -> Response {
-    serve(Request::builder().uri(path).body(axum::body::Body::empty()).unwrap()).await
+    let request = Request::builder().uri(path).body(axum::body::Body::empty()).unwrap();
+    answer(request, || "n0nce".into()).await
 }
 
 #[test]
@@ -44,7 +46,20 @@ async fn the_top_is_a_page_that_loads_nothing_from_elsewhere() {
     let page = get("/").await;
     assert_eq!(page.status(), StatusCode::OK);
     assert_eq!(page.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
-    assert!(page.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap().starts_with("default-src 'none'"));
+    let policy = page.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap();
+    assert!(policy.starts_with("default-src 'none'"), "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
+}
+
+#[tokio::test]
+async fn styles_in_the_document_carry_the_number_of_the_answer() {
+    for nonce in ["one", "another"] {
+        let page = document(SOME, nonce);
+        let policy = page.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(policy.contains(&format!("style-src 'self' 'nonce-{nonce}';")), "{policy}");
+        let text = axum::body::to_bytes(page.into_body(), 100).await.unwrap();
+        assert_eq!(text, format!("<meta nonce=\"{nonce}\">"));
+    }
 }
 
 #[tokio::test]
@@ -55,5 +70,5 @@ async fn what_is_not_there_is_a_problem() {
         assert_eq!(answer.headers()[CONTENT_TYPE], "application/problem+json", "{path}");
     }
     let post = Request::builder().method("POST").uri("/").body(axum::body::Body::empty()).unwrap();
-    assert_eq!(serve(post).await.status(), StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(answer(post, String::new).await.status(), StatusCode::METHOD_NOT_ALLOWED);
 }

@@ -48,7 +48,7 @@ struct Context {
         title = "Ashlar",
         description = "Operator actions of an Ashlar array. Sizes are in bytes, times in UTC. Errors are \
                        application/problem+json with a `kind` that programs can act on. A change that is sent again with the \
-                       same `Idempotency-Key` is done once and answered alike. The answer about one thing has an \
+                       same `Idempotency-Key` within a day is done once and answered alike. The answer about one thing has an \
                        `ETag`; a change with that in `If-Match` is made only if nobody else was faster (else 412).",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
@@ -84,19 +84,15 @@ pub fn openapi() -> String {
 /// The service, for whoever has the token, or another one, or a session.
 pub fn router(array: Arc<Array>, token: Token) -> Router {
     let (router, _) = routes().split_for_parts();
+    let sessions = Arc::new(session::Sessions::kept(&array));
+    let context = Context { array, token, sessions, logging_in: Arc::default(), journeys: Arc::default() };
     let paths = router
         .fallback(gui::serve)
         .method_not_allowed_fallback(problem::no_such_method)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
-        .with_state(Context {
-            array,
-            token,
-            sessions: Arc::default(),
-            logging_in: Arc::default(),
-            journeys: Arc::default(),
-        });
+        .with_state(context.clone());
     // Around the paths as a whole: the contract looks at a thing before it lets somebody change it.
-    let contract = middleware::from_fn_with_state(contract::Contract::default(), contract::keep);
+    let contract = middleware::from_fn_with_state(contract::Contract::new(context), contract::keep);
     Router::new().fallback_service(paths).layer(contract)
 }
 

@@ -1,6 +1,7 @@
-//! Sessions of people in browsers, in memory: a restart ends them. And how often somebody may fail to log in.
+//! Sessions of people in browsers, in memory, and kept for a restart. And how often somebody may fail to log in.
 
-use array::{Array, DirectoryId, Guest, Role};
+use array::{Array, DirectoryId, Guest, Kept, Role};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
@@ -10,6 +11,9 @@ pub const COOKIE: &str = "ashlar-session";
 /// A session ends when nothing was asked for so long, and after this long in any case, in seconds.
 const IDLE: u64 = 30 * 60;
 const LONGEST: u64 = 12 * 3600;
+
+/// How long a session is used before that is written down, in seconds: after a restart it ends earlier by so much.
+const UNWRITTEN: u64 = 60;
 
 /// Most sessions at once; the one that was idle longest makes place.
 const MOST: usize = 1000;
@@ -21,12 +25,16 @@ const WITHIN: u64 = 60;
 /// Most addresses and names whose failures are remembered.
 const REMEMBERED: usize = 10_000;
 
+#[derive(Serialize, Deserialize)]
 struct Session {
     user: String,
     /// Who says so, and what may be done, when it is no user of the array.
     guest: Option<(DirectoryId, Role)>,
     begun: u64,
     used: u64,
+    /// The `used` that is written down.
+    #[serde(skip)]
+    written: u64,
 }
 
 /// Who is logged in.
@@ -39,31 +47,47 @@ pub struct Sessions {
 }
 
 impl Sessions {
+    /// Those of before a restart. What may be done in one, and whether it is over, is judged when it is used.
+    pub fn kept(array: &Array) -> Self {
+        let kept = array.all_kept(Kept::Session).into_iter().filter_map(|(key, text)| {
+            let session: Session = serde_json::from_str(&text).ok()?;
+            Some((key.into(), Session { written: session.used, ..session }))
+        });
+        Self { sessions: Mutex::new(kept.collect()), failures: Mutex::default() }
+    }
+
     /// Begins a session of a user: its secret, and when it ends.
     pub fn begin(&self, user: &str, array: &Array) -> (String, u64) {
         // A password counts from the next second on, so that sessions of the same second end with the old one.
         let since = array.password_set(user).unwrap_or_default();
-        self.put(array, since, |begun, used| Session { user: user.into(), guest: None, begun, used })
+        self.put(user.into(), None, since, array)
     }
 
     /// The same for somebody whom a directory vouched for.
     pub fn begin_guest(&self, guest: Guest, array: &Array) -> (String, u64) {
         let Guest { user, role, directory, since } = guest;
-        let guest = Some((directory, role));
-        self.put(array, since, |begun, used| Session { user, guest, begun, used })
+        self.put(user, Some((directory, role)), since, array)
     }
 
-    fn put(&self, array: &Array, since: u64, made: impl FnOnce(u64, u64) -> Session) -> (String, u64) {
+    fn put(
+        &self,
+        user: String,
+        guest: Option<(DirectoryId, Role)>,
+        since: u64,
+        array: &Array,
+    ) -> (String, u64) {
         let (secret, now) = (array.secret(), array.now());
         let mut sessions = self.lock();
         sessions.retain(|_, session| session.until() > now);
         if sessions.len() >= MOST {
             let oldest = sessions.iter().min_by_key(|(_, session)| session.used).map(|(key, _)| *key);
-            oldest.and_then(|key| sessions.remove(&key));
+            oldest.inspect(|key| remove(&mut sessions, key, array));
         }
-        let session = made(since.max(now), now);
+        let key = blake3::hash(secret.as_bytes());
+        let mut session = Session { user, guest, begun: since.max(now), used: now, written: now };
+        session.write(&key, array);
         let until = session.until();
-        sessions.insert(blake3::hash(secret.as_bytes()), session);
+        sessions.insert(key, session);
         (secret, until)
     }
 
@@ -80,18 +104,21 @@ impl Sessions {
         match role.filter(|_| session.until() > now) {
             Some(role) => {
                 session.used = now;
+                if now >= session.written + UNWRITTEN {
+                    session.write(&key, array);
+                }
                 Some((session.user.clone(), role, session.until()))
             }
             None => {
-                sessions.remove(&key);
+                remove(&mut sessions, &key, array);
                 None
             }
         }
     }
 
     /// Ends a session.
-    pub fn end(&self, secret: &str) {
-        self.lock().remove(&blake3::hash(secret.as_bytes()));
+    pub fn end(&self, secret: &str, array: &Array) {
+        remove(&mut self.lock(), &blake3::hash(secret.as_bytes()), array);
     }
 
     /// Seconds to wait before another log-in may be tried from this address or as this user; none when it may be.
@@ -123,7 +150,20 @@ impl Sessions {
     }
 }
 
+/// Under the lock: what is written down must not come after what was asked later.
+fn remove(sessions: &mut HashMap<blake3::Hash, Session>, key: &blake3::Hash, array: &Array) {
+    if sessions.remove(key).is_some() {
+        array.drop_kept(Kept::Session, key.as_bytes());
+    }
+}
+
 impl Session {
+    fn write(&mut self, key: &blake3::Hash, array: &Array) {
+        self.written = self.used;
+        let text = serde_json::to_string(self).expect("a session is JSON");
+        array.keep(Kept::Session, key.as_bytes(), self.until(), &text);
+    }
+
     fn until(&self) -> u64 {
         (self.used + IDLE).min(self.begun + LONGEST)
     }
@@ -148,10 +188,17 @@ mod tests {
 
     #[test]
     fn a_session_ends_when_it_is_idle_and_in_any_case() {
-        assert_eq!(Session { user: "ada".into(), guest: None, begun: 1000, used: 2000 }.until(), 2000 + IDLE);
-        assert_eq!(
-            Session { user: "ada".into(), guest: None, begun: 1000, used: 1000 + LONGEST - 5 }.until(),
-            1000 + LONGEST
-        );
+        let session = |used| Session { user: "ada".into(), guest: None, begun: 1000, used, written: used };
+        assert_eq!(session(2000).until(), 2000 + IDLE);
+        assert_eq!(session(1000 + LONGEST - 5).until(), 1000 + LONGEST);
+    }
+
+    #[test]
+    fn a_guest_stays_a_guest_over_a_restart() {
+        let guest = Some((DirectoryId(7), Role::Operator));
+        let session = Session { user: "corp/ada".into(), guest, begun: 1000, used: 2000, written: 1990 };
+        let text = serde_json::to_string(&session).unwrap();
+        let read: Session = serde_json::from_str(&text).unwrap();
+        assert_eq!((read.user, read.guest, read.begun, read.used), (session.user, guest, 1000, 2000));
     }
 }

@@ -76,9 +76,14 @@ impl DirectoryEntry {
         format!("directory/{:016x}", self.id.0)
     }
 
-    /// The best role that one of the groups has.
+    /// The best role that one of the groups has. In LDAP upper and lower case are the same in names of groups.
     fn role_of(&self, groups: &[String]) -> Option<Role> {
-        self.grants.iter().filter(|it| groups.contains(&it.group)).map(|it| it.role).max()
+        let same = |one: &str, other: &str| match self.settings {
+            Settings::Oidc(_) => one == other,
+            Settings::Ldap(_) => one.to_lowercase() == other.to_lowercase(),
+        };
+        let granted = self.grants.iter().filter(|it| groups.iter().any(|group| same(group, &it.group)));
+        granted.map(|it| it.role).max()
     }
 }
 
@@ -166,7 +171,7 @@ impl Array {
     /// When there is no such directory, it can't be asked, or the browser could not come back.
     pub fn begin_sign_in(&self, name: &str, host: &str) -> Result<Journey> {
         let entry = self.config().directories.named(name)?.clone();
-        let Settings::Oidc(settings) = &entry.settings;
+        let Settings::Oidc(settings) = &entry.settings else { return Err(takes_passwords(name)) };
         if !entry.enabled {
             return Err(Error::precondition(format!("the directory {name:?} is not asked at present")));
         }
@@ -178,8 +183,7 @@ impl Array {
             )));
         }
         let journey = self.ask_directory(&entry)?.journey().map_err(|error| unreachable_now(name, &error))?;
-        journey
-            .ok_or_else(|| Error::precondition(format!("{name:?} sends browsers nowhere: give a password")))
+        journey.ok_or_else(|| takes_passwords(name))
     }
 
     /// Who it is that comes back. Waits for the directory.
@@ -203,6 +207,56 @@ impl Array {
             Ok(person) => self.admit_guest(&entry, person, origin),
             Err(Unvouched::Refused(why)) => Err(Error::forbidden(format!("{name:?}: {why}"))),
             Err(error) => Err(unreachable_now(name, &error)),
+        }
+    }
+
+    /// Directories that know somebody by a password. None when it is a user of the array, who is asked nothing else.
+    fn password_directories(&self, user: &str) -> Vec<DirectoryEntry> {
+        let config = self.config();
+        if config.users.find(user).is_some() {
+            return Vec::new();
+        }
+        let takes = |it: &&DirectoryEntry| it.enabled && matches!(it.settings, Settings::Ldap(_));
+        config.directories.iter().filter(takes).cloned().collect()
+    }
+
+    /// Whether a directory has to be asked for somebody's password.
+    pub fn is_elsewhere(&self, user: &str) -> bool {
+        !self.password_directories(user).is_empty()
+    }
+
+    /// Who it is that gives a password, of those whom directories know; none when nobody has it. `user` may begin with the
+    /// name of one directory and a slash. Waits for the directories.
+    ///
+    /// # Errors
+    /// Forbidden when somebody may do nothing here; else, when a directory can't be asked.
+    pub fn log_in_elsewhere(&self, user: &str, password: &Secret, origin: &str) -> Result<Option<Guest>> {
+        let mut silent = None;
+        for entry in self.password_directories(user) {
+            let user = match user.split_once('/') {
+                Some((directory, rest)) if directory == entry.name => rest,
+                Some(_) => continue,
+                None => user,
+            };
+            let proof = Proof::Password { user, password: password.expose() };
+            let asked = self.ask_directory(&entry).map_err(|error| Unvouched::Failed(error.message));
+            // The reasons are for the log: nobody who is not logged in need know more.
+            match asked.and_then(|directory| directory.vouch(&proof)) {
+                Ok(person) => return self.admit_guest(&entry, person, origin).map(Some),
+                Err(Unvouched::Refused(why)) => {
+                    tracing::info!(directory = entry.name, why, "a directory knows nobody so");
+                }
+                Err(Unvouched::Failed(why)) => {
+                    tracing::warn!(directory = entry.name, why, "a directory can't be asked");
+                    silent = Some(entry.name);
+                }
+            }
+        }
+        match silent {
+            Some(name) => Err(Error::precondition(format!(
+                "the directory {name:?} can't be asked at present; users of the array itself sign in as ever"
+            ))),
+            None => Ok(None),
         }
     }
 
@@ -282,6 +336,10 @@ impl Array {
     }
 }
 
+fn takes_passwords(name: &str) -> Error {
+    Error::precondition(format!("{name:?} sends browsers nowhere: sign in with a password"))
+}
+
 fn unreachable_now(name: &str, error: &Unvouched) -> Error {
     Error::precondition(format!(
         "{name:?} can't say who you are: {error}; users of the array itself sign in as ever"
@@ -302,7 +360,7 @@ impl Change<'_> {
         let (id, created) = (DirectoryId(self.id64()), self.now());
         let mut entry =
             DirectoryEntry { id, name, created, changed: created, settings, grants, enabled, secret: None };
-        self.seal_for_directory(&mut entry, secret.as_ref());
+        self.seal_for_directory(&mut entry, secret.as_ref())?;
         self.put_directory(entry, "created").await
     }
 
@@ -318,7 +376,7 @@ impl Change<'_> {
             entry.secret = None;
         }
         if let Some(secret) = &change.secret {
-            self.seal_for_directory(&mut entry, secret.as_ref());
+            self.seal_for_directory(&mut entry, secret.as_ref())?;
         }
         entry.grants = change.grants.unwrap_or(entry.grants);
         entry.enabled = change.enabled.unwrap_or(entry.enabled);
@@ -335,10 +393,15 @@ impl Change<'_> {
         Ok(Outcome::Gone)
     }
 
-    fn seal_for_directory(&self, entry: &mut DirectoryEntry, secret: Option<&Secret>) {
+    fn seal_for_directory(&self, entry: &mut DirectoryEntry, secret: Option<&Secret>) -> Result<()> {
+        // Servers of LDAP take a name with an empty password for nobody in particular.
+        if secret.is_some_and(|secret| secret.expose().is_empty()) {
+            return Err(Error::invalid("a secret is not empty: leave it out when there is none"));
+        }
         let array = self.array;
         entry.secret =
             secret.map(|secret| array.parts.vault.seal(secret, &entry.place(), (array.world.random)()));
+        Ok(())
     }
 
     async fn put_directory(&mut self, entry: DirectoryEntry, what: &str) -> Result<Outcome> {

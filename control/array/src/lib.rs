@@ -23,6 +23,7 @@ mod group;
 mod health;
 mod host;
 mod job;
+mod kept;
 mod key;
 mod notification;
 mod outbox;
@@ -40,7 +41,7 @@ mod view;
 mod volume;
 mod watch;
 
-pub use ::directory::{Journey, Oidc, Settings as DirectorySettings};
+pub use ::directory::{Journey, Ldap, Oidc, Settings as DirectorySettings};
 pub use access::{FIRST_USER, Role, Token, User};
 pub use action::{
     Action, Caller, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, ScheduleChange,
@@ -55,8 +56,8 @@ pub use drive::Machine;
 pub use error::{Error, Kind, Result};
 pub use health::Health;
 pub use history::{
-    Alert, AlertState, Attempt, Audit, Cell, Condition, Event, Latencies, NewEvent, Page, Sample, Series,
-    Severity, SpacePoint, Turn,
+    Alert, AlertState, Attempt, Audit, Cell, Condition, Event, Kept, KeptKey, Latencies, NewEvent, Page,
+    Sample, Series, Severity, SpacePoint, Turn,
 };
 pub use job::{Job, JobKind, JobState};
 pub use key::{Key, NewKey};

@@ -1,5 +1,5 @@
 //! Secrets that the array must be able to say again (CHAP, passwords of mail servers), sealed at rest: AES-256-GCM
-//! with a key that is not on the drives beside them.
+//! with a key that is not on the drives beside them. In the history, too, what has secrets in it is sealed so.
 
 use crate::config::Secret;
 use crate::{Error, Result};
@@ -17,6 +17,18 @@ pub struct Sealed(String);
 impl fmt::Debug for Sealed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sealed(…)")
+    }
+}
+
+impl Sealed {
+    /// As it is written down.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// What was written down.
+    pub fn of_text(text: String) -> Self {
+        Self(text)
     }
 }
 

@@ -108,7 +108,7 @@ enum Noun {
     /// Who may operate the array
     #[command(subcommand)]
     User(access::UserVerb),
-    /// Directories elsewhere whose people may log in: OpenID Connect
+    /// Directories elsewhere whose people may log in: OpenID Connect, LDAP
     #[command(subcommand)]
     Directory(directory::DirectoryVerb),
     /// Secrets for programs that operate the array

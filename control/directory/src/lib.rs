@@ -4,6 +4,7 @@
 //! A call waits for the other side: it belongs on a thread where nobody else waits. What groups may do, and how long
 //! somebody stays logged in, is decided above.
 
+mod ldap;
 mod oidc;
 
 pub use oidc::SIGN_IN;
@@ -55,6 +56,31 @@ impl From<trust::Error> for Error {
 pub enum Settings {
     /// OpenID Connect. The secret is the client's.
     Oidc(Oidc),
+    /// LDAP. The secret is the password of who searches.
+    Ldap(Ldap),
+}
+
+/// A server of LDAP, and where it has people and groups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ldap {
+    /// Its address: `ldaps://name:port`, or `ldap://name:port`.
+    pub server: String,
+    /// Whether TLS begins by STARTTLS.
+    pub starttls: bool,
+    /// The distinguished name of who searches; nobody in particular when there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bind_dn: Option<String>,
+    /// Below which people are.
+    pub base: String,
+    /// The attribute that names people.
+    pub user_attribute: String,
+    /// Below which groups are, which have people as members and go by `cn`; when there is none, people know theirs
+    /// (`memberOf`), and groups go by distinguished names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_base: Option<String>,
+    /// Whom to trust.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
 }
 
 /// An OpenID provider, and what it knows the array as.
@@ -116,6 +142,13 @@ pub enum Proof<'a> {
         /// Who says to have given it (RFC 9207).
         issuer: Option<&'a str>,
     },
+    /// Somebody gave a password.
+    Password {
+        /// Who it says to be.
+        user: &'a str,
+        /// The password.
+        password: &'a str,
+    },
 }
 
 /// A directory elsewhere.
@@ -140,20 +173,14 @@ pub trait Directory: Send + Sync {
 }
 
 impl Settings {
-    /// What kind of directory it is: `oidc`.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Settings::Oidc(_) => "oidc",
-        }
-    }
-
     /// Refuses what nobody could be asked by. `secret`: there is one.
     ///
     /// # Errors
     /// What is wrong, in words for people.
-    pub fn check(&self, _secret: bool) -> Result<()> {
+    pub fn check(&self, secret: bool) -> Result<()> {
         match self {
             Settings::Oidc(it) => it.check(),
+            Settings::Ldap(it) => it.check(secret),
         }
     }
 
@@ -161,6 +188,7 @@ impl Settings {
     pub fn open(&self, secret: Option<&str>) -> Box<dyn Directory> {
         match self {
             Settings::Oidc(it) => Box::new(oidc::Provider::new(it.clone(), secret)),
+            Settings::Ldap(it) => Box::new(ldap::Server::new(it.clone(), secret)),
         }
     }
 }
@@ -179,4 +207,10 @@ fn person(name: String, groups: impl IntoIterator<Item = String>) -> Result<Pers
 
 fn is_readable(name: &str) -> bool {
     !name.trim().is_empty() && name.len() <= LONGEST_NAME && !name.chars().any(char::is_control)
+}
+
+/// True for the addresses of this machine that no other one reaches.
+fn is_here(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback())
 }

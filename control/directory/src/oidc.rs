@@ -3,7 +3,9 @@
 //! What the provider publishes of itself is asked for again whenever somebody comes back, so that its keys may change
 //! at any time; to send somebody there, what it said minutes ago is good enough.
 
-use crate::{Directory, Error, Journey, LONGEST_NAME, Oidc, PATIENCE, Person, Proof, Result, person};
+use crate::{
+    Directory, Error, Journey, LONGEST_NAME, Oidc, PATIENCE, Person, Proof, Result, is_here, person,
+};
 use openidconnect::core::*;
 use openidconnect::{
     AccessToken, AccessTokenHash, AdditionalClaims, AuthenticationFlow, AuthorizationCode, Client, ClientId,
@@ -129,12 +131,6 @@ fn address(text: &str, what: &str) -> Result<ureq::http::Uri> {
         Some("http") => Err(wrong("goes over TLS: it begins with https://")),
         _ => Err(wrong("begins with https://")),
     }
-}
-
-/// True for the addresses of this machine that no other one reaches.
-fn is_here(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback())
 }
 
 impl Provider {
@@ -277,7 +273,9 @@ impl Directory for Provider {
     }
 
     fn vouch(&self, proof: &Proof) -> Result<Person> {
-        let Proof::Code { journey, code, issuer } = proof;
+        let Proof::Code { journey, code, issuer } = proof else {
+            return Err(Error::refused("people of this directory sign in at a page of theirs"));
+        };
         if issuer.is_some_and(|it| it != self.settings.issuer) {
             return Err(Error::refused("the browser comes from another provider than it was sent to"));
         }

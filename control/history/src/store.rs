@@ -19,7 +19,7 @@ pub struct Page {
 }
 
 /// What makes the tables, a step for each time that they grew; how many were taken is kept in `user_version`.
-const STEPS: &[&str] = &[EVENTS, MEASUREMENTS, ALERTS];
+const STEPS: &[&str] = &[EVENTS, MEASUREMENTS, ALERTS, KEPT];
 
 const EVENTS: &str = "
     CREATE TABLE event (
@@ -59,6 +59,17 @@ const ALERTS: &str = "
         closed INTEGER
     );
     CREATE UNIQUE INDEX alert_open ON alert (key) WHERE closed IS NULL;
+";
+
+const KEPT: &str = "
+    CREATE TABLE kept (
+        kind TEXT NOT NULL,
+        key BLOB NOT NULL,
+        until INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (kind, key)
+    );
+    CREATE INDEX kept_by_end ON kept (kind, until);
 ";
 
 const MEASUREMENTS: &str = "

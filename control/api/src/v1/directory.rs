@@ -52,6 +52,34 @@ pub enum DirectorySettings {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ca: Option<String>,
     },
+    /// LDAP: people give their password to the array. The secret is that of `bind_dn`.
+    Ldap {
+        /// `ldaps://`, or `ldap://` with STARTTLS, a name, and a port when it is not the usual one.
+        #[schema(example = "ldaps://ldap.example.com")]
+        server: String,
+        /// Whether TLS begins by STARTTLS; no when left out.
+        #[serde(default)]
+        starttls: bool,
+        /// Who searches; `null` or left out: nobody in particular.
+        #[serde(default)]
+        bind_dn: Option<String>,
+        /// Below which people are.
+        #[schema(example = "ou=people,dc=example,dc=com")]
+        base: String,
+        /// The attribute that names people; `uid` when left out.
+        #[serde(default = "user_attribute")]
+        user_attribute: String,
+        /// Below which groups are, which have members and go by their `cn`; `null` or left out: people know theirs
+        /// (`memberOf`), which go by distinguished names.
+        #[serde(default)]
+        group_base: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ca: Option<String>,
+    },
+}
+
+fn user_attribute() -> String {
+    "uid".into()
 }
 
 fn scopes() -> Vec<String> {
@@ -111,7 +139,7 @@ struct NewDirectory {
     name: String,
     /// Which directory, and how it is asked.
     settings: DirectorySettings,
-    /// The client's secret; `null` or left out: the provider wants none.
+    /// The client's secret, or the password of who searches; `null` or left out: none is wanted.
     #[serde(default)]
     #[schema(format = Password)]
     secret: Option<String>,
@@ -259,6 +287,9 @@ impl From<DirectorySettings> for array::DirectorySettings {
             DirectorySettings::Oidc { issuer, client_id, address, scopes, user_claim, groups_claim, ca } => {
                 Self::Oidc(array::Oidc { issuer, client_id, address, scopes, user_claim, groups_claim, ca })
             }
+            DirectorySettings::Ldap { server, starttls, bind_dn, base, user_attribute, group_base, ca } => {
+                Self::Ldap(array::Ldap { server, starttls, bind_dn, base, user_attribute, group_base, ca })
+            }
         }
     }
 }
@@ -269,6 +300,10 @@ impl From<array::DirectorySettings> for DirectorySettings {
             array::DirectorySettings::Oidc(it) => {
                 let array::Oidc { issuer, client_id, address, scopes, user_claim, groups_claim, ca } = it;
                 Self::Oidc { issuer, client_id, address, scopes, user_claim, groups_claim, ca }
+            }
+            array::DirectorySettings::Ldap(it) => {
+                let array::Ldap { server, starttls, bind_dn, base, user_attribute, group_base, ca } = it;
+                Self::Ldap { server, starttls, bind_dn, base, user_attribute, group_base, ca }
             }
         }
     }

@@ -88,28 +88,75 @@ async fn log_in(
     if auth::is_from_elsewhere(&headers) {
         return Err(Problem::forbidden("the request comes from a page of another site"));
     }
-    let (origin, name) = (peer.address.ip().to_string(), format!("user {user}"));
+    // Directories take upper and lower case for the same name: guesses at one count as such.
+    let (origin, name) = (peer.address.ip().to_string(), format!("user {}", user.trim().to_lowercase()));
     let whom = [origin.as_str(), name.as_str()];
-    // One at a time: guessing must not take more than one processor, nor slip past the count of failures.
-    let _one_at_a_time = context.logging_in.lock().await;
-    let array = context.array.clone();
-    if let Some(seconds) = context.sessions.wait(&whom, array.now()) {
-        return Err(Problem::too_many(seconds));
-    }
-    let asked = user.clone();
-    let role = tokio::task::spawn_blocking(move || array.log_in(&asked, &Secret::new(password))).await;
-    let role = role.map_err(|error| Problem::internal(format!("the log-in broke off: {error}")))?;
-    context.array.tell_login(&user, &origin, role.is_some());
-    let Some(role) = role else {
-        context.sessions.failed(&whom, context.array.now());
-        return Err(Problem::unauthorized("there is no such user, or the password is wrong"));
+    let password = Secret::new(password);
+    let role = check_password(&context, &whom, &user, password.clone()).await?;
+    let found = match role {
+        Some(role) => Ok((user.clone(), role, context.sessions.begin(&user, &context.array))),
+        None => elsewhere(&context, &whom, &user, password).await.map(|guest| {
+            (guest.user.clone(), guest.role, context.sessions.begin_guest(guest, &context.array))
+        }),
     };
-    let (secret, until) = context.sessions.begin(&user, &context.array);
+    let shown = found.as_ref().map_or(&user, |(user, ..)| user);
+    context.array.tell_login(shown, &origin, found.is_ok());
+    let (user, role, (secret, until)) = found?;
     let mut extensions = Extensions::new();
     extensions.insert(ConnectInfo(peer));
     let cookie = cookie(&secret, &extensions);
     let session = Session { user, role: role.into(), expires: Some(utc(until)) };
     Ok(([(SET_COOKIE, cookie)], Json(session)).into_response())
+}
+
+/// What a user of the array may do who gives a password. One at a time: guessing must not take more than one processor,
+/// nor slip past the count of failures.
+async fn check_password(
+    context: &Context,
+    whom: &[&str],
+    user: &str,
+    password: Secret,
+) -> Result<Option<array::Role>, Problem> {
+    let _one_at_a_time = context.logging_in.lock().await;
+    let array = context.array.clone();
+    if let Some(seconds) = context.sessions.wait(whom, array.now()) {
+        return Err(Problem::too_many(seconds));
+    }
+    let asked = user.to_owned();
+    let role = tokio::task::spawn_blocking(move || array.log_in(&asked, &password)).await;
+    let role = role.map_err(|error| Problem::internal(format!("the log-in broke off: {error}")))?;
+    if role.is_none() && !context.array.is_elsewhere(user) {
+        context.sessions.failed(whom, context.array.now());
+    }
+    Ok(role)
+}
+
+/// Somebody whom a directory elsewhere knows by this password. Users of the array do not wait for that.
+async fn elsewhere(
+    context: &Context,
+    whom: &[&str],
+    user: &str,
+    password: Secret,
+) -> Result<array::Guest, Problem> {
+    let nobody = || Problem::unauthorized("there is no such user, or the password is wrong");
+    if !context.array.is_elsewhere(user) {
+        return Err(nobody());
+    }
+    let _turn = context.journeys.asking.acquire().await;
+    if let Some(seconds) = context.sessions.wait(whom, context.array.now()) {
+        return Err(Problem::too_many(seconds));
+    }
+    let (array, name) = (context.array.clone(), user.to_owned());
+    let origin = whom.first().copied().unwrap_or_default().to_owned();
+    let asked = move || array.log_in_elsewhere(&name, &password, &origin);
+    let found = tokio::task::spawn_blocking(asked).await;
+    match found.map_err(|error| Problem::internal(format!("the log-in broke off: {error}")))?? {
+        Some(guest) => Ok(guest),
+        None => {
+            context.sessions.failed(whom, context.array.now());
+            Err(nobody())
+        }
+    }
 }
 
 /// Who am I
@@ -129,7 +176,7 @@ async fn show_session(operator: Operator) -> Json<Session> {
 ))]
 async fn log_out(_operator: Operator, State(context): State<Context>, headers: HeaderMap) -> Response {
     if let Some(secret) = auth::cookie(&headers) {
-        context.sessions.end(secret);
+        context.sessions.end(secret, &context.array);
     }
     (StatusCode::NO_CONTENT, [(SET_COOKIE, cookie("", &Extensions::new()))]).into_response()
 }

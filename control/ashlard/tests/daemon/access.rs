@@ -158,6 +158,59 @@ fn the_first_user_logs_in_and_others_have_their_roles() {
 }
 
 #[test]
+fn sessions_and_answers_outlive_a_restart_and_no_secret_lies_in_clear() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = &folder.path().join("array");
+    let daemon = start(data, &[]).unwrap();
+    for (name, role) in [("ada", "admin"), ("olga", "operator"), ("vera", "viewer")] {
+        let made = run_with(data, &format!("user create {name} --role {role}"), "eight chars\n");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    }
+    let mut client = Client { agent: agent(data), url: daemon.url().to_owned() };
+    let [ada, olga, vera] = ["ada", "olga", "vera"].map(|user| {
+        cookie(&client.send("POST", "session", &[], &json!({ "user": user, "password": "eight chars" })))
+    });
+    let here = |client: &Client, cookie: &str| {
+        client.status("GET", "session", &[("cookie", cookie)], &Value::Null) == 200
+    };
+    let once = |client: &Client, name: &str| {
+        let headers = [("cookie", ada.as_str()), ("idempotency-key", "one")];
+        let mut answer = client.send("POST", "tokens", &headers, &json!({ "name": name, "role": "viewer" }));
+        let again = answer.headers().get("idempotent-replayed").is_some();
+        (answer.status().as_u16(), again, answer.body_mut().read_to_string().unwrap())
+    };
+    let (status, again, told) = once(&client, "wall");
+    assert!(status == 201 && !again, "{told}");
+    assert_eq!(client.status("DELETE", "session", &[("cookie", &olga)], &Value::Null), 204);
+    daemon.kill();
+
+    let token: Value = serde_json::from_str(&told).unwrap();
+    let secrets = [token["secret"].as_str().unwrap(), ada.split_once('=').unwrap().1];
+    for file in ["history.db", "history.db-wal"] {
+        let bytes = std::fs::read(data.join(file)).unwrap();
+        for secret in secrets {
+            assert!(!bytes.windows(secret.len()).any(|part| part == secret.as_bytes()), "{file}");
+        }
+    }
+
+    let daemon = start(data, &[]).unwrap();
+    client.url = daemon.url().to_owned();
+    assert!(here(&client, &ada) && here(&client, &vera) && !here(&client, &olga));
+    assert_eq!(once(&client, "wall"), (201, true, told.clone()));
+    assert_eq!(once(&client, "other").0, 422);
+    assert_eq!(json(data, "token list").as_array().unwrap().len(), 1);
+    // What ended stays so.
+    assert!(run_with(data, "user password vera", "nine chars\n").status.success());
+    assert!(!here(&client, &vera));
+    assert_eq!(client.status("DELETE", "session", &[("cookie", &ada)], &Value::Null), 204);
+    daemon.kill();
+    let daemon = start(data, &[]).unwrap();
+    client.url = daemon.url().to_owned();
+    assert!(!here(&client, &vera) && !here(&client, &ada));
+    assert_eq!(once(&client, "wall").0, 401, "answers are for who may still ask");
+}
+
+#[test]
 fn who_guesses_passwords_has_to_wait() {
     let folder = tempfile::tempdir().unwrap();
     let data = &folder.path().join("array");

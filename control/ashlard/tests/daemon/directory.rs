@@ -9,6 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use ureq::http::{Request, Response};
 
+#[path = "../../../directory/src/ldap_test/slapd.rs"]
+mod slapd;
+
 const PROVIDER: &str = include_str!("directory/provider.mjs");
 const PACKAGE: &str = "oidc-provider@8.8.1";
 
@@ -296,4 +299,60 @@ fn nobody_is_sent_to_or_from_another_place() {
     for text in [shown.stdout, bytes, log] {
         assert!(!String::from_utf8_lossy(&text).contains("client-secret"));
     }
+}
+
+#[test]
+fn people_of_an_ldap_server_log_in_as_users_do_and_users_do_without_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((server, address, _)) = slapd::start(folder.path()) else { return };
+    let array = Array::start();
+    let data = &array.data;
+    let places = "--base ou=people,dc=example,dc=com --group-base ou=groups,dc=example,dc=com";
+    let who = "--bind-dn cn=array,dc=example,dc=com --secret search-secret-1 --grant Keepers=operator";
+    cli(data, &format!("directory create corp --ldap {address} {places} {who}"));
+    assert!(cli(data, "directory test corp")["said"].as_str().unwrap().contains("uid="));
+    let made = crate::process::run_with(data, "user create olga --role viewer", "olgas password\n");
+    assert!(made.status.success());
+
+    let session = array.url("/api/v1/session");
+    let log_in = |user: &str, password: &str| {
+        let mut browser = Browser::new();
+        let page = browser.send("POST", &session, &json!({ "user": user, "password": password }));
+        (page, browser)
+    };
+    for name in ["ada", "corp/ada"] {
+        let (ada, mut browser) = log_in(name, "adas password");
+        assert_eq!((ada.status, &ada.body["user"]), (200, &json!("corp/ada")), "{}", ada.body);
+        assert_eq!(ada.body["role"], "operator");
+        assert_eq!(browser.send("GET", &session, &Value::Null).body["user"], "corp/ada");
+        assert_eq!(browser.send("GET", &array.url("/api/v1/users"), &Value::Null).status, 403);
+    }
+    for (name, password) in
+        [("ada", "not hers"), ("ada", ""), ("*", "adas password"), ("other/ada", "adas password")]
+    {
+        assert_eq!(log_in(name, password).0.status, 401, "{name} {password}");
+    }
+    let (refused, _) = log_in("eve(*)", "eves password");
+    let detail = refused.body["detail"].as_str().unwrap();
+    assert!(refused.status == 403 && detail.contains("no group"), "{detail}");
+
+    // What groups may do is looked at again after a change; the secret is told nobody.
+    let (_, mut ada) = log_in("ada", "adas password");
+    cli(data, "directory set corp --grant keepers=viewer");
+    assert_eq!(ada.send("GET", &session, &Value::Null).status, 401);
+    assert_eq!(log_in("ada", "adas password").0.body["role"], "viewer");
+    for words in ["directory show corp", "audit list"] {
+        assert!(!cli(data, words).to_string().contains("search-secret"), "{words}");
+    }
+    let empty = fails(data, "directory set corp --secret=", 1);
+    assert!(empty.contains("not empty"), "{empty}");
+
+    // Nobody waits for a directory that is down but its own people, who are told so.
+    drop(server);
+    assert_eq!(log_in("olga", "olgas password").0.status, 200);
+    let (down, _) = log_in("ada", "adas password");
+    let detail = down.body["detail"].as_str().unwrap();
+    assert!(down.status == 409 && detail.contains("can't be asked"), "{} {detail}", down.status);
+    let log = std::fs::read_to_string(data.with_extension("log")).unwrap();
+    assert!(!log.contains("search-secret") && !log.contains("adas password"));
 }

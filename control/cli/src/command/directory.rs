@@ -18,7 +18,7 @@ pub enum DirectoryVerb {
         name: String,
         #[command(flatten)]
         settings: Box<Settings>,
-        /// The secret of the client
+        /// The secret of the client, or the password of who searches
         #[arg(long, env = "ASHLAR_DIRECTORY_SECRET", hide_env_values = true)]
         secret: Option<String>,
         /// A group and what its people may do, such as storage=operator; may be repeated
@@ -77,8 +77,26 @@ fn grant(text: &str) -> Result<Grant, String> {
 #[derive(Clone, Args)]
 pub struct Settings {
     /// Address of an OpenID provider, as it calls itself
-    #[arg(long, value_name = "ISSUER", requires_all = ["client_id", "address"])]
+    #[arg(long, value_name = "ISSUER", requires_all = ["client_id", "address"], conflicts_with = "ldap")]
     oidc: Option<String>,
+    /// Address of an LDAP server: ldaps://NAME, or ldap://NAME with --starttls
+    #[arg(long, value_name = "URL", requires = "base")]
+    ldap: Option<String>,
+    /// Let TLS begin by STARTTLS
+    #[arg(long, requires = "ldap")]
+    starttls: bool,
+    /// Who searches, as a distinguished name; --secret is the password. Nobody in particular when not given
+    #[arg(long, value_name = "DN", requires = "ldap")]
+    bind_dn: Option<String>,
+    /// Below which people are
+    #[arg(long, value_name = "DN", requires = "ldap")]
+    base: Option<String>,
+    /// The attribute that names people [default: uid]
+    #[arg(long, value_name = "ATTRIBUTE", requires = "ldap")]
+    user_attribute: Option<String>,
+    /// Below which groups are, which go by their cn; when not given, people know theirs (memberOf), by distinguished names
+    #[arg(long, value_name = "DN", requires = "ldap")]
+    group_base: Option<String>,
     /// What the provider calls the array
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
@@ -105,7 +123,19 @@ impl Settings {
             std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))
         };
         let ca = self.ca.map(read).transpose()?;
-        let Some(issuer) = self.oidc else { bail!("say which directory: --oidc ISSUER") };
+        if let Some(server) = self.ldap {
+            let mut body = json!({
+                "kind": "ldap", "server": server, "starttls": self.starttls, "bind_dn": self.bind_dn,
+                "base": self.base, "group_base": self.group_base, "ca": ca,
+            });
+            if let Some(attribute) = self.user_attribute {
+                body["user_attribute"] = attribute.into();
+            }
+            return Ok(body);
+        }
+        let Some(issuer) = self.oidc else {
+            bail!("say which directory: --oidc ISSUER, or --ldap URL");
+        };
         let mut body = json!({
             "kind": "oidc", "issuer": issuer, "client_id": self.client_id, "address": self.address, "ca": ca,
         });
@@ -169,27 +199,37 @@ fn grants_of(it: &Value) -> String {
 
 fn directory(it: &Value) -> String {
     let settings = &it["settings"];
-    facts(&[
-        ("Directory", text(&it["name"])),
-        ("Kind", text(&settings["kind"])),
-        ("Issuer", text(&settings["issuer"])),
-        ("Client", text(&settings["client_id"])),
-        ("Array", text(&settings["address"])),
-        ("User claim", text(&settings["user_claim"])),
-        ("Groups claim", text(&settings["groups_claim"])),
-        ("Grants", grants_of(it)),
-        ("Enabled", text(&it["enabled"])),
-        ("Secret", text(&it["has_secret"])),
-    ])
+    let own = match settings["kind"].as_str() {
+        Some("ldap") => [
+            ("Server", "server"),
+            ("STARTTLS", "starttls"),
+            ("Searches as", "bind_dn"),
+            ("People below", "base"),
+            ("Groups below", "group_base"),
+        ],
+        _ => [
+            ("Issuer", "issuer"),
+            ("Client", "client_id"),
+            ("Array", "address"),
+            ("User claim", "user_claim"),
+            ("Groups claim", "groups_claim"),
+        ],
+    };
+    let own = own.map(|(label, field)| (label, text(&settings[field])));
+    let whole = [("Directory", text(&it["name"])), ("Kind", text(&settings["kind"]))];
+    let rest =
+        [("Grants", grants_of(it)), ("Enabled", text(&it["enabled"])), ("Secret", text(&it["has_secret"]))];
+    facts(&[&whole[..], &own, &rest].concat())
 }
 
 fn directories(answer: &Value) -> String {
     rows(&["NAME", "KIND", "WHERE", "GRANTS", "ENABLED"], answer, |it| {
         let settings = &it["settings"];
+        let at = if settings["kind"] == "ldap" { "server" } else { "issuer" };
         vec![
             text(&it["name"]),
             text(&settings["kind"]),
-            text(&settings["issuer"]),
+            text(&settings[at]),
             grants_of(it),
             text(&it["enabled"]),
         ]

@@ -1,0 +1,60 @@
+//! What the array remembers for its operators over a restart: sessions, and answers to requests that may be sent again.
+//! It lies in the history, not on the drives, and is sealed: who reads the file learns no secret, who writes it lets
+//! nobody in. Without the history people sign in again; nothing fails.
+
+use crate::array::Array;
+use crate::config::Secret;
+use crate::vault::Sealed;
+use history::{Kept, KeptKey};
+
+/// Longest body that is kept, in bytes.
+const LONGEST: usize = 64 << 10;
+
+fn place(what: Kept, key: &KeptKey) -> String {
+    let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("kept/{}/{digits}", what.name())
+}
+
+impl Array {
+    /// Keeps something until a time, in seconds since 1970. `key` is a hash that tells nothing.
+    pub fn keep(&self, what: Kept, key: &KeptKey, until: u64, body: &str) {
+        if body.len() > LONGEST {
+            return;
+        }
+        let sealed = self.parts.vault.seal(&Secret::new(body), &place(what, key), (self.world.random)());
+        if let Err(error) = self.parts.history.keep(what, key, until, sealed.text(), self.now()) {
+            tracing::warn!(%error, what = what.name(), "not kept over a restart");
+        }
+    }
+
+    /// What was kept by a key and is not over.
+    pub fn kept(&self, what: Kept, key: &KeptKey) -> Option<String> {
+        let found = self.parts.history.kept(what, key, self.now());
+        self.open_kept(
+            what,
+            key,
+            found.inspect_err(|error| tracing::warn!(%error, "can't be looked up")).ok()??,
+        )
+    }
+
+    /// Everything of a kind that is not over.
+    pub fn all_kept(&self, what: Kept) -> Vec<(KeptKey, String)> {
+        let found = self.parts.history.all_kept(what, self.now());
+        let found =
+            found.inspect_err(|error| tracing::warn!(%error, "can't be looked up")).unwrap_or_default();
+        found.into_iter().filter_map(|(key, body)| Some((key, self.open_kept(what, &key, body)?))).collect()
+    }
+
+    /// Keeps something no longer.
+    pub fn drop_kept(&self, what: Kept, key: &KeptKey) {
+        if let Err(error) = self.parts.history.drop_kept(what, key) {
+            tracing::warn!(%error, what = what.name(), "may be there after a restart");
+        }
+    }
+
+    /// What was sealed by another key was kept by another array.
+    fn open_kept(&self, what: Kept, key: &KeptKey, body: String) -> Option<String> {
+        let opened = self.parts.vault.open(&Sealed::of_text(body), &place(what, key)).ok()?;
+        Some(opened.expose().to_owned())
+    }
+}

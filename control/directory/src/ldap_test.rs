@@ -1,0 +1,129 @@
+use super::*;
+
+#[path = "ldap_test/slapd.rs"]
+mod slapd;
+
+fn settings(server: &str) -> Ldap {
+    Ldap {
+        server: server.into(),
+        starttls: false,
+        bind_dn: None,
+        base: "ou=people,dc=example,dc=com".into(),
+        user_attribute: "uid".into(),
+        group_base: None,
+        ca: None,
+    }
+}
+
+#[test]
+fn passwords_go_over_tls_or_stay_on_the_machine() {
+    for server in
+        ["ldaps://ldap.example.com", "ldaps://192.0.2.1:1636", "ldap://127.0.0.1:389", "ldap://[::1]"]
+    {
+        assert!(settings(server).check(false).is_ok(), "{server}");
+    }
+    assert!(Ldap { starttls: true, ..settings("ldap://ldap.example.com") }.check(false).is_ok());
+    for server in [
+        "ldap://ldap.example.com",
+        "ldapi:///run/ldapi",
+        "ldaps://",
+        "ldaps://a:0",
+        "ldaps://a/b",
+        "a",
+        "ldaps://[::1]",
+    ] {
+        assert!(settings(server).check(false).is_err(), "{server}");
+    }
+    assert!(Ldap { starttls: true, ..settings("ldaps://ldap.example.com") }.check(false).is_err());
+    let searcher = Ldap { bind_dn: Some("cn=array,dc=example,dc=com".into()), ..settings("ldaps://a") };
+    assert!(searcher.check(true).is_ok() && searcher.check(false).is_err());
+    assert!(Ldap { user_attribute: "uid)(|".into(), ..settings("ldaps://a") }.check(false).is_err());
+}
+
+#[test]
+fn a_name_is_no_filter() {
+    let filter = settings("ldaps://a").of_person("*)(uid=admin))(|(uid=*\\\0");
+    assert_eq!(filter, "(uid=\\2a\\29\\28uid=admin\\29\\29\\28|\\28uid=\\2a\\5c\\00)");
+    let groups = of_groups("cn=a(b)*,dc=x", "*");
+    assert_eq!(
+        groups,
+        "(|(member=cn=a\\28b\\29\\2a,dc=x)(uniqueMember=cn=a\\28b\\29\\2a,dc=x)(memberUid=\\2a))"
+    );
+}
+
+/// Offline, the overlay that writes `memberOf` sees nothing: groups are made over the wire.
+fn add_group(server: &str) {
+    let mut root = LdapConn::new(server).unwrap();
+    root.simple_bind("cn=root,dc=example,dc=com", "root-secret-1").unwrap().success().unwrap();
+    let set = |value: &'static str| std::collections::HashSet::from([value]);
+    let group = vec![
+        ("objectClass", set("groupOfNames")),
+        ("cn", set("storage")),
+        ("member", set("uid=ada,ou=people,dc=example,dc=com")),
+    ];
+    root.add("cn=storage,ou=groups,dc=example,dc=com", group).unwrap().success().unwrap();
+}
+
+#[test]
+fn nobody_waits_for_a_server_that_says_nothing() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    for (scheme, starttls) in [("ldap", false), ("ldap", true), ("ldaps", false)] {
+        let settings = Ldap { starttls, ..settings(&format!("{scheme}://{address}")) };
+        let server = Server { patience: Duration::from_millis(50), ..Server::new(settings, None) };
+        let proof = Proof::Password { user: "ada", password: "adas password" };
+        assert!(matches!(server.vouch(&proof), Err(Error::Failed(_))), "{scheme} {starttls}");
+    }
+}
+
+#[test]
+fn people_of_a_real_server_prove_their_passwords() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((running, plain, tls)) = slapd::start(folder.path()) else { return };
+    add_group(&plain);
+    let searcher = Some("cn=array,dc=example,dc=com".to_owned());
+    let settings = Ldap { bind_dn: searcher, ..settings(&plain) };
+    let vouch = |settings: &Ldap, user: &str, password: &str| {
+        Server::new(settings.clone(), Some("search-secret-1")).vouch(&Proof::Password { user, password })
+    };
+    let ada = |groups: &[&str]| {
+        Ok(Person { name: "ada".into(), groups: groups.iter().map(|it| (*it).into()).collect() })
+    };
+    assert_eq!(vouch(&settings, "ada", "adas password"), ada(&["cn=storage,ou=groups,dc=example,dc=com"]));
+    // As the directory writes the name, and with groups by theirs.
+    let searched = Ldap { group_base: Some("ou=groups,dc=example,dc=com".into()), ..settings.clone() };
+    assert_eq!(vouch(&searched, "ADA", "adas password"), ada(&["keepers", "storage"]));
+    assert_eq!(vouch(&settings, "eve(*)", "eves password").unwrap().groups, Vec::<String>::new());
+    let nobody = [("ada", "wrong"), ("ada", ""), ("*", "adas password"), ("a*", "adas password"), ("", "x")];
+    for (user, password) in nobody.into_iter().chain([("eve(*))(uid=ada", "adas password")]) {
+        assert!(matches!(vouch(&settings, user, password), Err(Error::Refused(_))), "{user:?} {password:?}");
+    }
+    // Two who go by one name are nobody, though one of them has the password: here, everybody who has a class.
+    let classes = Ldap { user_attribute: "objectClass".into(), ..settings.clone() };
+    let several = vouch(&classes, "inetOrgPerson", "adas password").unwrap_err();
+    assert!(matches!(&several, Error::Refused(why) if why.contains("several")), "{several}");
+    // Who may see nobody finds nobody; a place that is not there is told.
+    let blind = Ldap { bind_dn: None, ..settings.clone() };
+    assert!(
+        Server::new(blind, None).vouch(&Proof::Password { user: "ada", password: "adas password" }).is_err()
+    );
+    let elsewhere = Ldap { base: "ou=nowhere,dc=example,dc=com".into(), ..settings.clone() };
+    assert!(matches!(vouch(&elsewhere, "ada", "adas password"), Err(Error::Failed(_))));
+
+    let ca = Some(std::fs::read_to_string(folder.path().join("ca.pem")).unwrap());
+    let over_tls = Ldap { server: tls, ca: ca.clone(), ..searched.clone() };
+    let by_starttls = Ldap { starttls: true, ca, ..searched };
+    for settings in [&over_tls, &by_starttls] {
+        assert_eq!(settings.check(true), Ok(()));
+        assert_eq!(vouch(settings, "ada", "adas password"), ada(&["keepers", "storage"]));
+        let said = Server::new(settings.clone(), Some("search-secret-1")).test().unwrap();
+        assert!(said.contains("uid="), "{said}");
+        let stranger = std::fs::read_to_string(folder.path().join("cert.pem")).unwrap();
+        let untrusted = Ldap { ca: Some(stranger), ..settings.clone() };
+        assert!(matches!(vouch(&untrusted, "ada", "adas password"), Err(Error::Failed(_))));
+    }
+    let wrong = Server::new(settings.clone(), Some("wrong-secret-1")).test().unwrap_err().to_string();
+    assert!(wrong.contains("who searches") && !wrong.contains("wrong-secret"), "{wrong}");
+    drop(running);
+    assert!(matches!(vouch(&settings, "ada", "adas password"), Err(Error::Failed(_))));
+}
