@@ -3,6 +3,7 @@
 #   boot.sh build CACHE
 #   boot.sh machines CACHE DIR       DIR/golden and DIR/initrd for machines with a disk each, which run vm.sh
 #   boot.sh run CACHE DIR SECONDS    runs DIR/script in the guest; DIR/out and DIR/rc come back; DIR/disk is /dev/vdb
+#                                    and DIR/nvme an NVMe drive, where they exist
 # The guest: root, bash, udevd, iscsid, multipathd to be started by hand; no system manager. The host's 127.0.0.1 is
 # 10.0.2.2 there. DIR is /run/lab in the guest, read-write, which is also how a script asks the host for something.
 # Emulated without KVM, so that it runs everywhere; one processor, because that is what emulation is steady with.
@@ -10,10 +11,10 @@ set -euo pipefail
 
 SUITE=bookworm
 PACKAGES=linux-image-amd64,busybox-static,kmod,udev,iproute2,procps,nftables,open-iscsi,multipath-tools,sg3-utils
-PACKAGES+=,lsscsi,fio,xfsprogs,e2fsprogs,util-linux,postgresql-15
+PACKAGES+=,lsscsi,fio,xfsprogs,e2fsprogs,util-linux,postgresql-15,smartmontools
 BOOT_MODULES="virtio_pci virtio_blk ext4 9pnet_virtio 9p"
 LATER_MODULES="virtio_net iscsi_tcp sd_mod sg dm_multipath dm_round_robin dm_service_time scsi_dh_alua"
-LATER_MODULES+=" xfs nf_tables nft_chain_nat nft_nat nft_masq nft_reject_inet nft_ct virtio_console af_packet"
+LATER_MODULES+=" xfs nf_tables nft_chain_nat nft_nat nft_masq nft_reject_inet nft_ct virtio_console af_packet nvme"
 IMAGE=root-$(md5sum <<<"$SUITE $PACKAGES" | cut -c1-8).img
 
 die() { echo "guest: $*" >&2; exit 125; }
@@ -100,6 +101,8 @@ run() {
   # The emulated clock is the host's: the kernel need not, and can't well, measure it.
   khz=$(awk -F: '/^cpu MHz/ { printf "%d", $2 * 1000; exit }' /proc/cpuinfo)
   [ -e "$dir/disk" ] && disk=(-drive "file=$dir/disk,format=raw,if=virtio,cache=unsafe,discard=unmap")
+  [ -e "$dir/nvme" ] && disk+=(-drive "file=$dir/nvme,format=raw,if=none,id=nvme,cache=unsafe"
+    -device nvme,drive=nvme,serial=lab-1)
   for try in 1 2 3; do
     timeout -k 5 "$seconds" qemu-system-x86_64 -accel tcg,thread=multi,tb-size=512 -cpu max -M pc,usb=off \
       -smp 1 -m 1536 -nodefaults -no-user-config -display none -no-reboot -serial "file:$dir/serial" \

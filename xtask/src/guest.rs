@@ -45,9 +45,12 @@ struct Case {
 enum Home {
     /// Here, on files; the guest is a host of it.
     Here,
-    /// In the guest, by the case's script, which has a disk of so many MiB for that.
+    /// In the guest, by the case's script, which has a disk of so many MiB for that, and an NVMe drive.
     Guest { disk: u64 },
 }
+
+/// Size of the NVMe drive in MiB.
+const NVME: u64 = 384;
 
 const GUEST: Host = ("guest", "iqn.2001-04.org.example:guest", &[]);
 const ONE_WAY: Host =
@@ -105,6 +108,12 @@ const CASES: &[Case] = &[
         home: Home::Here,
         hosts: &[GUEST],
         volumes: &[("fs", 256, 512, &[("guest", 0)]), ("raw", 256, 512, &[("guest", 1)])],
+    },
+    Case {
+        name: "quota",
+        home: Home::Here,
+        hosts: &[GUEST],
+        volumes: &[("data", 512, 512, &[("guest", 0)])],
     },
     Case {
         name: "raw",
@@ -232,6 +241,7 @@ fn inside(case: &Case, programs: &Programs, disk: u64, lab: &Path) -> Result<()>
             .with_context(|| format!("can't copy {}", program.display()))?;
     }
     std::fs::File::create(lab.join("disk"))?.set_len(disk << 20)?;
+    std::fs::File::create(lab.join("nvme"))?.set_len(NVME << 20)?;
     std::fs::write(lab.join("script"), script(case, "")?)?;
     start(lab, LIMIT_INSIDE)?.wait()?;
     verdict(lab)

@@ -16,7 +16,7 @@ pub struct Args {
     /// How many seeds from there on
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
-    /// One world: shelf, array, full, rot or dead; all without one
+    /// One world: shelf, array, full, rot, dead, kept or lies; all without one
     #[arg(long)]
     world: Option<String>,
     /// Threads, each with worlds of its own; as many as there are processors without a number

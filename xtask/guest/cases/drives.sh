@@ -193,6 +193,12 @@ until_true 120 is_out 7; protected; become 0 well; joins 7; gather
 mark "a drive that garbles what it reads (dm-flakey corrupt_bio_byte) is replaced"; become 1 garbling
 ashlar drive replace "$(slot 1 in)" --with "/dev/mapper/d$SPARE" >/dev/null
 until_true 600 is_gone 1; protected; unchanged; calm
+mark "an NVMe drive tells of itself by smartctl, and takes part in the rest"
+ashlar drive add /dev/nvme0n1 >/dev/null
+is_known() { ashlar drive show "$(ashlar drive list | awk '/nvme0n1/ { print $1 }')" >/tmp/nvme && grep -q 'QEMU NVMe' /tmp/nvme; }
+until_true 120 is_known; grep -E 'Health|Model|Serial|Temperature|Media errors' /tmp/nvme
+grep -q 'Health.*passed' /tmp/nvme || fail "the drive's own verdict is not known"
+calm
 mark "the end"
 
 touch /tmp/enough
@@ -207,4 +213,5 @@ timeline
 say "verified $(cat /tmp/mixed.passes) and $(cat /tmp/passes.passes) times 8 MiB: no error reached the host, nothing is lost"
 kill $array; wait $array || fail "the array did not end well"
 words=(); for n in $(seq 0 $SPARE); do words+=(--drive "/dev/mapper/d$n"); done
+words+=(--drive /dev/nvme0n1)
 /run/lab/ashlard check --data $ASHLAR_DATA "${words[@]}"
