@@ -51,6 +51,11 @@ async function hindrances(page: Page): Promise<string[]> {
     .flatMap((it) => it.nodes.map((node) => `${it.id}: ${node.html.slice(0, 200)} ${node.failureSummary ?? ""}`));
 }
 
+/** A picture to look at, in the folder that SHOTS names. */
+async function shot(page: Page, kind: string, path: string) {
+  if (process.env["SHOTS"]) await page.screenshot({ path: `${process.env["SHOTS"]}/${kind}${path.replaceAll(/[^a-z0-9]/g, "-")}.png`, fullPage: true, caret: "initial" });
+}
+
 for (const scheme of ["light", "dark"] as const) {
   test(`every page can be used by everybody, ${scheme}`, async ({ array, open, page }) => {
     test.setTimeout(900_000);
@@ -62,7 +67,7 @@ for (const scheme of ["light", "dark"] as const) {
         await expect(page.getByRole("heading", { level: 1, name: heading })).toBeVisible();
         await expect(page.locator(".mantine-Skeleton-root")).toHaveCount(0);
         expect(await hindrances(page), path).toEqual([]);
-        if (process.env["SHOTS"]) await page.screenshot({ path: `${process.env["SHOTS"]}/${scheme}${path.replaceAll(/[^a-z0-9]/g, "-")}.png`, fullPage: true });
+        await shot(page, scheme, path);
       });
     }
   });
@@ -76,6 +81,7 @@ test("every page fits a narrow screen", async ({ array, open, page }) => {
     await open(path);
     const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     expect(over, path).toBeLessThanOrEqual(0);
+    await shot(page, "narrow", path);
   }
 });
 
@@ -83,4 +89,23 @@ test("the sign-in page can be used by everybody", async ({ array, page }) => {
   await page.goto(array.url);
   await expect(page.getByRole("button", { name: "Sign in" })).toBeVisible();
   expect(await hindrances(page)).toEqual([]);
+});
+
+test("the policy of pages lets no script and no style in that the array did not send", async ({ array, browser }) => {
+  // A window of its own: that the browser complains is what is wanted here.
+  const page = await browser.newPage();
+  await page.goto(`${array.url}/#token=${array.token}`);
+  await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+  const refused = await page.evaluate(async () => {
+    const directives: string[] = [];
+    document.addEventListener("securitypolicyviolation", (it) => directives.push(it.effectiveDirective));
+    const add = (name: "script" | "style", text: string) => document.head.appendChild(Object.assign(document.createElement(name), { textContent: text }));
+    add("style", "body { display: none }");
+    add("script", "globalThis.gotIn = true");
+    document.body.insertAdjacentHTML("beforeend", '<i style="color: red"></i>');
+    await new Promise((done) => setTimeout(done, 0));
+    return { directives: directives.sort(), display: getComputedStyle(document.body).display, gotIn: "gotIn" in globalThis };
+  });
+  expect(refused).toEqual({ directives: ["script-src-elem", "style-src-attr", "style-src-elem"], display: "block", gotIn: false });
+  await page.close();
 });

@@ -245,6 +245,48 @@ test("what a volume group costs on the drives is measured", async ({ array, open
   await expect(page.locator("dt:text-is('Zeros') + dd")).toHaveText(/^4(\.0+)? MiB$/);
 });
 
+test("an LDAP server is added and changed; its secret is never shown, and users sign in while it is away", async ({ array, open, page }) => {
+  await open("/settings/directories");
+  await page.getByRole("button", { name: "Add directory" }).click();
+  const add = page.getByRole("dialog", { name: "Add a directory" });
+  await add.getByRole("textbox", { name: "Name", exact: true }).fill("corp");
+  await add.getByRole("combobox", { name: "Kind" }).click();
+  await page.getByRole("option", { name: "LDAP" }).click();
+  await add.getByRole("textbox", { name: "Server" }).fill("ldap.example.com");
+  await add.getByRole("textbox", { name: "People are below" }).fill("ou=people,dc=example,dc=com");
+  await add.getByRole("textbox", { name: "Who searches", exact: true }).fill("cn=array,dc=example,dc=com");
+  await add.getByLabel("Password of who searches").and(page.locator("input")).fill("search-secret-1");
+  await add.getByRole("textbox", { name: /^Group/ }).last().fill("cn=storage,ou=groups,dc=example,dc=com");
+  await add.getByRole("button", { name: "Add", exact: true }).click();
+  await expect(add.getByText("Write ldaps:// and a name")).toBeVisible();
+  // Nobody is there: a port that nobody listens at.
+  await add.getByRole("textbox", { name: "Server" }).fill("ldap://127.0.0.1:1");
+  await add.getByRole("button", { name: "Add", exact: true }).click();
+  const row = page.getByRole("table", { name: "Directories" }).getByRole("row", { name: /corp/ });
+  await expect(row).toContainText("cn=storage,ou=groups,dc=example,dc=com: admin");
+  await page.getByRole("button", { name: "Test corp" }).click();
+  await expect(page.getByRole("alert")).toContainText("can't be asked");
+
+  await page.getByRole("button", { name: "Change corp" }).click();
+  const change = page.getByRole("dialog", { name: "Change corp" });
+  await expect(change.getByRole("textbox", { name: "Server" })).toHaveValue("ldap://127.0.0.1:1");
+  await expect(change.getByLabel("Password of who searches").and(page.locator("input"))).toHaveValue("");
+  await change.getByRole("textbox", { name: "Groups are below" }).fill("ou=groups,dc=example,dc=com");
+  await change.getByRole("button", { name: "Save" }).click();
+  await expect(change.getByRole("alert")).toContainText("secret");
+  await change.getByLabel("Password of who searches").and(page.locator("input")).fill("search-secret-2");
+  await change.getByRole("button", { name: "Save" }).click();
+  await expect(change).toHaveCount(0);
+
+  await array.ask("POST", "users", { name: "olga", role: "operator", password: "olgas password" });
+  await page.evaluate(() => sessionStorage.clear());
+  await page.goto(`${array.url}/volumes`);
+  await signIn(page, "ada", "adas password");
+  await expect(page.getByRole("alert")).toContainText("can't be asked");
+  await signIn(page, "olga", "olgas password");
+  await expect(page.getByRole("heading", { level: 1, name: "Volumes" })).toBeVisible();
+});
+
 test("users and tokens are made, changed and taken away; a certificate that is none is refused", async ({ array, open, page }) => {
   await open("/settings");
   await page.getByRole("tab", { name: "Users" }).click();

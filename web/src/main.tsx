@@ -5,6 +5,7 @@ import "./index.css";
 import { MantineProvider } from "@mantine/core";
 import { Notifications } from "@mantine/notifications";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { setNonce } from "get-nonce";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { Refusal } from "./api/refusal";
@@ -27,10 +28,13 @@ const client = new QueryClient({
 
 const root = document.getElementById("root");
 if (!root) throw new Error("the document has no place for the page");
+// The array lets in only style sheets with the number of this answer; dialogs, too, make one, to stop the scrolling.
+const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? "";
+setNonce(nonce);
 void session.ask();
 createRoot(root).render(
   <StrictMode>
-    <MantineProvider theme={theme} defaultColorScheme="auto">
+    <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={() => nonce}>
       <Notifications position="bottom-right" />
       <QueryClientProvider client={client}>
         <App />

@@ -9,6 +9,9 @@ export type Scope = { kind: "array" } | { kind: "volume" | "host" | "group"; nam
 /** A stretch of time that ends now, or one between two times, in seconds. */
 export type Stretch = { last: number } | { from: number; to: number };
 
+/** What is shown when nobody asks for anything else. */
+export const LATELY: Stretch = { last: 300 };
+
 const POINTS = 300;
 
 /** `volume:db1`, as it stands in addresses and choices. */
@@ -17,6 +20,13 @@ export const scopeText = (scope: Scope): string => (scope.kind === "array" ? "ar
 export function scopeOf(text: string | null): Scope {
   const [, kind, name] = /^(volume|host|group):(.+)$/.exec(text ?? "") ?? [];
   return kind && name ? { kind: kind as "volume", name } : { kind: "array" };
+}
+
+/** What an address says of the time: `from` and `to`, or `last`. */
+export function stretchOf(search: URLSearchParams): Stretch {
+  const [from, to, last] = ["from", "to", "last"].map((name) => Number.parseInt(search.get(name) ?? "", 10));
+  if (from !== undefined && to !== undefined && from >= 0 && to > from) return { from, to };
+  return last !== undefined && last > 0 ? { last } : LATELY;
 }
 
 export function bounds(stretch: Stretch): { from: number; to: number } {
@@ -88,8 +98,24 @@ export const capacity = (last: number) =>
     placeholderData: keepPreviousData,
   });
 
-/** The same as rows for a spreadsheet. */
-export async function performanceCsv(scope: Scope, stretch: Stretch): Promise<Blob> {
-  const asked = api.GET("/api/v1/performance", { params: { query: { ...query(scope, stretch, 3600), format: "csv" } }, parseAs: "blob" });
-  return (await answer(asked)) as unknown as Blob;
+/** The same as rows for a spreadsheet; the first column says whose they are. */
+export async function performanceCsv(scopes: Scope[], stretch: Stretch): Promise<Blob> {
+  const fixed = bounds(stretch);
+  const tables = await Promise.all(
+    scopes.map(async (scope) => {
+      const asked = api.GET("/api/v1/performance", { params: { query: { ...query(scope, fixed, 3600), format: "csv" } }, parseAs: "text" });
+      return (await answer(asked)) as unknown as string;
+    }),
+  );
+  return new Blob([labelled(tables.map((text, at) => [scopes[at] ?? { kind: "array" }, text]))], { type: "text/csv" });
+}
+
+/** Tables of the same columns as one. Names of the array need no quotes in it. */
+export function labelled(tables: [Scope, string][]): string {
+  const rows = tables.flatMap(([scope, text], at) => {
+    const [heading, ...rows] = text.split("\r\n").filter((it) => it !== "");
+    const of = scope.kind === "array" ? "array" : scope.name;
+    return [...(at === 0 ? [`of,${heading}`] : []), ...rows.map((it) => `${of},${it}`)];
+  });
+  return rows.map((it) => `${it}\r\n`).join("");
 }

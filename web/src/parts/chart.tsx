@@ -127,7 +127,7 @@ function tick(seconds: number, step: number): string {
 }
 
 /** Saves all charts below an element as one picture. */
-export function saveCharts(below: HTMLElement, heading: string, ground: string, ink: string): void {
+export function saveCharts(below: HTMLElement, name: string, heading: string, ground: string, ink: string): void {
   const charts = [...below.querySelectorAll<HTMLElement>("[data-chart]")].flatMap((it) => {
     const canvas = it.querySelector("canvas");
     return canvas ? [{ title: it.dataset["chart"] ?? "", canvas }] : [];
@@ -150,7 +150,7 @@ export function saveCharts(below: HTMLElement, heading: string, ground: string, 
     pen.drawImage(canvas, 0, top + above);
     top += above + canvas.height;
   }
-  picture.toBlob((blob) => blob && save(blob, `${heading}.png`), "image/png");
+  picture.toBlob((blob) => blob && save(blob, `${name}.png`), "image/png");
 }
 
 /** Hands a file to the browser's downloads. */

@@ -38,7 +38,7 @@ export function HeatMap({ map, of }: { map: LatencyMap; of: Class }) {
     <div className="heat-map">
       <div className="heat-map-scale quiet number" aria-hidden>
         <span>{label(high)}</span>
-        <span>{label(Math.round((low + high) / 2))}</span>
+        {high - low > 1 && <span>{label(Math.round((low + high) / 2))}</span>}
         <span>{label(low)}</span>
       </div>
       <canvas ref={canvas} width={960} height={HEIGHT} role="img" aria-label={`Latency of ${of}s over time: from ${label(low)} to ${label(high)}`} />

@@ -4,7 +4,7 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { ChevronLeft, ChevronRight, Image, Sheet, ZoomIn, ZoomOut } from "lucide-react";
 import { useMemo, useRef, useState } from "react";
 import { useLocation, useSearch } from "wouter";
-import { bounds, performance, performanceCsv, scopeOf, scopeText, type Scope, type Stretch } from "../../api/performance";
+import { bounds, LATELY, performance, performanceCsv, scopeOf, scopeText, stretchOf, type Scope, type Stretch } from "../../api/performance";
 import { groups, hosts, volumes } from "../../api/queries";
 import { bytes, count, latency } from "../../format";
 import { Chart, save, saveCharts, useColours, type Line } from "../../parts/chart";
@@ -27,10 +27,9 @@ const RANGES = [
 const PERCENTILE_NAMES: Record<Percentile, string> = { mean: "Mean", p50: "p50", p95: "p95", p99: "p99", p999: "p99.9", max: "Max" };
 
 export function AnalysisPage() {
-  const [stretch, setStretch] = useState<Stretch>({ last: 300 });
   const [work, setWork] = useState<"all" | Class>("all");
   const [percentile, setPercentile] = useState<Percentile>("mean");
-  const { scope, other, choose } = useChosen();
+  const { scope, other, stretch, choose, setStretch } = useChosen();
   const first = useQuery(performance(scope, stretch));
   const second = useQuery({ ...performance(other ?? scope, stretch), enabled: other !== undefined });
   const charts = useRef<HTMLDivElement>(null);
@@ -39,7 +38,8 @@ export function AnalysisPage() {
   const name = (it: Scope) => (it.kind === "array" ? "array" : it.name);
   const all = other ? [{ name: name(scope), data: first.data }, { name: name(other), data: second.data }] : [{ name: name(scope), data: first.data }];
   const heading = all.map((it) => it.name).join(" and ");
-  const csv = useMutation({ mutationFn: () => performanceCsv(scope, stretch), onSuccess: (blob) => save(blob, `${name(scope)}-performance.csv`) });
+  const file = all.map((it) => it.name).join("-and-");
+  const csv = useMutation({ mutationFn: () => performanceCsv(other ? [scope, other] : [scope], stretch), onSuccess: (blob) => save(blob, `${file}-performance.csv`) });
   const zoom = (from: number, to: number) => setStretch({ from, to: Math.max(to, from + 10) });
   return (
     <Page
@@ -49,7 +49,7 @@ export function AnalysisPage() {
           <Button variant="default" leftSection={<Sheet size={15} aria-hidden />} loading={csv.isPending} onClick={() => csv.mutate()}>
             CSV
           </Button>
-          <Button variant="default" leftSection={<Image size={15} aria-hidden />} onClick={() => charts.current && saveCharts(charts.current, heading, colours.ground, colours.text)}>
+          <Button variant="default" leftSection={<Image size={15} aria-hidden />} onClick={() => charts.current && saveCharts(charts.current, file, heading, colours.ground, colours.text)}>
             PNG
           </Button>
         </>
@@ -93,18 +93,23 @@ export function AnalysisPage() {
   );
 }
 
-/** Whose charts these are stands in the address, so that a link leads to them. */
+/** Whose charts these are, and of when, stands in the address, so that a link leads to them. */
 function useChosen() {
   const search = new URLSearchParams(useSearch());
   const [location, go] = useLocation();
   const against = search.get("against");
+  const [scope, other, stretch] = [scopeOf(search.get("of")), against ? scopeOf(against) : undefined, stretchOf(search)];
+  const show = (scope: Scope, other: Scope | undefined, stretch: Stretch) => {
+    const times = Object.entries(stretch).map(([name, value]) => [name, `${value}`]);
+    const next = new URLSearchParams([["of", scopeText(scope)], ...(other ? [["against", scopeText(other)]] : []), ...times]);
+    go(`${location}?${next.toString()}`, { replace: true });
+  };
   return {
-    scope: scopeOf(search.get("of")),
-    other: against ? scopeOf(against) : undefined,
-    choose: (scope: Scope, other: Scope | undefined) => {
-      const next = new URLSearchParams({ of: scopeText(scope), ...(other && { against: scopeText(other) }) });
-      go(`${location}?${next.toString()}`, { replace: true });
-    },
+    scope,
+    other,
+    stretch,
+    choose: (scope: Scope, other: Scope | undefined) => show(scope, other, stretch),
+    setStretch: (stretch: Stretch) => show(scope, other, stretch),
   };
 }
 
@@ -125,7 +130,7 @@ function ScopeSelect({ label, placeholder, value, onChange }: ScopeProps) {
         { group: "Volume groups", items: items("group") },
         { group: "Hosts", items: items("host") },
       ]}
-      limit={100}
+      limit={50}
       searchable
       clearable={placeholder !== undefined}
       allowDeselect={placeholder !== undefined}
@@ -157,7 +162,7 @@ function Times({ stretch, onChange }: { stretch: Stretch; onChange: (stretch: St
       {button("Zoom in", ZoomIn, (from, length) => ({ from: Math.floor(from + length / 4), to: Math.ceil(from + (length * 3) / 4) }))}
       {button("Zoom out", ZoomOut, (from, length) => ({ from: Math.floor(from - length / 2), to: Math.ceil(from + length * 1.5) }))}
       {"from" in stretch && (
-        <Button variant="subtle" onClick={() => onChange({ last: 300 })}>
+        <Button variant="subtle" onClick={() => onChange(LATELY)}>
           Back to now
         </Button>
       )}

@@ -63,7 +63,7 @@ export function DrivesPage() {
 
 const columns = (choose: (task: Task) => void): Column<Drive>[] => [
   { name: "Slot", key: (it) => it.slot, cell: (it) => <span className="number">{it.slot}</span> },
-  { name: "Drive", key: (it) => it.path ?? "", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.path ?? "not there"}</span> },
+  { name: "Drive", key: (it) => it.path ?? "", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.path ?? "not there"}</span>, wide: true },
   { name: "State", key: (it) => it.standing, cell: (it) => <Dot {...stateOf(it)} /> },
   { name: "Health", key: (it) => it.health.used_percent ?? -1, cell: (it) => <HealthCell drive={it} />, wide: true },
   { name: "Used", key: (it) => it.used / it.size, cell: (it) => `${percent(it.used / it.size)} of ${bytes(it.size)}`, right: true },

@@ -56,6 +56,12 @@ export function ProtectionPanel({ jobs }: { jobs: Job[] }) {
                   <dd className="number">{plural(data.lost, "page")}</dd>
                 </>
               )}
+              {data.strays.length > 0 && (
+                <>
+                  <dt>No members</dt>
+                  <dd>{data.strays.join(", ")}: of this array once, and not read</dd>
+                </>
+              )}
               <dt>Last scrub</dt>
               <dd>{data.scrub ? <LastScrub scrub={data.scrub} /> : <span className="quiet">none yet</span>}</dd>
               {!scrubbing && (

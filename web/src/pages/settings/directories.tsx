@@ -1,4 +1,4 @@
-import { Button, Group, PasswordInput, Select, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { Button, Group, PasswordInput, Select, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
 import { useForm, type UseFormReturnType } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { Network, Pencil, PlugZap, Plus, Trash2 } from "lucide-react";
@@ -31,7 +31,7 @@ export function DirectoriesPanel() {
   });
   const columns: Column<Directory>[] = [
     { name: "Name", key: (it) => it.name, cell: (it) => <b style={{ fontWeight: 500 }}>{it.name}</b> },
-    { name: "Where", key: (it) => it.settings.issuer, cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.settings.issuer}</span> },
+    { name: "Where", key: (it) => whereOf(it.settings), cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{whereOf(it.settings)}</span> },
     { name: "Groups with a role", key: (it) => it.grants.length, cell: (it) => <Grants of={it.grants} />, wide: true },
     { name: "State", key: (it) => String(it.enabled), cell: (it) => (it.enabled ? <Dot color="teal" label="asked" /> : <Dot color="gray" label="off" />) },
     {
@@ -61,7 +61,7 @@ export function DirectoriesPanel() {
           rows={data}
           columns={columns}
           id={(it) => it.name}
-          empty={<Empty icon={Network} title="Only users of the array sign in" text="People whom an OpenID provider knows may sign in, too, with the role that their groups have here." action={button} />}
+          empty={<Empty icon={Network} title="Only users of the array sign in" text="People whom an OpenID provider or an LDAP server knows may sign in, too, with the role that their groups have here." action={button} />}
         />
       )}
       <CreateDirectory opened={creating} onClose={() => setCreating(false)} />
@@ -70,6 +70,8 @@ export function DirectoriesPanel() {
     </Panel>
   );
 }
+
+const whereOf = (settings: Settings) => (settings.kind === "oidc" ? settings.issuer : settings.server);
 
 function Grants({ of }: { of: Grant[] }) {
   if (of.length === 0) return <span className="quiet">none: nobody comes in</span>;
@@ -107,45 +109,102 @@ function GrantInputs({ grants, set }: { grants: Grant[]; set: (grants: Grant[]) 
   );
 }
 
-type Provider = { issuer: string; client_id: string; address: string; scopes: string; user_claim: string; groups_claim: string };
+type Kind = Settings["kind"];
 
-const settingsOf = ({ issuer, client_id, address, scopes, user_claim, groups_claim }: Provider, ca?: string | null): Settings => ({
-  kind: "oidc",
-  issuer: issuer.trim(),
-  client_id: client_id.trim(),
-  address: address.trim(),
-  scopes: scopes.split(/[\s,]+/).filter(Boolean),
-  user_claim: user_claim.trim(),
-  groups_claim: groups_claim.trim(),
-  ...(ca && { ca }),
-});
-
-const providerRules = {
-  issuer: (text: string) => (/^https?:\/\/\S+$/.test(text.trim()) ? null : "It begins with https://."),
-  client_id: (text: string) => (text.trim() === "" ? "The provider says it." : null),
-  address: (text: string) => (/^https?:\/\/[^/\s]+\/?$/.test(text.trim()) ? null : "Write https:// and a name, such as https://array.example.com."),
+/** Everything that settings of any kind hold, as people write it. */
+type Values = {
+  kind: Kind;
+  issuer: string;
+  client_id: string;
+  address: string;
+  scopes: string;
+  user_claim: string;
+  groups_claim: string;
+  server: string;
+  starttls: boolean;
+  bind_dn: string;
+  base: string;
+  user_attribute: string;
+  group_base: string;
+  ca: string;
 };
 
-function ProviderInputs<Values extends Provider>({ form }: { form: UseFormReturnType<Values> }) {
-  const field = (name: keyof Provider) => form.getInputProps(name as never);
+const USUAL: Values = {
+  kind: "oidc",
+  issuer: "",
+  client_id: "",
+  address: location.origin,
+  scopes: "profile email",
+  user_claim: "preferred_username",
+  groups_claim: "groups",
+  server: "",
+  starttls: false,
+  bind_dn: "",
+  base: "",
+  user_attribute: "uid",
+  group_base: "",
+  ca: "",
+};
+
+function valuesOf(settings: Settings): Values {
+  if (settings.kind === "oidc") return { ...USUAL, ...settings, scopes: (settings.scopes ?? []).join(" "), ca: settings.ca ?? "" };
+  return { ...USUAL, ...settings, bind_dn: settings.bind_dn ?? "", group_base: settings.group_base ?? "", ca: settings.ca ?? "" };
+}
+
+function settingsOf(values: Values): Settings {
+  const ca = values.ca.trim() && { ca: values.ca };
+  if (values.kind === "oidc") {
+    const { issuer, client_id, address, scopes, user_claim, groups_claim } = values;
+    return { kind: "oidc", issuer: issuer.trim(), client_id: client_id.trim(), address: address.trim(), scopes: scopes.split(/[\s,]+/).filter(Boolean), user_claim: user_claim.trim(), groups_claim: groups_claim.trim(), ...ca };
+  }
+  const { server, starttls, bind_dn, base, user_attribute, group_base } = values;
+  return { kind: "ldap", server: server.trim(), starttls, bind_dn: bind_dn.trim() || null, base: base.trim(), user_attribute: user_attribute.trim(), group_base: group_base.trim() || null, ...ca };
+}
+
+const of = (kind: Kind, wrong: RegExp, says: string) => (text: string, values: Values) => (values.kind === kind && !wrong.test(text.trim()) ? says : null);
+
+const RULES = {
+  issuer: of("oidc", /^https?:\/\/\S+$/, "It begins with https://."),
+  client_id: of("oidc", /./, "The provider says it."),
+  address: of("oidc", /^https?:\/\/[^/\s]+\/?$/, "Write https:// and a name, such as https://array.example.com."),
+  server: of("ldap", /^ldaps?:\/\/[^/\s]+$/, "Write ldaps:// and a name, such as ldaps://ldap.example.com."),
+  base: of("ldap", /=/, "Write a distinguished name, such as ou=people,dc=example,dc=com."),
+};
+
+const SECRETS: Record<Kind, string> = { oidc: "Secret of the client", ldap: "Password of who searches" };
+
+function SettingsInputs({ form }: { form: Pick<UseFormReturnType<Values>, "getInputProps"> & { values: Values } }) {
+  const text = { autoComplete: "off", spellCheck: false };
+  if (form.values.kind === "oidc") {
+    return (
+      <>
+        <TextInput label="Issuer" description="The provider’s address, as it calls itself." placeholder="https://id.example.com/realms/staff" {...text} required {...form.getInputProps("issuer")} />
+        <TextInput label="Client" description="What the provider calls the array." {...text} required {...form.getInputProps("client_id")} />
+        <TextInput label="Address of the array" description="Where browsers reach it. Let the provider send them back there, to /sign-in." {...text} required {...form.getInputProps("address")} />
+        <TextInput label="Scopes" description="Besides openid." {...text} {...form.getInputProps("scopes")} />
+        <Group grow align="flex-start">
+          <TextInput label="Claim with names" {...text} required {...form.getInputProps("user_claim")} />
+          <TextInput label="Claim with groups" {...text} required {...form.getInputProps("groups_claim")} />
+        </Group>
+      </>
+    );
+  }
   return (
     <>
-      <TextInput label="Issuer" description="The provider’s address, as it calls itself." placeholder="https://id.example.com/realms/staff" autoComplete="off" spellCheck={false} required {...field("issuer")} />
-      <TextInput label="Client" description="What the provider calls the array." autoComplete="off" spellCheck={false} required {...field("client_id")} />
-      <TextInput label="Address of the array" description="Where browsers reach it. Let the provider send them back there, to /sign-in." autoComplete="off" spellCheck={false} required {...field("address")} />
-      <TextInput label="Scopes" description="Besides openid." autoComplete="off" spellCheck={false} {...field("scopes")} />
-      <Group grow align="flex-start">
-        <TextInput label="Claim with names" autoComplete="off" spellCheck={false} required {...field("user_claim")} />
-        <TextInput label="Claim with groups" autoComplete="off" spellCheck={false} required {...field("groups_claim")} />
-      </Group>
+      <TextInput label="Server" placeholder="ldaps://ldap.example.com" {...text} required {...form.getInputProps("server")} />
+      <Switch label="TLS begins by STARTTLS" {...form.getInputProps("starttls", { type: "checkbox" })} />
+      <TextInput label="People are below" placeholder="ou=people,dc=example,dc=com" {...text} required {...form.getInputProps("base")} />
+      <TextInput label="Attribute with names" description="sAMAccountName in Active Directory." {...text} required {...form.getInputProps("user_attribute")} />
+      <TextInput label="Groups are below" description="They go by their cn. When it is empty, people know theirs (memberOf), and groups go by distinguished names." {...text} {...form.getInputProps("group_base")} />
+      <TextInput label="Who searches" description="A distinguished name; nobody in particular when it is empty." {...text} {...form.getInputProps("bind_dn")} />
     </>
   );
 }
 
 function CreateDirectory({ opened, onClose }: { opened: boolean; onClose: () => void }) {
-  const form = useForm<Provider & GrantValues & { name: string; secret: string }>({
-    initialValues: { name: "", issuer: "", client_id: "", address: location.origin, scopes: "profile email", user_claim: "preferred_username", groups_claim: "groups", secret: "", grants: [{ group: "", role: "admin" }] },
-    validate: { name: nameError, ...providerRules, grants: (grants) => (unusable(grants) ? "Each group has a name, and is there once." : null) },
+  const form = useForm<Values & GrantValues & { name: string; secret: string }>({
+    initialValues: { ...USUAL, name: "", secret: "", grants: [{ group: "", role: "admin" }] },
+    validate: { name: nameError, ...RULES, grants: (grants) => (unusable(grants) ? "Each group has a name, and is there once." : null) },
   });
   const close = () => {
     onClose();
@@ -153,38 +212,39 @@ function CreateDirectory({ opened, onClose }: { opened: boolean; onClose: () => 
     create.reset();
   };
   const create = useChange({
-    run: ({ name, secret, grants, ...provider }: typeof form.values) => answer(api.POST("/api/v1/directories", { body: { name, settings: settingsOf(provider), grants, ...(secret && { secret }) } })),
+    run: ({ name, secret, grants, ...settings }: typeof form.values) => answer(api.POST("/api/v1/directories", { body: { name, settings: settingsOf(settings), grants, ...(secret && { secret }) } })),
     done: (made) => `People of ${made.name} may sign in. Send it a test.`,
     then: close,
   });
   return (
     <FormModal opened={opened} onClose={close} title="Add a directory" verb="Add" busy={create.isPending} error={create.error} onSubmit={form.onSubmit((values) => create.mutate(values))}>
       <TextInput label="Name" description="People see it when they sign in." autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
-      <ProviderInputs form={form} />
-      <PasswordInput label="Secret of the client" autoComplete="new-password" {...form.getInputProps("secret")} />
+      <Select label="Kind" data={[{ value: "oidc", label: "OpenID Connect" }, { value: "ldap", label: "LDAP" }]} allowDeselect={false} {...form.getInputProps("kind")} />
+      <SettingsInputs form={form} />
+      <Textarea label="Certificates that are trusted there" description="PEM; those that the array’s system trusts when it is empty." autosize minRows={1} maxRows={6} {...form.getInputProps("ca")} />
+      <PasswordInput label={SECRETS[form.values.kind]} autoComplete="new-password" {...form.getInputProps("secret")} />
       <GrantInputs grants={form.values.grants} set={(grants) => form.setFieldValue("grants", grants)} />
     </FormModal>
   );
 }
 
 function ChangeDirectory({ directory: { name, settings, grants, enabled, has_secret }, onClose }: { directory: Directory; onClose: () => void }) {
-  const { issuer, client_id, address, user_claim, groups_claim } = settings;
-  const provider = { issuer, client_id, address, scopes: (settings.scopes ?? []).join(" "), user_claim: user_claim ?? "", groups_claim: groups_claim ?? "" };
-  const form = useForm<Provider & GrantValues & { name: string; enabled: boolean; secret: string }>({
-    initialValues: { name, ...provider, grants, enabled, secret: "" },
-    validate: { name: nameError, ...providerRules, grants: (grants) => (unusable(grants) ? "Each group has a name, and is there once." : null) },
+  const form = useForm<Values & GrantValues & { name: string; enabled: boolean; secret: string }>({
+    initialValues: { ...valuesOf(settings), name, grants, enabled, secret: "" },
+    validate: { name: nameError, ...RULES, grants: (grants) => (unusable(grants) ? "Each group has a name, and is there once." : null) },
   });
   const save = useChange({
-    run: ({ name: called, grants, enabled, secret, ...provider }: typeof form.values) =>
-      answer(api.PATCH("/api/v1/directories/{name}", { params: { path: { name } }, body: { name: called, settings: settingsOf(provider, settings.ca), grants, enabled, ...(secret && { secret }) } })),
+    run: ({ name: called, grants, enabled, secret, ...changed }: typeof form.values) =>
+      answer(api.PATCH("/api/v1/directories/{name}", { params: { path: { name } }, body: { name: called, settings: settingsOf(changed), grants, enabled, ...(secret && { secret }) } })),
     done: (now) => `${now.name} is changed; its people sign in again.`,
     then: onClose,
   });
   return (
     <FormModal opened onClose={onClose} title={`Change ${name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <TextInput label="Name" autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
-      <ProviderInputs form={form} />
-      <PasswordInput label="Another secret of the client" description={has_secret ? "There is one; it stays when this is empty and nothing of the provider changes." : "There is none."} autoComplete="new-password" {...form.getInputProps("secret")} />
+      <SettingsInputs form={form} />
+      <Textarea label="Certificates that are trusted there" description="PEM; those that the array’s system trusts when it is empty." autosize minRows={1} maxRows={6} {...form.getInputProps("ca")} />
+      <PasswordInput label={SECRETS[form.values.kind]} description={has_secret ? "There is one; it stays when this is empty and nothing above changes." : "There is none."} autoComplete="new-password" {...form.getInputProps("secret")} />
       <GrantInputs grants={form.values.grants} set={(grants) => form.setFieldValue("grants", grants)} />
       <Switch label="It is asked" {...form.getInputProps("enabled", { type: "checkbox" })} />
     </FormModal>
