@@ -39,6 +39,7 @@ async fn look(check: &Check) -> Result<Vec<String>> {
     let engine =
         Engine::open(shelf.clone(), Options::new([0; 32])).await.context("the array can't be recovered")?;
     let mut defects = engine.check().await?;
+    engine.discard_unused();
     let report = shelf.scrub().await;
     if report.errors > 0 {
         let (errors, repaired) = (report.errors, report.repaired);

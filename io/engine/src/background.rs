@@ -206,6 +206,12 @@ impl Worker {
         worker
     }
 
+    /// Right after recovery: what was written to free segments behind the last checkpoint is not referred to, and what
+    /// that freed the drives may or may not have discarded.
+    fn discard_unused(&self) {
+        self.space.free.iter().for_each(|segment| self.core.log.shelf().discard(SegmentId(*segment)));
+    }
+
     /// Works until the engine is shut down or stops.
     async fn run<R: Future<Output = ()>>(mut self, gather: impl Fn(Rest) -> R) {
         let core = self.core.clone();
@@ -220,8 +226,7 @@ impl Worker {
     }
 
     async fn work<R: Future<Output = ()>>(&mut self, gather: impl Fn(Rest) -> R) -> block::Result<()> {
-        // What was written to them after the last checkpoint is not referred to.
-        self.space.free.iter().for_each(|segment| self.core.log.shelf().discard(SegmentId(*segment)));
+        self.discard_unused();
         loop {
             if self.core.journal.stopped().is_some() {
                 return Ok(());
@@ -464,6 +469,12 @@ impl Engine {
                 worker.run(gather).await;
             }
         }
+    }
+
+    /// Gives the shelf back what is not in use, as the background does when it begins; nothing from then on. Until it is
+    /// done the shelf takes that to be in use, while the drives may have discarded some of it already.
+    pub fn discard_unused(&self) {
+        self.worker.lock().iter().for_each(Worker::discard_unused);
     }
 
     /// Stops taking changes, flushes, writes a last checkpoint, and ends the background, which must be driven
