@@ -24,6 +24,7 @@ const PACKAGES: &[Package] = &[
     package("e2fsprogs", "mkfs.ext4", true),
     package("nodejs", "node", true),
     package("npm", "npm", true),
+    package("snmptrapd", "/usr/sbin/snmptrapd", true),
     package("slapd", "/usr/sbin/slapd", true),
     package("tgt", "tgtd", false),
     package("chromium", "chromium", false),

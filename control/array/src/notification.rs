@@ -302,7 +302,7 @@ impl Change<'_> {
         }
         let (id, created) = (TargetId(self.id64()), self.now());
         let mut entry = TargetEntry { id, name, created, destination, least, enabled, secret: None };
-        self.seal_for(&mut entry, secret);
+        self.seal_for(&mut entry, secret)?;
         self.put_target(entry, "created").await
     }
 
@@ -318,7 +318,7 @@ impl Change<'_> {
             entry.secret = None;
         }
         if let Some(secret) = &change.secret {
-            self.seal_for(&mut entry, secret.as_ref());
+            self.seal_for(&mut entry, secret.as_ref())?;
         }
         entry.least = change.least.unwrap_or(entry.least);
         entry.enabled = change.enabled.unwrap_or(entry.enabled);
@@ -335,17 +335,24 @@ impl Change<'_> {
         Ok(Outcome::Gone)
     }
 
-    fn seal_for(&self, entry: &mut TargetEntry, secret: Option<&Secret>) {
+    fn seal_for(&self, entry: &mut TargetEntry, secret: Option<&Secret>) -> Result<()> {
         let array = self.array;
+        if let Some(secret) = secret {
+            entry.destination.check_secret(secret.expose()).map_err(wrong)?;
+        }
         entry.secret =
             secret.map(|secret| array.parts.vault.seal(secret, &entry.place(), (array.world.random)()));
+        Ok(())
     }
 
     async fn put_target(&mut self, entry: TargetEntry, what: &str) -> Result<Outcome> {
-        let wrong = |error: notify::Error| Error::invalid(error.to_string());
         entry.destination.check(entry.secret.is_some()).map_err(wrong)?;
         self.commit(vec![Edit::Put(Thing::Target(entry.clone()))]).await?;
         self.done(&format!("notification.{what}"), TargetEntry::NOUN, &entry.name, &format!("was {what}"));
         Ok(Outcome::Target(Box::new(self.array.target(&entry))))
     }
+}
+
+fn wrong(error: notify::Error) -> Error {
+    Error::invalid(error.to_string())
 }

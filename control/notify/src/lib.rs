@@ -6,6 +6,7 @@
 mod mail;
 mod snmp;
 mod syslog;
+mod usm;
 mod webhook;
 
 use history::{Alert, Severity, Turn};
@@ -96,12 +97,16 @@ pub enum Destination {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ca: Option<String>,
     },
-    /// SNMP version 2c traps (RFC 3416). The secret is the community; `public` when there is none.
+    /// SNMP traps (RFC 3416): version 3 with a user, and the secret is the passphrase of authentication and privacy; 2c
+    /// without, and the secret is the community, `public` when there is none.
     Snmp {
         /// Name or address.
         host: String,
         /// Usually 162.
         port: u16,
+        /// The user whom receivers know.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<String>,
     },
 }
 
@@ -112,7 +117,7 @@ impl fmt::Debug for Destination {
             Destination::Webhook { url, .. } => write!(f, "Webhook({})", webhook::site(url)),
             Destination::Syslog { host, port, .. } => write!(f, "Syslog({host}:{port})"),
             Destination::Email { host, port, to, .. } => write!(f, "Email({host}:{port} {to:?})"),
-            Destination::Snmp { host, port } => write!(f, "Snmp({host}:{port})"),
+            Destination::Snmp { host, port, .. } => write!(f, "Snmp({host}:{port})"),
         }
     }
 }
@@ -205,7 +210,31 @@ impl Destination {
                 }
                 Ok(trust::check(ca.as_deref())?)
             }
-            Destination::Snmp { host, port } => address(host, *port),
+            Destination::Snmp { host, port, user } => {
+                address(host, *port)?;
+                let Some(user) = user else { return Ok(()) };
+                if user.is_empty() || user.len() > usm::LONGEST_NAME {
+                    return Err(Error::new(format!(
+                        "the name of an SNMP user has 1 to {} bytes",
+                        usm::LONGEST_NAME
+                    )));
+                }
+                match secret {
+                    true => Ok(()),
+                    false => Err(Error::new("an SNMP user and a passphrase belong together")),
+                }
+            }
+        }
+    }
+
+    /// Refuses a secret that can't be one.
+    ///
+    /// # Errors
+    /// What is wrong, in words for people. The secret is not among them.
+    pub fn check_secret(&self, secret: &str) -> Result<()> {
+        match self {
+            Destination::Snmp { user: Some(_), .. } => usm::check(secret),
+            _ => Ok(()),
         }
     }
 
@@ -227,7 +256,13 @@ impl Destination {
                     mail::Server { host, port: *port, protection: *protection, login, ca: ca.as_deref() };
                 mail::send(&server, from, to, notice)
             }
-            Destination::Snmp { host, port } => snmp::send(host, *port, secret.unwrap_or("public"), notice),
+            Destination::Snmp { host, port, user } => {
+                let login = match user {
+                    Some(user) => snmp::Login::User(user, secret.unwrap_or_default()),
+                    None => snmp::Login::Community(secret.unwrap_or("public")),
+                };
+                snmp::send(host, *port, &login, notice, now)
+            }
         }
     }
 }

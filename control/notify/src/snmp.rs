@@ -1,5 +1,7 @@
-//! A notice as an SNMP version 2c trap (RFC 1901, RFC 3416 4.2.6), as `docs/monitoring/ASHLAR-MIB.txt` describes it.
+//! A notice as an SNMP trap (RFC 3416 4.2.6), as `docs/monitoring/ASHLAR-MIB.txt` describes it, in a message of version
+//! 2c (RFC 1901) or 3.
 
+use crate::usm::Sender;
 use crate::{Error, Notice, Result};
 use history::{Severity, Turn};
 use std::net::{ToSocketAddrs, UdpSocket};
@@ -55,8 +57,16 @@ fn write(value: &Value<'_>, writer: DERWriter<'_>) {
     }
 }
 
-/// The bytes of the trap.
-pub fn trap(community: &str, notice: &Notice) -> Vec<u8> {
+/// Whom receivers take the trap from.
+pub enum Login<'a> {
+    /// Anybody who knows the community: version 2c.
+    Community(&'a str),
+    /// A user with a passphrase: version 3.
+    User(&'a str, &'a str),
+}
+
+/// The bytes of the trap's PDU.
+fn pdu(notice: &Notice) -> Vec<u8> {
     let (alert, condition) = (&notice.alert, &notice.alert.condition);
     let below = |parts: &[u64]| [ASHLAR, parts].concat();
     let severity = match condition.severity {
@@ -84,34 +94,51 @@ pub fn trap(community: &str, notice: &Notice) -> Vec<u8> {
     bindings.extend((1..).zip(facts).map(|(number, value)| (below(&[ALERT, number, 0]), value)));
     let request = alert.changed as i64 & i64::from(i32::MAX);
     yasna::construct_der(|writer| {
-        writer.write_sequence(|message| {
-            message.next().write_i64(VERSION);
-            message.next().write_bytes(community.as_bytes());
-            message.next().write_tagged_implicit(Tag::context(TRAP), |pdu| {
-                pdu.write_sequence(|pdu| {
-                    pdu.next().write_i64(request);
-                    // No error, and none of the bindings has it.
-                    pdu.next().write_i64(0);
-                    pdu.next().write_i64(0);
-                    pdu.next().write_sequence(|list| {
-                        for (name, value) in &bindings {
-                            list.next().write_sequence(|binding| {
-                                binding.next().write_oid(&oid(name));
-                                write(value, binding.next());
-                            });
-                        }
-                    });
+        writer.write_tagged_implicit(Tag::context(TRAP), |pdu| {
+            pdu.write_sequence(|pdu| {
+                pdu.next().write_i64(request);
+                // No error, and none of the bindings has it.
+                pdu.next().write_i64(0);
+                pdu.next().write_i64(0);
+                pdu.next().write_sequence(|list| {
+                    for (name, value) in &bindings {
+                        list.next().write_sequence(|binding| {
+                            binding.next().write_oid(&oid(name));
+                            write(value, binding.next());
+                        });
+                    }
                 });
             });
         });
     })
 }
 
-pub fn send(host: &str, port: u16, community: &str, notice: &Notice) -> Result<()> {
+/// A message of version 2c.
+fn plain(community: &str, pdu: &[u8]) -> Vec<u8> {
+    yasna::construct_der(|writer| {
+        writer.write_sequence(|message| {
+            message.next().write_i64(VERSION);
+            message.next().write_bytes(community.as_bytes());
+            message.next().write_der(pdu);
+        });
+    })
+}
+
+/// `now`: in seconds since 1970.
+pub fn send(host: &str, port: u16, login: &Login<'_>, notice: &Notice, now: u64) -> Result<()> {
+    let pdu = pdu(notice);
+    let message = match login {
+        Login::Community(community) => plain(community, &pdu),
+        Login::User(user, passphrase) => {
+            let mut salt = [0; 8];
+            aws_lc_rs::rand::fill(&mut salt).map_err(|_| Error::new("there are no random numbers"))?;
+            Sender::new(user, passphrase, &notice.serial)?.message(&pdu, u64::from_be_bytes(salt), now)?
+        }
+    };
     let failed = |error: std::io::Error| Error::new(format!("{host} port {port} can't be reached: {error}"));
     let address = (host, port).to_socket_addrs().map_err(failed)?.next();
     let address = address.ok_or_else(|| Error::new(format!("{host:?} has no address")))?;
     let any = if address.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
     let socket = UdpSocket::bind(any).map_err(failed)?;
-    socket.send_to(&trap(community, notice), address).map(drop).map_err(failed)
+    socket.send_to(&message, address).map(drop).map_err(failed)
 }

@@ -6,9 +6,12 @@ use history::{Alert, Condition, Severity, Turn};
 use notify::{Destination, Notice, Protection};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::thread::{JoinHandle, spawn};
+use std::time::Duration;
 
 const NOW: u64 = 1_795_000_000;
 
@@ -209,7 +212,7 @@ fn mail_is_not_sent_in_the_clear_when_it_must_not_be() {
 fn a_trap_is_what_the_mib_says() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port();
-    let snmp = Destination::Snmp { host: "127.0.0.1".into(), port };
+    let snmp = Destination::Snmp { host: "127.0.0.1".into(), port, user: None };
     snmp.send(Some("sesame"), &notice(Some(Turn::Worse)), NOW).unwrap();
     let mut bytes = [0; 2048];
     let length = socket.recv(&mut bytes).unwrap();
@@ -227,6 +230,61 @@ fn a_trap_is_what_the_mib_says() {
     assert!(has(b"space.threshold") && has(b"sql]1"));
 }
 
+/// A receiver of Net-SNMP, which ends with the test. What it takes goes to its standard output.
+struct TrapReceiver(Child);
+
+impl Drop for TrapReceiver {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn snmptrapd(folder: &Path, config: &str) -> (u16, TrapReceiver) {
+    std::fs::write(folder.join("snmptrapd.conf"), config).unwrap();
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let child = Command::new("/usr/sbin/snmptrapd")
+        .args(["-f", "-C", "-n", "-On", "-Lo", "-m", "", "-c"])
+        .arg(folder.join("snmptrapd.conf"))
+        .arg(format!("udp:127.0.0.1:{port}"))
+        .env("SNMP_PERSISTENT_DIR", folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("snmptrapd; `cargo xtask setup` installs it");
+    (port, TrapReceiver(child))
+}
+
+#[test]
+fn a_trap_of_version_3_is_taken_from_who_knows_the_passphrase() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "createUser -e 0x80007ed90500000000005e71a1 array SHA-256 opensesame AES opensesame\n\
+                  authUser log array priv\n";
+    let (port, mut receiver) = snmptrapd(folder.path(), config);
+    let snmp = Destination::Snmp { host: "127.0.0.1".into(), port, user: Some("array".into()) };
+    let say = |words: &str, passphrase| {
+        let mut notice = notice(Some(Turn::Opened));
+        notice.alert.condition.message = words.into();
+        snmp.send(Some(passphrase), &notice, NOW).unwrap();
+    };
+    let (told, heard) = channel();
+    let output = BufReader::new(receiver.0.stdout.take().unwrap());
+    spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| told.send(line)));
+    // A trap that nobody takes is lost: until it listens.
+    let first = (0..600).find_map(|_| {
+        say("are you there", "opensesame");
+        heard.recv_timeout(Duration::from_millis(100)).ok().filter(|line| line.contains("are you there"))
+    });
+    let first = first.expect("it takes traps of the user");
+    // ashlarAlertOpened, and the kind.
+    assert!(first.contains(".1.3.6.1.4.1.32473.1.0.1") && first.contains("\"space.threshold\""), "{first}");
+    say("forged", "another sesame");
+    say("the end", "opensesame");
+    let rest: Vec<String> = heard.iter().take_while(|line| !line.contains("the end")).collect();
+    assert!(rest.iter().all(|line| !line.contains("forged")), "{rest:?}");
+    assert!(snmp.check_secret("sesame1").is_err() && snmp.check_secret("sesame12").is_ok());
+}
+
 #[test]
 fn what_nothing_could_be_sent_to_is_refused() {
     let syslog = |host: &str, tls, ca: Option<&str>| Destination::Syslog {
@@ -241,7 +299,9 @@ fn what_nothing_could_be_sent_to_is_refused() {
         (syslog("log", true, Some("no certificate")), false),
         (syslog("log", false, Some("no certificate")), false),
         (syslog("log", true, None), true),
-        (Destination::Snmp { host: "nms".into(), port: 0 }, false),
+        (Destination::Snmp { host: "nms".into(), port: 0, user: None }, false),
+        (Destination::Snmp { host: "nms".into(), port: 162, user: Some("array".into()) }, false),
+        (Destination::Snmp { host: "nms".into(), port: 162, user: Some("a".repeat(33)) }, true),
         (Destination::Webhook { url: "example.com".into(), ca: None }, false),
         (email(25, Protection::None), true),
     ] {

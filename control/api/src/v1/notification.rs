@@ -81,13 +81,18 @@ pub enum Destination {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ca: Option<String>,
     },
-    /// SNMP version 2c traps, as ASHLAR-MIB describes them. The secret is the community; `public` without one.
+    /// SNMP traps, as ASHLAR-MIB describes them. With a user: version 3, authenticated by HMAC-SHA-256 and encrypted with
+    /// AES-128, and the secret is the passphrase of both; the engine of the array is `80007ed905` and its serial number.
+    /// Without: version 2c, and the secret is the community, `public` when there is none.
     Snmp {
         /// Name or address.
         host: String,
         /// Usually 162.
         #[schema(minimum = 1)]
         port: u16,
+        /// The user whom receivers know, 32 bytes at most.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<String>,
     },
 }
 
@@ -298,7 +303,7 @@ impl From<Destination> for array::Destination {
             Destination::Email { host, port, protection, user, from, to, ca } => {
                 Self::Email { host, port, protection: protection.into(), user, from, to, ca }
             }
-            Destination::Snmp { host, port } => Self::Snmp { host, port },
+            Destination::Snmp { host, port, user } => Self::Snmp { host, port, user },
         }
     }
 }
@@ -311,7 +316,7 @@ impl From<array::Destination> for Destination {
             array::Destination::Email { host, port, protection, user, from, to, ca } => {
                 Self::Email { host, port, protection: protection.into(), user, from, to, ca }
             }
-            array::Destination::Snmp { host, port } => Self::Snmp { host, port },
+            array::Destination::Snmp { host, port, user } => Self::Snmp { host, port, user },
         }
     }
 }

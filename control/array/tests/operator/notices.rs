@@ -9,7 +9,7 @@ fn create(name: &str, destination: Destination, secret: Option<&str>) -> Action 
 }
 
 fn snmp(port: u16) -> Destination {
-    Destination::Snmp { host: "127.0.0.1".into(), port }
+    Destination::Snmp { host: "127.0.0.1".into(), port, user: None }
 }
 
 async fn target(up: &Up, action: Action) -> Target {

@@ -38,7 +38,7 @@ pub enum NotificationVerb {
         name: String,
         #[command(flatten)]
         destination: Box<Destination>,
-        /// The key of a webhook's signatures, the password of the mail user, or the SNMP community
+        /// The key of a webhook's signatures, the password of the mail user, or the SNMP community or passphrase
         #[arg(long, env = "ASHLAR_NOTIFICATION_SECRET", hide_env_values = true)]
         secret: Option<String>,
         /// The least that an alert must matter [default: warning]
@@ -87,7 +87,7 @@ pub struct Destination {
     /// Syslog over TLS instead
     #[arg(long, requires = "syslog")]
     tls: bool,
-    /// SNMP version 2c traps to this place, such as 10.0.0.9:162
+    /// SNMP traps to this place, such as 10.0.0.9:162: version 3 with --user, else 2c
     #[arg(long, value_name = "HOST:PORT", group = "way")]
     snmp: Option<String>,
     /// Mail to this address; may be given again
@@ -102,7 +102,7 @@ pub struct Destination {
     /// How the way to the mail server is protected
     #[arg(long, value_enum, default_value = "starttls")]
     protection: Protection,
-    /// Who logs in at the mail server
+    /// Who logs in at the mail server, or the SNMP user (authentication by SHA-256, privacy by AES-128)
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// File with the certificates in PEM that are trusted there; the system's when not given
@@ -135,7 +135,7 @@ impl Destination {
         }
         if let Some(snmp) = &self.snmp {
             let (host, port) = place(snmp)?;
-            return Ok(json!({ "kind": "snmp", "host": host, "port": port }));
+            return Ok(json!({ "kind": "snmp", "host": host, "port": port, "user": self.user }));
         }
         let Some(server) = self.server.as_ref().filter(|_| !self.email.is_empty()) else {
             bail!("say where notices go: --webhook, --syslog, --email with --server and --from, or --snmp");

@@ -99,7 +99,7 @@ function whereOf(destination: Destination): string {
     case "syslog":
       return `syslog at ${destination.host}:${destination.port}${destination.tls ? ", TLS" : ""}`;
     case "snmp":
-      return `SNMP traps to ${destination.host}:${destination.port}`;
+      return `SNMP traps to ${destination.host}:${destination.port}${destination.user ? ` as ${destination.user}` : ""}`;
   }
 }
 
@@ -137,7 +137,7 @@ const SECRETS: Record<Kind, { label: string; description: string } | undefined> 
   webhook: { label: "Key of signatures", description: "With it, each notice is signed: X-Ashlar-Signature." },
   email: { label: "Password", description: "Of the user at the mail server." },
   syslog: undefined,
-  snmp: { label: "Community", description: "public, when none is given." },
+  snmp: { label: "Community or passphrase", description: "Of the user: 8 letters at least. Without a user: public, when none is given." },
 };
 
 const addresses = (text: string) => text.split(/[\s,;]+/).filter(Boolean);
@@ -151,7 +151,7 @@ function destinationOf({ kind, url, host, port, tls, protection, user, from, to 
     case "syslog":
       return { kind, host, port: Number(port), tls };
     case "snmp":
-      return { kind, host, port: Number(port) };
+      return { kind, host, port: Number(port), ...(user && { user }) };
   }
 }
 
@@ -190,7 +190,7 @@ function CreateTarget({ opened, onClose }: { opened: boolean; onClose: () => voi
         {...form.getInputProps("kind")}
         onChange={(value) => {
           const chosen = KINDS.find((it) => it.value === value)?.value ?? "email";
-          form.setValues({ kind: chosen, port: PORTS[chosen], secret: "" });
+          form.setValues({ kind: chosen, port: PORTS[chosen], user: "", secret: "" });
         }}
       />
       {kind === "webhook" && <TextInput label="Address" placeholder="https://example.com/hook" autoComplete="off" spellCheck={false} required {...form.getInputProps("url")} />}
@@ -209,6 +209,7 @@ function CreateTarget({ opened, onClose }: { opened: boolean; onClose: () => voi
           <TextInput label="User at the mail server" description="Nobody logs in when it is empty." autoComplete="off" {...form.getInputProps("user")} />
         </>
       )}
+      {kind === "snmp" && <TextInput label="User" description="With one, traps are of version 3: authenticated by SHA-256, encrypted with AES-128. Without, of version 2c." autoComplete="off" spellCheck={false} {...form.getInputProps("user")} />}
       {secret && <PasswordInput label={secret.label} description={secret.description} autoComplete="new-password" {...form.getInputProps("secret")} />}
       <Select label="Hears of" data={LEAST} allowDeselect={false} {...form.getInputProps("severity")} />
     </FormModal>
