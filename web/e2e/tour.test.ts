@@ -44,7 +44,7 @@ test("a new user gives a server storage, watches it, goes back in time, and take
   const pattern = (number: number) => Array.from({ length: 48 }, (_, at) => `write -P ${number} ${at}M 1M`);
   await array.work(INITIATOR, 0, [...pattern(65), ...Array.from({ length: 64 }, (_, at) => `read ${at * 512}k 64k`)]);
   await page.getByRole("link", { name: "To the dashboard" }).click();
-  await expect(page.getByText("rack4")).toBeVisible();
+  await expect(page.getByText("rack4", { exact: true })).toBeVisible();
   await expect(page.getByText("iSCSI sessions")).toBeVisible();
   await expect(page.getByText(/\d : 1 data reduction|data reduction/)).toBeVisible();
   await expect(page.getByText(/deduplication \d/)).toBeVisible({ timeout: 30_000 });
