@@ -9,6 +9,7 @@ use lab::array::Programs;
 use lab::bench::{self, Options, Row};
 use lab::compare;
 use lab::load::{Content, Order};
+use lab::management;
 use lab::stats::{Comparison, Verdict};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 pub struct Args {
     /// `engine`: the engine alone, without network, on drives in memory; `reduction`: how far data of several kinds are
-    /// reduced; without it the array against tgt
+    /// reduced; `management`: what it costs to be looked at; without it the array against tgt
     #[arg(value_enum)]
     what: Option<What>,
     /// Only rows whose name contains this
@@ -48,6 +49,8 @@ enum What {
     Engine,
     /// How far data of several kinds are reduced
     Reduction,
+    /// The array while pages are open and measurements collected, against the same array left alone
+    Management,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -68,9 +71,10 @@ pub fn run(args: &Args) -> Result<()> {
     match args.what {
         Some(What::Engine) => return engine(args),
         Some(What::Reduction) => return reduction(args),
-        None => {}
+        Some(What::Management) | None => {}
     }
-    if args.compare.is_none() {
+    let pairs = args.compare.is_some() || matches!(args.what, Some(What::Management));
+    if !pairs {
         setup::need(&["tgt", "libiscsi-bin"])?;
     }
     let content = match args.data {
@@ -80,16 +84,23 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let options = Options {
         time: Duration::from_secs(args.seconds),
-        rounds: args.rounds.unwrap_or(if args.compare.is_some() { 10 } else { 3 }),
+        rounds: args.rounds.unwrap_or(if pairs { 10 } else { 3 }),
         content,
         span: args.span << 20,
         target_core: 0,
         client_core: 1,
     };
+    ensure!(!pairs || options.rounds >= 9, "fewer than 9 rounds can't tell a difference from noise");
     if let Some(commit) = &args.compare {
-        ensure!(options.rounds >= 9, "fewer than 9 rounds can't tell a difference from noise");
-        let other = programs_of(commit)?;
-        return compare(&[programs()?, other], options, args);
+        let builds = [programs()?, programs_of(commit)?];
+        return compare("the other build", args, |tell| {
+            compare::run([&builds[0], &builds[1]], &target_dir(), options, &args.only, tell)
+        });
+    }
+    if pairs {
+        return compare("left alone", args, |tell| {
+            management::run(&programs()?, &target_dir(), options, &args.only, tell)
+        });
     }
     let rows = bench::run(&programs()?, &target_dir(), options, &args.only)?;
     print(&rows);
@@ -128,13 +139,15 @@ fn programs_of(commit: &str) -> Result<Programs> {
 }
 
 /// Prints a line for each load; with `--check`, fails when one is slower or costs more of the processor.
-fn compare(builds: &[Programs; 2], options: Options, args: &Args) -> Result<()> {
-    println!(
-        "| load | IOPS, × the other build | verdict | I/O per CPU second, × the other build | verdict |"
-    );
+fn compare(
+    other: &str,
+    args: &Args,
+    measure: impl FnOnce(&mut dyn FnMut(&compare::Row)) -> Result<()>,
+) -> Result<()> {
+    println!("| load | IOPS, × {other} | verdict | I/O per CPU second, × {other} | verdict |");
     println!("|---|---|---|---|---|");
     let mut worse = 0;
-    compare::run([&builds[0], &builds[1]], &target_dir(), options, &args.only, |row| {
+    measure(&mut |row| {
         let cell = |it: &Comparison| {
             let verdict = match it.verdict {
                 Verdict::More => "faster",
@@ -149,7 +162,7 @@ fn compare(builds: &[Programs; 2], options: Options, args: &Args) -> Result<()> 
         println!("| {} | {} | {} |", row.name, cell(&row.rate), cell(&row.thrift));
     })?;
     if args.check && worse > 0 {
-        bail!("{worse} figures are worse than those of the other build");
+        bail!("{worse} figures are worse than {other}");
     }
     Ok(())
 }

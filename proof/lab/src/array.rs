@@ -40,6 +40,45 @@ pub struct Array {
     process: Option<Process>,
 }
 
+/// A client of the array's HTTP interface that keeps its connection.
+pub struct Api {
+    agent: ureq::Agent,
+    url: String,
+    token: String,
+}
+
+impl Api {
+    /// Asks for a path, such as `/metrics`, with a body in JSON; the answer is the text.
+    ///
+    /// # Errors
+    /// When there is no answer, or another one than 2xx.
+    pub fn text(&self, method: &str, path: &str, body: &str) -> Result<String> {
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url))
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("content-type", "application/json")
+            .body(body.to_owned())?;
+        let mut answer = self.agent.run(request)?;
+        let text = answer.body_mut().with_config().limit(MOST_BYTES).read_to_string()?;
+        if !answer.status().is_success() {
+            bail!("{method} {path}: {} {text}", answer.status());
+        }
+        Ok(text)
+    }
+
+    /// Asks for what comes behind `/api/v1/`; the answer is JSON.
+    ///
+    /// # Errors
+    /// As [`Api::text`].
+    pub fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value> {
+        Ok(serde_json::from_str(&self.text(method, &format!("/api/v1/{path}"), body)?).unwrap_or(Value::Null))
+    }
+}
+
+/// Of an answer.
+const MOST_BYTES: u64 = 64 << 20;
+
 /// Recovery of a small array takes far less; a loaded test machine gets its time.
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
@@ -160,24 +199,16 @@ impl Array {
         command
     }
 
-    /// Asks the HTTP interface for what no command does yet: `path` is what comes behind `/api/v1/`, `body` is JSON.
-    pub fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value> {
+    /// Its HTTP interface.
+    pub fn api(&self) -> Result<Api> {
         let text = std::fs::read(self.folder.join("api.json")).context("the array has no api.json")?;
         let access: Value = serde_json::from_slice(&text)?;
-        let field = |name: &str| access[name].as_str().with_context(|| format!("api.json without {name}"));
-        let request = ureq::http::Request::builder()
-            .method(method)
-            .uri(format!("{}/api/v1/{path}", field("url")?.trim_end_matches('/')))
-            .header("authorization", format!("Bearer {}", field("token")?))
-            .header("content-type", "application/json")
-            .body(body.to_owned())?;
+        let field = |name: &str| {
+            access[name].as_str().map(str::to_owned).with_context(|| format!("api.json without {name}"))
+        };
         let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build();
-        let mut answer = ureq::Agent::from(config).run(request)?;
-        let text = answer.body_mut().read_to_string()?;
-        if !answer.status().is_success() {
-            bail!("{method} {path}: {} {text}", answer.status());
-        }
-        Ok(serde_json::from_str(&text).unwrap_or(Value::Null))
+        let url = field("url")?.trim_end_matches('/').to_owned();
+        Ok(Api { agent: config.into(), url, token: field("token")? })
     }
 
     /// Makes a host for an initiator.

@@ -62,7 +62,7 @@ pub fn run(
     Ok(())
 }
 
-fn row(name: String, pairs: &[(Measure, Measure)]) -> Result<Row> {
+pub(crate) fn row(name: String, pairs: &[(Measure, Measure)]) -> Result<Row> {
     let compare = |value: fn(&Measure) -> f64| {
         let pairs: Vec<_> = pairs.iter().map(|(new, old)| (value(new), value(old))).collect();
         stats::compare(&pairs).with_context(|| format!("{name}: runs too short to be compared"))

@@ -14,6 +14,7 @@ pub mod ideal;
 pub mod initiator;
 pub mod libiscsi;
 pub mod load;
+pub mod management;
 mod perf;
 pub mod real;
 pub mod report;

@@ -266,7 +266,7 @@ impl Stage<'_> {
 }
 
 fn operate(array: Option<&Array>, method: &str, path: &str, body: &str) -> Result<()> {
-    array.map_or(Ok(()), |array| array.ask(method, path, body).map(drop))
+    array.map_or(Ok(()), |array| array.api()?.ask(method, path, body).map(drop))
 }
 
 /// How long the array gets to reduce what it has taken.

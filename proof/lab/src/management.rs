@@ -1,0 +1,104 @@
+//! What it costs an array to be looked at: the same loads on one array, in turn while nobody looks, and while an
+//! administrator has two pages open and a monitoring system collects.
+
+use crate::array::{Api, Array, Drives, Programs};
+use crate::bench::{Client, Options, fill, loads, pin};
+use crate::compare::{Row, row};
+use crate::load::{self, INITIATOR, LOGICAL_BLOCK, Until};
+use crate::scratch::Scratch;
+use crate::target::{Shape, Target};
+use anyhow::{Context, Result};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Volumes that the array has beside the one that is used.
+const VOLUMES: usize = 1000;
+/// How often pages ask while nothing tells them of changes, and how often measurements are collected.
+const PAGE: Duration = Duration::from_secs(2);
+const COLLECTED: Duration = Duration::from_secs(15);
+
+/// What the dashboard, and the analysis of a volume, ask each time.
+const ASKED: &[&str] = &[
+    "/api/v1/array",
+    "/api/v1/alerts",
+    "/api/v1/performance?points=300",
+    "/api/v1/capacity?points=200",
+    "/api/v1/performance?points=300&volume=volume1",
+    "/api/v1/performance/sizes?points=300&volume=volume1",
+    "/api/v1/performance/latency?points=120&volume=volume1",
+    "/api/v1/performance/offload?points=300&volume=volume1",
+    "/api/v1/performance/top?by=volume&limit=10",
+];
+
+/// Measures the loads whose names contain `only`, in a folder below `parent`: figures while somebody looks, as multiples
+/// of those while nobody does. A run lasts as long as it takes to collect once, at least.
+///
+/// # Errors
+/// When the array can't be started, or does not answer.
+pub fn run(
+    programs: &Programs,
+    parent: &Path,
+    options: Options,
+    only: &str,
+    mut tell: impl FnMut(&Row),
+) -> Result<()> {
+    pin(options.client_core)?;
+    let scratch = Scratch::new(parent, "management")?;
+    let drives = Drives { count: 4, bytes: 8 << 30 };
+    let mut array = Array::start(programs, scratch.path(), drives, Some(options.target_core))?;
+    let shape = Shape { bytes: options.span, block_bytes: LOGICAL_BLOCK };
+    let lun = *array.fresh(&[shape], &[INITIATOR])?.first().context("a LUN")?;
+    let api = array.api()?;
+    for number in 0..VOLUMES {
+        let volume = serde_json::json!({ "name": format!("other{number}"), "size": 1u64 << 30 });
+        api.ask("POST", "volumes", &volume.to_string())?;
+    }
+    fill(&array, lun, options)?;
+    let time = options.time.max(COLLECTED);
+    let loads = loads(options).into_iter();
+    for (name, load, _) in loads.filter(|(name, _, client)| *client == Client::Ours && name.contains(only)) {
+        let mut pairs = Vec::new();
+        for round in 0..options.rounds {
+            let mut pair = [None; 2];
+            for index in [round % 2, 1 - round % 2] {
+                let measure = || load::run(&array, lun, load, Until::Time(time));
+                let measure = if index == 0 { looked_at(&api, measure) } else { measure() };
+                pair[index] = Some(measure.with_context(|| name.clone())?);
+            }
+            if let [Some(watched), Some(alone)] = pair {
+                pairs.push((watched, alone));
+            }
+        }
+        tell(&row(name, &pairs)?);
+    }
+    Ok(())
+}
+
+/// Does something while the array is looked at.
+fn looked_at<T>(api: &Api, act: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::thread::scope(|scope| {
+        let (ended, end) = channel::<()>();
+        let looking = scope.spawn(move || look(api, &end));
+        let done = act();
+        drop(ended);
+        looking.join().unwrap_or_else(|_| Err(anyhow::anyhow!("whoever looked at the array panicked")))?;
+        done
+    })
+}
+
+/// Asks until there is nobody any more who could say that it is to end.
+fn look(api: &Api, end: &Receiver<()>) -> Result<()> {
+    for turn in 0u32.. {
+        if (PAGE * turn).as_secs() % COLLECTED.as_secs() < PAGE.as_secs() {
+            api.text("GET", "/metrics", "")?;
+        }
+        for path in ASKED {
+            api.text("GET", path, "")?;
+        }
+        if end.recv_timeout(PAGE) == Err(RecvTimeoutError::Disconnected) {
+            break;
+        }
+    }
+    Ok(())
+}
