@@ -9,7 +9,7 @@ use lab::array::Programs;
 use lab::bench::{self, Options, Row};
 use lab::compare;
 use lab::load::{Content, Order};
-use lab::management;
+use lab::management::{self, Finding};
 use lab::stats::{Comparison, Verdict};
 use std::time::Duration;
 
@@ -99,7 +99,10 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if pairs {
         return compare("left alone", args, |tell| {
-            management::run(&programs()?, &target_dir(), options, &args.only, tell)
+            management::run(&programs()?, &target_dir(), options, &args.only, |found| match found {
+                Finding::Share(part) => eprintln!("looking takes {:.2} % of a processor", part * 100.0),
+                Finding::Load(row) => tell(row),
+            })
         });
     }
     let rows = bench::run(&programs()?, &target_dir(), options, &args.only)?;

@@ -6,6 +6,7 @@ use crate::bench::{Client, Options, fill, loads, pin};
 use crate::compare::{Row, row};
 use crate::load::{self, INITIATOR, LOGICAL_BLOCK, Until};
 use crate::scratch::Scratch;
+use crate::stats;
 use crate::target::{Shape, Target};
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -31,8 +32,18 @@ const ASKED: &[&str] = &[
     "/api/v1/performance/top?by=volume&limit=10",
 ];
 
-/// Measures the loads whose names contain `only`, in a folder below `parent`: figures while somebody looks, as multiples
-/// of those while nobody does. A run lasts as long as it takes to collect once, at least.
+/// What is found.
+#[derive(Clone, Debug)]
+pub enum Finding {
+    /// The part of one processor that looking takes of an array that does nothing else, less what that takes left alone:
+    /// what hosts that keep the processor busy have less. Hardly any noise is in it.
+    Share(f64),
+    /// A load: figures while somebody looks, as multiples of those while nobody does.
+    Load(Row),
+}
+
+/// Measures the share, and the loads whose names contain `only`, in a folder below `parent`. A run lasts as long as it
+/// takes to collect once, at least.
 ///
 /// # Errors
 /// When the array can't be started, or does not answer.
@@ -41,7 +52,7 @@ pub fn run(
     parent: &Path,
     options: Options,
     only: &str,
-    mut tell: impl FnMut(&Row),
+    mut tell: impl FnMut(&Finding),
 ) -> Result<()> {
     pin(options.client_core)?;
     let scratch = Scratch::new(parent, "management")?;
@@ -56,6 +67,14 @@ pub fn run(
     }
     fill(&array, lun, options)?;
     let time = options.time.max(COLLECTED);
+    let idle = || -> Result<f64> {
+        let begun = load::processor_time(array.pid()?)?;
+        std::thread::sleep(time);
+        Ok((load::processor_time(array.pid()?)? - begun).as_secs_f64() / time.as_secs_f64())
+    };
+    let shares = (0..options.rounds).map(|_| Ok(looked_at(&api, idle)? - idle()?));
+    let shares = stats::middle(shares.collect::<Result<Vec<f64>>>()?).context("no rounds")?;
+    tell(&Finding::Share(shares.median));
     let loads = loads(options).into_iter();
     for (name, load, _) in loads.filter(|(name, _, client)| *client == Client::Ours && name.contains(only)) {
         let mut pairs = Vec::new();
@@ -70,7 +89,7 @@ pub fn run(
                 pairs.push((watched, alone));
             }
         }
-        tell(&row(name, &pairs)?);
+        tell(&Finding::Load(row(name, &pairs)?));
     }
     Ok(())
 }
