@@ -30,36 +30,47 @@ pub fn run(
 ) -> Result<()> {
     pin(options.client_core)?;
     let scratch = Scratch::new(parent, "compare")?;
-    let shape = Shape { bytes: options.span, block_bytes: LOGICAL_BLOCK };
     let mut arrays = Vec::new();
     for (programs, name) in builds.into_iter().zip(["new", "old"]) {
         let folder = scratch.path().join(name);
         std::fs::create_dir_all(&folder)?;
-        let drives = Drives { count: 4, bytes: 8 << 30 };
-        let mut array = Array::start(programs, &folder, drives, Some(options.target_core))
-            .with_context(|| format!("the {name} build"))?;
-        let lun = *array.fresh(&[shape], &[INITIATOR])?.first().context("a LUN")?;
-        fill(&array, lun, options)?;
-        arrays.push((array, lun));
+        arrays.push(filled(programs, &folder, options).with_context(|| format!("the {name} build"))?);
     }
     let loads = loads(options).into_iter();
     for (name, load, _) in loads.filter(|(name, _, client)| *client == Client::Ours && name.contains(only)) {
-        let mut pairs = Vec::new();
-        for round in 0..options.rounds {
-            let mut pair = [None; 2];
-            // Who goes first changes: the second of a pair may find the machine otherwise.
-            for index in [round % 2, 1 - round % 2] {
-                let (array, lun) = &arrays[index];
-                let measure = load::run(array, *lun, load, Until::Time(options.time));
-                pair[index] = Some(measure.with_context(|| name.clone())?);
-            }
-            if let [Some(new), Some(old)] = pair {
-                pairs.push((new, old));
-            }
-        }
+        let pairs = pairs(options.rounds, |index| {
+            let (array, lun) = &arrays[index];
+            load::run(array, *lun, load, Until::Time(options.time)).with_context(|| name.clone())
+        })?;
         tell(&row(name, &pairs)?);
     }
     Ok(())
+}
+
+/// An array in a folder with one volume, of which the part that is used is written.
+pub(crate) fn filled(programs: &Programs, folder: &Path, options: Options) -> Result<(Array, u16)> {
+    let drives = Drives { count: 4, bytes: 8 << 30 };
+    let mut array = Array::start(programs, folder, drives, Some(options.target_core))?;
+    let shape = Shape { bytes: options.span, block_bytes: LOGICAL_BLOCK };
+    let lun = *array.fresh(&[shape], &[INITIATOR])?.first().context("a LUN")?;
+    fill(&array, lun, options)?;
+    Ok((array, lun))
+}
+
+/// Measures both, by their index, in so many rounds.
+pub(crate) fn pairs(
+    rounds: usize,
+    mut measure: impl FnMut(usize) -> Result<Measure>,
+) -> Result<Vec<(Measure, Measure)>> {
+    let pair = |round: usize| {
+        // Who goes first changes: the second of a pair may find the machine otherwise.
+        if round.is_multiple_of(2) {
+            return Ok((measure(0)?, measure(1)?));
+        }
+        let second = measure(1)?;
+        Ok((measure(0)?, second))
+    };
+    (0..rounds).map(pair).collect()
 }
 
 pub(crate) fn row(name: String, pairs: &[(Measure, Measure)]) -> Result<Row> {
@@ -75,6 +86,18 @@ pub(crate) fn row(name: String, pairs: &[(Measure, Measure)]) -> Result<Row> {
 mod tests {
     use super::*;
     use crate::stats::Verdict;
+
+    #[test]
+    fn the_first_of_a_pair_changes_and_figures_stay_with_whom_they_are_of() -> Result<()> {
+        let mut asked = Vec::new();
+        let pairs = pairs(3, |index| {
+            asked.push(index);
+            Ok(Measure { iops: index as f64, cpu_us: 1.0, p50_us: 1.0, p99_us: 1.0 })
+        })?;
+        assert_eq!(asked, [0, 1, 1, 0, 0, 1]);
+        assert!(pairs.iter().all(|(first, second)| (first.iops, second.iops) == (0.0, 1.0)), "{pairs:?}");
+        Ok(())
+    }
 
     #[test]
     fn less_processor_time_is_more_thrift() -> Result<()> {

@@ -1,13 +1,13 @@
 //! What it costs an array to be looked at: the same loads on one array, in turn while nobody looks, and while an
 //! administrator has two pages open and a monitoring system collects.
 
-use crate::array::{Api, Array, Drives, Programs};
-use crate::bench::{Client, Options, fill, loads, pin};
-use crate::compare::{Row, row};
-use crate::load::{self, INITIATOR, LOGICAL_BLOCK, Until};
+use crate::array::{Api, Programs};
+use crate::bench::{Client, Options, loads, pin};
+use crate::compare::{Row, filled, pairs, row};
+use crate::load::{self, Until};
 use crate::scratch::Scratch;
 use crate::stats;
-use crate::target::{Shape, Target};
+use crate::target::Target;
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -56,16 +56,12 @@ pub fn run(
 ) -> Result<()> {
     pin(options.client_core)?;
     let scratch = Scratch::new(parent, "management")?;
-    let drives = Drives { count: 4, bytes: 8 << 30 };
-    let mut array = Array::start(programs, scratch.path(), drives, Some(options.target_core))?;
-    let shape = Shape { bytes: options.span, block_bytes: LOGICAL_BLOCK };
-    let lun = *array.fresh(&[shape], &[INITIATOR])?.first().context("a LUN")?;
+    let (array, lun) = filled(programs, scratch.path(), options)?;
     let api = array.api()?;
     for number in 0..VOLUMES {
         let volume = serde_json::json!({ "name": format!("other{number}"), "size": 1u64 << 30 });
         api.ask("POST", "volumes", &volume.to_string())?;
     }
-    fill(&array, lun, options)?;
     let time = options.time.max(COLLECTED);
     let idle = || -> Result<f64> {
         let begun = load::processor_time(array.pid()?)?;
@@ -77,18 +73,11 @@ pub fn run(
     tell(&Finding::Share(shares.median));
     let loads = loads(options).into_iter();
     for (name, load, _) in loads.filter(|(name, _, client)| *client == Client::Ours && name.contains(only)) {
-        let mut pairs = Vec::new();
-        for round in 0..options.rounds {
-            let mut pair = [None; 2];
-            for index in [round % 2, 1 - round % 2] {
-                let measure = || load::run(&array, lun, load, Until::Time(time));
-                let measure = if index == 0 { looked_at(&api, measure) } else { measure() };
-                pair[index] = Some(measure.with_context(|| name.clone())?);
-            }
-            if let [Some(watched), Some(alone)] = pair {
-                pairs.push((watched, alone));
-            }
-        }
+        let pairs = pairs(options.rounds, |index| {
+            let measure = || load::run(&array, lun, load, Until::Time(time));
+            let measure = if index == 0 { looked_at(&api, measure) } else { measure() };
+            measure.with_context(|| name.clone())
+        })?;
         tell(&Finding::Load(row(name, &pairs)?));
     }
     Ok(())
