@@ -1,6 +1,6 @@
 //! Sessions of people in browsers, in memory, and kept for a restart. And how often somebody may fail to log in.
 
-use array::{Array, DirectoryId, Guest, Kept, Role};
+use array::{Array, DirectoryId, Guest, Kept, Member, Role, UserId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -28,8 +28,7 @@ const REMEMBERED: usize = 10_000;
 #[derive(Serialize, Deserialize)]
 struct Session {
     user: String,
-    /// Who says so, and what may be done, when it is no user of the array.
-    guest: Option<(DirectoryId, Role)>,
+    who: Who,
     begun: u64,
     used: u64,
     /// The `used` that is written down.
@@ -37,13 +36,22 @@ struct Session {
     written: u64,
 }
 
+/// Whom a session is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Who {
+    /// A user of the array with the password of a time, who may do what it may do now.
+    Member(UserId, u64),
+    /// Somebody whom a directory vouched for, and what may be done.
+    Guest(DirectoryId, Role),
+}
+
 /// Who is logged in.
 #[derive(Default)]
 pub struct Sessions {
     /// By the hash of the secret: a look into memory does not give sessions away, and looking up takes the same time.
     sessions: Mutex<HashMap<blake3::Hash, Session>>,
-    /// When log-ins failed, by address or name.
-    failures: Mutex<HashMap<String, Vec<u64>>>,
+    /// When log-ins failed, by the hash of an address or a name: who guesses chooses how long a name is.
+    failures: Mutex<HashMap<blake3::Hash, Vec<u64>>>,
 }
 
 impl Sessions {
@@ -57,25 +65,18 @@ impl Sessions {
     }
 
     /// Begins a session of a user: its secret, and when it ends.
-    pub fn begin(&self, user: &str, array: &Array) -> (String, u64) {
-        // A password counts from the next second on, so that sessions of the same second end with the old one.
-        let since = array.password_set(user).unwrap_or_default();
-        self.put(user.into(), None, since, array)
+    pub fn begin(&self, member: Member, array: &Array) -> (String, u64) {
+        let Member { id, name, password_set, .. } = member;
+        self.put(name, Who::Member(id, password_set), 0, array)
     }
 
     /// The same for somebody whom a directory vouched for.
     pub fn begin_guest(&self, guest: Guest, array: &Array) -> (String, u64) {
         let Guest { user, role, directory, since } = guest;
-        self.put(user, Some((directory, role)), since, array)
+        self.put(user, Who::Guest(directory, role), since, array)
     }
 
-    fn put(
-        &self,
-        user: String,
-        guest: Option<(DirectoryId, Role)>,
-        since: u64,
-        array: &Array,
-    ) -> (String, u64) {
+    fn put(&self, user: String, who: Who, since: u64, array: &Array) -> (String, u64) {
         let (secret, now) = (array.secret(), array.now());
         let mut sessions = self.lock();
         sessions.retain(|_, session| session.until() > now);
@@ -84,7 +85,7 @@ impl Sessions {
             oldest.inspect(|key| remove(&mut sessions, key, array));
         }
         let key = blake3::hash(secret.as_bytes());
-        let mut session = Session { user, guest, begun: since.max(now), used: now, written: now };
+        let mut session = Session { user, who, begun: since.max(now), used: now, written: now };
         session.write(&key, array);
         let until = session.until();
         sessions.insert(key, session);
@@ -97,9 +98,9 @@ impl Sessions {
         let mut sessions = self.lock();
         let session = sessions.get_mut(&key)?;
         // A user that is gone, or has another password since, is out; a guest whose directory is gone or changed, too.
-        let role = match session.guest {
-            Some((directory, role)) => array.still_guest(directory, session.begun).then_some(role),
-            None => array.still_in(&session.user, session.begun),
+        let role = match session.who {
+            Who::Guest(directory, role) => array.still_guest(directory, session.begun).then_some(role),
+            Who::Member(user, password_set) => array.still_in(user, password_set),
         };
         match role.filter(|_| session.until() > now) {
             Some(role) => {
@@ -125,8 +126,12 @@ impl Sessions {
     pub fn wait(&self, whom: &[&str], now: u64) -> Option<u64> {
         let failures = self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let wait = |who: &&str| {
-            let recent: Vec<u64> =
-                failures.get(*who)?.iter().copied().filter(|at| at + WITHIN > now).collect();
+            let recent: Vec<u64> = failures
+                .get(&blake3::hash(who.as_bytes()))?
+                .iter()
+                .copied()
+                .filter(|at| at + WITHIN > now)
+                .collect();
             (recent.len() >= FAILURES).then(|| recent.first().map_or(1, |first| first + WITHIN - now))
         };
         whom.iter().filter_map(wait).max()
@@ -139,7 +144,7 @@ impl Sessions {
             failures.retain(|_, times| times.iter().any(|at| at + WITHIN > now));
         }
         for who in whom {
-            let times = failures.entry((*who).to_owned()).or_default();
+            let times = failures.entry(blake3::hash(who.as_bytes())).or_default();
             times.retain(|at| at + WITHIN > now);
             times.push(now);
         }
@@ -188,17 +193,23 @@ mod tests {
 
     #[test]
     fn a_session_ends_when_it_is_idle_and_in_any_case() {
-        let session = |used| Session { user: "ada".into(), guest: None, begun: 1000, used, written: used };
+        let session = |used| Session {
+            user: "ada".into(),
+            who: Who::Member(UserId(7), 900),
+            begun: 1000,
+            used,
+            written: used,
+        };
         assert_eq!(session(2000).until(), 2000 + IDLE);
         assert_eq!(session(1000 + LONGEST - 5).until(), 1000 + LONGEST);
     }
 
     #[test]
     fn a_guest_stays_a_guest_over_a_restart() {
-        let guest = Some((DirectoryId(7), Role::Operator));
-        let session = Session { user: "corp/ada".into(), guest, begun: 1000, used: 2000, written: 1990 };
+        let who = Who::Guest(DirectoryId(7), Role::Operator);
+        let session = Session { user: "corp/ada".into(), who, begun: 1000, used: 2000, written: 1990 };
         let text = serde_json::to_string(&session).unwrap();
         let read: Session = serde_json::from_str(&text).unwrap();
-        assert_eq!((read.user, read.guest, read.begun, read.used), (session.user, guest, 1000, 2000));
+        assert_eq!((read.user, read.who, read.begun, read.used), (session.user, who, 1000, 2000));
     }
 }

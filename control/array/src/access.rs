@@ -120,6 +120,19 @@ pub struct User {
     pub password_set: u64,
 }
 
+/// A user of the array itself who gave the right password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its identity.
+    pub id: UserId,
+    /// Its name.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// When that password was set, in seconds since 1970; another password of the user has another time.
+    pub password_set: u64,
+}
+
 /// A token as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
@@ -231,26 +244,23 @@ impl Array {
         Ok(Some(password))
     }
 
-    /// What the user may do whose password this is. It takes a moment, so that guessing takes long: to be asked where
-    /// nobody else waits.
-    pub fn log_in(&self, user: &str, password: &Secret) -> Option<Role> {
-        let found = self.config().users.find(user).map(|entry| (entry.hash.clone(), entry.role));
+    /// The user whose password this is. It takes a moment, so that guessing takes long: to be asked where nobody else
+    /// waits.
+    pub fn log_in(&self, user: &str, password: &Secret) -> Option<Member> {
+        let found = self.config().users.find(user).cloned();
         // A name that is not there takes as long as one that is.
         const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA\
                               $AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-        let (hash, role) = found.map_or((NOBODY.to_owned(), None), |(hash, role)| (hash, Some(role)));
-        is_password(password, &hash).then_some(role).flatten()
+        let hash = found.as_ref().map_or(NOBODY, |entry| &entry.hash);
+        let member = |UserEntry { id, name, role, password_set, .. }| Member { id, name, role, password_set };
+        is_password(password, hash).then_some(found).flatten().map(member)
     }
 
-    /// What a user may do who logged in at a time; none when it is gone, or has another password since.
-    pub fn still_in(&self, user: &str, since: u64) -> Option<Role> {
+    /// What a user may do who logged in with the password of a time; none when it is gone, or has another one. One of the
+    /// same name is another user.
+    pub fn still_in(&self, user: UserId, password_set: u64) -> Option<Role> {
         let config = self.config();
-        config.users.find(user).filter(|entry| entry.password_set <= since).map(|entry| entry.role)
-    }
-
-    /// When a user's password was set; none when there is no such user.
-    pub fn password_set(&self, user: &str) -> Option<u64> {
-        self.config().users.find(user).map(|entry| entry.password_set)
+        config.users.get(user).filter(|entry| entry.password_set == password_set).map(|entry| entry.role)
     }
 
     /// Whose token this is, and what may be done with it.
@@ -345,8 +355,8 @@ impl Change<'_> {
         }
         if let Some(password) = password {
             entry.hash = hash_password(password, (self.array.world.random)())?;
-            // Sessions of the same second end, too.
-            entry.password_set = self.now() + 1;
+            // Sessions know their password by its time: no two of a user have the same one.
+            entry.password_set = self.now().max(entry.password_set + 1);
         }
         self.commit(vec![Edit::Put(Thing::User(entry.clone()))]).await?;
         self.done("user.changed", "user", name, "was changed");

@@ -42,7 +42,7 @@ mod volume;
 mod watch;
 
 pub use ::directory::{Journey, Ldap, Oidc, Settings as DirectorySettings};
-pub use access::{FIRST_USER, Role, Token, User};
+pub use access::{FIRST_USER, Member, Role, Token, User, UserId};
 pub use action::{
     Action, Caller, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, ScheduleChange,
     SettingsChange, SnapshotChange, SubjectName, VolumeChange,

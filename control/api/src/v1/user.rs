@@ -92,9 +92,10 @@ async fn log_in(
     let (origin, name) = (peer.address.ip().to_string(), format!("user {}", user.trim().to_lowercase()));
     let whom = [origin.as_str(), name.as_str()];
     let password = Secret::new(password);
-    let role = check_password(&context, &whom, &user, password.clone()).await?;
-    let found = match role {
-        Some(role) => Ok((user.clone(), role, context.sessions.begin(&user, &context.array))),
+    let found = match check_password(&context, &whom, &user, password.clone()).await? {
+        Some(member) => {
+            Ok((member.name.clone(), member.role, context.sessions.begin(member, &context.array)))
+        }
         None => elsewhere(&context, &whom, &user, password).await.map(|guest| {
             (guest.user.clone(), guest.role, context.sessions.begin_guest(guest, &context.array))
         }),
@@ -109,26 +110,26 @@ async fn log_in(
     Ok(([(SET_COOKIE, cookie)], Json(session)).into_response())
 }
 
-/// What a user of the array may do who gives a password. One at a time: guessing must not take more than one processor,
+/// The user of the array who gives its password. One at a time: guessing must not take more than one processor,
 /// nor slip past the count of failures.
 async fn check_password(
     context: &Context,
     whom: &[&str],
     user: &str,
     password: Secret,
-) -> Result<Option<array::Role>, Problem> {
+) -> Result<Option<array::Member>, Problem> {
     let _one_at_a_time = context.logging_in.lock().await;
     let array = context.array.clone();
     if let Some(seconds) = context.sessions.wait(whom, array.now()) {
         return Err(Problem::too_many(seconds));
     }
     let asked = user.to_owned();
-    let role = tokio::task::spawn_blocking(move || array.log_in(&asked, &password)).await;
-    let role = role.map_err(|error| Problem::internal(format!("the log-in broke off: {error}")))?;
-    if role.is_none() && !context.array.is_elsewhere(user) {
+    let found = tokio::task::spawn_blocking(move || array.log_in(&asked, &password)).await;
+    let found = found.map_err(|error| Problem::internal(format!("the log-in broke off: {error}")))?;
+    if found.is_none() && !context.array.is_elsewhere(user) {
         context.sessions.failed(whom, context.array.now());
     }
-    Ok(role)
+    Ok(found)
 }
 
 /// Somebody whom a directory elsewhere knows by this password. Users of the array do not wait for that.

@@ -144,6 +144,11 @@ fn the_first_user_logs_in_and_others_have_their_roles() {
     assert_eq!(ask("GET", "session", &vera, Value::Null), 401);
     let vera = cookie(&log_in("vera", "nine chars"));
     assert_eq!(ask("GET", "session", &vera, Value::Null), 200);
+    // Who comes after somebody of the same name gets nothing of theirs, not even within the same second.
+    assert_eq!(ask("DELETE", "users/vera", &admin, Value::Null), 204);
+    let again = json!({ "name": "vera", "role": "operator", "password": "ten chars!" });
+    assert_eq!(ask("POST", "users", &admin, again), 201);
+    assert_eq!(ask("GET", "session", &vera, Value::Null), 401);
     assert_eq!(ask("DELETE", "session", &olga, Value::Null), 204);
     assert_eq!(ask("GET", "session", &olga, Value::Null), 401);
     let last = crate::process::fails(data, "user delete admin", 1);
