@@ -89,8 +89,15 @@ fn what_dashboards_and_rules_ask_for_is_told() {
             "json" => {
                 let board: Value = serde_json::from_str(&text).unwrap();
                 let panels = board["panels"].as_array().unwrap();
+                assert!(
+                    panels.iter().all(|panel| panel["description"].is_string()),
+                    "a panel that says nothing"
+                );
                 let queries = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
-                queries.map(|query| query["expr"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join("\n")
+                let queries: Vec<_> = queries.map(|query| query["expr"].as_str().unwrap()).collect();
+                let chosen = |query: &&&str| query.contains(r#"{job=~"$job", instance=~"$instance""#);
+                assert_eq!(queries.iter().filter(chosen).count(), queries.len(), "one asks all arrays");
+                queries.join("\n")
             }
             "yml" => text.lines().filter(|line| line.trim().starts_with("expr:")).collect(),
             _ => continue,
