@@ -2,6 +2,7 @@
 
 use crate::array::Programs;
 use crate::bench::leave_core;
+use crate::figures::{self, Case};
 use crate::foreign::Foreign;
 use crate::ideal::{self, TOLERANCE};
 use crate::report::{self, Results};
@@ -38,16 +39,19 @@ pub struct RunArgs {
     workload: Vec<String>,
     /// Every workload that there is
     #[arg(long, conflicts_with = "workload")]
-    all: bool,
+    pub all: bool,
     /// Short and once: shows that everything works, measures nothing
     #[arg(long)]
-    quick: bool,
-    /// Where results.json, figures.csv, values.csv, report.html and the folder esxtop go
+    pub quick: bool,
+    /// Where results.json, figures.csv, figures.md, values.csv, report.html and the folder esxtop go
     #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    pub out: PathBuf,
+    /// Figures that were measured elsewhere, for the same report: a file as docs/lab.md describes it
+    #[arg(long, value_name = "FILE")]
+    pub with: Vec<PathBuf>,
     /// Another array instead of one that is started for it: iscsi://PORTAL[,PORTAL…]/NAME/LUN[,LUN…]
     #[arg(long, requires = "destroy_data")]
-    target: Option<Foreign>,
+    pub target: Option<Foreign>,
     /// What is on the LUNs of --target may be lost
     #[arg(long, requires = "target")]
     destroy_data: bool,
@@ -72,24 +76,29 @@ impl Verb {
         match self {
             Verb::Calibrate => calibrate(),
             Verb::Run(args) => args.run(scratch, programs),
-            Verb::List => {
-                for name in workload::names() {
-                    let workload = Workload::find(name)?;
-                    println!("{:<6}{name:<24}{}", workload.row, workload.title);
-                }
-                Ok(())
-            }
+            Verb::List => list(),
         }
     }
 }
 
+/// Prints the workloads that there are.
+pub fn list() -> Result<()> {
+    for name in workload::names() {
+        let workload = Workload::find(name)?;
+        println!("{:<6}{name:<24}{}", workload.row, workload.title);
+    }
+    Ok(())
+}
+
 impl RunArgs {
-    fn run(&self, scratch: &Path, programs: impl FnOnce() -> Result<Programs>) -> Result<()> {
+    /// Runs them; see [`Verb::perform`].
+    pub fn run(&self, scratch: &Path, programs: impl FnOnce() -> Result<Programs>) -> Result<()> {
         let names: Vec<_> = match self.all {
             true => workload::names().map(str::to_owned).collect(),
             false => self.workload.clone(),
         };
         let workloads = names.iter().map(|name| Workload::find(name)).collect::<Result<Vec<_>>>()?;
+        let real = self.real()?;
         let machine = machine();
         let several = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
         let target_core = (several && self.target.is_none()).then_some(self.target_core);
@@ -99,7 +108,7 @@ impl RunArgs {
         let options = Options { quick: self.quick, repeats: self.repeats, alone: self.alone, target_core };
         let programs = if self.target.is_none() { Some(programs()?) } else { None };
         let peer = (programs.is_some() && !self.alone).then_some("tgt");
-        let mut results = Results { machine, peer, quick: self.quick, workloads: Vec::new() };
+        let mut results = Results { machine, peer, quick: self.quick, workloads: Vec::new(), real };
         for workload in &workloads {
             eprintln!("{} {}", workload.row, workload.title);
             let report = match (&self.target, &programs) {
@@ -111,9 +120,25 @@ impl RunArgs {
             // What is done stays, whatever becomes of the rest.
             report::write(&results, &self.out)?;
         }
-        print!("{}", report::table(&results));
+        print!("{}{}", report::table(&results), report::cases(&results.real));
         println!("{}", self.out.join("report.html").display());
         self.verdict(&results)
+    }
+
+    /// What was measured elsewhere.
+    pub fn real(&self) -> Result<Vec<Case>> {
+        let mut real: Vec<Case> = Vec::new();
+        for path in &self.with {
+            for case in figures::read(path)? {
+                ensure!(
+                    real.iter().all(|other| other.name != case.name),
+                    "{} is handed over twice",
+                    case.name
+                );
+                real.push(case);
+            }
+        }
+        Ok(real)
     }
 
     /// Fails when a step failed on what is measured, or on demand when a figure is not reached.
@@ -121,8 +146,10 @@ impl RunArgs {
         let steps = results.workloads.iter().flat_map(|report| &report.steps);
         let failed = steps.filter(|step| step.target != "tgt" && step.failed.is_some()).count();
         ensure!(failed == 0, "{failed} steps failed");
-        let figures = results.workloads.iter().flat_map(|report| &report.figures);
-        let missed = figures.filter(|figure| figure.reached == Some(false)).count();
+        let failed = results.real.iter().filter(|case| case.failed.is_some());
+        let names: Vec<_> = failed.map(|case| case.name.as_str()).collect();
+        ensure!(names.is_empty(), "failed: {}", names.join(", "));
+        let missed = results.figures().filter(|figure| figure.reached == Some(false)).count();
         ensure!(!self.check || missed == 0, "{missed} figures are not reached");
         Ok(())
     }
@@ -141,8 +168,8 @@ fn machine() -> String {
     )
 }
 
-/// Prints every check, and fails when one is further off than [`TOLERANCE`].
-fn calibrate() -> Result<()> {
+/// Prints every check of the host model, and fails when one is further off than [`TOLERANCE`].
+pub fn calibrate() -> Result<()> {
     let checks = ideal::calibrate();
     println!("{:<60}{:>14}{:>14}{:>11}  unit", "check", "expected", "measured", "deviation");
     for check in &checks {

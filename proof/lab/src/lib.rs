@@ -7,6 +7,7 @@ pub mod command;
 pub mod compare;
 pub mod content;
 pub mod crash;
+pub mod figures;
 pub mod foreign;
 pub mod front;
 pub mod host;

@@ -1,7 +1,11 @@
 //! What came of the workloads, for people and for programs: a table, JSON, CSV, and one HTML file with everything in it.
 
 mod chart;
+mod real;
 
+pub use real::{case, cases};
+
+use crate::figures::{Case, Column};
 use crate::run::{FigureReport, Report};
 use crate::stats::Middle;
 use anyhow::{Context, Result};
@@ -21,15 +25,69 @@ pub struct Results {
     pub quick: bool,
     /// The workloads.
     pub workloads: Vec<Report>,
+    /// What real programs did.
+    pub real: Vec<Case>,
 }
 
-/// Writes `results.json`, `figures.csv`, `values.csv` and `report.html` into a folder.
+/// A figure, and whose it is.
+struct Line {
+    row: String,
+    workload: String,
+    /// Where the page has more of it.
+    section: String,
+    figure: FigureReport,
+}
+
+impl Results {
+    /// Every figure of the workloads and of the real programs; one for what was not run.
+    pub fn figures(&self) -> impl Iterator<Item = FigureReport> {
+        self.lines().into_iter().map(|line| line.figure)
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for Report { row, name, figures, .. } in &self.workloads {
+            lines.extend(figures.iter().map(|figure| Line {
+                row: row.clone(),
+                workload: name.clone(),
+                section: name.clone(),
+                figure: figure.clone(),
+            }));
+        }
+        for case in &self.real {
+            lines.extend(real::figures(case, self.peer).into_iter().map(|figure| Line {
+                row: case.row.clone().unwrap_or_default(),
+                workload: case.name.clone(),
+                section: real::section(case),
+                figure,
+            }));
+        }
+        lines
+    }
+
+    /// The figures of published workloads, in the order of their rows.
+    fn published(&self) -> Vec<Line> {
+        let mut lines = self.lines();
+        lines.retain(|line| !line.row.is_empty());
+        lines.sort_by_key(|line| place(&line.row));
+        lines
+    }
+}
+
+/// The first number in a row's name; what has none comes last.
+fn place(row: &str) -> u64 {
+    let digits = row.split(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty());
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(u64::MAX)
+}
+
+/// Writes `results.json`, `figures.csv`, `values.csv`, `figures.md` and `report.html` into a folder.
 pub fn write(results: &Results, out: &Path) -> Result<()> {
     std::fs::create_dir_all(out).with_context(|| format!("can't make {}", out.display()))?;
     let files = [
         ("results.json", serde_json::to_string_pretty(results)?),
         ("figures.csv", figures_csv(results)),
         ("values.csv", values_csv(results)),
+        ("figures.md", format!("{}{}", table(results), cases(&results.real))),
         ("report.html", html(results)?),
     ];
     for (name, text) in files {
@@ -43,17 +101,11 @@ pub fn write(results: &Results, out: &Path) -> Result<()> {
 pub fn table(results: &Results) -> String {
     let mut text = "| row | figure | published | measured | tgt | × tgt | reached |\n".to_owned();
     text += "|---|---|---|---|---|---|---|\n";
-    for report in &results.workloads {
-        for figure in &report.figures {
-            let Cells { published, measured, peer, ratio, reached, .. } = cells(figure);
-            let name = &figure.name;
-            let row = &report.row;
-            // A string takes everything.
-            let _ = writeln!(
-                text,
-                "| {row} | {name} | {published} | {measured} | {peer} | {ratio} | {reached} |"
-            );
-        }
+    for Line { row, figure, .. } in results.published() {
+        let Cells { name, published, measured, peer, ratio, reached, .. } = cells(&figure);
+        // A string takes everything.
+        let _ =
+            writeln!(text, "| {row} | {name} | {published} | {measured} | {peer} | {ratio} | {reached} |");
     }
     text
 }
@@ -67,40 +119,55 @@ struct Cells<'a> {
     ratio: String,
     reached: &'static str,
     why: &'a str,
+    remark: &'a str,
 }
 
 impl Cells<'_> {
     /// For the template.
     fn value(self) -> Value {
-        let Self { name, published, measured, peer, ratio, reached, why } = self;
-        context! { name, published, measured, peer, ratio, reached, why }
+        let Self { name, published, measured, peer, ratio, reached, why, remark } = self;
+        context! { name, published, measured, peer, ratio, reached, why, remark }
     }
 }
 
 fn cells(figure: &FigureReport) -> Cells<'_> {
-    let spread = |middle: Middle| match middle.low == middle.high {
-        true => number(middle.median),
-        false => format!("{} ({}–{})", number(middle.median), number(middle.low), number(middle.high)),
-    };
-    let with_unit = |text: String| match figure.unit.as_str() {
-        "×" => format!("{text}×"),
-        unit => format!("{text} {unit}"),
-    };
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+    let unit = figure.unit.as_str();
     let ratio = figure.measured.zip(figure.peer).map(|(ours, peer)| ours.median / peer.median);
     Cells {
         name: &figure.name,
-        published: or_dash(figure.published.map(|value| with_unit(number(value)))),
-        measured: or_dash(figure.measured.map(|middle| with_unit(spread(middle)))),
-        peer: or_dash(figure.peer.map(|middle| with_unit(spread(middle)))),
+        published: or_dash(figure.published.map(|value| with_unit(&number(value), unit))),
+        measured: or_dash(figure.measured.map(|middle| with_unit(&spread(middle), unit))),
+        peer: or_dash(figure.peer.map(|middle| with_unit(&spread(middle), unit))),
         ratio: or_dash(ratio.filter(|ratio| ratio.is_finite()).map(number)),
         reached: match (figure.reached, figure.measured) {
             (_, None) => "not run",
             (Some(true), _) => "yes",
             (Some(false), _) => "no",
+            // It was asked, and what the rounds show is remarked.
+            (None, _) if !figure.remark.is_empty() => "can't say",
             (None, _) => "",
         },
         why: if figure.reached == Some(false) || figure.measured.is_none() { &figure.why } else { "" },
+        remark: &figure.remark,
+    }
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "–".to_owned())
+}
+
+fn with_unit(text: &str, unit: &str) -> String {
+    match unit {
+        "×" => format!("{text}×"),
+        unit => format!("{text} {unit}"),
+    }
+}
+
+/// The median, and behind it the least and the greatest.
+fn spread(middle: Middle) -> String {
+    match middle.low == middle.high {
+        true => number(middle.median),
+        false => format!("{} ({}–{})", number(middle.median), number(middle.low), number(middle.high)),
     }
 }
 
@@ -124,22 +191,20 @@ fn figures_csv(results: &Results) -> String {
     let mut text =
         "row,workload,figure,unit,published,measured,low,high,peer,peer low,peer high,reached\r\n".to_owned();
     let value = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-    for report in &results.workloads {
-        for figure in &report.figures {
-            let words = [&report.row, &report.name, &figure.name, &figure.unit].map(|text| field(text));
-            let (ours, peer) = (figure.measured, figure.peer);
-            let numbers = [
-                value(figure.published),
-                value(ours.map(|it| it.median)),
-                value(ours.map(|it| it.low)),
-                value(ours.map(|it| it.high)),
-                value(peer.map(|it| it.median)),
-                value(peer.map(|it| it.low)),
-                value(peer.map(|it| it.high)),
-                figure.reached.map(|reached| reached.to_string()).unwrap_or_default(),
-            ];
-            text += &format!("{},{}\r\n", words.join(","), numbers.join(","));
-        }
+    for Line { row, workload, figure, .. } in results.lines() {
+        let words = [&row, &workload, &figure.name, &figure.unit].map(|text| field(text));
+        let (ours, peer) = (figure.measured, figure.peer);
+        let numbers = [
+            value(figure.published),
+            value(ours.map(|it| it.median)),
+            value(ours.map(|it| it.low)),
+            value(ours.map(|it| it.high)),
+            value(peer.map(|it| it.median)),
+            value(peer.map(|it| it.low)),
+            value(peer.map(|it| it.high)),
+            figure.reached.map(|reached| reached.to_string()).unwrap_or_default(),
+        ];
+        text += &format!("{},{}\r\n", words.join(","), numbers.join(","));
     }
     text
 }
@@ -151,6 +216,15 @@ fn values_csv(results: &Results) -> String {
             for (name, middle) in &step.values {
                 let words =
                     [report.row.as_str(), &report.name, &step.step, step.target, name].map(field).join(",");
+                text += &format!("{words},{},{},{}\r\n", middle.median, middle.low, middle.high);
+            }
+        }
+    }
+    for case in &results.real {
+        for figure in &case.figures {
+            for Column { name, middle, .. } in &figure.columns {
+                let row = case.row.as_deref().unwrap_or_default();
+                let words = [row, &case.name, "", name, &figure.what].map(field).join(",");
                 text += &format!("{words},{},{},{}\r\n", middle.median, middle.low, middle.high);
             }
         }
@@ -184,7 +258,11 @@ fn html(results: &Results) -> Result<String> {
     }
     let template = environment.get_template("report.html")?;
     let (machine, quick, peer) = (&results.machine, results.quick, results.peer);
-    Ok(template.render(context! { workloads, machine, quick, peer })?)
+    let line =
+        |line: &Line| context! { row => &line.row, section => &line.section, ..cells(&line.figure).value() };
+    let all: Vec<_> = results.published().iter().map(line).collect();
+    let real: Vec<_> = results.real.iter().map(|case| real::value(case, peer)).collect();
+    Ok(template.render(context! { workloads, all, real, machine, quick, peer })?)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::figures;
 use crate::run::StepReport;
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ fn results() -> Results {
         peer: Some(middle(1.0)),
         reached,
         why: "because".to_owned(),
+        remark: String::new(),
     };
     let report = Report {
         name: "w".to_owned(),
@@ -35,7 +37,24 @@ fn results() -> Results {
             figure(3.0, None, None),
         ],
     };
-    Results { machine: "two cores".to_owned(), peer: Some("tgt"), quick: false, workloads: vec![report] }
+    let (machine, peer) = ("two cores".to_owned(), Some("tgt"));
+    Results { machine, peer, quick: false, workloads: vec![report], real: Vec::new() }
+}
+
+const REAL: &str = "\
+case\traw\tG18\tA raw disk & a file
+story\tin turn, <direct>
+figure\tcommands a second\t1/s\tfile=50 60 66\traw=50 60 60\tper=raw\tpublished=1\tgoal=near
+case\tpostgres\t-\tPostgreSQL
+figure\tlatency\tms\tarray=3\ttgt=4\tother=6
+note\tNothing was lost.
+";
+
+fn with_real(text: &str) -> Results {
+    let mut results = results();
+    results.workloads[0].row = "G20".to_owned();
+    results.real = figures::parse(text).expect("cases");
+    results
 }
 
 #[test]
@@ -67,4 +86,62 @@ fn files_for_programs_have_every_figure_and_value() {
     let json = serde_json::to_value(&results).expect("JSON");
     assert_eq!(json["workloads"][0]["figures"][0]["published"], 2.0);
     assert_eq!(field("a \"b\""), "\"a \"\"b\"\"\"");
+}
+
+#[test]
+fn a_real_row_stands_between_the_modelled_ones() {
+    let mut results = with_real(REAL);
+    results.workloads.push(Report { row: "G6, G7".to_owned(), ..results.workloads[0].clone() });
+    let table = table(&results);
+    let rows: Vec<_> = table.lines().skip(2).map(|line| line.split(' ').nth(1).unwrap_or_default()).collect();
+    assert_eq!(rows, ["G6,", "G6,", "G6,", "G18", "G20", "G20", "G20"]);
+    let line = "| G18 | commands a second, file ÷ raw | 1.00× | 1.00 (1.00–1.10)× | – | – | yes |";
+    assert!(table.contains(line), "{table}");
+}
+
+#[test]
+fn real_ones_have_a_part_of_the_page_and_tables_with_all_columns() {
+    let results = with_real(REAL);
+    let page = html(&results).expect("a page");
+    assert!(page.contains("Real ones beside the models") && page.contains("G18 · A raw disk &amp; a file"));
+    assert!(page.contains("in turn, &lt;direct&gt;") && page.contains("Nothing was lost."));
+    assert!(page.contains("<th>array ÷ other</th>") && page.contains("<td>6.00 ms</td>"));
+    assert!(page.contains("<a href=\"#real-raw\">G18</a>") && page.contains("<section id=\"real-raw\">"));
+    let text = cases(&results.real);
+    assert!(text.contains(
+        "| figure | array | tgt | other | array ÷ tgt | array ÷ other |\n|---|---|---|---|---|---|"
+    ));
+    assert!(text.contains("| latency | 3.00 ms | 4.00 ms | 6.00 ms | 0.750 | 0.500 |"), "{text}");
+    assert!(!html(&self::results()).expect("a page").contains("Real ones"));
+}
+
+#[test]
+fn files_for_programs_have_what_real_ones_did() {
+    let results = with_real(REAL);
+    let figures = figures_csv(&results);
+    assert!(
+        figures.contains("\"G18\",\"raw\",\"commands a second, file ÷ raw\",\"×\",1,1,1,1.1,,,,true"),
+        "{figures}"
+    );
+    assert!(figures.contains("\"\",\"postgres\",\"latency\",\"ms\",,3,3,3,4,4,4,"), "{figures}");
+    let values = values_csv(&results);
+    assert!(values.contains("\"\",\"postgres\",\"\",\"other\",\"latency\",6,6,6"), "{values}");
+    let json = serde_json::to_value(&results).expect("JSON");
+    assert_eq!(json["real"][0]["figures"][0]["columns"][1]["middle"]["median"], 60.0);
+}
+
+#[test]
+fn what_was_left_out_is_in_the_table_and_says_why() {
+    let results = with_real("case\traw\tG18\tA raw disk\nleft-out\tno guest can be made\n");
+    assert!(table(&results).contains("| G18 | A raw disk | – | – | – | – | not run |"));
+    assert!(html(&results).expect("a page").contains("Left out: no guest can be made"));
+    assert!(cases(&results.real).ends_with("\n### G18 · A raw disk\n\nLeft out: no guest can be made\n"));
+}
+
+#[test]
+fn what_the_rounds_leave_open_is_said_to_be_open() {
+    let results = with_real(&REAL.replace("goal=near", "goal=same"));
+    assert!(table(&results).contains("| 1.00 (1.00–1.10)× | – | – | can't say |"));
+    let page = html(&results).expect("a page");
+    assert!(page.contains("Too few rounds") && cases(&results.real).contains("file ÷ raw: Too few rounds"));
 }

@@ -117,6 +117,8 @@ pub struct FigureReport {
     pub reached: Option<bool>,
     /// Why it may not be.
     pub why: String,
+    /// What the runs show besides.
+    pub remark: String,
 }
 
 /// The runs of a target: for each step, each repeat.
@@ -307,6 +309,7 @@ fn report(workload: &Workload, repeats: usize, targets: &[&'static str], runs: V
             peer: of(1),
             reached: ours.and_then(|ours| figure.goal.reached(ours.median, figure.published)),
             why: figure.why.clone(),
+            remark: String::new(),
         }
     };
     let figures = workload.figure.iter().map(figure).collect();

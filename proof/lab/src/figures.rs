@@ -1,0 +1,365 @@
+//! Figures of real programs, which are measured elsewhere and handed to the report: a text file, as a shell script can
+//! write it. `docs/lab.md` describes the format.
+
+use crate::run::FigureReport;
+use crate::stats::{self, Middle, Verdict, middle};
+use crate::workload::Goal;
+use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
+use std::fmt;
+use std::path::Path;
+
+/// A case that was measured, or why it was not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Case {
+    /// Its name.
+    pub name: String,
+    /// The row of the table of published workloads, if it is one of them.
+    pub row: Option<String>,
+    /// In a few words.
+    pub title: String,
+    /// How it was measured.
+    pub story: Vec<String>,
+    /// What was measured.
+    pub figures: Vec<Figure>,
+    /// What else there is to say.
+    pub notes: Vec<String>,
+    /// Why it was not run.
+    pub left_out: Option<String>,
+    /// Why it has no result.
+    pub failed: Option<String>,
+}
+
+/// A figure of everything that was measured in turn.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// What it says.
+    pub what: String,
+    /// Its unit.
+    pub unit: String,
+    /// What was measured; what the others are compared with comes first.
+    pub columns: Vec<Column>,
+    /// The first column divided by each other, in their order, within a round.
+    pub ratios: Vec<Option<Middle>>,
+    /// The column by which the first is to be divided to get what was published.
+    pub per: Option<String>,
+    /// What was published.
+    pub published: Option<f64>,
+    /// When that is reached.
+    pub goal: Aim,
+    /// Why it may not be reached.
+    pub why: String,
+}
+
+/// What one of them did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Column {
+    /// What it is called.
+    pub name: String,
+    /// The value of each round.
+    pub values: Vec<f64>,
+    /// Their middle.
+    pub middle: Middle,
+}
+
+/// When a published figure is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Aim {
+    /// It is not aimed at.
+    #[default]
+    Told,
+    /// As much, or more.
+    More,
+    /// As little, or less.
+    Less,
+    /// The same, but for a twentieth.
+    Near,
+    /// The rounds show that both are the same, but for noise.
+    Same,
+}
+
+impl Aim {
+    const ALL: [(&'static str, Self); 4] =
+        [("more", Aim::More), ("less", Aim::Less), ("near", Aim::Near), ("same", Aim::Same)];
+
+    fn find(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(name, _)| *name == word).map(|(_, aim)| *aim)
+    }
+}
+
+/// The cases of a file.
+pub fn read(path: &Path) -> Result<Vec<Case>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
+    parse(&text).with_context(|| path.display().to_string())
+}
+
+/// The cases of a text. Every case has figures, or says why not.
+pub fn parse(text: &str) -> Result<Vec<Case>> {
+    let mut cases: Vec<Case> = Vec::new();
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
+        take(&mut cases, line).with_context(|| format!("line {}", index + 1))?;
+    }
+    for case in &cases {
+        let told = !case.figures.is_empty() || case.left_out.is_some() || case.failed.is_some();
+        ensure!(told, "case {}: no figures, and no reason", case.name);
+    }
+    Ok(cases)
+}
+
+fn take(cases: &mut Vec<Case>, line: &str) -> Result<()> {
+    let words: Vec<_> = line.split('\t').collect();
+    if let ["case", name, row, title] = words.as_slice() {
+        ensure!(!name.is_empty() && !title.is_empty(), "a case without a name or a title");
+        ensure!(cases.iter().all(|case| case.name != *name), "a second case {name}");
+        cases.push(Case::new(name, Some(*row).filter(|row| *row != NO_ROW), title));
+        return Ok(());
+    }
+    let kind = words.first().copied().unwrap_or_default();
+    ensure!(kind != "case", "a case has a name, a row and a title");
+    let case = cases.last_mut().with_context(|| format!("{kind:?} before any case"))?;
+    match words.as_slice() {
+        ["story", text] => case.story.push((*text).to_owned()),
+        ["note", text] => case.notes.push((*text).to_owned()),
+        ["left-out", why] => case.left_out = Some((*why).to_owned()),
+        ["failed", why] => case.failed = Some((*why).to_owned()),
+        ["figure", what, unit, pairs @ ..] => {
+            ensure!(case.figures.iter().all(|figure| figure.what != *what), "a second figure {what:?}");
+            case.figures.push(Figure::parse(what, unit, pairs)?);
+        }
+        ["story" | "note" | "left-out" | "failed", ..] => bail!("{kind:?} has one text behind it"),
+        ["figure", ..] => bail!("a figure says what it is, its unit, and its columns"),
+        _ => bail!("{kind:?} is unknown"),
+    }
+    Ok(())
+}
+
+/// What stands for the row of a case that is none of those published.
+const NO_ROW: &str = "-";
+
+impl Case {
+    /// A case of which nothing is known yet.
+    pub fn new(name: &str, row: Option<&str>, title: &str) -> Self {
+        let (name, row, title) = (name.to_owned(), row.map(str::to_owned), title.to_owned());
+        Self { name, row, title, ..Self::default() }
+    }
+
+    /// The names of all columns, in the order in which figures have them.
+    pub fn columns(&self) -> Vec<&str> {
+        distinct(self.figures.iter().flat_map(|figure| figure.columns.iter().map(|it| it.name.as_str())))
+    }
+
+    /// The pairs of columns that are compared.
+    pub fn comparisons(&self) -> Vec<(&str, &str)> {
+        distinct(self.figures.iter().flat_map(Figure::comparisons))
+    }
+}
+
+fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for one in all {
+        if !once.contains(&one) {
+            once.push(one);
+        }
+    }
+    once
+}
+
+impl Figure {
+    /// A figure that is told and aims at nothing: columns by name, with a value for each round.
+    pub fn told(what: &str, unit: &str, columns: &[(&str, &[f64])]) -> Result<Self> {
+        ensure!(!what.is_empty() && !unit.is_empty(), "a figure without a name or a unit");
+        ensure!(!columns.is_empty(), "a figure without a column");
+        let column = |(name, values): &(&str, &[f64])| {
+            ensure!(!name.is_empty(), "a column without a name");
+            ensure!(values.iter().all(|value| value.is_finite()), "column {name:?}: not a number");
+            let middle =
+                middle(values.iter().copied()).with_context(|| format!("column {name:?} is empty"))?;
+            Ok(Column { name: (*name).to_owned(), values: values.to_vec(), middle })
+        };
+        let columns = columns.iter().map(column).collect::<Result<Vec<_>>>()?;
+        let ratios = match columns.split_first() {
+            Some((first, others)) => others.iter().map(|other| ratio(first, other)).collect(),
+            None => Vec::new(),
+        };
+        let (what, unit) = (what.to_owned(), unit.to_owned());
+        let (per, published, goal, why) = (None, None, Aim::Told, String::new());
+        Ok(Self { what, unit, columns, ratios, per, published, goal, why })
+    }
+
+    fn parse(what: &str, unit: &str, pairs: &[&str]) -> Result<Self> {
+        let mut columns: Vec<(&str, Vec<f64>)> = Vec::new();
+        let (mut per, mut published, mut goal, mut why) = (None, None, None, None);
+        for pair in pairs {
+            let (name, value) = pair.split_once('=').with_context(|| format!("{pair:?} has no ="))?;
+            let again = match name {
+                "per" => per.replace(value.to_owned()).is_some(),
+                "published" => published.replace(number(name, value)?).is_some(),
+                "goal" => {
+                    let aim = Aim::find(value).with_context(|| format!("no goal {value:?}"))?;
+                    goal.replace(aim).is_some()
+                }
+                "why" => why.replace(value.to_owned()).is_some(),
+                _ => {
+                    let values = value.split_whitespace().map(|value| number(name, value));
+                    let again = columns.iter().any(|(other, _)| *other == name);
+                    columns.push((name, values.collect::<Result<_>>()?));
+                    again
+                }
+            };
+            ensure!(!again, "{name:?} is there twice");
+        }
+        let columns: Vec<_> = columns.iter().map(|(name, values)| (*name, values.as_slice())).collect();
+        let mut figure = Self::told(what, unit, &columns)?;
+        if let Some(per) = &per {
+            let other = figure.columns.iter().skip(1).any(|column| column.name == *per);
+            ensure!(other, "per={per} is no column behind the first");
+        }
+        let (goal, why) = (goal.unwrap_or_default(), why.unwrap_or_default());
+        ensure!(goal == Aim::Told || published.is_some(), "a goal without a published figure");
+        ensure!(goal != Aim::Same || per.is_some(), "goal=same without per");
+        (figure.per, figure.published, figure.goal, figure.why) = (per, published, goal, why);
+        Ok(figure)
+    }
+
+    /// The pairs of columns of [`Figure::ratios`].
+    pub fn comparisons(&self) -> impl Iterator<Item = (&str, &str)> {
+        let first = self.columns.first();
+        let others = self.columns.iter().skip(1);
+        first
+            .into_iter()
+            .flat_map(move |first| others.clone().map(|it| (first.name.as_str(), it.name.as_str())))
+    }
+
+    /// The first of two columns divided by the other, where this figure compares these.
+    pub fn ratio(&self, pair: (&str, &str)) -> Option<Middle> {
+        self.ratios.iter().zip(self.comparisons()).find(|(_, other)| *other == pair).and_then(|(it, _)| *it)
+    }
+
+    /// As the table of published and measured figures has it: the first column beside the peer, or their ratio when that
+    /// is what was published.
+    pub fn report(&self, peer: Option<&str>) -> FigureReport {
+        let column = |name: &str| self.columns.iter().find(|column| column.name == name);
+        let first = self.columns.first();
+        let (published, unit) = (self.published, self.unit.clone());
+        let Some((first, per)) = first.zip(self.per.as_deref()) else {
+            let measured = first.map(|first| first.middle);
+            let peer = peer.and_then(column).map(|column| column.middle);
+            let (name, why) = (self.what.clone(), self.why.clone());
+            let reached = measured.and_then(|measured| self.reached(measured.median));
+            let remark = String::new();
+            return FigureReport { name, unit, published, measured, peer, reached, why, remark };
+        };
+        let measured = self.ratio((first.name.as_str(), per));
+        let (reached, remark) = match self.goal {
+            Aim::Same => self.sameness(first, column(per)),
+            _ => (measured.and_then(|measured| self.reached(measured.median)), String::new()),
+        };
+        FigureReport {
+            name: format!("{}, {} ÷ {per}", self.what, first.name),
+            unit: "×".to_owned(),
+            published,
+            measured,
+            peer: None,
+            reached,
+            why: self.why.clone(),
+            remark,
+        }
+    }
+
+    fn reached(&self, measured: f64) -> Option<bool> {
+        let goal = match self.goal {
+            Aim::Told | Aim::Same => Goal::Told,
+            Aim::More => Goal::More,
+            Aim::Less => Goal::Less,
+            Aim::Near => Goal::Near,
+        };
+        goal.reached(measured, self.published)
+    }
+
+    /// Whether the rounds show that two columns are the same, or that they differ, and what they show.
+    fn sameness(&self, first: &Column, other: Option<&Column>) -> (Option<bool>, String) {
+        let Some(pairs) = other.and_then(|other| rounds(first, other)) else {
+            return (None, "The rounds are not pairs, so that nothing can be said.".to_owned());
+        };
+        let Some(found) = stats::compare(&pairs) else {
+            return (None, "A round has no ratio, so that nothing can be said.".to_owned());
+        };
+        let (reached, words) = match found.verdict {
+            Verdict::Same => (Some(true), "Equal"),
+            Verdict::More | Verdict::Less => (Some(false), "They differ"),
+            Verdict::Unclear => (None, "Too few rounds, or too far apart, to say whether they are equal"),
+        };
+        (
+            reached,
+            format!(
+                "{words}: {:.2}×, 95 of 100 resamplings within {:.2}–{:.2}×.",
+                found.ratio, found.low, found.high
+            ),
+        )
+    }
+}
+
+fn number(name: &str, value: &str) -> Result<f64> {
+    let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.with_context(|| format!("{name}: {value:?} is no number"))
+}
+
+/// The values of two columns in pairs, when there are as many of both.
+fn rounds(first: &Column, other: &Column) -> Option<Vec<(f64, f64)>> {
+    let alike = first.values.len() == other.values.len();
+    alike.then(|| first.values.iter().copied().zip(other.values.iter().copied()).collect())
+}
+
+/// One column divided by another, round by round, or as medians when they have not the same rounds.
+fn ratio(first: &Column, other: &Column) -> Option<Middle> {
+    let pairs = rounds(first, other).unwrap_or_else(|| vec![(first.middle.median, other.middle.median)]);
+    middle(pairs.iter().map(|(first, other)| first / other).filter(|ratio| ratio.is_finite()))
+}
+
+/// As [`parse`] reads it.
+impl fmt::Display for Case {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A tab or the end of a line in a text, such as an error's, would end it.
+        let plain = |text: &str| text.split(['\t', '\n', '\r']).collect::<Vec<_>>().join(" ");
+        writeln!(to, "case\t{}\t{}\t{}", self.name, self.row.as_deref().unwrap_or(NO_ROW), self.title)?;
+        let texts = [("story", &self.story), ("note", &self.notes)];
+        for (kind, text) in texts.iter().flat_map(|(kind, all)| all.iter().map(move |text| (kind, text))) {
+            writeln!(to, "{kind}\t{}", plain(text))?;
+        }
+        for (kind, why) in [("left-out", &self.left_out), ("failed", &self.failed)] {
+            if let Some(why) = why {
+                writeln!(to, "{kind}\t{}", plain(why))?;
+            }
+        }
+        self.figures.iter().try_for_each(|figure| write!(to, "{figure}"))
+    }
+}
+
+/// A line of a case.
+impl fmt::Display for Figure {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "figure\t{}\t{}", self.what, self.unit)?;
+        for Column { name, values, .. } in &self.columns {
+            let values: Vec<_> = values.iter().map(f64::to_string).collect();
+            write!(to, "\t{name}={}", values.join(" "))?;
+        }
+        if let Some(per) = &self.per {
+            write!(to, "\tper={per}")?;
+        }
+        if let Some(published) = self.published {
+            write!(to, "\tpublished={published}")?;
+        }
+        if let Some((word, _)) = Aim::ALL.iter().find(|(_, aim)| *aim == self.goal) {
+            write!(to, "\tgoal={word}")?;
+        }
+        if !self.why.is_empty() {
+            write!(to, "\twhy={}", self.why)?;
+        }
+        writeln!(to)
+    }
+}
+
+#[cfg(test)]
+#[path = "figures_test.rs"]
+mod tests;
