@@ -55,8 +55,13 @@ logout() { iscsiadm -m node -T "$IQN" -p "127.0.0.1:$1" --logout >/dev/null; ude
 # disk PORT LUN: the device of a LUN by the session of a portal.
 disk() { readlink -f "/dev/disk/by-path/ip-127.0.0.1:$1-iscsi-$IQN-lun-$2"; }
 
-# median NAME FIELD: of the lines of /tmp/rounds that begin with a name, one for each of $ROUNDS rounds.
-median() { awk -v name="$1" -v field="$2" '$1 == name { print $field }' /tmp/rounds | sort -n | sed -n "$(((ROUNDS + 1) / 2))p"; }
+# rounds NAME FIELD: of the lines of /tmp/rounds that begin with a name, one for each round.
+rounds() { awk -v name="$1" -v field="$2" '$1 == name { printf "%s ", $field }' /tmp/rounds; }
+
+# figure WHAT UNIT COLUMN=VALUES..., and tell story|note TEXT: a line of what the case measured. See "Figures from
+# elsewhere" in docs/lab.md; xtask/src/real.rs has the titles of the cases that measure.
+figure() { local IFS=$'\t'; echo "figure$IFS$*" >>/run/lab/figures; }
+tell() { printf '%s\t%s\n' "$1" "${*:2}" >>/run/lab/figures; }
 
 # verify DEVICE BYTES SECONDS: random writes of several sizes, read back and compared.
 verify() {

@@ -1,12 +1,15 @@
 //! A real Linux initiator in a throw-away virtual machine against the array: `xtask/guest/`.
 
 use crate::conformance::programs;
+use crate::real;
 use crate::setup;
 use crate::shell::{root, target_dir};
 use crate::test::Tally;
 use anyhow::{Context, Result, bail, ensure};
 use lab::array::{Array, Drives, Programs};
+use lab::figures;
 use lab::load::processor_time;
+use lab::report;
 use lab::scratch::Scratch;
 use lab::target::{Shape, Target};
 use lab::tgt::{Backing, Tgt};
@@ -175,7 +178,10 @@ pub fn run(args: &Args) -> Result<()> {
     {
         let start = Instant::now();
         let verdict = match run_case(case, &programs, args.verbose) {
-            Ok(()) => "passed".to_owned(),
+            Ok(measured) => {
+                measured.iter().for_each(|case| print!("{}", report::case(case)));
+                "passed".to_owned()
+            }
             Err(error) => {
                 failed += 1;
                 format!("FAILED: {error:#}")
@@ -189,10 +195,21 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<()> {
+/// Runs a case that measures, and returns what it measured.
+pub fn measure(name: &str) -> Result<Vec<figures::Case>> {
+    let case = CASES.iter().find(|case| case.name == name).with_context(|| format!("no case {name}"))?;
+    run_case(case, &programs()?, false)
+}
+
+/// Returns what the case measured, if it measures.
+fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figures::Case>> {
     let mut scratch = Scratch::new(&target_dir(), &format!("guest-{}", case.name))?;
     let lab = scratch.path().join("lab");
     std::fs::create_dir_all(&lab)?;
+    let figures = lab.join("figures");
+    if let Some(heading) = real::heading(case.name) {
+        std::fs::write(&figures, heading.to_string())?;
+    }
     let result = match case.home {
         Home::Here => beside(case, programs, &scratch.path().join("array"), &lab),
         Home::Guest { disk } => inside(case, programs, disk, &lab),
@@ -202,10 +219,8 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<()> {
     if verbose || result.is_err() || matches!(case.home, Home::Guest { .. }) {
         println!("{}", String::from_utf8_lossy(&said));
     }
-    // What a case measured, if it measures.
-    if let Ok(report) = std::fs::read_to_string(scratch.path().join("lab/report")) {
-        print!("{report}");
-    }
+    let measured = || if figures.exists() { figures::read(&figures) } else { Ok(Vec::new()) };
+    let result = result.and_then(|()| measured());
     if result.is_err() {
         scratch.keep();
     }

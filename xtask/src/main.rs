@@ -9,6 +9,7 @@ mod fuzz;
 mod guest;
 mod openapi;
 mod parity;
+mod real;
 mod schemathesis;
 mod setup;
 mod shell;
@@ -64,8 +65,12 @@ enum Verb {
 /// What the lab's own program can do, and what needs machines of this project.
 #[derive(clap::Subcommand)]
 enum Lab {
-    #[command(flatten)]
-    Replay(lab::command::Verb),
+    /// The host model against an ideal array in memory, in virtual time: what is found must be what was calculated
+    Calibrate,
+    /// Replay published workloads, run real programs beside them, and write a report: published, measured, peer
+    Run(real::Args),
+    /// The workloads that there are
+    List,
     /// Virtual machines that boot at once from clones of one image, by QEMU's own initiator, and outlive the array's kills
     Vms(vms::Args),
 }
@@ -90,7 +95,9 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Guest(args) => guest::run(&args),
         Verb::Bench(args) => bench::run(&args),
         Verb::Lab(Lab::Vms(args)) => vms::run(&args),
-        Verb::Lab(Lab::Replay(verb)) => verb.perform(&shell::target_dir(), conformance::programs),
+        Verb::Lab(Lab::Run(args)) => real::run(args),
+        Verb::Lab(Lab::Calibrate) => lab::command::calibrate(),
+        Verb::Lab(Lab::List) => lab::command::list(),
         Verb::Sim(args) => sim::run(&args),
         Verb::Tidy => tidy::run(),
         Verb::Openapi(args) => openapi::run(&args),

@@ -5,11 +5,14 @@
 use crate::conformance::programs;
 use crate::demo::{Space, image_options, settled, store};
 use crate::guest;
+use crate::real;
 use crate::setup;
 use crate::shell::target_dir;
 use anyhow::{Context, Result, bail, ensure};
 use lab::array::{Array, Drives};
+use lab::figures::{Case, Figure};
 use lab::load::processor_time;
+use lab::report;
 use lab::scratch::Scratch;
 use lab::target::{Process, Shape, Target, pinned};
 use std::fs::File;
@@ -22,12 +25,20 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args)]
 pub struct Args {
     /// Virtual machines; fewer when the memory does not hold them
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = COUNT)]
     count: usize,
     /// Keep what the machines said, and the array
     #[arg(long)]
     keep: bool,
 }
+
+impl Default for Args {
+    fn default() -> Self {
+        Self { count: COUNT, keep: false }
+    }
+}
+
+const COUNT: usize = 20;
 
 /// Memory of a machine, and what its emulator takes beside it.
 const MEMORY_MIB: u64 = 192;
@@ -56,6 +67,12 @@ struct Machine {
 
 /// Boots them, and prints what is in docs/benchmarks.md.
 pub fn run(args: &Args) -> Result<()> {
+    print!("{}", report::case(&measure(args)?));
+    Ok(())
+}
+
+/// Boots them, and returns what was measured.
+pub fn measure(args: &Args) -> Result<Case> {
     guest::prepare().context("no virtual machine can be made here")?;
     setup::need(&["qemu-utils", "qemu-block-extra"])?;
     let mut scratch = Scratch::new(&target_dir(), "vms")?;
@@ -66,7 +83,7 @@ pub fn run(args: &Args) -> Result<()> {
     result
 }
 
-fn in_folder(folder: &Path, args: &Args) -> Result<()> {
+fn in_folder(folder: &Path, args: &Args) -> Result<Case> {
     let count = bounded(args.count)?;
     guest::machines(folder)?;
     let image = Image { folder: folder.to_path_buf(), accelerator: accelerator(folder)? };
@@ -103,13 +120,18 @@ fn in_folder(folder: &Path, args: &Args) -> Result<()> {
     array.stop()?;
     array.check()?;
 
-    tell_times(&image, &up, cloned, boot_cpu);
-    tell_space(&one, &many, bytes, count);
-    println!(
-        "{intact} files on {count} disks are what they were after two kills of the array; \
-         every file system is clean, and so is the array (ashlard check)."
-    );
-    Ok(())
+    let mut case = real::heading("vms").context("it has a heading")?;
+    let how = if image.accelerator.contains(&"kvm") { "with KVM" } else { "emulated" };
+    case.story.push(format!(
+        "{count} virtual machines, {how}, boot at once from clones of one image. Up: the median, the first and the last."
+    ));
+    case.figures = times(&up, cloned, boot_cpu)?;
+    case.figures.extend(space(&one, &many, bytes, count)?);
+    case.notes.push(format!(
+        "{intact} files on {count} disks are what they were after two kills of the array; every file system is clean, \
+         and so is the array (ashlard check)."
+    ));
+    Ok(case)
 }
 
 /// As many machines as the memory holds.
@@ -250,33 +272,32 @@ fn await_end(machines: Vec<Machine>, word: &str) -> Result<u64> {
     Ok(sum)
 }
 
-fn tell_times(image: &Image, up: &[Duration], cloned: Duration, cpu: Duration) {
-    let seconds = |at: Option<&Duration>| at.map_or(f64::NAN, Duration::as_secs_f64);
-    println!(
-        "| virtual machines | processors | cloned in | up: first, median, last | the array's processor time until then |"
-    );
-    println!("|---|---|---|---|---|");
-    println!(
-        "| {} at once | {} | {:.1} s | {:.1}, {:.1}, {:.1} s | {:.2} s, {:.0} ms each |",
-        up.len(),
-        if image.accelerator.contains(&"kvm") { "KVM" } else { "emulated" },
-        cloned.as_secs_f64(),
-        seconds(up.first()),
-        seconds(up.get(up.len() / 2)),
-        seconds(up.last()),
-        cpu.as_secs_f64(),
-        cpu.as_secs_f64() * 1000.0 / up.len() as f64,
-    );
+fn times(up: &[Duration], cloned: Duration, cpu: Duration) -> Result<Vec<Figure>> {
+    let seconds: Vec<_> = up.iter().map(Duration::as_secs_f64).collect();
+    let each = cpu.as_secs_f64() * 1000.0 / up.len() as f64;
+    [
+        ("all clones are made", "s", [cloned.as_secs_f64()].as_slice()),
+        ("a machine is up", "s", &seconds),
+        ("the array's processor time until all are up, for each", "ms", &[each]),
+    ]
+    .iter()
+    .map(|(what, unit, values)| Figure::told(what, unit, &[("array", values)]))
+    .collect()
 }
 
-fn tell_space(one: &Space, many: &Space, bytes: u64, count: usize) {
+fn space(one: &Space, many: &Space, bytes: u64, count: usize) -> Result<Vec<Figure>> {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let copies = count as u64 + 1;
-    println!("\n| space | the golden image | with {count} machines that ran |");
-    println!("|---|---|---|");
-    println!("| provisioned, MiB | {:.0} | {:.0} |", mib(bytes), mib(bytes * copies));
-    println!("| mapped by hosts, MiB | {:.1} | {:.1} |", mib(one.mapped), mib(many.mapped));
-    println!("| on the drives, MiB | {:.1} | {:.1} |", mib(one.physical), mib(many.physical));
     let ratio = |space: &Space| space.mapped as f64 / space.physical as f64;
-    println!("| mapped for one on the drives | {:.2} | {:.1} |", ratio(one), ratio(many));
+    let copies = count as u64 + 1;
+    [
+        ("provisioned", "MiB", mib(bytes * copies), mib(bytes)),
+        ("mapped by hosts", "MiB", mib(many.mapped), mib(one.mapped)),
+        ("on the drives", "MiB", mib(many.physical), mib(one.physical)),
+        ("mapped for one on the drives", "×", ratio(many), ratio(one)),
+    ]
+    .iter()
+    .map(|(what, unit, many, one)| {
+        Figure::told(what, unit, &[("image and machines", &[*many]), ("image", &[*one])])
+    })
+    .collect()
 }

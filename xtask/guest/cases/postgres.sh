@@ -1,5 +1,5 @@
 # PostgreSQL on a disk of the array and on one of its peer, tgt, in turn; then the array is killed under it, twice.
-# Transactions are those of pgbench, "TPC-B (sort of)". Figures go to /run/lab/report; docs/benchmarks.md has them.
+# Transactions are those of pgbench, "TPC-B (sort of)". docs/benchmarks.md has the figures.
 SCALE=2 CLIENTS=4 ROUNDS=3 SECONDS_EACH=15
 bin=$(echo /usr/lib/postgresql/*/bin)
 initiator iqn.2001-04.org.example:guest
@@ -96,13 +96,11 @@ balanced array
 sound array; sound tgt
 say "$answered transactions were answered over three kills, and all are there; pg_amcheck, checksums, file systems clean"
 
-{
-  echo "| pgbench, scale $SCALE, $CLIENTS clients | array | tgt | array ÷ tgt |"
-  echo "|---|---|---|---|"
-  row() { awk -v what="$1" -v a="$(median array "$2")" -v b="$(median tgt "$2")" 'BEGIN { printf "| %s | %.1f | %.1f | %.2f |\n", what, a, b, a / b }'; }
-  row "transactions a second" 2
-  row "latency, ms" 3
-  row "processor time of the target each, µs" 4
-  echo "$answered transactions were answered over three kills of the array, and all are there; pg_amcheck, every page's"
-  echo "checksum and both file systems are clean."
-} >/run/lab/report
+tell story "An emulated guest with the kernel's own initiator: pgbench's TPC-B-like transactions, scale $SCALE, $CLIENTS" \
+  "clients, $SECONDS_EACH s each in turn, $ROUNDS rounds."
+row() { figure "$1" "$2" "array=$(rounds array "$3")" "tgt=$(rounds tgt "$3")"; }
+row "transactions a second" 1/s 2
+row "latency" ms 3
+row "processor time of the target each" µs 4
+tell note "$answered transactions were answered over three kills of the array, and all are there; pg_amcheck, every page's" \
+  "checksum and both file systems are clean."
