@@ -346,7 +346,10 @@ fn measured(workload: &Workload, figure: &Figure, runs: &Runs) -> Option<Middle>
         let below = match (&figure.per, &figure.per_value) {
             (None, None) => 1.0,
             (step, name) => {
-                value(step.as_ref().unwrap_or(&figure.step), repeat, name.as_ref().unwrap_or(&figure.value))?
+                let name = name.as_ref().unwrap_or(&figure.value);
+                let one = value(step.as_ref().unwrap_or(&figure.step), repeat, name)?;
+                let other = figure.plus.as_ref().map(|step| value(step, repeat, name));
+                one + other.unwrap_or(Some(0.0))?
             }
         };
         Some(above / below * figure.times).filter(|value| value.is_finite())

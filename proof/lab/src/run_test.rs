@@ -21,6 +21,21 @@ fn ratios_are_made_within_a_repeat() {
 }
 
 #[test]
+fn what_is_divided_by_two_steps_is_divided_by_their_sum() {
+    let workload = Workload::find("olap").expect("a workload");
+    let both = workload.figure.iter().find(|figure| figure.plus.is_some()).expect("a figure of both");
+    let iops = |step: &str| match step {
+        "both" => 300.0,
+        step if Some(step) == both.per.as_deref() => 200.0,
+        step if Some(step) == both.plus.as_deref() => 100.0,
+        _ => 7.0,
+    };
+    let run = |value| Ok(Measured { values: Values::from([("iops".to_owned(), value)]), line: Vec::new() });
+    let runs = workload.step.iter().map(|step| vec![run(iops(&step.name))]).collect();
+    assert_eq!(measured(&workload, both, &runs).expect("a middle").median, 1.0);
+}
+
+#[test]
 fn a_repeat_that_failed_is_left_out_and_named() {
     let mut runs = runs([100.0; 3], [200.0; 3]);
     runs[1][0] = Err("no answer".to_owned());
