@@ -4,18 +4,24 @@
 #   boot.sh machines CACHE DIR       DIR/golden and DIR/initrd for machines with a disk each, which run vm.sh
 #   boot.sh run CACHE DIR SECONDS    runs DIR/script in the guest; DIR/out and DIR/rc come back; DIR/disk is /dev/vdb
 #                                    and DIR/nvme an NVMe drive, where they exist
+# GUEST=peers: another guest, with other arrays and a kernel that has dm-vdo (6.9 and later), for `build` and `run`.
 # The guest: root, bash, udevd, iscsid, multipathd to be started by hand; no system manager. The host's 127.0.0.1 is
 # 10.0.2.2 there. DIR is /run/lab in the guest, read-write, which is also how a script asks the host for something.
 # Emulated without KVM, so that it runs everywhere; one processor, because that is what emulation is steady with.
 set -euo pipefail
 
 SUITE=bookworm
-PACKAGES=linux-image-amd64,busybox-static,kmod,udev,iproute2,procps,nftables,open-iscsi,multipath-tools,sg3-utils
-PACKAGES+=,lsscsi,fio,xfsprogs,e2fsprogs,util-linux,postgresql-15,smartmontools
+PACKAGES=busybox-static,kmod,udev,iproute2,procps,nftables,open-iscsi,sg3-utils,lsscsi,fio,e2fsprogs,util-linux
+case ${GUEST:=hosts} in
+  hosts) PACKAGES+=,linux-image-amd64,multipath-tools,xfsprogs,postgresql-15,smartmontools ;;
+  peers) PACKAGES+=,linux-image-amd64/$SUITE-backports,vdo/$SUITE-backports,tgt,btrfs-progs,duperemove,qemu-utils ;;
+  *) echo "guest: there is no guest $GUEST" >&2; exit 125 ;;
+esac
 BOOT_MODULES="virtio_pci virtio_blk ext4 9pnet_virtio 9p"
 LATER_MODULES="virtio_net iscsi_tcp sd_mod sg dm_multipath dm_round_robin dm_service_time scsi_dh_alua"
 LATER_MODULES+=" xfs nf_tables nft_chain_nat nft_nat nft_masq nft_reject_inet nft_ct virtio_console af_packet nvme"
-IMAGE=root-$(md5sum <<<"$SUITE $PACKAGES" | cut -c1-8).img
+MARK=$(md5sum <<<"$SUITE $PACKAGES" | cut -c1-8)
+IMAGE=root-$MARK.img KERNEL=vmlinuz-$MARK INITRD=initrd-$MARK
 
 die() { echo "guest: $*" >&2; exit 125; }
 
@@ -24,8 +30,14 @@ mirror() {
   apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1
 }
 
+# The suites that the packages are of, as lines of a sources.list.
+sources() {
+  echo "deb $(mirror) $SUITE main"
+  case $PACKAGES in *-backports*) echo "deb $(mirror) $SUITE-backports main" ;; esac
+}
+
 build() {
-  local cache=$1 root=$1/root version modules initrd=$1/initrd.d
+  local cache=$1 root=$1/root-$MARK version modules initrd=$1/initrd-$MARK.d
   [ -f "$cache/$IMAGE" ] && return
   [ "$(id -u)" = 0 ] || die "building the guest needs root"
   echo "guest: building the image, once" >&2
@@ -34,13 +46,13 @@ build() {
     --aptopt='APT::Install-Recommends "0"' --dpkgopt=force-unsafe-io \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
     --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/lib/*/libLLVM*' \
-    --dpkgopt='path-exclude=/usr/lib/postgresql/*/lib/bitcode/*' "$SUITE" "$root" "$(mirror)" >"$cache/build.log" 2>&1 ||
+    --dpkgopt='path-exclude=/usr/lib/postgresql/*/lib/bitcode/*' "$SUITE" "$root" - <<<"$(sources)" >"$cache/build.log" 2>&1 ||
     die "mmdebstrap failed, see $cache/build.log"
   version=$(ls "$root/lib/modules"); modules=$root/lib/modules/$version
   (cd "$modules/kernel"; rm -rf sound drivers/{gpu,media,staging,usb,iio,hid,input,hwmon,isdn,bluetooth,platform} \
     drivers/{mtd,comedi,video,mmc,watchdog,i2c,ata,infiniband/hw,net/{ethernet,wireless,usb,can,wwan,phy}})
   find "$modules" -name '*.ko.xz' -print0 | xargs -0r xz -d; depmod -b "$root" "$version"
-  cp "$root/boot/vmlinuz-$version" "$cache/vmlinuz"; rm -rf "$root"/boot/*
+  cp "$root/boot/vmlinuz-$version" "$cache/$KERNEL"; rm -rf "$root"/boot/*
   mkdir -p "$initrd/m" "$initrd/bin"; cp "$root/bin/busybox" "$initrd/bin/"
   for module in $BOOT_MODULES; do modprobe -d "$root" -S "$version" --show-depends "$module"; done |
     awk '$1 == "insmod" && !seen[$2]++ { print $2 }' |
@@ -54,10 +66,10 @@ $b mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 lab /r/run/lab
 for m in proc dev; do $b mount -o move /$m /r/$m; done
 exec $b switch_root /r /bin/bash /run/lab/init
 INIT
-  chmod +x "$initrd/init"; (cd "$initrd"; find . | cpio -o -H newc --quiet) >"$cache/initrd"
-  truncate -s 1500M "$cache/root.tmp"
-  mkfs.ext4 -q -O ^has_journal -m 0 -d "$root" "$cache/root.tmp"
-  rm -rf "$root" "$initrd"; mv "$cache/root.tmp" "$cache/$IMAGE"
+  chmod +x "$initrd/init"; (cd "$initrd"; find . | cpio -o -H newc --quiet) >"$cache/$INITRD"
+  truncate -s 1500M "$root.tmp"
+  mkfs.ext4 -q -O ^has_journal -m 0 -d "$root" "$root.tmp"
+  rm -rf "$root" "$initrd"; mv "$root.tmp" "$cache/$IMAGE"
 }
 
 guest_init() {
@@ -90,8 +102,8 @@ for m in proc dev; do $b mount -o move /$m /r/$m; done
 exec $b switch_root /r /bin/bash /run/vm.sh
 INIT
   chmod +x "$dir/more/init"
-  (cat "$cache/initrd"; cd "$dir/more"; find . | cpio -o -H newc --quiet) >"$dir/initrd"
-  rm -r "$dir/more"; ln -sf "$cache/vmlinuz" "$dir/vmlinuz"
+  (cat "$cache/$INITRD"; cd "$dir/more"; find . | cpio -o -H newc --quiet) >"$dir/initrd"
+  rm -r "$dir/more"; ln -sf "$cache/$KERNEL" "$dir/vmlinuz"
 }
 
 run() {
@@ -106,7 +118,7 @@ run() {
   for try in 1 2 3; do
     timeout -k 5 "$seconds" qemu-system-x86_64 -accel tcg,thread=multi,tb-size=512 -cpu max -M pc,usb=off \
       -smp 1 -m 1536 -nodefaults -no-user-config -display none -no-reboot -serial "file:$dir/serial" \
-      -kernel "$cache/vmlinuz" -initrd "$cache/initrd" -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr \
+      -kernel "$cache/$KERNEL" -initrd "$cache/$INITRD" -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr \
 tsc=reliable ${khz:+tsc_early_khz=$khz} no_timer_check cryptomgr.notests net.ifnames=0 init_on_alloc=0 audit=0 apparmor=0" \
       -drive "file=$cache/$IMAGE,format=raw,if=virtio,snapshot=on,cache=unsafe" "${disk[@]}" \
       -netdev user,id=n,ipv6=off -device virtio-net-pci,netdev=n,romfile= \
@@ -122,5 +134,5 @@ case ${1:-} in
   build) build "$2" ;;
   machines) machines "$2" "$3" ;;
   run) run "$2" "$3" "$4" ;;
-  *) sed -n '2,9p' "$0"; exit 126 ;;
+  *) sed -n '2,7p' "$0"; exit 126 ;;
 esac

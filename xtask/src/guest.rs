@@ -48,8 +48,17 @@ struct Case {
 enum Home {
     /// Here, on files; the guest is a host of it.
     Here,
-    /// In the guest, by the case's script, which has a disk of so many MiB for that, and an NVMe drive.
-    Guest { disk: u64 },
+    /// In the guest of a kind, by the case's script, which has a disk of so many MiB for that, and an NVMe drive.
+    Guest { kind: Kind, disk: u64 },
+}
+
+/// Which guest: what is installed there (`xtask/guest/boot.sh`).
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A host.
+    Hosts,
+    /// One with other arrays.
+    Peers,
 }
 
 /// Size of the NVMe drive in MiB.
@@ -130,7 +139,8 @@ const CASES: &[Case] = &[
         hosts: &[GUEST],
         volumes: &[("database", 1024, 512, &[("guest", 0)])],
     },
-    Case { name: "drives", home: Home::Guest { disk: 9 * 384 }, hosts: &[], volumes: &[] },
+    Case { name: "drives", home: Home::Guest { kind: Kind::Hosts, disk: 9 * 384 }, hosts: &[], volumes: &[] },
+    Case { name: "peers", home: Home::Guest { kind: Kind::Peers, disk: 15 << 10 }, hosts: &[], volumes: &[] },
 ];
 
 /// The case of [`short`].
@@ -149,7 +159,7 @@ pub fn short() -> Result<Tally> {
 /// Installs what guests need and builds their image, unless it is there.
 pub fn prepare() -> Result<()> {
     setup::need(&["qemu-system-x86", "mmdebstrap", "cpio", "kmod", "xz-utils", "e2fsprogs"])?;
-    let built = boot(&["build", &cache().display().to_string()]).status()?;
+    let built = boot(Kind::Hosts, &["build", &cache().display().to_string()]).status()?;
     ensure!(built.success(), "building the guest's image ended with {built}");
     Ok(())
 }
@@ -157,7 +167,7 @@ pub fn prepare() -> Result<()> {
 /// Puts into a folder what machines with a disk of their own are made of: `vmlinuz`, `initrd` and the disk, `golden`.
 pub fn machines(folder: &Path) -> Result<()> {
     let words = ["machines", &cache().display().to_string(), &folder.display().to_string()];
-    let made = boot(&words).status()?;
+    let made = boot(Kind::Hosts, &words).status()?;
     ensure!(made.success(), "making the machines' image ended with {made}");
     Ok(())
 }
@@ -212,7 +222,7 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
     }
     let result = match case.home {
         Home::Here => beside(case, programs, &scratch.path().join("array"), &lab),
-        Home::Guest { disk } => inside(case, programs, disk, &lab),
+        Home::Guest { kind, disk } => inside(case, programs, (kind, disk), &lab),
     };
     let said = std::fs::read(lab.join("out")).unwrap_or_default();
     // What hosts felt, second by second, is what a case of that kind is for.
@@ -236,7 +246,7 @@ fn beside(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result<(
     let variables = format!("IQN={}\nPORT_A={}\nPORT_B={}\n", array.iqn(), ports[0], ports[1]);
     std::fs::write(lab.join("script"), script(case, &variables)?)?;
     let mut peer = None;
-    let mut guest = start(lab, LIMIT)?;
+    let mut guest = start(Kind::Hosts, lab, LIMIT)?;
     while guest.try_wait()?.is_none() {
         if let Err(error) = answer(&mut array, &mut peer, lab) {
             guest.kill()?;
@@ -249,7 +259,7 @@ fn beside(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result<(
 }
 
 /// The array in the guest, and the guest as its host: there the drives are devices that fail as they are told.
-fn inside(case: &Case, programs: &Programs, disk: u64, lab: &Path) -> Result<()> {
+fn inside(case: &Case, programs: &Programs, (kind, disk): (Kind, u64), lab: &Path) -> Result<()> {
     for program in [&programs.ashlard, &programs.ashlar] {
         let name = program.file_name().context("a program has a name")?;
         std::fs::copy(program, lab.join(name))
@@ -258,14 +268,14 @@ fn inside(case: &Case, programs: &Programs, disk: u64, lab: &Path) -> Result<()>
     std::fs::File::create(lab.join("disk"))?.set_len(disk << 20)?;
     std::fs::File::create(lab.join("nvme"))?.set_len(NVME << 20)?;
     std::fs::write(lab.join("script"), script(case, "")?)?;
-    start(lab, LIMIT_INSIDE)?.wait()?;
+    start(kind, lab, LIMIT_INSIDE)?.wait()?;
     verdict(lab)
 }
 
-fn start(lab: &Path, limit: Duration) -> Result<Child> {
+fn start(kind: Kind, lab: &Path, limit: Duration) -> Result<Child> {
     let words =
         ["run", &cache().display().to_string(), &lab.display().to_string(), &limit.as_secs().to_string()];
-    boot(&words).stdin(Stdio::null()).spawn().context("can't start the guest")
+    boot(kind, &words).stdin(Stdio::null()).spawn().context("can't start the guest")
 }
 
 fn verdict(lab: &Path) -> Result<()> {
@@ -344,9 +354,13 @@ fn mapped(array: &Array, volume: &str) -> Result<u64> {
     mapped.and_then(serde_json::Value::as_u64).context("volume show without mapped bytes")
 }
 
-fn boot(words: &[&str]) -> Command {
+fn boot(kind: Kind, words: &[&str]) -> Command {
     let mut command = Command::new("bash");
-    command.arg(root().join("xtask/guest/boot.sh")).args(words);
+    let guest = match kind {
+        Kind::Hosts => "hosts",
+        Kind::Peers => "peers",
+    };
+    command.env("GUEST", guest).arg(root().join("xtask/guest/boot.sh")).args(words);
     command
 }
 

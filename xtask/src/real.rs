@@ -43,6 +43,12 @@ const REAL: &[Real] = &[
         measure: in_guest,
     },
     Real {
+        name: "peers",
+        row: None,
+        title: "Beside LIO, LIO on dm-vdo, and tgt, in one guest",
+        measure: in_guest,
+    },
+    Real {
         name: "vms",
         row: None,
         title: "Virtual machines on clones of one image, and over two kills of the array",
