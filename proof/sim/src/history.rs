@@ -588,6 +588,9 @@ fn is_a_reason(model: &MemArray, op: &Op, answer: &Result) -> bool {
             ends(segment.source, segment.source_lba, segment.blocks)
                 || ends(segment.target, segment.target_lba, segment.blocks)
         }
+        Err(Error::Gone | Error::Foreign(_)) => {
+            [segment.source, segment.target].into_iter().any(|id| model.disk(id).is_none())
+        }
         _ => false,
     })
 }

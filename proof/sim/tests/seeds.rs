@@ -52,6 +52,12 @@ fn drives_that_came_back_are_counted_on() {
     run(World::Shelf, 72_002_091).unwrap();
 }
 
+/// A copy to a disk that became read-only and to one that was deleted: it may tell either.
+#[test]
+fn a_copy_tells_any_reason_for_which_it_is_refused() {
+    run(World::Full, 200_000_637).unwrap();
+}
+
 /// A segment was taken to be synced as a whole by a sync that began before one of its writes was answered: the drive that
 /// had that write in its cache failed, came back without it, and was believed to have everything.
 #[test]
