@@ -63,25 +63,29 @@ pub struct Column {
 }
 
 /// When a published figure is reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aim {
-    /// It is not aimed at.
-    #[default]
-    Told,
-    /// As much, or more.
-    More,
-    /// As little, or less.
-    Less,
-    /// The same, but for a twentieth.
-    Near,
     /// The rounds show that both are the same, but for noise.
     Same,
+    /// As in a workload.
+    #[serde(untagged)]
+    Of(Goal),
+}
+
+impl Default for Aim {
+    fn default() -> Self {
+        Self::Of(Goal::Told)
+    }
 }
 
 impl Aim {
-    const ALL: [(&'static str, Self); 4] =
-        [("more", Aim::More), ("less", Aim::Less), ("near", Aim::Near), ("same", Aim::Same)];
+    const ALL: [(&'static str, Self); 4] = [
+        ("more", Aim::Of(Goal::More)),
+        ("less", Aim::Of(Goal::Less)),
+        ("near", Aim::Of(Goal::Near)),
+        ("same", Aim::Same),
+    ];
 
     fn find(word: &str) -> Option<Self> {
         Self::ALL.iter().find(|(name, _)| *name == word).map(|(_, aim)| *aim)
@@ -183,7 +187,7 @@ impl Figure {
             None => Vec::new(),
         };
         let (what, unit) = (what.to_owned(), unit.to_owned());
-        let (per, published, goal, why) = (None, None, Aim::Told, String::new());
+        let (per, published, goal, why) = (None, None, Aim::default(), String::new());
         Ok(Self { what, unit, columns, ratios, per, published, goal, why })
     }
 
@@ -216,7 +220,7 @@ impl Figure {
             ensure!(other, "per={per} is no column behind the first");
         }
         let (goal, why) = (goal.unwrap_or_default(), why.unwrap_or_default());
-        ensure!(goal == Aim::Told || published.is_some(), "a goal without a published figure");
+        ensure!(goal == Aim::default() || published.is_some(), "a goal without a published figure");
         ensure!(goal != Aim::Same || per.is_some(), "goal=same without per");
         (figure.per, figure.published, figure.goal, figure.why) = (per, published, goal, why);
         Ok(figure)
@@ -268,13 +272,10 @@ impl Figure {
     }
 
     fn reached(&self, measured: f64) -> Option<bool> {
-        let goal = match self.goal {
-            Aim::Told | Aim::Same => Goal::Told,
-            Aim::More => Goal::More,
-            Aim::Less => Goal::Less,
-            Aim::Near => Goal::Near,
-        };
-        goal.reached(measured, self.published)
+        match self.goal {
+            Aim::Of(goal) => goal.reached(measured, self.published),
+            Aim::Same => None,
+        }
     }
 
     /// Whether the rounds show that two columns are the same, or that they differ, and what they show.

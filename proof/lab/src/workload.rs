@@ -7,7 +7,7 @@ use crate::host::{Host, Policy, Settings};
 use crate::tgt::Backing;
 use anyhow::{Context, Result, bail, ensure};
 use plan::Plan;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 
@@ -246,7 +246,7 @@ fn unit_factor() -> f64 {
 }
 
 /// When a published figure is reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Goal {
     /// It is not aimed at; it is there to be read.
