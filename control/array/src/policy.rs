@@ -2,12 +2,14 @@
 //! in force.
 
 use crate::array::Array;
-use crate::config::{Config, Edit, GroupId, Stage, VolumeEntry};
+use crate::config::{Config, Edit, GroupEntry, GroupId, Stage, VolumeEntry};
 use crate::record::Thing;
+use crate::watch::mapped;
 use crate::{Error, Result};
 use block::DiskId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// How data are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -238,14 +240,14 @@ impl Array {
         for id in &treated.volumes {
             if let Some(volume) = config.volumes.get(*id).filter(|volume| volume.stage == Stage::Ready) {
                 self.parts.target.set_limits(*id, volume.limits.rates());
-                self.set_options(volume);
+                self.parts.target.set_simple_reservations(*id, volume.scsi2_reservations);
             }
         }
         treated.groups.iter().for_each(|id| self.limit_group(config, *id));
         if treated.throttle {
             self.parts.target.set_unmap_throttle(config.settings.unmap_throttle);
         }
-        self.enforce_quotas(config, true);
+        self.look_at_quotas(config, true);
     }
 
     /// Everything that is set, when the array comes up.
@@ -255,29 +257,26 @@ impl Array {
                 self.parts.target.set_limits(volume.id, volume.limits.rates());
             }
             if !volume.scsi2_reservations {
-                self.set_options(volume);
+                self.parts.target.set_simple_reservations(volume.id, false);
             }
         }
-        for group in config.groups.iter().filter(|group| !group.limits.is_none()) {
+        let limited = |group: &&GroupEntry| !group.limits.is_none() || group.hard_quota.is_some();
+        for group in config.groups.iter().filter(limited) {
             self.limit_group(config, group.id);
         }
         self.parts.target.set_unmap_throttle(config.settings.unmap_throttle);
-        self.enforce_quotas(config, false);
+        self.look_at_quotas(config, false);
     }
 
     fn limit_group(&self, config: &Config, id: GroupId) {
-        let members = config.members(id).map(|volume| volume.id).collect();
-        let limits = config.groups.get(id).map(|group| group.limits).unwrap_or_default();
-        self.parts.target.set_group_limits(u128::from(id.0), members, limits.rates());
-    }
-
-    /// Tells `scsi` what is special about a volume.
-    pub(crate) fn set_options(&self, volume: &VolumeEntry) {
-        let options = scsi::Options {
-            simple_reservations: volume.scsi2_reservations,
-            allocation_stopped: self.is_stopped(volume.id),
-        };
-        self.parts.target.set_options(volume.id, options);
+        let members: BTreeSet<DiskId> = config.members(id).map(|volume| volume.id).collect();
+        let group = config.groups.get(id);
+        let limits = group.map(|group| group.limits).unwrap_or_default();
+        self.parts.target.set_group_limits(u128::from(id.0), members.clone(), limits.rates());
+        let (engine, disks) = (self.parts.engine.clone(), members.clone());
+        let usage = Arc::new(move || mapped(&engine, disks.iter().copied()));
+        let quota = group.and_then(|group| group.hard_quota);
+        self.parts.target.set_group_quota(u128::from(id.0), members, quota, usage);
     }
 
     /// Volumes whose policy in the engine is not the one that is configured.

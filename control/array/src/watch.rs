@@ -1,9 +1,10 @@
 //! What the array watches by itself, about once a second and after every change: quotas of volume groups, and how full
-//! the drives are. No I/O waits for it, so that hosts can go beyond a hard quota by what they write in that time.
+//! the drives are. No I/O waits for it: hard quotas are kept where commands are (`scsi`), and only told of here.
 
 use crate::array::Array;
 use crate::config::{Config, GroupEntry, GroupId, ScheduleId};
 use block::{Disk, DiskId};
+use engine::Engine;
 use history::Severity;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +19,8 @@ pub(crate) struct Watched {
     soft: BTreeSet<GroupId>,
     /// Groups that reached their hard quota.
     hard: BTreeSet<GroupId>,
-    /// Volumes that take no new space because of that.
-    stopped: BTreeSet<DiskId>,
+    /// Operations that each group's hard quota had refused by then.
+    refused: BTreeMap<GroupId, u64>,
     /// When schedules failed last, in seconds since 1970.
     pub failed: BTreeMap<ScheduleId, u64>,
     /// When the scrub that was due could not begin, in seconds since 1970.
@@ -34,11 +35,15 @@ fn beyond(used: u64, limit: u64, before: bool) -> bool {
     used >= if before { limit - limit / 100 } else { limit }
 }
 
+/// Bytes that hosts mapped on some volumes: what quotas are about.
+pub(crate) fn mapped(engine: &Engine, disks: impl Iterator<Item = DiskId>) -> u64 {
+    disks.filter_map(|id| engine.volume(id)).map(|disk| disk.space().mapped).sum()
+}
+
 impl Array {
-    /// Bytes that hosts mapped on the volumes of a group: what quotas are about.
+    /// Bytes that hosts mapped on the volumes of a group.
     pub(crate) fn mapped_by(&self, config: &Config, group: GroupId) -> u64 {
-        let disks = config.members(group).filter_map(|volume| self.parts.engine.volume(volume.id));
-        disks.map(|disk| disk.space().mapped).sum()
+        mapped(&self.parts.engine, config.members(group).map(|volume| volume.id))
     }
 
     /// Whether a group is beyond its soft quota, and whether it reached the hard one.
@@ -47,80 +52,67 @@ impl Array {
         (watched.soft.contains(&group), watched.hard.contains(&group))
     }
 
-    /// Whether a volume takes no new space.
-    pub(crate) fn is_stopped(&self, id: DiskId) -> bool {
-        self.watched.lock().stopped.contains(&id)
-    }
-
     /// Looks at all quotas. `told`: what is found is news, not what was so when the array came up.
-    pub(crate) fn enforce_quotas(&self, config: &Config, told: bool) {
-        let (mut soft, mut hard, mut stopped) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    pub(crate) fn look_at_quotas(&self, config: &Config, told: bool) {
+        let (mut soft, mut hard, mut refused) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
         let limited = |group: &&GroupEntry| group.soft_quota.is_some() || group.hard_quota.is_some();
+        let refused_before = self.watched.lock().refused.clone();
         for group in config.groups.iter().filter(limited) {
             let used = self.mapped_by(config, group.id);
             let (was_soft, was_hard) = self.quota_state(group.id);
-            if group.soft_quota.is_some_and(|quota| beyond(used, quota, was_soft)) {
-                soft.insert(group.id);
-            }
-            // Space may be taken again as soon as there is any: hosts wait for it.
-            if group.hard_quota.is_some_and(|quota| beyond(used, quota, false)) {
-                hard.insert(group.id);
-                stopped.extend(config.members(group.id).map(|volume| volume.id));
-            }
+            let is_soft = group.soft_quota.is_some_and(|quota| beyond(used, quota, was_soft));
+            let last = self.parts.target.look_at_quota(group.id.0.into());
+            let met = last.operations > refused_before.get(&group.id).copied().unwrap_or(0);
+            // Hosts that were refused wait until there is as much room as they asked for.
+            let wanted = if met || was_hard { last.bytes } else { 0 };
+            let is_out = |quota| used >= quota || used.saturating_add(wanted) > quota;
+            let is_hard = group.hard_quota.is_some_and(is_out);
             if told {
-                self.tell_quota(
-                    config,
-                    group,
-                    (was_soft, was_hard),
-                    (soft.contains(&group.id), hard.contains(&group.id)),
-                );
+                self.tell_soft_quota(config, group, (was_soft, is_soft));
+                self.tell_hard_quota(group, (was_hard, met, is_hard));
             }
+            soft.extend(is_soft.then_some(group.id));
+            hard.extend(is_hard.then_some(group.id));
+            refused.insert(group.id, last.operations);
         }
-        let changed: Vec<DiskId> = {
-            let mut watched = self.watched.lock();
-            let changed = watched.stopped.symmetric_difference(&stopped).copied().collect();
-            (watched.soft, watched.hard, watched.stopped) = (soft, hard, stopped);
-            changed
-        };
-        for volume in changed.into_iter().filter_map(|id| config.volumes.get(id)) {
-            self.set_options(volume);
+        let mut watched = self.watched.lock();
+        (watched.soft, watched.hard, watched.refused) = (soft, hard, refused);
+    }
+
+    fn tell_group(&self, group: &GroupEntry, severity: Severity, kind: &str, what: &str) {
+        let name = &group.name;
+        self.tell(severity, kind, Some(("volume group", name)), format!("volume group {name:?} {what}"));
+    }
+
+    /// Tells what became of the soft quota: whether the group was beyond it, and is.
+    fn tell_soft_quota(&self, config: &Config, group: &GroupEntry, (was, is): (bool, bool)) {
+        match (was, is) {
+            (false, true) => {
+                config.members(group.id).for_each(|volume| self.parts.target.threshold_crossed(volume.id));
+                let what = format!("crossed its soft quota of {} bytes", group.soft_quota.unwrap_or(0));
+                self.tell_group(group, Severity::Warning, "group.soft-quota-crossed", &what);
+            }
+            (true, false) => {
+                let what = "is below its soft quota again";
+                self.tell_group(group, Severity::Info, "group.soft-quota-over", what);
+            }
+            _ => {}
         }
     }
 
-    fn tell_quota(
-        &self,
-        config: &Config,
-        group: &GroupEntry,
-        (was_soft, was_hard): (bool, bool),
-        (soft, hard): (bool, bool),
-    ) {
-        let name = &group.name;
-        let tell = |severity, kind: &str, what: String| {
-            self.tell(severity, kind, Some(("volume group", name)), format!("volume group {name:?} {what}"));
-        };
-        let bytes = |quota: Option<u64>| quota.unwrap_or(0);
-        match (was_soft, soft) {
-            (false, true) => {
-                config.members(group.id).for_each(|volume| self.parts.target.threshold_crossed(volume.id));
-                let what = format!("crossed its soft quota of {} bytes", bytes(group.soft_quota));
-                tell(Severity::Warning, "group.soft-quota-crossed", what);
-            }
-            (true, false) => {
-                tell(Severity::Info, "group.soft-quota-over", "is below its soft quota again".into());
-            }
-            _ => {}
+    /// Tells what became of the hard quota: whether the group had reached it, a host met it since, and it is reached
+    /// now.
+    fn tell_hard_quota(&self, group: &GroupEntry, (was, met, is): (bool, bool, bool)) {
+        if !was && (met || is) {
+            let what = format!(
+                "reached its hard quota of {} bytes: its volumes take no new space until something is unmapped or the \
+                 quota is raised",
+                group.hard_quota.unwrap_or(0)
+            );
+            self.tell_group(group, Severity::Critical, "group.hard-quota-reached", &what);
         }
-        match (was_hard, hard) {
-            (false, true) => {
-                let what = format!(
-                    "reached its hard quota of {} bytes: its volumes take no new space until something is unmapped \
-                     or the quota is raised",
-                    bytes(group.hard_quota)
-                );
-                tell(Severity::Critical, "group.hard-quota-reached", what);
-            }
-            (true, false) => tell(Severity::Info, "group.hard-quota-over", "takes new space again".into()),
-            _ => {}
+        if (was || met) && !is {
+            self.tell_group(group, Severity::Info, "group.hard-quota-over", "takes new space again");
         }
     }
 

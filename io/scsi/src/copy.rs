@@ -166,10 +166,13 @@ impl Plan {
         if self.segments.is_empty() {
             return Ok(0);
         }
-        quota::check_copy(&self.segments, &self.units).await?;
+        let shares = quota::take_for_copy(&self.segments, &self.units).await?;
         match unit.disk.execute(Op::Copy(self.segments.clone())).await {
             Ok(_) => Ok(self.shared()),
-            Err(Error::Foreign(_)) => self.move_data().await.map(|()| 0),
+            Err(Error::Foreign(_)) => {
+                drop(shares); // each write takes its own
+                self.move_data().await.map(|()| 0)
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -36,7 +36,7 @@ mod zero;
 pub use block::Data;
 pub use clock::{Clock, Sleep};
 pub use inquiry::naa;
-pub use operator::Options;
+pub use quota::{Refused, Usage};
 pub use rate::{Limits, MOST_UNMAP_THROTTLE, Rate};
 pub use statistics::{Counts, Histogram, Operation, Size, Table, Way};
 pub use target::{Identity, Mapping, Nexus, Target, UnitConfig};

@@ -2,6 +2,7 @@
 //! counted. None of it is waited for by a command.
 
 use crate::clock::Clock;
+use crate::quota::{Quota, Refused, Usage};
 use crate::rate::{Bucket, Limits, unmap_limits};
 use crate::sense::Code;
 use crate::statistics::{Table, Way};
@@ -12,35 +13,21 @@ use block::DiskId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Choices about one unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// RESERVE and RELEASE of SCSI-2 are commands of the unit.
-    pub simple_reservations: bool,
-    /// Writes that would map blocks fail with SPACE ALLOCATION FAILED, as they do when the array is full: a hard
-    /// quota is reached. Mapped blocks can be written, and blocks unmapped.
-    pub allocation_stopped: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options { simple_reservations: true, allocation_stopped: false }
-    }
-}
-
 /// Everything that is set on units, by disk, whether there is such a unit or not yet.
 #[derive(Default)]
 pub(crate) struct Policies {
-    options: BTreeMap<DiskId, Options>,
+    /// Units without RESERVE and RELEASE of SCSI-2.
+    without_simple_reservations: BTreeSet<DiskId>,
     limits: BTreeMap<DiskId, Arc<Bucket>>,
-    groups: BTreeMap<u128, Group>,
+    groups: BTreeMap<u128, Group<Bucket>>,
+    quotas: BTreeMap<u128, Group<Quota>>,
     unmap: Option<Arc<Bucket>>,
 }
 
-/// Units with limits in common.
-struct Group {
+/// Units with something in common that limits them.
+struct Group<T> {
     members: BTreeSet<DiskId>,
-    bucket: Arc<Bucket>,
+    shared: Arc<T>,
 }
 
 impl Policies {
@@ -48,16 +35,21 @@ impl Policies {
     pub(crate) fn apply_to(&self, unit: &Unit) {
         let groups = self.groups.values().filter(|group| group.members.contains(&unit.id));
         // The unit's own limit comes last, and so is met first.
-        let buckets = groups.map(|group| &group.bucket).chain(self.limits.get(&unit.id)).cloned().collect();
+        let buckets = groups.map(|group| &group.shared).chain(self.limits.get(&unit.id)).cloned().collect();
         unit.set_rates(Rates { buckets, unmap: self.unmap.clone() });
-        unit.set_options(self.options.get(&unit.id).copied().unwrap_or_default());
+        let quota = self.quotas.values().find(|group| group.members.contains(&unit.id));
+        unit.set_quota(quota.map(|group| group.shared.clone()));
+        unit.set_simple_reservations(!self.without_simple_reservations.contains(&unit.id));
     }
 
     /// Forgets a unit that is gone for good.
     pub(crate) fn forget(&mut self, id: DiskId) {
-        self.options.remove(&id);
+        self.without_simple_reservations.remove(&id);
         self.limits.remove(&id);
         for group in self.groups.values_mut() {
+            group.members.remove(&id);
+        }
+        for group in self.quotas.values_mut() {
             group.members.remove(&id);
         }
     }
@@ -94,10 +86,31 @@ impl Target {
     pub fn set_group_limits(&self, group: u128, members: BTreeSet<DiskId>, limits: Limits) {
         self.set(|policies| {
             let limits = if members.is_empty() { Limits::default() } else { limits };
-            let before = policies.groups.remove(&group).map(|group| group.bucket);
+            let before = policies.groups.remove(&group).map(|group| group.shared);
             let bucket = put(before, limits, &self.clock);
-            policies.groups.extend(bucket.map(|bucket| (group, Group { members, bucket })));
+            policies.groups.extend(bucket.map(|shared| (group, Group { members, shared })));
         });
+    }
+
+    /// Sets how many bytes several units may have mapped together, or none for no end. What would map more fails with
+    /// SPACE ALLOCATION FAILED, as it does when the array is full; mapped blocks can be written, and blocks unmapped.
+    /// A unit is in one such group at most. `group` is any number that names it; one without members is gone. `usage`
+    /// must not wait for a command.
+    pub fn set_group_quota(&self, group: u128, members: BTreeSet<DiskId>, limit: Option<u64>, usage: Usage) {
+        self.set(|policies| {
+            let before = policies.quotas.remove(&group).map(|group| group.shared);
+            let Some(limit) = limit.filter(|_| !members.is_empty()) else { return };
+            let shared = before.unwrap_or_else(|| Quota::new(limit, usage.clone()));
+            shared.set(limit, usage);
+            policies.quotas.insert(group, Group { members, shared });
+        });
+    }
+
+    /// Counts anew what a group with a hard quota has mapped, as not everything that maps is a command, and tells what
+    /// was refused for the sake of the quota since there is one.
+    pub fn look_at_quota(&self, group: u128) -> Refused {
+        let quota = self.registry.lock().policies.quotas.get(&group).map(|group| group.shared.clone());
+        quota.map(|quota| quota.look()).unwrap_or_default()
     }
 
     /// Slows down commands that unmap, of all units together: 0 not at all, 9 most. Level 9 lets 384 MiB in a second
@@ -106,10 +119,11 @@ impl Target {
         self.set(|policies| policies.unmap = put(policies.unmap.take(), unmap_limits(level), &self.clock));
     }
 
-    /// Sets what is special about one unit.
-    pub fn set_options(&self, id: DiskId, options: Options) {
+    /// Says whether RESERVE and RELEASE of SCSI-2 are commands of one unit; they are, unless said otherwise.
+    pub fn set_simple_reservations(&self, id: DiskId, are: bool) {
         self.set(|policies| {
-            policies.options.insert(id, options);
+            policies.without_simple_reservations.remove(&id);
+            policies.without_simple_reservations.extend((!are).then_some(id));
         });
     }
 

@@ -6,9 +6,8 @@ use crate::command::{Answer, End};
 use crate::copy::Results;
 use crate::mode::Pages;
 use crate::opcode::Row;
-use crate::operator::Options;
 use crate::order::{Class, Queue};
-use crate::quota;
+use crate::quota::{self, Quota};
 use crate::rate::{Bucket, Charges, Cost, Toll};
 use crate::reserve::Reservations;
 use crate::sense::{Code, Fault, Sense};
@@ -33,7 +32,8 @@ pub(crate) struct Unit {
     pub(crate) clock: Arc<dyn Clock>,
     /// RESERVE and RELEASE are commands of this unit.
     pub(crate) simple_reservations: AtomicBool,
-    allocation_stopped: AtomicBool,
+    /// There is a hard quota, which the core holds.
+    has_quota: AtomicBool,
     /// D_SENSE of the control mode page, read wherever sense data is made.
     pub(crate) descriptor_sense: AtomicBool,
     core: Mutex<Core>,
@@ -51,6 +51,7 @@ pub(crate) struct Core {
     /// What was counted on paths that are closed.
     past: BTreeMap<Way, Table>,
     pub(crate) rates: Rates,
+    quota: Option<Arc<Quota>>,
 }
 
 /// The limits that concern a unit.
@@ -150,7 +151,7 @@ impl Unit {
             identity,
             clock,
             simple_reservations: AtomicBool::new(true),
-            allocation_stopped: AtomicBool::new(false),
+            has_quota: AtomicBool::new(false),
             descriptor_sense: AtomicBool::new(pages.current().descriptor_sense),
             core: Mutex::new(Core {
                 paths: Vec::new(),
@@ -160,6 +161,7 @@ impl Unit {
                 threshold_crossed: false,
                 past: BTreeMap::new(),
                 rates: Rates::default(),
+                quota: None,
             }),
             disk,
         };
@@ -174,23 +176,30 @@ impl Unit {
         self.core.lock()
     }
 
-    /// Performs an operation on the disk, as far as the options allow.
+    /// Performs an operation on the disk, as far as a hard quota allows.
     pub(crate) fn perform(&self, op: Op) -> Pending {
-        if self.is_allocation_stopped() {
-            return quota::perform(self.disk.clone(), op);
+        match self.quota() {
+            Some(quota) => quota::perform(quota, self.disk.clone(), op),
+            None => self.disk.execute(op),
         }
-        self.disk.execute(op)
     }
 
-    pub(crate) fn is_allocation_stopped(&self) -> bool {
-        self.allocation_stopped.load(Ordering::Relaxed)
+    /// The hard quota, when there is one.
+    pub(crate) fn quota(&self) -> Option<Arc<Quota>> {
+        self.has_quota.load(Ordering::Relaxed).then(|| self.lock().quota.clone()).flatten()
     }
 
-    /// Puts an operator's choices in force.
-    pub(crate) fn set_options(&self, options: Options) {
-        self.simple_reservations.store(options.simple_reservations, Ordering::Relaxed);
-        self.allocation_stopped.store(options.allocation_stopped, Ordering::Relaxed);
-        if !options.simple_reservations {
+    /// Puts a hard quota in force, or none.
+    pub(crate) fn set_quota(&self, quota: Option<Arc<Quota>>) {
+        let mut core = self.lock();
+        self.has_quota.store(quota.is_some(), Ordering::Relaxed);
+        core.quota = quota;
+    }
+
+    /// Says whether RESERVE and RELEASE of SCSI-2 are commands of the unit.
+    pub(crate) fn set_simple_reservations(&self, are: bool) {
+        self.simple_reservations.store(are, Ordering::Relaxed);
+        if !are {
             let mut core = self.lock();
             core.reservations.reset();
             core.refresh();

@@ -3,8 +3,8 @@
 mod host;
 
 use block::DiskId;
-use host::{Array, BLOCK, Task, long, number, pattern, ten};
-use scsi::{Attribute, Limits, ManagementFunction, Mapping, Operation, Options, Rate, Status, Way};
+use host::{Array, BLOCK, End, Task, long, number, pattern, ten};
+use scsi::{Attribute, Limits, ManagementFunction, Mapping, Operation, Rate, Refused, Status, Way};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -152,38 +152,67 @@ fn scsi_2_reservations_can_be_switched_off() {
     let supported = |opcode| host.ask(&[0xA3, 0x0C, 1, opcode, 0, 0, 0, 0, 0, 64, 0, 0]).good()[1] & 7;
     host.ask(&[0x16, 0, 0, 0, 0, 0]).good();
     assert_eq!(supported(0x16), 3);
-    array.target.set_options(DISK, Options { simple_reservations: false, ..Options::default() });
+    array.target.set_simple_reservations(DISK, false);
     other.write(0, &pattern(1, 1)).good();
     host.ask(&[0x16, 0, 0, 0, 0, 0]).fails(5, 0x20, 0);
     host.ask(&[0x17, 0, 0, 0, 0, 0]).fails(5, 0x20, 0);
     assert_eq!(supported(0x16), 1);
-    array.target.set_options(DISK, Options::default());
+    array.target.set_simple_reservations(DISK, true);
     host.ask(&[0x56, 0, 0, 0, 0, 0, 0, 0, 0, 0]).good();
 }
 
 #[test]
-fn a_hard_quota_stops_writes_that_would_map_blocks() {
+fn a_hard_quota_refuses_what_would_map_more_of_all_its_units() {
     let array = Array::new();
     (1..=2).for_each(|id| drop(array.disk(id)));
     array.show("a", &[(0, 1), (1, 2)]);
     let host = array.connect("a", 1);
     host.settle();
     host.ask_lun(1, &[0; 6]).fails(6, 0x29, 0);
+    let send = |lun, cdb: &[u8], data: &[u8]| End::of(host.start(lun, cdb, data));
     host.write(0, &pattern(8, 1)).good();
-    let stop = |stopped| {
-        let options = Options { allocation_stopped: stopped, ..Options::default() };
-        array.target.set_options(DISK, options);
-    };
-    stop(true);
+    array.set_quota(&[1, 2], Some(12_288));
+    send(1, &long(0x8A, 0, 0, 8), &pattern(8, 1)).good();
     host.write(0, &pattern(8, 2)).good();
-    host.write(4, &pattern(8, 3)).fails(7, 0x27, 0x07);
-    assert_eq!(host.read(0, 8).good(), pattern(8, 2));
+    assert_eq!(array.target.look_at_quota(7), Refused::default());
+    host.write(8, &pattern(16, 3)).fails(7, 0x27, 0x07);
+    assert_eq!(array.target.look_at_quota(7), Refused { operations: 1, bytes: 8192 });
+    host.write(8, &pattern(8, 3)).good();
+    host.write(12, &pattern(8, 3)).fails(7, 0x27, 0x07);
+    send(1, &long(0x8A, 0, 8, 1), &pattern(1, 1)).fails(7, 0x27, 0x07);
     host.send(&ten(0x41, 0, 100, 4), &pattern(1, 5)).fails(7, 0x27, 0x07);
-    host.ask(&long(0x93, 0x09, 4, 4)).good();
-    host.write(4, &pattern(1, 2)).fails(7, 0x27, 0x07);
-    host.ask_lun(1, &long(0x88, 0, 0, 8)).good();
-    stop(false);
-    host.write(4, &pattern(8, 3)).good();
+    let lock = [pattern(1, 0), pattern(1, 9)].concat();
+    host.send(&long(0x89, 0, 100, 0x0001), &lock).fails(7, 0x27, 0x07);
+    // What is mapped can be written, whatever its size, and unmapped, which makes room at once.
+    host.write(0, &pattern(16, 4)).good();
+    host.ask(&long(0x93, 0x09, 0, 8)).good();
+    send(1, &long(0x8A, 0, 8, 8), &pattern(8, 1)).good();
+    host.write(0, &pattern(1, 2)).fails(7, 0x27, 0x07);
+    array.set_quota(&[1, 2], Some(16_384));
+    host.write(0, &pattern(8, 2)).good();
+    host.write(16, &pattern(8, 2)).fails(7, 0x27, 0x07);
+    array.set_quota(&[1, 2], None);
+    host.write(16, &pattern(8, 2)).good();
+    assert_eq!(array.target.look_at_quota(7), Refused::default(), "there is none");
+}
+
+#[test]
+fn what_is_under_way_counts_as_mapped() {
+    let (array, disk) = Array::with_held_disk();
+    let host = array.host("a", 1);
+    array.set_quota(&[1], Some(12_288));
+    let begin = |lba| Task::begin(host.start(0, &long(0x8A, 0, lba, 8), &pattern(8, 1)));
+    let (first, second, aborted) = (begin(0), begin(8), begin(16));
+    host.write(24, &pattern(8, 1)).fails(7, 0x27, 0x07);
+    drop(aborted);
+    let third = begin(24);
+    host.write(32, &pattern(8, 1)).fails(7, 0x27, 0x07);
+    disk.release();
+    for write in [first, second, third] {
+        write.end().expect("an answer").good();
+    }
+    host.write(0, &pattern(8, 2)).good();
+    host.write(32, &pattern(8, 1)).fails(7, 0x27, 0x07);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 mod host;
 
 use block::DiskId;
-use host::{Array, BLOCKS, End, Host, long, pattern};
+use host::{Array, BLOCK, BLOCKS, End, Host, long, pattern};
+use scsi::Refused;
 
 /// A list with CSCD descriptors for disks and segments of blocks: source, target, blocks, source and target address.
 fn list(id: u8, disks: &[u128], segments: &[(u16, u16, u16, u64, u64)]) -> Vec<u8> {
@@ -169,4 +170,25 @@ fn operating_parameters_and_the_page_agree() {
         assert_eq!(at % 4, 0);
     }
     assert_eq!((kinds, at), (vec![1, 4, 8, 12, 0x8001], page.len()));
+}
+
+#[test]
+fn a_copy_takes_from_a_hard_quota_what_it_really_maps() {
+    let (array, host) = array();
+    host.write(0, &pattern(8, 1)).good();
+    host.write(24, &pattern(8, 2)).good();
+    let part = |from, to, blocks| copy(&host, &list(1, &[1, 2], &[(0, 1, blocks, from, to)]));
+    // Half of 16 KiB is mapped, and only that has to be on the target.
+    array.set_quota(&[1, 2], Some(16_384));
+    part(0, 0, 32).good();
+    assert_eq!(host.ask_lun(1, &long(0x88, 0, 24, 8)).good(), pattern(8, 2));
+    part(0, 0, 32).good();
+    part(0, 32, 32).fails(7, 0x27, 0x07);
+    assert_eq!(array.target.look_at_quota(7), Refused { operations: 1, bytes: 8192 });
+    assert_eq!(host.ask_lun(1, &long(0x88, 0, 32, 8)).good(), vec![0; 8 * BLOCK]);
+    part(8, 32, 16).good();
+    array.set_quota(&[1, 2], None);
+    array.set_quota(&[2], Some(12_288));
+    part(0, 32, 8).good();
+    part(0, 40, 8).fails(7, 0x27, 0x07);
 }

@@ -182,3 +182,34 @@ async fn quotas_of_a_group_warn_once_and_stop_until_there_is_room() {
     assert!(!group.hard_quota_reached && !group.soft_quota_crossed);
     assert_eq!(kinds(&up).await[4..], ["group.soft-quota-over", "group.hard-quota-over"]);
 }
+
+#[tokio::test]
+async fn a_hard_quota_holds_between_two_looks_and_is_told_when_it_refused() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let quota = |hard| GroupChange { hard_quota: Some(Some(hard)), ..GroupChange::default() };
+    ok(&up, Action::CreateGroup { name: "sql".into(), change: quota(10_000) }).await;
+    let initiators = vec![IQN.into()];
+    ok(&up, Action::CreateHost { name: "web1".into(), initiators, chap: None, mutual: None }).await;
+    for (name, group) in [("db1", Some("sql")), ("db2", Some("sql")), ("free", None)] {
+        create(&up, name, group).await;
+        let peer = PeerName::Host("web1".into());
+        ok(&up, Action::Connect { volume: name.into(), peer, lun: None, read_only: false }).await;
+    }
+    let full = Some((7, 0x27, 7));
+    assert_eq!((up.write_as(IQN, 0, 0).await, up.write_as(IQN, 1, 0).await), (None, None));
+    assert_eq!((up.write_as(IQN, 0, 8).await, up.write_as(IQN, 1, 8).await), (full, full));
+    assert_eq!((up.write_as(IQN, 1, 0).await, up.write_as(IQN, 2, 0).await), (None, None));
+    // There are bytes left, but not as many as somebody waits for.
+    up.array.tick().await;
+    up.array.tick().await;
+    assert_eq!(kinds(&up).await, ["group.hard-quota-reached"]);
+    assert!(show_group(&up, "sql").await.hard_quota_reached);
+    // A volume that joins counts, and one that leaves doesn't, at once.
+    set(&up, "db2", VolumeChange { group: Some(None), ..VolumeChange::default() }).await;
+    assert_eq!(kinds(&up).await[1..], ["group.hard-quota-over"]);
+    assert_eq!((up.write_as(IQN, 0, 8).await, up.write_as(IQN, 1, 8).await), (None, None));
+    set(&up, "free", VolumeChange { group: Some(Some("sql".into())), ..VolumeChange::default() }).await;
+    assert_eq!((up.write_as(IQN, 2, 8).await, up.write_as(IQN, 2, 0).await), (full, None));
+    assert!(show_group(&up, "sql").await.hard_quota_reached);
+}

@@ -5,14 +5,14 @@
 pub mod held;
 
 use block::mem::{MemArray, MemDisk};
-use block::{DiskId, Geometry};
+use block::{Disk, DiskId, Geometry};
 use bytes::Bytes;
 use scsi::{
     Attribute, Clock, Command, Data, Execution, Identity, InitiatorPort, Lun, ManagementFunction,
     ManagementResponse, Nexus, Response, Sleep, Status, Target, UnitConfig,
 };
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -102,6 +102,14 @@ impl Array {
         (array, disk)
     }
 
+    /// Sets how many bytes some disks may have mapped together.
+    pub fn set_quota(&self, ids: &[u128], limit: Option<u64>) {
+        let members: BTreeSet<DiskId> = ids.iter().map(|id| DiskId(*id)).collect();
+        let disks: Vec<_> = members.iter().filter_map(|id| self.store.disk(*id)).collect();
+        let usage = Arc::new(move || disks.iter().map(|disk| disk.space().mapped).sum());
+        self.target.set_group_quota(7, members, limit, usage);
+    }
+
     /// A host that sees disk 1 as LUN 0 and has no unit attention left.
     pub fn host(&self, name: &str, port: u16) -> Host {
         self.show(name, &[(0, 1)]);
@@ -138,6 +146,11 @@ impl From<Response> for End {
 }
 
 impl End {
+    /// The end of a command that nothing keeps from ending.
+    pub fn of(execution: Execution) -> End {
+        wait(execution).expect("a response").into()
+    }
+
     /// The data of a command that must have ended with GOOD.
     #[track_caller]
     pub fn good(self) -> Bytes {
@@ -170,7 +183,7 @@ impl End {
 impl Host {
     /// Sends a command and waits for its end.
     pub fn send(&self, cdb: &[u8], data: &[u8]) -> End {
-        wait(self.start(0, cdb, data)).expect("a response").into()
+        End::of(self.start(0, cdb, data))
     }
 
     /// Sends a command without Data-Out.
@@ -180,7 +193,7 @@ impl Host {
 
     /// Sends a command to a logical unit and waits for its end.
     pub fn ask_lun(&self, lun: u16, cdb: &[u8]) -> End {
-        wait(self.start(lun, cdb, &[])).expect("a response").into()
+        End::of(self.start(lun, cdb, &[]))
     }
 
     /// Begins a command.
