@@ -10,7 +10,7 @@ use crate::stats::{Middle, middle};
 use crate::target::{Shape, Target};
 use crate::tgt::Tgt;
 use crate::values::{Measured, Values, measure};
-use crate::workload::{Figure, Step, Workload};
+use crate::workload::{Figure, Order, Step, Workload};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -221,14 +221,20 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     fn run(&self, step: &Step, repeat: usize) -> Result<Measured> {
+        let array = self.subject.array();
+        let operated =
+            !step.array.is_empty() || !step.during.is_empty() || !step.after.is_empty() || step.space;
+        ensure!(array.is_some() || !operated, "only an array of our own can be told to do this");
+        let measured = self.measure(step, repeat);
+        let undone = orders(array, &step.after);
+        measured.and_then(|measured| undone.map(|()| measured))
+    }
+
+    fn measure(&self, step: &Step, repeat: usize) -> Result<Measured> {
         let (workload, target) = (self.workload, self.subject.target());
         let array = self.subject.array();
-        let operated = !step.array.is_empty() || !step.during.is_empty() || step.space;
-        ensure!(array.is_some() || !operated, "only an array of our own can be told to do this");
-        for (method, path, body) in &step.array {
-            operate(array, method, path, body)?;
-        }
         prepare(self.subject, self.luns, workload.preparation(&step.prepare)?).context("preparing")?;
+        orders(array, &step.array)?;
         let mut rig = Rig::login(target, self.luns, workload.host_count(), workload.paths(step))?;
         let mut hosts = workload.hosts(step, repeat as u64 + 1)?;
         let ends = hosts.iter().any(Host::has_end);
@@ -265,6 +271,10 @@ impl Stage<'_> {
         }
         Ok(())
     }
+}
+
+fn orders(array: Option<&Array>, orders: &[Order]) -> Result<()> {
+    orders.iter().try_for_each(|(method, path, body)| operate(array, method, path, body))
 }
 
 fn operate(array: Option<&Array>, method: &str, path: &str, body: &str) -> Result<()> {

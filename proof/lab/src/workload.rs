@@ -199,12 +199,15 @@ pub struct Step {
     pub world: Vec<Plan>,
     /// Seconds, when they differ.
     pub seconds: Option<f64>,
-    /// What the array's operator does before it; the array that the lab starts has one.
+    /// What the array's operator does when it is prepared; the array that the lab starts has one.
     #[serde(default)]
     pub array: Vec<Order>,
     /// What he does while it runs, each after so many seconds.
     #[serde(default)]
     pub during: Vec<(f64, String, String, String)>,
+    /// What he does after it, so that it can be run again.
+    #[serde(default)]
+    pub after: Vec<Order>,
     /// Whether the array is asked afterwards how much space is used.
     #[serde(default)]
     pub space: bool,
