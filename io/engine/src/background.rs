@@ -374,10 +374,11 @@ impl Worker {
             return true;
         }
         let journal = &self.core.journal;
-        let wanted = self.core.wants_room.swap(false, Ordering::AcqRel);
-        let share = if wanted { 4 } else { 2 };
+        let wanted = self.core.wants_room.swap(0, Ordering::AcqRel);
+        let share = if wanted > 0 { 4 } else { 2 };
         let limit = self.core.dirty_limit();
         journal.used() > journal.limit() / share
+            || journal.is_crowded(wanted)
             || self.core.dirty_bytes() > (limit + self.left_dirty).min(2 * limit)
     }
 

@@ -13,6 +13,7 @@ use crate::volume::Span;
 use block::{Error, Extent};
 use bytes::Bytes;
 use smallvec::SmallVec;
+use std::sync::atomic::Ordering;
 
 /// Blocks that a volume's change was prepared from, with the entries they had.
 pub type Expected = SmallVec<[(u32, u64, Entry); 2]>;
@@ -166,7 +167,7 @@ impl Core {
         record.iter().for_each(|action| state.apply(action, batch, &page));
         let pace = if change.pages.is_empty() { 0 } else { self.pace_of(&state) };
         drop(state);
-        self.changes.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Relaxed);
         Ok(Made { batch, pace })
     }
 
@@ -192,8 +193,12 @@ impl Core {
         self.admit_space(state, change)?;
         let bytes = state.maps.slots.bytes();
         let full = bytes > 0 && bytes + change.pages.len() > self.options.slot_bytes;
-        if full || self.journal.used() + cost > self.journal.limit() || !first && self.room.is_queued() {
-            self.wants_room.store(true, std::sync::atomic::Ordering::Release);
+        let crowded = self.journal.is_crowded(cost);
+        if full || crowded || !first && self.room.is_queued() {
+            // The background may be at rest since it looked at what was wanted before; a checkpoint is due now.
+            if self.wants_room.fetch_max(cost, Ordering::AcqRel) < cost && crowded {
+                self.signal.notify();
+            }
             return Err(Refusal::Room);
         }
         Ok(())

@@ -36,7 +36,9 @@ pub struct Core {
     pub signal: Arc<Signal>,
     /// Operations that wait for room.
     pub room: Room,
-    pub wants_room: AtomicBool,
+    /// Media bytes of the journal that the one of them needs that was refused last; zero when nobody was refused since
+    /// the background looked.
+    pub wants_room: AtomicU64,
     /// Somebody waits until it is known what space there really is.
     pub wants_space: AtomicBool,
     /// Acknowledgements that wait for the flusher.
@@ -78,7 +80,7 @@ impl Core {
             journal,
             log: Arc::new(Log::new(shelf)),
             room: Room::default(),
-            wants_room: AtomicBool::new(false),
+            wants_room: AtomicU64::new(0),
             wants_space: AtomicBool::new(false),
             pace: Pace::default(),
             stopping: AtomicBool::new(false),

@@ -19,6 +19,9 @@ use std::task::{Context, Poll, Waker};
 /// Appends under way at the same time: one on the device while the next is on its way there.
 const IN_FLIGHT: usize = 2;
 
+/// One part of so many of the journal is left for the first writes after a crash.
+const KEPT: u64 = 16;
+
 /// Pieces of a batch's body: what one vectored write takes.
 const PIECES: usize = 500;
 
@@ -64,6 +67,8 @@ pub struct Journal {
     durable: Line<AtomicU64>,
     stopped: AtomicBool,
     used: Line<AtomicU64>,
+    /// There was no checkpoint since the engine was opened.
+    recovered: AtomicBool,
     batch_bytes: usize,
     journal_bytes: u64,
     /// Woken when a batch is durable, and when the journal stops.
@@ -92,6 +97,7 @@ impl Journal {
             durable: Line::new(AtomicU64::new(next - 1)),
             stopped: false.into(),
             used: Line::new(AtomicU64::new(state.sizes.iter().sum())),
+            recovered: true.into(),
             batch_bytes: layout.batch_bytes as usize,
             journal_bytes: layout.journal_bytes,
             signal: Arc::default(),
@@ -113,6 +119,15 @@ impl Journal {
     pub fn limit(&self) -> u64 {
         let spare = (2 * self.batch_bytes as u64).min(self.journal_bytes / 4);
         self.journal_bytes - spare
+    }
+
+    /// Whether there is no room for a change that costs so much before a checkpoint. A part is kept for what comes right
+    /// after a crash that left the journal full, and then need not wait for one; what costs much may find no room
+    /// without that part, ever.
+    pub fn is_crowded(&self, cost: u64) -> bool {
+        let limit = self.limit();
+        let all = self.recovered.load(Ordering::Relaxed) || cost > limit / 2;
+        self.used() + cost > if all { limit } else { limit - limit / KEPT }
     }
 
     /// An upper bound of the media bytes that a change adds.
@@ -159,7 +174,10 @@ impl Journal {
     /// Appends what has gathered, unless enough is under way. One thread at a time hands batches to the shelf, so
     /// that they arrive there in order, and no lock is held while it does.
     pub fn pump(self: &Arc<Self>) {
-        let mut state = self.state.lock();
+        self.pump_locked(self.state.lock());
+    }
+
+    fn pump_locked<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) {
         loop {
             if state.submitting || state.in_flight >= IN_FLIGHT || state.stopped.is_some() {
                 return;
@@ -197,17 +215,10 @@ impl Journal {
             return self.stop(why);
         }
         self.durable.fetch_max(number, Ordering::Release);
-        let mut woken = SmallVec::<[Waker; 32]>::new();
-        state.waiting.retain(|(until, waker)| {
-            let waits = *until > number;
-            if !waits {
-                woken.push(waker.clone());
-            }
-            waits
-        });
-        drop(state);
+        let answered = state.waiting.extract_if(.., |(until, _)| *until <= number);
+        let woken: SmallVec<[Waker; 32]> = answered.map(|(_, waker)| waker).collect();
         // The next batch first: its way to the device is longer than that of the answers.
-        self.pump();
+        self.pump_locked(state);
         woken.into_iter().for_each(Waker::wake);
         // What is durable can be flushed.
         self.signal.notify();
@@ -227,6 +238,7 @@ impl Journal {
 
     /// A superblock that needs batches from `from` on is durable.
     pub fn trimmed(&self, from: u64) {
+        self.recovered.store(false, Ordering::Relaxed);
         let mut state = self.state.lock();
         while state.first < from {
             let Some(bytes) = state.sizes.pop_front() else { break };
@@ -325,17 +337,15 @@ impl Future for Durable {
         if journal.durable() >= self.batch {
             return Poll::Ready(Ok(()));
         }
-        {
-            let mut state = journal.state.lock();
-            if let Some(why) = &state.stopped {
-                return Poll::Ready(Err(block::Error::Stopped(why.clone())));
-            }
-            if journal.durable() >= self.batch {
-                return Poll::Ready(Ok(()));
-            }
-            state.waiting.push((self.batch, cx.waker().clone()));
+        let mut state = journal.state.lock();
+        if let Some(why) = &state.stopped {
+            return Poll::Ready(Err(block::Error::Stopped(why.clone())));
         }
-        journal.pump();
+        if journal.durable() >= self.batch {
+            return Poll::Ready(Ok(()));
+        }
+        state.waiting.push((self.batch, cx.waker().clone()));
+        journal.pump_locked(state);
         Poll::Pending
     }
 }

@@ -233,3 +233,25 @@ fn clones_and_deleted_volumes_survive() {
     world.run(engine.resize_volume(DiskId(2), 16)).unwrap();
     assert_eq!(world.read(2, 8, 8), [vec![5; 4 * 512], vec![0; 4 * 512]].concat());
 }
+
+#[test]
+fn a_journal_that_a_crash_left_full_has_room_for_the_first_writes() {
+    let mut world = World::open(MemShelf::small());
+    world.create(1, 4096, 4 << 20);
+    // More than the journal holds: there has been a checkpoint.
+    (0..100).for_each(|lba| world.write(1, lba, &[1; 4096]));
+    for crash in 0..3 {
+        let write = |world: &World, lba| {
+            let mut write = world.volume(1).execute(Op::Write { lba, data: data(&[2; 4096]) });
+            (0..3).any(|_| poll(&mut write).is_ready())
+        };
+        // Nobody makes room while these come.
+        let taken = (0..1000).take_while(|lba| write(&world, 200 + lba)).count();
+        assert!(taken > 0 && taken < 200, "crash {crash}: {taken}");
+        world = world.crash(&mut Dice::new(crash));
+        assert!(write(&world, 200), "crash {crash}: the first write waits");
+        assert!((0..taken as u64).all(|lba| world.read(1, 200 + lba, 1) == [2; 4096]));
+        (0..100).for_each(|lba| world.write(1, lba, &[1; 4096]));
+        world.check();
+    }
+}

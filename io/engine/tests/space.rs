@@ -249,3 +249,21 @@ fn snapshots_are_refused_before_the_log_is_full_of_their_maps() {
         world.write(1, 5, &dice.bytes(256 << 10));
     }
 }
+
+#[test]
+fn what_fits_in_the_journal_gets_its_room_whatever_is_in_use() {
+    for before in 0..64 {
+        for pages in (90..160).step_by(7) {
+            let mut world = World::open(MemShelf::small());
+            world.create(1, 4096, 4 << 20);
+            (0..before).for_each(|block| world.write(1, block, &[1; 4096]));
+            world.settle();
+            let data = data(&Dice::new(pages).bytes(pages as usize * 4096));
+            match world.execute(1, Op::Write { lba: 100, data }) {
+                Ok(_) => {}
+                Err(Error::Malformed(_)) if pages > 150 => {}
+                other => panic!("{before} blocks, then {pages} pages: {other:?}"),
+            }
+        }
+    }
+}

@@ -10,8 +10,13 @@ mod rows;
 mod shards;
 
 use clap::Parser;
+use mimalloc::MiMalloc;
 use rows::{Bound, Row};
 use std::process::ExitCode;
+
+/// The array's.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Measures the engine on drives in memory and prints a table
 #[derive(Parser)]

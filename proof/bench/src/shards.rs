@@ -66,7 +66,7 @@ const fn count(writes: bool) -> u64 {
 }
 
 const DEPTH: usize = 32;
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 15;
 
 /// A shard's operations, 32 asked for before the first is waited for.
 fn shard(volume: &Volume, writes: bool, start: &Barrier) -> Cost {
