@@ -11,7 +11,7 @@ use crate::table::{Absent, Table};
 use std::collections::VecDeque;
 
 /// A metadata page that must be read before the operation can go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     /// A page of a map.
     Map(u64),

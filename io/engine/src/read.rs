@@ -1,6 +1,7 @@
 //! Reading: one look-up says for each block whether it is a hole, in memory, or in a frame; what is missing is
 //! read, and the look-up is done again, so that an answer is what was there at one moment.
 
+use crate::codec::Malformed;
 use crate::core::Core;
 use crate::directory::Listing;
 use crate::entry::{BLOCK, BlockId, Entry, Kind, decode_node};
@@ -8,12 +9,22 @@ use crate::frame::{self, Decoded, ObjectKind};
 use crate::gate::join;
 use crate::map::{Need, Seen};
 use crate::pages::NumberMap;
+use crate::space::Place;
 use crate::state::{Refusal, State};
 use crate::table::TablePage;
 use block::{Data, Error, Result};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
+
+/// Pieces of the log that are read at the same time.
+pub const AT_ONCE: usize = 64;
+
+/// Metadata pages that are read as one piece at most.
+const IN_ONE: usize = 64;
+
+/// Bytes between two metadata pages that are cheaper to read along than to leave out.
+const NEAR: u32 = 16 << 10;
 
 /// The entries of a run of blocks.
 pub type Entries = SmallVec<[Entry; 4]>;
@@ -260,29 +271,63 @@ impl Core {
             }
             tried = Some(place);
             let Ok(object) = self.log.read(place).await else { continue };
-            let (kind, number) = match need {
-                Need::Map(page) => (ObjectKind::Map, page),
-                Need::Table(page) => (ObjectKind::Table, page),
-            };
-            let Ok(payload) = frame::payload(&object, kind, number) else { continue };
-            match need {
-                Need::Map(page) => {
-                    let Ok(node) = decode_node(&payload) else { continue };
-                    let mut state = self.state.write();
-                    if state.maps.listings.get(page).place == place {
-                        state.maps.nodes.load(page, node);
-                    }
-                }
-                Need::Table(page) => {
-                    let Ok(body) = TablePage::decode(&payload) else { continue };
-                    let maps = &mut self.state.write().maps;
-                    if maps.table.directory.get(page).place == place {
-                        maps.table.load(page, body, &mut maps.usage);
-                    }
+            if self.install(need, place, &object).is_ok() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads metadata pages into memory, many at the same time, and those that lie near each other in one piece. What
+    /// can't be read so is left to [`Core::load`].
+    pub async fn load_many(&self, needs: impl Iterator<Item = Need>) {
+        let mut wanted: Vec<(Place, Need)> =
+            needs.filter_map(|need| Some((self.listing(need)?, need))).collect();
+        wanted.sort_unstable();
+        let near = |one: &(Place, Need), next: &(Place, Need)| {
+            let end = one.0.offset.saturating_add(one.0.len);
+            one.0.segment == next.0.segment && next.0.offset <= end.saturating_add(NEAR)
+        };
+        let pieces: Vec<&[(Place, Need)]> =
+            wanted.chunk_by(near).flat_map(|run| run.chunks(IN_ONE)).collect();
+        for group in pieces.chunks(AT_ONCE) {
+            join(group.iter().map(|piece| self.load_piece(piece))).await;
+        }
+    }
+
+    async fn load_piece(&self, piece: &[(Place, Need)]) {
+        let end = piece.iter().map(|(place, _)| place.offset.saturating_add(place.len)).max();
+        let (Some((first, _)), Some(end)) = (piece.first(), end) else { return };
+        let whole = Place { len: end - first.offset, ..*first };
+        let Ok(bytes) = self.log.read(whole).await else { return };
+        for (place, need) in piece {
+            let from = (place.offset - first.offset) as usize;
+            let to = from + place.len as usize;
+            if to <= bytes.len() {
+                // One that is not right is read again, and told of, by who needs it.
+                let _ = self.install(*need, *place, &bytes.slice(from..to));
+            }
+        }
+    }
+
+    /// Takes the bytes of a metadata page's place into memory.
+    fn install(&self, need: Need, place: Place, object: &Bytes) -> std::result::Result<(), Malformed> {
+        match need {
+            Need::Map(page) => {
+                let node = decode_node(&frame::payload(object, ObjectKind::Map, page)?)?;
+                let mut state = self.state.write();
+                if state.maps.listings.get(page).place == place {
+                    state.maps.nodes.load(page, node);
                 }
             }
-            return Ok(());
+            Need::Table(page) => {
+                let body = TablePage::decode(&frame::payload(object, ObjectKind::Table, page)?)?;
+                let maps = &mut self.state.write().maps;
+                if maps.table.directory.get(page).place == place {
+                    maps.table.load(page, body, &mut maps.usage);
+                }
+            }
         }
+        Ok(())
     }
 
     /// Where a page is that is not in memory.

@@ -10,6 +10,8 @@ use crate::entry::{BLOCK, SlotId};
 use crate::frame::{self, ObjectKind};
 use crate::gate::join;
 use crate::journal::Journal;
+use crate::map::Need;
+use crate::read::AT_ONCE;
 use crate::record::{self, Record};
 use crate::root::{Payload, Root, VERSION};
 use crate::slots::Slot;
@@ -21,6 +23,12 @@ use bytes::Bytes;
 use shelf::{Batch, JournalPos, Shelf, Superblock, wait};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Records whose pages are loaded ahead.
+const WINDOW: usize = 1024;
+
+/// Pages that are loaded ahead for one record at most: those on the way down to a leaf, and a few more.
+const LEVELS: usize = 8;
 
 impl Engine {
     /// Opens the engine on a shelf, or formats it when the shelf is new. Everything that was acknowledged is there
@@ -102,13 +110,44 @@ impl Core {
     /// Applies every record from batch `from` on.
     async fn replay(&self, batches: &[Batch], from: u64) -> block::Result<()> {
         let bodies = bodies(batches);
+        let mut window = Vec::new();
         for batch in batches.iter().filter(|batch| batch.pos.0 >= from) {
             let records = record::open(&batch.head, batch.pos.0, batch.body.len()).map_err(damaged)?;
-            for record in records {
-                self.replay_record(&record, batch.pos.0, &bodies).await?;
+            window.extend(records.into_iter().map(|record| (batch.pos.0, record)));
+            if window.len() >= WINDOW {
+                self.replay_window(std::mem::take(&mut window), &bodies).await?;
             }
         }
+        self.replay_window(window, &bodies).await
+    }
+
+    async fn replay_window(&self, window: Vec<(u64, Record)>, bodies: &Bodies<'_>) -> block::Result<()> {
+        self.load_ahead(&window).await;
+        for (batch, record) in &window {
+            self.replay_record(record, *batch, bodies).await?;
+        }
         Ok(())
+    }
+
+    /// Loads pages that records will need, many at a time. What it misses, or can't read, is loaded where it is needed.
+    async fn load_ahead(&self, window: &[(u64, Record)]) {
+        let mut tried = BTreeSet::new();
+        for _ in 0..LEVELS {
+            let needs: BTreeSet<Need> = {
+                let state = self.state.read();
+                let need = |record: &Record| match state.probe(record) {
+                    Err(Refusal::Need(need)) => Some(need),
+                    _ => None,
+                };
+                window.iter().filter_map(|(_, record)| need(record)).collect()
+            };
+            let new: Vec<Need> = needs.difference(&tried).copied().collect();
+            self.load_many(new.iter().copied()).await;
+            if new.is_empty() {
+                return;
+            }
+            tried.extend(new);
+        }
     }
 
     async fn replay_record(&self, record: &Record, batch: u64, bodies: &Bodies<'_>) -> block::Result<()> {
@@ -206,7 +245,7 @@ impl Core {
         chunks: &[(u64, Place)],
     ) -> block::Result<Vec<(u64, Place, Chunk)>> {
         let mut read = Vec::with_capacity(chunks.len());
-        for group in chunks.chunks(64) {
+        for group in chunks.chunks(AT_ONCE) {
             let objects =
                 join(group.iter().map(|(number, place)| self.read_metadata(kind, *number, *place))).await;
             for (object, (number, place)) in objects.into_iter().zip(group) {

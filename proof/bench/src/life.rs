@@ -2,15 +2,16 @@
 //! almost full, a thousand clones.
 
 use crate::data::{BLOCK, Content, Maker};
-use crate::rig::{Rig, Shape, block_on, cpu_us, write};
-use crate::rows::{Bound, DEPTH, GIB, Measure, Row, measure, read, row, shuffled};
-use block::{CopySegment, Disk, DiskId, Op};
+use crate::recover::compare;
+use crate::rig::{Rig, Shape, cpu_us, write};
+use crate::rows::{Bound, DEPTH, GIB, Measure, Row, measure, row, shuffled};
+use block::{CopySegment, DiskId, Op};
 use engine::Traffic;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Everything there is to measure.
 pub const ALL: &[Measure] = &[
-    measure("recovery with ten times the data", recovery),
+    measure("recovery with ten times the data", compare),
     measure("4K random overwrite, 80 % full", |name| overwrite(name, 80, Bound::AtMost(4.0))),
     measure("4K random overwrite, 90 % full", |name| overwrite(name, 90, Bound::None)),
     measure("1,000 full clones of 20 GiB that hold 14 GiB", clones),
@@ -18,65 +19,6 @@ pub const ALL: &[Measure] = &[
 
 fn load(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
-}
-
-/// What a recovery took until the first read was answered, and then the first write.
-struct Recovery {
-    read_us: f64,
-    write_us: f64,
-    bytes: u64,
-    journal: usize,
-}
-
-/// A power loss with a full journal, over so many MiB that were written once as single blocks at random.
-fn recover(mib: u64) -> Recovery {
-    let mut rig = Rig::new(Shape::new(1024));
-    let blocks = (mib << 20) / BLOCK as u64;
-    let volume = rig.volume(1, blocks * BLOCK as u64);
-    let mut maker = Maker::new(Content::Half);
-    let within = |bits: u32, count: u64| shuffled(bits, count).map(move |n| n % blocks);
-    let all = blocks.next_power_of_two();
-    let once = shuffled(all.ilog2(), all).filter(|block| *block < blocks);
-    rig.perform(&*volume, DEPTH, once.map(|block| write(block, maker.next(1))));
-    rig.settle();
-    let more = within(40, 1 << 20).map(|block| write(block, maker.next(1)));
-    let journal = rig.perform_until_full(&*volume, DEPTH, more);
-    drop(volume);
-    let before = load(&rig.written.read);
-    let start = cpu_us();
-    let mut rig = rig.crash();
-    let volume = rig.engine.volume(DiskId(1)).expect("the volume is there");
-    block_on(volume.execute(read(0, 1))).expect("a read");
-    let (read_us, bytes) = (cpu_us() - start, load(&rig.written.read) - before);
-    rig.run(volume.execute(write(0, maker.next(1)))).expect("a write");
-    Recovery { read_us, write_us: cpu_us() - start, bytes, journal }
-}
-
-fn recovery(name: &str) -> Vec<Row> {
-    const MIB: u64 = 160;
-    // The machine's moods: the middle one of three.
-    let middle = |mib| {
-        let mut runs: Vec<Recovery> = (0..3).map(|_| recover(mib)).collect();
-        runs.sort_by(|a, b| a.read_us.total_cmp(&b.read_us));
-        runs.swap_remove(1)
-    };
-    let (small, large) = (middle(MIB), middle(10 * MIB));
-    let compare = |what: &str, unit: &str, value: fn(&Recovery) -> f64| {
-        let (from, to) = (value(&small), value(&large));
-        let mut row = row(&format!("{name}: {what}"), Bound::AtMost(1.2), to / from, "×");
-        row.note = format!(
-            "{from:.1} {unit} with {MIB} MiB and {} writes in the journal, {to:.1} {unit} with {} MiB and {}",
-            small.journal,
-            10 * MIB,
-            large.journal
-        );
-        row
-    };
-    vec![
-        compare("processor time to the first read", "ms", |it| it.read_us / 1e3),
-        compare("processor time to the first write", "ms", |it| it.write_us / 1e3),
-        compare("bytes read from the drives", "MiB", |it| it.bytes as f64 / f64::from(1 << 20)),
-    ]
 }
 
 /// How often the whole capacity is overwritten.

@@ -1,22 +1,19 @@
 //! What the engine costs by itself: no network, drives in memory, one thread that does the foreground and the
 //! background. The figures are processor time, so they hold on a machine that does other things as well.
 
+mod allocator;
 mod data;
 mod drives;
 mod life;
+mod recover;
 mod reduction;
 mod rig;
 mod rows;
 mod shards;
 
 use clap::Parser;
-use mimalloc::MiMalloc;
 use rows::{Bound, Row};
 use std::process::ExitCode;
-
-/// The array's.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Measures the engine on drives in memory and prints a table
 #[derive(Parser)]
@@ -39,10 +36,17 @@ struct Args {
     /// Only rows whose name contains this
     #[arg(long, default_value = "")]
     only: String,
+    /// Open the drives in this folder and tell how long the first answers take; for the rows of recovery
+    #[arg(long, hide = true)]
+    recover: Option<std::path::PathBuf>,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Some(folder) = &args.recover {
+        recover::first_answers(folder);
+        return ExitCode::SUCCESS;
+    }
     let rows: Box<dyn Iterator<Item = Row>> = if args.reduction {
         let sizes = reduction::Sizes { mib: args.mib, clones: args.clones, versions: 20 };
         match reduction::measure(&sizes, &args.repository) {

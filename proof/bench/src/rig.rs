@@ -3,16 +3,19 @@
 use block::{Data, Disk, DiskId, Geometry, Op, Pending};
 use bytes::Bytes;
 use engine::{Engine, Options, Volume};
-use shelf::{Done, Drive, DriveShelf, FormatOptions, MemDrive, Opening, Shelf};
+use shelf::{Done, Drive, DriveShelf, FormatOptions, MemDrive, Shelf};
 use std::future::Future;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// A drive in memory that counts what is written. A discard costs nothing, as on a drive.
+/// A drive that counts what is written. A discard costs nothing, as on a drive.
 struct Counting {
-    drive: Arc<MemDrive>,
+    drive: Arc<dyn Drive>,
     written: Arc<Written>,
 }
 
@@ -25,6 +28,11 @@ pub struct Written {
     pub log: AtomicU64,
     /// What was read, of either.
     pub read: AtomicU64,
+}
+
+/// A drive whose traffic is counted.
+pub fn counted(drive: Arc<dyn Drive>, written: &Arc<Written>) -> Arc<dyn Drive> {
+    Arc::new(Counting { drive, written: written.clone() })
 }
 
 impl Drive for Counting {
@@ -114,7 +122,6 @@ pub struct Rig {
     /// What its drives were given.
     pub written: Arc<Written>,
     drives: Vec<Arc<dyn Drive>>,
-    options: Options,
     background: Task<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// What else goes on: called over and over.
     beside: Box<dyn FnMut()>,
@@ -132,7 +139,7 @@ impl Rig {
             drive.with(|bytes| {
                 bytes.iter_mut().step_by(4096).for_each(|byte| *byte = std::hint::black_box(0))
             });
-            Arc::new(Counting { drive, written: written.clone() }) as Arc<dyn Drive>
+            counted(drive, &written)
         };
         let drives: Vec<_> = (0..DRIVES).map(drive).collect();
         let options = FormatOptions { array: 1, force: true, ..FormatOptions::default() };
@@ -141,20 +148,33 @@ impl Rig {
         Self { drives, ..Self::over(shelf, written, shape.options) }
     }
 
-    /// Cuts the power, and opens what is on the drives.
-    pub fn crash(self) -> Self {
-        let Self { engine, written, drives, options, background, .. } = self;
-        drop((background, engine));
-        let opening = Opening { salt: 2, key: None };
-        let shelf: Arc<dyn Shelf> = block_on(DriveShelf::open(drives.clone(), opening)).expect("the drives");
-        Self { drives, ..Self::over(shelf, written, options) }
+    /// Copies what a power loss would leave on the drives to files that are named by their numbers.
+    pub fn save(&self, folder: &Path) {
+        const PIECE: u32 = 1 << 20;
+        for (number, drive) in self.drives.iter().enumerate() {
+            let path = folder.join(number.to_string());
+            shelf::device::create(&path, drive.bytes()).expect("a new file");
+            let file = std::fs::OpenOptions::new().write(true).open(path).expect("the file");
+            for offset in (0..drive.bytes()).step_by(PIECE as usize) {
+                let (done, read) = shelf::wait();
+                drive.read(offset, PIECE, done);
+                let piece = block_on(read).expect("a drive in memory");
+                if !block::is_zero(&piece) {
+                    file.write_all_at(&piece, offset).expect("room for the drives");
+                }
+            }
+            file.sync_all().expect("room for the drives");
+            // The next program shall find memory as free as it was.
+            // SAFETY: advice about a file that is open.
+            unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+        }
     }
 
     /// An empty array over a shelf.
     pub fn over(shelf: Arc<dyn Shelf>, written: Arc<Written>, options: Options) -> Self {
-        let engine = block_on(Engine::open(shelf, options.clone())).expect("an array in order");
+        let engine = block_on(Engine::open(shelf, options)).expect("an array in order");
         let background = Task::new(Box::pin(engine.background()) as Pin<Box<_>>);
-        Self { engine, written, drives: Vec::new(), options, background, beside: Box::new(|| ()) }
+        Self { engine, written, drives: Vec::new(), background, beside: Box::new(|| ()) }
     }
 
     /// A volume of 4 KiB blocks.
@@ -310,11 +330,4 @@ pub fn cpu_us() -> f64 {
     // SAFETY: the call fills in the structure that it is given.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
-}
-
-/// Bytes that this process has allocated and not given back.
-pub fn allocated_bytes() -> u64 {
-    // SAFETY: takes nothing and answers with plain numbers.
-    let info = unsafe { libc::mallinfo2() };
-    (info.uordblks + info.hblkhd) as u64
 }

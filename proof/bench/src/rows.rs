@@ -1,7 +1,8 @@
 //! The rows of the table, each measured on an array of its own.
 
+use crate::allocator::held_bytes;
 use crate::data::{BLOCK, Content, Maker};
-use crate::rig::{Rig, Shape, allocated_bytes, cpu_us, write};
+use crate::rig::{Rig, Shape, cpu_us, write};
 use block::{CopySegment, Data, DiskId, Extent, Op};
 
 /// A line of the table.
@@ -250,12 +251,12 @@ fn memory(bits: u32) -> (u64, u64) {
     (shape.options.cache_bytes, shape.options.index_bytes, shape.options.page_bytes) = (0, 0, 1 << 20);
     let mut rig = Rig::new(shape);
     let volume = rig.volume(1, GIB);
-    let before = allocated_bytes();
+    let before = held_bytes();
     let mut maker = Maker::new(Content::Random);
     rig.perform(&*volume, DEPTH, shuffled(bits, 1 << bits).map(|block| write(block, maker.next(1))));
     rig.settle();
     rig.finish();
-    (allocated_bytes().saturating_sub(before), rig.engine.space().physical)
+    (held_bytes().saturating_sub(before), rig.engine.space().physical)
 }
 
 /// Memory that must be there for what is stored: what grows with it.

@@ -32,7 +32,7 @@ impl Wake for Unpark {
 }
 
 /// Runs a future to its end on this thread, which sleeps meanwhile.
-fn sleep_on<T>(future: impl Future<Output = T>) -> T {
+pub fn sleep_on<T>(future: impl Future<Output = T>) -> T {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let (mut context, mut future) = (Context::from_waker(&waker), pin!(future));
     loop {
@@ -181,7 +181,15 @@ fn scaling(name: &str, writes: bool) -> Vec<Row> {
 const DRIVES: usize = 4;
 
 /// Files that go with this.
-struct Files(PathBuf);
+pub struct Files(pub PathBuf);
+
+impl Files {
+    pub fn new(what: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("ashlar-bench-{what}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for the drives");
+        Self(folder)
+    }
+}
 
 impl Drop for Files {
     fn drop(&mut self) {
@@ -205,9 +213,7 @@ fn shelf(ring: &Arc<Ring>, folder: &Path, name: &str) -> Arc<DriveShelf> {
 /// One at a time on files: by the clock, so that only the ratios mean something.
 fn latency(name: &str) -> Vec<Row> {
     const ROUNDS: u64 = 400;
-    let folder = std::env::temp_dir().join(format!("ashlar-bench-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder for the drives");
-    let files = Files(folder);
+    let files = Files::new("latency");
     let ring = Ring::start().expect("io_uring");
     let raw = drive(&ring, &files.0, "raw");
     let journal = shelf(&ring, &files.0, "journal");
