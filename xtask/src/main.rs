@@ -4,11 +4,13 @@ mod bench;
 mod ci;
 mod conformance;
 mod crash;
+mod dashboard;
 mod demo;
 mod fuzz;
 mod guest;
 mod openapi;
 mod parity;
+mod python;
 mod real;
 mod schemathesis;
 mod setup;
@@ -54,6 +56,8 @@ enum Verb {
     Parity(parity::Args),
     /// Made-up requests against the API of a real daemon
     Schemathesis(schemathesis::Args),
+    /// Load the dashboards in the tree by Grafana's own library
+    Dashboard,
     /// Build the web interface that the daemon embeds
     Web(web::Args),
     /// Kill -9 cycles of the running array under writes whose acknowledgements are recorded
@@ -102,6 +106,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Tidy => tidy::run(),
         Verb::Openapi(args) => openapi::run(&args),
         Verb::Parity(args) => parity::run(&args),
+        Verb::Dashboard => dashboard::check(),
         Verb::Schemathesis(args) => schemathesis::run(&args),
         Verb::Web(args) => web::run(&args),
         Verb::Crash(args) => crash::run(&args),

@@ -1,7 +1,8 @@
 //! Requests made up from the description of the API, against a real daemon: no answer may be a server error, or one that
 //! the description does not tell of. The requests are schemathesis's, installed under `target/`.
 
-use crate::shell::{capture, cargo, command, exec, root, target_dir};
+use crate::python;
+use crate::shell::{cargo, command, exec, root, target_dir};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -28,7 +29,8 @@ pub struct Args {
 
 /// Starts an array in a folder that goes away, and asks it everything.
 pub fn run(args: &Args) -> Result<()> {
-    let Some(program) = install()? else { return Ok(()) };
+    let Some(environment) = python::environment("schemathesis", VERSION)? else { return Ok(()) };
+    let program = environment.join("bin/schemathesis");
     exec(&mut cargo(&["build", "--quiet", "-p", "ashlard", "--bin", "ashlard"]))?;
     let array = Running::start()?;
     let access: Value = serde_json::from_slice(&std::fs::read(array.data.join("api.json"))?)?;
@@ -52,23 +54,6 @@ pub fn run(args: &Args) -> Result<()> {
 /// What `cargo xtask test` runs.
 pub fn short() -> Result<()> {
     run(&Args { examples: 3, seed: 1 })
-}
-
-/// The program, installed when it is not there; none when there is no Python to install it with.
-fn install() -> Result<Option<PathBuf>> {
-    let folder = target_dir().join("schemathesis").join(VERSION);
-    let program = folder.join("bin/schemathesis");
-    if program.exists() {
-        return Ok(Some(program));
-    }
-    if capture(&mut command("python3", &["-c", "import ensurepip, venv"])).is_err() {
-        println!("schemathesis: not run, install python3-venv to have it");
-        return Ok(None);
-    }
-    exec(command("python3", &["-m", "venv"]).arg(&folder))?;
-    let mut pip = command(&folder.join("bin/pip").to_string_lossy(), &["install", "--quiet"]);
-    exec(pip.arg(format!("schemathesis=={VERSION}")))?;
-    Ok(Some(program))
 }
 
 /// A daemon with drives in a folder; killed when it is dropped.

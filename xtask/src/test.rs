@@ -1,7 +1,9 @@
 //! Everything that must pass, in one go, with a count at the end.
 
 use crate::shell::{cargo, exec, target_dir};
-use crate::{conformance, crash, demo, fuzz, guest, openapi, parity, schemathesis, setup, sim, web};
+use crate::{
+    conformance, crash, dashboard, demo, fuzz, guest, openapi, parity, schemathesis, setup, sim, web,
+};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -51,6 +53,7 @@ const STEPS: &[Step] = &[
     Step { name: "openapi", quick: true, run: || one(openapi::check()) },
     Step { name: "parity", quick: true, run: || one(parity::check()) },
     Step { name: "schemathesis", quick: false, run: || one(schemathesis::short()) },
+    Step { name: "dashboard", quick: false, run: || one(dashboard::check()) },
     Step { name: "sim", quick: false, run: || one(sim::short()) },
     Step { name: "conformance", quick: false, run: conformance::whole },
     Step { name: "demo", quick: false, run: || one(demo::check()) },
