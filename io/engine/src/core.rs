@@ -36,8 +36,8 @@ pub struct Core {
     pub signal: Arc<Signal>,
     /// Operations that wait for room.
     pub room: Room,
-    /// Media bytes of the journal that the one of them needs that was refused last; zero when nobody was refused since
-    /// the background looked.
+    /// The most media bytes of the journal that one of those needs which were refused since the background looked; zero
+    /// when nobody was.
     pub wants_room: AtomicU64,
     /// Somebody waits until it is known what space there really is.
     pub wants_space: AtomicBool,

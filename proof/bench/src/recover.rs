@@ -2,7 +2,7 @@
 //! and over much that is stored.
 
 use crate::data::{BLOCK, Content, Maker};
-use crate::rig::{Rig, Shape, Written, counted, write};
+use crate::rig::{Rig, Shape, Written, counted, process_us, write};
 use crate::rows::{Bound, DEPTH, Row, read, row, shuffled};
 use crate::shards::{Files, sleep_on};
 use block::{Disk, DiskId};
@@ -15,16 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Processor time of this process in ms.
-fn process_ms() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call fills in the structure that it is given.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
-}
-
 /// Opens the drives in a folder, reads a block and writes one, and prints what that took: processor time in ms until
-/// the read and until the write was answered, bytes read from the drives until the read was, and both times by the clock.
+/// the read and until the write was answered, MiB read from the drives until the read was, and both times by the clock.
 pub fn first_answers(folder: &Path) {
     let start = Instant::now();
     let written = Arc::new(Written::default());
@@ -39,13 +31,15 @@ pub fn first_answers(folder: &Path) {
     let engine = sleep_on(Engine::open(shelf, options)).expect("an array in order");
     let volume = engine.volume(DiskId(1)).expect("the volume is there");
     sleep_on(volume.execute(read(0, 1))).expect("a read");
-    let (read, bytes) = (process_ms(), written.read.load(Ordering::Relaxed));
+    let read = process_us() / 1e3;
+    let mib = written.read.load(Ordering::Relaxed) as f64 / f64::from(1 << 20);
     let read_clock = start.elapsed();
     let background = engine.background();
     let background = std::thread::spawn(move || sleep_on(background));
     sleep_on(volume.execute(write(0, Maker::new(Content::Half).next(1)))).expect("a write");
+    let write = process_us() / 1e3;
     let clock = [read_clock, start.elapsed()].map(|time| time.as_secs_f64() * 1e3);
-    println!("{read} {} {bytes} {} {}", process_ms(), clock[0], clock[1]);
+    println!("{read} {write} {mib} {} {}", clock[0], clock[1]);
     sleep_on(engine.shutdown()).expect("the last checkpoint");
     background.join().expect("the background");
 }
@@ -102,6 +96,6 @@ pub fn compare(name: &str) -> Vec<Row> {
     vec![
         compare("processor time to the first read", "ms", 0, Some(3)),
         compare("processor time to the first write", "ms", 1, Some(4)),
-        compare("bytes read from the drives", "bytes", 2, None),
+        compare("bytes read from the drives", "MiB", 2, None),
     ]
 }

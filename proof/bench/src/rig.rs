@@ -326,8 +326,17 @@ pub fn write(block: u64, bytes: Bytes) -> Op {
 
 /// Processor time of this thread in µs.
 pub fn cpu_us() -> f64 {
+    clock_us(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Processor time of this process in µs.
+pub fn process_us() -> f64 {
+    clock_us(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn clock_us(clock: libc::clockid_t) -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call fills in the structure that it is given.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }
