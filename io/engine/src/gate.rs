@@ -173,20 +173,3 @@ impl Pace {
         .await
     }
 }
-
-/// Polls several futures together and answers when all are done, in their order.
-pub async fn join<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
-    let mut running: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
-    std::future::poll_fn(|cx| {
-        let mut waits = false;
-        for (future, outcome) in running.iter_mut().filter(|(_, outcome)| outcome.is_none()) {
-            match future.as_mut().poll(cx) {
-                Poll::Ready(done) => *outcome = Some(done),
-                Poll::Pending => waits = true,
-            }
-        }
-        if waits { Poll::Pending } else { Poll::Ready(()) }
-    })
-    .await;
-    running.into_iter().filter_map(|(_, outcome)| outcome).collect()
-}

@@ -6,11 +6,11 @@ use crate::background::Worker;
 use crate::entry::BlockId;
 use crate::flush::Item;
 use crate::frame::{self, Fingerprint, ObjectKind, UNKNOWN};
-use crate::gate::join;
 use crate::map::Need;
 use crate::pages::NumberMap;
 use crate::table::FRAMES;
 use bytes::Bytes;
+use shelf::join;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Frames whose fingerprints are remembered.

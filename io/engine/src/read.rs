@@ -6,7 +6,6 @@ use crate::core::Core;
 use crate::directory::Listing;
 use crate::entry::{BLOCK, BlockId, Entry, Kind, decode_node};
 use crate::frame::{self, Decoded, ObjectKind};
-use crate::gate::join;
 use crate::map::{Need, Seen};
 use crate::pages::NumberMap;
 use crate::space::Place;
@@ -14,6 +13,7 @@ use crate::state::{Refusal, State};
 use crate::table::TablePage;
 use block::{Data, Error, Result};
 use bytes::Bytes;
+use shelf::join;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 

@@ -8,7 +8,6 @@ use crate::directory::Chunk;
 use crate::engine::{Engine, Options};
 use crate::entry::{BLOCK, SlotId};
 use crate::frame::{self, ObjectKind};
-use crate::gate::join;
 use crate::journal::Journal;
 use crate::map::Need;
 use crate::read::AT_ONCE;
@@ -20,7 +19,7 @@ use crate::state::{Refusal, State};
 use crate::table::FRAMES;
 use block::Error;
 use bytes::Bytes;
-use shelf::{Batch, JournalPos, Shelf, Superblock, wait};
+use shelf::{Batch, JournalPos, Shelf, Superblock, join, wait};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

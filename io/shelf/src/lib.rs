@@ -34,3 +34,4 @@ pub use shelf::{
     ALIGN, AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Superblock,
     Wait, wait,
 };
+pub use task::join;

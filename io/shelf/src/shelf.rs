@@ -178,7 +178,7 @@ struct Page([u8; ALIGN]);
 impl AlignedBuf {
     /// An empty buffer that can hold `capacity` bytes, rounded up to 4096.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { memory: vec![Page([0; ALIGN]); capacity.div_ceil(ALIGN)].into_boxed_slice(), len: 0 }
+        Self { memory: zeroed_pages(capacity.div_ceil(ALIGN)), len: 0 }
     }
 
     /// A buffer of `len` zero bytes.
@@ -233,6 +233,22 @@ impl std::ops::DerefMut for AlignedBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `deref`, and the buffer is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast(), self.len) }
+    }
+}
+
+/// Pages of zeros. Large ones come from the system as they are, and nobody writes zeros over zeros.
+fn zeroed_pages(count: usize) -> Box<[Page]> {
+    let layout = std::alloc::Layout::array::<Page>(count).expect("no machine has so much memory");
+    if layout.size() == 0 {
+        return Box::default();
+    }
+    // SAFETY: the layout is not empty, and is that of a boxed slice of so many pages, each valid when it is all zeros.
+    unsafe {
+        let memory = std::alloc::alloc_zeroed(layout);
+        if memory.is_null() {
+            std::alloc::handle_alloc_error(layout);
+        }
+        Box::from_raw(std::ptr::slice_from_raw_parts_mut(memory.cast(), count))
     }
 }
 

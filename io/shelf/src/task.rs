@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 /// Runs the future until it first waits; every wake-up runs it on, on the waking thread.
 pub fn spawn(future: impl Future<Output = ()> + Send + 'static) {
@@ -44,4 +44,21 @@ impl Wake for Task {
     fn wake(self: Arc<Self>) {
         self.run();
     }
+}
+
+/// Polls several futures together and answers when all are done, in their order.
+pub async fn join<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
+    std::future::poll_fn(|cx| {
+        let mut waits = false;
+        for (future, outcome) in running.iter_mut().filter(|(_, outcome)| outcome.is_none()) {
+            match future.as_mut().poll(cx) {
+                Poll::Ready(done) => *outcome = Some(done),
+                Poll::Pending => waits = true,
+            }
+        }
+        if waits { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    running.into_iter().filter_map(|(_, outcome)| outcome).collect()
 }

@@ -5,10 +5,10 @@ use crate::core::Core;
 use crate::dedup::Fingerprinter;
 use crate::entry::{BLOCK, BlockId};
 use crate::frame::{self, ObjectKind, UNKNOWN};
-use crate::gate::join;
 use crate::pages::NumberMap;
 use crate::space::{Live, Place};
 use crate::table::{FRAMES, Frame, TablePage};
+use shelf::join;
 
 /// Frames read at once.
 const READS: usize = 32;

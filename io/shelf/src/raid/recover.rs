@@ -4,6 +4,7 @@ use super::append::not_recovered;
 use super::{DriveShelf, slots};
 use crate::journal::{Header, PAGE, Ring};
 use crate::seal::TAG;
+use crate::task::join;
 use crate::{ALIGN, AlignedBuf, Batch, Error, JournalPos, Result, wait};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -87,15 +88,17 @@ impl Walk<'_> {
         let (at, limit, pos) = (self.ring.next_at(), self.ring.limit(), self.ring.next());
         let mut found = Vec::new();
         let (mut readable, mut failure) = (false, None);
-        for copy in &mut self.copies {
-            match copy.record(at, limit).await {
+        let slots: Vec<usize> = self.copies.iter().map(|copy| copy.slot).collect();
+        let records = join(self.copies.iter_mut().map(|copy| copy.record(at, limit))).await;
+        for (slot, record) in slots.into_iter().zip(records) {
+            match record {
                 Ok(record) => {
                     readable = true;
-                    found.push((copy.slot, record));
+                    found.push((slot, record));
                 }
                 Err(cause) => {
                     failure = Some(cause);
-                    found.push((copy.slot, None));
+                    found.push((slot, None));
                 }
             }
         }
