@@ -1,4 +1,4 @@
-//! The array and tgt side by side on the same disk, as ratios: absolute figures say more about the machine. And the
+//! The array and its peers side by side on the same disk, as ratios: absolute figures say more about the machine. And the
 //! engine by itself, on drives in memory: `proof/bench`.
 
 use crate::conformance::programs;
@@ -6,9 +6,10 @@ use crate::setup;
 use crate::shell::{capture, cargo, command, exec, release_binary, target_dir};
 use anyhow::{Context, Result, bail, ensure};
 use lab::array::Programs;
-use lab::bench::{self, Options, Row};
+use lab::bench::{self, Measured, Options, Row};
 use lab::compare;
-use lab::load::{Content, Order};
+use lab::figures::{Case, Figure};
+use lab::load::{Content, Measure, Order};
 use lab::management::{self, Finding};
 use lab::stats::{Comparison, Verdict};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 pub struct Args {
     /// `engine`: the engine alone, without network, on drives in memory; `reduction`: how far data of several kinds are
-    /// reduced; `management`: what it costs to be looked at; without it the array against tgt
+    /// reduced; `management`: what it costs to be looked at; without it the array against tgt, and SPDK where it is installed
     #[arg(value_enum)]
     what: Option<What>,
     /// Only rows whose name contains this
@@ -113,6 +114,41 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// The loads at depth on the array and all of its peers, for the report of the lab.
+pub fn beside_spdk(mut case: Case) -> Result<Case> {
+    setup::need(&["tgt", "libiscsi-bin"])?;
+    let (seconds, rounds) = (3, 3);
+    let options = Options {
+        time: Duration::from_secs(seconds),
+        rounds,
+        content: Content::Half,
+        span: 64 << 20,
+        target_core: 0,
+        client_core: 1,
+    };
+    for Row { name, ours, peers, .. } in bench::run(&programs()?, &target_dir(), options, "depth 32")? {
+        let mut tell = |what: &str, unit: &str, value: fn(&Measure) -> f64| {
+            let column = |name, it: &Measured| (name, it.rounds.iter().map(value).collect::<Vec<_>>());
+            let mut columns = vec![column("array", &ours)];
+            columns.extend(peers.iter().map(|peer| column(peer.target, peer)));
+            let columns: Vec<_> = columns.iter().map(|(name, values)| (*name, values.as_slice())).collect();
+            case.figures.push(Figure::told(&format!("{name}: {what}"), unit, &columns)?);
+            anyhow::Ok(())
+        };
+        tell("commands a second", "1/s", |it| it.iops)?;
+        tell("processor time of the target each", "µs", |it| it.cpu_us)?;
+    }
+    case.story.push(format!(
+        "Targets have one core and the client the other, {rounds} rounds of {seconds} s in turn, on 64 MiB. Data compress to \
+         half. The array has what is written in three journals when it answers and then, with dual parity, on four drives \
+         in files; what is read fits in its cache. tgt and SPDK on a file go to that once for each command, past the \
+         page cache; SPDK on memory keeps nothing."
+    ));
+    case.notes
+        .push("SPDK polls: a command costs it the time of its whole core, however much it has to do.".into());
+    Ok(case)
+}
+
 /// The programs of a commit, built in a work tree of their own, and kept.
 fn programs_of(commit: &str) -> Result<Programs> {
     let named = format!("{commit}^{{commit}}");
@@ -189,14 +225,24 @@ fn engine(args: &Args) -> Result<()> {
     exec(&mut command(binary.to_str().context("a path that is text")?, &words))
 }
 
+/// A table for each peer.
 fn print(rows: &[Row]) {
+    let count = rows.iter().map(|row| row.peers.len()).max().unwrap_or(0);
+    (0..count).for_each(|index| print_beside(rows, index));
+}
+
+fn print_beside(rows: &[Row], index: usize) {
+    let pairs = rows.iter().filter_map(|row| Some((row, row.peers.get(index)?)));
+    let Some((_, Measured { target, .. })) = pairs.clone().next() else { return };
     println!(
-        "| load | IOPS, × tgt | I/O per CPU second, × tgt | CPU µs per I/O | tgt's | p50, × tgt | p99, × tgt |"
+        "\n| load | IOPS, × {target} | I/O per CPU second, × {target} | CPU µs per I/O | {target}: CPU µs per I/O | \
+         p50, × {target} | p99, × {target} |"
     );
     println!("|---|---|---|---|---|---|---|");
     // Not every client tells latencies.
     let ratio = |a: f64, b: f64| if (a / b).is_nan() { "–".to_owned() } else { format!("{:.2}", a / b) };
-    for Row { name, ours, peer, .. } in rows {
+    for (Row { name, ours, .. }, peer) in pairs {
+        let (ours, peer) = (ours.median, peer.median);
         println!(
             "| {name} | {} | {} | {:.1} | {:.1} | {} | {} |",
             ratio(ours.iops, peer.iops),
@@ -211,9 +257,10 @@ fn print(rows: &[Row]) {
 
 /// Only what does not depend on the machine's disk is promised.
 fn check(rows: &[Row]) -> Result<()> {
-    for Row { name, load, ours, peer } in rows {
+    for Row { name, load, ours, peers } in rows {
         let promised = load.order == Order::Random && load.depth > 1;
-        let ratio = peer.cpu_us / ours.cpu_us;
+        let tgt = peers.first().context("tgt was not measured")?;
+        let ratio = tgt.median.cpu_us / ours.median.cpu_us;
         if promised && ratio < RATIO_MIN {
             bail!("{name}: {ratio:.2} times tgt's I/O per CPU second, {RATIO_MIN} are promised");
         }

@@ -2,10 +2,11 @@
 
 use crate::conformance::programs;
 use crate::shell::target_dir;
-use crate::{guest, vms};
+use crate::{bench, guest, vms};
 use anyhow::{Context, Result};
 use lab::command::RunArgs;
 use lab::figures::Case;
+use lab::spdk::Spdk;
 
 /// What to run on what, and whether real programs are run as well.
 #[derive(clap::Args)]
@@ -26,7 +27,15 @@ struct Real {
     /// The row of the table of published workloads.
     row: Option<&'static str>,
     title: &'static str,
+    needs: Needs,
     measure: fn(&Real) -> Result<Vec<Case>>,
+}
+
+/// What has to be there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    Guest,
+    Spdk,
 }
 
 const REAL: &[Real] = &[
@@ -34,25 +43,36 @@ const REAL: &[Real] = &[
         name: "raw",
         row: Some("G18"),
         title: "A raw disk against a file on a file system's disk",
+        needs: Needs::Guest,
         measure: in_guest,
     },
     Real {
         name: "postgres",
         row: None,
         title: "PostgreSQL on the array and on tgt, and over three kills of the array",
+        needs: Needs::Guest,
         measure: in_guest,
     },
     Real {
         name: "peers",
         row: None,
         title: "Beside LIO, LIO on dm-vdo, and tgt, in one guest",
+        needs: Needs::Guest,
         measure: in_guest,
     },
     Real {
         name: "vms",
         row: None,
         title: "Virtual machines on clones of one image, and over two kills of the array",
+        needs: Needs::Guest,
         measure: |_| vms::measure(&vms::Args::default()).map(|case| vec![case]),
+    },
+    Real {
+        name: "spdk",
+        row: None,
+        title: "Beside tgt and SPDK, on memory and on a file",
+        needs: Needs::Spdk,
+        measure: |real| bench::beside_spdk(real.heading()).map(|case| vec![case]),
     },
 ];
 
@@ -93,14 +113,20 @@ pub fn run(args: Args) -> Result<()> {
         true => REAL.iter().filter(|real| !handed.iter().any(|name| name == real.name)).collect(),
         false => Vec::new(),
     };
-    let mut why = args.without().map(str::to_owned);
-    if let (None, false) = (&why, wanted.is_empty()) {
-        why = guest::prepare().err().map(|error| format!("no guest can be made here: {error:#}"));
+    let why = args.without().map(str::to_owned);
+    let mut no_guest = None;
+    if why.is_none() && wanted.iter().any(|real| real.needs == Needs::Guest) {
+        no_guest = guest::prepare().err().map(|error| format!("no guest can be made here: {error:#}"));
     }
+    let lacks = |needs: Needs| match needs {
+        Needs::Guest => no_guest.clone(),
+        Needs::Spdk => (!Spdk::is_installed()).then(|| "spdk_tgt is not installed".to_owned()),
+    };
     let folder = args.replay.out.join("real");
     let mut replay = args.replay;
     for real in wanted {
-        let cases = why.as_ref().map_or_else(|| real.cases(), |why| vec![real.left_out(why)]);
+        let why = why.clone().or_else(|| lacks(real.needs));
+        let cases = why.map_or_else(|| real.cases(), |why| vec![real.left_out(&why)]);
         std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
         let path = folder.join(format!("{}.figures", real.name));
         let text: String = cases.iter().map(Case::to_string).collect();

@@ -1,9 +1,10 @@
-//! The array and its peer side by side: the same loads on the same disk, in turn, as ratios.
+//! The array and its peers side by side: the same loads on the same disk, in turn, as ratios.
 
 use crate::array::{Array, Drives, Programs};
 use crate::load::{self, Content, Direction, INITIATOR, LOGICAL_BLOCK, Load, Measure, Order, Until};
 use crate::perf;
 use crate::scratch::Scratch;
+use crate::spdk::{self, Spdk};
 use crate::stats;
 use crate::target::{Shape, Target};
 use crate::tgt::{Backing, Tgt};
@@ -28,7 +29,7 @@ pub struct Options {
     pub client_core: usize,
 }
 
-/// One load on both.
+/// One load on all.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// What it is.
@@ -36,9 +37,20 @@ pub struct Row {
     /// The load.
     pub load: Load,
     /// The array.
-    pub ours: Measure,
-    /// The peer.
-    pub peer: Measure,
+    pub ours: Measured,
+    /// Its peers: tgt first.
+    pub peers: Vec<Measured>,
+}
+
+/// One load on one target.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// What the target is called.
+    pub target: &'static str,
+    /// Each round.
+    pub rounds: Vec<Measure>,
+    /// Medians of them.
+    pub median: Measure,
 }
 
 /// Whose load it is.
@@ -82,37 +94,65 @@ pub(crate) fn loads(options: Options) -> Vec<(String, Load, Client)> {
 pub fn run(programs: &Programs, parent: &Path, options: Options, only: &str) -> Result<Vec<Row>> {
     pin(options.client_core)?;
     let scratch = Scratch::new(parent, "bench")?;
-    let (ours, peers) = (scratch.path().join("ashlar"), scratch.path().join("tgt"));
-    std::fs::create_dir_all(&ours)?;
-    std::fs::create_dir_all(&peers)?;
+    let folder = |name: &str| {
+        let path = scratch.path().join(name);
+        std::fs::create_dir_all(&path)
+            .map(|()| path)
+            .with_context(|| format!("can't make a folder for {name}"))
+    };
+    let core = Some(options.target_core);
     let drives = Drives { count: 4, bytes: 8 << 30 };
-    let mut array = Array::start(programs, &ours, drives, Some(options.target_core))?;
-    let mut tgt = Tgt::new(&peers, Backing::DirectAio, Some(options.target_core))?;
+    let mut targets: Vec<Box<dyn Target>> = vec![
+        Box::new(Array::start(programs, &folder("ashlar")?, drives, core)?),
+        Box::new(Tgt::new(&folder("tgt")?, Backing::DirectAio, core)?),
+    ];
+    if Spdk::is_installed() {
+        for (name, backing) in [("spdk-memory", spdk::Backing::Memory), ("spdk-file", spdk::Backing::File)] {
+            targets.push(Box::new(Spdk::new(&folder(name)?, backing, core)?));
+        }
+    }
     // As large as the part that is used: not every client can be told to stay in a part.
     let shape = Shape { bytes: options.span, block_bytes: LOGICAL_BLOCK };
     let mut luns = Vec::new();
-    for target in [&mut array as &mut dyn Target, &mut tgt] {
+    for target in &mut targets {
         let lun = *target.fresh(&[shape], &[INITIATOR])?.first().context("a LUN")?;
-        fill(target, lun, options)?;
+        fill(&**target, lun, options)?;
+        target.rest(true)?;
         luns.push(lun);
     }
     let mut rows = Vec::new();
     for (name, load, client) in loads(options).into_iter().filter(|(name, ..)| name.contains(only)) {
-        let mut measures: [Vec<Measure>; 2] = [Vec::new(), Vec::new()];
+        let mut rounds = vec![Vec::new(); targets.len()];
+        let run = |target: &dyn Target, lun: u16| {
+            target.rest(false)?;
+            let measure = match client {
+                Client::Ours => load::run(target, lun, load, Until::Time(options.time)),
+                Client::IscsiPerf => perf::run(target, lun, load, options.time),
+            };
+            target.rest(true)?;
+            measure.with_context(|| format!("{name} on {}", target.name()))
+        };
         for _ in 0..options.rounds {
-            for (index, target) in [&array as &dyn Target, &tgt].into_iter().enumerate() {
-                let measure = match client {
-                    Client::Ours => load::run(target, luns[index], load, Until::Time(options.time)),
-                    Client::IscsiPerf => perf::run(target, luns[index], load, options.time),
-                };
-                measures[index].push(measure.with_context(|| format!("{name} on {}", target.name()))?);
+            for ((target, lun), rounds) in targets.iter().zip(&luns).zip(&mut rounds) {
+                rounds.push(run(&**target, *lun)?);
             }
         }
-        let [ours, peer] = measures.map(median);
-        eprintln!("{name}: {ours:.1?} against {peer:.1?}");
-        rows.push(Row { name, load, ours, peer });
+        let mut measured =
+            targets.iter().zip(rounds).map(|(target, rounds)| Measured::of(target.name(), rounds));
+        let ours = measured.next().context("the array")?;
+        let peers: Vec<_> = measured.collect();
+        eprintln!("{name}: {:.1?}", ours.median);
+        peers.iter().for_each(|peer| eprintln!("  {}: {:.1?}", peer.target, peer.median));
+        rows.push(Row { name, load, ours, peers });
     }
     Ok(rows)
+}
+
+impl Measured {
+    fn of(target: &'static str, rounds: Vec<Measure>) -> Self {
+        let median = median(&rounds);
+        Self { target, rounds, median }
+    }
 }
 
 /// Writes everything once: nothing is read that was never written.
@@ -123,7 +163,7 @@ pub(crate) fn fill(target: &dyn Target, lun: u16, options: Options) -> Result<()
     load::run(target, lun, load, Until::Covered).map(drop)
 }
 
-fn median(measures: Vec<Measure>) -> Measure {
+fn median(measures: &[Measure]) -> Measure {
     let middle = |value: fn(&Measure) -> f64| {
         stats::middle(measures.iter().map(value)).map_or(f64::NAN, |middle| middle.median)
     };

@@ -22,6 +22,7 @@ pub mod report;
 pub mod run;
 pub mod scratch;
 pub mod seed;
+pub mod spdk;
 pub mod stats;
 pub mod target;
 pub mod tgt;

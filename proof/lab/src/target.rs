@@ -44,6 +44,11 @@ pub trait Target {
     /// Makes initiators log in, or lets them in as they are, from the next [`Target::fresh`] on.
     fn set_login(&mut self, login: Option<Login>);
 
+    /// Leaves the processor to others until it is told to go on. For targets that poll; others do by themselves.
+    fn rest(&self, _rest: bool) -> Result<()> {
+        Ok(())
+    }
+
     /// The URL of a LUN by one of the portals, as libiscsi's tools take it.
     fn url(&self, portal: usize, lun: u16) -> Result<String> {
         let portal = self.portals().get(portal).context("no such portal")?;
@@ -81,6 +86,16 @@ impl Process {
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Stops it where it is, or lets it go on.
+    pub fn pause(&self, pause: bool) -> Result<()> {
+        let pid = libc::pid_t::try_from(self.child.id())?;
+        // SAFETY: the child has not been waited for, so the id is still its own.
+        match unsafe { libc::kill(pid, if pause { libc::SIGSTOP } else { libc::SIGCONT }) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()).with_context(|| format!("can't pause {}", self.name)),
+        }
     }
 
     /// Asks `ready` until it says yes, for at most `limit`; fails at once when the process ends.
