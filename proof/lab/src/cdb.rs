@@ -66,6 +66,18 @@ pub fn synchronize(lun: u16) -> Command {
     command(lun, cdb16(0x91, 0, 0, 0), Transfer::None)
 }
 
+/// READ CAPACITY (16), SBC-4 5.21.
+pub fn read_capacity(lun: u16) -> Command {
+    command(lun, cdb16(0x9e, 0x10, 0, 32), Transfer::In(32))
+}
+
+/// Blocks, and bytes of a block, out of its answer.
+pub fn capacity(answer: &[u8]) -> Option<(u64, u32)> {
+    let last = u64::from_be_bytes(*answer.first_chunk()?);
+    let block_bytes = u32::from_be_bytes(*answer.get(8..)?.first_chunk()?);
+    Some((last.checked_add(1)?, block_bytes))
+}
+
 /// INQUIRY of VPD page 83.
 pub fn inquiry_identification(lun: u16) -> Command {
     command(lun, vec![0x12, 1, 0x83, 4, 0, 0], Transfer::In(1024))
@@ -134,4 +146,19 @@ pub fn extended_copy(
     cdb.extend((list.len() as u32).to_be_bytes());
     cdb.extend([0, 0]);
     command(lun, cdb, Transfer::Out(list))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_capacity_is_the_last_block_and_one_more() {
+        let mut answer = [0; 32];
+        (answer[7], answer[10]) = (9, 2);
+        assert_eq!(capacity(&answer), Some((10, 512)));
+        answer[..8].fill(0xff);
+        assert_eq!(capacity(&answer), None, "no unit has so many");
+        assert_eq!(capacity(&answer[..11]), None);
+    }
 }

@@ -1,5 +1,8 @@
 //! A target that the lab did not start: any vendor's array, by its address.
 
+use crate::cdb;
+use crate::libiscsi::{Ending, Libiscsi};
+use crate::real;
 use crate::target::{Login, Shape, Target};
 use anyhow::{Context, Result, bail, ensure};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -34,6 +37,36 @@ fn address(portal: &str) -> Result<SocketAddr> {
     addresses.ok().and_then(|mut it| it.next()).with_context(|| format!("no address: {portal:?}"))
 }
 
+impl Foreign {
+    /// Why its LUNs don't suit volumes of these shapes, if they don't.
+    ///
+    /// # Errors
+    /// When it can't be asked.
+    pub fn unsuited(&self, volumes: &[Shape], initiator: &str) -> Result<Option<String>> {
+        let Some(luns) = self.luns.get(..volumes.len()) else {
+            return Ok(Some(format!("{} LUNs are needed, {} are named", volumes.len(), self.luns.len())));
+        };
+        let mut session = real::login(&Libiscsi::load()?, self, initiator, luns, 0)?;
+        for (lun, shape) in luns.iter().zip(volumes) {
+            let answer = match session.perform(cdb::read_capacity(*lun))? {
+                Ending::Good(answer) => cdb::capacity(&answer),
+                _ => None,
+            };
+            let (blocks, block_bytes) = answer.with_context(|| format!("LUN {lun} tells no capacity"))?;
+            if block_bytes != shape.block_bytes {
+                let needed = shape.block_bytes;
+                return Ok(Some(format!("LUN {lun} has blocks of {block_bytes} bytes, {needed} are needed")));
+            }
+            let (there, needed) = (u128::from(blocks) * u128::from(block_bytes), shape.bytes);
+            if there < u128::from(needed) {
+                let (there, needed) = (there >> 20, needed >> 20);
+                return Ok(Some(format!("LUN {lun} has {there} MiB, {needed} are needed")));
+            }
+        }
+        Ok(None)
+    }
+}
+
 impl Target for Foreign {
     fn name(&self) -> &'static str {
         "target"
@@ -54,7 +87,7 @@ impl Target for Foreign {
     /// Its owner says who may log in, and how.
     fn set_login(&mut self, _: Option<Login>) {}
 
-    /// The LUNs as they are: the lab makes none on somebody else's array, nor does it know how large they are.
+    /// The LUNs as they are: the lab makes none on somebody else's array.
     fn fresh(&mut self, volumes: &[Shape], _: &[&str]) -> Result<Vec<u16>> {
         let luns = self.luns.get(..volumes.len());
         ensure!(luns.is_some(), "{} LUNs are needed, {} are named", volumes.len(), self.luns.len());

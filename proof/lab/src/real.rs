@@ -208,7 +208,7 @@ fn since(start: Instant) -> Time {
 }
 
 /// Logs in and takes the unit attentions that new sessions get.
-fn login(
+pub(crate) fn login(
     library: &Rc<Libiscsi>,
     target: &dyn Target,
     initiator: &str,

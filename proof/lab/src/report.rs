@@ -6,7 +6,7 @@ mod real;
 pub use real::{case, cases};
 
 use crate::figures::{Case, Column};
-use crate::run::{FigureReport, Report};
+use crate::run::{FigureReport, Report, StepReport};
 use crate::stats::Middle;
 use anyhow::{Context, Result};
 use minijinja::{Environment, Value, context};
@@ -237,11 +237,11 @@ fn html(results: &Results) -> Result<String> {
     environment.add_template("report.html", include_str!("report/report.html"))?;
     let mut workloads = Vec::new();
     for report in &results.workloads {
-        let failed: Vec<_> = report
-            .steps
-            .iter()
-            .filter_map(|step| Some(format!("{} on {}: {}", step.step, step.target, step.failed.as_ref()?)))
-            .collect();
+        let said = |why: fn(&StepReport) -> Option<&String>| {
+            let line = |step: &StepReport| Some(format!("{} on {}: {}", step.step, step.target, why(step)?));
+            report.steps.iter().filter_map(line).collect::<Vec<_>>()
+        };
+        let (failed, left_out) = (said(|step| step.failed.as_ref()), said(|step| step.left_out.as_ref()));
         workloads.push(context! {
             name => &report.name,
             row => &report.row,
@@ -252,6 +252,7 @@ fn html(results: &Results) -> Result<String> {
             chart => &report.chart,
             cells => report.figures.iter().map(|figure| cells(figure).value()).collect::<Vec<_>>(),
             failed,
+            left_out,
             bars => chart::bars(report)?,
             lines => chart::lines(report)?,
         });

@@ -11,6 +11,7 @@ fn results() -> Results {
         values: BTreeMap::from([("iops".to_owned(), middle(median))]),
         line: vec![median, median * 1.2, median],
         failed: (target == "tgt").then(|| "no \"answer\"".to_owned()),
+        left_out: None,
     };
     let figure = |published, measured, reached| FigureReport {
         name: "on ÷ off".to_owned(),

@@ -96,8 +96,10 @@ pub struct StepReport {
     pub values: BTreeMap<String, Middle>,
     /// Commands a second for each tenth of a second, of the last run.
     pub line: Vec<f64>,
-    /// Why there is nothing.
+    /// Why there is nothing, or not of every run.
     pub failed: Option<String>,
+    /// Why it was not run.
+    pub left_out: Option<String>,
 }
 
 /// A published figure beside what was measured.
@@ -122,7 +124,14 @@ pub struct FigureReport {
 }
 
 /// The runs of a target: for each step, each repeat.
-type Runs = Vec<Vec<Result<Measured, String>>>;
+type Runs = Vec<Vec<Result<Measured, Nothing>>>;
+
+/// Why a run of a step measured nothing.
+#[derive(Clone, Debug)]
+enum Nothing {
+    Failed(String),
+    LeftOut(String),
+}
 
 /// Runs a workload on an array that is started for it, and on the peer.
 pub fn on_own(
@@ -145,9 +154,22 @@ pub fn on_own(
     run(workload, subjects, out, options)
 }
 
-/// Runs a workload on somebody else's array. What is on its LUNs is lost.
+/// Runs a workload on somebody else's array. What is on its LUNs is lost. Where they don't suit, or the workload needs orders
+/// that only an array of our own takes, the report says so.
 pub fn on_foreign(workload: &Workload, target: &Foreign, out: &Path, options: &Options) -> Result<Report> {
+    let names = real::initiators(1);
+    let initiator = names.first().context("a host has a name")?;
+    if let Some(why) = target.unsuited(&shapes(workload), initiator)? {
+        eprintln!("{} is left out: {why}", workload.name);
+        let runs = workload.step.iter().map(|_| vec![Err(Nothing::LeftOut(why.clone()))]).collect();
+        return Ok(report(workload, 0, &[target.name()], vec![runs]));
+    }
     run(workload, vec![Subject::Foreign(target.clone())], out, options)
+}
+
+fn shapes(workload: &Workload) -> Vec<Shape> {
+    let shape = |mib: &u64| Shape { bytes: mib << 20, block_bytes: BLOCK_BYTES };
+    workload.disks.iter().map(shape).collect()
 }
 
 fn run(workload: &Workload, mut subjects: Vec<Subject>, out: &Path, options: &Options) -> Result<Report> {
@@ -157,8 +179,7 @@ fn run(workload: &Workload, mut subjects: Vec<Subject>, out: &Path, options: &Op
     };
     let names = real::initiators(workload.host_count());
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    let shape = |mib: &u64| Shape { bytes: mib << 20, block_bytes: BLOCK_BYTES };
-    let shapes: Vec<_> = workload.disks.iter().map(shape).collect();
+    let shapes = shapes(workload);
     let mut luns = Vec::new();
     for subject in &mut subjects {
         let target = subject.target_mut();
@@ -173,11 +194,14 @@ fn run(workload: &Workload, mut subjects: Vec<Subject>, out: &Path, options: &Op
         for ((subject, luns), runs) in subjects.iter().zip(&luns).zip(&mut runs) {
             for (step, runs) in workload.step.iter().zip(runs) {
                 let stage = Stage { workload, subject, luns, out, quick: options.quick };
-                let result = stage.run(step, repeat);
-                if let Err(error) = &result {
-                    eprintln!("{}: {} on {}: {error:#}", workload.name, step.name, subject.target().name());
+                let result = match stage.left_out(step) {
+                    Some(why) => Err(Nothing::LeftOut(why.to_owned())),
+                    None => stage.run(step, repeat).map_err(|error| Nothing::Failed(format!("{error:#}"))),
+                };
+                if let Err(Nothing::Failed(why) | Nothing::LeftOut(why)) = &result {
+                    eprintln!("{}: {} on {}: {why}", workload.name, step.name, subject.target().name());
                 }
-                runs.push(result.map_err(|error| format!("{error:#}")));
+                runs.push(result);
             }
         }
     }
@@ -220,11 +244,16 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn run(&self, step: &Step, repeat: usize) -> Result<Measured> {
-        let array = self.subject.array();
+    /// Why a step can't be run on this target.
+    fn left_out(&self, step: &Step) -> Option<&'static str> {
         let operated =
             !step.array.is_empty() || !step.during.is_empty() || !step.after.is_empty() || step.space;
-        ensure!(array.is_some() || !operated, "only an array of our own can be told to do this");
+        let obeys = !operated || self.subject.array().is_some();
+        (!obeys).then_some("only an array of our own can be told to do this")
+    }
+
+    fn run(&self, step: &Step, repeat: usize) -> Result<Measured> {
+        let array = self.subject.array();
         let measured = self.measure(step, repeat);
         let undone = orders(array, &step.after);
         measured.and_then(|measured| undone.map(|()| measured))
@@ -333,7 +362,7 @@ fn report(workload: &Workload, repeats: usize, targets: &[&'static str], runs: V
     Report { name, row, title, story, scale, repeats, chart, steps, figures }
 }
 
-fn step_report(step: &str, target: &'static str, runs: &[Result<Measured, String>]) -> StepReport {
+fn step_report(step: &str, target: &'static str, runs: &[Result<Measured, Nothing>]) -> StepReport {
     let good = || runs.iter().filter_map(|run| run.as_ref().ok());
     let names = good().next().into_iter().flat_map(|run| run.values.keys());
     let value = |name: &String| {
@@ -341,8 +370,15 @@ fn step_report(step: &str, target: &'static str, runs: &[Result<Measured, String
         Some((name.clone(), middle))
     };
     let line = good().next_back().map(|run| run.line.clone()).unwrap_or_default();
-    let failed = runs.iter().find_map(|run| run.as_ref().err().cloned());
-    StepReport { step: step.to_owned(), target, values: names.filter_map(value).collect(), line, failed }
+    let (mut failed, mut left_out) = (None, None);
+    for nothing in runs.iter().filter_map(|run| run.as_ref().err()) {
+        match nothing {
+            Nothing::Failed(why) => _ = failed.get_or_insert_with(|| why.clone()),
+            Nothing::LeftOut(why) => _ = left_out.get_or_insert_with(|| why.clone()),
+        }
+    }
+    let values = names.filter_map(value).collect();
+    StepReport { step: step.to_owned(), target, values, line, failed, left_out }
 }
 
 /// A figure, made of the runs of each repeat by themselves, so that what befell one repeat befell both parts of a ratio.

@@ -36,9 +36,19 @@ fn what_is_divided_by_two_steps_is_divided_by_their_sum() {
 }
 
 #[test]
+fn a_step_that_was_left_out_has_not_failed() {
+    let mut runs = runs([100.0; 3], [200.0; 3]);
+    runs[1] = vec![Err(Nothing::LeftOut("not asked for".to_owned()))];
+    let report = report(&workload(), 1, &["target"], vec![runs]);
+    let step = &report.steps[1];
+    assert_eq!((step.left_out.as_deref(), step.failed.as_deref()), (Some("not asked for"), None));
+    assert!(step.values.is_empty());
+}
+
+#[test]
 fn a_repeat_that_failed_is_left_out_and_named() {
     let mut runs = runs([100.0; 3], [200.0; 3]);
-    runs[1][0] = Err("no answer".to_owned());
+    runs[1][0] = Err(Nothing::Failed("no answer".to_owned()));
     let workload = workload();
     let report = report(&workload, 3, &["ashlar"], vec![runs]);
     assert_eq!(report.steps[1].failed.as_deref(), Some("no answer"));
