@@ -222,6 +222,16 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// Which of its two labels is to be written first: the one that is worth less. The power may fail while it is written,
+    /// as it may have failed the last time, and then the other has to be there.
+    pub fn lesser_copy(&self) -> usize {
+        let age = |copy: &Found| match copy {
+            Found::Label(label) => Some(label.age()),
+            _ => None,
+        };
+        usize::from(age(&self.copies[1]) < age(&self.copies[0]))
+    }
+
     /// The newest label, or why there is none.
     ///
     /// # Errors
@@ -374,3 +384,7 @@ fn check_together(candidates: &[Candidate], newest: &Label, order: &[Option<usiz
         others.join(", ")
     )))
 }
+
+#[cfg(test)]
+#[path = "label_test.rs"]
+mod tests;

@@ -141,3 +141,15 @@ fn a_superblock_that_was_never_answered_does_not_come_back_with_its_drive() {
         run(World::Shelf, seed).unwrap();
     }
 }
+
+/// The power failed while the second labels were written, and again while the first ones were: a drive had none left.
+#[test]
+fn the_label_that_is_left_is_not_written_first() {
+    run(World::Shelf, 231_001_421).unwrap();
+}
+
+/// A copy of the journal was counted on that no label named yet.
+#[test]
+fn a_copy_of_the_journal_counts_when_labels_name_it() {
+    run(World::Shelf, 231_003_345).unwrap();
+}

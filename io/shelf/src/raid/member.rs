@@ -35,6 +35,8 @@ pub struct Member {
     pub id: u128,
     /// Its size, as on its label.
     pub bytes: u64,
+    /// Which of its labels is written first.
+    pub first_label: usize,
     pub counters: Counters,
     drive: Arc<dyn Drive>,
     out: AtomicBool,
@@ -90,9 +92,21 @@ impl<T> GiveUp for Once<T> {
 }
 
 impl Member {
+    /// A drive whose labels are worth the same.
     pub fn new(slot: usize, id: u128, bytes: u64, drive: Arc<dyn Drive>) -> Arc<Self> {
+        Self::with_labels(slot, id, bytes, drive, 0)
+    }
+
+    /// A drive of which this label is to be written first.
+    pub fn with_labels(
+        slot: usize,
+        id: u128,
+        bytes: u64,
+        drive: Arc<dyn Drive>,
+        first_label: usize,
+    ) -> Arc<Self> {
         let (counters, waiting) = (Counters::default(), Arc::default());
-        Arc::new(Self { slot, id, bytes, counters, drive, out: AtomicBool::new(false), waiting })
+        Arc::new(Self { slot, id, bytes, first_label, counters, drive, out: AtomicBool::new(false), waiting })
     }
 
     pub fn name(&self) -> &str {

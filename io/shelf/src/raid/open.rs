@@ -142,7 +142,9 @@ impl DriveShelf {
             if drive.is_none() || returns {
                 label.journal &= !(1 << slot);
             }
-            members.push(drive.map(|drive| Member::new(slot, entry.drive, entry.bytes, drive)));
+            let first = found.map_or(0, |index| candidates[index].lesser_copy());
+            let member = |drive| Member::with_labels(slot, entry.drive, entry.bytes, drive, first);
+            members.push(drive.map(member));
         }
         if label.journal == 0 {
             return Err(Error::Unusable(

@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub struct Roster {
     pub generation: u64,
     pub members: Vec<label::Member>,
+    /// Copies of the journal that the labels name, as a set of slots: after a crash no other is looked for.
+    pub journal: u64,
     /// Grows with every change.
     version: u64,
     recorded: u64,
@@ -22,6 +24,7 @@ impl Roster {
         Self {
             generation: label.generation,
             members: label.members.clone(),
+            journal: label.journal,
             version: 0,
             recorded: 0,
             recording: false,
@@ -152,7 +155,7 @@ impl DriveShelf {
         self.answer_appends();
     }
 
-    /// Writes the table as it is now to every label: all first copies, then all second ones.
+    /// Writes the table as it is now to every label: one copy of each drive, then the other.
     async fn write_roster(&self) -> Result {
         self.check_fence().await?;
         let present = self.present();
@@ -181,9 +184,10 @@ impl DriveShelf {
             members: table.clone(),
         };
         let mut failed = Vec::new();
-        for copy in 0..2 {
+        for turn in 0..2 {
             let write = |member: &Arc<Member>| {
-                member.write_page([0, Label::second_at(member.bytes)][copy], label(member).encode())
+                let at = [0, Label::second_at(member.bytes)][(member.first_label + turn) % 2];
+                member.write_page(at, label(member).encode())
             };
             let waits: Vec<_> = present.iter().map(write).collect();
             for (member, written) in present.iter().zip(waits) {
@@ -192,6 +196,7 @@ impl DriveShelf {
                 }
             }
         }
+        self.roster.lock().journal = journal;
         for (slot, cause) in &failed {
             self.put_out(*slot, cause);
         }

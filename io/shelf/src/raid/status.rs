@@ -125,11 +125,17 @@ impl DriveShelf {
         entries.all(|entry| readable(entry, left) || !readable(entry, there))
     }
 
+    /// Copies of the journal that have everything, and would be found after a crash.
+    fn recorded_copies(&self) -> u64 {
+        let recorded = self.roster.lock().journal;
+        self.journal.lock().members & recorded
+    }
+
     /// Drives that may still fail, and segments of which something is to be placed elsewhere.
     fn protection(&self) -> (usize, u32) {
         let there = self.present().iter().fold(0, |set, member| set | 1 << member.slot);
         let staying = self.staying();
-        let copies = (self.journal.lock().members & there).count_ones() as usize;
+        let copies = (self.recorded_copies() & there).count_ones() as usize;
         let forms = usize::from(Form::of(there.count_ones() as usize).parity);
         let segments = self.segments.lock();
         let entries = segments.list.iter().filter_map(|segment| segment.entry.as_ref());

@@ -1,0 +1,32 @@
+use super::*;
+use crate::geometry::Sizes;
+
+fn label(epoch: u64, generation: u64) -> Found {
+    let bytes = 64 << 20;
+    Found::Label(Box::new(Label {
+        array: 1,
+        drive: 2,
+        generation,
+        epoch,
+        bytes,
+        journal: 1,
+        slot: 0,
+        sealed: false,
+        segments: 0,
+        geometry: Geometry::plan(&[bytes], &Sizes::default()).unwrap(),
+        members: Vec::new(),
+    }))
+}
+
+#[test]
+fn the_label_that_is_worth_less_is_written_first() {
+    let first = |copies: [Found; 2]| {
+        Candidate { name: "drive".into(), bytes: 64 << 20, copies, rooted: None }.lesser_copy()
+    };
+    assert_eq!(first([label(3, 7), label(3, 7)]), 0);
+    assert_eq!(first([label(3, 7), label(3, 6)]), 1, "the power failed between the two");
+    assert_eq!(first([label(3, 7), label(4, 1)]), 0);
+    assert_eq!(first([label(3, 7), Found::Other]), 1, "the power failed while the second was written");
+    assert_eq!(first([Found::Other, label(3, 7)]), 0);
+    assert_eq!(first([Found::Blank, Found::Other]), 0);
+}
