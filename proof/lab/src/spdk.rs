@@ -3,7 +3,7 @@
 //! divided by what goes through.
 
 use crate::scratch::free_addresses;
-use crate::target::{Login, Process, Shape, Target};
+use crate::target::{Login, Process, Shape, Target, blank_file};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -104,8 +104,7 @@ impl Spdk {
             }
             Backing::File => {
                 let file = self.folder.join(name);
-                let _ = std::fs::remove_file(&file);
-                std::fs::File::create(&file)?.set_len(shape.bytes)?;
+                blank_file(&file, shape.bytes)?;
                 self.ask("bdev_aio_create", &json!({ "name": name, "filename": file, "block_size": block }))?;
             }
         }

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -172,6 +173,12 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Makes a volume's file anew: nothing in it, and all of it a hole.
+pub(crate) fn blank_file(file: &Path, bytes: u64) -> Result<()> {
+    let _ = std::fs::remove_file(file);
+    Ok(std::fs::File::create(file)?.set_len(bytes)?)
 }
 
 /// A command that will run on one processor core only, when one is given.

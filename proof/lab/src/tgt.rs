@@ -1,7 +1,7 @@
 //! The Linux user-space target `tgtd`, the peer that Debian ships.
 
 use crate::scratch::free_addresses;
-use crate::target::{Login, Process, Shape, Target};
+use crate::target::{Login, Process, Shape, Target, blank_file};
 use anyhow::{Context, Result, bail};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -75,8 +75,7 @@ impl Tgt {
 
     fn add_volume(&self, lun: u16, shape: Shape) -> Result<()> {
         let file = self.folder.join(format!("lun{lun}"));
-        let _ = std::fs::remove_file(&file);
-        std::fs::File::create(&file)?.set_len(shape.bytes)?;
+        blank_file(&file, shape.bytes)?;
         let (file, lun) = (file.display().to_string(), lun.to_string());
         let block = shape.block_bytes.to_string();
         let mut new = vec!["--lun", &lun, "-b", &file, "--blocksize", &block];
