@@ -97,6 +97,7 @@ impl Array {
 
     /// Looks what became of the drives.
     pub(crate) fn watch_drives(&self) {
+        self.parts.engine.watch_drives();
         let mut seen = self.seen.lock();
         let status = self.parts.shelf.status();
         self.watch_placing(&status);

@@ -126,6 +126,8 @@ pub struct Worker {
     /// The last try to make room, at so many changes and such room on the drives, changed nothing: wait until something
     /// does.
     pub exhausted: Option<(u64, Room)>,
+    /// The newest batch when the journal was last trimmed because the shelf wanted it.
+    trimmed: u64,
     /// What the last rounds of cleaning brought.
     pub rounds: Rounds,
     /// Nothing could be won back, and hosts go on at the cost of protection until there is room again.
@@ -197,6 +199,7 @@ impl Worker {
             cleaned: 0,
             left_dirty: 0,
             exhausted: None,
+            trimmed: u64::MAX,
             rounds: Rounds::default(),
             pressed: false,
             core,
@@ -256,7 +259,7 @@ impl Worker {
             }
             // Space is known when everything has been flushed and written.
             let settle = !busy && self.core.wants_space.swap(false, Ordering::AcqRel);
-            if self.is_checkpoint_due() || settle {
+            if self.is_checkpoint_due() || settle || (!busy && self.wants_trim()) {
                 self.checkpoint().await?;
                 busy = true;
             }
@@ -380,6 +383,12 @@ impl Worker {
         journal.used() > journal.limit() / share
             || journal.is_crowded(wanted)
             || self.core.dirty_bytes() > (limit + self.left_dirty).min(2 * limit)
+    }
+
+    /// True when the journal is to be trimmed for the shelf's sake, and that was not tried since something was written.
+    fn wants_trim(&mut self) -> bool {
+        let durable = self.core.journal.durable();
+        self.core.log.shelf().wants_trim() && std::mem::replace(&mut self.trimmed, durable) != durable
     }
 
     /// Segments that can be written now without anything being protected less for it.

@@ -196,6 +196,14 @@ impl Engine {
         self.core.journal.stopped()
     }
 
+    /// Has the background look whether drives have gone that had parts of the journal: to be called now and then, as an
+    /// idle engine asks nothing of its drives.
+    pub fn watch_drives(&self) {
+        if self.core.log.shelf().wants_trim() {
+            self.core.signal.notify();
+        }
+    }
+
     /// Space of the whole array.
     pub fn space(&self) -> SpaceReport {
         self.core.look_for_room();

@@ -2,7 +2,9 @@
 //!
 //! Every copy is a ring of pages. Records lie in it one behind the other, at addresses that only grow: address `a` is
 //! byte `a mod capacity` of the ring, and a record that meets the end of the ring goes on at its front. A record is a
-//! **batch** (header, head, zeros up to a page, body) or a **seal** (one page), with which every owner begins.
+//! **batch** (header, head, zeros up to a page, body) or a **seal** (one page), with which every owner begins. Of a
+//! large batch the copies have only the **front**, without the body, which lies striped over more drives: see
+//! [`lanes`](crate::lanes).
 //!
 //! # Which records belong to the journal
 //!
@@ -18,6 +20,10 @@
 //!    durably, before it answers recovery. When the last record is a seal already, the new one takes its place, so that
 //!    openings without appends use up nothing; an append always leaves the page that a seal may need.
 //! 5. Records that only some copies have are written to the others before recovery is answered.
+//! 6. A striped batch belongs when its front does and so many of its columns have their checksums that the body can be
+//!    computed. Columns that are missing are written again like copies. Where too few are right, it has never been
+//!    answered if a drive that was there all the time has a wrong one: every drive that is not out by the labels has had
+//!    its column before an answer. Otherwise it may have been, and recovery fails.
 //!
 //! Why that is enough:
 //!
@@ -39,19 +45,25 @@
 //! [`Error::Corrupt`](crate::Error::Corrupt) instead of losing what was promised.
 
 use crate::geometry::HEADER_BYTES;
+use crate::lanes::{Checks, Lanes};
 use crate::media::{Reader, Writer, crc32c, pages};
 use crate::seal::{Cipher, Kind, TAG, Vault};
 use crate::{ALIGN, AlignedBuf, JournalPos};
 use bytes::Bytes;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 const BATCH: [u8; 8] = *b"ASHBATCH";
 const SEAL: [u8; 8] = *b"ASH_SEAL";
+/// A batch whose body is striped.
+const STRIPED: [u8; 8] = *b"ASHLANES";
 
 /// Where the tag begins; it covers the fields in front of it.
 const TAG_AT: usize = 76;
-const CHECKSUM_AT: usize = HEADER_BYTES - 4;
+
+/// Where the lanes of a striped batch are named, and the bytes of its header.
+const LANES_AT: usize = 128;
+const STRIPED_BYTES: usize = 2 * HEADER_BYTES;
 
 /// One page, as an address difference.
 pub const PAGE: u64 = ALIGN as u64;
@@ -80,46 +92,100 @@ pub struct Header {
     pub head: u32,
     /// Bytes of the body.
     pub body: u32,
-    /// CRC32C of head and body; zero when they are sealed.
+    /// CRC32C of head and body; zero when they are sealed, or the body is striped.
     pub contents: u32,
     /// The salt of the owner that wrote it.
     pub salt: u64,
     /// The tag of everything behind the header, when it is sealed.
     pub tag: [u8; TAG],
+    /// The drives that the body is striped over, when it is.
+    pub lanes: Option<Lanes>,
+    /// Checksums of a striped batch; zeros of another.
+    pub checks: Checks,
 }
 
 impl Header {
-    /// Bytes that the record takes.
+    /// Bytes of the header itself.
+    fn bytes(&self) -> usize {
+        if self.lanes.is_some() { STRIPED_BYTES } else { HEADER_BYTES }
+    }
+
+    /// Bytes in front of the body: header, head, zeros.
+    pub fn front(&self) -> u64 {
+        pages((self.bytes() + self.head as usize) as u64)
+    }
+
+    /// Bytes of front and body, one behind the other.
+    pub fn whole(&self) -> usize {
+        self.front() as usize + self.body as usize
+    }
+
+    /// Bytes of every ring that the record takes.
     pub fn cost(&self) -> u64 {
-        cost(self.head as usize, self.body as usize)
+        let body = self.body as usize;
+        self.front() + self.lanes.map_or(body, |lanes| lanes.height(body)) as u64
+    }
+
+    /// What lies where, with copies on these drives: slot, address and number of bytes.
+    pub fn targets(&self, copies: u64) -> impl Iterator<Item = (usize, u64, u64)> {
+        let order = self.lanes.map_or_else(Default::default, |lanes| lanes.order(self.pos));
+        let header = *self;
+        (0..u64::BITS as usize).filter_map(move |slot| {
+            let column = order.iter().position(|drive| *drive == slot);
+            let body = match (header.lanes, column) {
+                (None, _) => u64::from(header.body),
+                (Some(lanes), Some(column)) => lanes.len(column, header.body as usize) as u64,
+                (Some(_), None) => 0,
+            };
+            match (copies >> slot & 1 == 1, column) {
+                (true, _) => Some((slot, header.at, header.front() + body)),
+                (false, Some(_)) => Some((slot, header.at + header.front(), body)),
+                (false, None) => None,
+            }
+        })
     }
 
     /// The record's pages up to its body.
     pub fn encode(&self, head: &[u8]) -> Bytes {
-        let mut page = AlignedBuf::zeroed(pages((HEADER_BYTES + head.len()) as u64) as usize);
+        let bytes = self.bytes();
+        let mut page = AlignedBuf::zeroed(pages((bytes + head.len()) as u64) as usize);
         let mut out = Writer::new(&mut page);
-        out.put(if self.seal { &SEAL } else { &BATCH }).put(&self.array.to_le_bytes());
+        let magic = match (self.seal, self.lanes) {
+            (true, _) => &SEAL,
+            (false, None) => &BATCH,
+            (false, Some(_)) => &STRIPED,
+        };
+        out.put(magic).put(&self.array.to_le_bytes());
         out.put(&self.epoch.to_le_bytes()).put(&self.pos.0.to_le_bytes()).put(&self.at.to_le_bytes());
         out.put(&self.answered.0.to_le_bytes());
         out.put(&self.head.to_le_bytes()).put(&self.body.to_le_bytes()).put(&self.contents.to_le_bytes());
         out.put(&self.salt.to_le_bytes()).put(&self.tag);
-        let checksum = crc32c([&page[..CHECKSUM_AT]]);
-        page[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
-        page[HEADER_BYTES..HEADER_BYTES + head.len()].copy_from_slice(head);
+        if let Some(lanes) = self.lanes {
+            let mut out = Writer::new(&mut page[LANES_AT..]);
+            out.put(&lanes.drives().to_le_bytes()).put(&self.checks.front.to_le_bytes()).put(&[0; 4]);
+            self.checks.columns.iter().for_each(|check| _ = out.put(&check.to_le_bytes()));
+        }
+        let checksum = crc32c([&page[..bytes - 4]]);
+        page[bytes - 4..bytes].copy_from_slice(&checksum.to_le_bytes());
+        page[bytes..bytes + head.len()].copy_from_slice(head);
         let len = page.len();
         Arc::new(page).share(0..len)
     }
 
     /// The header of a record at the front of `page`; none when there is no whole one.
     pub fn decode(page: &[u8]) -> Option<Self> {
-        let covered = page.get(..CHECKSUM_AT)?;
-        let mut from = Reader(covered);
-        let magic = from.take::<8>()?;
-        let checksum = Reader(page.get(CHECKSUM_AT..HEADER_BYTES)?).u32()?;
-        if (magic != BATCH && magic != SEAL) || checksum != crc32c([covered]) {
+        let magic = Reader(page).take::<8>()?;
+        let bytes = match magic {
+            BATCH | SEAL => HEADER_BYTES,
+            STRIPED => STRIPED_BYTES,
+            _ => return None,
+        };
+        let covered = page.get(..bytes - 4)?;
+        if Reader(page.get(bytes - 4..)?).u32()? != crc32c([covered]) {
             return None;
         }
-        let header = Self {
+        let mut from = Reader(covered.get(8..)?);
+        let mut header = Self {
             seal: magic == SEAL,
             array: from.u128()?,
             epoch: from.u64()?,
@@ -131,7 +197,18 @@ impl Header {
             contents: from.u32()?,
             salt: from.u64()?,
             tag: from.take()?,
+            lanes: None,
+            checks: Checks::default(),
         };
+        if magic == STRIPED {
+            let mut from = Reader(covered.get(LANES_AT..)?);
+            header.lanes = Some(Lanes::of_media(from.u64()?, header.body as usize)?);
+            header.checks.front = from.u32()?;
+            from.take::<4>()?;
+            for check in &mut header.checks.columns {
+                *check = from.u32()?;
+            }
+        }
         let empty = header.head == 0 && header.body == 0;
         let fits = (header.body as usize).is_multiple_of(ALIGN) && (empty || !header.seal);
         fits.then_some(header)
@@ -140,9 +217,28 @@ impl Header {
     /// Seals a record in place: everything behind the header, and the tag in it. The nonce is address and owner, and
     /// an owner writes each address once: see [`seal`](crate::seal).
     pub fn seal_record(&mut self, record: &mut [u8], cipher: &Cipher) {
-        let (header, rest) = record.split_at_mut(HEADER_BYTES);
+        let (header, rest) = record.split_at_mut(self.bytes());
         self.tag = cipher.seal(&self.nonce(), &header[..TAG_AT], rest);
-        header.copy_from_slice(&self.encode(&[])[..HEADER_BYTES]);
+        self.put(record);
+    }
+
+    /// Writes the header anew, in front of what it is about.
+    fn put(&self, record: &mut [u8]) {
+        record[..self.bytes()].copy_from_slice(&self.encode(&[])[..self.bytes()]);
+    }
+
+    /// A front with the header as it is now.
+    pub fn with_checks(&self, front: &[u8]) -> Bytes {
+        let mut page = AlignedBuf::with_capacity(front.len());
+        page.push(front);
+        self.put(&mut page);
+        let len = page.len();
+        Arc::new(page).share(0..len)
+    }
+
+    /// CRC32C of a front behind the header.
+    pub fn front_check(&self, front: &[u8]) -> Option<u32> {
+        front.get(self.bytes()..self.front() as usize).map(|rest| crc32c([rest]))
     }
 
     fn nonce(&self) -> [u8; 12] {
@@ -152,30 +248,29 @@ impl Header {
         nonce
     }
 
-    /// Head and body out of the whole record, opened when there is a key and it is not a seal; none when they are
-    /// not the ones that were written.
+    /// Head and body out of front and body, opened when there is a key and it is not a seal; none when they are not the
+    /// ones that were written. Of a striped batch the columns have been held against their checksums before.
     pub fn open(&self, record: &Bytes, vault: &Vault) -> Option<(Bytes, Bytes)> {
         let cipher = vault.cipher(Kind::Journal, self.salt).filter(|_| !self.seal);
-        let Some(cipher) = cipher else { return self.contents(record) };
-        let sealed = record.get(HEADER_BYTES..self.cost() as usize)?;
-        let mut clear = AlignedBuf::zeroed(self.cost() as usize);
-        if !cipher.open(&self.nonce(), record.get(..TAG_AT)?, sealed, &self.tag, &mut clear[HEADER_BYTES..]) {
-            return None;
-        }
-        let clear = Arc::new(clear);
-        let (head_end, body_at) =
-            (HEADER_BYTES + self.head as usize, (self.cost() - u64::from(self.body)) as usize);
-        Some((clear.share(HEADER_BYTES..head_end), clear.share(body_at..clear.len())))
-    }
-
-    /// Head and body out of the whole record, none when they are not the ones that were written.
-    pub fn contents(&self, record: &Bytes) -> Option<(Bytes, Bytes)> {
-        let head_end = HEADER_BYTES.checked_add(self.head as usize)?;
-        let body_at = pages(head_end as u64) as usize;
-        let body_end = body_at.checked_add(self.body as usize)?;
-        let (head, body) = (record.get(HEADER_BYTES..head_end)?, record.get(body_at..body_end)?);
-        (crc32c([head, body]) == self.contents)
-            .then(|| (record.slice(HEADER_BYTES..head_end), record.slice(body_at..body_end)))
+        let (whole, is_sealed) = (record.get(..self.whole())?, cipher.is_some());
+        let record = match cipher {
+            None => record.clone(),
+            Some(cipher) => {
+                let mut clear = AlignedBuf::zeroed(whole.len());
+                let (aside, sealed) = (&whole[..TAG_AT], &whole[self.bytes()..]);
+                if !cipher.open(&self.nonce(), aside, sealed, &self.tag, &mut clear[self.bytes()..]) {
+                    return None;
+                }
+                Arc::new(clear).share(0..whole.len())
+            }
+        };
+        let head = record.slice(self.bytes()..self.bytes() + self.head as usize);
+        let body = record.slice(self.front() as usize..self.whole());
+        let right = match self.lanes {
+            Some(_) => self.front_check(whole) == Some(self.checks.front),
+            None => is_sealed || crc32c([&head[..], &body[..]]) == self.contents,
+        };
+        right.then_some((head, body))
     }
 }
 
@@ -186,6 +281,19 @@ pub struct Place {
     pub at: u64,
     /// The owner that wrote it.
     pub epoch: u64,
+    /// How its body is striped, when it is.
+    pub striped: Option<Striped>,
+}
+
+/// A body that no copy of the journal has whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Striped {
+    /// The drives that have its columns.
+    pub lanes: Lanes,
+    /// Bytes in front of it.
+    front: u32,
+    /// Bytes of its longest column.
+    height: u32,
 }
 
 /// The live part of the ring: numbers and addresses, no bytes.
@@ -199,12 +307,14 @@ pub struct Ring {
     live: VecDeque<Place>,
     /// Where the next record goes.
     next_at: u64,
+    /// How many of `live` are striped over which drives.
+    lanes: BTreeMap<Lanes, u32>,
 }
 
 impl Ring {
     /// A ring whose oldest batch has number `tail` and lies, or will lie, at `tail_at`.
     pub fn new(capacity: u64, tail: JournalPos, tail_at: u64) -> Self {
-        Self { capacity, tail, tail_at, live: VecDeque::new(), next_at: tail_at }
+        Self { capacity, tail, tail_at, live: VecDeque::new(), next_at: tail_at, lanes: BTreeMap::new() }
     }
 
     /// The number of the next batch.
@@ -232,17 +342,44 @@ impl Ring {
         self.tail_at + self.capacity
     }
 
-    /// Gives the next batch a place, or none when the ring has no room for it and the next owner's seal.
-    pub fn push(&mut self, epoch: u64, bytes: u64) -> Option<(JournalPos, u64)> {
-        (self.next_at + bytes + PAGE <= self.limit()).then(|| self.found(epoch, bytes))
+    /// Whether there is room for so many bytes and the next owner's seal.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.next_at + bytes + PAGE <= self.limit()
     }
 
-    /// Takes a batch as it was found.
-    pub fn found(&mut self, epoch: u64, bytes: u64) -> (JournalPos, u64) {
-        let (pos, at) = (self.next(), self.next_at);
-        self.live.push_back(Place { at, epoch });
-        self.next_at += bytes;
-        (pos, at)
+    /// Takes the next batch, as it is written or was found.
+    ///
+    /// # Panics
+    /// When it is not the next one.
+    pub fn push(&mut self, header: &Header) {
+        assert_eq!((header.pos, header.at), (self.next(), self.next_at), "the next place of the journal");
+        let height = (header.cost() - header.front()) as u32;
+        let striped = header.lanes.map(|lanes| Striped { lanes, front: header.front() as u32, height });
+        self.live.push_back(Place { at: header.at, epoch: header.epoch, striped });
+        self.next_at += header.cost();
+        if let Some(lanes) = header.lanes {
+            *self.lanes.entry(lanes).or_default() += 1;
+        }
+    }
+
+    /// The drives that batches are striped over.
+    pub fn lanes(&self) -> impl Iterator<Item = Lanes> {
+        self.lanes.keys().copied()
+    }
+
+    /// What copies of the journal have: address and number of bytes of every piece.
+    pub fn copied(&self) -> Vec<(u64, u64)> {
+        let mut pieces = Vec::new();
+        let mut from = self.tail_at;
+        for place in &self.live {
+            if let Some(Striped { front, height, .. }) = place.striped {
+                let body = place.at + u64::from(front);
+                pieces.push((from, body - from));
+                from = body + u64::from(height);
+            }
+        }
+        pieces.push((from, self.next_at - from));
+        pieces
     }
 
     /// Sets where the next record goes, for a seal.
@@ -262,13 +399,19 @@ impl Ring {
             self.tail,
             self.next()
         );
-        let next = Place { at: self.next_at, epoch };
+        let next = Place { at: self.next_at, epoch, striped: None };
         self.live.get((pos.0 - self.tail.0) as usize).copied().unwrap_or(next)
     }
 
     /// Forgets the batches before `pos`, whose place is known: see [`Ring::place`].
     pub fn trim(&mut self, pos: JournalPos, place: Place) {
-        self.live.drain(..(pos.0.saturating_sub(self.tail.0) as usize).min(self.live.len()));
+        let trimmed = (pos.0.saturating_sub(self.tail.0) as usize).min(self.live.len());
+        for striped in self.live.drain(..trimmed).filter_map(|place| place.striped) {
+            if let Some(count) = self.lanes.get_mut(&striped.lanes) {
+                *count -= 1;
+            }
+        }
+        self.lanes.retain(|_, count| *count > 0);
         (self.tail, self.tail_at) = (pos, place.at);
     }
 

@@ -6,7 +6,7 @@
 //! missing.
 
 use crate::geometry::{Geometry, WIDEST};
-use crate::media::{FORMAT_VERSION, Reader, Writer, crc32c};
+use crate::media::{FORMAT_VERSION, OLDEST_VERSION, Reader, Writer, crc32c};
 use crate::{ALIGN, AlignedBuf, Error, Result};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ impl Label {
         }
         // Every version keeps magic, version and checksum where they are.
         match from.u32() {
-            Some(version) if version != FORMAT_VERSION => Found::Version(version),
+            Some(version) if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&version) => Found::Version(version),
             _ => Self::fields(covered).map_or(Found::Other, |label| Found::Label(Box::new(label))),
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! The shelf does not know volumes, maps or hosts; it keeps bytes and proves that they are the ones written.
 //! Its parts: [`device`] is the only place that makes system calls; [`label`] recognises drives; [`geometry`] says
-//! where everything lies; [`journal`], [`map`] and [`superblock`] are the records on media; `sector`, [`parity`] and
-//! [`seal`] make the pages of a segment; the spine `raid` lays segments, journal copies and superblocks over the drives
-//! that are there.
+//! where everything lies; [`journal`] with its [`lanes`], [`map`] and [`superblock`] are the records on media; `sector`,
+//! [`parity`] and [`seal`] make the pages of a segment; the spine `raid` lays segments, journal copies and superblocks over
+//! the drives that are there.
 
 mod drive;
 mod media;
@@ -19,6 +19,7 @@ pub mod device;
 pub mod geometry;
 pub mod journal;
 pub mod label;
+pub mod lanes;
 pub mod map;
 pub mod parity;
 pub mod seal;

@@ -3,7 +3,10 @@
 use crate::ALIGN;
 
 /// The format that this program writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
+
+/// The oldest that it reads. No batch of the journal was striped in it: all else is the same.
+pub const OLDEST_VERSION: u32 = 4;
 
 /// CRC32C over the pieces one behind the other.
 pub fn crc32c<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {

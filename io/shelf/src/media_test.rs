@@ -1,9 +1,9 @@
-//! The bytes of version 4, as `docs/format/shelf.md` draws them. These tests change only with the format version.
+//! The bytes of version 5, as `docs/format/shelf.md` draws them. These tests change only with the format version.
 
-use crate::geometry::Form;
-use crate::geometry::Geometry;
+use crate::geometry::{Form, Geometry, MOST_COLUMNS};
 use crate::journal::Header;
 use crate::label::{Found, Label, Member, Standing};
+use crate::lanes::{Checks, Lanes};
 use crate::map::{Column, ENTRIES, Entry, Page};
 use crate::seal::{DataKey, Envelope, Kind, Lock, Vault};
 use crate::superblock::Root;
@@ -45,12 +45,12 @@ fn label() -> Label {
 }
 
 #[test]
-fn a_label_of_version_4() {
+fn a_label_of_version_5() {
     let page = label().encode();
     assert_eq!(page.len(), ALIGN);
     let fields = concat!(
         "4153484c4142454c",
-        "04000000",
+        "05000000",
         "00000000",
         "100f0e0d0c0b0a090807060504030201",
         "11000000000000000000000000000000",
@@ -97,6 +97,13 @@ fn a_label_says_what_is_wrong_with_it() {
     let checksum = crate::media::crc32c([&newer[..4092]]);
     newer[4092..].copy_from_slice(&checksum.to_le_bytes());
     assert_eq!(Label::decode(&newer), Found::Version(9));
+    for (version, found) in [(3, Found::Version(3)), (4, Found::Label(Box::new(label())))] {
+        let mut older = page.to_vec();
+        older[8] = version;
+        let checksum = crate::media::crc32c([&older[..4092]]);
+        older[4092..].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(Label::decode(&older), found, "version {version}");
+    }
     let mut first = Label { generation: 0, members: Vec::new(), ..label() }.encode().to_vec();
     first[4092..].fill(0);
     assert_eq!(Label::decode(&first), Found::Unfinished, "torn behind its first sector");
@@ -106,7 +113,7 @@ fn a_label_says_what_is_wrong_with_it() {
 }
 
 #[test]
-fn a_batch_header_of_version_4() {
+fn a_batch_header_of_version_5() {
     let header = Header {
         seal: false,
         array: 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10,
@@ -119,6 +126,8 @@ fn a_batch_header_of_version_4() {
         contents: 0x0a0b_0c0d,
         salt: 0x2122_2324_2526_2728,
         tag: [7; 16],
+        lanes: None,
+        checks: Checks::default(),
     };
     let page = header.encode(b"hello");
     let fields = concat!(
@@ -141,10 +150,44 @@ fn a_batch_header_of_version_4() {
     assert_eq!((Header::decode(&page), header.cost()), (Some(header), 8192));
     let seal = Header { seal: true, head: 0, body: 0, ..header }.encode(&[]);
     assert_eq!((&seal[..8], seal.len()), (&b"ASH_SEAL"[..], ALIGN));
+
+    let lanes = Lanes::of_media(0b11_0101, 5 * ALIGN);
+    let mut columns = [0; MOST_COLUMNS];
+    columns[..4].copy_from_slice(&[0x0101_0101, 0x0202_0202, 0x0303_0303, 0x0404_0404]);
+    let checks = Checks { front: 0x0506_0708, columns };
+    let striped = Header { body: 5 * ALIGN as u32, contents: 0, lanes, checks, ..header };
+    let page = striped.encode(b"hello");
+    assert_eq!((&page[..8], hex(&page[68..92])), (&b"ASHLANES"[..], fields[136..].to_owned()));
+    let fields = concat!("3500000000000000", "08070605", "00000000", "01010101020202020303030304040404",);
+    assert!(page[92..128].iter().chain(&page[160..252]).all(|byte| *byte == 0));
+    assert_eq!(
+        (hex(&page[128..160]), hex(&page[252..256])),
+        (fields.to_owned(), STRIPED_CHECKSUM.to_owned())
+    );
+    assert_eq!(&page[256..262], b"hello\0");
+    // The front, and three pages in each column of data.
+    assert_eq!((Header::decode(&page), striped.cost(), striped.whole()), (Some(striped), 4 * 4096, 6 * 4096));
+    let targets: Vec<_> = striped.targets(0b10_0010).collect();
+    let (front, at) = (4096, striped.at);
+    // Batch 7 turns the four drives by three: slot 5 has the first column.
+    let expected = [(0, 8192), (1, 0), (2, 12288), (4, 12288), (5, 12288)];
+    assert_eq!(targets.iter().map(|(slot, ..)| *slot).collect::<Vec<_>>(), expected.map(|(slot, _)| slot));
+    for ((slot, address, len), (_, column)) in targets.into_iter().zip(expected) {
+        let copy = [1, 5].contains(&slot);
+        let place = if copy { (at, front + column) } else { (at + front, column) };
+        assert_eq!((address, len), place, "slot {slot}");
+    }
+    for wrong in [0b111, 0b11_1111] {
+        let mut other = page.to_vec();
+        other[128] = wrong;
+        let checksum = crate::media::crc32c([&other[..252]]);
+        other[252..256].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(Header::decode(&other), None, "drives {wrong:b}");
+    }
 }
 
 #[test]
-fn a_superblock_of_version_4() {
+fn a_superblock_of_version_5() {
     let root = Root {
         array: 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10,
         epoch: 3,
@@ -183,7 +226,7 @@ fn a_superblock_of_version_4() {
 }
 
 #[test]
-fn a_page_of_the_map_of_version_4() {
+fn a_page_of_the_map_of_version_5() {
     let entry = Entry {
         generation: 0x0000_0003_0000_0007,
         salt: 0x2122_2324_2526_2728,
@@ -269,7 +312,8 @@ const SEALED: [&str; 3] = [
     "bfab6deb3febf3e24daa0a850127ca89b438a39387e4",
     "c8d8900b8ddfcc32fc1c59acf226c534613bf601fd1c",
 ];
-const LABEL_CHECKSUM: &str = "6d12ed3d";
+const LABEL_CHECKSUM: &str = "cef624b2";
 const HEADER_CHECKSUM: &str = "e399d0ca";
+const STRIPED_CHECKSUM: &str = "c65f20bb";
 const PAYLOAD_CHECKSUM: &str = "9f5f80d9";
 const MAP_CHECKSUM: &str = "d947f095";

@@ -229,6 +229,10 @@ impl Shelf for DriveShelf {
         self.append_batch(head, body, done);
     }
 
+    fn wants_trim(&self) -> bool {
+        self.lacks_columns()
+    }
+
     fn recover(&self, from: JournalPos, done: Done<Vec<Batch>>) {
         self.spawn(|shelf| async move { done(shelf.recover_journal(from).await) });
     }

@@ -22,28 +22,28 @@ pub(super) fn call<T: Send + 'static>(start: impl FnOnce(Done<T>)) -> Result<T> 
     now(outcome)
 }
 
-fn mem(count: usize) -> Vec<Arc<MemDrive>> {
+pub(super) fn mem(count: usize) -> Vec<Arc<MemDrive>> {
     (0..count).map(|index| MemDrive::new(format!("mem{index}"), 16 * MIB)).collect()
 }
 
-fn drives(mem: &[Arc<MemDrive>]) -> Vec<Arc<dyn Drive>> {
+pub(super) fn drives(mem: &[Arc<MemDrive>]) -> Vec<Arc<dyn Drive>> {
     mem.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect()
 }
 
-fn format(mem: &[Arc<MemDrive>]) -> Arc<DriveShelf> {
+pub(super) fn format(mem: &[Arc<MemDrive>]) -> Arc<DriveShelf> {
     now(DriveShelf::format(drives(mem), FormatOptions { array: 7, ..FormatOptions::default() })).unwrap()
 }
 
-fn open(mem: &[Arc<MemDrive>]) -> Result<Arc<DriveShelf>> {
+pub(super) fn open(mem: &[Arc<MemDrive>]) -> Result<Arc<DriveShelf>> {
     now(DriveShelf::open(drives(mem), Opening::default()))
 }
 
-fn why<T>(outcome: Result<T>) -> String {
+pub(super) fn why<T>(outcome: Result<T>) -> String {
     outcome.err().expect("it fails").to_string()
 }
 
 /// A page of body filled with `byte`.
-fn page(byte: u8) -> Bytes {
+pub(super) fn page(byte: u8) -> Bytes {
     let mut page = AlignedBuf::zeroed(ALIGN);
     page.fill(byte);
     Arc::new(page).share(0..ALIGN)
@@ -54,7 +54,7 @@ fn append(shelf: &DriveShelf, head: &'static str, body: &[u8]) -> Result<Journal
     call(|done| shelf.append(Bytes::from_static(head.as_bytes()), body, done))
 }
 
-fn recover(shelf: &DriveShelf) -> Result<Vec<(u64, String, Vec<u8>)>> {
+pub(super) fn recover(shelf: &DriveShelf) -> Result<Vec<(u64, String, Vec<u8>)>> {
     let from = shelf.superblock().map_or(JournalPos(1), |superblock| superblock.journal_from);
     let batches = call(|done| shelf.recover(from, done))?;
     let show = |batch: Batch| {
@@ -64,17 +64,17 @@ fn recover(shelf: &DriveShelf) -> Result<Vec<(u64, String, Vec<u8>)>> {
     Ok(batches.into_iter().map(show).collect())
 }
 
-fn heads(shelf: &DriveShelf) -> Result<String> {
+pub(super) fn heads(shelf: &DriveShelf) -> Result<String> {
     Ok(recover(shelf)?.into_iter().map(|(_, head, _)| head).collect::<Vec<_>>().join(" "))
 }
 
-fn put(shelf: &DriveShelf, from: u64, payload: &'static [u8]) -> Result {
+pub(super) fn put(shelf: &DriveShelf, from: u64, payload: &'static [u8]) -> Result {
     let superblock = Superblock { journal_from: JournalPos(from), payload: Bytes::from_static(payload) };
     call(|done| shelf.write_superblock(superblock, done))
 }
 
 /// Where the journal record at `address` lies on a drive.
-fn on_drive(shelf: &DriveShelf, address: u64) -> usize {
+pub(super) fn on_drive(shelf: &DriveShelf, address: u64) -> usize {
     (shelf.plan.journal_at() + address % shelf.plan.journal_bytes) as usize
 }
 
@@ -183,6 +183,8 @@ fn third(head: &[u8; 4]) -> Bytes {
         contents: crc32c([&head[..]]),
         salt: 0,
         tag: [0; 16],
+        lanes: None,
+        checks: Default::default(),
     };
     header.encode(head)
 }

@@ -22,7 +22,7 @@
 //! An owner that seals 4 PiB leaves an adversary an advantage below 2⁻³² (2⁴⁸ blocks, squared, of 2¹²⁹); the next start
 //! begins anew.
 
-use crate::media::{FORMAT_VERSION, Reader, Writer, crc32c};
+use crate::media::{Reader, Writer, crc32c};
 use crate::sector::Sectors;
 use crate::{ALIGN, AlignedBuf};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -34,6 +34,9 @@ use std::sync::Arc;
 
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
+
+/// The format of an envelope. It is among what the wrapped key is sealed with: another would open none of them.
+pub const ENVELOPE_VERSION: u32 = 4;
 
 /// Bytes of a tag.
 pub const TAG: usize = 16;
@@ -310,7 +313,7 @@ impl Envelope {
     fn front(&self) -> [u8; NONCE_AT] {
         let mut front = [0; NONCE_AT];
         let mut out = Writer::new(&mut front);
-        out.put(&MAGIC).put(&FORMAT_VERSION.to_le_bytes()).put(&[0; 4]);
+        out.put(&MAGIC).put(&ENVELOPE_VERSION.to_le_bytes()).put(&[0; 4]);
         out.put(&self.array.to_le_bytes()).put(&self.sequence.to_le_bytes()).put(&self.check);
         match &self.lock {
             Lock::Erased => _ = out.put(&0u32.to_le_bytes()),
@@ -343,7 +346,7 @@ impl Envelope {
         let mut from = Reader(covered);
         let whole = from.take() == Some(MAGIC)
             && Reader(page.get(CHECKSUM_AT..)?).u32() == Some(crc32c([covered]))
-            && from.u32() == Some(FORMAT_VERSION);
+            && from.u32() == Some(ENVELOPE_VERSION);
         from.take::<4>()?;
         if !whole || from.u128()? != array {
             return None;

@@ -135,6 +135,12 @@ pub trait Shelf: Send + Sync {
     /// When `head` and `body` together are longer than [`Layout::batch_bytes`].
     fn append(&self, head: Bytes, body: Vec<Bytes>, done: Done<JournalPos>);
 
+    /// True while batches in the journal bear fewer losses than they did when they were appended, as a drive that has a
+    /// part of them has gone, or can't be taken away because of them. A superblock that trims them is what mends that.
+    fn wants_trim(&self) -> bool {
+        false
+    }
+
     /// Reads the journal from `from` to its end: every batch whose append was answered, in order, and perhaps some
     /// that were not. A torn or stale batch ends it. Called once after opening, before the first append; on a shelf
     /// that was just formatted it may be left out.

@@ -19,10 +19,11 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         0 => label(&mut page, choice & 128 != 0),
         1 => {
             if choice & 128 != 0 {
-                seal(&mut page, 124);
+                seal(&mut page, if page.starts_with(b"ASHLANES") { 252 } else { 124 });
             }
             if let Some(header) = Header::decode(&page) {
                 header.cost();
+                header.targets(7).count();
                 let page = Bytes::from(page);
                 header.open(&page, &Vault::clear(header.array));
                 header.open(&page, &Vault::sealed(header.array, DataKey::new([1; 32])));
@@ -65,7 +66,7 @@ fn label(page: &mut [u8], whole: bool) {
 fn envelope(page: &mut [u8], whole: bool) {
     if whole {
         page[..8].copy_from_slice(b"ASH_KEYS");
-        page[8..12].copy_from_slice(&shelf::FORMAT_VERSION.to_le_bytes());
+        page[8..12].copy_from_slice(&shelf::seal::ENVELOPE_VERSION.to_le_bytes());
         seal(page, 4092);
     }
     let array = u128::from_le_bytes(page[16..32].try_into().expect("16 bytes"));

@@ -407,7 +407,9 @@ fn append(memory: &mut Memory, shelf: &Arc<DriveShelf>, random: &mut Random, und
     // Equal lengths make an old batch lie exactly where a new one ends; different ones make it lie inside.
     let head_len = if random.chance(50) { 100 } else { random.below(9000) as usize };
     let head: Vec<u8> = (0..head_len).map(|_| random.word() as u8).collect();
-    let mut body = AlignedBuf::zeroed(ALIGN * if random.chance(50) { 0 } else { random.below(4) as usize });
+    let mut body = AlignedBuf::zeroed(
+        ALIGN * [0, random.below(4) as usize, random.below(13) as usize][random.below(3) as usize],
+    );
     let len = body.len();
     body.chunks_mut(8).for_each(|word| word.copy_from_slice(&random.word().to_le_bytes()));
     memory.batches.insert(last + 1, (head.clone(), body.to_vec()));

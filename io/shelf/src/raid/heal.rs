@@ -478,7 +478,10 @@ impl DriveShelf {
                 .flat_map(|entry| entry.columns.iter().flatten().map(|column| usize::from(column.slot)))
                 .collect()
         };
-        let journal = self.journal.lock().members;
+        let journal = {
+            let journal = self.journal.lock();
+            journal.striped().fold(journal.members, |set, lanes| set | lanes.drives())
+        };
         let retired = {
             let mut roster = self.roster.lock();
             let old = roster.members.iter_mut().enumerate().find(|(slot, member)| {
@@ -553,14 +556,13 @@ impl DriveShelf {
     }
 
     async fn make_copy(&self, slot: usize) -> Result {
-        let (from, to, before) = {
+        let (pieces, before) = {
             self.background.0.lock().copying = true;
             let mut journal = self.journal.lock();
-            let before = crate::JournalPos(journal.ring.as_ref().map_or(0, |ring| ring.next().0 - 1));
             let ring = journal.ring.as_ref().ok_or_else(super::append::not_recovered)?;
-            let range = (ring.tail_at(), ring.next_at(), before);
+            let found = (ring.copied(), crate::JournalPos(ring.next().0 - 1));
             journal.joining = Some(slot);
-            range
+            found
         };
         let (done, answered) = wait();
         {
@@ -574,20 +576,29 @@ impl DriveShelf {
         }
         answered.await?;
         let out = || Error::Drive { what: format!("the drive in slot {slot} is out") };
-        let mut at = from;
-        while at < to {
-            let len = COPIED.min(to - at);
-            for (start, len) in Ring::parts(self.plan.journal_bytes, at, len) {
-                let place = self.plan.journal_at() + start;
-                let bytes = self.read_copy(place, len as u32).await?;
-                let target = self.member(slot).ok_or_else(out)?;
-                let (done, written) = wait();
-                target.write(place, vec![bytes], true, done);
+        let mut runs = runs(&pieces).peekable();
+        while runs.peek().is_some() {
+            let mut waits = Vec::new();
+            let mut bytes = 0;
+            while bytes < COPIED
+                && let Some((at, len)) = runs.next()
+            {
+                bytes += len;
+                for (start, len) in Ring::parts(self.plan.journal_bytes, at, len) {
+                    let place = self.plan.journal_at() + start;
+                    let bytes = self.read_copy(place, len as u32).await?;
+                    let (done, written) = wait();
+                    self.member(slot).ok_or_else(out)?.write(place, vec![bytes], false, done);
+                    waits.push(written);
+                }
+            }
+            for written in waits {
                 written.await?;
             }
-            at += len;
         }
-        self.member(slot).ok_or_else(out).map(|_| ())
+        let (done, synced) = wait();
+        self.member(slot).ok_or_else(out)?.sync(done);
+        synced.await
     }
 
     async fn read_copy(&self, at: u64, len: u32) -> Result<bytes::Bytes> {
@@ -602,6 +613,14 @@ impl DriveShelf {
         }
         outcome
     }
+}
+
+/// Pieces of the ring in runs that are read at once.
+fn runs(pieces: &[(u64, u64)]) -> impl Iterator<Item = (u64, u64)> {
+    let cut = |(at, len): (u64, u64)| {
+        (0..len).step_by(COPIED as usize).map(move |from| (at + from, COPIED.min(len - from)))
+    };
+    pieces.iter().copied().flat_map(cut)
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 //! requests answered in a second (Little's law). Drives that have something to do get much the same, so that their
 //! median is the measure. More of them that are late at once than can be spared, such as all that carry the journal,
 //! are late with what they are asked, and none of them lags. Reads of a drive that lags are answered from the others,
-//! its copy of the journal is made elsewhere where there is another drive, and no new segment is placed on it. It keeps
+//! its copy of the journal is made elsewhere where there is another drive, no large batch of the journal is striped over
+//! it, and no new segment is placed on it. It keeps
 //! what it has and stays a member: after a while it gets another chance. The same figure says how much hosts feel of
 //! rebuilding and scrubbing, which slow down then.
 
@@ -85,6 +86,7 @@ impl DriveShelf {
 
     /// Places nothing new on a drive, or something again.
     fn avoid(&self, slot: usize, avoid: bool) {
+        self.choose_lanes();
         if self.staying() >> slot & 1 == 1 {
             let mut segments = self.segments.lock();
             let before = segments.room();

@@ -190,6 +190,7 @@ impl DriveShelf {
         if returning == 0 {
             return Ok(());
         }
+        self.journal.lock().returned = returning;
         for slot in slots(returning).filter(|slot| self.member(*slot).is_some()) {
             let entry = &mut self.roster.lock().members[slot];
             (entry.standing, entry.knows) = (Standing::InUse, 0);

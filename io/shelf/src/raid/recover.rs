@@ -3,7 +3,9 @@
 use super::append::not_recovered;
 use super::{DriveShelf, slots};
 use crate::journal::{Header, PAGE, Ring};
-use crate::seal::TAG;
+use crate::lanes::{Checks, Lanes};
+use crate::media::crc32c;
+use crate::seal::{TAG, Vault};
 use crate::task::join;
 use crate::{ALIGN, AlignedBuf, Batch, Error, JournalPos, Result, wait};
 use bytes::Bytes;
@@ -12,10 +14,12 @@ use std::sync::Arc;
 /// Read ahead of the walk, per copy.
 const WINDOW: u64 = 4 << 20;
 
-/// One copy of the ring, read front to back.
+/// The ring of one drive, read front to back.
 struct Copy<'a> {
     shelf: &'a DriveShelf,
     slot: usize,
+    /// It has the fronts of batches and all of small ones; every drive may have columns.
+    is_copy: bool,
     /// The address of the first byte in `window`.
     window_at: u64,
     window: Bytes,
@@ -59,7 +63,7 @@ impl Copy<'_> {
         })
     }
 
-    /// The record of this array at `at`, with its bytes, when it is whole.
+    /// The record of this array at `at`, with its bytes, when it is whole; of a striped one the front.
     async fn record(&mut self, at: u64, limit: u64) -> Result<Option<(Header, Bytes)>> {
         let page = self.get(at, PAGE, limit).await?;
         let Some(header) = Header::decode(&page).filter(|header| header.array == self.shelf.array) else {
@@ -68,14 +72,25 @@ impl Copy<'_> {
         if header.at != at || at + header.cost() > limit {
             return Ok(None);
         }
+        if header.lanes.is_some() {
+            let front = self.get(at, header.front(), limit).await?;
+            return Ok((header.front_check(&front) == Some(header.checks.front)).then_some((header, front)));
+        }
         let bytes = self.get(at, header.cost(), limit).await?;
         Ok(header.open(&bytes, &self.shelf.vault).is_some().then_some((header, bytes)))
     }
 }
 
+/// A record that belongs, with front and body, and what has to be written for every drive to have its part: slot, address
+/// and bytes.
+type Found = (Header, Bytes, Vec<(usize, u64, Bytes)>);
+
 /// Where the walk is.
 struct Walk<'a> {
     copies: Vec<Copy<'a>>,
+    /// Drives that were away.
+    returned: u64,
+    vault: &'a Vault,
     ring: Ring,
     epoch: u64,
     /// The address of the last record, when that is a seal.
@@ -83,13 +98,15 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The record that belongs at the current address, and the slots of the copies that lack it.
-    async fn step(&mut self) -> Result<Option<(Header, Bytes, Vec<usize>)>> {
+    /// The record that belongs at the current address.
+    async fn step(&mut self) -> Result<Option<Found>> {
         let (at, limit, pos) = (self.ring.next_at(), self.ring.limit(), self.ring.next());
         let mut found = Vec::new();
         let (mut readable, mut failure) = (false, None);
-        let slots: Vec<usize> = self.copies.iter().map(|copy| copy.slot).collect();
-        let records = join(self.copies.iter_mut().map(|copy| copy.record(at, limit))).await;
+        let copies = || self.copies.iter().filter(|copy| copy.is_copy);
+        let slots: Vec<usize> = copies().map(|copy| copy.slot).collect();
+        let copies = self.copies.iter_mut().filter(|copy| copy.is_copy);
+        let records = join(copies.map(|copy| copy.record(at, limit))).await;
         for (slot, record) in slots.into_iter().zip(records) {
             match record {
                 Ok(record) => {
@@ -114,14 +131,85 @@ impl Walk<'_> {
             (Some((header, bytes)), _) => {
                 let lacks =
                     |record: &Option<(Header, Bytes)>| record.as_ref().is_none_or(|(h, _)| h != &header);
-                let lacking =
-                    found.iter().filter(|(_, record)| lacks(record)).map(|(slot, _)| *slot).collect();
-                Ok(Some((header, bytes, lacking)))
+                let lacking = found.iter().filter(|(_, record)| lacks(record));
+                let mut lacking: Vec<_> = lacking.map(|(slot, _)| (*slot, at, bytes.clone())).collect();
+                let Some(lanes) = header.lanes else { return Ok(Some((header, bytes, lacking))) };
+                let whole = self.body(&header, lanes, &bytes, &mut lacking).await?;
+                Ok(whole.map(|whole| (header, whole, lacking)))
             }
             // What no copy could be asked for may well have been answered.
             (None, Some(cause)) if !readable => Err(cause),
             (None, _) => Ok(None),
         }
+    }
+
+    /// Front and body of a striped batch, when enough of its columns are right; what others lack goes to `lacking`.
+    async fn body(
+        &mut self,
+        header: &Header,
+        lanes: Lanes,
+        front: &Bytes,
+        lacking: &mut Vec<(usize, u64, Bytes)>,
+    ) -> Result<Option<Bytes>> {
+        let (at, limit) = (header.at + header.front(), self.ring.limit());
+        let (body, order) = (header.body as usize, lanes.order(header.pos));
+        let mut reads: Vec<_> = order.iter().map(|_| None).collect();
+        for copy in &mut self.copies {
+            if let Some(index) = order.iter().position(|slot| *slot == copy.slot) {
+                reads[index] = Some(copy.get(at, lanes.len(index, body) as u64, limit));
+            }
+        }
+        let present = |read: &Option<_>| read.is_some();
+        let there: Vec<bool> = reads.iter().map(present).collect();
+        let mut found = join(reads.into_iter().flatten()).await.into_iter();
+        // Wrong on a drive that has been there all the time: it was never answered.
+        let (mut torn, mut failure) = (false, None);
+        let mut columns = Vec::new();
+        for (index, slot) in order.iter().enumerate() {
+            let read = if there[index] { found.next() } else { None };
+            columns.push(match read {
+                Some(Ok(column)) if crc32c([&column[..]]) == header.checks.columns[index] => Some(column),
+                Some(Ok(_)) => {
+                    torn |= self.returned >> slot & 1 == 0;
+                    None
+                }
+                Some(Err(cause)) => {
+                    failure = Some(cause);
+                    None
+                }
+                None => None,
+            });
+        }
+        let Some(joined) = lanes.join(&columns, body) else {
+            let few = || Error::Drive {
+                what: format!("too few of the drives that have journal batch {} are there", header.pos.0),
+            };
+            return if torn { Ok(None) } else { Err(failure.unwrap_or_else(few)) };
+        };
+        let mut whole = AlignedBuf::with_capacity(header.whole());
+        whole.push(front);
+        whole.push(&joined);
+        let whole = Arc::new(whole).share(0..header.whole());
+        if header.open(&whole, self.vault).is_none() {
+            return Ok(None);
+        }
+        if columns.iter().any(Option::is_none) {
+            let pages: Vec<&[u8]> = joined.chunks_exact(ALIGN).collect();
+            let parities = lanes.parities(&pages);
+            let height = lanes.height(body);
+            for (index, slot) in order.iter().enumerate().filter(|(index, _)| columns[*index].is_none()) {
+                let column = match index.checked_sub(lanes.data()) {
+                    None => &joined[lanes.part(index, body)],
+                    Some(parity) => &parities[parity * height..(parity + 1) * height],
+                };
+                let mut aligned = AlignedBuf::with_capacity(column.len());
+                aligned.push(column);
+                if there[index] {
+                    lacking.push((*slot, at, Arc::new(aligned).share(0..column.len())));
+                }
+            }
+        }
+        Ok(Some(whole))
     }
 
     /// Looks behind the end for proof that it is not the end.
@@ -134,7 +222,7 @@ impl Walk<'_> {
             return lost("no copy has it".into());
         }
         let limit = (end + batch_bytes + 2 * PAGE).min(self.ring.limit());
-        for copy in &mut self.copies {
+        for copy in self.copies.iter_mut().filter(|copy| copy.is_copy) {
             let mut at = end;
             while at + PAGE <= limit {
                 // What can't be read proves nothing.
@@ -179,17 +267,29 @@ impl DriveShelf {
         let (tail, at, epoch, answered) = root.map_or((JournalPos(1), 0, 1, JournalPos(0)), |root| {
             (root.superblock.journal_from, root.journal_at, root.journal_epoch, root.answered)
         });
-        let members = self.journal.lock().members;
-        let copy = |slot| Copy { shelf: self, slot, window_at: 0, window: Bytes::new() };
+        let (members, returned) = {
+            let journal = self.journal.lock();
+            (journal.members, journal.returned)
+        };
+        let there = self.present().iter().fold(members, |set, member| set | 1 << member.slot);
+        let copy = |slot| Copy {
+            shelf: self,
+            slot,
+            is_copy: members >> slot & 1 == 1,
+            window_at: 0,
+            window: Bytes::new(),
+        };
         let mut walk = Walk {
-            copies: slots(members).map(copy).collect(),
+            copies: slots(there).map(copy).collect(),
+            returned,
+            vault: &self.vault,
             ring: Ring::new(self.plan.journal_bytes, tail, at),
             epoch,
             trailing_seal: None,
         };
         let mut batches = Vec::new();
         while let Some((header, bytes, lacking)) = walk.step().await? {
-            self.write_copies(&lacking, header.at, &bytes).await?;
+            self.write_parts(lacking).await?;
             if header.seal {
                 walk.epoch = header.epoch;
                 walk.trailing_seal = Some(header.at);
@@ -197,7 +297,7 @@ impl DriveShelf {
                 continue;
             }
             walk.trailing_seal = None;
-            walk.ring.found(header.epoch, header.cost());
+            walk.ring.push(&header);
             if let Some((head, body)) = header.open(&bytes, &self.vault).filter(|_| header.pos >= from) {
                 batches.push(Batch { pos: header.pos, head, body });
             }
@@ -224,36 +324,37 @@ impl DriveShelf {
             answered: JournalPos(pos.0 - 1),
             head: 0,
             body: 0,
-            contents: crate::media::crc32c([]),
+            contents: crc32c([]),
             salt: self.salt,
             tag: [0; TAG],
+            lanes: None,
+            checks: Checks::default(),
         };
-        let members: Vec<_> = slots(self.journal.lock().members).collect();
-        self.write_copies(&members, at, &seal.encode(&[])).await?;
+        let (members, page) = (self.journal.lock().members, seal.encode(&[]));
+        self.write_parts(slots(members).map(|slot| (slot, at, page.clone())).collect()).await?;
         ring.go_on_at(at + PAGE);
         Ok(())
     }
 
-    /// Writes a record to some copies, durably. A drive that does not take it is put out while others stay.
-    async fn write_copies(&self, copies: &[usize], at: u64, record: &Bytes) -> Result {
+    /// Writes what drives lack, durably. A drive that does not take it is put out while others stay.
+    async fn write_parts(&self, parts: Vec<(usize, u64, Bytes)>) -> Result {
         let mut waits = Vec::new();
-        for slot in copies {
+        for (slot, at, bytes) in parts {
             let mut from = 0;
-            for (start, len) in Ring::parts(self.plan.journal_bytes, at, record.len() as u64) {
+            for (start, len) in Ring::parts(self.plan.journal_bytes, at, bytes.len() as u64) {
                 let to = from + len as usize;
                 let (done, written) = wait();
-                match self.member(*slot) {
+                match self.member(slot) {
                     Some(member) => {
-                        let piece = vec![record.slice(from..to)];
+                        let piece = vec![bytes.slice(from..to)];
                         member.write(self.plan.journal_at() + start, piece, true, done);
                     }
-                    None => done(Err(gone(*slot))),
+                    None => done(Err(gone(slot))),
                 }
-                waits.push((*slot, written));
+                waits.push((slot, written));
                 from = to;
             }
         }
-        debug_assert!(record.len().is_multiple_of(ALIGN));
         let mut failed = false;
         for (slot, written) in waits {
             if let Err(cause) = written.await {

@@ -67,8 +67,13 @@ impl DriveShelf {
         self.roots.lock().newest = Some(root);
         // A copy of the journal that is being made reads what lies at the front.
         self.background.journal_copied().await;
+        let lacked = self.lacks_columns();
         if let Some(ring) = &mut self.journal.lock().ring {
             ring.trim(from, place);
+        }
+        if lacked {
+            // A drive may have been a member still for the sake of what has been trimmed.
+            self.background.wake();
         }
         Ok(())
     }

@@ -46,19 +46,21 @@ impl DriveShelf {
             if journal.joining == Some(slot) {
                 journal.joining = None;
             }
-            if journal.members & bit != 0 {
-                journal.members &= !bit;
-                journal.hold = Some(u64::MAX);
-            }
+            journal.members &= !bit;
+            // Whether or not it has a copy: batches under way may be striped over it.
+            journal.hold = Some(u64::MAX);
             journal.members == 0
         };
         if !member.put_out() {
+            // Somebody else has just done it, and what it held up may have been answered already.
+            self.changed();
             return;
         }
         tracing::error!(drive = member.name(), slot, %cause, "a drive is out");
         if let Some(entry) = self.roster.lock().members.get_mut(slot) {
             (entry.standing, entry.knows) = (Standing::Out, self.epoch);
         }
+        self.choose_lanes();
         self.count_members();
         self.segments.lock().lose(slot);
         if none_left || self.present().is_empty() {
@@ -197,6 +199,9 @@ impl DriveShelf {
             }
         }
         self.roster.lock().journal = journal;
+        let in_use = (0..table.len()).filter(|slot| table[*slot].standing == Standing::InUse);
+        self.journal.lock().in_use = in_use.fold(0, |set, slot| set | 1 << slot);
+        self.choose_lanes();
         for (slot, cause) in &failed {
             self.put_out(*slot, cause);
         }
@@ -219,6 +224,15 @@ impl DriveShelf {
             }
         }
         Ok(())
+    }
+
+    /// Large batches are striped over the members that the labels name, that are there and prompt: all would have to wait
+    /// for one that is not.
+    pub(super) fn choose_lanes(&self) {
+        let mut journal = self.journal.lock();
+        let present = self.present();
+        let prompt = present.iter().filter(|member| !member.is_lagging());
+        journal.lanes = prompt.fold(0, |set, member| set | 1 << member.slot) & journal.in_use;
     }
 
     /// A slot with the members that may get a journal copy, in order.

@@ -3,6 +3,7 @@
 use super::DriveShelf;
 use crate::geometry::Form;
 use crate::label::Standing;
+use crate::lanes::PARITY;
 use crate::map::Entry;
 use std::sync::atomic::Ordering;
 
@@ -109,15 +110,24 @@ impl DriveShelf {
         }
     }
 
-    /// True when nothing is lost with these drives that is not lost already, and the journal has a copy on another.
+    /// True when nothing is lost with these drives that is not lost already, and the journal has a copy on another, and
+    /// enough of what is striped.
     /// How many are out does not matter: what they held may have been placed elsewhere since, or, while they were out,
     /// something may have been placed with less parity than there is now.
     pub(super) fn can_spare(&self, slots: u64) -> bool {
         let there = self.present().iter().fold(0, |set, member| set | 1 << member.slot);
         let left = there & !slots;
         let most = u32::from(Form::of(there.count_ones() as usize).parity);
-        if (there & slots).count_ones() > most || self.journal.lock().members & left == 0 {
+        if (there & slots).count_ones() > most {
             return false;
+        }
+        {
+            let journal = self.journal.lock();
+            let mut striped = journal.striped();
+            let lost = striped.any(|lanes| lanes.lost(there) <= PARITY && lanes.lost(left) > PARITY);
+            if journal.members & left == 0 || lost {
+                return false;
+            }
         }
         let segments = self.segments.lock();
         let mut entries = segments.list.iter().filter_map(|segment| segment.entry.as_ref());
@@ -137,9 +147,10 @@ impl DriveShelf {
         let staying = self.staying();
         let copies = (self.recorded_copies() & there).count_ones() as usize;
         let forms = usize::from(Form::of(there.count_ones() as usize).parity);
+        let striped = self.striped_tolerates(there);
+        let mut tolerates = forms.min(copies.saturating_sub(1)).min(striped);
         let segments = self.segments.lock();
         let entries = segments.list.iter().filter_map(|segment| segment.entry.as_ref());
-        let mut tolerates = forms.min(copies.saturating_sub(1));
         let mut at_risk = 0;
         for entry in entries {
             let left = usize::from(entry.form.parity).saturating_sub(entry.lost(there).count());
@@ -147,5 +158,18 @@ impl DriveShelf {
             at_risk += u32::from(entry.lost(staying).next().is_some());
         }
         (tolerates, at_risk)
+    }
+
+    /// Drives that may still fail before a batch that is striped can't be read any more, with these there.
+    fn striped_tolerates(&self, there: u64) -> usize {
+        let journal = self.journal.lock();
+        journal.striped().map(|lanes| PARITY.saturating_sub(lanes.lost(there))).min().unwrap_or(PARITY)
+    }
+
+    /// True when batches are striped over drives that are not there, or are to go. Nothing makes such a column anew: what
+    /// mends it is the next checkpoint, which trims them.
+    pub(super) fn lacks_columns(&self) -> bool {
+        let staying = self.staying();
+        self.journal.lock().striped().any(|lanes| lanes.lost(staying) > 0)
     }
 }
