@@ -3,6 +3,7 @@
 
 use crate::draft::{Draft, each_block};
 use crate::entry::{BLOCK, Entry};
+use crate::record::Action;
 use crate::volume::{Handle, Span};
 use block::{Data, Error, Reply, Result};
 
@@ -133,6 +134,35 @@ impl Handle {
                 return Ok(reply);
             }
         }
+    }
+
+    /// Sets the size in logical blocks. The part of a 4 KiB block behind the end becomes zeros in the same step: it must
+    /// read as such when the volume grows.
+    pub async fn resize(&self, blocks: u64) -> Result {
+        loop {
+            match self.try_to_resize(blocks).await {
+                // The block at the end was cut off by somebody else meanwhile.
+                Ok(None) | Err(Error::OutOfRange { .. }) => {}
+                Ok(Some(reply)) => return Ok(reply),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn try_to_resize(&self, blocks: u64) -> Result<Option<Reply>> {
+        let bytes = |blocks: u64| blocks.saturating_mul(u64::from(self.block_bytes));
+        let (old, end) = (bytes(self.geometry()?.blocks), bytes(blocks));
+        let mut draft = Draft::new(1);
+        if !end.is_multiple_of(STEP) && end < old {
+            let (mut cut, entry) = self.edge(&mut draft, end / STEP).await?;
+            let behind = &mut cut[(end % STEP) as usize..];
+            if !entry.is_hole() && !block::is_zero(behind) {
+                behind.fill(0);
+                draft.block(self.number, end / STEP, &cut);
+            }
+        }
+        draft.action(Action::Resize { volume: self.number, blocks });
+        self.attempt(draft.finish()).await
     }
 
     fn put_merged(&self, draft: &mut Draft, merged: Option<(u64, Vec<u8>)>) {

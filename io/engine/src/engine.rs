@@ -9,7 +9,7 @@ use crate::policy::Policy;
 use crate::record::Action;
 use crate::space::{DiskSpace, Place, SpaceReport};
 use crate::volume::Volume;
-use block::{Disk, DiskId, Error, Extent, Geometry, Op, Result};
+use block::{Disk, DiskId, Error, Geometry, Result};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -132,13 +132,8 @@ impl Engine {
         if volume.is_read_only() {
             return self.core.settle_refusal(Err(Error::ReadOnly)).await;
         }
-        let old = volume.geometry().blocks;
-        if blocks < old {
-            // The part of a 4 KiB block behind the new end must read as zeros should the volume grow again.
-            let tail = Extent::new(blocks, (old - blocks).min(BLOCK as u64 / 512));
-            volume.execute(Op::Unmap(vec![tail])).await?;
-        }
-        self.core.change(Change::of(Action::Resize { volume: volume.number(), blocks })).await
+        let resized = volume.handle().resize(blocks).await;
+        self.core.settle_refusal(resized.map(drop)).await
     }
 
     /// Says how the data of a volume are reduced from now on; a clone begins with the policy of its source. Durable

@@ -50,6 +50,10 @@ impl Volume {
         self.handle.number
     }
 
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
     fn look_up<T>(&self, look: impl FnOnce(&VolumeState) -> T) -> Option<T> {
         self.handle.core.state.read().volume(self.handle.number).ok().map(look)
     }

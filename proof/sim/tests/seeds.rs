@@ -52,6 +52,12 @@ fn drives_that_came_back_are_counted_on() {
     run(World::Shelf, 72_002_091).unwrap();
 }
 
+/// A volume was made smaller while it was made smaller still: the one found what it cut off gone, and failed.
+#[test]
+fn volumes_are_resized_by_several_at_once() {
+    run(World::Dead, 241_000_082).unwrap();
+}
+
 /// A copy to a disk that became read-only and to one that was deleted: it may tell either.
 #[test]
 fn a_copy_tells_any_reason_for_which_it_is_refused() {
