@@ -37,8 +37,11 @@ const MOST_DIRTY: u64 = 128 << 20;
 /// Segments that cleaning leaves to checkpoints besides those that a checkpoint fills: those that it ends in.
 const SPARE: usize = 2;
 
-/// Segments that data leave to cleaning.
+/// Segments that data leave to cleaning, at least; as many bytes where segments are small, but no more than this part of
+/// the reserve. A checkpoint is made whenever cleaning has used them up, and should then free more than it fills.
 const FOR_CLEANING: usize = 2;
+const BYTES_FOR_CLEANING: u64 = 16 << 20;
+const PART_FOR_CLEANING: u64 = 8;
 
 impl Core {
     fn bytes_of(&self, segments: &AtomicU32) -> u64 {
@@ -103,7 +106,9 @@ impl Core {
 
     /// Free segments that data must leave to cleaning and checkpoints.
     pub fn kept_from_data(&self) -> usize {
-        self.kept_for_checkpoints() + FOR_CLEANING
+        let bytes = BYTES_FOR_CLEANING.min(self.reserve_bytes() / PART_FOR_CLEANING);
+        let segments = bytes / u64::from(self.layout.segment_bytes);
+        self.kept_for_checkpoints() + FOR_CLEANING.max(segments as usize)
     }
 
     /// Bytes in use or promised, if nothing that waits to be written reduces.

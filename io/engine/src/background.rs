@@ -28,6 +28,11 @@ const RELEASES: usize = 16;
 /// Noted changes of references that have their pages of the frame table read.
 const MOST_DEFERRED: usize = 4096;
 
+/// Bytes of the journal that a checkpoint has to free to be made for its sake, or this part of a small one: hosts may be
+/// waiting for it.
+const WORTH_TRIMMING: u64 = 1 << 20;
+const PART_WORTH_TRIMMING: u64 = 8;
+
 /// Rounds of cleaning that win nothing before the log is taken to be full.
 const MOST_VAIN: u32 = 20;
 
@@ -377,12 +382,23 @@ impl Worker {
             return true;
         }
         let journal = &self.core.journal;
-        let wanted = self.core.wants_room.swap(0, Ordering::AcqRel);
+        let wanted = self.core.wants_room.load(Ordering::Acquire);
         let share = if wanted > 0 { 4 } else { 2 };
+        let short = journal.used() > journal.limit() / share || journal.is_crowded(wanted);
+        if short && self.trims_enough() {
+            self.core.wants_room.store(0, Ordering::Release);
+            return true;
+        }
         let limit = self.core.dirty_limit();
-        journal.used() > journal.limit() / share
-            || journal.is_crowded(wanted)
-            || self.core.dirty_bytes() > (limit + self.left_dirty).min(2 * limit)
+        self.core.dirty_bytes() > (limit + self.left_dirty).min(2 * limit)
+    }
+
+    /// Whether a checkpoint would free some of the journal now, or all that can be flushed has been. One that frees nothing
+    /// writes nearly as much as others: where flushing waits for cleaning, it would fill what cleaning wins.
+    fn trims_enough(&self) -> bool {
+        let flushed = self.core.state.read().maps.slots.flushed_before();
+        let journal = &self.core.journal;
+        journal.has_before(flushed, WORTH_TRIMMING.min(journal.limit() / PART_WORTH_TRIMMING))
     }
 
     /// True when the journal is to be trimmed for the shelf's sake, and that was not tried since something was written.

@@ -247,6 +247,18 @@ impl Journal {
         }
     }
 
+    /// Whether the batches before this one take so many bytes of media, or there are no others.
+    pub fn has_before(&self, batch: u64, least: u64) -> bool {
+        let state = self.state.lock();
+        let count = usize::try_from(batch.saturating_sub(state.first)).unwrap_or(usize::MAX);
+        let mut sum = 0;
+        let enough = state.sizes.iter().take(count).any(|bytes| {
+            sum += bytes;
+            sum >= least
+        });
+        enough || count >= state.sizes.len()
+    }
+
     /// Waits until a batch is durable. The first poll starts the append of the open batch.
     pub fn until(self: &Arc<Self>, batch: u64) -> Durable {
         Durable { journal: self.clone(), batch }

@@ -162,6 +162,11 @@ impl Slots {
         taken
     }
 
+    /// Nothing of the batches before this one waits to be flushed, as far as that is known without a search.
+    pub fn flushed_before(&self) -> u64 {
+        if self.waiting == 0 { u64::MAX } else { self.cursor.batch }
+    }
+
     /// Starts over at the oldest: what was taken has not been flushed.
     pub fn rewind(&mut self) {
         self.cursor = Cursor::default();

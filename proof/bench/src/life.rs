@@ -7,13 +7,19 @@ use crate::rig::{Rig, Shape, cpu_us, write};
 use crate::rows::{Bound, DEPTH, GIB, Measure, Row, measure, row, shuffled};
 use block::{CopySegment, DiskId, Op};
 use engine::Traffic;
+use shelf::Sizes;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Everything there is to measure.
 pub const ALL: &[Measure] = &[
     measure("recovery with ten times the data", compare),
-    measure("4K random overwrite, 80 % full", |name| overwrite(name, 80, Bound::AtMost(4.0))),
-    measure("4K random overwrite, 90 % full", |name| overwrite(name, 90, Bound::None)),
+    measure("4K random overwrite, 80 % full", |name| {
+        overwrite(name, Shape::new(512), 80, Bound::AtMost(4.0))
+    }),
+    measure("4K random overwrite, 90 % full", |name| overwrite(name, Shape::new(512), 90, Bound::None)),
+    measure("4K random overwrite, 24 drives, 80 % full", |name| {
+        overwrite(name, full_shelf(), 80, Bound::AtMost(4.0))
+    }),
     measure("1,000 full clones of 20 GiB that hold 14 GiB", clones),
 ];
 
@@ -27,9 +33,17 @@ const PASSES: u64 = 8;
 /// Parts of the time whose throughput is compared.
 const PARTS: usize = 20;
 
+/// As many drives as a segment has columns, and as many segments as an array of some TB has: fewer would have to keep a
+/// larger part of them free.
+fn full_shelf() -> Shape {
+    let sizes =
+        Sizes { chunk_bytes: Some(8 << 10), segment_bytes: Some(1 << 20), journal_bytes: Some(32 << 20) };
+    Shape { drives: 24, sizes, ..Shape::new(160) }
+}
+
 /// Random overwrites of data that do not reduce, so many times what there is.
-fn overwrite(name: &str, percent: u64, bound: Bound) -> Vec<Row> {
-    let mut rig = Rig::new(Shape::new(512));
+fn overwrite(name: &str, shape: Shape, percent: u64, bound: Bound) -> Vec<Row> {
+    let mut rig = Rig::new(shape);
     let blocks = rig.engine.space().total / 100 * percent / (BLOCK as u64 + 64);
     let volume = rig.volume(1, blocks * BLOCK as u64);
     let mut maker = Maker::new(Content::Random);

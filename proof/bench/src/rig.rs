@@ -3,7 +3,7 @@
 use block::{Data, Disk, DiskId, Geometry, Op, Pending};
 use bytes::Bytes;
 use engine::{Engine, Options, Volume};
-use shelf::{Done, Drive, DriveShelf, FormatOptions, MemDrive, Shelf};
+use shelf::{Done, Drive, DriveShelf, FormatOptions, MemDrive, Shelf, Sizes};
 use std::future::Future;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -100,18 +100,21 @@ impl<F: Future + Unpin> Task<F> {
 
 /// What an array for a measurement is like.
 pub struct Shape {
-    /// MiB of each of the four drives.
+    /// Number of drives, and MiB of each.
+    pub drives: u64,
     pub drive_mib: u64,
+    /// Sizes of the shelf where they are not chosen by the drives.
+    pub sizes: Sizes,
     /// Bounds of the engine.
     pub options: Options,
 }
 
 impl Shape {
-    /// Drives of `drive_mib` MiB and the engine's default bounds.
+    /// Four drives of `drive_mib` MiB and the engine's default bounds.
     pub fn new(drive_mib: u64) -> Self {
         // What the array does while nobody asks is no part of what an operation costs.
         let options = Options { deepen: false, ..Options::new([7; 32]) };
-        Self { drive_mib, options }
+        Self { drives: 4, drive_mib, sizes: Sizes::default(), options }
     }
 }
 
@@ -127,8 +130,6 @@ pub struct Rig {
     beside: Box<dyn FnMut()>,
 }
 
-const DRIVES: u64 = 4;
-
 impl Rig {
     /// An empty array.
     pub fn new(shape: Shape) -> Self {
@@ -141,8 +142,8 @@ impl Rig {
             });
             counted(drive, &written)
         };
-        let drives: Vec<_> = (0..DRIVES).map(drive).collect();
-        let options = FormatOptions { array: 1, force: true, ..FormatOptions::default() };
+        let drives: Vec<_> = (0..shape.drives).map(drive).collect();
+        let options = FormatOptions { array: 1, force: true, sizes: shape.sizes, ..FormatOptions::default() };
         let shelf = block_on(DriveShelf::format(drives.clone(), options));
         let shelf: Arc<dyn Shelf> = shelf.expect("blank drives");
         Self { drives, ..Self::over(shelf, written, shape.options) }
