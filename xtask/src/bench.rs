@@ -140,9 +140,9 @@ pub fn beside_spdk(mut case: Case) -> Result<Case> {
     }
     case.story.push(format!(
         "Targets have one core and the client the other, {rounds} rounds of {seconds} s in turn, on 64 MiB. Data compress to \
-         half. The array has what is written in three journals when it answers and then, with dual parity, on four drives \
-         in files; what is read fits in its cache. tgt and SPDK on a file go to that once for each command, past the \
-         page cache; SPDK on memory keeps nothing."
+         half. The array has what is written in its journal when it answers, on three drives or striped with dual parity, and \
+         then in its log, on four drives in files; what is read fits in its cache. tgt and SPDK on a file go to that once for \
+         each command, past the page cache; SPDK on memory keeps nothing."
     ));
     case.notes
         .push("SPDK polls: a command costs it the time of its whole core, however much it has to do.".into());
