@@ -19,7 +19,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         0 => label(&mut page, choice & 128 != 0),
         1 => {
             if choice & 128 != 0 {
-                seal(&mut page, if page.starts_with(b"ASHLANES") { 252 } else { 124 });
+                let at = if page.starts_with(b"ASHLANES") { 252 } else { 124 };
+                seal(&mut page, at);
             }
             if let Some(header) = Header::decode(&page) {
                 header.cost();
