@@ -25,8 +25,13 @@ const KEPT: u64 = 16;
 /// Pieces of a batch's body: what one vectored write takes.
 const PIECES: usize = 500;
 
-/// What a batch takes of the journal.
-fn media_bytes(head: usize, body: usize) -> u64 {
+/// Bytes of batches that the journal holds for each byte of its ring at most, and how many that is beyond a ring that is
+/// larger: striped batches take less of it than they are long, and recovery has to read them all.
+const MOST_DENSE: u64 = 4;
+const MOST_HELD: u64 = 512 << 20;
+
+/// What a batch takes of the journal at most.
+fn most_bytes(head: usize, body: usize) -> u64 {
     Layout::journal_cost(head, body)
 }
 
@@ -50,10 +55,13 @@ impl Gathering {
 struct State {
     open: Gathering,
     sealed: VecDeque<Gathering>,
-    /// Bytes of each batch appended or sealed since the last trim.
+    /// The most that each batch appended or sealed since the last trim may take, and their sum.
     sizes: VecDeque<u64>,
+    held: u64,
     /// Number of the first batch in `sizes`.
     first: u64,
+    /// Of `held`, batches that the shelf has not been given yet.
+    unplaced: u64,
     submitting: bool,
     in_flight: usize,
     stopped: Option<String>,
@@ -76,12 +84,11 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// A journal whose next batch is `next`; `sizes` are the media bytes of the batches before it that the last
-    /// checkpoint still needs.
+    /// A journal whose next batch is `next`, behind the recovered ones.
     pub fn new(shelf: Arc<dyn Shelf>, next: u64, recovered: &[shelf::Batch]) -> Arc<Self> {
         let layout = shelf.layout();
         let sizes: VecDeque<u64> =
-            recovered.iter().map(|batch| media_bytes(batch.head.len(), batch.body.len())).collect();
+            recovered.iter().map(|batch| most_bytes(batch.head.len(), batch.body.len())).collect();
         let state = State {
             open: Gathering::new(next),
             sealed: VecDeque::new(),
@@ -90,19 +97,23 @@ impl Journal {
             in_flight: 0,
             stopped: None,
             waiting: Vec::new(),
+            held: sizes.iter().sum(),
+            unplaced: 0,
             sizes,
         };
-        Arc::new(Self {
+        let journal = Self {
             shelf,
             durable: Line::new(AtomicU64::new(next - 1)),
             stopped: false.into(),
-            used: Line::new(AtomicU64::new(state.sizes.iter().sum())),
+            used: Line::default(),
             recovered: true.into(),
             batch_bytes: layout.batch_bytes as usize,
             journal_bytes: layout.journal_bytes,
             signal: Arc::default(),
             state: Line::new(Mutex::new(state)),
-        })
+        };
+        journal.count(&journal.state.lock());
+        Arc::new(journal)
     }
 
     /// The last batch that is durable; all before it are.
@@ -110,12 +121,28 @@ impl Journal {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// Media bytes of batches that have not been trimmed.
+    /// Bytes of the ring under batches that have not been trimmed; more where what they hold is nearer its bound.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Media bytes that may be used: some are left for batches that are not full.
+    fn count(&self, state: &State) {
+        let taken = self.shelf.journal_taken(JournalPos(u64::MAX)) + state.unplaced;
+        self.used.store(taken.max(self.scaled(state.held)), Ordering::Relaxed);
+    }
+
+    /// Bytes that batches may hold.
+    pub fn most_held(&self) -> u64 {
+        let limit = self.limit();
+        (MOST_DENSE * limit).min(MOST_HELD).max(limit)
+    }
+
+    /// The part of the ring that stands for so much of what batches may hold.
+    fn scaled(&self, held: u64) -> u64 {
+        (u128::from(held) * u128::from(self.limit()) / u128::from(self.most_held().max(1))) as u64
+    }
+
+    /// Bytes of the ring that may be used: some are left for batches that are not full.
     pub fn limit(&self) -> u64 {
         let spare = (2 * self.batch_bytes as u64).min(self.journal_bytes / 4);
         self.journal_bytes - spare
@@ -130,10 +157,10 @@ impl Journal {
         self.used() + cost > if all { limit } else { limit - limit / KEPT }
     }
 
-    /// An upper bound of the media bytes that a change adds.
+    /// An upper bound of what a change adds.
     pub fn cost(&self, record: usize, pages: usize) -> u64 {
         let batches = (record + pages * BLOCK).div_ceil(self.batch_bytes / 2) + 1;
-        media_bytes(record, pages * BLOCK) + (batches * 2 * BLOCK) as u64
+        most_bytes(record, pages * BLOCK) + (batches * 2 * BLOCK) as u64
     }
 
     /// The largest record.
@@ -189,9 +216,12 @@ impl Journal {
             state.submitting = true;
             state.in_flight += 1;
             drop(state);
+            let bytes = most_bytes(batch.head.len(), batch.pages * BLOCK);
             self.submit(batch);
             state = self.state.lock();
             state.submitting = false;
+            state.unplaced -= bytes;
+            self.count(&state);
         }
     }
 
@@ -230,9 +260,11 @@ impl Journal {
         }
         let next = Gathering::new(state.open.number + 1);
         let full = std::mem::replace(&mut state.open, next);
-        let bytes = media_bytes(full.head.len(), full.pages * BLOCK);
+        let bytes = most_bytes(full.head.len(), full.pages * BLOCK);
         state.sizes.push_back(bytes);
-        self.used.fetch_add(bytes, Ordering::Relaxed);
+        state.held += bytes;
+        state.unplaced += bytes;
+        self.count(state);
         state.sealed.push_back(full);
     }
 
@@ -242,19 +274,23 @@ impl Journal {
         let mut state = self.state.lock();
         while state.first < from {
             let Some(bytes) = state.sizes.pop_front() else { break };
-            self.used.fetch_sub(bytes, Ordering::Relaxed);
+            state.held -= bytes;
             state.first += 1;
         }
+        self.count(&state);
     }
 
-    /// Whether the batches before this one take so many bytes of media, or there are no others.
+    /// Whether the batches before this one are so much of what is used, or there are no others.
     pub fn has_before(&self, batch: u64, least: u64) -> bool {
+        if self.shelf.journal_taken(JournalPos(batch)) >= least {
+            return true;
+        }
         let state = self.state.lock();
         let count = usize::try_from(batch.saturating_sub(state.first)).unwrap_or(usize::MAX);
-        let mut sum = 0;
+        let mut held = 0;
         let enough = state.sizes.iter().take(count).any(|bytes| {
-            sum += bytes;
-            sum >= least
+            held += bytes;
+            self.scaled(held) >= least
         });
         enough || count >= state.sizes.len()
     }

@@ -3,7 +3,7 @@
 use block::{Data, Disk, DiskId, Extent, Geometry, Op};
 use bytes::Bytes;
 use engine::{Engine, Options};
-use shelf::{Done, Drive, DriveShelf, Error, FormatOptions, MemDrive, Opening, Status};
+use shelf::{Done, Drive, DriveShelf, Error, FormatOptions, JournalPos, MemDrive, Opening, Shelf, Status};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -169,6 +169,49 @@ fn rebuilding_again_and_again_takes_no_space_from_hosts() {
                 drive.failed.store(false, Ordering::Relaxed);
                 shelf.add_drive(drive.clone(), true).await.expect("a drive like the others");
             }
+        }
+    };
+    serve(&engine, hosts);
+}
+
+/// Striped over eight drives, batches of twice what the ring of each has find room in the journal.
+#[test]
+fn a_striped_journal_holds_more_than_its_ring() {
+    const EACH: u64 = 64;
+    let (drives, shelf, engine) = array();
+    let ring = shelf.layout().journal_bytes;
+    let writes = 2 * ring / (EACH * BLOCK as u64);
+    let data =
+        |n: u64| (0..EACH).flat_map(|block| block_of(n * EACH + block).to_bytes()).collect::<Vec<u8>>();
+    let geometry = Geometry { block_bytes: BLOCK as u32, blocks: writes * EACH };
+    let mut background = Box::pin(engine.background());
+    let volume = {
+        let mut created = pin!(engine.create_volume(DiskId(1), geometry, 0));
+        loop {
+            if let Poll::Ready(created) = poll(created.as_mut()) {
+                break created.expect("a volume");
+            }
+            assert!(poll(background.as_mut()).is_pending());
+        }
+    };
+    // Nothing is flushed meanwhile: some answers wait for that, but all of it is in the journal.
+    let mut asked: Vec<_> =
+        (0..writes).map(|n| volume.execute(Op::Write { lba: n * EACH, data: Data::from(data(n)) })).collect();
+    let answered = asked.iter_mut().filter_map(|asked| match poll(Pin::new(asked)) {
+        Poll::Ready(outcome) => Some(outcome.expect("a write")),
+        Poll::Pending => None,
+    });
+    assert!(answered.count() > 0);
+    assert!(shelf.journal_taken(JournalPos(u64::MAX)) < ring / 2);
+    drop((asked, volume, background, engine, shelf));
+    let shelf = now(DriveShelf::open(given(&drives), Opening::default())).expect("the same drives");
+    let engine = now(Engine::open(shelf, Options::new([1; 32]))).expect("the same array");
+    let volume = engine.volume(DiskId(1)).expect("the same volume");
+    let hosts = async {
+        for n in 0..writes {
+            let read = volume.execute(Op::Read(Extent { lba: n * EACH, blocks: EACH })).await;
+            let Ok(block::Reply::Data(found)) = read else { panic!("{read:?}") };
+            assert!(found.to_bytes() == data(n), "write {n}");
         }
     };
     serve(&engine, hosts);

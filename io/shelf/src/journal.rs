@@ -347,6 +347,13 @@ impl Ring {
         self.next_at + bytes + PAGE <= self.limit()
     }
 
+    /// Bytes under the batches before `pos`.
+    pub fn taken(&self, pos: JournalPos) -> u64 {
+        let before = pos.0.saturating_sub(self.tail.0) as usize;
+        let next = self.live.get(before).map_or(self.next_at, |place| place.at);
+        next - self.tail_at
+    }
+
     /// Takes the next batch, as it is written or was found.
     ///
     /// # Panics

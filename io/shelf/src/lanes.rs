@@ -38,14 +38,15 @@ pub struct Checks {
 
 impl Lanes {
     /// The drives out of `drives` that a body of so many bytes is best striped over: where the fewest pages are
-    /// written, counting every request as one. None when as many copies are as good. `pos` has all drives take turns.
+    /// written, counting every request as one, and of what is as good the fewest pages without that. None when as many
+    /// copies are as good. `pos` has all drives take turns.
     pub fn choose(drives: u64, copies: usize, body: usize, pos: JournalPos) -> Option<Self> {
         let (there, pages) = (drives.count_ones() as usize, body / ALIGN);
         if pages < LEAST_PAGES {
             return None;
         }
         let cost = |width: &usize| width * (pages.div_ceil(width - PARITY) + 1);
-        let width = (LEAST_DRIVES..=there.min(MOST_COLUMNS)).min_by_key(cost)?;
+        let width = (LEAST_DRIVES..=there.min(MOST_COLUMNS)).rev().min_by_key(cost)?;
         if cost(&width) >= copies * (pages + 1) {
             return None;
         }

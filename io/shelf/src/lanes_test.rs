@@ -43,7 +43,8 @@ fn checksums_are_those_of_the_columns() {
     assert!(checks[lanes.width()..].iter().all(|check| *check == 0));
 }
 
-/// Fewest pages, requests counted: over eight drives 32 pages would be 48 and 8 requests, over six they are 48 and 6.
+/// Fewest pages, requests counted: over eight drives 32 pages would be 48 and 8 requests, over six they are 48 and 6. Four
+/// pages are 8 and 4 requests over four drives, 6 and 6 over six.
 #[test]
 fn as_many_drives_as_pay() {
     let all = |drives: u32| (1u64 << drives) - 1;
@@ -52,7 +53,7 @@ fn as_many_drives_as_pay() {
     assert_eq!((width(3, 100), width(4, 3), width(4, 4), width(4, 64)), (None, None, Some(4), Some(4)));
     assert_eq!(
         (width(8, 4), width(8, 14), width(8, 32), width(8, 1000)),
-        (Some(4), Some(7), Some(6), Some(8))
+        (Some(6), Some(7), Some(6), Some(8))
     );
     assert_eq!((width(40, 10_000), Lanes::choose(all(8), 1, 64 * ALIGN, JournalPos(0))), (Some(24), None));
 }

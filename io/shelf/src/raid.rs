@@ -229,6 +229,10 @@ impl Shelf for DriveShelf {
         self.append_batch(head, body, done);
     }
 
+    fn journal_taken(&self, pos: JournalPos) -> u64 {
+        self.journal.lock().ring.as_ref().map_or(0, |ring| ring.taken(pos))
+    }
+
     fn wants_trim(&self) -> bool {
         self.lacks_columns()
     }

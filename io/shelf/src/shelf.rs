@@ -19,8 +19,8 @@ pub struct Layout {
     pub stripe_bytes: u32,
     /// Number of segments. It may grow while the shelf is open, when drives are added.
     pub segments: u32,
-    /// What the journal holds before it must be trimmed, counted by [`Layout::journal_cost`]. Every opening since
-    /// the last trim may have taken one page more.
+    /// What the journal holds before it must be trimmed, counted by [`Shelf::journal_taken`]; a batch takes no more than
+    /// [`Layout::journal_cost`]. Every opening since the last trim may have taken one page more.
     pub journal_bytes: u64,
     /// Largest `head` plus `body` of one journal batch.
     pub batch_bytes: u32,
@@ -29,7 +29,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Bytes of `journal_bytes` that a batch takes: head and the shelf's own header in whole pages, and the body.
+    /// Bytes of `journal_bytes` that a batch takes at most: head and the shelf's own header in whole pages, and the body.
     pub fn journal_cost(head: usize, body: usize) -> u64 {
         crate::journal::cost(head, body)
     }
@@ -134,6 +134,10 @@ pub trait Shelf: Send + Sync {
     /// # Panics
     /// When `head` and `body` together are longer than [`Layout::batch_bytes`].
     fn append(&self, head: Bytes, body: Vec<Bytes>, done: Done<JournalPos>);
+
+    /// Bytes of [`Layout::journal_bytes`] that the batches before `pos` take which have not been trimmed, those under way
+    /// among them. Zero before the journal of an older owner has been recovered.
+    fn journal_taken(&self, pos: JournalPos) -> u64;
 
     /// True while batches in the journal bear fewer losses than they did when they were appended, as a drive that has a
     /// part of them has gone, or can't be taken away because of them. A superblock that trims them is what mends that.

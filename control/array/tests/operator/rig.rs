@@ -329,6 +329,10 @@ impl Shelf for Fuse {
         }
     }
 
+    fn journal_taken(&self, pos: JournalPos) -> u64 {
+        self.shelf.journal_taken(pos)
+    }
+
     fn recover(&self, from: JournalPos, done: Done<Vec<Batch>>) {
         self.shelf.recover(from, done);
     }

@@ -380,6 +380,12 @@ impl Shelf for MemShelf {
         done(Ok(pos));
     }
 
+    fn journal_taken(&self, pos: JournalPos) -> u64 {
+        let contents = self.contents.lock();
+        let all = contents.journal.iter().chain(contents.held.iter().map(|(batch, _)| batch));
+        all.filter(|batch| batch.pos < pos).map(batch_bytes).sum()
+    }
+
     fn recover(&self, from: JournalPos, done: Done<Vec<Batch>>) {
         let found = self.contents.lock().journal.iter().filter(|batch| batch.pos >= from).cloned().collect();
         done(Ok(found));

@@ -3,7 +3,9 @@
 use crate::lanes::Lanes;
 use crate::raid::tests::{call, drives, format, heads, mem, now, on_drive, open, page, put, recover, why};
 use crate::seal::{DataKey, Envelope, KEY_BYTES, Lock};
-use crate::{ALIGN, Drive, DriveShelf, Error, FormatOptions, JournalPos, MemDrive, Opening, Result, Shelf};
+use crate::{
+    ALIGN, Drive, DriveShelf, Error, FormatOptions, JournalPos, MemDrive, Opening, Result, Shelf, Superblock,
+};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -49,6 +51,24 @@ fn a_large_batch_costs_its_parity_instead_of_copies() {
     let before = written(&shelf);
     append(&shelf, "small", 1).unwrap();
     assert_eq!((written(&shelf) - before) / ALIGN as u64, 3 * 2);
+}
+
+#[test]
+fn a_large_batch_takes_as_much_of_the_journal_as_its_longest_column() {
+    let mem = mem(8);
+    let shelf = format(&mem);
+    append(&shelf, "large", 32).unwrap();
+    append(&shelf, "small", 1).unwrap();
+    let pages =
+        |shelf: &DriveShelf| [0, 1, 2, 3, 9].map(|pos| shelf.journal_taken(JournalPos(pos)) / ALIGN as u64);
+    assert_eq!(pages(&shelf), [0, 0, 9, 11, 11]);
+    let shelf = open(&mem).unwrap();
+    assert_eq!(pages(&shelf), [0; 5], "nobody has looked yet");
+    recover(&shelf).unwrap();
+    assert_eq!(pages(&shelf), [0, 0, 9, 12, 12], "and its seal");
+    let superblock = Superblock { journal_from: JournalPos(2), payload: Bytes::new() };
+    call(|done| shelf.write_superblock(superblock, done)).unwrap();
+    assert_eq!(pages(&shelf), [0, 0, 0, 3, 3]);
 }
 
 #[test]
