@@ -71,7 +71,6 @@ impl Core {
         if self.full.swap(full, Ordering::AcqRel) != full && full {
             tracing::warn!("the log is full");
         }
-        self.pace.set_open(full);
     }
 
     /// Bytes of the log that are kept for checkpoints, for cleaning, and for what gives space back.

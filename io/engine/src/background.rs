@@ -12,6 +12,7 @@ use crate::log::{Segments, Stream, Writer};
 use crate::neighbours::Neighbours;
 use crate::relearn::Relearn;
 use crate::space::Place;
+use crate::tempo::{Done, Tempo};
 use crate::traffic::Traffic;
 use parking_lot::Mutex;
 use shelf::{Room, SegmentId};
@@ -28,10 +29,25 @@ const RELEASES: usize = 16;
 /// Noted changes of references that have their pages of the frame table read.
 const MOST_DEFERRED: usize = 4096;
 
-/// Bytes of the journal that a checkpoint has to free to be made for its sake, or this part of a small one: hosts may be
-/// waiting for it.
-const WORTH_TRIMMING: u64 = 1 << 20;
-const PART_WORTH_TRIMMING: u64 = 8;
+/// The part of the journal that a checkpoint has to free to be made for its sake, as a divisor.
+const PART_WORTH_TRIMMING: u64 = 4;
+
+/// Bytes of the journal that it has to free when hosts are waiting for it, or this part of a small one.
+const LEAST_TRIMMED: u64 = 1 << 20;
+const PART_LEAST_TRIMMED: u64 = 8;
+
+/// Bytes that acknowledgements are granted at once, at least, or this part of what may wait without any pace.
+const QUANTUM: u64 = 512 << 10;
+const PART_QUANTUM: u64 = 8;
+
+/// Bytes that cleaning moves for each byte of data that is flushed when the log has as little room as data leave. It is less
+/// where there is more, down to none.
+const MOST_MOVED: u64 = 16;
+
+/// Segments that cleaning keeps free of data that could have them: this part of the reserve, as a divisor, and at least so
+/// many.
+const PART_CLEANED: usize = 8;
+const LEAST_CLEANED: usize = 4;
 
 /// Rounds of cleaning that win nothing before the log is taken to be full.
 const MOST_VAIN: u32 = 20;
@@ -133,6 +149,10 @@ pub struct Worker {
     pub exhausted: Option<(u64, Room)>,
     /// The newest batch when the journal was last trimmed because the shelf wanted it.
     trimmed: u64,
+    /// What acknowledgements keep pace with.
+    tempo: Tempo,
+    /// Bytes that cleaning should move before more is flushed.
+    to_move: u64,
     /// What the last rounds of cleaning brought.
     pub rounds: Rounds,
     /// Nothing could be won back, and hosts go on at the cost of protection until there is room again.
@@ -181,7 +201,7 @@ impl Worker {
         let stale = listings.filter(|(_, listing)| listing.names_slots).map(|(page, _)| page).collect();
         let relearn = Relearn::before(state.maps.table.next);
         drop(state);
-        let worker = Self {
+        let mut worker = Self {
             writer: Writer::new(core.log.clone()),
             streams: Streams::default(),
             space: Space { free, taken, clock: 0, leave: 0, yields: true },
@@ -205,6 +225,8 @@ impl Worker {
             left_dirty: 0,
             exhausted: None,
             trimmed: u64::MAX,
+            tempo: Tempo::default(),
+            to_move: 0,
             rounds: Rounds::default(),
             pressed: false,
             core,
@@ -247,6 +269,7 @@ impl Worker {
             if busy {
                 self.exhausted = None;
             }
+            let before = self.traffic.data;
             match self.flush().await? {
                 Step::Done => busy = true,
                 Step::Idle => {}
@@ -257,11 +280,8 @@ impl Worker {
                 }
             }
             self.core.set_full(full);
-            if self.free() < self.clean_below() {
-                busy |= self.make_space().await?;
-            } else {
-                self.pressed = false;
-            }
+            self.keep_pace();
+            busy |= self.keep_clean(self.traffic.data - before).await?;
             // Space is known when everything has been flushed and written.
             let settle = !busy && self.core.wants_space.swap(false, Ordering::AcqRel);
             if self.is_checkpoint_due() || settle || (!busy && self.wants_trim()) {
@@ -332,12 +352,30 @@ impl Worker {
         }
     }
 
-    fn tell_progress(&self) {
+    fn tell_progress(&mut self) {
         self.core.set_free(self.space.free.len() as u32);
-        let progress = self.core.state.read().maps.slots.progress();
-        self.core.pace.advance(progress);
+        self.keep_pace();
         self.core.room.freed();
         *self.core.traffic.lock() = Traffic { padding: self.writer.padding, ..self.traffic };
+    }
+
+    fn done(&self) -> (Done, u64) {
+        let slots = &self.core.state.read().maps.slots;
+        (Done { flushed: slots.progress(), written: self.traffic.total() }, slots.bytes() as u64)
+    }
+
+    /// Lets acknowledgements go on as far as work has got on; all of them where little waits to be flushed, or nothing can be.
+    pub fn keep_pace(&mut self) {
+        let unpaced = self.core.unpaced_bytes();
+        let (done, waiting) = self.done();
+        self.core.pace.advance(self.tempo.advance(done, QUANTUM.min(unpaced / PART_QUANTUM)));
+        self.core.pace.set_open(waiting <= unpaced || self.core.full.load(Ordering::Acquire));
+    }
+
+    /// A checkpoint has ended.
+    pub fn end_cycle(&mut self) {
+        let (done, _) = self.done();
+        self.tempo.end_cycle(done);
     }
 
     /// Releases what dropped trees referred to.
@@ -383,9 +421,11 @@ impl Worker {
         }
         let journal = &self.core.journal;
         let wanted = self.core.wants_room.load(Ordering::Acquire);
-        let share = if wanted > 0 { 4 } else { 2 };
-        let short = journal.used() > journal.limit() / share || journal.is_crowded(wanted);
-        if short && self.trims_enough() {
+        let limit = journal.limit();
+        let (used, worth) = (journal.used(), limit / PART_WORTH_TRIMMING);
+        let short = wanted > 0 && used > limit / 4 || journal.is_crowded(wanted);
+        let least = LEAST_TRIMMED.min(limit / PART_LEAST_TRIMMED);
+        if used > limit / 2 && self.trims(worth) || short && self.trims(least) {
             self.core.wants_room.store(0, Ordering::Release);
             return true;
         }
@@ -393,12 +433,11 @@ impl Worker {
         self.core.dirty_bytes() > (limit + self.left_dirty).min(2 * limit)
     }
 
-    /// Whether a checkpoint would free some of the journal now, or all that can be flushed has been. One that frees nothing
-    /// writes nearly as much as others: where flushing waits for cleaning, it would fill what cleaning wins.
-    fn trims_enough(&self) -> bool {
+    /// Whether a checkpoint would free so many bytes of the journal now, or all that can be flushed has been. One that frees
+    /// nothing writes nearly as much as others: where flushing waits for cleaning, it would fill what cleaning wins.
+    fn trims(&self, bytes: u64) -> bool {
         let flushed = self.core.state.read().maps.slots.flushed_before();
-        let journal = &self.core.journal;
-        journal.has_before(flushed, WORTH_TRIMMING.min(journal.limit() / PART_WORTH_TRIMMING))
+        self.core.journal.has_before(flushed, bytes)
     }
 
     /// True when the journal is to be trimmed for the shelf's sake, and that was not tried since something was written.
@@ -423,7 +462,34 @@ impl Worker {
     /// Free segments below which cleaning begins.
     pub fn clean_below(&self) -> usize {
         let reserve = self.core.reserve_bytes() / u64::from(self.core.layout.segment_bytes);
-        self.core.kept_from_data() + 1 + reserve as usize / 4
+        self.core.kept_from_data() + 1 + (reserve as usize / PART_CLEANED).max(LEAST_CLEANED)
+    }
+
+    /// Cleans when there is little room: the more data have been flushed, and the less room there is, the more, so that hosts
+    /// find the same array at every moment. False when there was nothing to do.
+    async fn keep_clean(&mut self, flushed: u64) -> block::Result<bool> {
+        let (least, enough) = (self.core.kept_from_data(), self.clean_below());
+        // What has been cleaned becomes free with the next checkpoint.
+        let free = self.free() + self.cleaned;
+        if self.free() >= enough {
+            (self.pressed, self.to_move) = (false, 0);
+            return Ok(false);
+        }
+        let (missing, all) = (enough.saturating_sub(free), enough - least);
+        self.to_move += flushed * MOST_MOVED * missing.min(all) as u64 / all as u64;
+        // While hosts are quiet there is time.
+        let mut busy = flushed == 0 && self.make_space().await?;
+        while self.to_move > 0 && self.free() < enough {
+            let before = self.traffic.total();
+            if !self.make_space().await? {
+                self.to_move = 0;
+                break;
+            }
+            busy = true;
+            let moved = self.traffic.total() - before;
+            self.to_move = self.to_move.saturating_sub(moved.max(u64::from(self.core.layout.stripe_bytes)));
+        }
+        Ok(busy)
     }
 
     /// Wins back segments: moves what is live out of segments as long as there is room to move it to, then frees

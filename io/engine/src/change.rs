@@ -59,6 +59,9 @@ pub struct Made {
     pub pace: u64,
 }
 
+/// The part of the journal that may wait to be flushed before acknowledgements keep pace, as a divisor.
+const PART_UNPACED: u64 = 4;
+
 /// The most pages of a change.
 pub const MOST_PAGES: usize = 1 << 16;
 
@@ -204,13 +207,18 @@ impl Core {
         Ok(())
     }
 
-    /// An acknowledgement waits for an eighth of what memory holds beyond the half of what it may hold: latency
-    /// grows with the amount, and what comes in settles at what the flusher can do.
+    /// An acknowledgement waits for an eighth of what memory holds beyond what needs no pace: latency grows with the
+    /// amount, and what comes in settles at what the background can do.
     fn pace_of(&self, state: &State) -> u64 {
-        let slots = &state.maps.slots;
-        match slots.bytes().saturating_sub(self.options.slot_bytes / 2) as u64 / 8 {
+        match (state.maps.slots.bytes() as u64).saturating_sub(self.unpaced_bytes()) / 8 {
             0 => 0,
-            debt => slots.progress() + debt,
+            debt => self.pace.now().saturating_add(debt),
         }
+    }
+
+    /// Bytes that may wait to be flushed before acknowledgements wait for the flusher: half of what memory may hold, and no
+    /// more than leaves room in the journal for what has been flushed and waits for a checkpoint.
+    pub fn unpaced_bytes(&self) -> u64 {
+        (self.options.slot_bytes as u64 / 2).min(self.journal.most_held() / PART_UNPACED)
     }
 }

@@ -138,6 +138,7 @@ impl Worker {
                     maps.mark(number);
                 }
             }
+            self.keep_pace();
             pause().await;
         }
         Ok(moves)
@@ -154,6 +155,7 @@ impl Worker {
                 let object = frame::metadata(ObjectKind::Table, number, |out| body.encode(out));
                 moves.insert(number, (self.place(ObjectKind::Table, object).await?, false));
             }
+            self.keep_pace();
             pause().await;
         }
         Ok(moves)
@@ -290,6 +292,7 @@ impl Worker {
         if cleaned {
             self.end_round();
         }
+        self.end_cycle();
         Ok(())
     }
 

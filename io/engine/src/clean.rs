@@ -93,6 +93,7 @@ impl Worker {
                 return Ok(());
             }
             at += len;
+            self.keep_pace();
             pause().await;
         }
         Ok(())

@@ -4,6 +4,7 @@
 use crate::background::{Step, Worker};
 use crate::entry::{BLOCK, BlockId, SlotId};
 use crate::frame::{self, Fingerprint, Method, UNKNOWN};
+use crate::gate::pause;
 use crate::map::{Maps, Need};
 use crate::pages::NumberMap;
 use crate::policy::{Compression, Policy};
@@ -18,6 +19,9 @@ use std::ops::Range;
 
 /// Slots flushed in one step.
 const STEP: usize = 512;
+
+/// Frames packed before others get their turn.
+const TURN: usize = 64;
 
 /// A slot on its way to the log.
 pub struct Item {
@@ -99,6 +103,10 @@ impl Worker {
                     step = Step::Full;
                     break;
                 }
+            }
+            if packed.len().is_multiple_of(TURN) {
+                self.keep_pace();
+                pause().await;
             }
         }
         self.load_table(&packed).await?;

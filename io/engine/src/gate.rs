@@ -149,6 +149,11 @@ impl Pace {
         ready.into_values().flatten().for_each(Waker::wake);
     }
 
+    /// How far it is.
+    pub fn now(&self) -> u64 {
+        self.progress.load(Ordering::Acquire)
+    }
+
     /// While it is open nobody waits.
     pub fn set_open(&self, open: bool) {
         self.open.store(open, Ordering::Release);

@@ -49,6 +49,7 @@ mod space;
 mod stage;
 mod state;
 mod table;
+mod tempo;
 mod traffic;
 mod volume;
 

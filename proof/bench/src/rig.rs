@@ -207,29 +207,29 @@ impl Rig {
         self.operate(disk, depth, ops, false, || 0.0, |_| {});
     }
 
-    /// Performs operations, `depth` at a time, until the first that has to wait for the background; answers with how
-    /// many were done. Those after it are cancelled.
+    /// Performs operations, `depth` at a time, while the background stands still, until the journal takes no more; answers
+    /// with how many it took. Some answers keep pace with the background, and come no more.
     pub fn perform_until_full(
         &mut self,
         disk: &dyn Disk,
         depth: usize,
         mut ops: impl Iterator<Item = Op>,
     ) -> usize {
-        let mut done = 0;
+        let mut taken = 0;
+        let mut paced: Vec<Task<Pending>> = Vec::new();
         loop {
+            let before = self.written.durable.load(Ordering::Relaxed);
             let mut running: Vec<_> =
                 ops.by_ref().take(depth).map(|op| Task::new(disk.execute(op))).collect();
-            if running.is_empty() {
-                return done;
-            }
             let asked = running.len();
             while running.iter().any(Task::is_woken) {
                 running.retain_mut(|task| task.poll().is_pending());
             }
-            done += asked - running.len();
-            if !running.is_empty() {
-                return done;
+            if self.written.durable.load(Ordering::Relaxed) == before {
+                return taken;
             }
+            taken += asked;
+            paced.extend(running);
         }
     }
 
