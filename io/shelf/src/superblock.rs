@@ -1,7 +1,8 @@
 //! Superblocks on media: the engine's root with the place where its journal begins.
 //!
 //! Every drive has two slots. A superblock is written to slot 0 of all drives, and when that is durable to slot 1 of
-//! all drives: whatever is torn, one slot of each drive holds the newest or the one before, whole.
+//! all drives: whatever is torn, one slot of each drive holds the newest or the one before, whole. Who opens the drives
+//! after that begins with the other slot of each.
 
 use crate::geometry::HEADER_BYTES;
 use crate::media::{Reader, Writer, crc32c, pages};

@@ -52,6 +52,12 @@ fn drives_that_came_back_are_counted_on() {
     run(World::Shelf, 72_002_091).unwrap();
 }
 
+/// A power loss tore slot 1 of the superblock; opening wrote slot 0 first, and a second power loss tore that as well.
+#[test]
+fn a_superblock_survives_two_power_losses() {
+    run(World::Shelf, 261_001_243).unwrap();
+}
+
 /// A volume was made smaller while it was made smaller still: the one found what it cut off gone, and failed.
 #[test]
 fn volumes_are_resized_by_several_at_once() {

@@ -42,7 +42,7 @@ impl DriveShelf {
         self.commit().await?;
         let root = self.roots.lock().newest.clone();
         if let Some(root) = root {
-            self.write_slots(&root.encode(&self.vault), 1 << slot).await?;
+            self.write_slots(&root.encode(&self.vault), 1 << slot, 0).await?;
         }
         if self.member(slot).is_none() {
             return Err(Error::Drive { what: format!("{} failed while it was added", candidate.name) });

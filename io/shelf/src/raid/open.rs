@@ -202,22 +202,27 @@ impl DriveShelf {
     /// that was never answered, and that an owner who did not see them went on without.
     async fn load_roots(&self, returning: u64) -> Result {
         let mut found = Vec::new();
+        // A power loss while slot 1 was written may have torn it on all of them: slot 0 is what there is.
+        let mut last = 0;
         for member in self.present().iter().filter(|member| returning >> member.slot & 1 == 0) {
+            let mut roots = [None, None];
             for copy in 0..2 {
                 let at = self.plan.superblock_at(copy);
                 let read = member.read_patiently(at, self.plan.superblock_bytes).await;
                 // One copy that can't be read is as good as one that is torn: others decide.
-                let root = read.ok().and_then(|bytes| Root::decode(&bytes, &self.vault));
-                found.extend(root);
+                roots[copy] = read.ok().and_then(|bytes| Root::decode(&bytes, &self.vault));
             }
+            let ages = roots.each_ref().map(|root| root.as_ref().map(Root::age));
+            last |= u64::from(ages[0] > ages[1]) << member.slot;
+            found.extend(roots.into_iter().flatten());
         }
         let Some(mut newest) = found.into_iter().max_by_key(Root::age) else {
-            return self.write_slots(&keys::blank(), returning).await;
+            return self.write_slots(&keys::blank(), returning, 0).await;
         };
         // This owner's from now on, on every drive: what is done from here on must not depend on few of them, and one
         // that is not there may have a newer one of the same owner, which was never answered and never counts again.
         (newest.epoch, newest.salt, newest.sequence) = (self.epoch, self.salt, newest.sequence + 1);
-        self.write_root(&newest).await?;
+        self.write_root(&newest, last).await?;
         self.roots.lock().newest = Some(newest);
         Ok(())
     }

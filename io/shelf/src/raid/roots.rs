@@ -1,7 +1,7 @@
 //! Superblocks: one at a time, to every drive that is there.
 
-use super::DriveShelf;
 use super::append::not_recovered;
+use super::{DriveShelf, Member};
 use crate::superblock::Root;
 use crate::{Done, Error, Result, Superblock};
 use bytes::Bytes;
@@ -63,7 +63,8 @@ impl DriveShelf {
             answered,
             superblock,
         };
-        self.write_root(&root).await?;
+        // The last one is whole in both slots.
+        self.write_root(&root, 0).await?;
         self.roots.lock().newest = Some(root);
         // A copy of the journal that is being made reads what lies at the front.
         self.background.journal_copied().await;
@@ -78,18 +79,20 @@ impl DriveShelf {
         Ok(())
     }
 
-    /// Writes a root to slot 0 of all drives, then to slot 1.
-    pub(super) async fn write_root(&self, root: &Root) -> Result {
-        self.write_slots(&root.encode(&self.vault), u64::MAX).await
+    /// Writes a root to slot 0 of all drives, then to slot 1; the other way round on the drives in `last`, whose slot 0 may be
+    /// the only one that is whole.
+    pub(super) async fn write_root(&self, root: &Root, last: u64) -> Result {
+        self.write_slots(&root.encode(&self.vault), u64::MAX, last).await
     }
 
     /// The same with the bytes of a slot, to the drives in `set`.
-    pub(super) async fn write_slots(&self, slot: &Bytes, set: u64) -> Result {
-        for copy in 0..2 {
+    pub(super) async fn write_slots(&self, slot: &Bytes, set: u64, last: u64) -> Result {
+        for turn in 0..2 {
             let present = self.present();
             let chosen: Vec<_> = present.iter().filter(|member| set >> member.slot & 1 == 1).collect();
-            let at = self.plan.superblock_at(copy);
-            let waits: Vec<_> = chosen.iter().map(|member| member.write_page(at, slot.clone())).collect();
+            let at = |member: &Member| self.plan.superblock_at(turn ^ (last >> member.slot & 1) as usize);
+            let waits: Vec<_> =
+                chosen.iter().map(|member| member.write_page(at(member), slot.clone())).collect();
             for (member, written) in chosen.iter().zip(waits) {
                 if let Err(cause) = written.await {
                     self.put_out(member.slot, &cause);
