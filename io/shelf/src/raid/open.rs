@@ -206,11 +206,11 @@ impl DriveShelf {
         let mut last = 0;
         for member in self.present().iter().filter(|member| returning >> member.slot & 1 == 0) {
             let mut roots = [None, None];
-            for copy in 0..2 {
+            for (copy, root) in roots.iter_mut().enumerate() {
                 let at = self.plan.superblock_at(copy);
                 let read = member.read_patiently(at, self.plan.superblock_bytes).await;
                 // One copy that can't be read is as good as one that is torn: others decide.
-                roots[copy] = read.ok().and_then(|bytes| Root::decode(&bytes, &self.vault));
+                *root = read.ok().and_then(|bytes| Root::decode(&bytes, &self.vault));
             }
             let ages = roots.each_ref().map(|root| root.as_ref().map(Root::age));
             last |= u64::from(ages[0] > ages[1]) << member.slot;
