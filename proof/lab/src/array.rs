@@ -2,8 +2,9 @@
 
 use crate::scratch::free_addresses;
 use crate::target::{Login, Process, Shape, Target, pinned};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -25,6 +26,27 @@ pub struct Drives {
     pub count: u32,
     /// Bytes of each; the files are sparse.
     pub bytes: u64,
+}
+
+impl Drives {
+    /// Makes the files in an array's folder before it starts, with every block written.
+    ///
+    /// # Errors
+    /// When `dd` can't: a full disk above all.
+    pub fn write_over(&self, folder: &Path) -> Result<()> {
+        let folder = folder.join("drives");
+        std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
+        for number in 0..self.count {
+            let mut file = OsString::from("of=");
+            file.push(folder.join(format!("{number:02}.drive")));
+            let mut command = Command::new("dd");
+            command.args(["if=/dev/zero", "bs=1M", "oflag=direct", "status=none"]);
+            command.arg(format!("count={}", self.bytes >> 20)).arg(file);
+            let status = command.status().context("can't start dd")?;
+            ensure!(status.success(), "dd ended with {status}");
+        }
+        Ok(())
+    }
 }
 
 /// An array in a folder.

@@ -101,9 +101,8 @@ pub fn run(programs: &Programs, parent: &Path, options: Options, only: &str) -> 
             .with_context(|| format!("can't make a folder for {name}"))
     };
     let core = Some(options.target_core);
-    let drives = Drives { count: 4, bytes: 8 << 30 };
     let mut targets: Vec<Box<dyn Target>> = vec![
-        Box::new(Array::start(programs, &folder("ashlar")?, drives, core)?),
+        Box::new(array(programs, &folder("ashlar")?, core)?),
         Box::new(Tgt::new(&folder("tgt")?, Backing::DirectAio, core)?),
     ];
     if Spdk::is_installed() {
@@ -153,6 +152,14 @@ impl Measured {
         let median = median(&rounds);
         Self { target, rounds, median }
     }
+}
+
+/// An array of four drives, which are files without holes: filling those is the file system's work, and no drive's. A
+/// peer's file has none once it is filled, but what is written to the array is always somewhere else.
+pub(crate) fn array(programs: &Programs, folder: &Path, core: Option<usize>) -> Result<Array> {
+    let drives = Drives { count: 4, bytes: 2 << 30 };
+    drives.write_over(folder)?;
+    Array::start(programs, folder, drives, core)
 }
 
 /// Writes everything once: nothing is read that was never written.

@@ -1,7 +1,7 @@
 //! Two builds of the array side by side: the same loads in turn, and a verdict on each with how sure it is.
 
-use crate::array::{Array, Drives, Programs};
-use crate::bench::{Client, Options, fill, loads, pin};
+use crate::array::{Array, Programs};
+use crate::bench::{Client, Options, array, fill, loads, pin};
 use crate::load::{self, INITIATOR, LOGICAL_BLOCK, Measure, Until};
 use crate::scratch::Scratch;
 use crate::stats::{self, Comparison};
@@ -49,8 +49,7 @@ pub fn run(
 
 /// An array in a folder with one volume, of which the part that is used is written.
 pub(crate) fn filled(programs: &Programs, folder: &Path, options: Options) -> Result<(Array, u16)> {
-    let drives = Drives { count: 4, bytes: 8 << 30 };
-    let mut array = Array::start(programs, folder, drives, Some(options.target_core))?;
+    let mut array = array(programs, folder, Some(options.target_core))?;
     let shape = Shape { bytes: options.span, block_bytes: LOGICAL_BLOCK };
     let lun = *array.fresh(&[shape], &[INITIATOR])?.first().context("a LUN")?;
     fill(&array, lun, options)?;
