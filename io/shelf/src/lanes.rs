@@ -9,7 +9,7 @@
 
 use crate::geometry::MOST_COLUMNS;
 use crate::media::crc32c;
-use crate::{ALIGN, AlignedBuf, JournalPos, parity};
+use crate::{ALIGN, JournalPos, parity};
 use smallvec::SmallVec;
 
 /// Columns of parity.
@@ -111,18 +111,19 @@ impl Lanes {
         order
     }
 
-    /// P and Q of a body, one behind the other.
-    pub fn parities(self, body: &[&[u8]]) -> AlignedBuf {
+    /// P and Q of a body, one behind the other, into `parities`.
+    ///
+    /// # Panics
+    /// When that is not [`PARITY`] times [`Lanes::height`] long.
+    pub fn compute(self, body: &[&[u8]], parities: &mut [u8]) {
         let rows = body.len().div_ceil(self.data());
-        let mut buffer = AlignedBuf::with_capacity(PARITY * rows * ALIGN);
-        buffer.set_len(PARITY * rows * ALIGN);
-        let (p, q) = buffer.split_at_mut(rows * ALIGN);
+        assert_eq!(parities.len(), PARITY * rows * ALIGN, "room for the parities");
+        let (p, q) = parities.split_at_mut(rows * ALIGN);
         for (row, (p, q)) in p.chunks_exact_mut(ALIGN).zip(q.chunks_exact_mut(ALIGN)).enumerate() {
             let page = |column| body.get(column * rows + row).copied().unwrap_or(ZEROS);
             let columns: SmallVec<[&[u8]; MOST_COLUMNS]> = (0..self.data()).map(page).collect();
             parity::compute(&columns, p, Some(q));
         }
-        buffer
     }
 
     /// The checksums of all columns, of the pages of a body and its parities.

@@ -13,6 +13,7 @@ mod raid;
 mod sector;
 mod shelf;
 mod space;
+mod spares;
 mod task;
 
 pub mod device;

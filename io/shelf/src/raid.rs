@@ -15,6 +15,7 @@ use crate::geometry::Geometry;
 use crate::journal::Ring;
 use crate::label::Label;
 use crate::seal::{Envelope, Vault};
+use crate::spares::Spares;
 use crate::{
     AlignedBuf, Batch, Done, Drive, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Superblock,
     Wait, task, wait,
@@ -65,6 +66,8 @@ pub struct DriveShelf {
     members: RwLock<Vec<Option<Arc<Member>>>>,
     roster: Mutex<roster::Roster>,
     journal: Mutex<Journal>,
+    /// For the parities of the journal's batches.
+    spares: Spares,
     roots: Mutex<roots::Roots>,
     segments: Mutex<Segments>,
     commits: Mutex<commit::Commits>,
@@ -129,6 +132,7 @@ impl DriveShelf {
             members: RwLock::new(members),
             roster: Mutex::new(roster::Roster::new(label)),
             journal: Mutex::new(Journal::new(ring, label.journal)),
+            spares: Spares::default(),
             roots: Mutex::default(),
             segments: Mutex::new(segments),
             commits: Mutex::new(commit::Commits::new(label.geometry)),

@@ -217,11 +217,11 @@ impl DriveShelf {
         };
         let Some(lanes) = header.lanes else { return Record { front, body, parities: Bytes::new() } };
         let pages: Vec<&[u8]> = body.iter().flat_map(|piece| piece.chunks_exact(ALIGN)).collect();
-        let parities = lanes.parities(&pages);
+        let mut parities = self.spares.take(PARITY * lanes.height(header.body as usize));
+        lanes.compute(&pages, &mut parities);
         let columns = lanes.checks(&pages, &parities);
         header.checks = Checks { front: header.front_check(&front).unwrap_or(0), columns };
-        let len = parities.len();
-        Record { front: header.with_checks(&front), body, parities: Arc::new(parities).share(0..len) }
+        Record { front: header.with_checks(&front), body, parities: self.spares.share(parities) }
     }
 
     /// One device write of batch `pos` has ended.

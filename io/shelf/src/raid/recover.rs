@@ -3,7 +3,7 @@
 use super::append::not_recovered;
 use super::{DriveShelf, slots};
 use crate::journal::{Header, PAGE, Ring};
-use crate::lanes::{Checks, Lanes};
+use crate::lanes::{Checks, Lanes, PARITY};
 use crate::media::crc32c;
 use crate::seal::{TAG, Vault};
 use crate::task::join;
@@ -195,8 +195,9 @@ impl Walk<'_> {
         }
         if columns.iter().any(Option::is_none) {
             let pages: Vec<&[u8]> = joined.chunks_exact(ALIGN).collect();
-            let parities = lanes.parities(&pages);
             let height = lanes.height(body);
+            let mut parities = vec![0; PARITY * height];
+            lanes.compute(&pages, &mut parities);
             for (index, slot) in order.iter().enumerate().filter(|(index, _)| columns[*index].is_none()) {
                 let column = match index.checked_sub(lanes.data()) {
                     None => &joined[lanes.part(index, body)],
