@@ -165,3 +165,10 @@ fn the_label_that_is_left_is_not_written_first() {
 fn a_copy_of_the_journal_counts_when_labels_name_it() {
     run(World::Shelf, 231_003_345).unwrap();
 }
+
+/// A segment was discarded, two of its drives were out, and it counted as gone before the map on the drives said so: a third
+/// was spared, and after a power loss the opening wanted the segment.
+#[test]
+fn what_was_discarded_counts_until_that_is_durable() {
+    run(World::Shelf, 264_003_252).unwrap();
+}

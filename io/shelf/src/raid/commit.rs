@@ -96,12 +96,12 @@ impl DriveShelf {
             commits.sequence += 1;
             commits.sequence
         };
-        let pages: Vec<(u32, Bytes)> = {
-            let mut segments = self.segments.lock();
-            let dirty = std::mem::take(&mut segments.dirty);
-            let page = |number| Page { number, epoch: self.epoch, sequence, entries: segments.page(number) };
-            dirty.into_iter().map(|number| (number, page(number).encode(self.array))).collect()
+        let dirty = self.segments.lock().take_dirty();
+        let encode = |(number, entries)| {
+            let page = Page { number, epoch: self.epoch, sequence, entries };
+            (number, page.encode(self.array))
         };
+        let pages: Vec<(u32, Bytes)> = dirty.into_iter().map(encode).collect();
         if pages.is_empty() {
             return self.check_running();
         }
@@ -135,6 +135,8 @@ impl DriveShelf {
         for (number, place) in numbers.iter().zip(places) {
             commits.places[*number as usize] = place;
         }
+        drop(commits);
+        self.segments.lock().committed(&numbers);
         Ok(())
     }
 }

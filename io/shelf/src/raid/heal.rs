@@ -211,6 +211,10 @@ impl DriveShelf {
             self.scrub_segment(segment, &mut super::ScrubReport::default()).await;
             return true;
         }
+        let staying = self.staying();
+        if self.segments.lock().is_outdated(staying) {
+            return self.commit().await.is_ok();
+        }
         self.retire().await
     }
 
@@ -473,8 +477,8 @@ impl DriveShelf {
     async fn retire(&self) -> bool {
         let held: BTreeSet<usize> = {
             let segments = self.segments.lock();
-            let entries = segments.list.iter().filter_map(|segment| segment.entry.as_ref());
-            entries
+            segments
+                .entries()
                 .flat_map(|entry| entry.columns.iter().flatten().map(|column| usize::from(column.slot)))
                 .collect()
         };

@@ -186,6 +186,30 @@ fn a_place_whose_drive_goes_at_the_last_moment_is_not_taken() {
     );
 }
 
+/// A crash brings back what was discarded since the map was written last, and an opening wants it to be readable.
+#[test]
+fn what_was_discarded_is_counted_until_the_map_says_so() {
+    let rig = Rig::new(6);
+    now(rig.write(0, 0)).unwrap();
+    now(rig.shelf.sync_all()).unwrap();
+    for slot in [4, 5] {
+        rig.shelf.put_out(slot, &Error::Drive { what: "as the test says".into() });
+    }
+    assert_eq!(rig.shelf.status().tolerates, 0);
+    rig.shelf.discard(SegmentId(0));
+    let status = rig.shelf.status();
+    assert_eq!((status.segments, status.at_risk, status.tolerates), (0, 0, 0));
+    assert!(!rig.shelf.can_spare(1 << 3));
+    let reopened = |left: [usize; 3]| {
+        let given = left.map(|index| rig.drives[index].clone() as Arc<dyn Drive>).to_vec();
+        now(DriveShelf::open(given, crate::Opening::default()))
+    };
+    assert!(reopened([0, 1, 2]).is_err());
+    now(rig.shelf.settle());
+    assert_eq!(rig.shelf.status().tolerates, 2);
+    assert!(reopened([0, 1, 2]).is_ok());
+}
+
 #[test]
 fn the_background_slows_down_while_hosts_feel_it_and_comes_back() {
     let background = Background::default();

@@ -6,8 +6,11 @@ use crate::map::{Column, ENTRIES, Entry, Page};
 use crate::shelf::Room;
 use crate::space::{Free, Rooms, Space};
 use smallvec::SmallVec;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// The segments of a page of the map.
+type Entries = Vec<Option<Arc<Entry>>>;
 
 pub type Deferred = Box<dyn FnOnce(&DriveShelf) + Send>;
 
@@ -52,6 +55,9 @@ pub struct Segments {
     pub space: Space,
     /// Pages of the map that have changed since they were last taken to be written.
     pub dirty: BTreeSet<u32>,
+    /// What each page of the map may be on the drives, which is what counts after a crash: as it was written last, and as
+    /// it is being written.
+    recorded: BTreeMap<u32, Vec<Entries>>,
     /// For generations and choices of place: higher than every one before, those of older owners too.
     next_stamp: u64,
     /// Of this owner.
@@ -92,6 +98,7 @@ impl Segments {
             told: count,
             space: Space::default(),
             dirty: BTreeSet::new(),
+            recorded: BTreeMap::new(),
             next_stamp: (epoch << 32) | 1,
             salt,
             used: 0,
@@ -375,17 +382,53 @@ impl Segments {
         lost
     }
 
-    /// A page of the map as it is now.
-    pub fn page(&self, number: u32) -> Vec<Option<Arc<Entry>>> {
-        let from = number as usize * ENTRIES;
-        let entries = self.list.iter().skip(from).take(ENTRIES);
-        entries.map(|segment| segment.entry.clone()).collect()
+    /// The pages of the map that have changed, as they are now, to be written.
+    pub fn take_dirty(&mut self) -> Vec<(u32, Entries)> {
+        let dirty = std::mem::take(&mut self.dirty);
+        let mut pages = Vec::with_capacity(dirty.len());
+        for number in dirty {
+            let from = number as usize * ENTRIES;
+            let entries = self.list.iter().skip(from).take(ENTRIES);
+            let page: Entries = entries.map(|segment| segment.entry.clone()).collect();
+            self.recorded.entry(number).or_default().push(page.clone());
+            pages.push((number, page));
+        }
+        pages
+    }
+
+    /// What was taken of these pages is durable.
+    pub fn committed(&mut self, pages: &[u32]) {
+        for number in pages {
+            let Some(versions) = self.recorded.get_mut(number) else { continue };
+            versions.drain(..versions.len().saturating_sub(1));
+        }
+    }
+
+    /// Everything that has to stay readable: the segments as they are now, and as the map may have them after a crash,
+    /// when what was discarded or placed elsewhere since is what it was.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        let recorded = self.recorded.values().flatten().flatten().flatten();
+        let now = self.list.iter().filter_map(|segment| segment.entry.as_ref());
+        now.chain(recorded.filter(|entry| entry.filled > 0)).map(|entry| &**entry)
+    }
+
+    /// True when the map on the drives has something on another drive than these that is not a segment's any more.
+    pub fn is_outdated(&self, drives: u64) -> bool {
+        let pages =
+            self.recorded.iter().flat_map(|(number, pages)| pages.iter().map(move |it| (*number, it)));
+        let mut entries = pages.flat_map(|(number, page)| (number as usize * ENTRIES..).zip(page));
+        entries.any(|(index, recorded)| {
+            let (Some(recorded), Some(segment)) = (recorded, self.list.get(index)) else { return false };
+            let is_now = segment.entry.as_ref().is_some_and(|now| now.placed == recorded.placed);
+            !is_now && recorded.lost(drives).next().is_some()
+        })
     }
 
     /// Takes the pages of the map as they were found. Where two segments claim the same space, the later one has it.
     pub fn load(&mut self, pages: &[Page], drives: &[Option<u64>]) {
         let mut found: Vec<(u32, Arc<Entry>)> = Vec::new();
         for page in pages {
+            self.recorded.insert(page.number, vec![page.entries.clone()]);
             let first = page.number * ENTRIES as u32;
             let entries = (first..self.list.len() as u32).zip(&page.entries);
             found.extend(entries.filter_map(|(index, entry)| Some((index, entry.clone()?))));

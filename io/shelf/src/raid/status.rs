@@ -130,7 +130,7 @@ impl DriveShelf {
             }
         }
         let segments = self.segments.lock();
-        let mut entries = segments.list.iter().filter_map(|segment| segment.entry.as_ref());
+        let mut entries = segments.entries();
         let readable = |entry: &Entry, drives| entry.lost(drives).count() <= usize::from(entry.form.parity);
         entries.all(|entry| readable(entry, left) || !readable(entry, there))
     }
@@ -150,14 +150,11 @@ impl DriveShelf {
         let striped = self.striped_tolerates(there);
         let mut tolerates = forms.min(copies.saturating_sub(1)).min(striped);
         let segments = self.segments.lock();
+        let left = |entry: &Entry| usize::from(entry.form.parity).saturating_sub(entry.lost(there).count());
+        tolerates = segments.entries().map(left).fold(tolerates, usize::min);
         let entries = segments.list.iter().filter_map(|segment| segment.entry.as_ref());
-        let mut at_risk = 0;
-        for entry in entries {
-            let left = usize::from(entry.form.parity).saturating_sub(entry.lost(there).count());
-            tolerates = tolerates.min(left);
-            at_risk += u32::from(entry.lost(staying).next().is_some());
-        }
-        (tolerates, at_risk)
+        let at_risk = entries.filter(|entry| entry.lost(staying).next().is_some()).count();
+        (tolerates, at_risk as u32)
     }
 
     /// Drives that may still fail before a batch that is striped can't be read any more, with these there.
