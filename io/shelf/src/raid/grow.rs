@@ -104,8 +104,8 @@ impl DriveShelf {
         let member = self.member(slot).ok_or_else(|| Error::Unusable(format!("slot {slot} has no drive")))?;
         let held: u64 = {
             let segments = self.segments.lock();
-            let entries = segments.list.iter().filter_map(|segment| segment.entry.as_ref());
-            entries
+            segments
+                .current()
                 .filter(|entry| entry.columns.iter().flatten().any(|column| usize::from(column.slot) == slot))
                 .map(|entry| u64::from(self.plan.chunk_pages(entry.form)))
                 .sum()

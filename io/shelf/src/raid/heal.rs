@@ -478,7 +478,7 @@ impl DriveShelf {
         let held: BTreeSet<usize> = {
             let segments = self.segments.lock();
             segments
-                .entries()
+                .needed()
                 .flat_map(|entry| entry.columns.iter().flatten().map(|column| usize::from(column.slot)))
                 .collect()
         };

@@ -404,12 +404,16 @@ impl Segments {
         }
     }
 
+    /// The segments in use, as they are now.
+    pub fn current(&self) -> impl Iterator<Item = &Entry> {
+        self.list.iter().filter_map(|segment| segment.entry.as_deref())
+    }
+
     /// Everything that has to stay readable: the segments as they are now, and as the map may have them after a crash,
     /// when what was discarded or placed elsewhere since is what it was.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        let recorded = self.recorded.values().flatten().flatten().flatten();
-        let now = self.list.iter().filter_map(|segment| segment.entry.as_ref());
-        now.chain(recorded.filter(|entry| entry.filled > 0)).map(|entry| &**entry)
+    pub fn needed(&self) -> impl Iterator<Item = &Entry> {
+        let recorded = self.recorded.values().flatten().flatten().flatten().map(|entry| &**entry);
+        self.current().chain(recorded.filter(|entry| entry.filled > 0))
     }
 
     /// True when the map on the drives has something on another drive than these that is not a segment's any more.

@@ -69,7 +69,7 @@ impl DriveShelf {
         let (tolerates, at_risk) = self.protection();
         let segments = self.segments.lock();
         let mut used = vec![0; table.len()];
-        for entry in segments.list.iter().filter_map(|segment| segment.entry.as_ref()) {
+        for entry in segments.current() {
             let bytes = u64::from(self.plan.chunk_pages(entry.form)) * self.plan.granule_bytes();
             let columns = entry.columns.iter().flatten();
             columns.for_each(|column| used[usize::from(column.slot)] += bytes);
@@ -130,7 +130,7 @@ impl DriveShelf {
             }
         }
         let segments = self.segments.lock();
-        let mut entries = segments.entries();
+        let mut entries = segments.needed();
         let readable = |entry: &Entry, drives| entry.lost(drives).count() <= usize::from(entry.form.parity);
         entries.all(|entry| readable(entry, left) || !readable(entry, there))
     }
@@ -151,9 +151,8 @@ impl DriveShelf {
         let mut tolerates = forms.min(copies.saturating_sub(1)).min(striped);
         let segments = self.segments.lock();
         let left = |entry: &Entry| usize::from(entry.form.parity).saturating_sub(entry.lost(there).count());
-        tolerates = segments.entries().map(left).fold(tolerates, usize::min);
-        let entries = segments.list.iter().filter_map(|segment| segment.entry.as_ref());
-        let at_risk = entries.filter(|entry| entry.lost(staying).next().is_some()).count();
+        tolerates = segments.needed().map(left).fold(tolerates, usize::min);
+        let at_risk = segments.current().filter(|entry| entry.lost(staying).next().is_some()).count();
         (tolerates, at_risk as u32)
     }
 
