@@ -10,7 +10,7 @@ use crate::policy::Compression;
 use crate::record::{self, Action, Record};
 use crate::state::{Refusal, State};
 use crate::volume::Span;
-use block::{Error, Extent};
+use block::Error;
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
@@ -29,6 +29,16 @@ pub struct Unchanged {
     pub count: u64,
 }
 
+/// Bytes that an operation reads or writes. Its volume may have been made smaller, or restored to less, since the
+/// operation began; actions tell whole blocks of 4 KiB alone, and an end may lie within one.
+#[derive(Clone, Copy, Debug)]
+pub struct Cover {
+    pub volume: u32,
+    pub span: Span,
+    /// They are written: the volume must take changes.
+    pub written: bool,
+}
+
 /// A change of any number of volumes that takes effect whole or not at all.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
@@ -40,8 +50,10 @@ pub struct Change {
     pub expected: Expected,
     /// The volume that was asked for it, which must be there even where no action names it.
     pub asked: Option<u32>,
-    /// Logical blocks of it that there must be.
-    pub extent: Option<Extent>,
+    /// Logical blocks that the volume asked must have, no fewer and no more.
+    pub size: Option<u64>,
+    /// What volumes must have at least.
+    pub covers: SmallVec<[Cover; 1]>,
     /// More that must not have changed, where it is much.
     pub unchanged: Vec<Unchanged>,
     /// The time, where the change might end something that is kept.
@@ -131,10 +143,15 @@ impl Core {
         let parts = change.pages.len() / (self.layout.batch_bytes as usize / 2) + 2;
         let bound = record::bound(&change.actions) + 56 * parts;
         let mut state = self.state.write();
-        match (change.asked, change.extent) {
-            (Some(asked), Some(extent)) => drop(Span::of(state.writable(asked)?.geometry, extent)?),
-            (Some(asked), None) => drop(state.volume(asked)?),
-            (None, _) => {}
+        let asked = change.asked.map(|asked| state.volume(asked)).transpose()?;
+        if let (Some(asked), Some(size)) = (asked, change.size)
+            && asked.geometry.blocks != size
+        {
+            return Err(Refusal::Changed);
+        }
+        for Cover { volume, span, written } in change.covers.iter().copied() {
+            let volume = if written { state.writable(volume)? } else { state.volume(volume)? };
+            span.check(volume.geometry)?;
         }
         self.admit(&state, change, bound, first)?;
         for (volume, block, entry) in &change.expected {

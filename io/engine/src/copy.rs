@@ -1,7 +1,7 @@
 //! Copies that are not aligned to 4 KiB. Where source and target lie alike within their blocks, only the blocks at
 //! the ends are read and written; else the data is, in pieces.
 
-use crate::change::Change;
+use crate::change::{Change, Cover};
 use crate::draft::Draft;
 use crate::entry::BLOCK;
 use crate::record::Action;
@@ -17,6 +17,7 @@ const STEP: u64 = BLOCK as u64;
 const PIECE: u64 = 4 << 20;
 
 /// One segment of a copy.
+#[derive(Clone)]
 pub struct Copy {
     /// The volume read from.
     pub source: Handle,
@@ -38,6 +39,14 @@ impl Copy {
             to: to.from / STEP,
             count: to.len() / STEP,
         }
+    }
+
+    /// What its volumes must have.
+    pub fn covers(&self) -> [Cover; 2] {
+        [
+            Cover { volume: self.source.number, span: self.from, written: false },
+            Cover { volume: self.target.number, span: self.to, written: true },
+        ]
     }
 
     fn is_alike(&self) -> bool {
@@ -100,6 +109,7 @@ async fn alike(asked: &Handle, copies: &[Copy]) -> Result {
     loop {
         let mut draft = Draft::new(2 * copies.len());
         for copy in copies {
+            draft.covers.extend(copy.covers());
             let parts = copy.to.parts();
             if parts.whole.len() > 0 {
                 draft.action(copy.action(copy.back(parts.whole), parts.whole));
@@ -108,7 +118,7 @@ async fn alike(asked: &Handle, copies: &[Copy]) -> Result {
         // What the whole blocks are copied from is read before they are written, and so are the ends.
         for copy in copies {
             for (block, part) in copy.to.parts().edges {
-                let (old, _) = copy.source.edge(&mut draft, copy.back(part).from / STEP).await?;
+                let (old, _) = copy.source.edge(&mut draft, copy.back(part)).await?;
                 let at = (part.from - block * STEP) as usize;
                 let bytes = old[at..at + part.len() as usize].to_vec();
                 copy.target.draft_write(&mut draft, part, &bytes.into()).await?;
@@ -130,12 +140,12 @@ impl Overlay {
         &mut self,
         draft: &mut Draft,
         of: &Handle,
-        block: u64,
+        part: Span,
         write: bool,
     ) -> Result<&mut Vec<u8>> {
-        let (bytes, written) = match self.0.entry((of.number, block)) {
+        let (bytes, written) = match self.0.entry((of.number, part.from / STEP)) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert((of.edge(draft, block).await?.0, false)),
+            Entry::Vacant(unknown) => unknown.insert((of.edge(draft, part).await?.0, false)),
         };
         *written |= write;
         Ok(bytes)
@@ -149,16 +159,16 @@ async fn together(asked: &Handle, copies: &[Copy]) -> Result {
         let mut draft = Draft::new(blocks as usize);
         let mut overlay = Overlay::default();
         for copy in copies {
+            draft.covers.extend(copy.covers());
             let mut bytes = Vec::with_capacity(copy.from.len() as usize);
-            for block in copy.from.each_block() {
-                let part = block.in_block();
-                let source = overlay.block(&mut draft, &copy.source, block.from / STEP, false).await?;
-                bytes.extend_from_slice(&source[part]);
+            for part in copy.from.each_block() {
+                let source = overlay.block(&mut draft, &copy.source, part, false).await?;
+                bytes.extend_from_slice(&source[part.in_block()]);
             }
-            for block in copy.to.each_block() {
-                let at = (block.from - copy.to.from) as usize;
-                let target = overlay.block(&mut draft, &copy.target, block.from / STEP, true).await?;
-                target[block.in_block()].copy_from_slice(&bytes[at..at + block.len() as usize]);
+            for part in copy.to.each_block() {
+                let at = (part.from - copy.to.from) as usize;
+                let target = overlay.block(&mut draft, &copy.target, part, true).await?;
+                target[part.in_block()].copy_from_slice(&bytes[at..at + part.len() as usize]);
             }
         }
         for ((volume, block), (bytes, _)) in overlay.0.iter().filter(|(_, (_, written))| *written) {
@@ -179,19 +189,21 @@ async fn shifted(asked: &Handle, copy: &Copy) -> Result {
     }
     for start in starts {
         let end = (start + piece).min(copy.to.len());
-        let from = Span { from: copy.from.from + start, to: copy.from.from + end };
-        let to = Span { from: copy.to.from + start, to: copy.to.from + end };
-        while asked.attempt(shifted_piece(copy, from, to).await?).await?.is_none() {}
+        let part = |of: Span| Span { from: of.from + start, to: of.from + end };
+        let piece = Copy { from: part(copy.from), to: part(copy.to), ..copy.clone() };
+        while asked.attempt(shifted_piece(&piece).await?).await?.is_none() {}
     }
     Ok(Reply::Done)
 }
 
-async fn shifted_piece(copy: &Copy, from: Span, to: Span) -> Result<Change> {
-    let (first, count) = from.blocks();
-    let view = copy.source.core.view(copy.source.number, first, count).await;
+async fn shifted_piece(copy: &Copy) -> Result<Change> {
+    let Copy { from, to, .. } = *copy;
+    let (first, _) = from.blocks();
+    let view = copy.source.core.view(copy.source.number, from).await;
     let (data, entries) = view.map_err(|error| copy.source.in_blocks(error, from.from))?;
     let skip = (from.from - first * STEP) as usize;
     let mut draft = Draft::new(to.blocks().1 as usize);
+    draft.covers.extend(copy.covers());
     let numbered = entries.into_iter().zip(first..);
     draft.expected.extend(numbered.map(|(entry, block)| (copy.source.number, block, entry)));
     copy.target.draft_write(&mut draft, to, &data.slice(skip, skip + from.len() as usize)).await?;

@@ -1,10 +1,12 @@
 //! Putting a change together: whole blocks, with zeros found and neighbours joined.
 
-use crate::change::{Change, Expected, MOST_PAGES};
+use crate::change::{Change, Cover, Expected, MOST_PAGES};
 use crate::entry::{BLOCK, SlotId};
 use crate::record::{Action, Record};
+use crate::volume::Span;
 use block::{Data, is_zero};
 use bytes::BytesMut;
+use smallvec::SmallVec;
 use std::cell::RefCell;
 
 /// A change that is being put together.
@@ -13,6 +15,8 @@ pub struct Draft {
     pages: BytesMut,
     /// What must not have changed.
     pub expected: Expected,
+    /// What volumes must have.
+    pub covers: SmallVec<[Cover; 1]>,
 }
 
 /// Bytes of memory that pages of changes are taken from, one behind the other, so that what goes to the journal
@@ -50,7 +54,15 @@ impl Draft {
             actions: Record::new(),
             pages: if pages == 0 { BytesMut::new() } else { room(pages.min(MOST_PAGES + 1)) },
             expected: Expected::new(),
+            covers: SmallVec::new(),
         }
+    }
+
+    /// An empty change that writes a span of a volume, with room for so many pages.
+    pub fn of(volume: u32, span: Span, pages: usize) -> Self {
+        let mut draft = Self::new(pages);
+        draft.covers.push(Cover { volume, span, written: true });
+        draft
     }
 
     /// Writes one whole block.
@@ -111,6 +123,7 @@ impl Draft {
             actions: self.actions,
             pages: self.pages.freeze(),
             expected: self.expected,
+            covers: self.covers,
             ..Change::default()
         }
     }

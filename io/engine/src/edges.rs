@@ -1,6 +1,7 @@
 //! Changes that cover 4 KiB blocks in part, or depend on what is there: what is there is read without a lock, the
 //! change is prepared, and made only if nothing of it has changed since; else all over again.
 
+use crate::change::{Change, Cover};
 use crate::draft::{Draft, each_block};
 use crate::entry::{BLOCK, Entry};
 use crate::record::Action;
@@ -48,16 +49,16 @@ impl Span {
 }
 
 impl Handle {
-    /// Reads a block that a change covers in part, and has the change expect it.
-    pub async fn edge(&self, draft: &mut Draft, block: u64) -> Result<(Vec<u8>, Entry)> {
-        let (data, entries) = self.core.view(self.number, block, 1).await?;
-        draft.expected.push((self.number, block, entries[0]));
+    /// Reads the block that a change covers this part of, and has the change expect it.
+    pub async fn edge(&self, draft: &mut Draft, part: Span) -> Result<(Vec<u8>, Entry)> {
+        let (data, entries) = self.core.view(self.number, part).await?;
+        draft.expected.push((self.number, part.from / STEP, entries[0]));
         Ok((data.to_bytes().to_vec(), entries[0]))
     }
 
     /// Writes the part of a block.
     async fn patch(&self, draft: &mut Draft, block: u64, part: Span, bytes: &[u8]) -> Result<()> {
-        let (mut old, _) = self.edge(draft, block).await?;
+        let (mut old, _) = self.edge(draft, part).await?;
         old[part.in_block()].copy_from_slice(bytes);
         draft.block(self.number, block, &old);
         Ok(())
@@ -84,7 +85,7 @@ impl Handle {
     /// A write that covers blocks in part.
     pub async fn write_edges(self, span: Span, data: Data) -> Result {
         loop {
-            let mut draft = Draft::new(span.blocks().1 as usize);
+            let mut draft = Draft::of(self.number, span, span.blocks().1 as usize);
             self.draft_write(&mut draft, span, &data).await?;
             if let Some(reply) = self.attempt(draft.finish()).await? {
                 return Ok(reply);
@@ -96,7 +97,7 @@ impl Handle {
     pub async fn fill_edges(self, span: Span, block: Data) -> Result {
         let pattern = block.to_bytes().repeat(BLOCK / block.len());
         loop {
-            let mut draft = Draft::new(3);
+            let mut draft = Draft::of(self.number, span, 3);
             let Parts { edges, whole } = span.parts();
             for (block, part) in edges {
                 self.patch(&mut draft, block, part, &pattern[part.in_block()]).await?;
@@ -114,13 +115,14 @@ impl Handle {
             let mut draft = Draft::new(2 * spans.len());
             let mut merged: Option<(u64, Vec<u8>)> = None;
             for span in &spans {
+                draft.covers.push(Cover { volume: self.number, span: *span, written: true });
                 let Parts { edges, whole } = span.parts();
                 for (block, part) in edges {
                     // Two spans may have their ends in the same block.
                     let same = merged.as_ref().is_some_and(|(before, _)| *before == block);
                     if !same {
                         self.put_merged(&mut draft, merged.take());
-                        let (old, entry) = self.edge(&mut draft, block).await?;
+                        let (old, entry) = self.edge(&mut draft, part).await?;
                         merged = (!entry.is_hole()).then_some((block, old));
                     }
                     if let Some((_, bytes)) = &mut merged {
@@ -151,10 +153,12 @@ impl Handle {
 
     async fn try_to_resize(&self, blocks: u64) -> Result<Option<Reply>> {
         let bytes = |blocks: u64| blocks.saturating_mul(u64::from(self.block_bytes));
-        let (old, end) = (bytes(self.geometry()?.blocks), bytes(blocks));
+        let size = self.geometry()?.blocks;
+        let (old, end) = (bytes(size), bytes(blocks));
         let mut draft = Draft::new(1);
         if !end.is_multiple_of(STEP) && end < old {
-            let (mut cut, entry) = self.edge(&mut draft, end / STEP).await?;
+            let behind = Span { from: end, to: old.min(end.next_multiple_of(STEP)) };
+            let (mut cut, entry) = self.edge(&mut draft, behind).await?;
             let behind = &mut cut[(end % STEP) as usize..];
             if !entry.is_hole() && !block::is_zero(behind) {
                 behind.fill(0);
@@ -162,7 +166,8 @@ impl Handle {
             }
         }
         draft.action(Action::Resize { volume: self.number, blocks });
-        self.attempt(draft.finish()).await
+        // Were it larger by now, something would have to be cut off that nobody has looked at.
+        self.attempt(Change { size: Some(size), ..draft.finish() }).await
     }
 
     fn put_merged(&self, draft: &mut Draft, merged: Option<(u64, Vec<u8>)>) {
@@ -178,14 +183,14 @@ impl Handle {
         }
         let (first, count) = span.blocks();
         loop {
-            let view = self.core.view(self.number, first, count).await;
+            let view = self.core.view(self.number, span).await;
             let (all, entries) = view.map_err(|error| self.in_blocks(error, span.from))?;
             let skip = (span.from - first * STEP) as usize;
             let new = with(all.slice(skip, skip + span.len() as usize))?;
             let mut data = all.slice(0, skip);
             data.append(new);
             data.append(all.slice(data.len(), all.len()));
-            let mut draft = Draft::new(count as usize);
+            let mut draft = Draft::of(self.number, span, count as usize);
             let mut block = first;
             each_block(&data, 0, data.len(), |bytes| {
                 draft.block(self.number, block, bytes);

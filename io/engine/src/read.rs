@@ -11,6 +11,7 @@ use crate::pages::NumberMap;
 use crate::space::Place;
 use crate::state::{Refusal, State};
 use crate::table::TablePage;
+use crate::volume::Span;
 use block::{Data, Error, Result};
 use bytes::Bytes;
 use shelf::join;
@@ -129,29 +130,19 @@ impl Gather<'_> {
 }
 
 impl Core {
-    /// The bytes of `count` blocks as they are now, and the entries where `entries` asks for them.
-    pub fn look(
-        &self,
-        volume: u32,
-        from: u64,
-        count: u64,
-        fetched: &Fetched,
-        entries: Option<&mut Entries>,
-    ) -> std::result::Result<Moment<Data>, Blocked> {
-        self.look_in(&self.state.read(), volume, (from, count), fetched, entries)
-    }
-
-    /// The same with the state as the caller reads it.
+    /// The bytes of all blocks that a span touches as they are in this state, and the entries where `entries` asks for
+    /// them.
     pub fn look_in(
         &self,
         state: &State,
         volume: u32,
-        (from, count): (u64, u64),
+        span: Span,
         fetched: &Fetched,
         mut entries: Option<&mut Entries>,
     ) -> std::result::Result<Moment<Data>, Blocked> {
         let found = state.volume(volume)?;
-        let tree = State::check(found, from, count)?;
+        span.check(found.geometry)?;
+        let (from, count) = span.blocks();
         let mut gather = Gather {
             core: self,
             state,
@@ -163,7 +154,7 @@ impl Core {
             batch: found.changed,
         };
         let resolve = |entry: &Entry| state.maps.resolve(*entry);
-        state.maps.scan(tree, from, from + count, &mut |seen| match seen {
+        state.maps.scan(found.tree, from, from + count, &mut |seen| match seen {
             Seen::Hole(hole, count) => {
                 gather.end_run();
                 push_zeros(&mut gather.data, count * BLOCK as u64);
@@ -186,12 +177,13 @@ impl Core {
         Ok(Moment { what: gather.data, batch: gather.batch })
     }
 
-    /// The bytes of `count` blocks as soon as they can be had, with their entries.
-    pub async fn view(&self, volume: u32, from: u64, count: u64) -> Result<(Data, Entries)> {
+    /// The bytes of all blocks that a span touches as soon as they can be had, with their entries.
+    pub async fn view(&self, volume: u32, span: Span) -> Result<(Data, Entries)> {
         let mut fetched = Fetched::default();
         loop {
             let mut entries = Entries::new();
-            match self.look(volume, from, count, &fetched, Some(&mut entries)) {
+            let seen = self.look_in(&self.state.read(), volume, span, &fetched, Some(&mut entries));
+            match seen {
                 Ok(moment) => return Ok((self.durable(moment).await?, entries)),
                 Err(blocked) => self.unblock(blocked, &mut fetched).await?,
             }

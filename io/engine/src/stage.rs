@@ -141,6 +141,7 @@ impl Stage {
     fn change(&self, copies: &[Copy]) -> Change {
         let mut change = Change::default();
         for copy in copies {
+            change.covers.extend(copy.covers());
             let (source, target) = (copy.source.number, copy.target.number);
             let expect = |volume: u32, block, count| Unchanged {
                 before: self.clones[&volume].before,

@@ -3,14 +3,14 @@
 
 use crate::admit::disk_space;
 use crate::catalog::VolumeState;
-use crate::change::{Change, MOST_PAGES, Made};
+use crate::change::{Change, Cover, MOST_PAGES, Made};
 use crate::core::{Core, tells_of_volumes};
 use crate::draft::{Draft, each_block};
 use crate::entry::BLOCK;
 use crate::map::Seen;
 use crate::read::{Blocked, Fetched, Moment};
 use crate::record::Action;
-use crate::state::{Refusal, State};
+use crate::state::Refusal;
 use block::{
     CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Op, Pending, Provisioning, Region, Reply,
     Result, Space,
@@ -110,6 +110,15 @@ impl Span {
             }
             _ => Err(Error::OutOfRange { extent, blocks }),
         }
+    }
+
+    /// Fails when a volume does not have all of it.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    pub fn check(self, geometry: Geometry) -> Result<()> {
+        let each = u64::from(geometry.block_bytes);
+        Self::of(geometry, Extent::new(self.from / each, self.len() / each)).map(drop)
     }
 
     pub fn is_aligned(self) -> bool {
@@ -248,14 +257,13 @@ impl Handle {
 
     fn write(&self, span: Span, data: &Data) -> Change {
         let (first, count) = span.blocks();
-        let mut draft = Draft::new(count as usize);
+        let mut draft = Draft::of(self.number, span, count as usize);
         let mut block = first;
         each_block(data, 0, data.len(), |bytes| {
             draft.block(self.number, block, bytes);
             block += 1;
         });
-        let each = u64::from(self.block_bytes);
-        Change { extent: Some(Extent::new(span.from / each, span.len() / each)), ..draft.finish() }
+        draft.finish()
     }
 
     fn fill(&self, extent: Extent, block: Data) -> Result<Pending> {
@@ -267,7 +275,7 @@ impl Handle {
             return Ok(self.later(move |volume| volume.fill_edges(span, block)));
         }
         let (first, count) = span.blocks();
-        let mut draft = Draft::new(1);
+        let mut draft = Draft::of(self.number, span, 1);
         draft.same(self.number, first, count, &block.to_bytes().repeat(BLOCK / block.len()));
         Ok(self.submit(draft.finish()))
     }
@@ -287,7 +295,9 @@ impl Handle {
             return Ok(self.later(move |volume| volume.unmap_edges(spans)));
         }
         let mut draft = Draft::new(0);
-        for (first, count) in spans.into_iter().map(Span::blocks) {
+        for span in spans {
+            let (first, count) = span.blocks();
+            draft.covers.push(Cover { volume: self.number, span, written: true });
             draft.hole(self.number, first, count, false);
         }
         Ok(self.submit(draft.finish()))
@@ -317,7 +327,10 @@ impl Handle {
             return Ok(self.later(move |volume| crate::copy::copy_edges(volume, copies)));
         }
         let mut draft = Draft::new(0);
-        copies.iter().for_each(|copy| draft.action(copy.action(copy.from, copy.to)));
+        for copy in &copies {
+            draft.covers.extend(copy.covers());
+            draft.action(copy.action(copy.from, copy.to));
+        }
         Ok(self.submit(draft.finish()))
     }
 
@@ -350,12 +363,11 @@ impl Handle {
         if span.len() == 0 {
             return Ok(Moment { what: Data::new(), batch: 0 });
         }
-        let (first, count) = span.blocks();
-        let Moment { what, batch } = self.core.look_in(&state, self.number, (first, count), fetched, None)?;
+        let Moment { what, batch } = self.core.look_in(&state, self.number, span, fetched, None)?;
         if span.is_aligned() {
             return Ok(Moment { what, batch });
         }
-        let skip = (span.from - first * BLOCK as u64) as usize;
+        let skip = (span.from % BLOCK as u64) as usize;
         Ok(Moment { what: what.slice(skip, skip + span.len() as usize), batch })
     }
 
@@ -390,7 +402,7 @@ impl Handle {
         let mut regions: Vec<Region> = Vec::new();
         let mut batch = volume.changed;
         let (first, count) = span.blocks();
-        let tree = State::check(volume, first, count)?;
+        span.check(volume.geometry)?;
         let each = u64::from(volume.geometry.block_bytes);
         let mut at = span.from;
         let mut add = |mapped: bool, count: u64| {
@@ -404,7 +416,7 @@ impl Handle {
             at = end;
         };
         if count > 0 {
-            state.maps.scan(tree, first, first + count, &mut |seen| match seen {
+            state.maps.scan(volume.tree, first, first + count, &mut |seen| match seen {
                 Seen::Hole(hole, count) => add(hole.is_mapped(), count),
                 Seen::Blocks(entries) => entries.iter().for_each(|entry| {
                     if let crate::entry::Kind::Slot(slot) = entry.kind() {

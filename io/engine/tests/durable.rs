@@ -149,6 +149,51 @@ fn what_waited_while_its_disk_became_smaller_is_out_of_range() {
     world.check();
 }
 
+/// The end comes to lie within the last block of 4 KiB: what is behind it is nobody's any more.
+#[test]
+fn what_waited_while_the_end_came_into_its_block_is_out_of_range() {
+    let (whole, part) = (Extent::new(2040, 8), Extent::new(2042, 5));
+    let ones = |blocks: usize| data(&vec![1; blocks * 512]);
+    let copy = |[source, target]: [u128; 2], source_lba, blocks| {
+        let (source, target) = (DiskId(source), DiskId(target));
+        Op::Copy(vec![CopySegment { source, source_lba, target, target_lba: 2042, blocks }])
+    };
+    for op in [
+        Op::Or { lba: whole.lba, data: ones(8) },
+        Op::CompareAndWrite { lba: whole.lba, compare: ones(8), write: data(&[2; 4096]) },
+        Op::Write { lba: part.lba, data: ones(5) },
+        Op::Fill { extent: part, block: data(&[4; 512]) },
+        Op::Unmap(vec![Extent::new(8, 8), part]),
+        copy([1, 3], 2042, 5),
+        copy([3, 1], 2042, 5),
+        copy([3, 1], 2041, 5),
+        copy([1, 3], 2041, 5),
+    ] {
+        let shelf = MemShelf::small();
+        let mut world = World::open(shelf.clone());
+        for (id, blocks) in [(1, 2048), (2, 2044), (3, 2048)] {
+            world.create(id, 512, blocks * 512);
+        }
+        let volume = world.volume(1);
+        shelf.hold();
+        let mut writes = [1, 3].map(|id| world.volume(id).execute(Op::Write { lba: 2040, data: ones(8) }));
+        assert!(writes.iter_mut().all(|write| poll(write).is_pending()));
+        let mut late = volume.execute(op.clone());
+        assert!(poll(&mut late).is_pending());
+        let engine = world.engine.clone();
+        let mut restore = Box::pin(engine.restore_volume(DiskId(1), DiskId(2)));
+        assert!(poll(&mut restore).is_pending());
+        shelf.release();
+        assert!(writes.iter_mut().all(|write| poll(write).is_ready()) && poll(&mut restore).is_ready());
+        let outcome = world.run(late);
+        assert!(matches!(outcome, Err(Error::OutOfRange { blocks: 2044, .. })), "{op:?}: {outcome:?}");
+        world.run(engine.resize_volume(DiskId(1), 2048)).unwrap();
+        assert_eq!(world.read(1, 2040, 8), [0; 4096], "{op:?}");
+        assert_eq!(world.read(3, 2040, 8), [1; 4096], "{op:?}");
+        world.check();
+    }
+}
+
 #[test]
 fn a_refusal_waits_for_what_it_tells_of() {
     let shelf = MemShelf::small();

@@ -70,6 +70,12 @@ fn a_copy_tells_any_reason_for_which_it_is_refused() {
     run(World::Full, 200_000_637).unwrap();
 }
 
+/// A volume was restored to less, to an end within the block that an ORWRITE was at work on: it wrote behind the end.
+#[test]
+fn nothing_is_written_behind_an_end_that_came_nearer() {
+    run(World::Full, 266_000_014).unwrap();
+}
+
 /// A segment was taken to be synced as a whole by a sync that began before one of its writes was answered: the drive that
 /// had that write in its cache failed, came back without it, and was believed to have everything.
 #[test]
