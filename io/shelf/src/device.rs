@@ -14,7 +14,7 @@ use bytes::Bytes;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,8 @@ struct Node {
     name: String,
     file: File,
     bytes: u64,
-    /// Cleared by the first answer that says the drive can't; from then on a discard does nothing.
+    /// Cleared by the first answer that says the drive can't; from then on a discard does nothing. Never set for a file
+    /// that had all of its blocks when it was opened.
     discards: AtomicBool,
 }
 
@@ -56,6 +57,9 @@ pub fn create(path: &Path, bytes: u64) -> Result<(), Error> {
 }
 
 /// Opens a drive for this process alone.
+///
+/// A file that has all of its blocks was given them by its owner, who wants no file system to run out of room, nor to
+/// search for blocks while somebody writes: it keeps them, and a discard does nothing.
 ///
 /// # Errors
 /// [`Error::Unusable`] when it can't be opened, is in use by another process, is neither a regular file nor a block
@@ -80,7 +84,8 @@ fn open_as(ring: &Arc<Ring>, path: &Path, write: bool) -> Result<Arc<dyn Drive>,
     }
     let file = patiently(|| take(path, kind.is_block_device(), write))?;
     let bytes = size(&file, path, kind.is_block_device())?;
-    let node = Node { name: path.display().to_string(), file, bytes, discards: AtomicBool::new(true) };
+    let discards = AtomicBool::new(kind.is_block_device() || !is_allocated(&file, path, bytes)?);
+    let node = Node { name: path.display().to_string(), file, bytes, discards };
     Ok(Arc::new(Device { ring: ring.clone(), file: Arc::new(node) }))
 }
 
@@ -170,6 +175,15 @@ fn size(file: &File, path: &Path, is_device: bool) -> Result<u64, Error> {
     };
     Ok(bytes / ALIGN as u64 * ALIGN as u64)
 }
+
+/// Whether a file has all of its blocks.
+fn is_allocated(file: &File, path: &Path, bytes: u64) -> Result<bool, Error> {
+    let metadata = file.metadata().map_err(|cause| unusable(path, "does not tell its blocks", &cause))?;
+    Ok(metadata.blocks() * STAT_BLOCK >= bytes)
+}
+
+/// What stat(2) counts blocks in, whatever those of the file system are.
+const STAT_BLOCK: u64 = 512;
 
 /// `<linux/fs.h>`: _IOR(0x12, 114, size_t) and _IO(0x12, 104), which libc does not name for every target.
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272_u32 as libc::Ioctl;

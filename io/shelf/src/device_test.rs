@@ -80,6 +80,22 @@ fn bytes_come_back_from_a_file() {
 }
 
 #[test]
+fn a_file_that_has_all_of_its_blocks_keeps_them() {
+    let (folder, ring) = (Folder::new("blocks"), Ring::start().unwrap());
+    let blocks = |path: &PathBuf| std::fs::metadata(path).unwrap().blocks();
+    let (sparse, full) = (folder.drive("sparse", MIB), folder.drive("full", MIB));
+    std::fs::write(&full, vec![1; MIB as usize]).unwrap();
+    File::open(&full).unwrap().sync_all().unwrap();
+    for (path, kept) in [(&sparse, false), (&full, true)] {
+        let drive = open(&ring, path).unwrap();
+        call(|done| drive.write(0, vec![pages(16, 1)], true, done)).unwrap();
+        let before = blocks(path);
+        call(|done| drive.discard(0, 65_536, done)).unwrap();
+        assert_eq!(blocks(path) == before, kept, "{before} blocks");
+    }
+}
+
+#[test]
 fn a_write_of_more_pieces_than_the_kernel_takes_is_whole() {
     let (folder, ring) = (Folder::new("pieces"), Ring::start().unwrap());
     let drive = open(&ring, &folder.drive("a", 16 * MIB)).unwrap();
