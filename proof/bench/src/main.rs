@@ -12,7 +12,7 @@ mod rows;
 mod shards;
 
 use clap::Parser;
-use rows::{Bound, Row};
+use rows::{Bound, Measure, Row};
 use std::process::ExitCode;
 
 /// Measures the engine on drives in memory and prints a table
@@ -63,16 +63,18 @@ fn main() -> ExitCode {
             .chain(shards::ALL)
             .chain(drives::ALL)
             .filter(|measure| measure.name.contains(&args.only));
-        Box::new(wanted.flat_map(|measure| (measure.run)(measure.name)))
+        Box::new(wanted.flat_map(Measure::rows))
     };
     println!("| what | aim | result | |");
     println!("|---|---|---|---|");
     let mut missed = 0;
-    for Row { name, bound, result, unit, note } in rows {
-        let (aim, kept) = match bound {
-            Bound::AtMost(most) => (format!("≤ {most} {unit}"), result <= most),
-            Bound::AtLeast(least) => (format!("≥ {least} {unit}"), result >= least),
-            Bound::None => ("–".to_owned(), true),
+    for row in rows {
+        let kept = row.is_kept();
+        let Row { name, bound, result, unit, note } = row;
+        let aim = match bound {
+            Bound::AtMost(most) => format!("≤ {most} {unit}"),
+            Bound::AtLeast(least) => format!("≥ {least} {unit}"),
+            Bound::None => "–".to_owned(),
         };
         missed += u32::from(!kept);
         println!("| {name} | {aim} | {result:.2} {unit} | {}{note} |", if kept { "" } else { "missed; " });

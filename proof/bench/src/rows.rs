@@ -14,6 +14,17 @@ pub struct Row {
     pub note: String,
 }
 
+impl Row {
+    /// Whether the aim was reached.
+    pub fn is_kept(&self) -> bool {
+        match self.bound {
+            Bound::AtMost(most) => self.result <= most,
+            Bound::AtLeast(least) => self.result >= least,
+            Bound::None => true,
+        }
+    }
+}
+
 /// What is aimed at.
 pub enum Bound {
     AtMost(f64),
@@ -31,8 +42,35 @@ pub const fn measure(name: &'static str, run: fn(&'static str) -> Vec<Row>) -> M
     Measure { name, run }
 }
 
+impl Measure {
+    /// Its lines. Where one misses its aim all is measured twice more and the middle figure of each counts: what else
+    /// the machine does spoils one measurement, and seldom two.
+    pub fn rows(&self) -> Vec<Row> {
+        let run = || (self.run)(self.name).into_iter();
+        let first: Vec<Row> = run().collect();
+        if first.iter().all(Row::is_kept) {
+            return first;
+        }
+        first
+            .into_iter()
+            .zip(run())
+            .zip(run())
+            .map(|((first, second), third)| middle([first, second, third]))
+            .collect()
+    }
+}
+
+fn middle(mut rows: [Row; 3]) -> Row {
+    assert!(rows.iter().all(|row| row.name == rows[0].name), "the same lines each time");
+    rows.sort_by(|a, b| a.result.total_cmp(&b.result));
+    let [low, mut row, high] = rows;
+    row.note = format!("between {:.2} and {:.2}; {}", low.result, high.result, row.note);
+    row
+}
+
 /// Everything there is to measure.
 pub const ALL: &[Measure] = &[
+    measure("the machine: 4 KiB copied from memory to memory", copies),
     measure("4K random write, unique, incompressible", |name| write_cost(name, Content::Random, 6.0)),
     measure("4K random write, unique, 2:1", |name| write_cost(name, Content::Half, 12.0)),
     measure("4K random write, duplicate", |name| write_cost(name, Content::Duplicate, 4.0)),
@@ -62,6 +100,20 @@ pub fn shuffled(bits: u32, count: u64) -> impl Iterator<Item = u64> + Clone {
         let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask;
         (mixed ^ (mixed >> (bits / 2))).wrapping_mul(0xd6e8_feb8_6659_fd93) & mask
     })
+}
+
+/// What the machine is like: every write is copied three times and more on its way to drives in memory, and what that
+/// costs depends on who else uses the memory.
+fn copies(name: &str) -> Vec<Row> {
+    const COUNT: usize = 1 << 15;
+    let from = vec![1; COUNT * BLOCK];
+    let mut to = vec![2; COUNT * BLOCK];
+    let start = cpu_us();
+    for block in shuffled(15, COUNT as u64) {
+        let at = block as usize * BLOCK;
+        std::hint::black_box(&mut to)[at..at + BLOCK].copy_from_slice(&from[at..at + BLOCK]);
+    }
+    vec![row(name, Bound::None, (cpu_us() - start) / COUNT as f64, "µs")]
 }
 
 /// Processor time of making the data alone, for `count` pieces of `blocks` blocks.
