@@ -61,8 +61,13 @@ impl Draft {
     /// An empty change that writes a span of a volume, with room for so many pages.
     pub fn of(volume: u32, span: Span, pages: usize) -> Self {
         let mut draft = Self::new(pages);
-        draft.covers.push(Cover { volume, span, written: true });
+        draft.writes(volume, span);
         draft
+    }
+
+    /// Says that a span of a volume is written.
+    pub fn writes(&mut self, volume: u32, span: Span) {
+        self.covers.push(Cover { volume, span, written: true });
     }
 
     /// Writes one whole block.

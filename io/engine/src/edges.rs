@@ -1,7 +1,7 @@
 //! Changes that cover 4 KiB blocks in part, or depend on what is there: what is there is read without a lock, the
 //! change is prepared, and made only if nothing of it has changed since; else all over again.
 
-use crate::change::{Change, Cover};
+use crate::change::Change;
 use crate::draft::{Draft, each_block};
 use crate::entry::{BLOCK, Entry};
 use crate::record::Action;
@@ -115,7 +115,7 @@ impl Handle {
             let mut draft = Draft::new(2 * spans.len());
             let mut merged: Option<(u64, Vec<u8>)> = None;
             for span in &spans {
-                draft.covers.push(Cover { volume: self.number, span: *span, written: true });
+                draft.writes(self.number, *span);
                 let Parts { edges, whole } = span.parts();
                 for (block, part) in edges {
                     // Two spans may have their ends in the same block.

@@ -3,7 +3,7 @@
 
 use crate::admit::disk_space;
 use crate::catalog::VolumeState;
-use crate::change::{Change, Cover, MOST_PAGES, Made};
+use crate::change::{Change, MOST_PAGES, Made};
 use crate::core::{Core, tells_of_volumes};
 use crate::draft::{Draft, each_block};
 use crate::entry::BLOCK;
@@ -297,7 +297,7 @@ impl Handle {
         let mut draft = Draft::new(0);
         for span in spans {
             let (first, count) = span.blocks();
-            draft.covers.push(Cover { volume: self.number, span, written: true });
+            draft.writes(self.number, span);
             draft.hole(self.number, first, count, false);
         }
         Ok(self.submit(draft.finish()))
