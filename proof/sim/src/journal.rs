@@ -120,7 +120,8 @@ impl Fates {
         let there: BTreeSet<usize> = shelf.drives().iter().filter_map(index).collect();
         let faulty = |drive: &usize| self.drives.fault(*drive) != Fault::None;
         let hidden = |drive: &usize| there.contains(drive) && (self.rotten.contains(drive) || faulty(drive));
-        let unknown = self.hit.iter().filter(|drive| hidden(drive)).count();
+        // Those that it counts on are not hit, and have wrong pages all the same.
+        let unknown = (0..self.count).filter(hidden).count();
         let tolerates = shelf.status().tolerates;
         // It may count on drives with wrong pages that came back, more than it can spare: nothing more befalls those.
         let counted_on = |drive: &usize| unknown > tolerates && !faulty(drive);

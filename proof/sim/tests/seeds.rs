@@ -34,6 +34,13 @@ fn interrupted_formatting_is_begun_again() {
     }
 }
 
+/// Three drives with wrong pages had come back, and the shelf could spare two: they took turns at being counted and not,
+/// until all three were taken away.
+#[test]
+fn no_more_drives_are_taken_away_than_the_shelf_can_spare() {
+    run(World::Shelf, 268_011_784).unwrap();
+}
+
 /// Two drives were out, a third could be spared again, and hung: it was waited for for ever.
 #[test]
 fn a_drive_that_hangs_is_put_out_when_the_others_hold_everything() {
