@@ -10,6 +10,7 @@ mod reduction;
 mod rig;
 mod rows;
 mod shards;
+mod snapshots;
 
 use clap::Parser;
 use rows::{Bound, Measure, Row};
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
             .iter()
             .chain(life::ALL)
             .chain(shards::ALL)
+            .chain(snapshots::ALL)
             .chain(drives::ALL)
             .filter(|measure| measure.name.contains(&args.only));
         Box::new(wanted.flat_map(Measure::rows))

@@ -9,6 +9,7 @@ use engine::{Engine, Options, Volume};
 use shelf::device::{self, Ring};
 use shelf::{AlignedBuf, Drive, DriveShelf, FormatOptions, Shelf, Sizes, wait};
 use std::future::Future;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
@@ -180,6 +181,9 @@ fn scaling(name: &str, writes: bool) -> Vec<Row> {
 
 const DRIVES: usize = 4;
 
+/// Bytes of one.
+const DRIVE: usize = 256 << 20;
+
 /// Files that go with this.
 pub struct Files(pub PathBuf);
 
@@ -199,11 +203,14 @@ impl Drop for Files {
 
 fn drive(ring: &Arc<Ring>, folder: &Path, name: &str) -> Arc<dyn Drive> {
     let path = folder.join(name);
-    device::create(&path, 256 << 20).expect("a file");
+    device::create(&path, DRIVE as u64).expect("a file");
+    // As drives have, it has all of its blocks: the file system need not find them while something is measured.
+    let mut file = std::fs::OpenOptions::new().write(true).open(&path).expect("the file");
+    file.write_all(&vec![0; DRIVE]).and_then(|()| file.sync_all()).expect("room for the drives");
     device::open(ring, &path).expect("a drive")
 }
 
-fn shelf(ring: &Arc<Ring>, folder: &Path, name: &str) -> Arc<DriveShelf> {
+pub fn shelf(ring: &Arc<Ring>, folder: &Path, name: &str) -> Arc<DriveShelf> {
     let drives = (0..DRIVES).map(|number| drive(ring, folder, &format!("{name}{number}"))).collect();
     let sizes = Sizes { journal_bytes: Some(32 << 20), ..Sizes::default() };
     let options = FormatOptions { array: 1, force: true, sizes, ..FormatOptions::default() };
@@ -229,12 +236,6 @@ fn latency(name: &str) -> Vec<Row> {
         what();
         times[kind].push(start.elapsed().as_secs_f64() * 1e6);
     };
-    // As the journal's place, it has its blocks of the file system already.
-    for place in 0..64 {
-        let (done, answer) = wait();
-        raw.write(place * 2 * BLOCK as u64, vec![page.clone(), page.clone()], true, done);
-        sleep_on(answer).expect("written");
-    }
     for round in 0..ROUNDS {
         time(0, &mut || {
             let (done, answer) = wait();
