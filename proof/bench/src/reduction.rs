@@ -224,9 +224,9 @@ fn zstd(scratch: &Scratch, bytes: &[u8]) -> io::Result<Option<Vec<u8>>> {
     std::fs::read(packed).map(Some)
 }
 
-/// A rig with room for so many bytes that do not reduce.
+/// A rig with room for so many bytes that do not reduce; of twelve drives, as two of four would be parity.
 fn rig(bytes: usize) -> Rig {
-    let mut shape = Shape::new((bytes as u64 >> 20) / 2 + 192);
+    let mut shape = Shape { drives: 12, ..Shape::new((bytes as u64 >> 20) / 10 + 96) };
     shape.options.deepen = true;
     Rig::new(shape)
 }
@@ -271,9 +271,9 @@ fn alone(name: &str, image: &[u8], bound: Bound) -> Vec<Row> {
 /// Clones: two written by the host as a whole, the others made by the array; then each gets blocks of its own.
 fn clones(churn: &Churn, image: &[u8], count: u64) -> Vec<Row> {
     let own = image.len() / BLOCK / churn.one_in;
-    // The whole copies are one on the drives, and what is written besides takes less than half: with room for all of it
-    // as it is, a thousand clones of 2 GiB would not fit the memory of this machine.
-    let mut rig = rig(image.len() / 2 + own * BLOCK * count as usize / 5 * 2);
+    // The whole copies are one on the drives, and what is written besides takes half: with room for all of it as it is, a
+    // thousand clones of 2 GiB would not fit the memory of this machine.
+    let mut rig = rig(image.len() / 2 + own * BLOCK * count as usize / 5 * 3);
     for number in [1, 2, 3] {
         fill(&mut rig, number, image);
     }
