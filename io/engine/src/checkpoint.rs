@@ -3,10 +3,24 @@
 //!
 //! Everything is written as it was at one moment, the cut, between two journal batches. The cut takes as long as
 //! swapping some lists; pages that change before they are written keep their old version for it.
+//!
+//! Hosts go on between the cut and the superblock. What holds whatever they do meanwhile:
+//!
+//! - Each entry of a map page in the log is what it was at the cut: a slot that waited then, which the root lists with
+//!   as many holders, or the block that had its bytes then, which the table counts as it was frozen, with the changes
+//!   that the root notes for pages that were not in memory. So replay, which begins with the state of the cut, finds
+//!   what it overwrites. A page that names slots is resolved when it is written, not at the cut: until the last one has
+//!   been, no slot is forgotten, though hosts have overwritten it, and none is flushed ([`crate::slots::Slots::freeze`]).
+//! - Which blocks there are is what the frozen table says: a frame that dies meanwhile keeps its entry there, and its
+//!   segment stays until a later checkpoint, whose cut finds nothing live in it. Only this task moves frames, so none
+//!   moves between the cut and the superblock.
+//! - The same task flushes, cleans and releases, one thing at a time: it alone ends map pages, uses numbers of frames,
+//!   and drops pages from memory. Hosts drop references; a page of the table that they leave empty is written as it was
+//!   and counted for the checkpoint, not for what is in memory.
 
 use crate::background::{Streams, Worker};
 use crate::directory::{CHUNK, Directory};
-use crate::entry::{Node, encode_node};
+use crate::entry::{Kind, Node, encode_node};
 use crate::frame::{self, ObjectKind};
 use crate::gate::pause;
 use crate::map::{Maps, Need};
@@ -95,6 +109,7 @@ impl Worker {
             unflushed: unflushed.collect(),
             ..Root::default()
         };
+        maps.slots.freeze();
         Cut {
             replay_from,
             nodes: maps.nodes.freeze(),
@@ -141,6 +156,7 @@ impl Worker {
             self.keep_pace();
             pause().await;
         }
+        self.core.state.write().maps.slots.thaw();
         Ok(moves)
     }
 
@@ -332,6 +348,12 @@ type Thawed = (u64, Arc<Node>, Option<Box<Node>>);
 /// A page of the cut, with flushed slots replaced by their blocks if it names any.
 fn thaw_node(maps: &mut Maps, number: u64) -> Option<Thawed> {
     let body = maps.nodes.thaw(number)?;
+    for entry in body.iter() {
+        if let Kind::Slot(slot) = entry.kind() {
+            let known = maps.slots.get(slot).is_some() || maps.slots.is_lost(slot);
+            assert!(known, "a frozen page names {slot}, which is gone");
+        }
+    }
     let flushed = body.iter().any(|entry| entry.is_slot() && maps.resolve(*entry) != *entry);
     let resolved = flushed.then(|| Box::new(body.map(|entry| maps.resolve(entry))));
     Some((number, body, resolved))

@@ -311,6 +311,18 @@ impl Maps {
         node
     }
 
+    /// Takes in a page that was read. It names slots that are held: it is one of their holders.
+    pub fn load(&mut self, page: u64, node: Node) {
+        for entry in node.iter().filter(|entry| entry.is_slot()) {
+            if let Kind::Slot(slot) = entry.kind()
+                && !self.slots.is_held(slot)
+            {
+                self.slots.lose(slot);
+            }
+        }
+        self.nodes.load(page, node);
+    }
+
     /// Marks a page that is in memory to be written again.
     pub fn mark(&mut self, page: u64) {
         if self.nodes.get(page).is_some() {

@@ -127,3 +127,27 @@ fn a_tree_grows_in_height_with_its_content() {
     assert_eq!(world.at(tree, 1 << 39), Entry::UNMAPPED);
     assert_eq!(world.maps.tally(tree).mapped, 1);
 }
+
+#[test]
+fn a_page_that_names_a_slot_which_is_gone_can_be_shared_overwritten_and_released() {
+    let mut world = World::new();
+    let mut tree = Tree::empty(LEAF);
+    let (gone, kept) = (world.write(&mut tree, 3), world.write(&mut tree, 4));
+    let page = tree.root.as_page().unwrap();
+    let node = **world.maps.nodes.get(page).unwrap();
+    let Kind::Slot(slot) = gone.kind() else { panic!("it is a slot") };
+    world.maps.slots.release(slot);
+    world.maps.nodes.remove(page);
+    world.maps.load(page, node);
+    assert!(world.maps.slots.is_lost(slot));
+    let mut clone = tree;
+    world.maps.share_tree(clone.root);
+    world.write(&mut clone, 9);
+    assert_eq!([3, 4].map(|block| world.at(clone, block)), [gone, kept]);
+    world.write(&mut tree, 3);
+    for mut tree in [tree, clone] {
+        world.maps.set_hole(&mut tree, 0, LEAF, Entry::UNMAPPED);
+    }
+    world.settle();
+    assert_eq!(world.slots(), 0);
+}

@@ -81,6 +81,8 @@ struct Gather<'a> {
     block: u64,
     run: Option<(BlockId, usize, Decoded)>,
     missing: SmallVec<[(u64, u64); 4]>,
+    /// The first block whose bytes are nowhere: see [`crate::slots::Slots::lose`].
+    lost: Option<u64>,
     batch: u64,
 }
 
@@ -94,8 +96,10 @@ impl Gather<'_> {
             Kind::Slot(slot) => {
                 self.end_run();
                 self.batch = self.batch.max(slot.batch);
-                let page = self.state.maps.slots.get(slot).map(|slot| slot.page.clone());
-                self.data.push(page.expect("a slot that is named has its bytes"));
+                match self.state.maps.slots.get(slot) {
+                    Some(slot) => self.data.push(slot.page.clone()),
+                    None => _ = self.lost.get_or_insert(self.block),
+                }
             }
             Kind::Block(block) => self.add_block(block),
         }
@@ -151,6 +155,7 @@ impl Core {
             block: from,
             run: None,
             missing: SmallVec::new(),
+            lost: None,
             batch: found.changed,
         };
         let resolve = |entry: &Entry| state.maps.resolve(*entry);
@@ -171,6 +176,9 @@ impl Core {
             }
         })?;
         gather.end_run();
+        if let Some(lba) = gather.lost {
+            return Err(Error::Medium { lba }.into());
+        }
         if !gather.missing.is_empty() {
             return Err(Blocked::Frames(gather.missing));
         }
@@ -308,7 +316,7 @@ impl Core {
                 let node = decode_node(&frame::payload(object, ObjectKind::Map, page)?)?;
                 let mut state = self.state.write();
                 if state.maps.listings.get(page).place == place {
-                    state.maps.nodes.load(page, node);
+                    state.maps.load(page, node);
                 }
             }
             Need::Table(page) => {

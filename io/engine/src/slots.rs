@@ -1,9 +1,12 @@
 //! Pages of the journal that maps refer to. A slot's bytes stay in memory until they are flushed; then the slot
 //! only says which block of a frame has them, until a checkpoint has rewritten the last map page that names it.
+//!
+//! While a checkpoint has map pages that are frozen and not written, no slot is forgotten, and none is flushed
+//! ([`Slots::freeze`]): a frozen page may name a slot that hosts have overwritten since, and has to find its block.
 
 use crate::entry::{BLOCK, BlockId, SlotId};
 use bytes::Bytes;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// One page of a journal batch.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +44,10 @@ pub struct Slots {
     cursor: Cursor,
     waiting: usize,
     added: u64,
+    /// Slots without references stay.
+    frozen: bool,
+    /// Slots that map pages in the log name and that are nowhere: see [`Slots::lose`].
+    lost: BTreeSet<SlotId>,
 }
 
 /// Flushing goes on from here.
@@ -97,8 +104,46 @@ impl Slots {
         &mut self.groups[index].slots[usize::from(id.page)]
     }
 
+    /// True when somebody refers to the slot.
+    pub fn is_held(&self, id: SlotId) -> bool {
+        self.get(id).is_some_and(|slot| slot.holders > 0)
+    }
+
+    /// From now on every slot that is there stays, with what is known of it, and none may be flushed.
+    pub fn freeze(&mut self) {
+        self.frozen = true;
+    }
+
+    /// Ends [`Slots::freeze`]: slots without references go.
+    pub fn thaw(&mut self) {
+        self.frozen = false;
+        self.drop_front();
+    }
+
+    /// Takes note that a map page that was read names a slot which is nowhere. Checkpoints of earlier versions wrote such
+    /// pages: the slot had been flushed and was overwritten while its page waited to be written, so its block was known
+    /// no more. Replaying the journal overwrites it again; its block keeps a reference that nobody has, which the check
+    /// reports. Until it is overwritten the slot can't be read. References to it are not counted.
+    pub fn lose(&mut self, id: SlotId) {
+        if self.lost.insert(id) {
+            tracing::error!(
+                batch = id.batch,
+                page = id.page,
+                "a map names a block of the journal that is gone"
+            );
+        }
+    }
+
+    /// True for a slot that is nowhere.
+    pub fn is_lost(&self, id: SlotId) -> bool {
+        !self.lost.is_empty() && self.lost.contains(&id)
+    }
+
     /// Adds references to a slot that has some.
     pub fn hold(&mut self, id: SlotId, more: u64) {
+        if self.is_lost(id) {
+            return;
+        }
         let slot = self.edit(id);
         assert!(slot.holders > 0, "{id:?} is gone");
         slot.holders += more;
@@ -106,6 +151,9 @@ impl Slots {
 
     /// Drops one reference; answers where the bytes went when the slot has been flushed.
     pub fn release(&mut self, id: SlotId) -> Option<BlockId> {
+        if self.is_lost(id) {
+            return None;
+        }
         let slot = self.edit(id);
         slot.holders = slot.holders.checked_sub(1).expect("references are exact");
         let flushed = slot.flushed;
@@ -121,7 +169,7 @@ impl Slots {
 
     fn drop_front(&mut self) {
         // The last group stays: its batch may still be filling.
-        while self.groups.len() > 1 && self.groups[0].held == 0 {
+        while !self.frozen && self.groups.len() > 1 && self.groups[0].held == 0 {
             self.groups.pop_front();
             self.first += 1;
         }
@@ -129,6 +177,7 @@ impl Slots {
 
     /// The bytes of a slot are in `block` now; answers with the number of references that moved there.
     pub fn flushed(&mut self, id: SlotId, block: BlockId) -> u64 {
+        assert!(!self.frozen, "nothing is flushed while frozen pages may name it");
         let slot = self.edit(id);
         assert!(slot.is_waiting(), "{id:?} does not wait to be flushed");
         slot.flushed = Some(block);
@@ -213,6 +262,31 @@ mod tests {
         slots.rewind();
         assert_eq!(slots.take_oldest(9, 2), [id(5, 0), id(6, 0)]);
         assert_eq!(slots.bytes(), 3 * BLOCK);
+    }
+
+    #[test]
+    fn while_they_are_frozen_flushed_slots_say_where_their_bytes_went_whoever_lets_go_of_them() {
+        let mut slots = Slots::default();
+        slots.add(id(1, 0), slot(0));
+        slots.add(id(2, 0), slot(0));
+        let block = BlockId { frame: 9, index: 1 };
+        slots.flushed(id(1, 0), block);
+        slots.freeze();
+        assert_eq!(slots.release(id(1, 0)), Some(block));
+        assert_eq!(slots.get(id(1, 0)).and_then(|slot| slot.flushed), Some(block));
+        assert!(!slots.is_held(id(1, 0)));
+        slots.thaw();
+        assert!(slots.get(id(1, 0)).is_none());
+    }
+
+    #[test]
+    fn a_lost_slot_counts_no_references() {
+        let mut slots = Slots::default();
+        slots.add(id(5, 0), slot(0));
+        slots.lose(id(2, 0));
+        slots.hold(id(2, 0), 1);
+        assert_eq!((slots.release(id(2, 0)), slots.release(id(2, 0))), (None, None));
+        assert!(slots.is_lost(id(2, 0)) && !slots.is_lost(id(5, 0)));
     }
 
     #[test]

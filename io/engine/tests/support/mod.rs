@@ -212,6 +212,14 @@ impl MemShelf {
         }
     }
 
+    /// Nothing of the journal is there any more.
+    pub fn lose_journal(&self) {
+        let mut contents = self.contents.lock();
+        let from = contents.superblock.as_ref().map_or(1, |superblock| superblock.journal_from.0);
+        contents.journal.clear();
+        (contents.journal_bytes, contents.next) = (0, from);
+    }
+
     /// Every write from now on fails.
     pub fn fail(&self) {
         self.contents.lock().fails = true;
