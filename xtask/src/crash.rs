@@ -32,10 +32,12 @@ pub fn run(args: &Args) -> Result<()> {
     let start = Instant::now();
     let report = crash::run(&programs()?, &target_dir(), Options { cycles: args.cycles, seed })?;
     println!(
-        "{} kills in {} s: {} operations acknowledged, {} unanswered, {} snapshot commands, {} blocks compared; 0 \
-         lost, 0 torn; slowest start {} ms",
+        "{} kills in {} s ({} with starved processors, {} of an idle array): {} operations acknowledged, {} \
+         unanswered, {} snapshot commands, {} blocks compared; 0 lost, 0 torn; slowest start {} ms",
         report.cycles,
         start.elapsed().as_secs(),
+        report.starved,
+        report.idle,
         report.acknowledged,
         report.unanswered,
         report.chores,

@@ -128,6 +128,16 @@ impl Array {
         Ok(array)
     }
 
+    /// Which processor the daemon is pinned to; none means that it may use all.
+    pub fn core(&self) -> Option<usize> {
+        self.core
+    }
+
+    /// Pins the daemon to a processor, or lets it use all, from the next start on.
+    pub fn set_core(&mut self, core: Option<usize>) {
+        self.core = core;
+    }
+
     /// Starts the daemon again on the same folder and ports, and waits until it serves.
     pub fn restart(&mut self) -> Result<()> {
         self.process = Some(self.launch()?);

@@ -1,11 +1,16 @@
 //! Kill -9 of the running array, again and again, under operations whose answers are recorded. What is on the drives
 //! then must be without a defect (`ashlard check`). After each restart every block of every unit is read: what was
 //! answered must be there, what was not is there or is not, and no logical block is torn. Meanwhile an operator takes,
-//! restores and deletes snapshots of all units.
+//! restores and deletes snapshots of all units, and clones them.
+//!
+//! Each cycle draws its conditions: sessions, queue depth, how many busy threads compete for the processors, whether
+//! the array has one processor only, and whether it idles before the kill. The array's threads meet in other orders
+//! under each of them.
 
 mod model;
 mod operator;
 mod plan;
+mod starve;
 
 use crate::array::{Array, Drives, Programs};
 use crate::cdb;
@@ -17,6 +22,7 @@ use anyhow::{Context, Result, bail};
 use model::{Model, Tick};
 use operator::Operator;
 use plan::{Expected, Operation, Plan, Run, Unit};
+use starve::BusyThreads;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
@@ -42,6 +48,10 @@ pub struct Report {
     pub unanswered: u64,
     /// Commands of the operator that were answered.
     pub chores: u64,
+    /// Kills with processors that other threads kept busy, or with one processor for all of the array.
+    pub starved: u64,
+    /// Kills of an array that had nothing to do.
+    pub idle: u64,
     /// Blocks compared after restarts.
     pub verified: u64,
     /// Longest time from start to serving.
@@ -49,14 +59,16 @@ pub struct Report {
 }
 
 const INITIATOR: &str = "iqn.2001-04.org.example:crash";
-const SHAPES: [Shape; 4] = [
+/// The last one has more map pages than a checkpoint takes under one lock, many times over.
+const SHAPES: [Shape; 5] = [
     Shape { bytes: 48 << 20, block_bytes: 512 },
     Shape { bytes: 48 << 20, block_bytes: 512 },
     Shape { bytes: 48 << 20, block_bytes: 4096 },
     Shape { bytes: 20 << 20, block_bytes: 4096 },
+    Shape { bytes: 384 << 20, block_bytes: 4096 },
 ];
-const SESSIONS: u32 = 2;
-const DEPTH: usize = 16;
+/// Commands under way while everything is read after a restart.
+const VERIFY_DEPTH: usize = 16;
 /// Events told about a wrong block.
 const TOLD: usize = 40;
 const VERIFY_BYTES: u32 = 256 << 10;
@@ -76,6 +88,33 @@ pub fn run(programs: &Programs, parent: &Path, options: Options) -> Result<Repor
         scratch.keep();
     }
     result
+}
+
+/// What one cycle is like.
+#[derive(Clone, Copy, Debug)]
+struct Conditions {
+    sessions: u32,
+    /// Commands under way per session.
+    depth: usize,
+    /// Operations answered before the kill.
+    answers: u64,
+    /// Threads that do nothing but compete for the processors.
+    busy_threads: u64,
+    /// Time without commands before the kill.
+    idle: Option<Duration>,
+}
+
+impl Conditions {
+    fn draw(seed: &mut Seed) -> Self {
+        let small = seed.one_in(2);
+        Self {
+            sessions: [1, 2, 2, 4, 8][seed.range(0, 5) as usize],
+            depth: [1, 4, 16, 32][seed.range(0, 4) as usize],
+            answers: seed.range(1, if small { 200 } else { 3000 }),
+            busy_threads: [0, 0, 2, 3, 6][seed.range(0, 5) as usize],
+            idle: seed.one_in(5).then(|| Duration::from_millis(seed.range(0, 3000))),
+        }
+    }
 }
 
 struct World {
@@ -134,12 +173,16 @@ impl World {
 
     /// Load, kill, check what is on the drives, restart, verify.
     fn cycle(&mut self, cycle: u64) -> Result<()> {
-        let mut sessions = (0..SESSIONS)
+        let conditions = Conditions::draw(self.plan.seed());
+        let starved = conditions.busy_threads > 0 || self.array.core().is_some();
+        let busy = BusyThreads::start(conditions.busy_threads);
+        let mut sessions = (0..conditions.sessions)
             .map(|session| login(&self.library, &self.array, session))
             .collect::<Result<Vec<_>>>()?;
-        let small = self.plan.seed().one_in(2);
-        let answers = self.plan.seed().range(1, if small { 200 } else { 3000 });
-        self.load(&mut sessions, answers)?;
+        self.load(&mut sessions, conditions)?;
+        if let Some(idle) = conditions.idle {
+            self.idle(&mut sessions, idle)?;
+        }
         let at = self.now;
         if self.plan.seed().one_in(10) {
             self.array.stop()?;
@@ -148,6 +191,7 @@ impl World {
             self.array.kill()?;
             self.history.push(Event::Killed { at });
         }
+        drop(busy);
         self.drain(sessions)?;
         self.abandon()?;
         self.report.unanswered += self.in_flight.len() as u64;
@@ -158,34 +202,48 @@ impl World {
         self.inspect().context("snapshots")?;
         self.history.push(Event::Verified { at: self.now });
         self.report.cycles += 1;
+        self.report.starved += u64::from(starved);
+        self.report.idle += u64::from(conditions.idle.is_some());
         if cycle % 10 == 9 {
-            eprintln!(
-                "cycle {}: {answers} answers, then {unanswered} in flight; {:?}",
-                cycle + 1,
-                self.report
-            );
+            eprintln!("cycle {}: {conditions:?}, then {unanswered} in flight; {:?}", cycle + 1, self.report);
         }
         Ok(())
     }
 
     /// Keeps the queues full until so many operations were answered.
-    fn load(&mut self, sessions: &mut [Session], answers: u64) -> Result<()> {
-        let (start, goal) = (Instant::now(), self.report.acknowledged + answers);
+    fn load(&mut self, sessions: &mut [Session], conditions: Conditions) -> Result<()> {
+        let (start, goal) = (Instant::now(), self.report.acknowledged + conditions.answers);
         while self.report.acknowledged < goal && start.elapsed() < LOAD_LIMIT {
             for session in &mut *sessions {
-                while session.in_flight() < DEPTH {
+                while session.in_flight() < conditions.depth {
                     self.send(session)?;
                 }
             }
             self.operate()?;
-            let mut polls: Vec<_> = sessions.iter().map(Session::pollfd).collect();
-            wait(&mut polls, 1000)?;
-            for (session, poll) in sessions.iter_mut().zip(polls) {
-                let ended = session.service(poll.revents).context("while the array should be running")?;
-                ended.into_iter().try_for_each(|completion| self.end(completion, true))?;
-            }
+            self.take_answers(sessions)?;
         }
         self.array.check_alive()
+    }
+
+    /// Waits for every answer, then leaves the array to itself.
+    fn idle(&mut self, sessions: &mut [Session], time: Duration) -> Result<()> {
+        let start = Instant::now();
+        while sessions.iter().any(|session| session.in_flight() > 0) && start.elapsed() < LOAD_LIMIT {
+            self.take_answers(sessions)?;
+        }
+        std::thread::sleep(time);
+        self.array.check_alive()
+    }
+
+    /// Takes the answers that come within a second.
+    fn take_answers(&mut self, sessions: &mut [Session]) -> Result<()> {
+        let mut polls: Vec<_> = sessions.iter().map(Session::pollfd).collect();
+        wait(&mut polls, 1000)?;
+        for (session, poll) in sessions.iter_mut().zip(polls) {
+            let ended = session.service(poll.revents).context("while the array should be running")?;
+            ended.into_iter().try_for_each(|completion| self.end(completion, true))?;
+        }
+        Ok(())
     }
 
     fn send(&mut self, session: &mut Session) -> Result<()> {
@@ -284,6 +342,8 @@ impl World {
 
     /// Starts the array again; now and then it dies in the middle of that.
     fn restart(&mut self) -> Result<()> {
+        let one_processor = self.plan.seed().one_in(4);
+        self.array.set_core(one_processor.then_some(0));
         while self.plan.seed().one_in(5) {
             self.array.restart_unattended()?;
             std::thread::sleep(Duration::from_millis(self.plan.seed().range(0, 150)));
@@ -370,7 +430,7 @@ fn read_all(
     let step = VERIFY_BYTES / block_bytes;
     let mut next = 0;
     while next < blocks || session.in_flight() > 0 {
-        while next < blocks && session.in_flight() < DEPTH {
+        while next < blocks && session.in_flight() < VERIFY_DEPTH {
             let count = u64::from(step).min(blocks - next) as u32;
             session.submit(next, cdb::read(lun, next, count, block_bytes))?;
             next += u64::from(count);

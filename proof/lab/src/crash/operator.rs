@@ -1,5 +1,6 @@
-//! What an operator does while the hosts write: snapshots of all units together, restores, deletions. A snapshot that
-//! was answered survives; all of its volumes show one and the same moment; none is there in part.
+//! What an operator does while the hosts write: snapshots of all units together, clones, restores, deletions. A
+//! snapshot that was answered survives; all of its volumes show one and the same moment; none is there in part. A clone
+//! holds what its snapshot holds, also after the snapshot was deleted.
 
 use super::model::{Model, Tick};
 use super::plan::{Effect, Expected, Operation, Run};
@@ -29,11 +30,15 @@ pub struct Operator {
     deleted: Vec<String>,
     restored: bool,
     taken: u64,
+    cloned: u64,
+    /// Clones whose command was not answered: each is there whole, or not at all.
+    unanswered_clones: Vec<Kept>,
 }
 
 /// A command that runs.
 enum Chore {
     Take,
+    Clone(Kept),
     Restore(Tick),
     Delete(Kept),
 }
@@ -47,9 +52,10 @@ struct Moment {
     models: Vec<Model>,
 }
 
-/// A snapshot of one unit, and the stamps that it holds.
+/// A snapshot of one unit or a clone of one, and the stamps that it holds.
 struct Kept {
     name: String,
+    is_clone: bool,
     unit: usize,
     stamps: Vec<u64>,
 }
@@ -95,6 +101,7 @@ impl World {
             0 if self.operator.kept.len() < KEPT => self.take(),
             1 => self.restore(),
             2 => self.delete(),
+            3 if self.operator.kept.len() < KEPT => self.clone_snapshot(),
             _ => Ok(()),
         }
     }
@@ -112,8 +119,8 @@ impl World {
 
     /// Writes a whole unit by a restore, when nothing that reads there is in flight.
     fn restore(&mut self) -> Result<()> {
-        let Some(index) = self.choose() else { return Ok(()) };
-        let Kept { name, unit, stamps } = &self.operator.kept[index];
+        let Some(index) = self.choose_snapshot() else { return Ok(()) };
+        let Kept { name, unit, stamps, .. } = &self.operator.kept[index];
         let run = Run { unit: *unit, lba: 0, blocks: stamps.len() as u64 };
         let operation = Operation {
             name: "a restore",
@@ -135,9 +142,25 @@ impl World {
     fn delete(&mut self) -> Result<()> {
         let Some(index) = self.choose() else { return Ok(()) };
         let kept = self.operator.kept.swap_remove(index);
-        let child = self.array.start_cli(&["snapshot", "delete", &kept.name, "--eradicate"])?;
+        let noun = if kept.is_clone { "volume" } else { "snapshot" };
+        let child = self.array.start_cli(&[noun, "delete", &kept.name, "--eradicate"])?;
         self.operator.chore = Some((child, Chore::Delete(kept)));
         Ok(())
+    }
+
+    fn clone_snapshot(&mut self) -> Result<()> {
+        let Some(index) = self.choose_snapshot() else { return Ok(()) };
+        let Kept { name, unit, stamps, .. } = &self.operator.kept[index];
+        self.operator.cloned += 1;
+        let clone = format!("clone{}", self.operator.cloned);
+        let child = self.array.start_cli(&["snapshot", "clone", name, &clone])?;
+        let kept = Kept { name: clone, is_clone: true, unit: *unit, stamps: stamps.clone() };
+        self.operator.chore = Some((child, Chore::Clone(kept)));
+        Ok(())
+    }
+
+    fn choose_snapshot(&mut self) -> Option<usize> {
+        self.choose().filter(|index| !self.operator.kept[*index].is_clone)
     }
 
     fn choose(&mut self) -> Option<usize> {
@@ -158,6 +181,7 @@ impl World {
                     self.acknowledge(sent, &operation);
                 }
             }
+            Chore::Clone(kept) => self.operator.kept.push(kept),
             Chore::Delete(kept) => self.operator.deleted.push(kept.name),
         }
         self.report.chores += 1;
@@ -174,11 +198,11 @@ impl World {
             child.kill()?;
             match child.wait()?.success() {
                 true => self.chore_answered(),
-                false => {
-                    if let Some((_, Chore::Delete(kept))) = self.operator.chore.take() {
-                        self.operator.kept.push(kept);
-                    }
-                }
+                false => match self.operator.chore.take() {
+                    Some((_, Chore::Delete(kept))) => self.operator.kept.push(kept),
+                    Some((_, Chore::Clone(kept))) => self.operator.unanswered_clones.push(kept),
+                    _ => {}
+                },
             }
         }
         self.operator.restored = false;
@@ -189,7 +213,8 @@ impl World {
 
     /// Looks at the snapshots after a restart.
     pub(super) fn inspect(&mut self) -> Result<()> {
-        let names: BTreeSet<_> = self.array.names("snapshot")?.into_iter().collect();
+        let mut names: BTreeSet<_> = self.array.names("snapshot")?.into_iter().collect();
+        names.extend(self.array.names("volume")?);
         if let Some(name) = self.operator.deleted.iter().find(|name| names.contains(*name)) {
             bail!("{name} was deleted and is there again");
         }
@@ -198,6 +223,12 @@ impl World {
         let kept = self.operator.kept.len();
         self.operator.kept.retain(|it| names.contains(&it.name));
         ensure!(self.operator.kept.len() + 1 >= kept, "snapshots are lost: {names:?} are left");
+        for clone in std::mem::take(&mut self.operator.unanswered_clones) {
+            if names.contains(&clone.name) {
+                self.compare_kept(&clone)?;
+                self.operator.kept.push(clone);
+            }
+        }
         for moment in std::mem::take(&mut self.operator.moments) {
             let name = |unit| format!("{}.{}", volume(unit), moment.suffix);
             let there = (0..SHAPES.len()).filter(|unit| names.contains(&name(*unit))).count();
@@ -213,11 +244,16 @@ impl World {
             self.operator.kept.extend(kept);
         }
         if let Some(index) = self.choose() {
-            let Kept { name, unit, stamps } = &self.operator.kept[index];
-            let now = self.look(name.clone(), *unit)?;
-            let wrong = stamps.iter().zip(&now.stamps).position(|(was, is)| was != is);
-            ensure!(wrong.is_none(), "{name} has changed at block {wrong:?}");
+            self.compare_kept(&self.operator.kept[index])?;
         }
+        Ok(())
+    }
+
+    /// Fails unless a snapshot or clone still holds what it held.
+    fn compare_kept(&self, Kept { name, unit, stamps, .. }: &Kept) -> Result<()> {
+        let now = self.look(name.clone(), *unit)?;
+        let wrong = stamps.iter().zip(&now.stamps).position(|(was, is)| was != is);
+        ensure!(wrong.is_none(), "{name} has changed at block {wrong:?}");
         Ok(())
     }
 
@@ -242,14 +278,14 @@ impl World {
         self.array.cli(&["volume", "disconnect", &name, "--host", "host0"])?;
         let torn = stamps.iter().position(Option::is_none);
         ensure!(torn.is_none(), "{name} holds a torn block at {torn:?}");
-        Ok(Kept { name, unit, stamps: stamps.into_iter().flatten().collect() })
+        Ok(Kept { name, is_clone: false, unit, stamps: stamps.into_iter().flatten().collect() })
     }
 }
 
 /// Fails unless all that was found was there at one moment while the snapshot was taken.
 fn one_moment(moment: &Moment, kept: &[Kept]) -> Result<()> {
     let (mut from, mut until) = (moment.from, moment.until.unwrap_or(Tick::MAX));
-    for Kept { name, unit, stamps } in kept {
+    for Kept { name, unit, stamps, .. } in kept {
         for (lba, stamp) in (0..).zip(stamps) {
             let model = &moment.models[*unit];
             let Some((first, last)) = model.span(lba, *stamp) else {

@@ -1,0 +1,38 @@
+//! Competition for the processors: threads that only compute, so that the threads of the array are suspended at
+//! any point for as long as a scheduler's time slice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// Threads that keep processors busy until this is dropped.
+pub struct BusyThreads {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl BusyThreads {
+    /// Starts so many.
+    pub fn start(count: u64) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let threads = (0..count).map(|_| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        });
+        Self { threads: threads.collect(), stop }
+    }
+}
+
+impl Drop for BusyThreads {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A thread that only spins cannot have panicked.
+            let _ = thread.join();
+        }
+    }
+}
