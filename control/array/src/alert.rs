@@ -101,6 +101,7 @@ impl Array {
                 )
             });
         }
+        found.extend(condition::of_map(&self.parts.engine.space()));
         for group in self.config().groups.iter() {
             let about = condition::About {
                 noun: "volume group",

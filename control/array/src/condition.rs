@@ -2,6 +2,7 @@
 
 use crate::performance::{PathUse, forecast, imbalance};
 use crate::scrub::Scrub;
+use engine::SpaceReport;
 use history::{Condition, Severity, SpacePoint};
 use shelf::{Standing, Status};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,9 @@ const ENOUGH: u64 = 10_000;
 const FULL_PROTECTION: usize = 2;
 /// A clock that is behind itself by less is not worth a word, in seconds.
 const CLOCK_SLACK: u64 = 300;
+
+/// Map pages in use, in percent of the limit, with how much it matters: the first that holds.
+const MAP_PERCENT: [(u64, Severity); 2] = [(95, Severity::Critical), (80, Severity::Warning)];
 
 const DAY: u64 = 86_400;
 /// Days left, of the certificate or of the space, with how much it matters: the first that holds.
@@ -127,6 +131,21 @@ fn protection(found: &mut Conditions, status: &Status) {
             format!("{about_left}: there are only {members} drives, and with three or more any two may fail")
         });
     }
+}
+
+/// Map pages close to their limit, at which writes to blocks that were not mapped before are refused.
+pub(crate) fn of_map(space: &SpaceReport) -> Conditions {
+    let mut found = Conditions::default();
+    let percent = space.map_pages.saturating_mul(100) / space.map_pages_max.max(1);
+    if let Some((_, severity)) = MAP_PERCENT.iter().find(|(limit, _)| percent >= *limit) {
+        add(&mut found, "space.map", *severity, None, &|| {
+            format!(
+                "{percent} % of the map pages that memory allows are in use; at 100 % new blocks are refused with \
+                 \"space allocation failed\": unmap or delete what is not needed, or add memory to the server"
+            )
+        });
+    }
+    found
 }
 
 /// Pages that a scrub found to be wrong.

@@ -128,3 +128,15 @@ fn what_a_scrub_found_matters_and_more_when_it_is_lost() {
     assert_eq!(kinds(&of_scrub(&scrub(5, 0))), [("scrub.found", Severity::Warning)]);
     assert_eq!(kinds(&of_scrub(&scrub(5, 1))), [("scrub.found", Severity::Critical)]);
 }
+
+#[test]
+fn a_map_close_to_its_limit_is_an_alert() {
+    let severity = |map_pages| {
+        let found = of_map(&SpaceReport { map_pages, map_pages_max: 1000, ..SpaceReport::default() });
+        found.get("space.map").map(|condition| condition.severity)
+    };
+    assert_eq!(severity(799), None);
+    assert_eq!(severity(800), Some(Severity::Warning));
+    assert_eq!(severity(1000), Some(Severity::Critical));
+    assert!(of_map(&SpaceReport::default()).is_empty());
+}

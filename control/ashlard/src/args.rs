@@ -239,6 +239,7 @@ impl Args {
     pub fn engine_options(&self, seed: [u8; 32], capacity: u64) -> engine::Options {
         let mut options = engine::Options::new(seed);
         let index = self.index_memory.unwrap_or_else(|| memory::index(capacity, memory::total()));
+        options.map_pages = memory::map_pages(memory::total());
         for (bound, given) in [
             (&mut options.slot_bytes, self.write_memory),
             (&mut options.cache_bytes, self.read_memory),

@@ -17,9 +17,24 @@ pub fn index(capacity: u64, memory: u64) -> u64 {
     (capacity / 50).min(memory / 4)
 }
 
+/// Bytes of memory for each map page that there may be.
+const MAP_PAGE_BYTES: u64 = 40;
+
+/// Map pages that there may be: a thirty-second of the machine's memory is for their directory, and a terabyte can
+/// always be mapped.
+pub fn map_pages(memory: u64) -> u64 {
+    (memory / 32 / MAP_PAGE_BYTES).max(1 << 19)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_directory_of_map_pages_takes_its_part_of_memory() {
+        assert_eq!(map_pages(32 << 30), (1 << 30) / 40);
+        assert_eq!(map_pages(1 << 30), 1 << 19);
+    }
 
     #[test]
     fn the_index_is_bounded_by_drives_and_by_memory() {

@@ -133,7 +133,11 @@ impl Core {
     pub fn admit_space(&self, state: &State, change: &Change) -> Result<(), Refusal> {
         let pages = (change.pages.len() / BLOCK) as u64;
         let full = self.full.load(Ordering::Acquire);
-        let needed = pages * SLOT_WORST + growth(state, &change.actions);
+        let growth = growth(state, &change.actions);
+        let needed = pages * SLOT_WORST + growth;
+        if growth > 0 {
+            self.admit_map_pages(state, change, growth / NODE_WORST)?;
+        }
         if needed > 0 {
             if full {
                 // The background looks whether drives have room again.
@@ -167,6 +171,51 @@ impl Core {
     }
 }
 
+impl Core {
+    /// Refuses a change that would make more map pages than [`crate::Options::map_pages`]: the directory of map pages is
+    /// in memory, and is read whole when the array starts. `worst` is the most that the change can make.
+    fn admit_map_pages(&self, state: &State, change: &Change, worst: u64) -> Result<(), Refusal> {
+        let left = self.options.map_pages.saturating_sub(state.maps.page_count());
+        if worst <= left || change.actions.iter().map(|action| pages_made(state, action)).sum::<u64>() <= left
+        {
+            return Ok(());
+        }
+        Err(Error::NoSpace.into())
+    }
+}
+
+/// Map pages that an action of [`growth`] makes, by what is in memory; pages that are not are taken to be there.
+fn pages_made(state: &State, action: &Action) -> u64 {
+    let written = |volume: u32, from: u64, count: u64| {
+        let tree = state.volume(volume).map(|volume| volume.tree);
+        tree.map_or(0, |tree| written_pages(&state.maps, tree, from, from + count, false))
+    };
+    match *action {
+        Action::Slots { volume, block, count, .. } => written(volume, block, u64::from(count)),
+        Action::Same { .. } | Action::Copy { .. } => growth(state, std::slice::from_ref(action)) / NODE_WORST,
+        _ => 0,
+    }
+}
+
+/// Map pages that come into being when every block of `from..to` is written.
+fn written_pages(maps: &Maps, tree: Tree, from: u64, to: u64, shared: bool) -> u64 {
+    if from >= to {
+        return 0;
+    }
+    let Some(page) = tree.root.as_page() else {
+        let of_level = |level| (to - 1) / crate::map::span(level) - from / crate::map::span(level) + 1;
+        return (0..=tree.level).map(of_level).sum();
+    };
+    let shared = shared || maps.listings.get(page).refs > 1;
+    let below = maps.nodes.get(page).filter(|_| tree.level > 0).map_or(0, |node| {
+        let child = |(index, from, to): (usize, u64, u64)| {
+            written_pages(maps, Tree { root: node[index], level: tree.level - 1 }, from, to, shared)
+        };
+        crate::map::children(tree.level, from, to).map(child).sum()
+    });
+    u64::from(shared) + below
+}
+
 fn dirty_bytes(state: &State) -> u64 {
     let (maps, tables) = (&state.maps, &state.maps.table);
     let chunks = (maps.listings.dirty() + tables.directory.dirty()) as u64;
@@ -193,7 +242,8 @@ fn growth(state: &State, actions: &[Action]) -> u64 {
     let leaves = |blocks: u64| blocks.div_ceil(FAN as u64) + 1;
     let grows = |action: &Action| match *action {
         Action::Slots { volume, count, .. } => (leaves(u64::from(count)) + height(volume)) * NODE_WORST,
-        Action::Same { volume, count, .. } => (leaves(count) + height(volume)) * NODE_WORST,
+        // The paths to both ends, and one page of each level for what lies between.
+        Action::Same { volume, .. } => 3 * (height(volume) + 1) * NODE_WORST,
         Action::Copy { source, from, target, to, count } => {
             // Whole pages are shared where they can be; else there is a leaf for what is mapped.
             let mapped = state.volume(source).map_or(0, |source| state.maps.tally(source.tree).mapped);

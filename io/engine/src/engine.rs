@@ -28,6 +28,9 @@ pub struct Options {
     pub index_bytes: usize,
     /// Bytes of map and frame table pages kept in memory.
     pub page_bytes: usize,
+    /// Map pages that there may be; each takes 40 bytes of memory, and maps 2 MiB of volumes or shares in that. A write
+    /// that needs more is refused as if the drives were full.
+    pub map_pages: u64,
     /// Whether what is stored is reduced further while the array is idle.
     pub deepen: bool,
 }
@@ -41,6 +44,7 @@ impl Options {
             cache_bytes: 256 << 20,
             index_bytes: 128 << 20,
             page_bytes: 512 << 20,
+            map_pages: 16 << 20,
             deepen: true,
         }
     }
@@ -222,6 +226,8 @@ impl Engine {
             reclaimable: self.core.reclaimable_bytes(&state),
             free: self.core.free_bytes(&state),
             total: self.core.total_bytes(),
+            map_pages: state.maps.page_count(),
+            map_pages_max: self.core.options.map_pages,
         }
     }
 }

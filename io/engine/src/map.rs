@@ -54,13 +54,21 @@ pub enum Seen<'a> {
     Blocks(&'a [Entry]),
 }
 
-/// What a run of blocks is set to. References have been counted by the caller.
+/// What a run of blocks is set to. References have been counted by the caller, but for `Same`.
 #[derive(Clone, Copy)]
 enum Content<'a> {
     Hole(Entry),
     Slots(SlotId),
-    Same(SlotId),
+    Same(Uniform<'a>),
     Entries(&'a [Entry]),
+}
+
+/// One slot for many blocks: where a whole page is set to it, the page is one that all such places share.
+#[derive(Clone, Copy)]
+struct Uniform<'a> {
+    slot: SlotId,
+    /// A page of each level, from the leaf up, with the slot in all blocks below it.
+    pages: &'a [u64],
 }
 
 impl Content<'_> {
@@ -68,7 +76,7 @@ impl Content<'_> {
         match self {
             Content::Hole(entry) => *entry,
             Content::Slots(first) => Entry::slot(first.offset(index as usize)),
-            Content::Same(slot) => Entry::slot(*slot),
+            Content::Same(uniform) => Entry::slot(uniform.slot),
             Content::Entries(entries) => entries[index as usize],
         }
     }
@@ -150,6 +158,11 @@ impl Maps {
         }
     }
 
+    /// Map pages that there are, with those that wait to be released.
+    pub fn page_count(&self) -> u64 {
+        self.next_page - self.free.len() as u64
+    }
+
     /// What is mapped in a tree.
     pub fn tally(&self, tree: Tree) -> Tally {
         match tree.root.as_page() {
@@ -223,9 +236,39 @@ impl Maps {
         self.set_root(tree, from, from + count, Content::Slots(first));
     }
 
-    /// Points all of `from..to` to one slot, which has a reference for each block.
+    /// Points all of `from..to` to one slot, whose references are counted here: one for each entry of a leaf that names
+    /// it. However long the run is, the pages in its middle are one page of each level, shared: WRITE SAME of terabytes
+    /// takes a few pages.
     pub fn set_same(&mut self, tree: &mut Tree, from: u64, to: u64, slot: SlotId) {
-        self.set_root(tree, from, to, Content::Same(slot));
+        let pages = self.uniform_pages(tree.level, from, to, slot);
+        self.set_root(tree, from, to, Content::Same(Uniform { slot, pages: &pages }));
+        // The references under which they were made.
+        pages.into_iter().for_each(|page| self.drop_tree(Entry::page(page)));
+    }
+
+    /// A page of each level that `from..to` covers whole somewhere, with `slot` in all blocks below it and one reference
+    /// for the caller.
+    fn uniform_pages(&mut self, top: u8, from: u64, to: u64, slot: SlotId) -> Vec<u64> {
+        let mut pages: Vec<u64> = Vec::new();
+        for level in 0..=top {
+            let each = span(level);
+            let end = from.div_ceil(each).checked_mul(each).and_then(|start| start.checked_add(each));
+            if end.is_none_or(|end| end > to) {
+                break;
+            }
+            let below = match pages.last() {
+                None => {
+                    self.slots.hold(slot, FAN as u64);
+                    Entry::slot(slot)
+                }
+                Some(child) => {
+                    self.listings.edit(*child, |listing| listing.refs += FAN as u64);
+                    Entry::page(*child)
+                }
+            };
+            pages.push(self.create([below; FAN], Tally::of(Entry::slot(slot)) * each, level));
+        }
+        pages
     }
 
     fn set_root(&mut self, tree: &mut Tree, from: u64, to: u64, content: Content<'_>) {
@@ -239,8 +282,14 @@ impl Maps {
         if from == 0 && to == span(level) {
             self.drop_tree(root);
             root = Entry::UNMAPPED;
-            if let Content::Hole(hole) = content {
-                return hole;
+            match content {
+                Content::Hole(hole) => return hole,
+                Content::Same(uniform) => {
+                    let page = Entry::page(uniform.pages[usize::from(level)]);
+                    self.share_tree(page);
+                    return page;
+                }
+                Content::Slots(_) | Content::Entries(_) => {}
             }
         }
         if matches!(content, Content::Hole(hole) if hole == root) {
@@ -272,6 +321,9 @@ impl Maps {
 
     /// Sets entries of a leaf; answers what they add and what those that were there before leave.
     fn set_leaf(&mut self, page: u64, from: u64, to: u64, content: Content<'_>, skip: u64) -> (Tally, Tally) {
+        if let Content::Same(uniform) = content {
+            self.slots.hold(uniform.slot, to - from);
+        }
         let (mut more, mut less) = (Tally::default(), Tally::default());
         let mut old = smallvec::SmallVec::<[Entry; 32]>::new();
         let node = self.edit(page);

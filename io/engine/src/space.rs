@@ -212,7 +212,7 @@ impl std::iter::Sum for DiskSpace {
     }
 }
 
-/// Space of the whole array in bytes. Everything is counted as it changes; [`crate::Engine::check`] counts it again.
+/// Space of the whole array, in bytes where nothing else is said. Everything is counted as it changes; [`crate::Engine::check`] counts it again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceReport {
     /// Sum of the volumes' sizes, without snapshots.
@@ -239,4 +239,8 @@ pub struct SpaceReport {
     /// Size of the log, without what is kept for checkpoints and cleaning. Less than it was when drives have gone and the
     /// others have no room for all of it.
     pub total: u64,
+    /// Map pages that there are; a page maps at most 2 MiB of volumes, or 512 other pages.
+    pub map_pages: u64,
+    /// Map pages that there may be: see [`crate::Options::map_pages`].
+    pub map_pages_max: u64,
 }

@@ -201,11 +201,12 @@ impl State {
             Action::Same { volume, block, count, slot } => {
                 let (volume, block, count, id) = (*volume, *block, *count, *slot);
                 if count > 0 {
-                    self.maps
-                        .slots
-                        .add(id, Slot { page: page(id), holders: count, flushed: None, volume, block });
+                    // The one holder stands for this function, until the maps hold the slot.
+                    let slot = Slot { page: page(id), holders: 1, flushed: None, volume, block };
+                    self.maps.slots.add(id, slot);
                     let mut tree = self.tree(volume);
                     self.maps.set_same(&mut tree, block, block + count, id);
+                    self.maps.slots.release(id);
                     self.set_tree(volume, tree, beyond(id, batch));
                 }
             }

@@ -488,6 +488,7 @@ pub fn options() -> Options {
         cache_bytes: 1 << 20,
         index_bytes: 1 << 16,
         page_bytes: 1 << 20,
+        map_pages: 1 << 20,
         deepen: true,
     }
 }
