@@ -1,7 +1,7 @@
 //! The array and its peers side by side on the same disk, as ratios: absolute figures say more about the machine. And the
 //! engine by itself, on drives in memory: `proof/bench`.
 
-use crate::conformance::programs;
+use crate::conformance::release_programs;
 use crate::setup;
 use crate::shell::{capture, cargo, command, exec, release_binary, target_dir};
 use anyhow::{Context, Result, bail, ensure};
@@ -93,20 +93,20 @@ pub fn run(args: &Args) -> Result<()> {
     };
     ensure!(!pairs || options.rounds >= 9, "fewer than 9 rounds can't tell a difference from noise");
     if let Some(commit) = &args.compare {
-        let builds = [programs()?, programs_of(commit)?];
+        let builds = [release_programs()?, programs_of(commit)?];
         return compare("the other build", args, |tell| {
             compare::run([&builds[0], &builds[1]], &target_dir(), options, &args.only, tell)
         });
     }
     if pairs {
         return compare("left alone", args, |tell| {
-            management::run(&programs()?, &target_dir(), options, &args.only, |found| match found {
+            management::run(&release_programs()?, &target_dir(), options, &args.only, |found| match found {
                 Finding::Share(part) => eprintln!("looking takes {:.2} % of a processor", part * 100.0),
                 Finding::Load(row) => tell(row),
             })
         });
     }
-    let rows = bench::run(&programs()?, &target_dir(), options, &args.only)?;
+    let rows = bench::run(&release_programs()?, &target_dir(), options, &args.only)?;
     print(&rows);
     if args.check {
         return check(&rows);
@@ -126,7 +126,8 @@ pub fn beside_spdk(mut case: Case) -> Result<Case> {
         target_core: 0,
         client_core: 1,
     };
-    for Row { name, ours, peers, .. } in bench::run(&programs()?, &target_dir(), options, "depth 32")? {
+    for Row { name, ours, peers, .. } in bench::run(&release_programs()?, &target_dir(), options, "depth 32")?
+    {
         let mut tell = |what: &str, unit: &str, value: fn(&Measure) -> f64| {
             let column = |name, it: &Measured| (name, it.rounds.iter().map(value).collect::<Vec<_>>());
             let mut columns = vec![column("array", &ours)];
@@ -166,7 +167,7 @@ fn programs_of(commit: &str) -> Result<Programs> {
     }
     let tree_name = tree.to_str().context("a path that is text")?;
     exec(&mut command("git", &["worktree", "add", "--force", "--detach", tree_name, &hash]))?;
-    let mut build = cargo(&["build", "--release", "--quiet", "-p", "ashlard", "-p", "cli"]);
+    let mut build = cargo(&["build", "--release", "-p", "ashlard", "-p", "cli"]);
     let result = exec(build.current_dir(&tree).env("CARGO_TARGET_DIR", &built));
     exec(&mut command("git", &["worktree", "remove", "--force", tree_name]))?;
     result?;

@@ -7,7 +7,7 @@
 mod reasons;
 mod report;
 
-use crate::shell::{cargo, exec, release_binary, root, target_dir};
+use crate::shell::{release_binary, root, target_dir, test_binaries};
 use crate::test::Tally;
 use crate::{setup, shell};
 use anyhow::{Context, Result, bail};
@@ -129,10 +129,7 @@ fn start(kind: Kind, folder: &Path) -> Result<Box<dyn Target>> {
             setup::need(&["tgt"])?;
             Box::new(Tgt::new(folder, Backing::Buffered, None)?)
         }
-        Kind::Front => {
-            exec(&mut cargo(&["build", "--release", "--quiet", "-p", "iscsi", "--example", "mem_target"]))?;
-            Box::new(Front::new(&target_dir().join("release/examples/mem_target"), None)?)
-        }
+        Kind::Front => Box::new(Front::new(&test_binaries()?.join("examples/mem_target"), None)?),
         Kind::Ashlar => {
             let drives = Drives { count: 4, bytes: 4 << 30 };
             Box::new(Array::start(&programs()?, folder, drives, None)?)
@@ -144,6 +141,15 @@ fn start(kind: Kind, folder: &Path) -> Result<Box<dyn Target>> {
 pub fn programs() -> Result<Programs> {
     if let Some(folder) = std::env::var_os("ASHLAR_PROGRAMS").map(PathBuf::from) {
         return Ok(Programs { ashlard: folder.join("ashlard"), ashlar: folder.join("ashlar") });
+    }
+    let folder = test_binaries()?;
+    Ok(Programs { ashlard: folder.join("ashlard"), ashlar: folder.join("ashlar") })
+}
+
+/// The array's programs as they are measured and shipped: built now, or those in the folder that `ASHLAR_PROGRAMS` names.
+pub fn release_programs() -> Result<Programs> {
+    if std::env::var_os("ASHLAR_PROGRAMS").is_some() {
+        return programs();
     }
     Ok(Programs { ashlard: release_binary("ashlard", "ashlard")?, ashlar: release_binary("cli", "ashlar")? })
 }

@@ -83,7 +83,7 @@ fn stay(data: &Path) -> Result<()> {
         \x20            iscsiadm -m node -T {iqn} -p {portal} --login\n\n\
          Ctrl-C ends it; what was written stays for the next time.",
         data = data.display(),
-        ashlar = target_dir().join("release/ashlar").display(),
+        ashlar = target_dir().join("debug/ashlar").display(),
         image = image_options(&array, 0, INITIATOR, 0),
     );
     // The terminal sends Ctrl-C to the array as well, which stops in good order; this program waits for that.
@@ -159,8 +159,8 @@ fn make_image(folder: &Path, image: &Path) -> Result<()> {
     for part in ["io", "control", "proof/lab", "docs", "Cargo.lock"] {
         exec(&mut command("cp", &["-r", "--parents", part, text(&files)?]))?;
     }
-    let release = target_dir().join("release");
-    exec(command("cp", &[]).arg(release.join("ashlard")).arg(release.join("ashlar")).arg(&files))?;
+    let built = target_dir().join("debug");
+    exec(command("cp", &[]).arg(built.join("ashlard")).arg(built.join("ashlar")).arg(&files))?;
     File::create(image)?.set_len(IMAGE_BYTES)?;
     exec(&mut administrator("mke2fs", &["-q", "-t", "ext4", "-d", text(&files)?, text(image)?]))
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask lab run`: the modelled workloads, and real programs whose figures stand beside them in one report.
 
-use crate::conformance::programs;
+use crate::conformance::release_programs;
 use crate::shell::target_dir;
 use crate::{bench, guest, vms};
 use anyhow::{Context, Result};
@@ -133,7 +133,7 @@ pub fn run(args: Args) -> Result<()> {
         std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
         replay.with.push(path);
     }
-    replay.run(&target_dir(), programs)
+    replay.run(&target_dir(), release_programs)
 }
 
 impl Args {

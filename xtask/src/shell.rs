@@ -83,9 +83,16 @@ pub fn capture(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Builds a release binary of the workspace and returns its path.
+/// Builds the programs of the workspace as the tests use them, with overflow checks and assertions, and returns the
+/// folder that has them. It is the build of `cargo test --workspace`: nothing is compiled twice.
+pub fn test_binaries() -> Result<PathBuf> {
+    exec(&mut cargo(&["build", "--workspace", "--bins", "--examples"]))?;
+    Ok(target_dir().join("debug"))
+}
+
+/// Builds a binary of the workspace for measuring, and returns its path.
 pub fn release_binary(package: &str, binary: &str) -> Result<PathBuf> {
-    exec(&mut cargo(&["build", "--release", "--quiet", "-p", package, "--bin", binary]))?;
+    exec(&mut cargo(&["build", "--release", "-p", package, "--bin", binary]))?;
     Ok(target_dir().join("release").join(binary))
 }
 

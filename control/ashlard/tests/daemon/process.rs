@@ -71,7 +71,8 @@ fn ashlar() -> &'static Path {
     PATH.get_or_init(|| {
         let release = Path::new(ASHLARD).parent().unwrap().ends_with("release");
         let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--package", "cli", "--bin", "ashlar"]);
+        // All of the workspace: with fewer packages their dependencies would be compiled once more, with fewer features.
+        build.args(["build", "--quiet", "--workspace", "--bins"]);
         build.args(release.then_some("--release"));
         assert!(build.status().unwrap().success());
         Path::new(ASHLARD).with_file_name("ashlar")
