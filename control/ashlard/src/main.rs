@@ -9,6 +9,7 @@ mod args;
 mod certificate;
 mod check;
 mod drives;
+mod fatal;
 mod key;
 mod kmip;
 mod log;
@@ -24,6 +25,7 @@ use args::{Args, Command, KeyCommand};
 use array::{Array, Identity, Parts, Vault, World};
 use clap::Parser;
 use engine::Engine;
+use fatal::Supervised;
 use history::Store;
 use log::Log;
 use machine::Machine;
@@ -86,6 +88,7 @@ async fn change_key(what: &KeyCommand) -> Result<()> {
 }
 
 async fn run(args: &Args, log: Log) -> Result<()> {
+    fatal::abort_on_panic();
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let stop = async move {
         tokio::select! { _ = terminate.recv() => "SIGTERM", _ = interrupt.recv() => "SIGINT" }
@@ -120,21 +123,23 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let token = access::publish(args.data(), &url)?;
     announce(&array.identity, &portals, &url)?;
 
-    let clock = tokio::spawn(tick(array.array.clone()));
-    let notices = tokio::spawn(array.array.clone().deliver());
-    let meter = tokio::spawn(measure(array.array.clone()));
+    let mut tasks = Supervised::default();
+    tasks.spawn("clock", tick(array.array.clone()));
+    tasks.spawn("notices", array.array.clone().deliver());
+    tasks.spawn("measurements", measure(array.array.clone()));
+    tasks.spawn("certificate", certificate::follow(array.array.clone(), tls, args.data().to_owned()));
     let (ended, end) = tokio::sync::oneshot::channel::<()>();
-    let renewal = tokio::spawn(certificate::follow(array.array.clone(), tls, args.data().to_owned()));
-    let api = tokio::spawn(api::serve(door, array.array.clone(), token, async {
+    let serving = api::serve(door, array.array.clone(), token, async {
         let _ = end.await;
-    }));
-    let signal = stop.await;
+    });
+    let api = tokio::spawn(serving);
+    let signal = tokio::select! {
+        signal = stop => signal,
+        never = tasks.watch() => match never {},
+    };
     tracing::info!(signal, "stopping");
     drop(ended);
-    clock.abort();
-    notices.abort();
-    meter.abort();
-    renewal.abort();
+    tasks.end();
     array.server.shutdown().await;
     array.array.keep_measurements();
     shards.stop();

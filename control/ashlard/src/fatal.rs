@@ -1,0 +1,91 @@
+//! Fail-stop: a panic anywhere in the process, or the end of a task that serves as long as the array does, aborts it.
+//!
+//! A panic that unwinds releases the engine's locks over a change that is half applied, and the next checkpoint makes
+//! that durable. What is on the drives is consistent at every moment: the next start recovers everything that was
+//! acknowledged. The hook runs before anything is unwound.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::backtrace::Backtrace;
+use std::io::stderr;
+use std::os::fd::AsFd;
+use std::panic::PanicHookInfo;
+use tokio::task::JoinSet;
+
+/// How long whoever reads the log may stand still before the process ends without the rest of its last words.
+const LAST_WORDS: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// Makes every panic of the process the end of it.
+pub fn abort_on_panic() {
+    std::panic::set_hook(Box::new(|info| {
+        let thread = std::thread::current();
+        let place = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+        let thread = thread.name().unwrap_or("without a name");
+        stop(&format!("thread {thread} panicked at {place}: {}", message(info)))
+    }));
+}
+
+fn message<'a>(info: &'a PanicHookInfo<'_>) -> &'a str {
+    let payload = info.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// Says why, with where, and ends the process at once. The log is not used: the panic may have come out of it.
+pub fn stop(why: &str) -> ! {
+    say(&format!(
+        "FATAL {why}\nFATAL ashlard stops to protect data: start it again, and it recovers everything that was \
+         acknowledged. Please report this.\n"
+    ));
+    say(&format!("{}\n", Backtrace::force_capture()));
+    std::process::abort()
+}
+
+/// Writes to standard error without a lock, and without waiting for ever.
+fn say(text: &str) {
+    let (stderr, mut left) = (stderr(), text.as_bytes());
+    while !left.is_empty() {
+        let mut ready = [PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::OUT)];
+        if !matches!(poll(&mut ready, Some(&LAST_WORDS)), Ok(1..)) {
+            return;
+        }
+        // A pipe that is ready takes this much without waiting (PIPE_BUF).
+        let part = &left[..left.len().min(4096)];
+        match rustix::io::write(&stderr, part) {
+            Ok(written @ 1..) => left = left.get(written..).unwrap_or_default(),
+            _ => return,
+        }
+    }
+}
+
+/// Tasks that end only when the array does.
+#[derive(Default)]
+pub struct Supervised(JoinSet<&'static str>);
+
+impl Supervised {
+    /// Starts one.
+    pub fn spawn(&mut self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        self.0.spawn(async move {
+            work.await;
+            name
+        });
+    }
+
+    /// Waits for the end of one, which ends the process: an array that no longer looks after itself must not look
+    /// alive.
+    pub async fn watch(&mut self) -> std::convert::Infallible {
+        match self.0.join_next().await {
+            Some(Ok(name)) => stop(&format!("the task {name:?} ended although the array runs")),
+            Some(Err(error)) => stop(&format!("a task ended although the array runs: {error}")),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Ends them all.
+    pub fn end(&mut self) {
+        self.0.abort_all();
+    }
+}
+
+#[cfg(test)]
+#[path = "fatal_test.rs"]
+mod tests;
