@@ -29,10 +29,16 @@ pub(crate) struct Expectation {
     pub(crate) r2ts: u32,
 }
 
-/// Residual flags and count: what was expected against what the command had.
+/// Residual flags and count: what was expected against what the command had (11.4.5).
 fn residual(expected: &Expectation, response: &Response) -> (u8, u32) {
-    let had = if expected.write { response.data_out_wanted } else { response.data_in.len() as u64 };
-    let expected = if expected.read || expected.write { u64::from(expected.transfer_length) } else { 0 };
+    let (data_in, data_out) = (response.data_in.len() as u64, response.data_out_wanted);
+    let length = u64::from(expected.transfer_length);
+    let (had, expected) = match (expected.read, expected.write) {
+        (_, true) => (data_out, length),
+        (true, false) => (data_in, length),
+        // Whatever the command would have moved is too much.
+        (false, false) => (data_in.max(data_out), 0),
+    };
     let count = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
     match had.cmp(&expected) {
         std::cmp::Ordering::Equal => (0, 0),

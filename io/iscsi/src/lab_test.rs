@@ -123,6 +123,8 @@ pub(crate) struct Lab {
     pub(crate) script: Arc<Mutex<Script>>,
     pub(crate) cmd_sn: u32,
     pub(crate) itt: u32,
+    /// The device server of the session, when it is another than the script.
+    pub(crate) device: Option<Box<dyn Device>>,
     out: Outgoing,
     input: Incoming,
 }
@@ -155,6 +157,7 @@ impl Lab {
             script: Arc::default(),
             cmd_sn: 100,
             itt: 1,
+            device: None,
             out: Outgoing::default(),
             input: Incoming::new(1 << 24),
         }
@@ -166,7 +169,12 @@ impl Lab {
     }
 
     pub(crate) fn session_with(setup: Setup, keys: &[(&str, &str)]) -> Self {
-        let mut lab = Self::new(setup);
+        Self::new(setup).logged_in(keys)
+    }
+
+    /// Logs in.
+    pub(crate) fn logged_in(mut self, keys: &[(&str, &str)]) -> Self {
+        let lab = &mut self;
         let mut text = vec![("InitiatorName", INITIATOR), ("TargetName", TARGET)];
         text.extend(keys);
         let answer = lab.login(0x87, &text);
@@ -175,7 +183,7 @@ impl Lab {
         let digest = |name: &str| keys.contains(&(name, "CRC32C"));
         lab.out.set_digests(digest("HeaderDigest"), digest("DataDigest"));
         lab.input.set_digests(digest("HeaderDigest"), digest("DataDigest"));
-        lab
+        self
     }
 
     /// One login request, with its answer.
@@ -215,7 +223,8 @@ impl Lab {
     /// Lets everything happen that can.
     pub(crate) fn settle(&mut self) {
         if let Some((identity, _)) = self.connection.opening() {
-            let device: Box<dyn Device> = Box::new(Scripted(self.script.clone()));
+            let scripted = || -> Box<dyn Device> { Box::new(Scripted(self.script.clone())) };
+            let device = self.device.take().unwrap_or_else(scripted);
             let device = (!identity.discovery).then_some(device);
             self.connection.opened(Ok(Opened { tsih: 42, device }));
         }

@@ -25,6 +25,8 @@ mod wire;
 #[cfg(test)]
 mod connection_test;
 #[cfg(test)]
+mod direction_test;
+#[cfg(test)]
 mod lab_test;
 #[cfg(test)]
 mod manage_test;

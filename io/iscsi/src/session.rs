@@ -13,7 +13,7 @@ use crate::tasks::Tasks;
 use crate::transfer::{Pending, Taken, Transfers};
 use crate::wire::{StatSn, Turn, Window, Wire};
 use bytes::{Bytes, BytesMut};
-use scsi::{Attribute, Command, Data, Execution, Lun, ManagementFunction, ManagementResponse};
+use scsi::{Attribute, Command, Data, Direction, Execution, Lun, ManagementFunction, ManagementResponse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -262,6 +262,7 @@ impl Session {
             lun: Lun(header.lun()),
             cdb: extended,
             attribute: attribute(flags),
+            direction: direction(read, write),
             data_out: Data::new(),
             data_in_limit: if read { u64::from(transfer_length) } else { 0 },
         };
@@ -437,6 +438,15 @@ fn attribute(flags: u8) -> Attribute {
         3 => Attribute::HeadOfQueue,
         4 => Attribute::Aca,
         _ => Attribute::Simple,
+    }
+}
+
+/// The direction that the bits R and W announce; both together are answered before.
+fn direction(read: bool, write: bool) -> Direction {
+    match (read, write) {
+        (_, true) => Direction::Out,
+        (true, false) => Direction::In,
+        (false, false) => Direction::None,
     }
 }
 

@@ -3,8 +3,8 @@
 use block::{Disk, DiskId, Geometry, Op, Pending, Reply, Space};
 use bytes::Bytes;
 use scsi::{
-    Attribute, Clock, Command, Data, Execution, Identity, InitiatorPort, Lun, Sleep, Status, Target,
-    UnitConfig,
+    Attribute, Clock, Command, Data, Direction, Execution, Identity, InitiatorPort, Lun, Sleep, Status,
+    Target, UnitConfig,
 };
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -68,6 +68,7 @@ fn main() {
             _ => &[0x2A, 0, 0, 0, 0, 9, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0],
         }),
         attribute: Attribute::Simple,
+        direction: if opcode == 0x28 { Direction::In } else { Direction::Out },
         data_out: data.clone(),
         data_in_limit: 4096,
     };

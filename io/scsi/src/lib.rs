@@ -41,6 +41,6 @@ pub use rate::{Limits, MOST_UNMAP_THROTTLE, Rate};
 pub use statistics::{Counts, Histogram, Operation, Size, Table, Way};
 pub use target::{Identity, Mapping, Nexus, Target, UnitConfig};
 pub use transport::{
-    Attribute, Command, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Response,
-    Status,
+    Attribute, Command, Direction, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse,
+    Response, Status,
 };

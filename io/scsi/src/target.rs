@@ -11,8 +11,8 @@ use crate::sense::{Code, Fault};
 use crate::task::{Running, Task};
 use crate::unit::{Account, Flags, Pass, Path, Unit};
 use crate::{
-    Attribute, Command, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Response,
-    Status, absent,
+    Attribute, Command, Direction, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse,
+    Response, Status, absent,
 };
 use block::{Data, Disk, DiskId, Pending};
 use parking_lot::{Mutex, RwLock};
@@ -244,7 +244,7 @@ impl Drop for Nexus {
 
 /// A command's way through its unit: find the row, take a place in the order, pay, check, handle.
 fn start(path: &Arc<Path>, view: &Arc<View>, command: Command, began: u64) -> Execution {
-    let Command { tag, attribute, data_out: data, .. } = command;
+    let Command { tag, attribute, direction, data_out: data, .. } = command;
     let cdb = Cdb::new(command.cdb);
     let Some(row) = opcode::find(&cdb) else {
         return Execution::Done(refuse(path, &cdb, began));
@@ -263,9 +263,9 @@ fn start(path: &Arc<Path>, view: &Arc<View>, command: Command, began: u64) -> Ex
     let toll = if flags.limited() { path.toll(row, &cdb, &data, attribute) } else { None };
     if toll.is_some() || !pass.has_turn() {
         drop(tasks);
-        return queue(path, view, tag, account, Queued { row, cdb, data, pass, toll });
+        return queue(path, view, tag, account, Queued { row, cdb, direction, data, pass, toll });
     }
-    let flow = match begin(path, view, row, &cdb, data, flags) {
+    let flow = match begin(path, view, row, &cdb, (direction, data), flags) {
         Ok(flow) => flow,
         Err(fault) => return Execution::Done(path.respond(Err(fault), &account)),
     };
@@ -298,6 +298,7 @@ fn account(path: &Path, row: &Row, cdb: &Cdb, data: &Data, began: u64) -> Accoun
 struct Queued {
     row: &'static Row,
     cdb: Cdb,
+    direction: Direction,
     data: Data,
     pass: Pass,
     toll: Option<Toll>,
@@ -308,12 +309,12 @@ struct Queued {
 fn queue(path: &Arc<Path>, view: &Arc<View>, tag: u64, account: Account, queued: Queued) -> Execution {
     let (own_path, own_view) = (path.clone(), view.clone());
     let work = Flow::later(async move {
-        let Queued { row, cdb, data, pass, toll } = queued;
+        let Queued { row, cdb, direction, data, pass, toll } = queued;
         std::future::poll_fn(|context| pass.poll_turn(context)).await;
         if let Some(mut toll) = toll {
             std::future::poll_fn(|context| toll.poll(context)).await;
         }
-        let mut flow = begin(&own_path, &own_view, row, &cdb, data, pass.flags())?;
+        let mut flow = begin(&own_path, &own_view, row, &cdb, (direction, data), pass.flags())?;
         std::future::poll_fn(|context| flow.poll(context)).await
     });
     let task = Task::new(tag, path.clone(), work, None, account);
@@ -336,7 +337,7 @@ fn begin(
     view: &Arc<View>,
     row: &'static Row,
     cdb: &Cdb,
-    mut data: Data,
+    (direction, mut data): (Direction, Data),
     flags: Flags,
 ) -> Result<Flow, Fault> {
     if !flags.plain() {
@@ -353,7 +354,9 @@ fn begin(
     if given > wanted && row.exact() {
         return Err(Code::INVALID_FIELD_IN_CDB.into());
     }
-    if given < wanted && !row.takes_less() {
+    // Less than the CDB asks for is taken only from who announced it: whoever announced none must not read GOOD.
+    let takes_less = row.takes_less() && direction == Direction::Out;
+    if given < wanted && !takes_less {
         return Err(Code::SHORT_DATA.into());
     }
     data.truncate(wanted as usize);

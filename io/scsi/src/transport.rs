@@ -31,6 +31,18 @@ pub enum Attribute {
     Aca,
 }
 
+/// The direction of a command's data as its initiator announced it (in iSCSI the bits R and W of RFC 7143 11.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Direction {
+    /// No data.
+    #[default]
+    None,
+    /// Data-In: the initiator reads.
+    In,
+    /// Data-Out: the initiator writes.
+    Out,
+}
+
 /// A command with its data. The transport has gathered what the initiator announced, within its own limits.
 #[derive(Clone, Debug)]
 pub struct Command {
@@ -42,6 +54,8 @@ pub struct Command {
     pub cdb: Bytes,
     /// Ordering among the tasks of the logical unit.
     pub attribute: Attribute,
+    /// The direction of the data that the initiator announced.
+    pub direction: Direction,
     /// Data-Out that arrived; may be shorter or longer than the CDB asks for.
     pub data_out: Data,
     /// Data-In bytes that the initiator is ready to take. The device server may return more; the transport then

@@ -4,7 +4,7 @@ use block::mem::MemArray;
 use block::{DiskId, Geometry};
 use bytes::Bytes;
 use scsi::{
-    Attribute, Clock, Command, Data, Execution, Identity, InitiatorPort, Lun, Nexus, Sleep, Status, Target,
+    Attribute, Clock, Command, Data, Direction, Execution, Identity, InitiatorPort, Lun, Nexus, Sleep, Status, Target,
     UnitConfig,
 };
 use std::collections::BTreeMap;
@@ -66,6 +66,7 @@ impl Initiator {
             lun: Lun([0, lun as u8, 0, 0, 0, 0, 0, 0]),
             cdb: Bytes::copy_from_slice(cdb),
             attribute: Attribute::Simple,
+            direction: if data.is_empty() { Direction::In } else { Direction::Out },
             data_out: Data::from(data.to_vec()),
             data_in_limit: 1 << 20,
         };

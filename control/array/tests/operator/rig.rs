@@ -282,6 +282,7 @@ impl Up {
                 lun: scsi::Lun([0, lun, 0, 0, 0, 0, 0, 0]),
                 cdb: Bytes::from(vec![0x2a, 0, 0, 0, 0, lba, 0, 0, 8, 0]),
                 attribute: scsi::Attribute::Simple,
+                direction: scsi::Direction::Out,
                 data_out: Bytes::from(vec![9; 4096]).into(),
                 data_in_limit: 0,
             };

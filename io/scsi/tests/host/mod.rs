@@ -8,7 +8,7 @@ use block::mem::{MemArray, MemDisk};
 use block::{Disk, DiskId, Geometry};
 use bytes::Bytes;
 use scsi::{
-    Attribute, Clock, Command, Data, Execution, Identity, InitiatorPort, Lun, ManagementFunction,
+    Attribute, Clock, Command, Data, Direction, Execution, Identity, InitiatorPort, Lun, ManagementFunction,
     ManagementResponse, Nexus, Response, Sleep, Status, Target, UnitConfig,
 };
 use std::cell::Cell;
@@ -208,6 +208,7 @@ impl Host {
             lun: address(lun),
             cdb: padded(cdb),
             attribute,
+            direction: if data.is_empty() { Direction::In } else { Direction::Out },
             data_out: Data::from(data.to_vec()),
             data_in_limit: u64::MAX,
         })
