@@ -11,6 +11,7 @@ pub(crate) use results::Results;
 use crate::Status;
 use crate::command::{Answer, Flow, Request};
 use crate::limits::Limits;
+use crate::opcode::Effect;
 use crate::order::Class;
 use crate::quota;
 use crate::rw::read_blocks;
@@ -230,7 +231,7 @@ fn admit(path: &Arc<Path>, written: bool) -> Result<Pass, Fault> {
     if flags.reserved() && path.unit.lock().reservations.refuses_use(path, written) {
         return Err(Code::COPY_DEVICE_FAILED.into());
     }
-    match (flags.protected() && written).then(|| path.protection()).flatten() {
+    match (flags.protected() && written).then(|| path.protection(Effect::Medium)).flatten() {
         Some(code) => Err(code.into()),
         None => Ok(pass),
     }

@@ -1,16 +1,17 @@
 use super::*;
 use bytes::Bytes;
 
-/// The table as text: code, service action, class, access, data, usage mask, name.
+/// The table as text: code, service action, class, access, effect, data, usage mask, name.
 fn table() -> String {
     let line = |row: &Row| {
         let action = row.action.map_or("--".to_owned(), |action| format!("{action:02x}"));
         let usage: Vec<String> = usage(row).iter().map(|byte| format!("{byte:02x}")).collect();
         let (class, access) = (format!("{:?}", row.class), format!("{:?}", row.access));
+        let effect = format!("{:?}", row.effect);
         let transfer = format!("{:?}", row.transfer);
         let usage = usage.join(" ");
         let codes = format!("{:02x} {action}", row.opcode);
-        format!("{codes}  {class:<6} {access:<10} {transfer:<19} {usage:<47}  {}\n", row.name)
+        format!("{codes}  {class:<6} {access:<10} {effect:<7} {transfer:<19} {usage:<47}  {}\n", row.name)
     };
     TABLE.iter().map(line).collect()
 }

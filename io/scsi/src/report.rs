@@ -121,12 +121,20 @@ pub(crate) fn request_sense(request: Request<'_>) -> Result<Flow, Fault> {
     Ok(Flow::data(block::Data::from(sense.encode(request.cdb.bit(1, 0x01)))))
 }
 
-/// START STOP UNIT (SBC-4 5.31). There is nothing that turns: starting and stopping succeed and do nothing.
+/// START STOP UNIT (SBC-4 5.31). A unit is always active, for all of its initiators: what asks for that succeeds, and
+/// what would stop the unit or put it to sleep is refused.
 pub(crate) fn start_stop_unit(request: Request<'_>) -> Result<Flow, Fault> {
+    const START_VALID: u8 = 0;
+    const ACTIVE: u8 = 1;
     if request.cdb.bit(4, 0x02) {
         return Err(Fault::cdb_bit(4, 1)); // LOEJ: the medium can't be loaded or ejected
     }
-    Ok(Flow::good())
+    match request.cdb.u8(4) >> 4 {
+        START_VALID if request.cdb.bit(4, 0x01) => Ok(Flow::good()),
+        START_VALID => Err(Fault::cdb_bit(4, 0)),
+        ACTIVE => Ok(Flow::good()),
+        _ => Err(Fault::cdb_bit(4, 7)),
+    }
 }
 
 /// SEND DIAGNOSTIC (SPC-5 6.42): the default self-test passes; there are no others.

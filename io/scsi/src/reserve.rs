@@ -46,7 +46,7 @@ impl Reservations {
         match access {
             Access::Open | Access::Always | Access::Persistent | Access::Own => false,
             Access::Read => !held.kind.lets_others_read() && !self.registry.admits(&Port::of(path)),
-            Access::Write | Access::Medium => !self.registry.admits(&Port::of(path)),
+            Access::Write => !self.registry.admits(&Port::of(path)),
         }
     }
 
@@ -59,7 +59,7 @@ impl Reservations {
     }
 
     /// What the loss of a nexus ends.
-    pub(crate) fn lose(&mut self, path: &Arc<Path>) {
+    pub(crate) fn lose(&mut self, path: &Path) {
         if !self.simple_of_another(path) {
             self.simple = None;
         }

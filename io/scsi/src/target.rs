@@ -122,11 +122,12 @@ impl Target {
         });
     }
 
-    /// The initiators that see a disk which this one sees too; itself among them, unless it sees none.
+    /// The initiators that see a disk which this one may write to; itself among them, unless there is none.
     pub fn companions(&self, initiator: &str) -> BTreeSet<String> {
         let registry = self.registry.lock();
-        let disks = |view: &BTreeMap<u16, Mapping>| view.values().map(|mapping| mapping.disk).collect();
-        let own: BTreeSet<DiskId> = registry.views.get(initiator).map(disks).unwrap_or_default();
+        let own = registry.views.get(initiator).into_iter().flat_map(BTreeMap::values);
+        let own: BTreeSet<DiskId> =
+            own.filter(|mapping| !mapping.read_only).map(|mapping| mapping.disk).collect();
         let shares = |view: &BTreeMap<u16, Mapping>| view.values().any(|mapping| own.contains(&mapping.disk));
         registry.views.iter().filter(|(_, view)| shares(view)).map(|(name, _)| name.clone()).collect()
     }
@@ -201,11 +202,16 @@ impl Nexus {
     }
 
     /// Performs a task management function. When it returns, tasks that it aborted will not take effect any more.
+    /// Where the mapping is read-only only tasks of this nexus are aborted: what reaches others is rejected.
     pub fn manage(&self, lun: Lun, function: ManagementFunction) -> ManagementResponse {
         let view = self.view();
         if function == ManagementFunction::TargetReset {
             let mut reset = BTreeSet::new();
-            view.values().filter(|path| reset.insert(path.unit.id)).for_each(reset_unit);
+            let (own, shared): (Vec<_>, Vec<_>) = view.values().partition(|path| path.is_mapped_read_only());
+            shared.into_iter().filter(|path| reset.insert(path.unit.id)).for_each(reset_unit);
+            for path in own {
+                path.abort_all(None);
+            }
             return ManagementResponse::Complete;
         }
         let Some(path) = lun.number().and_then(|number| view.get(&number)) else {
@@ -215,6 +221,11 @@ impl Nexus {
             ManagementFunction::AbortTask { tag } => path.abort(tag, None),
             ManagementFunction::AbortTaskSet => {
                 path.abort_all(None);
+            }
+            ManagementFunction::ClearTaskSet | ManagementFunction::LogicalUnitReset
+                if path.is_mapped_read_only() =>
+            {
+                return ManagementResponse::Rejected;
             }
             ManagementFunction::ClearTaskSet => clear_task_set(path),
             ManagementFunction::LogicalUnitReset | ManagementFunction::TargetReset => reset_unit(path),
@@ -255,7 +266,7 @@ fn start(path: &Arc<Path>, view: &Arc<View>, command: Command, began: u64) -> Ex
     }
     let (pass, flags) = path.enter(row.class.with(attribute));
     // Held while a command that changes something begins: an abort then sees it whole or not at all.
-    let changes = matches!(row.access, Access::Write | Access::Medium | Access::Own);
+    let changes = matches!(row.access, Access::Write | Access::Own);
     let tasks = changes.then(|| path.tasks());
     if path.is_closed() {
         return Execution::Done(path.respond(Err(Code::UNIT_NOT_SUPPORTED.into()), &account));
@@ -376,8 +387,7 @@ fn check_unusual(path: &Arc<Path>, row: &Row, cdb: &Cdb, flags: Flags) -> Result
     if flags.reserved() && path.unit.lock().reservations.refuses(path, row, cdb) {
         return Err(Fault::CONFLICT);
     }
-    let protected = flags.protected() && row.access == Access::Medium;
-    match protected.then(|| path.protection()).flatten() {
+    match flags.protected().then(|| path.protection(row.effect)).flatten() {
         Some(code) => Err(code.into()),
         None => Ok(()),
     }

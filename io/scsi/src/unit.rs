@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::command::{Answer, End};
 use crate::copy::Results;
 use crate::mode::Pages;
-use crate::opcode::Row;
+use crate::opcode::{Effect, Row};
 use crate::order::{Class, Queue};
 use crate::quota::{self, Quota};
 use crate::rate::{Bucket, Charges, Cost, Toll};
@@ -371,20 +371,36 @@ impl Path {
 
     /// Whether writes by this path are refused for good: by the mapping, or since the disk is read-only.
     pub(crate) fn is_read_only(&self) -> bool {
-        self.read_only.load(Ordering::Relaxed) || self.unit.disk.is_read_only()
+        self.is_mapped_read_only() || self.unit.disk.is_read_only()
+    }
+
+    /// Whether the initiator may neither write nor change the state of the unit by this path.
+    pub(crate) fn is_mapped_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Relaxed)
     }
 
     /// Says whether the initiator may write by this path, which learns when that is another than before: the
     /// header of the mode pages tells it.
     pub(crate) fn protect(&self, read_only: bool) {
         if self.read_only.swap(read_only, Ordering::Relaxed) != read_only {
-            self.unit.lock().refresh();
+            let mut core = self.unit.lock();
+            if read_only {
+                // It would keep out those who may write, until its holder goes.
+                core.reservations.lose(self);
+            }
+            core.refresh();
+            drop(core);
             self.attend(Code::MODE_CHANGED.into());
         }
     }
 
-    /// Why this path is write protected, when it is.
-    pub(crate) fn protection(&self) -> Option<Code> {
+    /// Why a command with this effect may not go by this path, when it may not.
+    pub(crate) fn protection(&self, effect: Effect) -> Option<Code> {
+        match effect {
+            Effect::Nothing | Effect::Named => return None,
+            Effect::Unit => return self.is_mapped_read_only().then_some(Code::WRITE_PROTECTED),
+            Effect::Medium => {}
+        }
         if self.is_read_only() {
             return Some(Code::WRITE_PROTECTED);
         }
