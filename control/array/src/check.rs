@@ -16,8 +16,8 @@ pub const MAX_INITIATORS: usize = 64;
 const MAX_NAME: usize = 63;
 /// A volume's name, a dot, a schedule's name, and a time.
 const MAX_SNAPSHOT_NAME: usize = 3 * MAX_NAME;
-/// Longest iSCSI name in bytes (RFC 7143 4.2.7.2).
-const MAX_ISCSI_NAME: usize = 223;
+/// Longest CHAP user in bytes, as long as an iSCSI name.
+const MAX_CHAP_USER: usize = scsi::MAX_ISCSI_NAME_BYTES;
 /// 96 bits is the least that RFC 7143 12.1.4 accepts without IPsec.
 const MIN_SECRET: usize = 12;
 const MAX_SECRET: usize = 255;
@@ -106,22 +106,22 @@ pub fn initiators(names: &[String]) -> Result<Vec<String>> {
     Ok(out)
 }
 
-/// An iSCSI name in normal form, which is lower case (RFC 7143 4.2.7, RFC 3722).
+/// An iSCSI name in canonical form ([`scsi::iscsi_name`]) and of one of the formats of RFC 7143 4.2.7.3.
 pub fn initiator(name: &str) -> Result<String> {
-    let lower = name.to_lowercase();
+    let lower = scsi::iscsi_name(name).unwrap_or_default();
     let well_formed = match lower.split_once('.') {
         Some(("iqn", rest)) => iqn(rest),
         Some(("eui", id)) => id.len() == 16 && hex(id),
         Some(("naa", id)) => matches!(id.len(), 16 | 32) && hex(id),
         _ => false,
     };
-    if well_formed && lower.len() <= MAX_ISCSI_NAME {
+    if well_formed {
         return Ok(lower);
     }
-    let shown: String = name.chars().take(MAX_ISCSI_NAME + 1).collect();
+    let shown: String = name.chars().take(scsi::MAX_ISCSI_NAME_BYTES + 1).collect();
     Err(Error::invalid(format!(
         "{shown:?} is not an iSCSI name: use iqn.YYYY-MM.reversed.domain[:anything], eui. and 16 hex digits, or naa. \
-         and 16 or 32; on Linux it is in /etc/iscsi/initiatorname.iscsi"
+         and 16 or 32, at most 223 ASCII characters; on Linux it is in /etc/iscsi/initiatorname.iscsi"
     )))
 }
 
@@ -133,9 +133,8 @@ fn iqn(rest: &str) -> bool {
         None => (rest, None),
     };
     let Some((date, domain)) = authority.split_once('.') else { return false };
-    let label = |label: &str| {
-        !label.is_empty() && label.chars().all(|c| c == '-' || c.is_alphanumeric() && !c.is_ascii_uppercase())
-    };
+    let label =
+        |label: &str| !label.is_empty() && label.chars().all(|c| c == '-' || c.is_ascii_alphanumeric());
     year_month(date)
         && domain.split('.').all(label)
         && unique.is_none_or(|unique| !unique.is_empty() && unique.chars().all(iscsi_character))
@@ -151,9 +150,10 @@ fn year_month(date: &str) -> bool {
         && matches!(number(month).flatten(), Some(1..=12))
 }
 
-/// The characters that RFC 3722 leaves in a normalised name, and the underscore, which initiators in the field use.
+/// The ASCII characters that RFC 3722 leaves in a normalised name, and the underscore, which initiators in the field
+/// use.
 fn iscsi_character(c: char) -> bool {
-    if c.is_ascii() { c.is_ascii_alphanumeric() || "-.:_".contains(c) } else { c.is_alphanumeric() }
+    c.is_ascii_alphanumeric() || "-.:_".contains(c)
 }
 
 fn hex(digits: &str) -> bool {
@@ -177,8 +177,8 @@ pub fn chap(one_way: Option<&Chap>, mutual: Option<&Chap>) -> Result<()> {
 
 fn credentials(chap: &Chap) -> Result<()> {
     let visible = |text: &str| text.chars().all(|c| !c.is_control());
-    if chap.user.is_empty() || chap.user.len() > MAX_ISCSI_NAME || !visible(&chap.user) {
-        return Err(Error::invalid(format!("a CHAP user has 1 to {MAX_ISCSI_NAME} printable characters")));
+    if chap.user.is_empty() || chap.user.len() > MAX_CHAP_USER || !visible(&chap.user) {
+        return Err(Error::invalid(format!("a CHAP user has 1 to {MAX_CHAP_USER} printable characters")));
     }
     let secret = chap.secret.expose();
     if !(MIN_SECRET..=MAX_SECRET).contains(&secret.len()) || !visible(secret) {

@@ -28,7 +28,7 @@ pub struct Access {
     pub mutual: Option<Credentials>,
 }
 
-/// The access table: initiators by their iSCSI names in lower case (RFC 3722).
+/// The access table: initiators by their iSCSI names in canonical form ([`scsi::iscsi_name`]).
 pub type AccessTable = BTreeMap<String, Access>;
 
 /// A network portal with a portal group of its own, so that sessions through different portals are different

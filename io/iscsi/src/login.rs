@@ -12,8 +12,6 @@ use crate::text::{Pairs, TextError};
 const MAX_TEXT_BYTES: usize = 64 << 10;
 /// Most requests in a login; a complete one takes four.
 const MAX_REQUESTS: u32 = 64;
-/// Longest iSCSI name in bytes (4.2.7.1).
-const MAX_NAME_BYTES: usize = 223;
 
 /// Status class and detail (11.13.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +78,7 @@ impl From<ChapError> for Refusal {
 /// Who logs in, and for what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// InitiatorName, in lower case as iSCSI names are (RFC 3722).
+    /// InitiatorName in canonical form ([`scsi::iscsi_name`]).
     pub initiator: String,
     /// Initiator session identifier.
     pub isid: [u8; 6],
@@ -266,11 +264,9 @@ impl Login {
         let Some(initiator) = sent.get("InitiatorName") else {
             return refuse(LoginStatus::MissingParameter, "no InitiatorName");
         };
-        let is_name =
-            |name: &str| !name.is_empty() && !name.contains(|c: char| c.is_control() || c.is_whitespace());
-        if !is_name(initiator) || initiator.len() > MAX_NAME_BYTES {
+        let Some(name) = scsi::iscsi_name(initiator) else {
             return refuse(LoginStatus::InitiatorError, "an InitiatorName that is no iSCSI name");
-        }
+        };
         let discovery = match sent.get("SessionType") {
             None | Some("Normal") => false,
             Some("Discovery") => true,
@@ -278,7 +274,7 @@ impl Login {
                 return refuse(LoginStatus::SessionTypeNotSupported, format!("SessionType={other:?}"));
             }
         };
-        let identity = Identity { initiator: initiator.to_lowercase(), isid, tsih, cid, discovery };
+        let identity = Identity { initiator: name, isid, tsih, cid, discovery };
         let known = directory.access(&identity.initiator);
         if !discovery {
             match sent.get("TargetName") {

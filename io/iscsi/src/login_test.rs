@@ -204,3 +204,17 @@ fn discovery_needs_neither_a_target_nor_a_secret() {
     assert_eq!(status(&answer), 0);
     assert_eq!(value(&answer, "TargetPortalGroupTag"), None);
 }
+
+#[test]
+fn a_name_is_as_long_as_it_was_checked_to_be() {
+    for name in
+        ["\u{130}", "iqn.2026-11.test:h\u{f4}te", &"\u{130}".repeat(111), "iqn.a,i,0x1", &"x".repeat(224)]
+    {
+        let answer = fresh().login(0x87, &[("InitiatorName", name), THERE]);
+        assert_eq!(status(&answer), LoginStatus::InitiatorError as u16, "{name}");
+        let answer = fresh().login(0x87, &[("InitiatorName", name), ("SessionType", "Discovery")]);
+        assert_eq!(status(&answer), LoginStatus::InitiatorError as u16, "{name}");
+    }
+    let answer = fresh().login(0x87, &[("InitiatorName", &INITIATOR.to_ascii_uppercase()), THERE]);
+    assert_eq!(status(&answer), 0);
+}

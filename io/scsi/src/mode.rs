@@ -138,14 +138,9 @@ impl Pages {
         self.saved.concat()
     }
 
-    /// Pages from saved images; an image that does not fit its page any more is left at its default.
-    pub(crate) fn from_saved(bytes: &[u8]) -> Pages {
-        let mut pages = Pages::default();
-        // Only what is known to be valid is taken, by the rules of a MODE SELECT.
-        if let Ok(next) = pages.select(List(bytes), true) {
-            pages = next;
-        }
-        pages
+    /// Pages from saved images; none when an image does not fit its page by the rules of a MODE SELECT.
+    pub(crate) fn from_saved(bytes: &[u8]) -> Option<Pages> {
+        Pages::default().select(List(bytes), true).ok()
     }
 
     /// The pages after a MODE SELECT of a page list.
@@ -309,7 +304,7 @@ fn check_descriptor(list: List<'_>, header: usize, geometry: Geometry) -> Result
 async fn adopt(path: Arc<Path>, next: Pages, save: bool) -> Result<Answer, Fault> {
     let unit: &Unit = &path.unit;
     if save {
-        let state = state::store(&unit.lock().reservations, &next);
+        let state = state::store(&unit.lock().reservations, &next)?;
         unit.disk.execute(Op::SaveState(state)).await?;
     }
     let mut core = unit.lock();

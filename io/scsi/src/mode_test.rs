@@ -36,6 +36,6 @@ fn a_reset_goes_back_to_what_was_saved() {
     let mut pages = pages.select(List(&control(1, 1)), false).unwrap();
     pages.reset();
     assert!(pages.current().descriptor_sense && !pages.current().write_protect);
-    assert_eq!(Pages::from_saved(&pages.saved_bytes()), pages);
-    assert_eq!(Pages::from_saved(&[1, 2, 3]), Pages::default());
+    assert_eq!(Pages::from_saved(&pages.saved_bytes()), Some(pages));
+    assert_eq!(Pages::from_saved(&[1, 2, 3]), None);
 }

@@ -4,12 +4,14 @@
 use crate::clock::Clock;
 use crate::quota::{Quota, Refused, Usage};
 use crate::rate::{Bucket, Limits, unmap_limits};
+use crate::reserve::Reservations;
 use crate::sense::Code;
 use crate::statistics::{Table, Way};
 use crate::target::Target;
 use crate::thin;
 use crate::unit::{Rates, Unit};
-use block::DiskId;
+use block::{DiskId, Op};
+use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -129,6 +131,32 @@ impl Target {
 
     fn unit(&self, id: DiskId) -> Option<Arc<Unit>> {
         self.registry.lock().units.get(&id).cloned()
+    }
+
+    /// The units whose saved state (reservations, mode pages) can't be understood. Each refuses what would change its
+    /// medium or its state with RESERVATION CONFLICT.
+    pub fn unreadable_states(&self) -> Vec<DiskId> {
+        let units: Vec<_> = self.registry.lock().units.values().cloned().collect();
+        let unreadable = |unit: &&Arc<Unit>| unit.lock().reservations.is_unreadable();
+        units.iter().filter(unreadable).map(|unit| unit.id).collect()
+    }
+
+    /// Forgets the saved state of a unit that can't be understood: there are no registrations and no reservation then,
+    /// mode pages are at their defaults, and hosts may write again. False when there is no such unit, or its state is
+    /// understood.
+    ///
+    /// # Errors
+    /// What the disk says when the empty state can't be saved; the unit then goes on refusing changes.
+    pub async fn clear_unreadable_state(&self, id: DiskId) -> block::Result<bool> {
+        let Some(unit) = self.unit(id).filter(|unit| unit.lock().reservations.is_unreadable()) else {
+            return Ok(false);
+        };
+        unit.disk.execute(Op::SaveState(Bytes::new())).await?;
+        let mut core = unit.lock();
+        core.reservations = Reservations::default();
+        core.refresh();
+        core.attend(Code::RESERVATIONS_PREEMPTED, |_| true);
+        Ok(true)
     }
 
     /// Tells the initiators of a unit that its capacity is another (2A/09).

@@ -8,7 +8,7 @@ pub(crate) use registry::{Held, Kind, Port, Registrant, Registry};
 
 use crate::cdb::Cdb;
 use crate::command::{Flow, Request};
-use crate::opcode::{Access, Row};
+use crate::opcode::{Access, Effect, Row};
 use crate::sense::{Code, Fault};
 use crate::unit::{Path, Unit};
 use std::sync::Arc;
@@ -20,23 +20,39 @@ pub(crate) struct Reservations {
     /// The path that holds a SCSI-2 reservation.
     simple: Option<Arc<Path>>,
     pub(crate) registry: Registry,
+    /// What was saved is not understood. Who may write is not known, so nobody may before an operator clears it.
+    unreadable: bool,
 }
 
 impl Reservations {
     /// Reservations as saved.
     pub(crate) fn new(registry: Registry) -> Self {
-        Reservations { simple: None, registry }
+        Reservations { registry, ..Default::default() }
+    }
+
+    /// Reservations that were saved and can't be understood.
+    pub(crate) fn unreadable() -> Self {
+        Reservations { unreadable: true, ..Default::default() }
+    }
+
+    /// Whether what was saved can't be understood.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.unreadable
     }
 
     /// Whether any command of the path may be refused.
     pub(crate) fn concerns(&self, path: &Path) -> bool {
-        self.simple_of_another(path)
+        self.unreadable
+            || self.simple_of_another(path)
             || self.registry.held().is_some() && !self.registry.admits(&Port::of(path))
     }
 
     /// Whether a command has to end with RESERVATION CONFLICT.
     pub(crate) fn refuses(&self, path: &Path, row: &Row, cdb: &Cdb) -> bool {
         let access = effective(row, cdb);
+        if self.unreadable {
+            return matches!(row.effect, Effect::Medium | Effect::Unit);
+        }
         if self.simple_of_another(path) {
             // RELEASE by another than the holder does nothing, and succeeds (SPC-2 5.5.1).
             let release = matches!(row.opcode, 0x17 | 0x57);
@@ -53,7 +69,8 @@ impl Reservations {
     /// Whether a copy that reads from the unit, or writes to it, may not use it.
     pub(crate) fn refuses_use(&self, path: &Path, written: bool) -> bool {
         let readable = |held: &Held| !written && held.kind.lets_others_read();
-        self.simple_of_another(path)
+        self.unreadable && written
+            || self.simple_of_another(path)
             || self.registry.held().is_some_and(|held| !readable(held))
                 && !self.registry.admits(&Port::of(path))
     }

@@ -7,7 +7,7 @@ use std::fmt;
 /// The initiator side of an I_T nexus: what its TransportID is made of (SPC-5 7.6.4.6).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InitiatorPort {
-    /// The initiator's name, an iSCSI name; LUN masking goes by it.
+    /// The initiator's iSCSI name in canonical form (see [`iscsi_name`](crate::iscsi_name)); LUN masking goes by it.
     pub name: String,
     /// The session part of the port name: the iSCSI ISID.
     pub isid: [u8; 6],

@@ -144,7 +144,12 @@ pub(crate) struct Account {
 
 impl Unit {
     pub(crate) fn new(disk: Arc<dyn Disk>, identity: Arc<Identity>, clock: Arc<dyn Clock>) -> Arc<Unit> {
-        let (reservations, pages) = crate::state::load(&disk.state());
+        let state = disk.state();
+        let (reservations, pages) = crate::state::load(&state).unwrap_or_else(|| {
+            let (length, disk) = (state.len(), disk.id());
+            tracing::error!(length, ?disk, "unit state is not understood: the unit refuses changes");
+            (Reservations::unreadable(), Pages::default())
+        });
         let unit = Unit {
             id: disk.id(),
             block_bytes: disk.geometry().block_bytes,
@@ -369,14 +374,14 @@ impl Path {
         }
     }
 
-    /// Whether writes by this path are refused for good: by the mapping, or since the disk is read-only.
-    pub(crate) fn is_read_only(&self) -> bool {
-        self.is_mapped_read_only() || self.unit.disk.is_read_only()
-    }
-
     /// Whether the initiator may neither write nor change the state of the unit by this path.
     pub(crate) fn is_mapped_read_only(&self) -> bool {
         self.read_only.load(Ordering::Relaxed)
+    }
+
+    /// Whether writes by this path are refused for good: by the mapping, or since the disk is read-only.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.is_mapped_read_only() || self.unit.disk.is_read_only()
     }
 
     /// Says whether the initiator may write by this path, which learns when that is another than before: the

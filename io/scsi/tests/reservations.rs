@@ -2,9 +2,13 @@
 
 mod host;
 
+use block::mem::MemDisk;
+use block::{Disk, DiskId, Op};
 use host::{Array, BLOCK, End, Host, long, number, pattern};
 use scsi::{ManagementFunction, Status, UnitConfig};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 const REGISTER: u8 = 0;
 const RESERVE: u8 = 1;
@@ -31,7 +35,8 @@ fn list(key: u64, new: u64, flags: u8) -> Vec<u8> {
 }
 
 fn out(host: &Host, action: u8, kind: u8, list: &[u8]) -> End {
-    host.send(&[0x5F, action, kind, 0, 0, 0, 0, 0, list.len() as u8, 0], list)
+    let [high, low] = (list.len() as u16).to_be_bytes();
+    host.send(&[0x5F, action, kind, 0, 0, 0, 0, high, low, 0], list)
 }
 
 fn order(host: &Host, action: u8, kind: u8, key: u64, new: u64) -> End {
@@ -57,7 +62,8 @@ fn reservation(host: &Host) -> Option<(u64, u8)> {
 fn transport_id(name: &str, isid: &str) -> Vec<u8> {
     let mut text = format!("{name},i,0x{isid}").into_bytes();
     text.resize((text.len() / 4 + 1) * 4, 0);
-    [&[0x45, 0, 0, text.len() as u8][..], &text].concat()
+    let [high, low] = (text.len() as u16).to_be_bytes();
+    [&[0x45, 0, high, low][..], &text].concat()
 }
 
 #[test]
@@ -347,6 +353,147 @@ fn what_aptpl_asks_for_outlives_the_target() {
     let restarted = Array::new();
     restarted.target.add_unit(UnitConfig { disk: Arc::new(disk) });
     assert_eq!(keys(&restarted.host("b", 1)), []);
+}
+
+/// The end of what memory does at once.
+fn run<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+/// A target that is started again on the same disk.
+fn restarted(disk: &MemDisk) -> Array {
+    let restarted = Array::new();
+    restarted.target.add_unit(UnitConfig { disk: Arc::new(disk.clone()) });
+    restarted
+}
+
+/// A parameter list of REGISTER, with APTPL, that names further initiator ports.
+fn naming(key: u64, new: u64, ids: &[u8]) -> Vec<u8> {
+    let mut list = list(key, new, 0x08 | 0x01);
+    list.extend_from_slice(&(ids.len() as u32).to_be_bytes());
+    list.extend_from_slice(ids);
+    list
+}
+
+#[test]
+fn a_name_that_grows_in_lower_case_is_refused_and_takes_no_reservation_along() {
+    let array = Array::new();
+    let disk = array.disk(1);
+    let a = array.host("a", 1);
+    out(&a, REGISTER, 0, &list(0, 3, 1)).good();
+    order(&a, RESERVE, EXCLUSIVE, 3, 0).good();
+    // 222 bytes, and 333 in lower case.
+    let grown = "\u{130}".repeat(111);
+    let b = array.host("b", 1);
+    out(&b, REGISTER, 0, &naming(0, 4, &transport_id(&grown, "1"))).fails(5, 0x26, 0);
+    out(&b, REGISTER, 0, &list(0, 4, 1)).good();
+    let restarted = restarted(&disk);
+    let (a, b) = (restarted.host("a", 1), restarted.host("b", 1));
+    assert_eq!((keys(&a), reservation(&a)), (vec![3, 4], Some((3, EXCLUSIVE))));
+    b.write(0, &pattern(1, 1)).conflicts();
+}
+
+#[test]
+fn whatever_is_accepted_is_the_same_after_a_restart() {
+    let letters =
+        ["a", "I", "Z", ":", ".", "-", "_", ",", " ", "\0", "\u{130}", "\u{df}", "\u{1e9e}", "\u{7f}"];
+    let mut seed = 1u64;
+    let mut below = |bound: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % bound
+    };
+    let (mut taken, mut refused) = (0, 0);
+    for _ in 0..400 {
+        let array = Array::new();
+        let disk = array.disk(1);
+        let a = array.host("a", 1);
+        let strange = below(3) == 0;
+        let kinds = if strange { letters.len() as u64 } else { 7 };
+        let name: String = (0..1 + below(260)).map(|_| letters[below(kinds) as usize]).collect();
+        let id = transport_id(&name, "00023D000002");
+        let end = match below(2) {
+            0 => out(&a, REGISTER, 0, &naming(0, 3, &id)),
+            _ => {
+                out(&a, REGISTER, 0, &list(0, 3, 1)).good();
+                order(&a, RESERVE, 1 + 2 * below(2) as u8, 3, 0).good();
+                let mut list = [3u64.to_be_bytes(), 5u64.to_be_bytes()].concat();
+                list.extend_from_slice(&[0, 1, 0, 2]);
+                list.extend_from_slice(&(id.len() as u32).to_be_bytes());
+                list.extend_from_slice(&id);
+                out(&a, MOVE, 0, &list)
+            }
+        };
+        *if end.status == Status::Good { &mut taken } else { &mut refused } += 1;
+        let full = |host: &Host| host.ask(&[0x5E, 3, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0]).good();
+        let restarted = restarted(&disk);
+        assert_eq!(restarted.target.unreadable_states(), []);
+        let again = restarted.host("a", 1);
+        assert_eq!((full(&again), reservation(&again)), (full(&a), reservation(&a)), "{name:?}");
+    }
+    assert!(taken > 50 && refused > 50, "{taken} taken, {refused} refused");
+}
+
+#[test]
+fn a_state_that_is_not_understood_keeps_everybody_from_writing_until_it_is_cleared() {
+    let array = Array::new();
+    let disk = array.disk(1);
+    let a = array.host("a", 1);
+    a.write(0, &pattern(1, 1)).good();
+    out(&a, REGISTER, 0, &list(0, 3, 1)).good();
+    order(&a, RESERVE, WRITE_EXCLUSIVE, 3, 0).good();
+    let saved = disk.state();
+    let damaged = saved.slice(..saved.len() - 1);
+    run(disk.execute(Op::SaveState(damaged.clone()))).unwrap();
+    let restarted = restarted(&disk);
+    restarted.disk(2);
+    for host in [restarted.host("a", 1), restarted.host("b", 1)] {
+        host.settle();
+        assert_eq!(host.read(0, 1).good(), pattern(1, 1));
+        host.write(0, &pattern(1, 2)).conflicts();
+        host.ask(&long(0x93, 0x09, 0, 8)).conflicts();
+        host.ask(&[0x16, 0, 0, 0, 0, 0]).conflicts();
+        out(&host, REGISTER, 0, &list(0, 3, 1)).conflicts();
+        out(&host, PREEMPT_AND_ABORT, WRITE_EXCLUSIVE, &list(3, 3, 0)).conflicts();
+        host.send(&[0x15, 0x11, 0, 0, 4, 0], &[0; 4]).conflicts();
+        host.manage(ManagementFunction::LogicalUnitReset);
+        host.settle();
+        host.write(0, &pattern(1, 2)).conflicts();
+    }
+    assert_eq!(disk.state(), damaged, "what was saved is kept as it is");
+    assert_eq!(restarted.target.unreadable_states(), [DiskId(1)]);
+    assert!(!run(restarted.target.clear_unreadable_state(DiskId(2))).unwrap(), "that one is understood");
+    let a = restarted.host("a", 1);
+    assert!(run(restarted.target.clear_unreadable_state(DiskId(1))).unwrap());
+    assert_eq!(restarted.target.unreadable_states(), []);
+    assert_eq!(a.settle(), [(0x2A, 0x03)]);
+    a.write(0, &pattern(1, 3)).good();
+    assert_eq!(keys(&a), []);
+    assert!(!run(restarted.target.clear_unreadable_state(DiskId(1))).unwrap());
+}
+
+#[test]
+fn a_copy_does_not_write_to_a_unit_whose_state_is_not_understood() {
+    let array = Array::new();
+    let disk = array.disk(1);
+    run(disk.execute(Op::SaveState(vec![9].into()))).unwrap();
+    let restarted = restarted(&disk);
+    restarted.disk(2);
+    restarted.show("a", &[(0, 2), (1, 1)]);
+    let a = restarted.connect("a", 1);
+    a.settle();
+    a.ask_lun(1, &[0; 6]).fails(6, 0x29, 0);
+    let name = scsi::naa(DiskId(1));
+    let name = u128::from_str_radix(&name["naa.".len()..], 16).unwrap().to_be_bytes();
+    let mut copy = vec![1, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 28, 0, 0, 0, 0, 0xE4, 0, 0, 0, 1, 3, 0, 16];
+    copy.extend_from_slice(&name);
+    copy.extend_from_slice(&[0, 0, 0, 0, 0, 0, 2, 0]);
+    copy.extend_from_slice(&[2, 0, 0, 24, 0xFF, 0xFF, 0, 0, 0, 0, 0, 8]);
+    copy.extend_from_slice(&[0; 16]);
+    let end = a.send(&long(0x83, 0, 0, copy.len() as u32), &copy);
+    end.fails(0x0A, 0x0D, 1);
 }
 
 #[test]

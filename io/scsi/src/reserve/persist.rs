@@ -6,7 +6,7 @@ use crate::command::{Answer, Flow, Request};
 use crate::order::Class;
 use crate::sense::{Code, Fault};
 use crate::unit::{Core, Path};
-use crate::{InitiatorPort, state};
+use crate::{InitiatorPort, iscsi_name, state};
 use block::Op;
 use std::sync::Arc;
 
@@ -71,9 +71,6 @@ fn transport_id(initiator: &InitiatorPort) -> Vec<u8> {
     out
 }
 
-/// Longest iSCSI name in bytes (RFC 7143 4.2.7.1).
-const MOST_NAME_BYTES: usize = 223;
-
 /// The initiator port of an iSCSI TransportID, and the length of it. Format 00b names no port: it can't be
 /// registered here, where registrations are of ports.
 fn parse_transport_id(list: List<'_>, at: usize) -> Result<(InitiatorPort, usize), Fault> {
@@ -88,8 +85,7 @@ fn parse_transport_id(list: List<'_>, at: usize) -> Result<(InitiatorPort, usize
         let is_isid =
             !isid.is_empty() && isid.len() <= 12 && isid.bytes().all(|digit| digit.is_ascii_hexdigit());
         let [_, _, isid @ ..] = u64::from_str_radix(isid, 16).ok().filter(|_| is_isid)?.to_be_bytes();
-        // In the form in which logins are compared.
-        (name.len() <= MOST_NAME_BYTES).then(|| InitiatorPort { name: name.to_lowercase(), isid })
+        Some(InitiatorPort { name: iscsi_name(name)?, isid })
     });
     port.map(|port| (port, 4 + length)).ok_or(Fault::list_byte(at + 4))
 }
@@ -213,7 +209,7 @@ impl Order {
             let core = unit.lock();
             let outcome = self.judge(&core)?;
             let changes = core.reservations.registry.must_save(&outcome.next);
-            let state = changes.then(|| state::store_registry(&outcome.next, &core.pages));
+            let state = changes.then(|| state::store_registry(&outcome.next, &core.pages)).transpose()?;
             (outcome, state)
         };
         if let Some(state) = state {
