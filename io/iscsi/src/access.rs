@@ -1,7 +1,7 @@
 //! Who may log in where: the facts that every connection shares, without sockets.
 
 use parking_lot::RwLock;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 /// A CHAP name and secret.
@@ -47,7 +47,21 @@ pub struct Directory {
     /// The iSCSI name of the target.
     pub target_name: String,
     portals: RwLock<Vec<Portal>>,
-    access: RwLock<AccessTable>,
+    access: RwLock<Admissions>,
+}
+
+/// The access table in force.
+#[derive(Debug, Default)]
+struct Admissions {
+    table: BTreeMap<String, Admission>,
+    last: u64,
+}
+
+/// What an initiator may do, with a number that is another one whenever that changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Admission {
+    pub(crate) access: Access,
+    pub(crate) number: u64,
 }
 
 impl Directory {
@@ -56,9 +70,25 @@ impl Directory {
         Self { target_name: target_name.into(), portals: RwLock::default(), access: RwLock::default() }
     }
 
-    /// Replaces the access table.
-    pub fn set_access(&self, table: AccessTable) {
-        *self.access.write() = table;
+    /// Replaces the access table; the initiators for which it changed: they are known no longer, or authenticate
+    /// themselves, or the target, otherwise than before.
+    pub fn set_access(&self, table: AccessTable) -> BTreeSet<String> {
+        let mut admissions = self.access.write();
+        let mut before = std::mem::take(&mut admissions.table);
+        let mut changed = BTreeSet::new();
+        for (initiator, access) in table {
+            let admission = match before.remove(&initiator) {
+                Some(same) if same.access == access => same,
+                other => {
+                    changed.extend(other.map(|_| initiator.clone()));
+                    admissions.last += 1;
+                    Admission { access, number: admissions.last }
+                }
+            };
+            admissions.table.insert(initiator, admission);
+        }
+        changed.extend(before.into_keys());
+        changed
     }
 
     /// Replaces the list of portals.
@@ -73,6 +103,11 @@ impl Directory {
 
     /// What an initiator may do; none when it is unknown.
     pub fn access(&self, initiator: &str) -> Option<Access> {
-        self.access.read().get(initiator).cloned()
+        self.admission(initiator).map(|admission| admission.access)
+    }
+
+    /// The same with its number.
+    pub(crate) fn admission(&self, initiator: &str) -> Option<Admission> {
+        self.access.read().table.get(initiator).cloned()
     }
 }

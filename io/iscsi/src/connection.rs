@@ -9,6 +9,7 @@ use crate::budget::Budget;
 use crate::chap::Nonce;
 use crate::keys::{Offers, Parameters};
 use crate::login::{Answer, Identity, Login, LoginStatus, Refusal};
+use crate::observer::Cause;
 use crate::pdu::incoming::Pdu;
 use crate::pdu::outgoing::Outgoing;
 use crate::pdu::{FINAL, Header, opcode};
@@ -76,6 +77,10 @@ pub struct Connection {
     heard: bool,
     /// The last send left something behind, so that sending more proves that the initiator takes it.
     backlog: bool,
+    /// The name that the initiator gave in login.
+    named: Option<String>,
+    /// Why the login was refused.
+    refused: Option<Cause>,
 }
 
 enum Stage {
@@ -115,6 +120,8 @@ impl Connection {
             quiet: 0,
             heard: false,
             backlog: false,
+            named: None,
+            refused: None,
         }
     }
 
@@ -175,6 +182,9 @@ impl Connection {
         }
         let outcome = login.request(pdu, &self.setup.directory, &*self.setup.session_exists);
         let window = window.clone();
+        if self.named.is_none() {
+            self.named = login.named().map(str::to_owned);
+        }
         match outcome {
             Ok(answer) if answer.complete.is_some() => {
                 self.stage =
@@ -192,6 +202,7 @@ impl Connection {
     fn refuse(&mut self, window: &Window, header: &Header, refusal: Refusal) {
         let response = login_response(header, header.flags() & 0x0c, 0, refusal.status);
         self.wire.send(window, response, &Data::new(), StatSn::Next);
+        self.refused = Some(refusal.cause);
         self.end(End::Protocol(format!("login refused: {}", refusal.reason)));
     }
 
@@ -217,8 +228,12 @@ impl Connection {
             (Some(complete), Ok(opened)) => (complete, opened),
             (_, refused) => {
                 let status = refused.err().unwrap_or(LoginStatus::ServiceUnavailable);
-                let reason = format!("{status:?}");
-                return self.refuse(&window, &header, Refusal { status, reason });
+                let cause = match status {
+                    LoginStatus::AuthorizationFailure => Cause::AccessChanged,
+                    LoginStatus::OutOfResources => Cause::TooManyConnections,
+                    other => Cause::BrokenOff(format!("{other:?}")),
+                };
+                return self.refuse(&window, &header, Refusal::new(status, cause));
             }
         };
         let response = login_response(&header, request.flags, opened.tsih, LoginStatus::Success);
@@ -308,6 +323,9 @@ impl Connection {
     }
 
     fn end(&mut self, end: End) {
+        if matches!(self.stage, Stage::Login(..) | Stage::Opening(_)) && self.named.is_some() {
+            self.refused.get_or_insert_with(|| Cause::BrokenOff(end.to_string()));
+        }
         if !matches!(self.stage, Stage::Ended(_)) {
             self.stage = Stage::Ended(end);
         }
@@ -319,6 +337,11 @@ impl Connection {
             Stage::Ended(end) => Some(end.to_string()),
             _ => None,
         }
+    }
+
+    /// Why the login was refused or broke off, and the name that the initiator gave; given once.
+    pub fn take_refusal(&mut self) -> Option<(Option<String>, Cause)> {
+        self.refused.take().map(|cause| (self.named.take(), cause))
     }
 
     /// True when the initiator asked for a cold reset.

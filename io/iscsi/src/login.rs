@@ -4,6 +4,7 @@
 use crate::access::{Access, Directory};
 use crate::chap::{Challenge, ChapError, Nonce};
 use crate::keys::{KeyError, Negotiation, Offers, Setting};
+use crate::observer::Cause;
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{CONTINUE, FINAL, Header, opcode};
 use crate::text::{Pairs, TextError};
@@ -51,28 +52,48 @@ pub enum LoginStatus {
 pub(crate) struct Refusal {
     pub(crate) status: LoginStatus,
     pub(crate) reason: String,
+    /// What operators learn.
+    pub(crate) cause: Cause,
 }
 
+/// A breach of the protocol.
 fn refuse<T>(status: LoginStatus, reason: impl ToString) -> Result<T, Refusal> {
-    Err(Refusal { status, reason: reason.to_string() })
+    let reason = reason.to_string();
+    Err(Refusal { status, cause: Cause::Protocol(reason.clone()), reason })
+}
+
+impl Refusal {
+    pub(crate) fn new(status: LoginStatus, cause: Cause) -> Self {
+        Refusal { status, reason: cause.to_string(), cause }
+    }
 }
 
 impl From<TextError> for Refusal {
     fn from(error: TextError) -> Self {
-        Refusal { status: LoginStatus::InitiatorError, reason: error.to_string() }
+        let reason = error.to_string();
+        Refusal { status: LoginStatus::InitiatorError, cause: Cause::Protocol(reason.clone()), reason }
     }
 }
 
 impl From<KeyError> for Refusal {
     fn from(error: KeyError) -> Self {
-        Refusal { status: LoginStatus::InitiatorError, reason: error.to_string() }
+        let reason = error.to_string();
+        Refusal { status: LoginStatus::InitiatorError, cause: Cause::Protocol(reason.clone()), reason }
     }
 }
 
-impl From<ChapError> for Refusal {
-    fn from(error: ChapError) -> Self {
-        Refusal { status: LoginStatus::AuthenticationFailure, reason: error.to_string() }
-    }
+/// CHAP that failed, for an initiator that sent these keys.
+fn chap_refusal(error: ChapError, sent: &Pairs) -> Refusal {
+    let user = || sent.get("CHAP_N").unwrap_or_default().to_owned();
+    let cause = match error {
+        ChapError::Name => Cause::WrongChapUser(user()),
+        ChapError::Response => Cause::WrongChapSecret(user()),
+        ChapError::NoMutual => Cause::MutualChapNotConfigured,
+        ChapError::Algorithm | ChapError::Malformed(_) | ChapError::Reflection => {
+            Cause::Protocol(error.to_string())
+        }
+    };
+    Refusal { status: LoginStatus::AuthenticationFailure, reason: error.to_string(), cause }
 }
 
 /// Who logs in, and for what.
@@ -88,6 +109,8 @@ pub struct Identity {
     pub cid: u16,
     /// SessionType=Discovery
     pub discovery: bool,
+    /// Number of the access that it was admitted by.
+    pub(crate) admission: u64,
 }
 
 /// A login that succeeded but for the session that has to be opened.
@@ -144,6 +167,8 @@ pub(crate) struct Login {
     first: Option<([u8; 6], u16, u16)>,
     /// Text of requests with the continue bit.
     text: Vec<u8>,
+    /// The name that the initiator gave.
+    named: Option<String>,
     identity: Option<Identity>,
     access: Access,
     authentication: Authentication,
@@ -162,6 +187,7 @@ impl Login {
             stage: Stage::Security,
             first: None,
             text: Vec::new(),
+            named: None,
             identity: None,
             access: Access::default(),
             authentication: Authentication::Open,
@@ -174,6 +200,11 @@ impl Login {
     /// The initiator's name, once it is known.
     pub(crate) fn initiator(&self) -> Option<&str> {
         self.identity.as_ref().map(|identity| identity.initiator.as_str())
+    }
+
+    /// The name that the initiator gave, whatever it is worth.
+    pub(crate) fn named(&self) -> Option<&str> {
+        self.named.as_deref()
     }
 
     /// True before the first request.
@@ -267,6 +298,7 @@ impl Login {
         let Some(name) = scsi::iscsi_name(initiator) else {
             return refuse(LoginStatus::InitiatorError, "an InitiatorName that is no iSCSI name");
         };
+        self.named = Some(name.clone());
         let discovery = match sent.get("SessionType") {
             None | Some("Normal") => false,
             Some("Discovery") => true,
@@ -274,18 +306,19 @@ impl Login {
                 return refuse(LoginStatus::SessionTypeNotSupported, format!("SessionType={other:?}"));
             }
         };
-        let identity = Identity { initiator: name, isid, tsih, cid, discovery };
-        let known = directory.access(&identity.initiator);
+        let known = directory.admission(&name);
+        let admission = known.as_ref().map_or(0, |admission| admission.number);
+        let identity = Identity { initiator: name, isid, tsih, cid, discovery, admission };
         if !discovery {
             match sent.get("TargetName") {
                 None => return refuse(LoginStatus::MissingParameter, "no TargetName"),
                 Some(name) if !name.eq_ignore_ascii_case(&directory.target_name) => {
-                    return refuse(LoginStatus::NotFound, format!("no target {name:?}"));
+                    return Err(Refusal::new(LoginStatus::NotFound, Cause::UnknownTarget(name.to_owned())));
                 }
                 Some(_) => {}
             }
             if known.is_none() {
-                return refuse(LoginStatus::AuthorizationFailure, format!("{initiator:?} has no access"));
+                return Err(Refusal::new(LoginStatus::AuthorizationFailure, Cause::UnknownInitiator));
             }
             answer.push("TargetPortalGroupTag", self.portal.to_string());
         }
@@ -295,13 +328,13 @@ impl Login {
                     return refuse(LoginStatus::SessionDoesNotExist, format!("no session with TSIH {tsih}"));
                 }
                 Some(other) if other != cid => {
-                    return refuse(LoginStatus::TooManyConnections, "a second connection for a session");
+                    return Err(Refusal::new(LoginStatus::TooManyConnections, Cause::TooManyConnections));
                 }
                 // Connection reinstatement (6.3.4): it takes the place of the one there is.
                 Some(_) => {}
             }
         }
-        self.access = known.unwrap_or_default();
+        self.access = known.map(|admission| admission.access).unwrap_or_default();
         self.identity = Some(identity);
         Ok(())
     }
@@ -323,7 +356,11 @@ impl Login {
                 _ if self.access.chap.is_some() && methods.split(',').any(|method| method == "CHAP") => {
                     "CHAP"
                 }
-                _ => return refuse(LoginStatus::AuthenticationFailure, "no AuthMethod in common"),
+                _ => {
+                    let asked = self.access.chap.is_some();
+                    let cause = if asked { Cause::ChapRequired } else { Cause::ChapNotConfigured };
+                    return Err(Refusal::new(LoginStatus::AuthenticationFailure, cause));
+                }
             };
             answer.push("AuthMethod", method);
             let is_none = method == "None";
@@ -331,12 +368,14 @@ impl Login {
         }
         match (&self.authentication, &self.access.chap) {
             (Authentication::Chap, Some(_)) if sent.get("CHAP_A").is_some() => {
-                let (challenge, offer) = Challenge::offer(sent, self.nonce)?;
+                let offered = Challenge::offer(sent, self.nonce);
+                let (challenge, offer) = offered.map_err(|error| chap_refusal(error, sent))?;
                 answer.extend(offer);
                 self.authentication = Authentication::Challenged(challenge);
             }
             (Authentication::Challenged(challenge), Some(chap)) => {
-                answer.extend(challenge.check(sent, chap, self.access.mutual.as_ref())?);
+                let checked = challenge.check(sent, chap, self.access.mutual.as_ref());
+                answer.extend(checked.map_err(|error| chap_refusal(error, sent))?);
                 self.authentication = Authentication::Done;
             }
             _ => {}
@@ -370,7 +409,7 @@ impl Login {
         };
         let skipped = matches!(self.authentication, Authentication::Open) && wanted.is_some();
         if !authenticated && (skipped || self.stage == Stage::Operational) {
-            return refuse(LoginStatus::AuthenticationFailure, "security negotiation was skipped");
+            return Err(Refusal::new(LoginStatus::AuthenticationFailure, Cause::ChapRequired));
         }
         let Some(next) = wanted.filter(|_| authenticated) else {
             return Ok(Answer { flags: here, text, complete: None });

@@ -218,3 +218,72 @@ fn a_name_is_as_long_as_it_was_checked_to_be() {
     let answer = fresh().login(0x87, &[("InitiatorName", &INITIATOR.to_ascii_uppercase()), THERE]);
     assert_eq!(status(&answer), 0);
 }
+
+/// Why the login was refused, as operators learn it.
+fn cause(lab: &mut Lab) -> (Option<String>, String) {
+    let (initiator, cause) = lab.connection.take_refusal().expect("a refusal");
+    (initiator, format!("{}: {cause}", cause.kind()))
+}
+
+#[test]
+fn operators_learn_why_a_login_was_refused() {
+    let me = || Some(INITIATOR.to_owned());
+    let mut lab = fresh();
+    lab.login(0x87, &[("InitiatorName", "iqn.2026-01.test:Stranger"), THERE]);
+    let stranger = Some("iqn.2026-01.test:stranger".to_owned());
+    assert_eq!(cause(&mut lab), (stranger, "unknown-initiator: no host has this initiator name".into()));
+    let mut lab = fresh();
+    lab.login(0x87, &[ME, ("TargetName", "iqn.x:\u{1}y")]);
+    assert_eq!(cause(&mut lab), (me(), "unknown-target: there is no target named iqn.x:?y".into()));
+    let mut lab = with_chap(false);
+    lab.login(0x87, &[ME, THERE]);
+    assert_eq!(cause(&mut lab).1, "chap-required: CHAP is required, and the initiator does not use it");
+    let mut lab = with_chap(false);
+    lab.login(0x81, &[ME, THERE, ("AuthMethod", "None")]);
+    assert_eq!(cause(&mut lab).1, "chap-required: CHAP is required, and the initiator does not use it");
+    let mut lab = fresh();
+    lab.login(0x81, &[ME, THERE, CHAP]);
+    assert!(cause(&mut lab).1.starts_with("chap-not-configured: "));
+    let mut lab = fresh();
+    lab.login(0x87, &[THERE]);
+    assert_eq!(cause(&mut lab), (None, "protocol-error: protocol error: no InitiatorName".into()));
+    assert_eq!(lab.connection.take_refusal(), None, "once");
+}
+
+#[test]
+fn operators_learn_which_part_of_chap_was_wrong_and_no_secret() {
+    let with = |keys: &[(&str, &str)], mutual| {
+        let mut lab = with_chap(mutual);
+        lab.login(0x00, &[ME, THERE, CHAP]);
+        lab.login(0x00, &[("CHAP_A", "7")]);
+        lab.login(0x83, keys);
+        cause(&mut lab).1
+    };
+    let (right, wrong) =
+        (chap_response("a secret of the host"), chap_response("another secret, the wrong one"));
+    let user = |name| ("CHAP_N", name);
+    assert_eq!(with(&[user("you"), ("CHAP_R", &right)], false), "wrong-chap-user: wrong CHAP user you");
+    let secret = with(&[user("me"), ("CHAP_R", &wrong)], false);
+    assert_eq!(secret, "wrong-chap-secret: wrong CHAP secret for user me");
+    let mutual =
+        [user("me"), ("CHAP_R", &right), ("CHAP_I", "1"), ("CHAP_C", "0x0102030405060708090a0b0c0d0e0f10")];
+    assert!(with(&mutual, false).starts_with("mutual-chap-not-configured: "));
+    let long = "u".repeat(200);
+    assert!(with(&[user(&long), ("CHAP_R", &right)], false).ends_with("u…"), "what is shown is cut");
+}
+
+#[test]
+fn operators_learn_of_a_login_that_broke_off() {
+    let mut lab = fresh();
+    lab.login(0x04, &[ME, THERE]);
+    lab.connection.close("closed by the initiator");
+    let told = "broken-off: the login did not come to its end: closed by the initiator";
+    assert_eq!(cause(&mut lab), (Some(INITIATOR.to_owned()), told.into()));
+    let mut lab = fresh();
+    lab.connection.close("closed by the initiator");
+    assert_eq!(lab.connection.take_refusal(), None, "it was no login at all");
+    let mut lab = fresh();
+    assert_eq!(status(&lab.login(0x87, &[ME, THERE])), 0);
+    lab.connection.close("closed by the initiator");
+    assert_eq!(lab.connection.take_refusal(), None, "it was logged in");
+}

@@ -5,6 +5,7 @@ use crate::access::Portal;
 use crate::chap::Nonce;
 use crate::connection::{Connection, Opened};
 use crate::login::LoginStatus;
+use crate::observer::{Cause, Refused};
 use crate::server::Server;
 use crate::sessions::{Control, Registration, SessionInfo};
 use parking_lot::Mutex;
@@ -222,6 +223,8 @@ fn start(
     let local = stream.local_addr()?;
     let (sender, receiver) = unbounded_channel();
     let Some(place) = Place::take(connections, sender.clone(), server.settings.max_connections) else {
+        let refused = Refused { initiator: None, peer, portal: tag, cause: Cause::TooManyConnections };
+        server.tell(|observer| observer.refused(&refused));
         return Err(io::Error::other("too many connections"));
     };
     let connection = Connection::new(server.setup(tag, local, nonce()?));
@@ -287,6 +290,7 @@ impl Driver {
         let reason =
             lost.map(|error| error.to_string()).or_else(|| self.connection.ended()).unwrap_or_default();
         tracing::info!(%peer, initiator, reason, "connection closed");
+        self.tell_end(&reason);
         if self.connection.is_cold_reset() {
             self.server.close_companions(&initiator);
         }
@@ -299,6 +303,18 @@ impl Driver {
             tokio::io::copy(&mut stream.take(LINGER_BYTES as u64), &mut tokio::io::sink()).await
         };
         let _lost_or_late = timeout(LINGER, farewell).await;
+    }
+
+    /// Tells the observer how the session ended, or why there was none.
+    fn tell_end(&mut self, reason: &str) {
+        if self.registration.is_some() {
+            return self.server.tell(|observer| observer.logged_out(&self.info, reason));
+        }
+        self.connection.close(reason);
+        if let Some((initiator, cause)) = self.connection.take_refusal() {
+            let SessionInfo { peer, portal, .. } = self.info;
+            self.server.tell(|observer| observer.refused(&Refused { initiator, peer, portal, cause }));
+        }
     }
 
     /// Runs until the connection has ended and its last bytes are sent, or the socket fails.
@@ -379,8 +395,10 @@ impl Driver {
             Ok((opened, registration)) => (Ok(opened), registration),
             Err(status) => (Err(status), None),
         };
-        if registration.is_some() {
+        if let Some(registration) = &registration {
             self.place.keep();
+            self.info.tsih = registration.tsih;
+            self.server.tell(|observer| observer.logged_in(&self.info));
         }
         self.registration = registration;
         self.connection.opened(opened);

@@ -6,11 +6,12 @@ use crate::chap::Nonce;
 use crate::connection::{Opened, Patience, Setup};
 use crate::keys::Offers;
 use crate::login::{Identity, LoginStatus};
+use crate::observer::Observer;
 use crate::portal::Portals;
 use crate::portal::Shard;
 use crate::session::{Device, SessionLimits};
 use crate::sessions::{Control, Registration, SessionInfo, Sessions};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use scsi::{Command, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Nexus, Target};
 use std::io;
 use std::net::SocketAddr;
@@ -62,6 +63,7 @@ pub struct Server {
     pub(crate) sessions: Arc<Sessions>,
     budget: Arc<Budget>,
     portals: Mutex<Option<Portals>>,
+    observer: RwLock<Option<Arc<dyn Observer>>>,
 }
 
 impl Device for Nexus {
@@ -86,13 +88,28 @@ impl Server {
             sessions: Arc::default(),
             budget,
             portals: Mutex::default(),
+            observer: RwLock::default(),
         })
     }
 
-    /// Replaces the access table. Sessions of initiators that are not in it any more end.
+    /// Replaces the access table. Sessions of initiators that are not in it any more end, and so do those of initiators
+    /// that authenticate themselves, or the target, otherwise than before; the others go on.
     pub fn set_access(&self, table: AccessTable) {
-        self.directory.set_access(table);
-        self.sessions.close("access withdrawn", |initiator| self.directory.access(initiator).is_none());
+        let changed = self.directory.set_access(table);
+        self.sessions.close("access changed", |initiator| changed.contains(initiator));
+    }
+
+    /// Tells `observer` of log-ins, log-outs and refused log-ins from now on, instead of whom it told before.
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        *self.observer.write() = Some(observer);
+    }
+
+    /// Tells the observer, if there is one.
+    pub(crate) fn tell(&self, what: impl FnOnce(&dyn Observer)) {
+        let observer = self.observer.read().clone();
+        if let Some(observer) = observer {
+            what(&*observer);
+        }
     }
 
     /// Binds every portal and serves connections on the shards' runtimes until [`Server::shutdown`]. Gives the
@@ -166,8 +183,9 @@ impl Server {
         let portal = info.portal;
         let registration = self.sessions.register(&identity, info, &control).await;
         let registration = registration.ok_or(LoginStatus::OutOfResources)?;
-        // Access may have been withdrawn between the check in login and the registration.
-        if self.directory.access(&identity.initiator).is_none() {
+        // Access may have changed between the check in login and the registration.
+        let admission = self.directory.admission(&identity.initiator).map(|admission| admission.number);
+        if admission != Some(identity.admission) {
             return Err(LoginStatus::AuthorizationFailure);
         }
         let port = InitiatorPort { name: identity.initiator, isid: identity.isid };

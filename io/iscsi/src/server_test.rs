@@ -1,11 +1,13 @@
 //! The whole server over loopback sockets, with a SCSI target over disks in memory.
 
-use crate::access::{Access, AccessTable};
+use crate::access::{Access, AccessTable, Credentials};
+use crate::observer::{Observer, Refused};
 use crate::pdu::incoming::{Incoming, Pdu};
 use crate::pdu::outgoing::Outgoing;
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
 use crate::portal::SystemClock;
 use crate::server::{Server, Settings};
+use crate::sessions::SessionInfo;
 use block::mem::MemArray;
 use block::{DiskId, Geometry};
 use bytes::Bytes;
@@ -402,4 +404,116 @@ async fn garbage_closes_its_connection_and_nothing_else() {
         let _reset = stream.read_to_end(&mut rest).await;
     }
     assert_eq!(host.command(&[0; 6], 0, &[]).await.0, 0);
+}
+
+fn credentials(name: &str, secret: &str) -> Option<Credentials> {
+    Some(Credentials { name: name.to_owned(), secret: secret.to_owned() })
+}
+
+#[tokio::test]
+async fn sessions_whose_access_changed_end_and_the_others_go_on() {
+    let world = World::new(|_| ()).await;
+    let chap = |secret| Access { chap: credentials("me", secret), mutual: None };
+    let mutual = Access { mutual: credentials("array", "secret of the array"), ..chap("another secret") };
+    let mut others = [world.host(0, OTHER, 1).await, world.host(1, APART, 1).await];
+    let mut table = access();
+    for access in [chap("a first secret"), chap("another secret"), mutual, Access::default()] {
+        // Each is logged in by what was so before.
+        table.insert(HOST.to_owned(), Access::default());
+        world.server.set_access(table.clone());
+        let host = world.host(0, HOST, 1).await;
+        world.server.set_access(table.clone());
+        assert_eq!(world.sessions().len(), 3, "nothing changed");
+        if access == Access::default() {
+            table.remove(HOST);
+        } else {
+            table.insert(HOST.to_owned(), access);
+        }
+        world.server.set_access(table.clone());
+        host.closed().await;
+        for other in &mut others {
+            assert_eq!(other.command(&[0; 6], 0, &[]).await.0, 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_login_that_began_before_its_access_changed_is_refused() {
+    let world = World::new(|_| ()).await;
+    let mut host = Host::connect(world.portals[0]).await;
+    let text = format!("InitiatorName={HOST}\0TargetName={TARGET}\0");
+    let header =
+        |flags| Header::new(opcode::LOGIN | 0x40, flags).put(8, [0x80, 0, 0, 0, 0, 1]).put_u32(24, 1);
+    host.send(header(0x04), text.as_bytes()).await;
+    assert_eq!(host.receive().await.unwrap().header.u16::<36>(), 0);
+    let mut table = access();
+    table.insert(HOST.to_owned(), Access { chap: credentials("me", "a first secret"), mutual: None });
+    world.server.set_access(table);
+    host.send(header(0x87), b"").await;
+    assert_eq!(host.receive().await.unwrap().header.u16::<36>(), 0x0202, "AUTHORIZATION FAILURE");
+    host.closed().await;
+    assert_eq!(world.sessions(), []);
+}
+
+/// What an observer heard.
+#[derive(Default)]
+struct Heard(parking_lot::Mutex<Vec<String>>);
+
+impl Observer for Heard {
+    fn logged_in(&self, session: &SessionInfo) {
+        let SessionInfo { initiator, portal, .. } = session;
+        self.0.lock().push(format!("{initiator} in at {portal}"));
+    }
+
+    fn logged_out(&self, session: &SessionInfo, reason: &str) {
+        let SessionInfo { initiator, portal, .. } = session;
+        self.0.lock().push(format!("{initiator} out at {portal}: {reason}"));
+    }
+
+    fn refused(&self, refused: &Refused) {
+        let Refused { initiator, portal, cause, peer } = refused;
+        assert!(peer.ip().is_loopback());
+        self.0.lock().push(format!("{} refused at {portal}: {cause}", initiator.as_deref().unwrap_or("-")));
+    }
+}
+
+#[tokio::test]
+async fn an_observer_hears_of_every_login_and_logout() {
+    let world = World::new(|settings| settings.max_connections = 3).await;
+    let heard = Arc::new(Heard::default());
+    world.server.observe(heard.clone());
+    let mut host = world.host(0, HOST, 1).await;
+    let header = Header::new(opcode::LOGOUT | 0x40, FINAL).with_itt(77).put_u32(24, host.cmd_sn);
+    host.send(header, &[]).await;
+    host.closed().await;
+    let mut stranger = Host::connect(world.portals[1]).await;
+    stranger.login("iqn.2026-01.test:stranger", 1, "").await;
+    stranger.closed().await;
+    let (first, second) = (world.host(0, HOST, 1).await, world.host(1, HOST, 1).await);
+    let third = world.host(1, OTHER, 1).await;
+    let mut fourth = Host::connect(world.portals[0]).await;
+    assert!(fourth.receive().await.is_none(), "there is no room");
+    world.server.set_access([(OTHER.to_owned(), Access::default())].into());
+    first.closed().await;
+    second.closed().await;
+    drop(third);
+    while heard.0.lock().len() < 10 {
+        tokio::task::yield_now().await;
+    }
+    let mut heard = heard.0.lock().clone();
+    heard[7..].sort();
+    let of = |name: &str, what: &str| format!("iqn.2026-01.test:{name} {what}");
+    let expected = [
+        of("host", "in at 1"),
+        of("host", "out at 1: logged out"),
+        of("stranger", "refused at 2: no host has this initiator name"),
+        of("host", "in at 1"),
+        of("host", "in at 2"),
+        of("other", "in at 2"),
+        "- refused at 1: too many connections".to_owned(),
+        of("host", "out at 1: access changed"),
+        of("host", "out at 2: access changed"),
+        of("other", "out at 2: closed by the initiator"),
+    ];
+    assert_eq!(heard, expected);
 }
