@@ -132,6 +132,11 @@ pub(crate) enum Condition {
     Bidirectional,
 }
 
+/// The response to a command for which there is no room (SAM-5 5.3.1): the initiator sends it again.
+pub(crate) fn task_set_full() -> Response {
+    Response { status: Status::TaskSetFull, sense: Bytes::new(), data_in: Data::new(), data_out_wanted: 0 }
+}
+
 impl Condition {
     /// The response that ends a command with this condition.
     pub(crate) fn response(self) -> Response {

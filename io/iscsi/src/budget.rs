@@ -1,25 +1,111 @@
-//! Memory of all sessions together. Each may have a little whatever the others do, so that nobody is kept out; what
-//! they have beyond that is bounded for all of them at once, however many hold their answers or their data back.
+//! Memory budget of all connections together: a guarantee for each connection, and a pool for everything beyond.
+//!
+//! A connection is charged for whatever it makes the target hold, before it is held: PDUs that arrive, commands with
+//! their data, the data that R2Ts ask for, answers until they are sent. Within its guarantee a connection counts for
+//! itself and takes no lock. Beyond that it draws from the pool, which is shared by initiator:
+//!
+//! - An initiator that holds nothing of the pool may draw whatever is free. One that holds something may draw until it
+//!   holds as much as is left for all others (dynamic threshold). So one initiator gets at most half of the pool, and
+//!   a newcomer finds some.
+//! - Draws that do not fit wait in order of arrival. Initiators that hold nothing go first, and while one of them
+//!   waits, what becomes free is kept for it. So large commands are not starved by small ones.
+//!
+//! A draw covers a whole command, and a command that waits for its draw holds nothing of the pool: whoever holds a
+//! part of the pool can finish without more of it.
 
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 
-/// Bytes that a session may have whatever the others have.
-const OWN_BYTES: u64 = 1 << 20;
-/// What a session has is noted when it differs by so many bytes from what was noted before.
-const STEP_BYTES: u64 = 256 << 10;
+/// Guarantee of a connection before login and of a discovery session, in bytes: its receive buffer, one text either
+/// way, and answers up to [`STRANGER_OUT_BYTES`].
+pub(crate) const STRANGER_BYTES: u64 = 128 << 10;
+/// Answers that a connection before login, or a discovery session, may leave unread, in bytes.
+pub(crate) const STRANGER_OUT_BYTES: u64 = 32 << 10;
+/// What a session is charged for within its guarantee, in bytes.
+pub(crate) const OWN_BYTES: u64 = 512 << 10;
+/// Answers of a session that are never charged to its pool: responses without data, small pings.
+pub(crate) const SESSION_OUT_BYTES: u64 = 64 << 10;
+/// Guarantee of a session, in bytes: what it is charged for, the answers beside that, and its receive buffer.
+pub(crate) const SESSION_BYTES: u64 =
+    OWN_BYTES + SESSION_OUT_BYTES + crate::pdu::incoming::BUFFER_BYTES as u64;
+/// Draws are multiples of this many bytes.
+const STEP_BYTES: u64 = 64 << 10;
+/// What a session keeps of its draws without need while nobody waits, until the next tick.
+const MAX_SURPLUS_BYTES: u64 = 4 << 20;
+/// The part of the budget that is kept for guarantees of new connections.
+const HEADROOM_DIVISOR: u64 = 8;
 
-/// What the sessions of a server may have together.
+/// What all connections of a server may hold together.
 #[derive(Debug)]
 pub struct Budget {
+    pool: Mutex<Pool>,
+    /// Somebody waits for a draw: nobody keeps a surplus.
+    contended: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Pool {
+    total: u64,
+    /// Guarantees of all connections there are.
+    guaranteed: u64,
+    /// Draws of all of them.
+    drawn: u64,
+    /// Draws by initiator; those that hold nothing are not in it.
+    initiators: BTreeMap<Arc<str>, u64>,
+    /// By order of arrival.
+    waiting: BTreeMap<u64, Waiting>,
+    next_ticket: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    initiator: Arc<str>,
     bytes: u64,
-    taken: AtomicU64,
+    granted: bool,
+    waker: Option<Waker>,
 }
 
 impl Budget {
     /// A budget of so many bytes.
     pub fn new(bytes: u64) -> Self {
-        Self { bytes, taken: AtomicU64::new(0) }
+        let pool = Pool {
+            total: bytes,
+            guaranteed: 0,
+            drawn: 0,
+            initiators: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            next_ticket: 0,
+        };
+        Self { pool: Mutex::new(pool), contended: AtomicBool::new(false) }
+    }
+
+    /// Bytes that all connections together are guaranteed or have drawn.
+    pub fn used(&self) -> u64 {
+        let pool = self.pool.lock();
+        pool.guaranteed + pool.drawn
+    }
+
+    /// True while somebody waits for memory.
+    pub(crate) fn is_contended(&self) -> bool {
+        self.contended.load(Ordering::Relaxed)
+    }
+
+    /// Does something with the pool, then gives what is free to those that wait.
+    fn change<T>(&self, change: impl FnOnce(&mut Pool) -> T) -> T {
+        let mut wake = Vec::new();
+        let result = {
+            let mut pool = self.pool.lock();
+            let result = change(&mut pool);
+            pool.serve_waiting(&mut wake);
+            let waits = pool.waiting.values().any(|waiting| !waiting.granted);
+            self.contended.store(waits, Ordering::Relaxed);
+            result
+        };
+        wake.into_iter().for_each(Waker::wake);
+        result
     }
 }
 
@@ -29,54 +115,240 @@ impl Default for Budget {
     }
 }
 
-/// The part of one session.
-pub(crate) struct Share {
-    budget: Arc<Budget>,
-    noted: u64,
-}
-
-impl Share {
-    pub(crate) fn new(budget: Arc<Budget>) -> Self {
-        Self { budget, noted: 0 }
+impl Pool {
+    /// What draws may take together.
+    fn capacity(&self) -> u64 {
+        self.total.saturating_sub(self.guaranteed + self.total / HEADROOM_DIVISOR)
     }
 
-    /// The session has so many bytes now; small changes are not worth telling the others.
-    pub(crate) fn note(&mut self, bytes: u64) {
-        if bytes.abs_diff(self.noted) >= STEP_BYTES {
-            self.budget.taken.fetch_add(bytes.wrapping_sub(self.noted), Ordering::Relaxed);
-            self.noted = bytes;
+    fn free(&self) -> u64 {
+        self.capacity().saturating_sub(self.drawn)
+    }
+
+    fn held_by(&self, initiator: &str) -> u64 {
+        self.initiators.get(initiator).copied().unwrap_or(0)
+    }
+
+    /// Whether the initiator's part, with so many bytes more, stays within what is left for the others.
+    fn fits(&self, initiator: &str, bytes: u64) -> bool {
+        let (free, held) = (self.free(), self.held_by(initiator));
+        bytes <= free && (held == 0 || held + bytes <= free - bytes)
+    }
+
+    /// Draws at once, or not at all.
+    fn draw(&mut self, initiator: &Arc<str>, bytes: u64) -> bool {
+        let holds = self.held_by(initiator) > 0;
+        let others_first = self
+            .waiting
+            .values()
+            .any(|waiting| !waiting.granted && (holds || self.held_by(&waiting.initiator) == 0));
+        let may = !others_first && self.fits(initiator, bytes);
+        if may {
+            self.take(initiator, bytes);
+        }
+        may
+    }
+
+    fn take(&mut self, initiator: &Arc<str>, bytes: u64) {
+        self.drawn += bytes;
+        *self.initiators.entry(initiator.clone()).or_default() += bytes;
+    }
+
+    fn give_back(&mut self, initiator: &Arc<str>, bytes: u64) {
+        self.drawn -= bytes;
+        if let Some(held) = self.initiators.get_mut(initiator) {
+            *held -= bytes;
+            if *held == 0 {
+                self.initiators.remove(initiator);
+            }
         }
     }
 
-    /// Whether a session that has so many bytes may take more.
-    pub(crate) fn admits(&self, bytes: u64) -> bool {
-        bytes <= OWN_BYTES || self.budget.taken.load(Ordering::Relaxed) <= self.budget.bytes
+    fn serve_waiting(&mut self, wake: &mut Vec<Waker>) {
+        while let Some(ticket) = self.next_served() {
+            let Some(waiting) = self.waiting.get_mut(&ticket) else { return };
+            waiting.granted = true;
+            wake.extend(waiting.waker.take());
+            let (initiator, bytes) = (waiting.initiator.clone(), waiting.bytes);
+            self.take(&initiator, bytes);
+        }
+    }
+
+    /// Who is given what is free: the first that holds nothing, as soon as there is enough; else the first that fits.
+    fn next_served(&self) -> Option<u64> {
+        let mut waiting = self.waiting.iter().filter(|(_, waiting)| !waiting.granted);
+        let first = waiting.clone().find(|(_, waiting)| self.held_by(&waiting.initiator) == 0);
+        let next = match first {
+            Some((ticket, waiting)) => self.fits(&waiting.initiator, waiting.bytes).then_some(ticket),
+            None => waiting
+                .find(|(_, waiting)| self.fits(&waiting.initiator, waiting.bytes))
+                .map(|(ticket, _)| ticket),
+        };
+        next.copied()
+    }
+}
+
+/// Why a wait is not begun: the pool is too small for the draw even when nobody else holds anything of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooMuch;
+
+/// The part of one connection.
+pub(crate) struct Share {
+    budget: Arc<Budget>,
+    initiator: Arc<str>,
+    guaranteed: u64,
+    /// What it is charged for within the guarantee; nothing before login.
+    own: u64,
+    drawn: u64,
+    /// The draw that it waits for.
+    ticket: Option<u64>,
+}
+
+impl Share {
+    /// The part of a connection that has not logged in.
+    pub(crate) fn stranger(budget: Arc<Budget>) -> Self {
+        budget.pool.lock().guaranteed += STRANGER_BYTES;
+        Self { budget, initiator: "".into(), guaranteed: STRANGER_BYTES, own: 0, drawn: 0, ticket: None }
+    }
+
+    /// Makes it the part of a session; false when there is no room for another one.
+    pub(crate) fn open(&mut self, initiator: &str) -> bool {
+        let more = SESSION_BYTES - self.guaranteed;
+        let mut pool = self.budget.pool.lock();
+        if pool.guaranteed + pool.drawn + more > pool.total {
+            return false;
+        }
+        pool.guaranteed += more;
+        self.guaranteed += more;
+        self.own = OWN_BYTES;
+        self.initiator = initiator.into();
+        true
+    }
+
+    /// What it may be charged for without a draw, in bytes.
+    pub(crate) fn own(&self) -> u64 {
+        self.own
+    }
+
+    /// True when it has room for being charged with so many bytes in all.
+    pub(crate) fn covers(&self, bytes: u64) -> bool {
+        bytes <= self.own + self.drawn
+    }
+
+    /// Draws what is missing, if that is possible at once.
+    pub(crate) fn cover(&mut self, bytes: u64) -> bool {
+        if self.covers(bytes) {
+            return true;
+        }
+        if self.own == 0 || self.ticket.is_some() {
+            return false;
+        }
+        let missing = self.missing(bytes);
+        let drawn = self.budget.pool.lock().draw(&self.initiator, missing);
+        if drawn {
+            self.drawn += missing;
+        }
+        drawn
+    }
+
+    fn missing(&self, bytes: u64) -> u64 {
+        bytes.saturating_sub(self.own + self.drawn).next_multiple_of(STEP_BYTES)
+    }
+
+    /// Waits for what is missing for so many bytes in all; [`Share::poll`] says when it is there.
+    pub(crate) fn wait_for(&mut self, bytes: u64) -> Result<(), TooMuch> {
+        if self.ticket.is_some() {
+            return Ok(());
+        }
+        let (missing, initiator) = (self.missing(bytes), self.initiator.clone());
+        let ticket = self.budget.change(|pool| {
+            if missing > pool.capacity() {
+                return Err(TooMuch);
+            }
+            let ticket = pool.next_ticket;
+            pool.next_ticket += 1;
+            let waiting = Waiting { initiator, bytes: missing, granted: false, waker: None };
+            pool.waiting.insert(ticket, waiting);
+            Ok(ticket)
+        });
+        self.ticket = Some(ticket?);
+        Ok(())
+    }
+
+    /// True while it waits for a draw.
+    pub(crate) fn waits(&self) -> bool {
+        self.ticket.is_some()
+    }
+
+    /// Ready when a draw has come that it waited for; else the context is woken then.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(ticket) = self.ticket else { return Poll::Pending };
+        let mut pool = self.budget.pool.lock();
+        if let Some(waiting) = pool.waiting.get_mut(&ticket)
+            && !waiting.granted
+        {
+            if !waiting.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                waiting.waker = Some(cx.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        self.drawn += pool.waiting.remove(&ticket).map_or(0, |waiting| waiting.bytes);
+        self.ticket = None;
+        Poll::Ready(())
+    }
+
+    /// Stops waiting. A draw that has come meanwhile is kept until [`Share::settle`].
+    pub(crate) fn stop_waiting(&mut self) {
+        let Some(ticket) = self.ticket.take() else { return };
+        let waiting = self.budget.change(|pool| pool.waiting.remove(&ticket));
+        self.drawn += waiting.filter(|waiting| waiting.granted).map_or(0, |waiting| waiting.bytes);
+    }
+
+    /// It is charged with so many bytes now: gives back what it has drawn beyond that, once it is worth a lock or
+    /// somebody waits.
+    pub(crate) fn settle(&mut self, bytes: u64) {
+        if self.drawn == 0 {
+            return;
+        }
+        let surplus = (self.own + self.drawn).saturating_sub(bytes).min(self.drawn);
+        let least = if self.budget.is_contended() { STEP_BYTES } else { MAX_SURPLUS_BYTES };
+        if surplus >= least {
+            self.give_back(surplus);
+        }
+    }
+
+    /// The same, of everything that it does not need.
+    pub(crate) fn settle_all(&mut self, bytes: u64) {
+        let surplus = (self.own + self.drawn).saturating_sub(bytes).min(self.drawn);
+        if surplus > 0 {
+            self.give_back(surplus);
+        }
+    }
+
+    fn give_back(&mut self, bytes: u64) {
+        self.drawn -= bytes;
+        let initiator = &self.initiator;
+        self.budget.change(|pool| pool.give_back(initiator, bytes));
+    }
+
+    /// True when it has drawn from the pool while somebody waits.
+    pub(crate) fn is_in_the_way(&self) -> bool {
+        self.drawn > 0 && self.budget.is_contended()
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.budget.taken.fetch_sub(self.noted, Ordering::Relaxed);
+        let Self { initiator, guaranteed, drawn, ticket, .. } = self;
+        self.budget.change(|pool| {
+            let waiting = ticket.take().and_then(|ticket| pool.waiting.remove(&ticket));
+            let granted = waiting.filter(|waiting| waiting.granted).map_or(0, |waiting| waiting.bytes);
+            pool.give_back(initiator, *drawn + granted);
+            pool.guaranteed -= *guaranteed;
+        });
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_spent_by_one_leaves_the_others_a_little() {
-        let budget = Arc::new(Budget::new(10 << 20));
-        let [mut one, other] = [(); 2].map(|()| Share::new(budget.clone()));
-        one.note(9 << 20);
-        assert!(one.admits(9 << 20) && other.admits(9 << 20));
-        one.note(11 << 20);
-        assert!(!one.admits(11 << 20) && !other.admits(OWN_BYTES + 1));
-        assert!(other.admits(OWN_BYTES));
-        one.note(2 << 20);
-        assert!(one.admits(11 << 20));
-        one.note(20 << 20);
-        drop(one);
-        assert!(other.admits(9 << 20));
-    }
-}
+#[path = "budget_test.rs"]
+mod tests;

@@ -5,12 +5,13 @@
 //! its tasks, sends what [`Connection::slices`] shows, and calls [`Connection::tick`] once a second.
 
 use crate::access::Directory;
-use crate::budget::Budget;
+use crate::admission::Admit;
+use crate::budget::{Budget, STRANGER_OUT_BYTES, Share};
 use crate::chap::Nonce;
-use crate::keys::{Offers, Parameters};
+use crate::keys::{DISCOVERY_DATA_BYTES, LOGIN_DATA_BYTES, Offers, Parameters};
 use crate::login::{Answer, Identity, Login, LoginStatus, Refusal};
 use crate::observer::Cause;
-use crate::pdu::incoming::Pdu;
+use crate::pdu::incoming::{Incoming, Pdu};
 use crate::pdu::outgoing::Outgoing;
 use crate::pdu::{FINAL, Header, opcode};
 use crate::session::{Device, End, Session, SessionLimits, Start};
@@ -72,6 +73,8 @@ pub struct Connection {
     setup: Setup,
     wire: Wire,
     stage: Stage,
+    /// A PDU has come for which there is no room yet.
+    blocked: bool,
     /// Ticks since there was a sign of life, and whether there was one since the last tick.
     quiet: u32,
     heard: bool,
@@ -114,9 +117,10 @@ impl Connection {
         // The window is the initiator's to begin: the first request replaces it.
         let window = Window::new(0, setup.limits.commands);
         Self {
-            wire: Wire::new(setup.offers.max_receive_data as usize),
+            wire: Wire::new(LOGIN_DATA_BYTES, Share::stranger(setup.budget.clone())),
             setup,
             stage: Stage::Login(Box::new(login), window),
+            blocked: false,
             quiet: 0,
             heard: false,
             backlog: false,
@@ -133,8 +137,7 @@ impl Connection {
     /// True when it can take more bytes now.
     pub fn wants_input(&self) -> bool {
         match &self.stage {
-            Stage::Login(..) => true,
-            Stage::Full(session) => session.takes_input(&self.wire),
+            Stage::Login(..) | Stage::Full(_) => !self.blocked,
             Stage::Opening(_) | Stage::Ended(_) => false,
         }
     }
@@ -150,12 +153,32 @@ impl Connection {
         if let Stage::Full(session) = &mut self.stage {
             session.go_on(&mut self.wire);
         }
+        self.blocked = false;
         while self.wants_input() {
-            match self.wire.incoming.next() {
-                Ok(Some(pdu)) => self.take(pdu),
-                Ok(None) => return,
-                Err(error) => self.end(End::Protocol(error.to_string())),
+            if let Some(pdu) = self.wire.incoming.body() {
+                self.take(pdu);
+                continue;
             }
+            let header = match self.wire.incoming.head() {
+                Ok(Some(header)) => header,
+                Ok(None) => return,
+                Err(error) => return self.end(End::Protocol(error.to_string())),
+            };
+            match self.admit(&header) {
+                Ok(Admit::Take(charge)) => self.wire.incoming.accept(charge),
+                Ok(Admit::Skip) => self.wire.incoming.skip(),
+                Ok(Admit::Wait) => self.blocked = true,
+                Err(end) => self.end(end),
+            }
+        }
+    }
+
+    fn admit(&mut self, header: &Header) -> Result<Admit, End> {
+        match &mut self.stage {
+            Stage::Full(session) => session.admit(&mut self.wire, header),
+            // Whoever does not read the answers does not get more of them.
+            _ if self.wire.out.len() as u64 > STRANGER_OUT_BYTES / 2 => Ok(Admit::Wait),
+            _ => Ok(Admit::Take(0)),
         }
     }
 
@@ -224,6 +247,7 @@ impl Connection {
             return;
         };
         let Opening { request, window, header, .. } = *opening;
+        let opened = opened.and_then(|opened| self.make_room(&request, opened));
         let (complete, opened) = match (request.complete, opened) {
             (Some(complete), Ok(opened)) => (complete, opened),
             (_, refused) => {
@@ -247,13 +271,26 @@ impl Connection {
             negotiation: complete.negotiation,
             offers: setup.offers.clone(),
             limits: setup.limits.clone(),
-            budget: setup.budget.clone(),
             directory: setup.directory.clone(),
             local: setup.local,
             device: opened.device,
             cmd_sn: header.cmd_sn(),
         })));
         self.proceed();
+    }
+
+    /// Makes the connection's buffers and its part of the budget those of its session, if there is room for it.
+    fn make_room(&mut self, request: &Answer, opened: Opened) -> Result<Opened, LoginStatus> {
+        let Some(complete) = request.complete.as_ref().filter(|_| opened.device.is_some()) else {
+            self.wire.incoming.set_max_data(DISCOVERY_DATA_BYTES);
+            return Ok(opened);
+        };
+        if !self.wire.share.open(&complete.identity.initiator) {
+            return Err(LoginStatus::OutOfResources);
+        }
+        self.wire.incoming.set_max_data(self.setup.offers.max_receive_data as usize);
+        self.wire.incoming.enlarge();
+        Ok(opened)
     }
 
     /// Answers tasks that have ended; pending when there are none. The context is woken when there may be some.
@@ -279,16 +316,24 @@ impl Connection {
         self.heard |= self.backlog;
         self.wire.out.advance(bytes);
         self.backlog = !self.wire.out.is_empty();
+        match &self.stage {
+            Stage::Full(session) => session.settle(&mut self.wire),
+            _ => self.wire.share.settle(self.wire.out.len() as u64),
+        }
     }
 
     /// A second has passed.
     pub fn tick(&mut self) {
         let Patience { login, idle, dead } = self.setup.patience;
+        if let Stage::Full(session) = &mut self.stage
+            && session.tick(&mut self.wire, idle + dead)
+        {
+            self.end(End::Protocol("others wait for the memory that it holds and does not use".to_owned()));
+        }
         let waits_for_initiator = self.wants_input() || self.wants_output();
-        let in_login = matches!(self.stage, Stage::Login(..) | Stage::Opening(_));
         let alive = std::mem::take(&mut self.heard) || !waits_for_initiator;
-        // A login does not get more time by sending more.
-        if alive && !in_login {
+        // Neither a login nor an end gets more time by moving more.
+        if alive && matches!(self.stage, Stage::Full(_)) {
             self.quiet = 0;
             return;
         }
@@ -304,7 +349,10 @@ impl Connection {
                 session.ping(&mut self.wire);
             }
             // Its last bytes are not taken.
-            Stage::Ended(_) if self.quiet >= dead => self.wire.out = Outgoing::default(),
+            Stage::Ended(_) if self.quiet >= dead => {
+                self.wire.out = Outgoing::default();
+                self.wire.share.settle_all(0);
+            }
             _ => {}
         }
     }
@@ -328,6 +376,10 @@ impl Connection {
         }
         if !matches!(self.stage, Stage::Ended(_)) {
             self.stage = Stage::Ended(end);
+            self.quiet = 0;
+            self.wire.incoming = Incoming::new(0);
+            self.wire.share.stop_waiting();
+            self.wire.share.settle_all(self.wire.out.len() as u64);
         }
     }
 

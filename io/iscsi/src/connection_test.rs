@@ -1,4 +1,4 @@
-use crate::budget::Budget;
+use crate::budget::{Budget, SESSION_BYTES};
 use crate::lab_test::*;
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
 use crate::session::SessionLimits;
@@ -287,7 +287,13 @@ fn a_slow_reader_stops_its_own_input() {
     lab.deliver(&bytes);
     let done = lab.executed().len();
     assert!((3..=5).contains(&done), "{done} commands while nobody reads");
-    assert!(!lab.connection.wants_input());
+    let ping = Header::new(opcode::NOP_OUT | 0x40, FINAL).with_itt(5).put_u32(24, lab.cmd_sn);
+    let mut pings = 0;
+    while lab.connection.wants_input() {
+        lab.send(ping, &[0; 8192]);
+        pings += 1;
+        assert!(pings < 80, "pings are taken though their answers are not");
+    }
     while lab.executed().len() < 20 {
         assert!(!lab.answers().is_empty());
         lab.settle();
@@ -299,7 +305,8 @@ fn a_slow_reader_stops_its_own_input() {
 fn what_other_sessions_hold_leaves_each_a_little() {
     let mut setup = setup(directory());
     setup.limits.commands = 64;
-    setup.budget = Arc::new(Budget::new(1 << 20));
+    // A pool of 1 MiB.
+    setup.budget = Arc::new(Budget::new(((1 << 20) + 2 * SESSION_BYTES) * 8 / 7));
     let mut greedy = Lab::session_with(setup.clone(), &[]);
     let mut modest = Lab::session_with(setup, &[]);
     for lab in [&mut greedy, &mut modest] {
@@ -309,10 +316,10 @@ fn what_other_sessions_hold_leaves_each_a_little() {
         }
         lab.deliver(&bytes);
     }
-    // Neither reads: the first has taken what there is, the second its own part.
+    // Neither reads: the first has taken half of the pool, the second its own part.
     let done = [&greedy, &modest].map(|lab| lab.executed().len());
-    assert!(done[0] >= 16 && done[0] <= 24, "{done:?}");
-    assert!(done[1] >= 16 && done[1] <= 20, "{done:?}");
+    assert!(done[0] >= 13 && done[0] <= 16, "{done:?}");
+    assert!(done[1] >= 6 && done[1] <= 8, "{done:?}");
     while modest.executed().len() < 60 {
         assert!(!modest.answers().is_empty());
         modest.settle();
@@ -326,7 +333,6 @@ fn a_reader_that_never_reads_is_given_up() {
     let mut lab = Lab::session_with(setup, &[]);
     let header = lab.header(EXPECTS_READ, READ, 64, 32_768);
     lab.send(header, &[]);
-    assert!(!lab.connection.wants_input());
     for _ in 0..6 {
         lab.connection.tick();
     }
@@ -508,7 +514,7 @@ fn what_is_beyond_the_room_waits_and_can_be_aborted() {
     let mut lab = Lab::session_with(setup, &[]);
     let mut tags = Vec::new();
     for _ in 0..6 {
-        let header = lab.header(EXPECTS_READ, SLOW, 64, 60_000);
+        let header = lab.header(EXPECTS_READ, SLOW, 118, 60_000);
         tags.push(header.itt());
         lab.send(header, &[]);
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use std::net::SocketAddr;
 
 /// Most bytes of one text that comes in several requests.
-const MAX_TEXT_BYTES: usize = 64 << 10;
+const MAX_TEXT_BYTES: usize = 16 << 10;
 /// The target transfer tag of the exchange that is open; there is one at a time.
 const EXCHANGE_TAG: u32 = 1;
 
@@ -53,6 +53,11 @@ pub(crate) struct Place<'a> {
 }
 
 impl Exchange {
+    /// Bytes that are kept of it.
+    pub(crate) fn held(&self) -> u64 {
+        (self.request.len() + self.answer.len()) as u64
+    }
+
     /// Takes a text request; gives the response.
     pub(crate) fn request(
         &mut self,

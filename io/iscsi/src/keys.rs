@@ -6,6 +6,11 @@ use crate::text::Pairs;
 /// Largest value of a length key (13.12 to 13.14): 2^24 - 1.
 const MAX_LENGTH: u32 = (1 << 24) - 1;
 
+/// Most bytes of data that the target takes in a PDU before login is complete: the default of the standard.
+pub(crate) const LOGIN_DATA_BYTES: usize = 8192;
+/// The same in a discovery session, as it is declared there.
+pub(crate) const DISCOVERY_DATA_BYTES: usize = 16 << 10;
+
 /// What a session runs with. The defaults are the standard's, in force until negotiated otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {

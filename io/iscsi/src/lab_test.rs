@@ -11,7 +11,7 @@ use crate::pdu::{FINAL, Header, NO_TAG, opcode};
 use crate::session::{Device, SessionLimits};
 use bytes::{BufMut, Bytes};
 use parking_lot::Mutex;
-use scsi::{Command, Data, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status};
+use scsi::{Command, Data, Demand, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -72,6 +72,15 @@ pub(crate) fn good() -> Response {
 }
 
 impl Device for Scripted {
+    fn demand(&self, _: Lun, cdb: &Bytes) -> Demand {
+        let bytes = u64::from(cdb[8]) * 512;
+        match cdb[0] {
+            READ | SLOW => Demand { data_out: 0, data_in: bytes },
+            WRITE => Demand { data_out: bytes, data_in: 0 },
+            _ => Demand::default(),
+        }
+    }
+
     fn execute(&mut self, command: Command) -> Execution {
         let mut script = self.0.lock();
         let bytes = usize::from(command.cdb[8]) * 512;

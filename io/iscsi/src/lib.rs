@@ -4,6 +4,7 @@
 //! crate knows PDUs, login, sessions and data transfer, but no block lengths and no CDBs.
 
 mod access;
+mod admission;
 mod answer;
 mod budget;
 mod chap;
@@ -23,6 +24,8 @@ mod text;
 mod transfer;
 mod wire;
 
+#[cfg(test)]
+mod admission_test;
 #[cfg(test)]
 mod connection_test;
 #[cfg(test)]

@@ -3,14 +3,14 @@
 
 use crate::access::{Access, Directory};
 use crate::chap::{Challenge, ChapError, Nonce};
-use crate::keys::{KeyError, Negotiation, Offers, Setting};
+use crate::keys::{DISCOVERY_DATA_BYTES, KeyError, Negotiation, Offers, Setting};
 use crate::observer::Cause;
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{CONTINUE, FINAL, Header, opcode};
 use crate::text::{Pairs, TextError};
 
 /// Most bytes of one text that comes in several requests.
-const MAX_TEXT_BYTES: usize = 64 << 10;
+const MAX_TEXT_BYTES: usize = 16 << 10;
 /// Most requests in a login; a complete one takes four.
 const MAX_REQUESTS: u32 = 64;
 
@@ -394,7 +394,9 @@ impl Login {
         answer.extend(self.negotiation.answer(&operational, &self.offers, setting)?);
         if self.stage == Stage::Operational && !self.declared {
             self.declared = true;
-            answer.push("MaxRecvDataSegmentLength", self.offers.max_receive_data.to_string());
+            let most = self.offers.max_receive_data;
+            let most = if discovery { most.min(DISCOVERY_DATA_BYTES as u32) } else { most };
+            answer.push("MaxRecvDataSegmentLength", most.to_string());
         }
         Ok(())
     }

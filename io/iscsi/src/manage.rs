@@ -99,7 +99,9 @@ impl Session {
             // An immediate command bears the number of this request, and it is over.
             () if cmd_sn == header.cmd_sn() => Outcome::Complete,
             () => {
-                self.early.remove(&cmd_sn);
+                if let Some(pdu) = self.early.remove(&cmd_sn) {
+                    self.early_bytes -= Self::early_charge(&pdu.data);
+                }
                 self.void.insert(cmd_sn);
                 Outcome::Complete
             }
@@ -125,11 +127,12 @@ impl Session {
                 && lun.is_none_or(|lun| pdu.header.lun() == lun.0)
                 && before(pdu.header.cmd_sn(), cmd_sn)
         };
-        let void = &mut self.void;
+        let (void, bytes) = (&mut self.void, &mut self.early_bytes);
         self.early.retain(|number, pdu| {
             let stays = !is_meant(pdu);
             if !stays {
                 void.insert(*number);
+                *bytes -= Self::early_charge(&pdu.data);
             }
             stays
         });

@@ -55,6 +55,7 @@ pub(crate) enum RejectReason {
     ImmediateCommand = 0x06,
     TaskInProgress = 0x07,
     InvalidField = 0x09,
+    LongOperation = 0x0a,
 }
 
 /// A basic header segment.

@@ -11,8 +11,11 @@ use crate::portal::Portals;
 use crate::portal::Shard;
 use crate::session::{Device, SessionLimits};
 use crate::sessions::{Control, Registration, SessionInfo, Sessions};
+use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use scsi::{Command, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Nexus, Target};
+use scsi::{
+    Command, Demand, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Nexus, Target,
+};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,7 +34,7 @@ pub struct Settings {
     pub offers: Offers,
     /// Bounds on each session.
     pub session: SessionLimits,
-    /// Bytes that all sessions together may hold of data on their way, beyond a MiB for each.
+    /// Bytes that all connections together may hold: what each is guaranteed, and a pool for what they need beyond.
     pub session_bytes: u64,
     /// Time-outs of each connection.
     pub patience: Patience,
@@ -67,6 +70,10 @@ pub struct Server {
 }
 
 impl Device for Nexus {
+    fn demand(&self, lun: Lun, cdb: &Bytes) -> Demand {
+        Nexus::demand(self, lun, cdb)
+    }
+
     fn execute(&mut self, command: Command) -> Execution {
         Nexus::execute(self, command)
     }

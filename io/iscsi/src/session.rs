@@ -2,8 +2,9 @@
 //! A session has one connection (MaxConnections=1) and ends with it (ErrorRecoveryLevel=0).
 
 use crate::access::Directory;
-use crate::answer::{Condition, Expectation, answer};
-use crate::budget::{Budget, Share};
+use crate::admission::{Claimed, WAITING_RECORD_BYTES};
+use crate::answer::{Condition, Expectation, answer, task_set_full};
+use crate::budget::OWN_BYTES;
 use crate::discovery::{Exchange, Place};
 use crate::keys::{Negotiation, Offers};
 use crate::login::Identity;
@@ -13,7 +14,10 @@ use crate::tasks::Tasks;
 use crate::transfer::{Pending, Taken, Transfers};
 use crate::wire::{StatSn, Turn, Window, Wire};
 use bytes::{Bytes, BytesMut};
-use scsi::{Attribute, Command, Data, Direction, Execution, Lun, ManagementFunction, ManagementResponse};
+use scsi::{
+    Attribute, Command, Data, Demand, Direction, Execution, Lun, ManagementFunction, ManagementResponse,
+};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,15 +27,19 @@ use std::task::{Context, Poll};
 const MAX_IMMEDIATE: u32 = 32;
 /// Flags of a SCSI Command PDU (11.3.1).
 const READ: u8 = 0x40;
-const WRITE: u8 = 0x20;
+pub(crate) const WRITE: u8 = 0x20;
 /// Longest CDB: 16 bytes in the header, the rest in an additional header segment (11.2.2.3).
 const MAX_CDB_BYTES: usize = 260;
+/// Bytes that a session moves in a second at least, when others wait for the memory that it holds.
+const MIN_PROGRESS_BYTES: u64 = 64 << 10;
 /// Types of additional header segments (11.2.2.1).
 const EXTENDED_CDB: u8 = 1;
 const BIDIRECTIONAL_LENGTH: u8 = 2;
 
 /// The device server as a session sees it: a SCSI nexus.
 pub trait Device: Send {
+    /// What a command takes by its CDB. It may be any bytes, for any logical unit.
+    fn demand(&self, lun: Lun, cdb: &Bytes) -> Demand;
     /// Performs a command that has all its data.
     fn execute(&mut self, command: Command) -> Execution;
     /// Performs a task management function.
@@ -48,7 +56,7 @@ pub struct SessionLimits {
     /// Bytes of Data-Out asked for at a time.
     pub solicited_bytes: u64,
     /// Bytes of commands in execution and of answers not sent yet, beyond which no more commands are begun and no
-    /// more data asked for. Input goes on, so that aborts are heard, until answers alone take as much.
+    /// more data asked for. Input goes on, so that aborts are heard, as far as the budget has room for what comes.
     pub busy_bytes: u64,
 }
 
@@ -72,10 +80,9 @@ pub(crate) enum End {
 /// Everything a session is made of.
 pub(crate) struct Session {
     pub(crate) identity: Identity,
-    negotiation: Negotiation,
-    offers: Offers,
-    limits: SessionLimits,
-    share: Share,
+    pub(super) negotiation: Negotiation,
+    pub(super) offers: Offers,
+    pub(super) limits: SessionLimits,
     directory: Arc<Directory>,
     local: SocketAddr,
     /// None in a discovery session.
@@ -84,12 +91,28 @@ pub(crate) struct Session {
     immediate: u32,
     /// Requests that came before their turn.
     pub(super) early: BTreeMap<u32, Pdu>,
+    /// What they are charged with.
+    pub(super) early_bytes: u64,
     /// Numbers of commands that were aborted before they came.
     pub(super) void: BTreeSet<u32>,
     pub(super) transfers: Transfers,
     pub(super) tasks: Tasks,
-    exchange: Exchange,
+    pub(super) exchange: Exchange,
+    /// What the command that is arriving was admitted with.
+    pub(super) claimed: Claimed,
+    /// Bytes for the records of all commands that may wait.
+    pub(super) waiting_room: u64,
     next_ping: u32,
+    progress: Progress,
+}
+
+/// How far a session's transfers have come.
+#[derive(Default)]
+struct Progress {
+    /// Bytes moved as of the last tick.
+    moved: u64,
+    /// Ticks without progress.
+    stalled: u32,
 }
 
 /// What a session starts with.
@@ -98,7 +121,6 @@ pub(crate) struct Start {
     pub(crate) negotiation: Negotiation,
     pub(crate) offers: Offers,
     pub(crate) limits: SessionLimits,
-    pub(crate) budget: Arc<Budget>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) local: SocketAddr,
     pub(crate) device: Option<Box<dyn Device>>,
@@ -108,7 +130,8 @@ pub(crate) struct Start {
 
 impl Session {
     pub(crate) fn new(start: Start) -> Self {
-        let command_bytes = start.limits.command_bytes.max(start.offers.first_burst);
+        let commands = if start.device.is_some() { start.limits.commands + MAX_IMMEDIATE } else { 0 };
+        let waiting_room = (u64::from(commands) * WAITING_RECORD_BYTES).min(OWN_BYTES / 2);
         Self {
             identity: start.identity,
             negotiation: start.negotiation,
@@ -118,35 +141,23 @@ impl Session {
             device: start.device,
             window: Window::new(start.cmd_sn, start.limits.commands),
             limits: start.limits,
-            share: Share::new(start.budget),
             immediate: 0,
             early: BTreeMap::new(),
+            early_bytes: 0,
             void: BTreeSet::new(),
-            transfers: Transfers::new(command_bytes),
+            transfers: Transfers::default(),
             tasks: Tasks::default(),
             exchange: Exchange::default(),
+            claimed: None,
+            waiting_room,
             next_ping: 0,
+            progress: Progress::default(),
         }
     }
 
-    /// True while answers are taken, so that there is room for those to what comes. The window bounds what commands
-    /// bring with them.
-    pub(crate) fn takes_input(&self, wire: &Wire) -> bool {
-        wire.out.len() as u64 <= self.limits.busy_bytes
-    }
-
-    /// True while there is room for more commands in execution: in this session, and in all of them together.
-    fn has_room(&mut self, wire: &Wire) -> bool {
-        let busy = self.tasks.charge() + wire.out.len() as u64;
-        self.share.note(busy + self.transfers.load());
-        busy <= self.limits.busy_bytes && self.share.admits(busy)
-    }
-
-    /// The next R2T. With all sessions together at their bound only the oldest command gets on.
-    fn next_r2t(&mut self, wire: &Wire) -> Option<Header> {
-        let held = self.tasks.charge() + wire.out.len() as u64 + self.transfers.load();
-        let limit = if self.share.admits(held) { self.limits.solicited_bytes } else { 0 };
-        self.transfers.next_r2t(&self.negotiation.parameters, limit)
+    /// True while there is room for more commands in execution.
+    fn has_room(&self, wire: &Wire) -> bool {
+        self.tasks.charge() + wire.out.len() as u64 <= self.limits.busy_bytes
     }
 
     /// Takes a PDU.
@@ -160,7 +171,10 @@ impl Session {
                 return Ok(());
             }
             // The PDU is as if it had not come (7.8).
-            _ if pdu.damaged => return Ok(()),
+            _ if pdu.damaged => {
+                self.claimed = None;
+                return Ok(());
+            }
             opcode::SNACK => {
                 self.reject(wire, &pdu.header, RejectReason::SnackReject);
                 return Ok(());
@@ -180,7 +194,10 @@ impl Session {
             // Aborted before it came.
             Turn::Later if self.void.contains(&pdu.header.cmd_sn()) => Ok(()),
             Turn::Later => {
-                self.early.entry(pdu.header.cmd_sn()).or_insert(pdu);
+                if let Entry::Vacant(place) = self.early.entry(pdu.header.cmd_sn()) {
+                    self.early_bytes += Self::early_charge(&pdu.data);
+                    place.insert(pdu);
+                }
                 Ok(())
             }
             Turn::Never => {
@@ -204,6 +221,7 @@ impl Session {
             if self.void.remove(&expected) {
                 self.window.advance();
             } else if let Some(pdu) = self.early.remove(&expected) {
+                self.early_bytes -= Self::early_charge(&pdu.data);
                 self.window.advance();
                 self.perform(wire, pdu)?;
             } else {
@@ -224,11 +242,13 @@ impl Session {
 
     /// SCSI Command (11.3).
     fn command(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), End> {
-        let Pdu { header, ahs, data, .. } = pdu;
+        let Pdu { header, ahs, data, skipped, .. } = pdu;
         let (flags, itt) = (header.flags(), header.itt());
         let (read, write, more) = (flags & READ != 0, flags & WRITE != 0, !header.is_final());
-        let malformed = itt == NO_TAG || self.device.is_none() || !write && (more || !data.is_empty());
-        let Some(extended) = extended_cdb(&header, &ahs).filter(|_| !malformed) else {
+        let has_data = skipped || !data.is_empty();
+        let malformed = itt == NO_TAG || self.device.is_none() || !write && (more || has_data);
+        let claim = self.take_claim(wire, &header, &ahs);
+        let Some(claim) = claim.filter(|_| !malformed) else {
             self.reject(
                 wire,
                 &header,
@@ -257,16 +277,20 @@ impl Session {
             self.end(wire, &expectation, Condition::Bidirectional.response());
             return Ok(());
         }
+        if skipped || self.is_beyond_room(wire, &claim) {
+            self.refuse_full(wire, &expectation);
+            return Ok(());
+        }
         let command = Command {
             tag: u64::from(itt),
             lun: Lun(header.lun()),
-            cdb: extended,
+            cdb: claim.cdb.clone(),
             attribute: attribute(flags),
             direction: direction(read, write),
             data_out: Data::new(),
             data_in_limit: if read { u64::from(transfer_length) } else { 0 },
         };
-        self.transfers.begin(expectation, command, data, more, &self.negotiation.parameters);
+        self.transfers.begin(expectation, command, data, more, &claim, &self.negotiation.parameters);
         self.go_on(wire);
         Ok(())
     }
@@ -281,28 +305,33 @@ impl Session {
         }
     }
 
-    /// Gives the device server what is ready for it, and asks for more data, as far as there is room.
+    /// Admits commands, gives the device server what is ready for it, and asks for more data, as far as there is room.
     pub(super) fn go_on(&mut self, wire: &mut Wire) {
-        while self.has_room(wire) {
-            let Some((pending, failure)) = self.transfers.next_ready() else { break };
-            match failure {
-                None => self.execute(wire, pending),
-                Some(condition) => self.end(wire, &pending.expectation, condition.response()),
+        loop {
+            while self.has_room(wire) {
+                let Some((pending, failure)) = self.transfers.next_ready() else { break };
+                match failure {
+                    None => self.execute(wire, pending),
+                    Some(condition) => self.end(wire, &pending.expectation, condition.response()),
+                }
+            }
+            if !self.admit_waiting(wire) {
+                break;
             }
         }
+        let parameters = &self.negotiation.parameters;
         while self.has_room(wire)
-            && let Some(r2t) = self.next_r2t(wire)
+            && let Some(r2t) = self.transfers.next_r2t(parameters, self.limits.solicited_bytes)
         {
             wire.send(&self.window, r2t, &Data::new(), StatSn::Current);
         }
+        self.settle(wire);
     }
 
     fn execute(&mut self, wire: &mut Wire, pending: Pending) {
-        let Pending { expectation, command, .. } = pending;
+        let Pending { expectation, command, charge, .. } = pending;
         let Some(device) = &mut self.device else { return };
         let lun = command.lun;
-        let charge =
-            command.data_out.len() as u64 + command.data_in_limit.min(u64::from(self.limits.command_bytes));
         match device.execute(command) {
             Execution::Done(response) => self.end(wire, &expectation, response),
             Execution::Task(running) => self.tasks.insert(expectation, lun, charge, running),
@@ -313,6 +342,11 @@ impl Session {
     fn end(&mut self, wire: &mut Wire, expectation: &Expectation, response: scsi::Response) {
         self.forget(expectation);
         answer(wire, &self.window, &self.negotiation.parameters, expectation, response);
+    }
+
+    /// Answers a command for which there is no room. The initiator sends it again.
+    pub(super) fn refuse_full(&mut self, wire: &mut Wire, expectation: &Expectation) {
+        self.end(wire, expectation, task_set_full());
     }
 
     /// Gives back a command's place.
@@ -326,7 +360,12 @@ impl Session {
 
     /// Answers the tasks that have ended. Pending when none has.
     pub(crate) fn poll_tasks(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Poll<()> {
-        let Poll::Ready(ended) = self.tasks.poll(cx) else { return Poll::Pending };
+        let granted = wire.share.poll(cx).is_ready();
+        let ended = match self.tasks.poll(cx) {
+            Poll::Ready(ended) => ended,
+            Poll::Pending if granted => Vec::new(),
+            Poll::Pending => return Poll::Pending,
+        };
         for (expectation, response) in ended {
             match response {
                 Some(response) => self.end(wire, &expectation, response),
@@ -338,12 +377,39 @@ impl Session {
         Poll::Ready(())
     }
 
+    pub(super) fn has_device(&self) -> bool {
+        self.device.is_some()
+    }
+
+    pub(super) fn demand(&self, lun: Lun, cdb: &Bytes) -> Demand {
+        self.device.as_ref().map_or(Demand::default(), |device| device.demand(lun, cdb))
+    }
+
+    /// A second has passed. True when the session is in the way of others: it holds memory that they wait for, and
+    /// has moved next to nothing of what it is to send or to receive for `patience` ticks.
+    pub(crate) fn tick(&mut self, wire: &mut Wire, patience: u32) -> bool {
+        self.settle_all(wire);
+        let awaits = self.transfers.awaits_solicited();
+        let moved = if awaits { self.transfers.taken() } else { wire.out.sent() };
+        let waits_for_initiator = awaits || !wire.out.is_empty();
+        let stalls = waits_for_initiator && moved.wrapping_sub(self.progress.moved) < MIN_PROGRESS_BYTES;
+        self.progress.moved = moved;
+        self.progress.stalled =
+            if stalls && wire.share.is_in_the_way() { self.progress.stalled + 1 } else { 0 };
+        self.progress.stalled >= patience
+    }
+
     pub(super) fn device(&mut self) -> Option<&mut Box<dyn Device>> {
         self.device.as_mut()
     }
 
     /// Text Request (11.10).
     fn text(&mut self, wire: &mut Wire, pdu: &Pdu) -> Result<(), End> {
+        if pdu.skipped {
+            self.exchange = Exchange::default();
+            self.reject(wire, &pdu.header, RejectReason::LongOperation);
+            return Ok(());
+        }
         let place = Place {
             directory: &self.directory,
             local: self.local,
@@ -399,6 +465,10 @@ impl Session {
         if header.itt() == NO_TAG {
             return Ok(());
         }
+        if pdu.skipped {
+            self.reject(wire, &header, RejectReason::ImmediateCommand);
+            return Ok(());
+        }
         let limit = self.negotiation.parameters.max_send_data as usize;
         let answer =
             Header::new(opcode::NOP_IN, FINAL).put(8, header.lun()).with_itt(header.itt()).with_ttt(NO_TAG);
@@ -451,7 +521,7 @@ fn direction(read: bool, write: bool) -> Direction {
 }
 
 /// The CDB with what an additional header segment adds; none when the segments are malformed (11.2.2).
-fn extended_cdb(header: &Header, mut ahs: &[u8]) -> Option<Bytes> {
+pub(crate) fn extended_cdb(header: &Header, mut ahs: &[u8]) -> Option<Bytes> {
     let start = header.array::<32, 16>();
     let mut cdb = BytesMut::from(&start[..]);
     while !ahs.is_empty() {

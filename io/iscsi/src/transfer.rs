@@ -1,5 +1,8 @@
 //! Data-Out: immediate, unsolicited and solicited by R2T (RFC 7143 4.2.5.2, 11.7, 11.8). Everything a command is to
-//! get is gathered here before the command goes on; what may be outstanding is bounded.
+//! get is gathered here before the command goes on.
+//!
+//! A command is admitted when there is room for all that it takes, from its data to its answer; commands that are not
+//! admitted yet wait in order of arrival, and no data is asked for.
 
 use crate::answer::{Condition, Expectation};
 use crate::keys::Parameters;
@@ -18,16 +21,35 @@ const PIECE_BYTES: usize = 64 << 10;
 pub(crate) struct Pending {
     pub(crate) expectation: Expectation,
     pub(crate) command: Command,
+    /// Bytes that the session is charged with for it.
+    pub(crate) charge: u64,
     /// Position in the order of arrival.
     order: u64,
 }
 
-/// A command whose data are not complete.
+/// What a command takes.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    /// Bytes of Data-Out to gather.
+    pub(crate) wanted: u32,
+    /// Bytes that it brings before any R2T, in the PDU and in unsolicited Data-Out, and its own record.
+    pub(crate) arrives: u64,
+    /// Bytes that it takes in all, to its end.
+    pub(crate) needs: u64,
+    /// There is room for all of it already.
+    pub(crate) admitted: bool,
+    /// Its CDB.
+    pub(crate) cdb: bytes::Bytes,
+}
+
+/// A command whose data are not complete, or that is not admitted.
 struct Gather {
     pending: Pending,
     data: Collector,
     /// How many bytes are to be gathered.
     wanted: u32,
+    /// What it will be charged with once it is admitted; none when it is.
+    needs: Option<u64>,
     /// Offset up to which data came or were asked for.
     asked: u32,
     /// Unsolicited Data-Out may still come.
@@ -83,9 +105,9 @@ pub(crate) enum Taken {
 }
 
 /// The commands of a session that are not with the device server yet.
+#[derive(Default)]
 pub(crate) struct Transfers {
-    /// Most bytes of data for one command; a command that announces more gets this much.
-    command_bytes: u32,
+    /// In order of arrival; those that are not admitted are the last.
     gathers: Vec<Gather>,
     /// Commands with all their data that must wait for older ones.
     held: VecDeque<Pending>,
@@ -95,21 +117,16 @@ pub(crate) struct Transfers {
     next_ttt: u32,
     /// Bytes asked for or received of all gathers.
     load: u64,
+    /// Bytes that all commands here are charged with.
+    charge: u64,
+    /// The part of those that are not admitted, and how many they are.
+    waiting_charge: u64,
+    waiting: usize,
+    /// Bytes of Data-Out taken since the beginning.
+    taken: u64,
 }
 
 impl Transfers {
-    pub(crate) fn new(command_bytes: u32) -> Self {
-        Self {
-            command_bytes,
-            gathers: Vec::new(),
-            held: VecDeque::new(),
-            ready: VecDeque::new(),
-            next_order: 0,
-            next_ttt: 0,
-            load: 0,
-        }
-    }
-
     pub(crate) fn contains(&self, itt: u32) -> bool {
         let waiting = self.held.iter().chain(self.ready.iter().map(|(pending, _)| pending));
         self.gathers
@@ -126,12 +143,12 @@ impl Transfers {
         command: Command,
         data: bytes::Bytes,
         more: bool,
+        claim: &Claim,
         parameters: &Parameters,
     ) {
         let order = self.next_order;
         self.next_order += 1;
         let announced = if expectation.write { expectation.transfer_length } else { 0 };
-        let wanted = announced.min(self.command_bytes);
         let limit = announced.min(parameters.first_burst);
         let immediate = data.len() as u32;
         let failure = match () {
@@ -140,9 +157,13 @@ impl Transfers {
             () if immediate > limit => Some(Condition::IncorrectAmountOfData),
             () => None,
         };
-        let mut pending = Pending { expectation, command, order };
-        if !more && (wanted <= immediate || failure.is_some()) {
-            pending.command.data_out = Data::from(data.slice(..data.len().min(wanted as usize)));
+        let wanted = claim.wanted;
+        let charge = if claim.admitted { claim.needs } else { claim.arrives };
+        let mut pending = Pending { expectation, command, charge, order };
+        self.charge += charge;
+        if !more && (failure.is_some() || claim.admitted && wanted <= immediate) {
+            let kept = if failure.is_some() { 0 } else { immediate.min(wanted) };
+            pending.command.data_out = Data::from(data.slice(..kept as usize));
             return self.finish(pending, failure);
         }
         let unsolicited = more.then_some(Sequence {
@@ -156,16 +177,85 @@ impl Transfers {
             collector.push(data);
         }
         self.load += u64::from(immediate);
+        if !claim.admitted {
+            self.waiting += 1;
+            self.waiting_charge += charge;
+        }
         let gather = Gather {
             pending,
             data: collector,
             wanted,
+            needs: (!claim.admitted).then_some(claim.needs),
             asked: immediate,
             unsolicited,
             solicited: VecDeque::new(),
             failure,
         };
         self.gathers.push(gather);
+    }
+
+    /// Bytes that all commands here are charged with.
+    pub(crate) fn charge(&self) -> u64 {
+        self.charge
+    }
+
+    /// The part of those that wait to be admitted.
+    pub(crate) fn waiting_charge(&self) -> u64 {
+        self.waiting_charge
+    }
+
+    /// True while a command waits to be admitted.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// What the next command to be admitted takes beyond what it is charged with already.
+    pub(crate) fn next_need(&self) -> Option<u64> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let gather = self.gathers.iter().find(|gather| gather.needs.is_some())?;
+        Some(gather.needs?.saturating_sub(gather.pending.charge))
+    }
+
+    /// Admits that command: there is room for it.
+    pub(crate) fn admit(&mut self) {
+        let Some(index) = self.gathers.iter().position(|gather| gather.needs.is_some()) else { return };
+        let gather = &mut self.gathers[index];
+        let before = gather.pending.charge;
+        let charge = gather.needs.take().map_or(before, |needs| needs.max(before));
+        gather.pending.charge = charge;
+        self.waiting -= 1;
+        self.waiting_charge -= before;
+        self.charge += charge - before;
+        self.complete(index);
+    }
+
+    /// Takes that command out: there will never be room for it.
+    pub(crate) fn give_up(&mut self) -> Option<Expectation> {
+        let order = self.gathers.iter().find(|gather| gather.needs.is_some())?.pending.order;
+        self.remove_where(|pending| pending.order == order).pop()
+    }
+
+    /// True while data are to come that were asked for.
+    pub(crate) fn awaits_solicited(&self) -> bool {
+        self.gathers.iter().any(|gather| !gather.solicited.is_empty())
+    }
+
+    /// True while data are to come, asked for or announced.
+    pub(crate) fn awaits_data(&self) -> bool {
+        self.gathers.iter().any(|gather| !gather.solicited.is_empty() || gather.unsolicited.is_some())
+    }
+
+    /// Bytes of Data-Out taken since the beginning.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Whether the data of a Data-Out PDU with this header are awaited, so that there is room for them already.
+    pub(crate) fn expects(&self, header: &Header) -> bool {
+        let gather = self.gathers.iter().find(|gather| gather.pending.expectation.itt == header.itt());
+        gather.is_some_and(|gather| gather.failure.is_none() && gather.expects(header))
     }
 
     /// Takes a Data-Out PDU.
@@ -178,23 +268,35 @@ impl Transfers {
         let Some(index) = found else { return unasked };
         let gather = &mut self.gathers[index];
         let before = u64::from(gather.asked);
+        self.taken += pdu.data.len() as u64;
         if !gather.take(pdu) {
             return unasked;
         }
         self.load += u64::from(gather.asked) - before;
-        if self.gathers[index].is_complete() {
-            let gather = self.gathers.remove(index);
-            self.load -= u64::from(gather.asked);
-            let Gather { mut pending, data, failure, .. } = gather;
-            pending.command.data_out = data.finish();
-            self.finish(pending, failure);
-        }
+        self.complete(index);
         Taken::Used
     }
 
-    /// Bytes asked for or received that are not with the device server yet.
-    pub(crate) fn load(&self) -> u64 {
-        self.load
+    /// Lets a command go on when it has all its data.
+    fn complete(&mut self, index: usize) {
+        if !self.gathers[index].is_complete() {
+            return;
+        }
+        let gather = self.gathers.remove(index);
+        self.load -= u64::from(gather.asked);
+        self.uncount(&gather);
+        let Gather { mut pending, data, wanted, failure, .. } = gather;
+        pending.command.data_out = data.finish();
+        pending.command.data_out.truncate(wanted as usize);
+        self.finish(pending, failure);
+    }
+
+    /// A command that leaves does not wait to be admitted any more.
+    fn uncount(&mut self, gather: &Gather) {
+        if gather.needs.is_some() {
+            self.waiting -= 1;
+            self.waiting_charge -= gather.pending.charge;
+        }
     }
 
     /// The next R2T that may be sent, if any, with at most `limit` bytes asked for at a time; the oldest command is
@@ -206,7 +308,7 @@ impl Transfers {
             if !gather.wants_r2t() || outstanding >= parameters.max_outstanding_r2t {
                 continue;
             }
-            let bytes = parameters.max_burst.min(gather.wanted - gather.asked);
+            let bytes = parameters.max_burst.min(gather.wanted.saturating_sub(gather.asked));
             let oldest = index == 0 && outstanding == 0;
             if load + u64::from(bytes) > limit && !oldest {
                 return None;
@@ -234,7 +336,9 @@ impl Transfers {
 
     /// The next command to go on, in order; with a condition when it has failed.
     pub(crate) fn next_ready(&mut self) -> Option<(Pending, Option<Condition>)> {
-        self.ready.pop_front()
+        let next = self.ready.pop_front()?;
+        self.charge -= next.0.charge;
+        Some(next)
     }
 
     /// Has the data; waits only for the order of task attributes.
@@ -286,11 +390,15 @@ impl Transfers {
         let dropped: Vec<_> = self.gathers.extract_if(.., |gather| is_it(&gather.pending)).collect();
         for gather in dropped {
             self.load -= u64::from(gather.asked);
+            self.charge -= gather.pending.charge;
+            self.uncount(&gather);
             removed.push(gather.pending.expectation);
         }
+        let charge = &mut self.charge;
         let mut stays = |pending: &Pending| {
             let stays = !is_it(pending);
             if !stays {
+                *charge -= pending.charge;
                 removed.push(pending.expectation.clone());
             }
             stays
@@ -304,13 +412,26 @@ impl Transfers {
 
 impl Gather {
     fn wants_r2t(&self) -> bool {
-        self.asked < self.wanted && self.unsolicited.is_none() && self.failure.is_none()
+        self.asked < self.wanted
+            && self.needs.is_none()
+            && self.unsolicited.is_none()
+            && self.failure.is_none()
     }
 
-    /// All data came, or nothing more is awaited after a failure.
+    /// It is admitted and all data came, or nothing more is awaited after a failure.
     fn is_complete(&self) -> bool {
         let idle = self.unsolicited.is_none() && self.solicited.is_empty();
-        idle && (self.failure.is_some() || self.data.received >= self.wanted)
+        let has_all = self.needs.is_none() && self.data.received >= self.wanted;
+        idle && (self.failure.is_some() || has_all)
+    }
+
+    /// Whether the data of a PDU stand within a sequence that is to come.
+    fn expects(&self, header: &Header) -> bool {
+        let sequence = match header.ttt() {
+            NO_TAG => self.unsolicited.as_ref(),
+            ttt => self.solicited.iter().find(|sequence| sequence.ttt == ttt),
+        };
+        sequence.is_some_and(|sequence| header.data_bytes() as u32 <= sequence.end - sequence.offset)
     }
 
     /// Takes a PDU; false when it belongs to no sequence. What is wrong with it fails the command, once the
@@ -354,14 +475,16 @@ impl Gather {
     fn keep(&mut self, pdu: Pdu, fault: Option<Condition>) {
         match fault {
             Some(condition) => self.fail(condition),
-            None if self.failure.is_none() => self.data.push(pdu.data),
-            None => {}
+            None if self.failure.is_none() && !pdu.skipped => self.data.push(pdu.data),
+            // Only the data of a command that has failed are skipped.
+            None => self.fail(Condition::IncorrectAmountOfData),
         }
     }
 
-    /// The first condition is the one that is reported.
+    /// The first condition is the one that is reported. The data are of no use any more.
     fn fail(&mut self, condition: Condition) {
         self.failure.get_or_insert(condition);
+        self.data = Collector::default();
     }
 }
 

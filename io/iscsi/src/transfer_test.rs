@@ -191,13 +191,44 @@ fn a_command_that_announces_more_than_the_limit_gets_that_much() {
     setup.offers.first_burst = 512;
     setup.limits.command_bytes = 1024;
     let mut lab = Lab::session_with(setup, &[]);
-    let header = lab.header(EXPECTS_WRITE, WRITE, 1, u32::MAX);
+    let header = lab.header(EXPECTS_WRITE, WRITE, 4, u32::MAX);
     lab.send(header, &[]);
     let (ttt, _, _, bytes) = r2t(&lab.one());
     assert_eq!(bytes, 1024);
     lab.data_out(ttt, 0, 0, &[0; 1024], true);
     assert_eq!(gathered(&lab).len(), 1024);
-    assert_eq!(outcome(&lab.one()), (0, 2, u32::MAX - 512));
+    assert_eq!(outcome(&lab.one()), (0, 2, u32::MAX - 2048));
+}
+
+#[test]
+fn no_more_is_asked_for_than_the_cdb_asks() {
+    let mut lab = Lab::session(&[("ImmediateData", "No")]);
+    let header = lab.header(EXPECTS_WRITE, WRITE, 3, 32 << 20);
+    lab.send(header, &[]);
+    let (ttt, _, at, bytes) = r2t(&lab.one());
+    assert_eq!((at, bytes), (0, 1536));
+    lab.data_out(ttt, 0, 0, &pattern(1536), true);
+    assert_eq!(gathered(&lab), pattern(1536));
+    assert_eq!(outcome(&lab.one()), (0, 2, (32 << 20) - 1536));
+    // A command that takes no data, or is none, is not asked for any.
+    let header = lab.header(EXPECTS_WRITE, 0, 0, 1 << 20);
+    lab.send(header, &[]);
+    assert_eq!(outcome(&lab.one()), (0, 2, 1 << 20));
+}
+
+#[test]
+fn unsolicited_data_beyond_the_cdb_are_taken_and_dropped() {
+    let mut lab = Lab::session(&[("InitialR2T", "No"), ("FirstBurstLength", "4096")]);
+    let data = pattern(4096);
+    let header = lab.header(MORE, WRITE, 1, 8192);
+    lab.send(header, &data[..1024]);
+    lab.data_out(UNSOLICITED, 0, 1024, &data[1024..], true);
+    assert_eq!(gathered(&lab), data[..512]);
+    assert_eq!(outcome(&lab.one()), (0, 2, 8192 - 512));
+    let header = lab.header(EXPECTS_WRITE, WRITE, 1, 2048);
+    lab.send(header, &data[..2048]);
+    assert_eq!(gathered(&lab), data[..512]);
+    assert_eq!(outcome(&lab.one()), (0, 2, 2048 - 512));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What numbers every PDU that leaves: StatSN, and the command window (RFC 7143 4.2.2).
 
+use crate::budget::Share;
 use crate::pdu::Header;
 use crate::pdu::incoming::Incoming;
 use crate::pdu::outgoing::Outgoing;
@@ -16,16 +17,17 @@ pub(crate) enum StatSn {
     None,
 }
 
-/// Both halves of a connection, and its status numbering.
+/// Both halves of a connection, its status numbering, and its part of the memory budget.
 pub(crate) struct Wire {
     pub(crate) incoming: Incoming,
     pub(crate) out: Outgoing,
+    pub(crate) share: Share,
     stat_sn: u32,
 }
 
 impl Wire {
-    pub(crate) fn new(max_receive_data: usize) -> Self {
-        Self { incoming: Incoming::new(max_receive_data), out: Outgoing::default(), stat_sn: 1 }
+    pub(crate) fn new(max_receive_data: usize, share: Share) -> Self {
+        Self { incoming: Incoming::new(max_receive_data), out: Outgoing::default(), share, stat_sn: 1 }
     }
 
     /// Queues a PDU with its three sequence numbers, which stand at the same place in all of them.

@@ -9,6 +9,7 @@ mod cdb;
 mod clock;
 mod command;
 mod copy;
+mod demand;
 mod inquiry;
 mod limits;
 mod log;
@@ -36,6 +37,7 @@ mod zero;
 
 pub use block::Data;
 pub use clock::{Clock, Sleep};
+pub use demand::Demand;
 pub use inquiry::naa;
 pub use name::{MAX_ISCSI_NAME_BYTES, iscsi_name};
 pub use quota::{Refused, Usage};

@@ -238,6 +238,12 @@ impl Nexus {
         self.view().keys().copied().collect()
     }
 
+    /// Block length of a logical unit that it sees.
+    pub(crate) fn block_bytes(&self, lun: Lun) -> Option<u32> {
+        let view = self.shared.view.read();
+        view.get(&lun.number()?).map(|path| path.unit.block_bytes)
+    }
+
     fn view(&self) -> Arc<View> {
         self.shared.view.read().clone()
     }

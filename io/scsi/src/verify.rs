@@ -9,7 +9,7 @@ use block::{Data, Extent};
 use std::sync::Arc;
 
 /// Blocks read at a time to verify.
-const CHUNK_BYTES: u64 = 1 << 20;
+pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
 
 /// What the data is compared with.
 enum Against {

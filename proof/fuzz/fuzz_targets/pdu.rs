@@ -5,10 +5,10 @@
 
 #![no_main]
 
-use bytes::BufMut;
+use bytes::{BufMut, Bytes};
 use iscsi::{Access, Connection, Device, Directory, Nonce, Offers, Opened, Patience, SessionLimits, Setup};
 use libfuzzer_sys::fuzz_target;
-use scsi::{Command, Data, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status};
+use scsi::{Command, Data, Demand, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
@@ -19,6 +19,14 @@ const TARGET: &str = "iqn.2026-01.test:target";
 struct Scripted;
 
 impl Device for Scripted {
+    fn demand(&self, _: Lun, cdb: &Bytes) -> Demand {
+        let bytes = u64::from(cdb[8]) * 512;
+        match cdb[0] % 4 {
+            0 => Demand { data_out: 0, data_in: bytes },
+            _ => Demand { data_out: bytes, data_in: 0 },
+        }
+    }
+
     fn execute(&mut self, command: Command) -> Execution {
         let wanted = u64::from(command.cdb[8]) * 512;
         let response = |data_in, data_out_wanted| Response {

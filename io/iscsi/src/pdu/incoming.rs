@@ -3,14 +3,19 @@
 //! Bytes are received into one buffer per connection that is never shared, so that what a PDU's data keep alive is
 //! exactly those data. Short data are copied out of it; of long data, what has not arrived yet is received straight
 //! into its own place.
+//!
+//! A PDU comes in two steps: its header ([`Incoming::head`]), and, once there is room for its data
+//! ([`Incoming::accept`]) or when they are not wanted ([`Incoming::skip`]), the whole of it ([`Incoming::body`]).
 
 use super::{HEADER_BYTES, Header, opcode, padded};
 use bytes::buf::Limit;
 use bytes::{BufMut, Bytes, BytesMut};
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 
-/// Size of the receive buffer in bytes. A batch of 32 writes of 4 KiB fits.
-const BUFFER_BYTES: usize = 160 << 10;
+/// Size of a session's receive buffer in bytes. A batch of 32 writes of 4 KiB fits.
+pub(crate) const BUFFER_BYTES: usize = 160 << 10;
+/// The same before login, and in a discovery session.
+pub(crate) const SMALL_BUFFER_BYTES: usize = 16 << 10;
 /// When at least this many bytes of a PDU's data are still to come, they get their own place.
 const DIRECT_BYTES: usize = 12 << 10;
 const DIGEST_BYTES: usize = 4;
@@ -25,6 +30,8 @@ pub(crate) struct Pdu {
     pub(crate) data: Bytes,
     /// The data digest was wrong.
     pub(crate) damaged: bool,
+    /// There were data, which have been skipped.
+    pub(crate) skipped: bool,
 }
 
 /// Why the stream can't be followed any further.
@@ -38,31 +45,59 @@ pub(crate) enum FramingError {
     Segments(u8),
 }
 
-/// A PDU whose data are being received into their own place.
-struct Partial {
+/// A header that has come whole.
+struct Head {
     header: Header,
     ahs: Bytes,
+}
+
+/// A PDU whose data are being received into their own place.
+struct Partial {
+    head: Head,
     /// Data, padding and digest as far as they have arrived.
     wire: BytesMut,
     wire_bytes: usize,
 }
 
+/// What comes next.
+enum Phase {
+    Header,
+    /// A header has come, and waits until its data are accepted or skipped.
+    Held(Head),
+    /// The data are to be copied out of the buffer.
+    Body(Head),
+    Partial(Box<Partial>),
+    /// Of the data, this many bytes are still to be thrown away.
+    Skipped(Head, usize),
+}
+
 /// The receiving half of a connection.
 pub(crate) struct Incoming {
     buffer: BytesMut,
+    capacity: usize,
     /// Bytes at the start of `buffer` that have been taken.
     taken: usize,
-    partial: Option<Box<Partial>>,
+    phase: Phase,
+    /// What the PDU that is arriving was accepted for, in bytes.
+    arriving: u64,
     header_digest: bool,
     data_digest: bool,
     max_data: usize,
 }
 
 impl Incoming {
-    /// A stream without digests that accepts `max_data` bytes of data in a PDU.
+    /// A stream without digests that accepts `max_data` bytes of data in a PDU, with a small buffer.
     pub(crate) fn new(max_data: usize) -> Self {
-        let buffer = BytesMut::with_capacity(BUFFER_BYTES);
-        Self { buffer, taken: 0, partial: None, header_digest: false, data_digest: false, max_data }
+        Self {
+            buffer: BytesMut::with_capacity(SMALL_BUFFER_BYTES),
+            capacity: SMALL_BUFFER_BYTES,
+            taken: 0,
+            phase: Phase::Header,
+            arriving: 0,
+            header_digest: false,
+            data_digest: false,
+            max_data,
+        }
     }
 
     /// Sets what login negotiated, for the PDUs that follow.
@@ -70,34 +105,47 @@ impl Incoming {
         (self.header_digest, self.data_digest) = (header, data);
     }
 
-    /// Where the next bytes from the peer belong; never without room, unless [`Incoming::next`] has PDUs left.
+    /// Sets how many bytes of data a PDU may have from now on.
+    pub(crate) fn set_max_data(&mut self, bytes: usize) {
+        self.max_data = bytes;
+    }
+
+    /// Takes a buffer of the size for a session.
+    pub(crate) fn enlarge(&mut self) {
+        self.capacity = BUFFER_BYTES;
+        self.buffer.reserve(BUFFER_BYTES - self.buffer.len());
+    }
+
+    /// What the PDU that is arriving was accepted for.
+    pub(crate) fn arriving(&self) -> u64 {
+        self.arriving
+    }
+
+    /// Where the next bytes from the peer belong; without room only while a header waits to be accepted, or a PDU to
+    /// be taken.
     pub(crate) fn space(&mut self) -> Limit<&mut BytesMut> {
-        if let Some(partial) = &mut self.partial {
+        if let Phase::Partial(partial) = &mut self.phase {
             let rest = partial.wire_bytes - partial.wire.len();
             return (&mut partial.wire).limit(rest);
         }
         if self.taken == self.buffer.len() {
             self.buffer.clear();
             self.taken = 0;
-        } else if self.buffer.len() > BUFFER_BYTES / 2 {
+        } else if self.buffer.len() > self.capacity / 2 {
             self.buffer.copy_within(self.taken.., 0);
             self.buffer.truncate(self.buffer.len() - self.taken);
             self.taken = 0;
         }
-        let room = BUFFER_BYTES - self.buffer.len();
+        let room = self.capacity - self.buffer.len();
         (&mut self.buffer).limit(room)
     }
 
-    /// The next whole PDU, or none before more bytes have arrived.
-    pub(crate) fn next(&mut self) -> Result<Option<Pdu>, FramingError> {
-        if let Some(partial) = self.partial.take_if(|partial| partial.wire.len() == partial.wire_bytes) {
-            let Partial { header, ahs, wire, .. } = *partial;
-            let damaged = self.data_digest && !self.data_is_right(&header, &wire);
-            let data = wire.freeze().slice(..if damaged { 0 } else { header.data_bytes() });
-            return Ok(Some(Pdu { header, ahs, data, damaged }));
-        }
-        if self.partial.is_some() {
-            return Ok(None);
+    /// The next header, once it has come whole and while its PDU is neither accepted nor skipped.
+    pub(crate) fn head(&mut self) -> Result<Option<Header>, FramingError> {
+        match &self.phase {
+            Phase::Header => {}
+            Phase::Held(head) => return Ok(Some(head.header)),
+            Phase::Body(_) | Phase::Partial(_) | Phase::Skipped(..) => return Ok(None),
         }
         let arrived = &self.buffer[self.taken..];
         let Some((basic, behind)) = arrived.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
@@ -108,7 +156,7 @@ impl Incoming {
             self.check(&header)?;
         }
         let digest_bytes = if self.header_digest { DIGEST_BYTES } else { 0 };
-        let Some((ahs, rest)) = behind.split_at_checked(header.ahs_bytes() + digest_bytes) else {
+        let Some((ahs, _)) = behind.split_at_checked(header.ahs_bytes() + digest_bytes) else {
             return Ok(None);
         };
         let (ahs, digest) = ahs.split_at(header.ahs_bytes());
@@ -116,23 +164,99 @@ impl Incoming {
             return Err(FramingError::HeaderDigest);
         }
         self.check(&header)?;
-        let wire_bytes = self.data_wire_bytes(&header);
         let ahs = Bytes::copy_from_slice(ahs);
+        self.taken += head_bytes + digest_bytes;
+        self.phase = Phase::Held(Head { header, ahs });
+        Ok(Some(header))
+    }
+
+    /// There is room for the PDU whose header has come: `charge` bytes, until it is taken.
+    pub(crate) fn accept(&mut self, charge: u64) {
+        let phase = std::mem::replace(&mut self.phase, Phase::Header);
+        self.phase = match phase {
+            Phase::Held(head) => {
+                self.arriving = charge;
+                Phase::Body(head)
+            }
+            other => other,
+        };
+    }
+
+    /// The data of the PDU whose header has come are thrown away as they arrive.
+    pub(crate) fn skip(&mut self) {
+        let phase = std::mem::replace(&mut self.phase, Phase::Header);
+        self.phase = match phase {
+            Phase::Held(head) => {
+                let bytes = self.data_wire_bytes(&head.header);
+                Phase::Skipped(head, bytes)
+            }
+            other => other,
+        };
+    }
+
+    /// The PDU that was accepted or skipped, once it has come whole.
+    pub(crate) fn body(&mut self) -> Option<Pdu> {
+        let phase = std::mem::replace(&mut self.phase, Phase::Header);
+        let (phase, pdu) = match phase {
+            Phase::Body(head) => self.copied(head),
+            Phase::Partial(partial) if partial.wire.len() == partial.wire_bytes => {
+                let Partial { head: Head { header, ahs }, wire, .. } = *partial;
+                let damaged = self.data_digest && !self.data_is_right(&header, &wire);
+                let data = wire.freeze().slice(..if damaged { 0 } else { header.data_bytes() });
+                (Phase::Header, Some(Pdu { header, ahs, data, damaged, skipped: false }))
+            }
+            Phase::Skipped(head, left) => {
+                let gone = left.min(self.buffer.len() - self.taken);
+                self.taken += gone;
+                match left - gone {
+                    0 => {
+                        let Head { header, ahs } = head;
+                        let skipped = header.data_bytes() > 0;
+                        (
+                            Phase::Header,
+                            Some(Pdu { header, ahs, data: Bytes::new(), damaged: false, skipped }),
+                        )
+                    }
+                    left => (Phase::Skipped(head, left), None),
+                }
+            }
+            other => (other, None),
+        };
+        self.phase = phase;
+        if pdu.is_some() {
+            self.arriving = 0;
+        }
+        pdu
+    }
+
+    /// The PDU of data that are in the buffer; long ones that are not there yet get their own place.
+    fn copied(&mut self, head: Head) -> (Phase, Option<Pdu>) {
+        let wire_bytes = self.data_wire_bytes(&head.header);
+        let rest = &self.buffer[self.taken..];
         if let Some(wire) = rest.get(..wire_bytes) {
+            let Head { header, ahs } = head;
             let damaged = self.data_digest && !self.data_is_right(&header, wire);
             let data = if damaged { &[] } else { &wire[..header.data_bytes()] };
             let data = Bytes::copy_from_slice(data);
-            self.taken += head_bytes + digest_bytes + wire_bytes;
-            return Ok(Some(Pdu { header, ahs, data, damaged }));
+            self.taken += wire_bytes;
+            return (Phase::Header, Some(Pdu { header, ahs, data, damaged, skipped: false }));
         }
-        let whole_bytes = head_bytes + digest_bytes + wire_bytes;
-        if wire_bytes - rest.len() >= DIRECT_BYTES || whole_bytes > BUFFER_BYTES {
-            let mut wire = BytesMut::with_capacity(wire_bytes);
-            wire.extend_from_slice(rest);
-            self.partial = Some(Box::new(Partial { header, ahs, wire, wire_bytes }));
-            self.taken = self.buffer.len();
+        if wire_bytes - rest.len() < DIRECT_BYTES && wire_bytes <= self.capacity {
+            return (Phase::Body(head), None);
         }
-        Ok(None)
+        let mut wire = BytesMut::with_capacity(wire_bytes);
+        wire.extend_from_slice(rest);
+        self.taken = self.buffer.len();
+        (Phase::Partial(Box::new(Partial { head, wire, wire_bytes })), None)
+    }
+
+    /// The next whole PDU, whatever it brings; none before more bytes have arrived.
+    #[cfg(test)]
+    pub(crate) fn next(&mut self) -> Result<Option<Pdu>, FramingError> {
+        if self.head()?.is_some() {
+            self.accept(0);
+        }
+        Ok(self.body())
     }
 
     fn check(&self, header: &Header) -> Result<(), FramingError> {

@@ -12,6 +12,10 @@ use std::io::IoSlice;
 
 /// Data up to this many bytes are cheaper to copy than to name in a vectored write.
 const COPIED_BYTES: usize = 512;
+/// With this much unsent, pieces up to [`PINNING_BYTES`] are copied: a piece may keep something much larger alive that
+/// it is a part of, and who does not read may not.
+const BACKLOG_BYTES: usize = 256 << 10;
+const PINNING_BYTES: usize = 16 << 10;
 /// Pieces given to one vectored write; the system's limit is 1024.
 const MAX_SLICES: usize = 512;
 /// The buffer of headers is moved together when this much of its start has been sent.
@@ -36,6 +40,8 @@ pub(crate) struct Outgoing {
     heads_at: u64,
     chunks: VecDeque<Chunk>,
     queued: usize,
+    /// Bytes sent since the beginning.
+    sent: u64,
     header_digest: bool,
     data_digest: bool,
 }
@@ -49,6 +55,11 @@ impl Outgoing {
     /// Bytes that wait to be sent.
     pub(crate) fn len(&self) -> usize {
         self.queued
+    }
+
+    /// Bytes sent since the beginning.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -66,8 +77,9 @@ impl Outgoing {
             return;
         }
         let padding = &[0; 3][..(4 - data.len() % 4) % 4];
+        let copied = if self.queued > BACKLOG_BYTES { PINNING_BYTES } else { COPIED_BYTES };
         for part in data.parts() {
-            if part.len() <= COPIED_BYTES {
+            if part.len() <= copied {
                 self.copy(part);
             } else {
                 self.queued += part.len();
@@ -109,6 +121,7 @@ impl Outgoing {
     /// Forgets the first `sent` bytes.
     pub(crate) fn advance(&mut self, mut sent: usize) {
         self.queued -= sent;
+        self.sent += sent as u64;
         while sent > 0 {
             let Some(chunk) = self.chunks.front_mut() else { break };
             let len = match chunk {

@@ -1,0 +1,233 @@
+//! Admission of PDUs and commands: nothing is held for a connection before it is charged with it.
+//!
+//! A session is charged with the sum of what it holds: requests that came early, commands with all that they take,
+//! texts, the PDU that is arriving, and answers until they are sent. The sum is made of counters of its parts, and only
+//! beyond the session's guarantee does it meet the budget of all of them ([`crate::budget`]).
+//!
+//! A PDU for which there is no room is not read, nor is anything after it, until answers are sent or commands end. When
+//! that could take forever, because data that were asked for stand after it in the stream, it is refused without its
+//! data: a command with TASK SET FULL.
+
+use crate::budget::SESSION_OUT_BYTES;
+use crate::pdu::{Header, NO_TAG, opcode};
+use crate::session::{End, Session, WRITE, extended_cdb};
+use crate::transfer::Claim;
+use crate::wire::{Turn, Wire};
+use bytes::Bytes;
+use scsi::{Demand, Lun};
+
+/// What the records of one command take, in bytes, at most.
+const RECORD_BYTES: u64 = 1 << 10;
+/// The same of a command that is not admitted, or of an early request.
+pub(crate) const WAITING_RECORD_BYTES: u64 = 512;
+/// The same of an answer without data.
+const ANSWER_BYTES: u64 = 128;
+
+/// What to do with a PDU whose header has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admit {
+    /// Receive it, charged with so many bytes meanwhile.
+    Take(u64),
+    /// Receive it without its data.
+    Skip,
+    /// Receive it when there is room.
+    Wait,
+}
+
+/// A claim, with the header that it was made for.
+pub(crate) type Claimed = Option<(Header, Claim)>;
+
+impl Session {
+    /// Bytes that the session is charged with. The records of as many waiting commands as the window allows are always
+    /// among them, so that what is admitted leaves room for those.
+    pub(crate) fn held(&self, wire: &Wire) -> u64 {
+        let waiting = self.early_bytes + self.transfers.waiting_charge();
+        self.early_bytes
+            + self.transfers.charge()
+            + self.waiting_room.saturating_sub(waiting)
+            + self.tasks.charge()
+            + self.exchange.held()
+            + wire.incoming.arriving()
+            + wire.out.len() as u64
+    }
+
+    /// Whether there is room for a PDU. What it is charged with then is room for it until it is received.
+    pub(crate) fn admit(&mut self, wire: &mut Wire, header: &Header) -> Result<Admit, End> {
+        if header.opcode() == opcode::DATA_OUT {
+            return Ok(match self.transfers.expects(header) {
+                true => Admit::Take(0),
+                false => self.admit_answer(wire),
+            });
+        }
+        if !header.immediate() && header.opcode() != opcode::SNACK {
+            match self.window.turn(header.cmd_sn()) {
+                Turn::Now => {}
+                Turn::Never => return Ok(Admit::Skip),
+                Turn::Later => return self.admit_early(wire, header),
+            }
+        }
+        Ok(match header.opcode() {
+            opcode::SCSI_COMMAND if self.has_device() => self.admit_command(wire, header),
+            opcode::NOP_OUT if header.itt() != NO_TAG => {
+                let echo = header.data_bytes().min(self.negotiation.parameters.max_send_data as usize);
+                self.admit_answered(wire, echo as u64)
+            }
+            // The request is kept until it is whole, and then its answer.
+            opcode::TEXT => self.admit_answered(wire, 2 * header.data_bytes() as u64),
+            _ => self.admit_answer(wire),
+        })
+    }
+
+    /// A request whose answer brings back so many bytes. It does not draw from the pool, which no initiator that does
+    /// not read its answers may hold.
+    fn admit_answered(&mut self, wire: &mut Wire, bytes: u64) -> Admit {
+        let charge = bytes + ANSWER_BYTES;
+        let unsent = wire.out.len() as u64;
+        if unsent + charge <= self.free_out_bytes() || wire.share.covers(self.held(wire) + charge) {
+            return Admit::Take(charge);
+        }
+        match self.transfers.awaits_data() {
+            true => self.admit_answer(wire),
+            false if unsent == 0 && self.is_idle() => Admit::Skip,
+            false => Admit::Wait,
+        }
+    }
+
+    /// A PDU that has an answer without data, if any, and whose own data are of no use.
+    fn admit_answer(&mut self, wire: &mut Wire) -> Admit {
+        let has_room = wire.out.len() as u64 <= self.free_out_bytes()
+            || wire.share.covers(self.held(wire) + ANSWER_BYTES);
+        if has_room { Admit::Skip } else { Admit::Wait }
+    }
+
+    /// A request before its turn. On one connection that is a gap that only a damaged PDU leaves, which the initiator
+    /// closes soon or never.
+    fn admit_early(&mut self, wire: &mut Wire, header: &Header) -> Result<Admit, End> {
+        let known = self.void.contains(&header.cmd_sn()) || self.early.contains_key(&header.cmd_sn());
+        if known {
+            return Ok(Admit::Skip);
+        }
+        let charge = header.data_bytes() as u64 + WAITING_RECORD_BYTES;
+        if wire.share.covers(self.held(wire) + charge) {
+            return Ok(Admit::Take(charge));
+        }
+        Err(End::Protocol(format!("too much came before CmdSN {}", self.window.expected())))
+    }
+
+    /// What an early request is charged with.
+    pub(crate) fn early_charge(data: &Bytes) -> u64 {
+        data.len() as u64 + WAITING_RECORD_BYTES
+    }
+
+    /// A SCSI command: all of it is admitted, or it waits with the data that it brings.
+    fn admit_command(&mut self, wire: &mut Wire, header: &Header) -> Admit {
+        let cdb = Bytes::copy_from_slice(&header.array::<32, 16>());
+        let mut claim = self.claim(header, cdb);
+        let held = self.held(wire);
+        claim.admitted = !self.transfers.has_waiting() && wire.share.cover(held + claim.needs);
+        let charge = if claim.admitted { claim.needs } else { claim.arrives };
+        let waiting = self.transfers.waiting_charge() + self.early_bytes + charge;
+        // What waits for the pool must hold nothing of it.
+        let has_room = claim.admitted
+            || waiting <= self.waiting_room
+            || waiting <= wire.share.own() && wire.share.cover(held + charge);
+        if has_room {
+            let counted = !claim.admitted && waiting <= self.waiting_room;
+            self.claimed = Some((*header, claim));
+            return Admit::Take(if counted { 0 } else { charge });
+        }
+        match self.transfers.awaits_data() || self.is_idle() {
+            true => self.admit_answer(wire),
+            false => Admit::Wait,
+        }
+    }
+
+    /// What a command takes, before it is known whether there is room.
+    fn claim(&self, header: &Header, cdb: Bytes) -> Claim {
+        let Demand { data_out, data_in } = self.demand(Lun(header.lun()), &cdb);
+        let flags = header.flags();
+        let expected = header.u32::<20>();
+        let announced = if flags & WRITE != 0 { expected } else { 0 };
+        let most = self.limits.command_bytes.max(self.offers.first_burst);
+        let wanted = u64::from(announced.min(most)).min(data_out);
+        let unsolicited = match header.is_final() {
+            true => 0,
+            false => announced.min(self.negotiation.parameters.first_burst),
+        };
+        let brings = u64::from(unsolicited).max(header.data_bytes() as u64);
+        Claim {
+            wanted: wanted as u32,
+            arrives: brings + WAITING_RECORD_BYTES,
+            needs: wanted.max(brings) + data_in.min(most.into()) + RECORD_BYTES,
+            admitted: false,
+            cdb,
+        }
+    }
+
+    /// The claim of a command that has come, with its CDB: the one that it was admitted with, or that of an early one.
+    /// None when the additional header segments `ahs` are malformed.
+    pub(crate) fn take_claim(&mut self, wire: &mut Wire, header: &Header, ahs: &Bytes) -> Option<Claim> {
+        if let Some((_, claim)) = self.claimed.take().filter(|(of, _)| of == header && ahs.is_empty()) {
+            return Some(claim);
+        }
+        let mut claim = self.claim(header, extended_cdb(header, ahs)?);
+        claim.admitted = !self.transfers.has_waiting() && wire.share.cover(self.held(wire) + claim.needs);
+        Some(claim)
+    }
+
+    /// Whether a command can't even wait with what it brings: only one that came early, since then others have come.
+    pub(crate) fn is_beyond_room(&self, wire: &Wire, claim: &Claim) -> bool {
+        let waiting = self.transfers.waiting_charge() + self.early_bytes + claim.arrives;
+        !claim.admitted
+            && waiting > self.waiting_room
+            && (waiting > wire.share.own() || !wire.share.covers(self.held(wire) + claim.arrives))
+    }
+
+    /// Admits the commands that wait, in order, as far as there is room; false when it admitted none.
+    pub(crate) fn admit_waiting(&mut self, wire: &mut Wire) -> bool {
+        let mut admitted = false;
+        while let Some(more) = self.transfers.next_need() {
+            let held = self.held(wire) + more;
+            if wire.share.waits() && !wire.share.covers(held) {
+                return admitted;
+            }
+            wire.share.stop_waiting();
+            if wire.share.cover(held) {
+                self.transfers.admit();
+                admitted = true;
+                continue;
+            }
+            // Whoever waits holds nothing of the pool that it does not need.
+            wire.share.settle_all(held - more);
+            if wire.share.wait_for(held).is_ok() {
+                return admitted;
+            } else if let Some(expectation) = self.transfers.give_up() {
+                self.refuse_full(wire, &expectation);
+            }
+        }
+        wire.share.stop_waiting();
+        admitted
+    }
+
+    /// Gives back what was drawn and is not needed any more.
+    pub(crate) fn settle(&self, wire: &mut Wire) {
+        let held = self.held(wire);
+        wire.share.settle(held);
+    }
+
+    /// The same to the last byte, once a second.
+    pub(crate) fn settle_all(&self, wire: &mut Wire) {
+        let held = self.held(wire);
+        wire.share.settle_all(held);
+    }
+
+    /// Answers that count for nothing.
+    fn free_out_bytes(&self) -> u64 {
+        if self.has_device() { SESSION_OUT_BYTES } else { crate::budget::STRANGER_OUT_BYTES }
+    }
+
+    /// True when nothing is under way whose end would make room.
+    fn is_idle(&self) -> bool {
+        self.tasks.charge() == 0 && self.transfers.charge() == 0
+    }
+}

@@ -1,0 +1,102 @@
+//! What a command takes of memory by its CDB, before it begins: a transport asks for no more data than that, and
+//! makes room for the rest.
+
+use crate::cdb::Cdb;
+use crate::limits::Limits;
+use crate::opcode::{self, Transfer};
+use crate::verify::CHUNK_BYTES;
+use crate::{Lun, Nexus};
+use bytes::Bytes;
+
+/// Most bytes that a command other than READ answers with: every logical unit in REPORT LUNS is half of it.
+const MAX_PARAMETER_BYTES: u64 = 256 << 10;
+/// The block length for the bound of a command to a unit that is not there.
+const ABSENT_BLOCK_BYTES: u32 = 512;
+
+/// Bytes of data that a command takes at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Data-Out that the command looks at. Where more than the CDB asks for is an error, this is a block more, so that
+    /// the device server sees it.
+    pub data_out: u64,
+    /// Data-In that the command makes whatever the initiator expects, or reads for itself.
+    pub data_in: u64,
+}
+
+impl Nexus {
+    /// What a command takes by its CDB. A command that will be refused for what it is, or for where it is sent, takes
+    /// nothing.
+    pub fn demand(&self, lun: Lun, cdb: &Bytes) -> Demand {
+        demand(&Cdb::new(cdb.clone()), self.block_bytes(lun))
+    }
+}
+
+fn demand(cdb: &Cdb, block_bytes: Option<u32>) -> Demand {
+    let Some(row) = opcode::find(cdb) else { return Demand::default() };
+    if let Some(allocation) = row.allocation(cdb) {
+        return Demand { data_out: 0, data_in: allocation.min(MAX_PARAMETER_BYTES) };
+    }
+    let length = block_bytes.unwrap_or(ABSENT_BLOCK_BYTES);
+    let fits = row.extent(cdb).blocks <= Limits::of(length).transfer.into();
+    match (row.transfer, block_bytes) {
+        (Transfer::BlocksIn(_), Some(length)) if fits => {
+            Demand { data_out: 0, data_in: row.extent(cdb).blocks * u64::from(length) }
+        }
+        (Transfer::BlocksIn(_), _) | (_, None) => Demand::default(),
+        (Transfer::BlocksOut(_), _) if !fits => Demand::default(),
+        (Transfer::None, _) => Demand { data_out: 0, data_in: 64 },
+        _ => {
+            let excess = if row.exact() { u64::from(length) } else { 0 };
+            // A comparison reads a chunk at a time, and copies it.
+            let compared = match row.opcode {
+                0x2E | 0x2F | 0x8E | 0x8F | 0xAE | 0xAF => row.extent(cdb).blocks * u64::from(length),
+                _ => 0,
+            };
+            Demand { data_out: row.data_out(cdb, length) + excess, data_in: 2 * compared.min(CHUNK_BYTES) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(bytes: &[u8]) -> Demand {
+        demand(&Cdb::new(Bytes::copy_from_slice(bytes)), Some(512))
+    }
+
+    fn rw(opcode: u8, blocks: u32) -> Demand {
+        let [a, b, c, d] = blocks.to_be_bytes();
+        of(&[opcode, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d, 0, 0])
+    }
+
+    #[test]
+    fn reads_and_writes_take_their_blocks() {
+        assert_eq!(rw(0x88, 9), Demand { data_out: 0, data_in: 9 * 512 });
+        assert_eq!(rw(0x8a, 9), Demand { data_out: 9 * 512, data_in: 0 });
+        assert_eq!(rw(0x8a, 65_536), Demand { data_out: 32 << 20, data_in: 0 });
+    }
+
+    #[test]
+    fn what_will_be_refused_takes_nothing() {
+        for demand in [rw(0x88, 65_537), rw(0x8a, u32::MAX), of(&[0xff; 16]), of(&[0; 0])] {
+            assert_eq!(demand.data_out, 0);
+            assert!(demand.data_in <= 64);
+        }
+        let write = Bytes::from_static(&[0x2a, 0, 0, 0, 0, 0, 0, 0, 9, 0]);
+        assert_eq!(demand(&Cdb::new(write), None), Demand::default());
+    }
+
+    #[test]
+    fn an_allocation_length_is_no_amount_of_memory() {
+        let report_luns = [0xa0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0];
+        assert_eq!(of(&report_luns).data_in, MAX_PARAMETER_BYTES);
+        assert_eq!(of(&[0x12, 0, 0, 0, 96, 0]).data_in, 96);
+    }
+
+    #[test]
+    fn too_much_data_is_seen_where_that_is_an_error() {
+        let compare = [0x89, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0];
+        assert_eq!(of(&compare).data_out, 5 * 512);
+    }
+}
