@@ -6,16 +6,14 @@ use crate::chap::Nonce;
 use crate::connection::{Connection, Opened};
 use crate::login::LoginStatus;
 use crate::observer::{Cause, Refused};
+use crate::places::{Connections, Place};
 use crate::server::Server;
 use crate::sessions::{Control, Registration, SessionInfo};
-use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -36,6 +34,8 @@ const LINGER_BYTES: usize = 1 << 20;
 const ROUNDS: usize = 32;
 /// Pause after a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Pause while connections that gave way are still open.
+const CROWDED_PAUSE: Duration = Duration::from_millis(5);
 
 /// The time of the system, and waits of the runtime that polls them: what a target served here has its time from.
 pub struct SystemClock(Instant);
@@ -63,31 +63,6 @@ pub(crate) struct Portals {
     connections: Arc<Connections>,
 }
 
-/// Every connection, and the load of every shard.
-struct Connections {
-    shards: Vec<(Shard, AtomicUsize)>,
-    /// By number: a higher one is newer.
-    open: Mutex<BTreeMap<u64, Open>>,
-    last: AtomicU64,
-}
-
-/// A connection that has a place.
-struct Open {
-    control: UnboundedSender<Control>,
-    standing: Standing,
-}
-
-/// What a connection has shown of itself.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    /// It has not logged in to the target, and perhaps never will.
-    Stranger,
-    /// A session of a host that has access.
-    Host,
-    /// It has been told to give way.
-    Leaving,
-}
-
 impl Portals {
     pub(crate) async fn open(
         server: &Arc<Server>,
@@ -102,13 +77,20 @@ impl Portals {
         let portals: Vec<Portal> =
             (1..).zip(&addresses).map(|(tag, address)| Portal { tag, address: *address }).collect();
         server.directory.set_portals(portals);
-        let connections = Arc::new(Connections {
-            shards: shards.into_iter().map(|handle| (handle, AtomicUsize::new(0))).collect(),
-            open: Mutex::default(),
-            last: AtomicU64::new(0),
-        });
-        let listen = |(tag, socket)| tokio::spawn(listen(server.clone(), connections.clone(), tag, socket));
-        let listeners = (1..).zip(sockets).map(listen).collect();
+        let connections = Connections::new(shards, server.settings.places);
+        let mut listeners = Vec::new();
+        for (index, socket) in sockets.into_iter().enumerate() {
+            // On a shard, where nothing else runs than connections: whatever the other threads of the process do,
+            // hosts can connect. A socket belongs to the runtime that it is used on.
+            let shard = connections.shard(index);
+            let socket = socket.into_std()?;
+            let socket = {
+                let _on_shard = shard.enter();
+                TcpListener::from_std(socket)?
+            };
+            let portal = index as u16 + 1;
+            listeners.push(shard.spawn(listen(server.clone(), connections.clone(), portal, socket)));
+        }
         Ok((Self { listeners, connections }, addresses))
     }
 
@@ -133,78 +115,28 @@ impl Portals {
     }
 }
 
-impl Connections {
-    fn tell(&self, control: &Control) {
-        for open in self.open.lock().values() {
-            // One that has ended does not listen any more.
-            let _gone = open.control.send(control.clone());
-        }
-    }
-
-    fn any(&self) -> Option<UnboundedSender<Control>> {
-        self.open.lock().values().next().map(|open| open.control.clone())
-    }
-
-    fn least_loaded(&self) -> usize {
-        let load = |index: &usize| self.shards[*index].1.load(Ordering::Relaxed);
-        (0..self.shards.len()).min_by_key(load).unwrap_or(0)
-    }
-}
-
-/// A connection's place among the others; given back when this is dropped.
-struct Place {
-    connections: Arc<Connections>,
-    id: u64,
-    shard: usize,
-}
-
-impl Place {
-    /// A place on the shard with the fewest connections. When there are too many, the oldest that has not logged in
-    /// gives way: whoever only connects can't keep hosts out. None when all of them are sessions of hosts.
-    fn take(connections: &Arc<Connections>, control: UnboundedSender<Control>, limit: usize) -> Option<Self> {
-        let mut open = connections.open.lock();
-        let staying = open.values().filter(|other| other.standing != Standing::Leaving).count();
-        if staying >= limit {
-            let oldest = open.values_mut().find(|other| other.standing == Standing::Stranger)?;
-            oldest.standing = Standing::Leaving;
-            // One that is ending already leaves as well.
-            let _gone = oldest.control.send(Control::Close("its place is needed, and it has not logged in"));
-        }
-        let shard = connections.least_loaded();
-        connections.shards[shard].1.fetch_add(1, Ordering::Relaxed);
-        let id = connections.last.fetch_add(1, Ordering::Relaxed);
-        open.insert(id, Open { control, standing: Standing::Stranger });
-        Some(Self { connections: connections.clone(), id, shard })
-    }
-
-    /// It is a session of a host now.
-    fn keep(&self) {
-        if let Some(open) = self.connections.open.lock().get_mut(&self.id)
-            && open.standing == Standing::Stranger
-        {
-            open.standing = Standing::Host;
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.connections.shards[self.shard].1.fetch_sub(1, Ordering::Relaxed);
-        self.connections.open.lock().remove(&self.id);
-    }
-}
-
 /// Accepts connections of one portal.
 async fn listen(server: Arc<Server>, connections: Arc<Connections>, tag: u16, socket: TcpListener) {
+    let mut failures = 0_u64;
     loop {
+        // Those that give way are still open for a moment.
+        while connections.is_crowded() {
+            sleep(CROWDED_PAUSE).await;
+        }
         match socket.accept().await {
             Ok((stream, peer)) => {
+                failures = 0;
                 if let Err(error) = start(&server, &connections, tag, stream, peer) {
                     tracing::warn!(%peer, %error, "connection not served");
                 }
             }
             Err(error) => {
-                tracing::warn!(portal = tag, %error, "accepting a connection failed");
+                failures += 1;
+                if failures.is_power_of_two() {
+                    tracing::warn!(portal = tag, failures, %error, "accepting a connection failed");
+                }
+                // Too many open files, most likely: one that has not logged in makes room.
+                connections.evict();
                 sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -222,7 +154,7 @@ fn start(
     stream.set_nodelay(true)?;
     let local = stream.local_addr()?;
     let (sender, receiver) = unbounded_channel();
-    let Some(place) = Place::take(connections, sender.clone(), server.settings.max_connections) else {
+    let Some(place) = Place::take(connections, sender.clone(), peer.ip()) else {
         let refused = Refused { initiator: None, peer, portal: tag, cause: Cause::TooManyConnections };
         server.tell(|observer| observer.refused(&refused));
         return Err(io::Error::other("too many connections"));
@@ -232,7 +164,7 @@ fn start(
     let stream = stream.into_std()?;
     let server = server.clone();
     let info = SessionInfo { initiator: String::new(), isid: [0; 6], tsih: 0, portal: tag, peer, local };
-    let handle = connections.shards[place.shard].0.clone();
+    let handle = place.shard();
     handle.spawn(async move {
         let stream = match TcpStream::from_std(stream) {
             Ok(stream) => stream,
@@ -251,6 +183,7 @@ fn start(
             server,
             info,
             place,
+            evicted: false,
         };
         driver.run().await;
     });
@@ -280,6 +213,8 @@ struct Driver {
     stream: TcpStream,
     server: Arc<Server>,
     info: SessionInfo,
+    /// Its place is needed: it goes without a farewell.
+    evicted: bool,
 }
 
 impl Driver {
@@ -294,15 +229,28 @@ impl Driver {
         if self.connection.is_cold_reset() {
             self.server.close_companions(&initiator);
         }
-        let Self { connection, opening, registration, place, receiver, mut stream, .. } = self;
-        drop((connection, opening, registration, place));
-        drop(receiver);
+        let Self { connection, opening, registration, place, mut receiver, mut stream, evicted, .. } = self;
+        let is_host = registration.is_some();
+        drop((connection, opening, registration));
+        if evicted {
+            return;
+        }
         // Closing a socket with unread input would reset it and destroy what the peer has not read yet.
         let farewell = async {
             stream.shutdown().await?;
             tokio::io::copy(&mut stream.take(LINGER_BYTES as u64), &mut tokio::io::sink()).await
         };
-        let _lost_or_late = timeout(LINGER, farewell).await;
+        if is_host {
+            drop((place, receiver));
+            let _lost_or_late = timeout(LINGER, farewell).await;
+            return;
+        }
+        // Whoever has not logged in keeps its place until its socket is closed, and gives it up for anybody.
+        tokio::select! {
+            _lost_or_late = timeout(LINGER, farewell) => {}
+            _wanted = receiver.recv() => {}
+        }
+        drop((place, receiver));
     }
 
     /// Tells the observer how the session ended, or why there was none.
@@ -332,7 +280,8 @@ impl Driver {
                     Poll::Pending => break,
                 }
             }
-            if self.connection.ended().is_some() && !self.connection.wants_output() {
+            let is_over = self.evicted || !self.connection.wants_output();
+            if self.connection.ended().is_some() && is_over {
                 return Poll::Ready(Ok(()));
             }
             if !progress {
@@ -373,6 +322,10 @@ impl Driver {
         while let Poll::Ready(Some(control)) = self.receiver.poll_recv(cx) {
             match control {
                 Control::Close(reason) => self.connection.close(reason),
+                Control::Evict => {
+                    self.evicted = true;
+                    self.connection.close("its place is needed, and it has not logged in");
+                }
                 Control::RequestLogout(seconds) => self.connection.request_logout(seconds),
             }
             progress = true;

@@ -7,6 +7,7 @@ use crate::connection::{Opened, Patience, Setup};
 use crate::keys::Offers;
 use crate::login::{Identity, LoginStatus};
 use crate::observer::Observer;
+use crate::places::PlaceLimits;
 use crate::portal::Portals;
 use crate::portal::Shard;
 use crate::session::{Device, SessionLimits};
@@ -28,8 +29,8 @@ pub struct Settings {
     pub target_name: String,
     /// Where to listen. The portal at index *i* has target portal group tag and relative target port *i* + 1.
     pub portals: Vec<SocketAddr>,
-    /// Connections at a time. At this bound the oldest one that is not a session of a host gives way.
-    pub max_connections: usize,
+    /// Connections at a time.
+    pub places: PlaceLimits,
     /// What is proposed in login.
     pub offers: Offers,
     /// Bounds on each session.
@@ -48,7 +49,7 @@ impl Settings {
         Self {
             target_name: target_name.into(),
             portals,
-            max_connections: 1024,
+            places: PlaceLimits::default(),
             offers: Offers::default(),
             session: SessionLimits::default(),
             session_bytes: 1 << 30,

@@ -5,6 +5,7 @@ use crate::observer::{Observer, Refused};
 use crate::pdu::incoming::{Incoming, Pdu};
 use crate::pdu::outgoing::Outgoing;
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
+use crate::places::PlaceLimits;
 use crate::portal::SystemClock;
 use crate::server::{Server, Settings};
 use crate::sessions::SessionInfo;
@@ -34,6 +35,11 @@ fn access() -> AccessTable {
 
 impl World {
     async fn new(change: impl FnOnce(&mut Settings)) -> Self {
+        Self::on(tokio::runtime::Handle::current(), change).await
+    }
+
+    /// The same with connections on another runtime.
+    async fn on(shard: tokio::runtime::Handle, change: impl FnOnce(&mut Settings)) -> Self {
         let identity = Identity {
             name: TARGET.to_owned(),
             vendor: "TEST".to_owned(),
@@ -56,7 +62,7 @@ impl World {
         change(&mut settings);
         let server = Server::new(target, settings);
         server.set_access(access());
-        let portals = server.serve(vec![tokio::runtime::Handle::current()]).await.unwrap();
+        let portals = server.serve(vec![shard]).await.unwrap();
         Self { server, portals }
     }
 
@@ -316,7 +322,7 @@ async fn a_shutdown_closes_who_does_not_log_out() {
 
 #[tokio::test]
 async fn connections_are_bounded() {
-    let world = World::new(|settings| settings.max_connections = 2).await;
+    let world = World::new(|settings| settings.places.connections = 2).await;
     let first = world.host(0, HOST, 1).await;
     let second = world.host(0, HOST, 2).await;
     Host::connect(world.portals[0]).await.closed().await;
@@ -328,15 +334,15 @@ async fn connections_are_bounded() {
 
 #[tokio::test]
 async fn who_only_connects_gives_way_to_hosts() {
-    let world = World::new(|settings| settings.max_connections = 2).await;
+    let world = World::new(|settings| settings.places.connections = 2).await;
     let oldest = Host::connect(world.portals[0]).await;
     let mut discovering = Host::connect(world.portals[0]).await;
     let answer = discovering.login("iqn.2026-01.test:stranger", 1, "SessionType=Discovery\0").await;
     assert_eq!(answer.header.u16::<36>(), 0);
     let mut first = world.host(0, HOST, 1).await;
-    oldest.closed().await;
+    oldest.gone().await;
     let mut second = world.host(0, HOST, 2).await;
-    discovering.closed().await;
+    discovering.gone().await;
     // Hosts keep theirs.
     Host::connect(world.portals[0]).await.closed().await;
     for host in [&mut first, &mut second] {
@@ -344,7 +350,69 @@ async fn who_only_connects_gives_way_to_hosts() {
     }
 }
 
+#[tokio::test]
+async fn who_only_connects_from_one_address_loses_its_own_connections() {
+    let world = World::new(|settings| {
+        settings.places = PlaceLimits { connections: 64, strangers: 8, strangers_by_address: 4 };
+    })
+    .await;
+    let mut host = world.host(0, HOST, 1).await;
+    let mut idle = Vec::new();
+    for _ in 0..200 {
+        idle.push(Host::connect(world.portals[0]).await);
+    }
+    // All but the last of them are closed, without a word.
+    let last = idle.split_off(196);
+    for connection in idle {
+        connection.gone().await;
+    }
+    let mut late = world.host(1, HOST, 2).await;
+    for host in [&mut host, &mut late] {
+        assert_eq!(host.command(&[0; 6], 0, &[]).await.0, 0);
+    }
+    drop(last);
+}
+
+/// A runtime on a thread of its own.
+fn shard() -> (tokio::runtime::Handle, std::thread::JoinHandle<()>, tokio::sync::oneshot::Sender<()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let handle = runtime.handle().clone();
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    let thread = std::thread::spawn(move || {
+        let _stopped = runtime.block_on(stopped);
+    });
+    (handle, thread, stop)
+}
+
+#[test]
+fn hosts_connect_whatever_the_thread_of_management_is_busy_with() {
+    use std::io::{Read, Write};
+    let (shard, thread, stop) = shard();
+    let management = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let world = management.block_on(World::on(shard, |_| ()));
+    // From here on nobody polls what runs on the runtime of management.
+    let mut host = std::net::TcpStream::connect(world.portals[0]).unwrap();
+    host.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let text = format!("InitiatorName={HOST}\0TargetName={TARGET}\0");
+    let mut out = Outgoing::default();
+    let header = Header::new(opcode::LOGIN | 0x40, 0x87).put(8, [0x80, 0, 0, 0, 0, 1]);
+    out.push(header, &Data::from(Bytes::from(text)));
+    out.slices().iter().for_each(|slice| host.write_all(slice).unwrap());
+    let mut answer = [0; 48];
+    host.read_exact(&mut answer).expect("a login response");
+    assert_eq!((answer[0], answer[36]), (opcode::LOGIN_RESPONSE, 0));
+    drop(world);
+    drop(stop);
+    thread.join().unwrap();
+}
+
 impl Host {
+    /// Waits until the connection is closed, in whatever way.
+    async fn gone(mut self) {
+        let mut bytes = [0; 512];
+        while self.stream.read(&mut bytes).await.is_ok_and(|count| count > 0) {}
+    }
+
     /// Logs out, so that the server has forgotten this session when the connection closes.
     async fn closed_by_logout(mut self) {
         let logout = Header::new(opcode::LOGOUT | 0x40, FINAL).with_itt(5).put_u32(24, self.cmd_sn);

@@ -12,6 +12,8 @@ use tokio::sync::mpsc::UnboundedSender;
 pub(crate) enum Control {
     /// End now, for this reason.
     Close(&'static str),
+    /// End now, without a word: the place is needed, and it has not logged in.
+    Evict,
     /// Ask the initiator to log out within this many seconds.
     RequestLogout(u16),
 }

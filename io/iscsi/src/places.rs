@@ -1,0 +1,273 @@
+//! Places of connections: how many there may be, and which one gives way to a new one.
+//!
+//! Sessions of hosts keep their places. Connections that have not logged in to the target, discovery sessions among
+//! them, are strangers: they are bounded together and by address, and the oldest of the address with the most of them
+//! gives way, so that nobody can keep hosts out by connecting.
+
+use crate::portal::Shard;
+use crate::sessions::Control;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// Connections beyond the limit that may be open for a moment while others give way.
+const CROWD: usize = 32;
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlaceLimits {
+    /// All of them.
+    pub connections: usize,
+    /// Those that have not logged in to the target.
+    pub strangers: usize,
+    /// Those that have not logged in, from one address; of IPv6 from one network of 64 bits.
+    pub strangers_by_address: usize,
+}
+
+impl PlaceLimits {
+    /// Limits for so many connections in all.
+    pub fn new(connections: usize) -> Self {
+        let strangers = (connections / 4).max(1);
+        Self { connections, strangers, strangers_by_address: strangers.div_ceil(2) }
+    }
+}
+
+impl Default for PlaceLimits {
+    fn default() -> Self {
+        Self::new(1024)
+    }
+}
+
+/// Every connection, and the load of every shard.
+pub(crate) struct Connections {
+    limits: PlaceLimits,
+    shards: Vec<(Shard, AtomicUsize)>,
+    /// By number: a higher one is newer.
+    open: Mutex<BTreeMap<u64, Open>>,
+    last: AtomicU64,
+}
+
+/// A connection that has a place.
+struct Open {
+    control: UnboundedSender<Control>,
+    standing: Standing,
+    from: IpAddr,
+}
+
+/// What a connection has shown of itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It has not logged in to the target, and perhaps never will.
+    Stranger,
+    /// A session of a host that has access.
+    Host,
+    /// It has been told to give way.
+    Leaving,
+}
+
+impl Connections {
+    pub(crate) fn new(shards: Vec<Shard>, limits: PlaceLimits) -> Arc<Self> {
+        let shards = shards.into_iter().map(|handle| (handle, AtomicUsize::new(0))).collect();
+        Arc::new(Self { limits, shards, open: Mutex::default(), last: AtomicU64::new(0) })
+    }
+
+    /// A shard for a listener.
+    pub(crate) fn shard(&self, index: usize) -> Shard {
+        self.shards[index % self.shards.len()].0.clone()
+    }
+
+    pub(crate) fn tell(&self, control: &Control) {
+        for open in self.open.lock().values() {
+            // One that has ended does not listen any more.
+            let _gone = open.control.send(control.clone());
+        }
+    }
+
+    pub(crate) fn any(&self) -> Option<UnboundedSender<Control>> {
+        self.open.lock().values().next().map(|open| open.control.clone())
+    }
+
+    /// True while more are open than the limit, because those that gave way are not gone yet.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.open.lock().len() >= self.limits.connections + CROWD
+    }
+
+    /// Makes the stranger leave that keeps the most others out, if there is one.
+    pub(crate) fn evict(&self) -> bool {
+        evict(&mut self.open.lock())
+    }
+
+    fn least_loaded(&self) -> usize {
+        let load = |index: &usize| self.shards[*index].1.load(Ordering::Relaxed);
+        (0..self.shards.len()).min_by_key(load).unwrap_or(0)
+    }
+}
+
+/// Makes the oldest stranger leave of the address that has the most of them.
+fn evict(open: &mut BTreeMap<u64, Open>) -> bool {
+    let mut by_address = BTreeMap::<IpAddr, usize>::new();
+    for other in open.values().filter(|other| other.standing == Standing::Stranger) {
+        *by_address.entry(other.from).or_default() += 1;
+    }
+    let most = by_address.into_iter().max_by_key(|(_, count)| *count);
+    most.is_some_and(|(address, _)| evict_from(open, address))
+}
+
+fn evict_from(open: &mut BTreeMap<u64, Open>, address: IpAddr) -> bool {
+    let is_meant = |other: &&mut Open| other.standing == Standing::Stranger && other.from == address;
+    let Some(oldest) = open.values_mut().find(is_meant) else { return false };
+    oldest.standing = Standing::Leaving;
+    // One that is ending already leaves as well.
+    let _gone = oldest.control.send(Control::Evict);
+    true
+}
+
+/// Whom an address stands for: who has one of IPv6 has all of its network.
+fn sender(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from(u128::from(address) >> 64 << 64)),
+        address => address,
+    }
+}
+
+/// A connection's place among the others; given back when this is dropped.
+pub(crate) struct Place {
+    connections: Arc<Connections>,
+    id: u64,
+    shard: usize,
+}
+
+impl Place {
+    /// A place on the shard with the fewest connections. None when all of them are sessions of hosts.
+    pub(crate) fn take(
+        connections: &Arc<Connections>,
+        control: UnboundedSender<Control>,
+        address: IpAddr,
+    ) -> Option<Self> {
+        let from = sender(address);
+        let limits = connections.limits;
+        let mut open = connections.open.lock();
+        let mut staying = 0;
+        let (mut strangers, mut of_address) = (0, 0);
+        for other in open.values() {
+            let stranger = usize::from(other.standing == Standing::Stranger);
+            staying += usize::from(other.standing != Standing::Leaving);
+            strangers += stranger;
+            of_address += if other.from == from { stranger } else { 0 };
+        }
+        let made_room = match () {
+            () if of_address >= limits.strangers_by_address => evict_from(&mut open, from),
+            () if strangers >= limits.strangers || staying >= limits.connections => evict(&mut open),
+            () => true,
+        };
+        if !made_room {
+            return None;
+        }
+        let shard = connections.least_loaded();
+        connections.shards[shard].1.fetch_add(1, Ordering::Relaxed);
+        let id = connections.last.fetch_add(1, Ordering::Relaxed);
+        open.insert(id, Open { control, standing: Standing::Stranger, from });
+        Some(Self { connections: connections.clone(), id, shard })
+    }
+
+    /// The runtime that the connection lives on.
+    pub(crate) fn shard(&self) -> Shard {
+        self.connections.shards[self.shard].0.clone()
+    }
+
+    /// It is a session of a host now.
+    pub(crate) fn keep(&self) {
+        if let Some(open) = self.connections.open.lock().get_mut(&self.id)
+            && open.standing == Standing::Stranger
+        {
+            open.standing = Standing::Host;
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.shards[self.shard].1.fetch_sub(1, Ordering::Relaxed);
+        self.connections.open.lock().remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    struct Crowd {
+        connections: Arc<Connections>,
+        places: Vec<(Option<Place>, UnboundedReceiver<Control>)>,
+    }
+
+    impl Crowd {
+        fn new(limits: PlaceLimits) -> Self {
+            let shard = tokio::runtime::Handle::current();
+            Self { connections: Connections::new(vec![shard], limits), places: Vec::new() }
+        }
+
+        fn take(&mut self, address: &str) -> usize {
+            let (sender, receiver) = unbounded_channel();
+            let place = Place::take(&self.connections, sender, address.parse().unwrap());
+            self.places.push((place, receiver));
+            self.places.len() - 1
+        }
+
+        fn is_evicted(&mut self, index: usize) -> bool {
+            matches!(self.places[index].1.try_recv(), Ok(Control::Evict))
+        }
+    }
+
+    const LIMITS: PlaceLimits = PlaceLimits { connections: 8, strangers: 6, strangers_by_address: 4 };
+
+    #[tokio::test]
+    async fn an_address_with_many_strangers_loses_its_own() {
+        let mut crowd = Crowd::new(LIMITS);
+        let host = crowd.take("10.0.0.2");
+        let attack: Vec<_> = (0..10).map(|_| crowd.take("10.0.0.1")).collect();
+        assert!(!crowd.is_evicted(host));
+        let evicted = attack.into_iter().map(|index| crowd.is_evicted(index)).collect::<Vec<_>>();
+        assert_eq!(evicted.iter().filter(|evicted| **evicted).count(), 6);
+        assert!(evicted[..6].iter().all(|evicted| *evicted), "the oldest go first");
+    }
+
+    #[tokio::test]
+    async fn strangers_of_many_addresses_are_bounded_too_and_hosts_stay() {
+        let mut crowd = Crowd::new(LIMITS);
+        let hosts: Vec<_> = (0..3).map(|_| crowd.take("10.0.0.2")).collect();
+        hosts.iter().for_each(|index| crowd.places[*index].0.as_ref().unwrap().keep());
+        let attack: Vec<_> = (0..20).map(|number| crowd.take(&format!("10.1.0.{}", number % 7))).collect();
+        let count = attack.iter().filter(|index| crowd.is_evicted(**index)).count();
+        assert_eq!(count, 15, "eight places, of which hosts have three");
+        assert!(hosts.into_iter().all(|index| !crowd.is_evicted(index)));
+        assert!(!crowd.connections.is_crowded());
+    }
+
+    #[tokio::test]
+    async fn there_is_no_place_when_all_are_hosts() {
+        let mut crowd = Crowd::new(LIMITS);
+        for _ in 0..8 {
+            let index = crowd.take("10.0.0.2");
+            crowd.places[index].0.as_ref().unwrap().keep();
+        }
+        let late = crowd.take("10.0.0.3");
+        assert!(crowd.places[late].0.is_none());
+        assert!(!crowd.connections.evict());
+        crowd.places[0].0 = None;
+        let late = crowd.take("10.0.0.3");
+        assert!(crowd.places[late].0.is_some());
+    }
+
+    #[test]
+    fn an_address_of_ipv6_stands_for_its_network() {
+        let of = |text: &str| sender(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+    }
+}
