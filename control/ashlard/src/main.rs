@@ -12,6 +12,7 @@ mod drives;
 mod fatal;
 mod key;
 mod kmip;
+mod limits;
 mod log;
 mod machine;
 mod memory;
@@ -176,7 +177,9 @@ async fn assemble(
         ports: args.iscsi.len() as u16,
     };
     let target = scsi::Target::new(names, Arc::new(iscsi::SystemClock::default()));
-    let settings = iscsi::Settings::new(identity.target_iqn(), args.iscsi.clone());
+    let mut settings = iscsi::Settings::new(identity.target_iqn(), args.iscsi.clone());
+    settings.places = iscsi::PlaceLimits::new(limits::connections(args.threads())?.iscsi);
+    settings.session_bytes = memory::sessions(memory::total());
     let server = iscsi::Server::new(target.clone(), settings);
     let world = World {
         random: Box::new(|| u128::from_le_bytes(random().expect("the system gave random numbers before"))),

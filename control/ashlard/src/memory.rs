@@ -26,6 +26,11 @@ pub fn map_pages(memory: u64) -> u64 {
     (memory / 32 / MAP_PAGE_BYTES).max(1 << 19)
 }
 
+/// Bytes that all iSCSI connections together may hold: 1 GiB, but at most an eighth of the machine's memory.
+pub fn sessions(memory: u64) -> u64 {
+    (1 << 30).min(memory / 8).max(64 << 20)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,6 +45,13 @@ mod tests {
     fn the_index_is_bounded_by_drives_and_by_memory() {
         assert_eq!(index(50 << 30, 64 << 30), 1 << 30);
         assert_eq!(index(50 << 40, 64 << 30), 16 << 30);
+    }
+
+    #[test]
+    fn sessions_leave_memory_to_the_engine() {
+        assert_eq!(sessions(64 << 30), 1 << 30);
+        assert_eq!(sessions(4 << 30), 512 << 20);
+        assert_eq!(sessions(128 << 20), 64 << 20);
     }
 
     #[test]

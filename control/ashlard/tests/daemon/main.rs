@@ -7,6 +7,7 @@ mod directory;
 mod drives;
 mod http;
 mod key;
+mod limits;
 mod monitoring;
 mod mutations;
 mod process;

@@ -1,0 +1,105 @@
+//! Open files of the process: the limit is raised as far as it goes, and shared out, so that neither iSCSI nor the API
+//! can take what the other one or the drives need.
+
+use anyhow::{Result, ensure};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Open files that are neither drives nor connections: logs, databases, listeners, certificates, standard streams.
+const OWN_FILES: u64 = 64;
+/// The same for each thread of connections: its rings and what its runtime watches with.
+const THREAD_FILES: u64 = 8;
+/// Drives of an array, with those that replace others; each is open twice while it is looked at.
+const DRIVE_FILES: u64 = 2 * 72;
+/// Connections that are still open for a moment when others take their places.
+const LEAVING: u64 = 32;
+/// Connections at most.
+const MAX_ISCSI: u64 = 1024;
+const MAX_API: u64 = 512;
+/// Fewer than this many for both together are of no use.
+const MIN_CONNECTIONS: u64 = 24;
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connections {
+    /// Of iSCSI hosts.
+    pub iscsi: usize,
+    /// Of the API and the browser.
+    pub api: usize,
+}
+
+/// Raises the limit of open files to what the system allows, and shares it out for a number of threads.
+///
+/// # Errors
+/// When it is too low to serve anybody; the text says what to do.
+pub fn connections(threads: usize) -> Result<Connections> {
+    let limit = raise();
+    let connections = share_out(limit, threads as u64)?;
+    tracing::info!(limit, iscsi = connections.iscsi, api = connections.api, "open files");
+    Ok(connections)
+}
+
+/// The limit of open files after it was raised; no limit is a very high one.
+fn raise() -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current == maximum {
+        return current.unwrap_or(u64::MAX);
+    }
+    match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        Ok(()) => maximum.unwrap_or(u64::MAX),
+        Err(error) => {
+            tracing::warn!(%error, "the limit of open files can't be raised");
+            current.unwrap_or(u64::MAX)
+        }
+    }
+}
+
+fn share_out(limit: u64, threads: u64) -> Result<Connections> {
+    let other = OWN_FILES + DRIVE_FILES + LEAVING + threads * THREAD_FILES;
+    let rest = limit.saturating_sub(other);
+    ensure!(
+        rest >= MIN_CONNECTIONS,
+        "at most {limit} files may be open, and {} are needed at least: raise the limit (`ulimit -n`, or LimitNOFILE= \
+         of the service)",
+        other + MIN_CONNECTIONS,
+    );
+    // Three of four for hosts, until they have all that they can use.
+    let iscsi = (rest - rest / 4).min(MAX_ISCSI);
+    let api = (rest - iscsi).min(MAX_API);
+    Ok(Connections { iscsi: iscsi as usize, api: api as usize })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_shared_out_and_never_exceeded() {
+        let most = Connections { iscsi: MAX_ISCSI as usize, api: MAX_API as usize };
+        assert_eq!(share_out(u64::MAX, 64).unwrap(), most);
+        assert_eq!(share_out(524_288, 4).unwrap(), most);
+        for limit in 0..4096 {
+            for threads in [1, 4, 64] {
+                let Ok(Connections { iscsi, api }) = share_out(limit, threads) else { continue };
+                let used = (iscsi + api) as u64 + OWN_FILES + DRIVE_FILES + LEAVING + threads * THREAD_FILES;
+                assert!(used <= limit, "{used} of {limit}");
+                assert!(iscsi >= 18 && api >= 6, "{iscsi} and {api} of {limit}");
+            }
+        }
+        let usual = share_out(1024, 4).unwrap();
+        assert!(usual.iscsi > 500 && usual.api > 150, "{usual:?}");
+    }
+
+    #[test]
+    fn a_limit_that_is_too_low_is_refused_with_what_to_do() {
+        let error = share_out(200, 4).unwrap_err().to_string();
+        assert!(error.contains("ulimit -n") && error.contains("LimitNOFILE"), "{error}");
+    }
+
+    #[test]
+    fn the_limit_is_raised_as_far_as_it_goes() {
+        let raised = raise();
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        assert_eq!(current, maximum);
+        assert_eq!(raised, current.unwrap_or(u64::MAX));
+    }
+}
