@@ -3,6 +3,7 @@
 use array::{Array, DirectoryId, Guest, Kept, Member, Role, UserId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Mutex;
 
 /// Name of the cookie that holds a session's secret.
@@ -18,11 +19,13 @@ const UNWRITTEN: u64 = 60;
 /// Most sessions at once; the one that was idle longest makes place.
 const MOST: usize = 1000;
 
-/// How many log-ins may fail within a time in seconds, for one address and for one user's name.
+/// How many log-ins may fail within a time in seconds: from one address for one user's name, and from one address for
+/// all names together. A name alone is never locked: anybody could keep its owner out.
 const FAILURES: usize = 5;
+const FAILURES_OF_ADDRESS: usize = 20;
 const WITHIN: u64 = 60;
 
-/// Most addresses and names whose failures are remembered.
+/// Most addresses, and pairs of address and name, whose failures are remembered; the one that is over first goes first.
 const REMEMBERED: usize = 10_000;
 
 #[derive(Serialize, Deserialize)]
@@ -50,7 +53,8 @@ enum Who {
 pub struct Sessions {
     /// By the hash of the secret: a look into memory does not give sessions away, and looking up takes the same time.
     sessions: Mutex<HashMap<blake3::Hash, Session>>,
-    /// When log-ins failed, by the hash of an address or a name: who guesses chooses how long a name is.
+    /// When log-ins failed, by the hash of an address, or of an address and a name: who guesses chooses how long a name
+    /// is.
     failures: Mutex<HashMap<blake3::Hash, Vec<u64>>>,
 }
 
@@ -122,36 +126,67 @@ impl Sessions {
         remove(&mut self.lock(), &blake3::hash(secret.as_bytes()), array);
     }
 
-    /// Seconds to wait before another log-in may be tried from this address or as this user; none when it may be.
+    /// Seconds to wait before another log-in may be tried from this address, as this user if there is a name; none when
+    /// it may be.
     pub fn wait(&self, whom: &[&str], now: u64) -> Option<u64> {
         let failures = self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let wait = |who: &&str| {
-            let recent: Vec<u64> = failures
-                .get(&blake3::hash(who.as_bytes()))?
-                .iter()
-                .copied()
-                .filter(|at| at + WITHIN > now)
-                .collect();
-            (recent.len() >= FAILURES).then(|| recent.first().map_or(1, |first| first + WITHIN - now))
+        let wait = |(key, most): (blake3::Hash, usize)| {
+            let times = failures.get(&key)?;
+            let recent = times.iter().filter(|at| **at + WITHIN > now).count();
+            // The oldest that counts: when it is over, another one may be tried.
+            let oldest = times.iter().rev().nth(most - 1).filter(|_| recent >= most)?;
+            Some((oldest + WITHIN).saturating_sub(now).max(1))
         };
-        whom.iter().filter_map(wait).max()
+        locks(whom).into_iter().filter_map(wait).max()
     }
 
     /// Notes that a log-in failed.
     pub fn failed(&self, whom: &[&str], now: u64) {
         let mut failures = self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if failures.len() >= REMEMBERED {
-            failures.retain(|_, times| times.iter().any(|at| at + WITHIN > now));
-        }
-        for who in whom {
-            let times = failures.entry(blake3::hash(who.as_bytes())).or_default();
+        for (key, most) in locks(whom) {
+            if failures.len() >= REMEMBERED && !failures.contains_key(&key) {
+                make_room(&mut failures, now);
+            }
+            let times = failures.entry(key).or_default();
             times.retain(|at| at + WITHIN > now);
             times.push(now);
+            // More than count are of no use.
+            times.drain(..times.len().saturating_sub(most));
         }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<blake3::Hash, Session>> {
         self.sessions.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// What is locked by failures of a log-in from an address, as a user if there is a name, and after how many: the
+/// address, and the pair of both.
+fn locks(whom: &[&str]) -> Vec<(blake3::Hash, usize)> {
+    let Some((address, name)) = whom.split_first() else { return Vec::new() };
+    let address = network(address);
+    let pair = (blake3::hash(format!("{address} {}", name.join(" ")).as_bytes()), FAILURES);
+    match name {
+        [] => vec![pair],
+        _ => vec![(blake3::hash(address.as_bytes()), FAILURES_OF_ADDRESS), pair],
+    }
+}
+
+/// An address, or its network of IPv6: who has one of its addresses has all of them.
+fn network(address: &str) -> String {
+    match address.parse::<IpAddr>().map(|address| address.to_canonical()) {
+        Ok(IpAddr::V6(address)) => Ipv6Addr::from(u128::from(address) >> 64 << 64).to_string(),
+        Ok(address) => address.to_string(),
+        Err(_) => address.to_owned(),
+    }
+}
+
+/// Forgets failures that are over, or else the ones that are over first.
+fn make_room(failures: &mut HashMap<blake3::Hash, Vec<u64>>, now: u64) {
+    failures.retain(|_, times| times.iter().any(|at| at + WITHIN > now));
+    if failures.len() >= REMEMBERED {
+        let oldest = failures.iter().min_by_key(|(_, times)| times.last().copied()).map(|(key, _)| *key);
+        oldest.and_then(|key| failures.remove(&key));
     }
 }
 
@@ -185,10 +220,48 @@ mod tests {
             assert_eq!(sessions.wait(&["10.0.0.1", "user ada"], 100 + at), None);
             sessions.failed(&["10.0.0.1", "user ada"], 100 + at);
         }
-        assert_eq!(sessions.wait(&["10.0.0.1", "user bob"], 105), Some(55), "the address");
-        assert_eq!(sessions.wait(&["10.0.0.2", "user ada"], 105), Some(55), "the name");
-        assert_eq!(sessions.wait(&["10.0.0.2", "user bob"], 105), None);
+        assert_eq!(sessions.wait(&["10.0.0.1", "user ada"], 105), Some(55), "the name from there");
+        assert_eq!(sessions.wait(&["10.0.0.1", "user bob"], 105), None, "another name from there");
         assert_eq!(sessions.wait(&["10.0.0.1", "user ada"], 160), None, "the first is forgotten");
+    }
+
+    #[test]
+    fn nobody_is_kept_out_by_failures_from_elsewhere() {
+        let sessions = Sessions::default();
+        for number in 0..250 {
+            sessions.failed(&[&format!("10.0.0.{number}"), "user ada"], 100);
+            sessions.failed(&["10.1.0.1", "user ada"], 100);
+        }
+        assert_eq!(sessions.wait(&["10.2.0.1", "user ada"], 101), None);
+    }
+
+    #[test]
+    fn an_address_that_tries_many_names_waits() {
+        let sessions = Sessions::default();
+        for number in 0..FAILURES_OF_ADDRESS {
+            assert_eq!(sessions.wait(&["2001:db8::1", "user ada"], 100), None);
+            sessions.failed(&[&format!("2001:db8::{number}"), &format!("user {number}")], 100);
+        }
+        assert_eq!(sessions.wait(&["2001:db8::ffff", "user ada"], 101), Some(59), "its whole network");
+        assert_eq!(sessions.wait(&["2001:db8:0:1::1", "user ada"], 101), None);
+        let sessions = Sessions::default();
+        (0..FAILURES).for_each(|_| sessions.failed(&["10.0.0.1"], 100));
+        assert_eq!(sessions.wait(&["10.0.0.1"], 101), Some(59), "where there is no name");
+    }
+
+    #[test]
+    fn what_is_remembered_of_failures_is_bounded() {
+        let sessions = Sessions::default();
+        for number in 0..REMEMBERED as u32 / 2 + 100 {
+            let address = std::net::Ipv4Addr::from(0x0a00_0000 + number).to_string();
+            sessions.failed(&[&address, "user ada"], 100 + u64::from(number) / 1000);
+        }
+        (0..FAILURES).for_each(|_| sessions.failed(&["192.0.2.1", "user ada"], 111));
+        let failures = sessions.failures.lock().unwrap();
+        assert!(failures.len() <= REMEMBERED, "{}", failures.len());
+        assert!(failures.values().all(|times| times.len() <= FAILURES_OF_ADDRESS));
+        drop(failures);
+        assert!(sessions.wait(&["192.0.2.1", "user ada"], 112).is_some());
     }
 
     #[test]
