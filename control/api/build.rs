@@ -5,11 +5,17 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 fn main() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/dist");
+    // Cargo says at each run where the checkout is: what was compiled in would be where it was at the first build.
+    let variable = |name: &str| PathBuf::from(std::env::var_os(name).expect("cargo says where"));
+    let folder = variable("CARGO_MANIFEST_DIR").join("../../web/dist");
+    println!("cargo::rerun-if-env-changed=CARGO_MANIFEST_DIR");
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut files = Vec::new();
     collect(&folder, &mut files);
     files.sort();
+    if files.is_empty() {
+        println!("cargo::warning=the web interface is not built: `cargo xtask web`, then build again");
+    }
     let mut table = String::from("&[\n");
     for path in files {
         let name = path.strip_prefix(&folder).expect("below the folder").to_str().expect("a name in UTF-8");
@@ -17,8 +23,7 @@ fn main() {
         writeln!(table, "    (\"/{name}\", include_bytes!({path:?})),").expect("a string grows");
     }
     table.push_str("]\n");
-    let out = std::env::var_os("OUT_DIR").expect("cargo says where");
-    std::fs::write(PathBuf::from(out).join("gui.rs"), table).expect("the build folder can be written");
+    std::fs::write(variable("OUT_DIR").join("gui.rs"), table).expect("the build folder can be written");
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {

@@ -5,13 +5,21 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// Lines of [`exec_telling`].
 const TOLD: usize = 60;
 
-/// The top folder of the work tree.
+/// The top folder of the work tree: where `cargo xtask` was asked for. What was compiled in is where it was built first,
+/// and a checkout may have moved since.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let own = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let own = own.filter(|folder| folder.join("../xtask/Cargo.toml").exists());
+        let own = own.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        own.parent().unwrap_or(Path::new(".")).to_owned()
+    })
 }
 
 /// Where cargo puts what it builds.

@@ -72,3 +72,36 @@ async fn what_is_not_there_is_a_problem() {
     let post = Request::builder().method("POST").uri("/").body(axum::body::Body::empty()).unwrap();
     assert_eq!(answer(post, String::new).await.status(), StatusCode::METHOD_NOT_ALLOWED);
 }
+
+#[test]
+fn the_files_are_those_of_the_checkout_that_is_built() {
+    let folder = std::env::temp_dir().join(format!("ashlar-gui-{}", std::process::id()));
+    let (script, out) = (folder.join("build-script"), folder.join("out"));
+    std::fs::create_dir_all(&out).unwrap();
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/build.rs");
+    // Compiled in one place, as cargo keeps it, and run for another: the checkout was moved.
+    let mut compile = std::process::Command::new(compiler);
+    compile.args(["--edition", "2024", "-o"]).arg(&script).arg(source);
+    let compiled = compile.env("CARGO_MANIFEST_DIR", folder.join("elsewhere/control/api")).status().unwrap();
+    assert!(compiled.success());
+    let checkout = folder.join("moved/control/api");
+    let dist = folder.join("moved/web/dist");
+    std::fs::create_dir_all(&checkout).unwrap();
+    let mut run = std::process::Command::new(&script);
+    run.env("CARGO_MANIFEST_DIR", &checkout).env("OUT_DIR", &out);
+    let warned = String::from_utf8(run.output().unwrap().stdout).unwrap();
+    assert!(warned.contains("cargo::warning=the web interface is not built"), "{warned}");
+    std::fs::create_dir_all(dist.join("assets")).unwrap();
+    std::fs::write(dist.join("index.html"), "page").unwrap();
+    std::fs::write(dist.join("assets/a.js"), "code").unwrap();
+    let said = String::from_utf8(run.output().unwrap().stdout).unwrap();
+    assert!(!said.contains("warning"), "{said}");
+    let table = std::fs::read_to_string(out.join("gui.rs")).unwrap();
+    assert!(
+        table.contains("(\"/index.html\", include_bytes!(") && table.contains("(\"/assets/a.js\","),
+        "{table}"
+    );
+    assert!(table.contains("moved/web/dist"), "{table}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
