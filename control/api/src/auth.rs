@@ -2,9 +2,9 @@
 
 use crate::Context;
 use crate::problem::Problem;
-use crate::session::COOKIE;
+use crate::session::{COOKIE, Found};
 use crate::tls::Peer;
-use array::{Caller, FIRST_USER, Role};
+use array::{Caller, Credential, FIRST_USER, Role};
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::header::{AUTHORIZATION, COOKIE as COOKIES, HOST, ORIGIN};
 use axum::http::request::Parts;
@@ -46,31 +46,34 @@ impl FromRequestParts<Context> for Operator {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, context: &Context) -> Result<Self, Problem> {
-        let caller = |user: String, role| Caller { user, origin: origin(parts), role };
+        let caller =
+            |user: String, role, credential| Caller { user, origin: origin(parts), role, credential };
         if let Some(given) = text(&parts.headers, &AUTHORIZATION) {
             let secret = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
             let (_, secret) =
                 secret.ok_or_else(|| Problem::unauthorized("send: Authorization: Bearer TOKEN"))?;
             let secret = secret.trim();
             if context.token.is(secret) {
-                return Ok(Self { caller: caller(FIRST_USER.into(), Role::Admin), until: None });
+                let caller = caller(FIRST_USER.into(), Role::Admin, Credential::Machine);
+                return Ok(Self { caller, until: None });
             }
-            let (user, role) = context
+            let (id, user, role) = context
                 .array
                 .token(secret)
                 .ok_or_else(|| Problem::unauthorized("the token is none of this array, or has expired"))?;
-            return Ok(Self { caller: caller(user, role), until: None });
+            return Ok(Self { caller: caller(user, role, Credential::Token(id)), until: None });
         }
         let cookie = cookie(&parts.headers)
             .ok_or_else(|| Problem::unauthorized("log in, or send a token: Authorization: Bearer TOKEN"))?;
         if parts.method != Method::GET && parts.method != Method::HEAD && is_from_elsewhere(&parts.headers) {
             return Err(Problem::forbidden("the request comes from a page of another site"));
         }
-        let (user, role, until) = context
+        let found = context
             .sessions
             .find(cookie, &context.array)
             .ok_or_else(|| Problem::unauthorized("the session is over: log in again"))?;
-        Ok(Self { caller: caller(user, role), until: Some(until) })
+        let Found { user, role, credential, until } = found;
+        Ok(Self { caller: caller(user, role, credential), until: Some(until) })
     }
 }
 

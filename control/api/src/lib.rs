@@ -52,7 +52,7 @@ struct Context {
                        `ETag`; a change with that in `If-Match` is made only if nobody else was faster (else 412).",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
-    components(schemas(problem::Problem)),
+    components(schemas(problem::Problem, v1::Change, v1::Topic)),
     modifiers(&Secrets),
     security(("token" = []), ("session" = []))
 )]

@@ -1,6 +1,6 @@
 //! Sessions of people in browsers, in memory, and kept for a restart. And how often somebody may fail to log in.
 
-use array::{Array, DirectoryId, Guest, Kept, Member, Role, UserId};
+use array::{Array, Credential, DirectoryId, Guest, Kept, Member, Role, UserId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -46,6 +46,18 @@ enum Who {
     Member(UserId, u64),
     /// Somebody whom a directory vouched for, and what may be done.
     Guest(DirectoryId, Role),
+}
+
+/// A session that goes on.
+pub struct Found {
+    /// Whose it is.
+    pub user: String,
+    /// What may be done in it now.
+    pub role: Role,
+    /// What began it.
+    pub credential: Credential,
+    /// When it ends, in seconds since 1970.
+    pub until: u64,
 }
 
 /// Who is logged in.
@@ -97,7 +109,7 @@ impl Sessions {
     }
 
     /// Whose session it is, what may be done in it, and when it ends; it ends later for being used.
-    pub fn find(&self, secret: &str, array: &Array) -> Option<(String, Role, u64)> {
+    pub fn find(&self, secret: &str, array: &Array) -> Option<Found> {
         let (key, now) = (blake3::hash(secret.as_bytes()), array.now());
         let mut sessions = self.lock();
         let session = sessions.get_mut(&key)?;
@@ -112,7 +124,11 @@ impl Sessions {
                 if now >= session.written + UNWRITTEN {
                     session.write(&key, array);
                 }
-                Some((session.user.clone(), role, session.until()))
+                let credential = match session.who {
+                    Who::Guest(directory, _) => Credential::Guest(directory, session.begun),
+                    Who::Member(user, password_set) => Credential::Session(user, password_set),
+                };
+                Some(Found { user: session.user.clone(), role, credential, until: session.until() })
             }
             None => {
                 remove(&mut sessions, &key, array);

@@ -24,6 +24,8 @@ mod usage;
 mod user;
 mod volume;
 
+pub use stream::{Change, Topic};
+
 use crate::Context;
 use crate::auth::Operator;
 use crate::problem::Problem;

@@ -2,7 +2,7 @@
 //!
 //! Passwords are people's, so they are hashed slowly (Argon2id); tokens are long and random, so a digest is enough.
 
-use crate::action::{Action, Caller, Outcome};
+use crate::action::{Action, Caller, Credential, Outcome};
 use crate::array::{Array, Change};
 use crate::certificate::Certificate;
 use crate::config::{Edit, Named, Secret};
@@ -12,7 +12,9 @@ use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, Salt
 use argon2::{Algorithm, Argon2, Params, Version};
 use aws_lc_rs::digest::{SHA256, digest};
 use history::Severity;
-use serde::{Deserialize, Serialize};
+use notify::mark;
+use serde::{Deserialize, Serialize, Serializer};
+use std::fmt;
 
 /// Name of the user that an array begins with.
 pub const FIRST_USER: &str = "admin";
@@ -44,6 +46,23 @@ crate::config::identities! {
     TokenId;
 }
 
+/// The hash of a password or a token. It is no secret, and still nobody's business.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Hashed(String);
+
+impl Serialize for Hashed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_newtype_struct(mark::SECRET, &self.0)
+    }
+}
+
+impl fmt::Debug for Hashed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hashed(…)")
+    }
+}
+
 /// A user as configured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserEntry {
@@ -56,7 +75,7 @@ pub struct UserEntry {
     /// What it may do.
     pub role: Role,
     /// Argon2id hash of the password, as a PHC string.
-    pub hash: String,
+    pub hash: Hashed,
     /// When the password was set, in seconds since 1970.
     pub password_set: u64,
 }
@@ -91,7 +110,7 @@ pub struct TokenEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
     /// SHA-256 of the token, in hex digits.
-    pub hash: String,
+    pub hash: Hashed,
 }
 
 impl Named for TokenEntry {
@@ -120,8 +139,9 @@ pub struct User {
     pub password_set: u64,
 }
 
-/// A user of the array itself who gave the right password.
+/// A user of the array itself who gave the right password: only [`Array::log_in`] makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Member {
     /// Its identity.
     pub id: UserId,
@@ -148,43 +168,61 @@ pub struct Token {
     pub expires: Option<u64>,
 }
 
-impl Action {
-    /// The least that somebody must be to ask for it.
-    pub fn needs(&self) -> Role {
-        use Action::*;
-        match self {
-            CreateUser { .. } | ChangeUser { .. } | DeleteUser { .. } | ListUsers | ShowUser { .. } => {
-                Role::Admin
+impl Array {
+    /// The role that a caller has now; none when what let it in no longer does.
+    pub fn role_now(&self, caller: &Caller) -> Option<Role> {
+        match caller.credential {
+            Credential::Machine => Some(caller.role),
+            Credential::Token(id) => {
+                let (now, config) = (self.world.seconds(), self.config());
+                let token = config.tokens.get(id)?;
+                let user = config.users.get(token.user)?;
+                token.is_good(now).then_some(token.role.min(user.role))
             }
-            CreateToken { .. } | ListTokens | DeleteToken { .. } | ReplaceCertificate { .. } => Role::Admin,
-            AddDrive { .. } | EvacuateDrive { .. } | ReplaceDrive { .. } | RotateKey(_) => Role::Admin,
-            CreateTarget { .. } | ChangeTarget { .. } | DeleteTarget { .. } | TestTarget { .. } => {
-                Role::Admin
-            }
-            CreateDirectory(_) | ChangeDirectory { .. } | DeleteDirectory { .. } => Role::Admin,
-            ListDirectories | ShowDirectory { .. } | TestDirectory { .. } => Role::Admin,
-            ShowSupportBundle | ChangeSettings(_) | ListAudit { .. } => Role::Admin,
-            change if change.changes() => Role::Operator,
-            _ => Role::Viewer,
+            Credential::Session(user, password_set) => self.still_in(user, password_set),
+            Credential::Guest(directory, since) => self.still_guest(directory, since).then_some(caller.role),
         }
     }
-}
 
-/// Refuses what somebody's role does not allow. Everybody may set their own password.
-pub(crate) fn permit(caller: &Caller, action: &Action) -> Result<()> {
-    let needed = match action {
-        Action::ChangeUser { name, role: None, .. } if *name == caller.user => Role::Viewer,
-        Action::ShowUser { name } if *name == caller.user => Role::Viewer,
-        action => action.needs(),
-    };
-    match caller.role >= needed {
-        true => Ok(()),
-        false => Err(Error::forbidden(format!(
-            "that needs the role {}, and {} has the role {}: ask an administrator",
-            needed.name(),
-            caller.user,
-            caller.role.name()
-        ))),
+    /// Whether a caller is the user of this name, signed in with the password. A token acts for a user and is not it,
+    /// nor is somebody whom a directory calls the same.
+    pub fn is_own(&self, caller: &Caller, name: &str) -> bool {
+        let Credential::Session(id, _) = caller.credential else { return false };
+        self.config().users.find(name).is_some_and(|user| user.id == id)
+    }
+
+    /// Refuses what somebody's role does not allow.
+    pub(crate) fn permit(&self, caller: &Caller, action: &Action) -> Result<()> {
+        let over = || Error::forbidden(format!("{} is no longer signed in: sign in again", caller.user));
+        let (role, needed) = (self.role_now(caller).ok_or_else(over)?, action.verb().declaration().role);
+        if role < needed {
+            return Err(Error::forbidden(format!(
+                "that needs the role {}, and {} has the role {}: ask an administrator",
+                needed.name(),
+                caller.user,
+                role.name()
+            )));
+        }
+        match action {
+            Action::ChangeUser { name, password: Some(_), .. } if self.is_own(caller, name) => {
+                Err(Error::forbidden("to set your own password, give the current one as well"))
+            }
+            Action::ChangeOwnPassword { verified, .. } => self.permit_own_password(caller, verified),
+            _ => Ok(()),
+        }
+    }
+
+    /// One's own password is set in a session that its current one began, with the current one given again.
+    fn permit_own_password(&self, caller: &Caller, verified: &Member) -> Result<()> {
+        let Credential::Session(id, password_set) = caller.credential else {
+            return Err(Error::forbidden(
+                "a token or a directory's user has no password here: sign in as the user with the password",
+            ));
+        };
+        match verified.id == id && verified.password_set == password_set {
+            true => Ok(()),
+            false => Err(Error::forbidden("the password was set anew meanwhile: sign in again")),
+        }
     }
 }
 
@@ -204,14 +242,14 @@ fn hasher() -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::default())
 }
 
-fn hash_password(password: &Secret, random: u128) -> Result<String> {
+fn hash_password(password: &Secret, random: u128) -> Result<Hashed> {
     if !PASSWORD_LENGTHS.contains(&password.expose().chars().count()) {
         return Err(Error::invalid("a password has 8 to 256 characters"));
     }
     let salt = SaltString::encode_b64(&random.to_le_bytes());
     let hashed =
         salt.and_then(|salt| Ok(hasher().hash_password(password.expose().as_bytes(), &salt)?.to_string()));
-    hashed.map_err(|error| Error::failed("the password can't be hashed", error))
+    hashed.map(Hashed).map_err(|error| Error::failed("the password can't be hashed", error))
 }
 
 fn is_password(password: &Secret, hash: &str) -> bool {
@@ -219,8 +257,8 @@ fn is_password(password: &Secret, hash: &str) -> bool {
     hasher().verify_password(password.expose().as_bytes(), &hash).is_ok()
 }
 
-fn hash_token(secret: &str) -> String {
-    digest(&SHA256, secret.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+fn hash_token(secret: &str) -> Hashed {
+    Hashed(digest(&SHA256, secret.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 impl Array {
@@ -251,7 +289,7 @@ impl Array {
         // A name that is not there takes as long as one that is.
         const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA\
                               $AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-        let hash = found.as_ref().map_or(NOBODY, |entry| &entry.hash);
+        let hash = found.as_ref().map_or(NOBODY, |entry| &entry.hash.0);
         let member = |UserEntry { id, name, role, password_set, .. }| Member { id, name, role, password_set };
         is_password(password, hash).then_some(found).flatten().map(member)
     }
@@ -263,8 +301,8 @@ impl Array {
         config.users.get(user).filter(|entry| entry.password_set == password_set).map(|entry| entry.role)
     }
 
-    /// Whose token this is, and what may be done with it.
-    pub fn token(&self, secret: &str) -> Option<(String, Role)> {
+    /// The token with this secret, the name of its user, and what may be done with it.
+    pub fn token(&self, secret: &str) -> Option<(TokenId, String, Role)> {
         if !secret.starts_with(TOKEN_MARK) {
             return None;
         }
@@ -272,8 +310,7 @@ impl Array {
         let (hash, now, config) = (hash_token(secret), self.world.seconds(), self.config());
         let token = config.tokens.iter().find(|entry| entry.hash == hash)?;
         let user = config.users.get(token.user)?;
-        let good = token.expires.is_none_or(|expires| now < expires);
-        good.then(|| (user.name.clone(), token.role.min(user.role)))
+        token.is_good(now).then(|| (token.id, user.name.clone(), token.role.min(user.role)))
     }
 
     /// Keeps an event about somebody who logged in, or could not.
@@ -296,9 +333,18 @@ impl Array {
     }
 
     /// Answers the questions about users and tokens; none when the action is another one.
-    pub(crate) fn tell_access(&self, action: &Action) -> Option<Result<Outcome>> {
+    pub(crate) fn tell_access(&self, caller: &Caller, action: &Action) -> Option<Result<Outcome>> {
         let config = self.config();
         Some(match action {
+            Action::ShowOwnUser => match caller.credential {
+                Credential::Session(id, _) => match config.users.get(id) {
+                    Some(user) => Ok(Outcome::User(User::of(user))),
+                    None => Err(Error::not_found("the user of this session is gone")),
+                },
+                _ => {
+                    Err(Error::not_found("only a user who signed in with a password is a user of the array"))
+                }
+            },
             Action::ListUsers => Ok(Outcome::Users(config.users.iter().map(User::of).collect())),
             Action::ShowUser { name } => config.users.named(name).map(|it| Outcome::User(User::of(it))),
             Action::ShowCertificate => {
@@ -318,6 +364,12 @@ impl User {
     fn of(entry: &UserEntry) -> Self {
         let UserEntry { name, role, created, password_set, .. } = entry.clone();
         Self { name, role, created, password_set }
+    }
+}
+
+impl TokenEntry {
+    fn is_good(&self, now: u64) -> bool {
+        self.expires.is_none_or(|expires| now < expires)
     }
 }
 
@@ -361,6 +413,16 @@ impl Change<'_> {
         self.commit(vec![Edit::Put(Thing::User(entry.clone()))]).await?;
         self.done("user.changed", "user", name, "was changed");
         Ok(Outcome::User(User::of(&entry)))
+    }
+
+    /// Sets the password of the caller; that it may was looked at under the lock of changes.
+    pub async fn change_own_password(&mut self, verified: &Member, password: &Secret) -> Result<Outcome> {
+        let name = {
+            let config = self.array.config();
+            let user = config.users.get(verified.id);
+            user.ok_or_else(|| Error::not_found("the user of this session is gone"))?.name.clone()
+        };
+        self.change_user(&name, None, Some(password)).await
     }
 
     pub async fn delete_user(&mut self, name: &str) -> Result<Outcome> {
@@ -407,8 +469,18 @@ impl Change<'_> {
         let user = {
             let config = self.array.config();
             config.tokens.free(&name)?;
-            let whose = user.as_deref().unwrap_or(&self.caller.user);
-            let found = config.users.find(whose).ok_or_else(|| {
+            let (whose, found) = match (user.as_deref(), self.caller.credential) {
+                (Some(name), _) => (name, config.users.find(name)),
+                // The caller itself, not somebody else who has got its name.
+                (None, Credential::Session(id, _)) => (self.caller.user.as_str(), config.users.get(id)),
+                (None, Credential::Token(id)) => {
+                    let user = config.tokens.get(id).and_then(|token| config.users.get(token.user));
+                    (self.caller.user.as_str(), user)
+                }
+                (None, Credential::Machine) => (FIRST_USER, config.users.find(FIRST_USER)),
+                (None, Credential::Guest(..)) => (self.caller.user.as_str(), None),
+            };
+            let found = found.ok_or_else(|| {
                 Error::not_found(format!(
                     "there is no user {whose:?} of the array itself, and only such have tokens: say whose it is"
                 ))

@@ -1,11 +1,11 @@
 //! Every operator action and its answer: the one list that REST, command line, GUI, tests and simulation are views
 //! of. How each is carried out is in the file of its noun; [`crate::Array::perform`] is the way in.
 
-use crate::access::{Role, Token, User};
+use crate::access::{Member, Role, Token, TokenId, User, UserId};
 use crate::bundle::File;
 use crate::certificate::Certificate;
 use crate::config::{Chap, Secret};
-use crate::directory::{Directory, DirectoryChange, NewDirectory};
+use crate::directory::{Directory, DirectoryChange, DirectoryId, NewDirectory};
 use crate::job::Job;
 use crate::key::{Key, NewKey};
 use crate::notification::{Target, TargetChange};
@@ -19,27 +19,45 @@ use crate::view::{
 };
 use history::{Alert, AlertState, Audit, Event, Page, Series, Severity};
 use notify::Destination;
+use serde::Serialize;
 
-/// Who asks.
+/// Who asks, and by what they were let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// The user's name.
+    /// The user's name, for people to read: nothing is decided by it.
     pub user: String,
     /// From where: an address, or `local`.
     pub origin: String,
-    /// What the user may do.
+    /// The role when the caller was let in; what counts is the role that the credential has now.
     pub role: Role,
+    /// What let the caller in.
+    pub credential: Credential,
+}
+
+/// What let a caller in. It is asked again when the action is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// The array itself, or the token in the array's folder on its machine.
+    Machine,
+    /// An API token.
+    Token(TokenId),
+    /// A session that began with the password of a user, set at a time in seconds since 1970.
+    Session(UserId, u64),
+    /// A session of somebody whom a directory vouched for, at a time in seconds since 1970.
+    Guest(DirectoryId, u64),
 }
 
 impl Caller {
     /// The array itself: schedules, the recycle bin.
     pub fn array() -> Self {
-        Self { user: "array".into(), origin: "local".into(), role: Role::Admin }
+        let (user, origin, role) = ("array".into(), "local".into(), Role::Admin);
+        Self { user, origin, role, credential: Credential::Machine }
     }
 }
 
 /// A host or a host group, by name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PeerName {
     /// A host.
     Host(String),
@@ -48,7 +66,7 @@ pub enum PeerName {
 }
 
 /// Everything that an operator can ask for. Sizes in bytes, times in seconds since 1970.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Action {
     /// The array's state and space.
     ShowArray,
@@ -376,6 +394,7 @@ pub enum Action {
         /// Its number.
         id: i64,
         /// How far it is to be.
+        #[serde(serialize_with = "crate::alert::word")]
         state: AlertState,
     },
 
@@ -449,6 +468,7 @@ pub enum Action {
     /// Replace it; that the key belongs to it has been looked at before.
     ReplaceCertificate {
         /// The chain in PEM, the array's own first.
+        #[serde(serialize_with = "notify::mark::pem")]
         chain: String,
         /// The key in PEM.
         key: Secret,
@@ -483,6 +503,16 @@ pub enum Action {
         /// Its name.
         name: String,
     },
+    /// The user whose session it is.
+    ShowOwnUser,
+    /// Set the password of the user whose session it is.
+    ChangeOwnPassword {
+        /// Proof that the current password was given.
+        #[serde(skip)]
+        verified: Member,
+        /// The new one, 8 to 256 characters.
+        password: Secret,
+    },
     /// Make a token for a program.
     CreateToken {
         /// Its name.
@@ -505,13 +535,16 @@ pub enum Action {
     /// What was done, and how fast, in the parts of a stretch of time.
     ShowPerformance {
         /// By whom.
+        #[serde(skip)]
         scope: Scope,
         /// When.
+        #[serde(skip)]
         stretch: Stretch,
     },
     /// What each did in the last moments, the busiest first.
     ListBusiest {
         /// Volumes or hosts.
+        #[serde(skip)]
         by: By,
         /// How many seconds, 20 at most.
         seconds: u64,
@@ -521,14 +554,16 @@ pub enum Action {
         /// The host.
         host: Option<String>,
         /// When.
+        #[serde(skip)]
         stretch: Stretch,
     },
     /// How the space was used, and how it goes on.
-    ShowCapacity(Stretch),
+    ShowCapacity(#[serde(skip)] Stretch),
 
     /// What happened, newest first.
     ListEvents {
         /// Which part.
+        #[serde(skip)]
         page: Page,
         /// At least as severe.
         least: Severity,
@@ -536,12 +571,14 @@ pub enum Action {
     /// What operators did, newest first.
     ListAudit {
         /// Which part.
+        #[serde(skip)]
         page: Page,
     },
 }
 
 /// A volume or a volume group, by name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SubjectName {
     /// A volume.
     Volume(String),
@@ -550,7 +587,8 @@ pub enum SubjectName {
 }
 
 /// What to change of a snapshot: one thing at a time, as each is a step of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SnapshotChange {
     /// Another name.
     Name(String),
@@ -561,7 +599,7 @@ pub enum SnapshotChange {
 }
 
 /// What to set of a schedule; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ScheduleChange {
     /// Another name.
     pub name: Option<String>,
@@ -574,7 +612,7 @@ pub struct ScheduleChange {
 }
 
 /// What to set for the array as a whole; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SettingsChange {
     /// What people call the array.
     pub name: Option<String>,
@@ -587,7 +625,7 @@ pub struct SettingsChange {
 }
 
 /// What to change of a volume; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct VolumeChange {
     /// Another name.
     pub name: Option<String>,
@@ -608,7 +646,7 @@ pub struct VolumeChange {
 }
 
 /// What to set of a volume group; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GroupChange {
     /// Another name.
     pub name: Option<String>,
@@ -623,7 +661,7 @@ pub struct GroupChange {
 }
 
 /// What to change of a host; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostChange {
     /// Another name.
     pub name: Option<String>,
@@ -636,7 +674,7 @@ pub struct HostChange {
 }
 
 /// What to change of a host group; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostGroupChange {
     /// Another name.
     pub name: Option<String>,
@@ -742,18 +780,4 @@ pub enum Outcome {
     Audit(Vec<Audit>),
     /// What was asked to go is gone.
     Gone,
-}
-
-impl Action {
-    /// True when the action changes something.
-    pub fn changes(&self) -> bool {
-        let name = self.name();
-        !["Show", "List", "Compare", "Test"].iter().any(|question| name.starts_with(question))
-    }
-
-    /// What it is called in the audit trail: `CreateVolume`.
-    pub fn name(&self) -> String {
-        let debug = format!("{self:?}");
-        debug.split([' ', '(', '{']).next().unwrap_or_default().to_owned()
-    }
 }

@@ -27,6 +27,18 @@ const LOOKS: [(u64, Look); 9] = [
     (600, |array, before, now| array.forecast_conditions(before, now)),
 ];
 
+/// The word for a state.
+pub(crate) fn word<S: serde::Serializer>(
+    state: &AlertState,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    serializer.serialize_str(match state {
+        AlertState::Open => "open",
+        AlertState::Acknowledged => "acknowledged",
+        AlertState::Closed => "closed",
+    })
+}
+
 /// What is remembered between two looks.
 #[derive(Debug, Default)]
 pub(crate) struct Attention {

@@ -6,8 +6,9 @@
 
 use crate::action::{Action, Caller, Outcome};
 use crate::alert::Attention;
+use crate::audit::Changes;
 use crate::bundle::File;
-use crate::config::{Config, Edit, HostId, Identity};
+use crate::config::{Config, Edit, HostId, Identity, Stage};
 use crate::connection::Peer;
 use crate::directory::Asked;
 use crate::drive::{Machine, Seen};
@@ -18,14 +19,16 @@ use crate::performance::Meter;
 use crate::policy::Treated;
 use crate::record::Thing;
 use crate::scrub::Scrubbing;
+use crate::topic::{self, Topic};
 use crate::vault::Vault;
+use crate::verb::Effect;
 use crate::watch::Watched;
 use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
-use history::{Attempt, NewEvent, Severity, Store};
+use history::{NewEvent, Severity, Store};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use serde_json::{Value, json};
+use serde::Serialize;
 use shelf::DriveShelf;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -82,8 +85,8 @@ impl World {
 pub enum Happening {
     /// An event.
     Event(history::Event),
-    /// Things of this kind are not what they were, such as `volume`.
-    Changed(&'static str),
+    /// Things of this kind are not what they were.
+    Changed(Topic),
     /// What became of an alert, and the alert as it is now.
     Alert(history::Turn, history::Alert),
     /// A job began, went on or ended.
@@ -154,46 +157,49 @@ impl Array {
     /// Carries out an action. A change must be polled to its end: when the caller may go away (an HTTP request),
     /// it belongs in a task of its own. One dropped half-way is finished or taken back by the next start.
     pub async fn perform(&self, caller: &Caller, action: Action) -> Result<Outcome> {
-        crate::access::permit(caller, &action)?;
+        self.permit(caller, &action)?;
+        match action.verb().declaration().effect {
+            Effect::Read => self.answer(caller, action).await,
+            Effect::Probe => self.probe(caller, action).await,
+            Effect::Change => self.change(caller, action).await,
+        }
+    }
+
+    /// Answers a question.
+    async fn answer(&self, caller: &Caller, action: Action) -> Result<Outcome> {
         match action {
             Action::CompareDisks { base, name, from, most } => {
                 Ok(Outcome::Difference(self.compare(base, &name, from, most).await?))
             }
             Action::ShowVolumeUsage { name } => self.volume_usage(&name).await,
             Action::ShowGroupUsage { name } => self.group_usage(&name).await,
+            question => self.answer_at_once(caller, question),
+        }
+    }
+
+    /// Asks somebody elsewhere.
+    async fn probe(&self, caller: &Caller, action: Action) -> Result<Outcome> {
+        let entry = self.begin_entry(caller, &action);
+        let outcome = match action {
             Action::TestTarget { name } => self.test_target(&name).await,
             Action::TestDirectory { name } => self.test_directory(&name).await,
-            question if !question.changes() => self.answer(question),
-            change => self.change(caller, change).await,
-        }
+            other => Err(undeclared(&other)),
+        };
+        self.end_entry(entry, &outcome, &Changes::default());
+        outcome
     }
 
     async fn change(&self, caller: &Caller, action: Action) -> Result<Outcome> {
         let _one_at_a_time = self.changing.lock().await;
-        let (name, detail) = (action.name(), format!("{action:?}"));
-        let attempt = Attempt {
-            time: self.world.seconds(),
-            user: caller.user.clone(),
-            origin: caller.origin.clone(),
-            action: name,
-            detail,
+        let entry = self.begin_entry(caller, &action);
+        let mut change = Change { array: self, caller, changes: Changes::default() };
+        // Once more: a change before this one may have taken the caller's role away.
+        let outcome = match self.permit(caller, &action) {
+            Ok(()) => change.carry_out(action).await,
+            Err(refused) => Err(refused),
         };
-        let noted = self.parts.history.begin_audit(&attempt);
-        let mut change = Change { array: self, caller, changes: Vec::new() };
-        let outcome = change.carry_out(action).await;
-        let changes = Value::Array(change.changes).to_string();
-        let refused = outcome.as_ref().err().map(|error| error.message.as_str());
-        let ended = noted.and_then(|id| self.parts.history.end_audit(id, refused, &changes));
-        if let Err(error) = ended {
-            tracing::error!(%error, "the audit trail has a gap");
-        }
-        let Attempt { user, origin, detail, .. } = attempt;
-        match &outcome {
-            Ok(_) => tracing::info!(target: "audit", user, origin, action = detail, "done"),
-            Err(error) => {
-                tracing::warn!(target: "audit", user, origin, action = detail, kind = ?error.kind, %error, "refused");
-            }
-        }
+        let changes = change.changes;
+        self.end_entry(entry, &outcome, &changes);
         outcome
     }
 
@@ -203,9 +209,8 @@ impl Array {
     }
 
     /// Tells listeners that things of a kind are not what they were.
-    pub(crate) fn tell_changed(&self, noun: &'static str) {
-        // Nobody need listen.
-        self.happens(Happening::Changed(noun));
+    pub(crate) fn tell_changed(&self, topic: Topic) {
+        self.happens(Happening::Changed(topic));
     }
 
     /// Keeps an event and tells listeners.
@@ -245,10 +250,10 @@ impl Array {
         self.config.write().apply(edit);
     }
 
-    fn answer(&self, action: Action) -> Result<Outcome> {
+    fn answer_at_once(&self, caller: &Caller, action: Action) -> Result<Outcome> {
         if let Some(told) = self
             .tell_performance(&action)
-            .or_else(|| self.tell_access(&action))
+            .or_else(|| self.tell_access(caller, &action))
             .or_else(|| self.tell_alerts(&action))
             .or_else(|| self.tell_targets(&action))
             .or_else(|| self.tell_directories(&action))
@@ -299,7 +304,7 @@ impl Array {
                 drop(config);
                 self.support_bundle()?
             }
-            _ => unreachable!("a change"),
+            other => return Err(undeclared(&other)),
         })
     }
 
@@ -339,6 +344,11 @@ impl Array {
     }
 }
 
+/// An action that is declared with another effect than the one that it was taken for.
+fn undeclared(action: &Action) -> Error {
+    Error::failed("the array can't do that", format!("nothing carries out {}", action.verb().name()))
+}
+
 fn history_failed(error: history::Error) -> Error {
     Error::failed("what happened can't be told", error)
 }
@@ -348,7 +358,7 @@ pub(crate) struct Change<'a> {
     pub array: &'a Array,
     pub caller: &'a Caller,
     /// For the audit trail: what was before and after.
-    changes: Vec<Value>,
+    changes: Changes,
 }
 
 impl Change<'_> {
@@ -408,10 +418,11 @@ impl Change<'_> {
             ReplaceCertificate { chain, key } => self.replace_certificate(chain, &key).await,
             CreateUser { name, role, password } => self.create_user(name, role, &password).await,
             ChangeUser { name, role, password } => self.change_user(&name, role, password.as_ref()).await,
+            ChangeOwnPassword { verified, password } => self.change_own_password(&verified, &password).await,
             DeleteUser { name } => self.delete_user(&name).await,
             CreateToken { name, user, role, expires } => self.create_token(name, user, role, expires).await,
             DeleteToken { name } => self.delete_token(&name).await,
-            _ => unreachable!("a question"),
+            other => Err(undeclared(&other)),
         }
     }
 
@@ -446,7 +457,7 @@ impl Change<'_> {
                 Edit::Put(thing) => (thing, Some(thing.value())),
                 Edit::Remove(thing) => (thing, None),
             };
-            self.note(&thing.key(), value.as_deref());
+            self.note(edit);
             records.push((thing.key(), value));
         }
         records
@@ -459,7 +470,7 @@ impl Change<'_> {
         let mut hosts = BTreeSet::new();
         let mut treated = Treated::default();
         for edit in edits {
-            changed.insert(noun_of(&edit));
+            changed.extend(topic::of_edit(&edit, stage_of(&config, &edit)));
             hosts.extend(concerned(&config, &edit));
             treated.note(&config, &edit);
             self.forget_initiators(&config, &edit);
@@ -469,11 +480,11 @@ impl Change<'_> {
         }
         self.array.treat(&config, &treated);
         hosts.iter().for_each(|host| self.array.show_host(&config, *host));
-        if changed.contains("host") {
+        if changed.contains(&Topic::Hosts) {
             self.array.admit(&config);
         }
         drop(config);
-        changed.into_iter().for_each(|noun| self.array.tell_changed(noun));
+        changed.into_iter().for_each(|topic| self.array.tell_changed(topic));
     }
 
     /// An initiator that no longer belongs to a host sees nothing.
@@ -487,17 +498,22 @@ impl Change<'_> {
     }
 
     /// Notes a record's change for the audit trail.
-    fn note(&mut self, key: &str, after: Option<&[u8]>) {
-        let before = self.array.parts.engine.records(key).into_iter().find(|(found, _)| found == key);
-        let json = |bytes: &[u8]| serde_json::from_slice(bytes).map_or(Value::Null, without_secrets);
-        let (before, after) =
-            (before.map_or(Value::Null, |(_, value)| json(&value)), after.map_or(Value::Null, json));
-        self.note_change(key, before, after);
+    fn note(&mut self, edit: &Edit) {
+        let (Edit::Put(thing) | Edit::Remove(thing)) = edit;
+        let key = thing.key();
+        let before = self.array.parts.engine.records(&key).into_iter().find(|(found, _)| *found == key);
+        let before = before.and_then(|(key, value)| Thing::read(&key, &value).ok().flatten());
+        self.changes.note(&self.array.config(), before.as_ref(), edit);
     }
 
-    /// Notes for the audit trail what was before, and is after.
-    pub fn note_change(&mut self, what: &str, before: Value, after: Value) {
-        self.changes.push(json!({ "record": what, "before": before, "after": after }));
+    /// Notes for the audit trail what was before, and is after, where no record tells.
+    pub fn note_change<T: Serialize>(
+        &mut self,
+        noun: &'static str,
+        name: Option<&str>,
+        [before, after]: [&T; 2],
+    ) {
+        self.changes.note_other(&self.array.config(), noun, name, [before, after]);
     }
 
     /// Keeps an event about what was done.
@@ -515,24 +531,13 @@ impl Change<'_> {
     }
 }
 
-/// What a thing is called where listeners are told of changes.
-fn noun_of(edit: &Edit) -> &'static str {
+/// How far the volume or snapshot of an edit is before it.
+fn stage_of(config: &Config, edit: &Edit) -> Option<Stage> {
     let (Edit::Put(thing) | Edit::Remove(thing)) = edit;
     match thing {
-        Thing::Settings(_) => "settings",
-        Thing::Scrub(_) => "drive",
-        Thing::Volume(_) => "volume",
-        Thing::Snapshot(_) => "snapshot",
-        Thing::Schedule(_) => "schedule",
-        Thing::Group(_) => "group",
-        Thing::Host(_) => "host",
-        Thing::HostGroup(_) => "host-group",
-        Thing::Connection(_) => "connection",
-        Thing::Directory(_) => "directory",
-        Thing::Target(_) => "notification-target",
-        Thing::Certificate(_) => "certificate",
-        Thing::User(_) => "user",
-        Thing::Token(_) => "token",
+        Thing::Volume(it) => config.volumes.get(it.id).map(|it| it.stage),
+        Thing::Snapshot(it) => config.snapshots.get(it.id).map(|it| it.stage),
+        _ => None,
     }
 }
 
@@ -547,23 +552,6 @@ fn concerned(config: &Config, edit: &Edit) -> Vec<HostId> {
         Thing::Connection(entry) => config.hosts_of(entry.peer).iter().map(|host| host.id).collect(),
         _ => Vec::new(),
     }
-}
-
-/// The same without anything that is called a secret: not even sealed does one belong into a log.
-pub(crate) fn without_secrets(mut value: Value) -> Value {
-    match &mut value {
-        Value::Object(fields) => {
-            for (name, field) in fields.iter_mut() {
-                *field = match name.as_str() {
-                    "secret" | "hash" | "password" | "url" => json!("…"),
-                    _ => without_secrets(field.take()),
-                };
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| *item = without_secrets(item.take())),
-        _ => {}
-    }
-    value
 }
 
 /// Writes or removes records in one step; durable when this answers.

@@ -2,7 +2,8 @@
 //! initiators are in it; data of volumes never are.
 
 use crate::action::Outcome;
-use crate::array::{Array, without_secrets};
+use crate::array::Array;
+use crate::audit::shown_records;
 use crate::performance::{Scope, Stretch};
 use crate::{Error, Result};
 use history::{Page, Severity};
@@ -74,11 +75,8 @@ impl Array {
     }
 
     fn bundled_records(&self) -> Value {
-        let records = self.parts.engine.records("").into_iter().map(|(key, value)| {
-            let value = serde_json::from_slice(&value).map_or(Value::Null, without_secrets);
-            (key, value)
-        });
-        Value::Object(records.collect())
+        let records = shown_records(&self.config(), self.parts.engine.records(""));
+        Value::Object(records.into_iter().collect())
     }
 
     fn bundled_history(&self, put: &mut impl FnMut(&str, Value)) -> Result<()> {
@@ -101,7 +99,7 @@ impl Array {
             let changes: Value = serde_json::from_str(&it.changes).unwrap_or_default();
             json!({ "id": it.id, "time": it.attempt.time, "user": it.attempt.user, "origin": it.attempt.origin,
                 "action": it.attempt.action, "outcome": it.outcome, "message": it.message,
-                "changes": without_secrets(changes) })
+                "detail": it.attempt.detail, "changes": changes })
         });
         put("audit", audits.collect());
         Ok(())

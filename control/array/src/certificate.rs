@@ -16,6 +16,7 @@ const PLACE: &str = "certificate";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertificateEntry {
     /// The chain in PEM, the array's own first.
+    #[serde(serialize_with = "notify::mark::pem")]
     pub chain: String,
     /// The sealed key in PEM.
     pub secret: Sealed,

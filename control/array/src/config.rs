@@ -14,7 +14,8 @@ use crate::schedule::ScheduleEntry;
 use crate::scrub::Scrub;
 use crate::{Error, Result};
 use block::DiskId;
-use serde::{Deserialize, Serialize};
+use notify::mark;
+use serde::{Deserialize, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -52,6 +53,12 @@ impl Secret {
     }
 }
 
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_newtype_struct(mark::SECRET, crate::shown::HIDDEN)
+    }
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
@@ -59,7 +66,7 @@ impl fmt::Debug for Secret {
 }
 
 /// One direction of CHAP, as an operator gives it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Chap {
     /// The CHAP name.
     pub user: String,
@@ -87,9 +94,19 @@ pub struct SealedChap {
 macro_rules! identities {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
         #[serde(transparent)]
         pub struct $name(#[serde(with = "crate::record::hex64")] pub u64);
+
+        impl serde::Serialize for $name {
+            /// Sixteen hex digits, with the type's name for who can find what it names.
+            fn serialize<S: serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> std::result::Result<S::Ok, S::Error> {
+                serializer.serialize_newtype_struct(stringify!($name), &format!("{:016x}", self.0))
+            }
+        }
     )*};
 }
 pub(crate) use identities;

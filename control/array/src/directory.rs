@@ -6,13 +6,14 @@
 use crate::access::Role;
 use crate::action::{Action, Outcome};
 use crate::array::{Array, Change, some_of};
+use crate::audit::{Changes, Request};
 use crate::config::{Edit, Named, Secret, identities};
 use crate::record::Thing;
 use crate::vault::Sealed;
 use crate::{Error, Result, check};
 use ::directory::{Error as Unvouched, Journey, Person, Proof, Settings};
-use history::Attempt;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -112,7 +113,7 @@ impl Directory {
 }
 
 /// A new directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NewDirectory {
     /// Its name.
     pub name: String,
@@ -127,7 +128,7 @@ pub struct NewDirectory {
 }
 
 /// What to change of a directory; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DirectoryChange {
     /// Another name.
     pub name: Option<String>,
@@ -269,14 +270,14 @@ impl Array {
     fn admit_guest(&self, entry: &DirectoryEntry, person: Person, origin: &str) -> Result<Guest> {
         let user = format!("{}/{}", entry.name, person.name);
         let role = entry.role_of(&person.groups);
-        let detail = format!("SignIn {{ groups: {}, role: {role:?} }}", some_of(&person.groups));
-        let attempt = Attempt {
-            time: self.now(),
-            user: user.clone(),
-            origin: origin.into(),
-            action: "SignIn".into(),
-            detail,
+        let said = json!({ "groups": some_of(&person.groups), "role": role });
+        let request = Request {
+            verb: "sign in".into(),
+            noun: "user".into(),
+            object: Some(user.clone()),
+            fields: said.as_object().cloned().unwrap_or_default(),
         };
+        let entry_of_trail = self.begin(&user, origin, "SignIn", &request);
         let guest = role.ok_or_else(|| {
             let groups = match person.groups.as_slice() {
                 [] => "it is in no group".into(),
@@ -288,11 +289,7 @@ impl Array {
                 person.name, entry.name, entry.name
             ))
         });
-        let refused = guest.as_ref().err().map(|error| error.message.as_str());
-        let noted = self.parts.history.begin_audit(&attempt);
-        if let Err(error) = noted.and_then(|id| self.parts.history.end_audit(id, refused, "[]")) {
-            tracing::error!(%error, "the audit trail has a gap");
-        }
+        self.end_entry(entry_of_trail, &guest, &Changes::default());
         Ok(Guest { user, role: guest?, directory: entry.id, since: entry.changed })
     }
 

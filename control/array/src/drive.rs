@@ -8,6 +8,7 @@ use crate::array::{Array, Change};
 use crate::health::Health;
 use crate::job::{JobKind, JobState};
 use crate::key::NewKey;
+use crate::topic::Topic;
 use crate::view;
 use crate::{Error, Result};
 use history::Severity;
@@ -123,7 +124,7 @@ impl Array {
         now.paths = self.remember(&status, before.paths);
         *seen = now;
         if changed {
-            self.tell_changed("drive");
+            self.tell_changed(Topic::Drives);
         }
     }
 

@@ -4,10 +4,11 @@
 use crate::action::Outcome;
 use crate::array::{Array, Change};
 use crate::config::Secret;
+use crate::topic::Topic;
 use crate::view::LockKind;
 use crate::{Error, Result};
 use history::Severity;
-use serde_json::json;
+use serde::Serialize;
 use shelf::seal::{Envelope, Lock};
 
 /// What did not come about.
@@ -15,7 +16,8 @@ const WHAT: &str = "the key can't be changed";
 const KEPT: &str = "the drives have the new key, which is beside the old one and could not take its place";
 
 /// The key that comes: of the kind that the array has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum NewKey {
     /// A new key in the file.
     File,
@@ -26,9 +28,10 @@ pub enum NewKey {
 }
 
 /// What the drives are locked with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Key {
     /// The kind; none when the drives hold everything in clear.
+    #[serde(skip)]
     pub lock: Option<LockKind>,
     /// How often it was changed, and one.
     pub generation: Option<u64>,
@@ -76,7 +79,7 @@ impl Change<'_> {
         let after = Key::from(changed.clone());
         let keep = move || changed.map_or(Ok(()), |changed| machine.keep_key(&changed));
         let kept = tokio::task::spawn_blocking(keep).await;
-        self.note_key(&before, &after);
+        self.note_change("key", None, [&before, &after]);
         let user = &self.caller.user;
         array.tell(
             Severity::Info,
@@ -91,13 +94,8 @@ impl Change<'_> {
             );
             array.tell(Severity::Warning, "key.rotated", None, message);
         }
-        array.tell_changed("key");
+        array.tell_changed(Topic::Key);
         kept.map_err(|error| Error::failed(KEPT, error))?.map_err(|error| Error::failed(KEPT, error))?;
         Ok(Outcome::Key(after))
-    }
-
-    fn note_key(&mut self, before: &Key, after: &Key) {
-        let told = |key: &Key| json!({ "generation": key.generation, "kmip_id": key.kmip_id });
-        self.note_change("key", told(before), told(after));
     }
 }

@@ -9,6 +9,7 @@ mod access;
 mod action;
 mod alert;
 mod array;
+mod audit;
 mod bin;
 mod bundle;
 mod certificate;
@@ -34,20 +35,24 @@ mod recover;
 mod schedule;
 mod scrub;
 mod settings;
+mod shown;
 mod snapshot;
+mod topic;
 mod usage;
 mod vault;
+mod verb;
 mod view;
 mod volume;
 mod watch;
 
 pub use ::directory::{Journey, Ldap, Oidc, Settings as DirectorySettings};
-pub use access::{FIRST_USER, Member, Role, Token, User, UserId};
+pub use access::{FIRST_USER, Member, Role, Token, TokenId, User, UserId};
 pub use action::{
-    Action, Caller, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, ScheduleChange,
+    Action, Caller, Credential, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, ScheduleChange,
     SettingsChange, SnapshotChange, SubjectName, VolumeChange,
 };
 pub use array::{Array, Happening, Parts, World};
+pub use audit::Request;
 pub use bundle::File;
 pub use certificate::Certificate;
 pub use config::{Chap, Identity, Secret};
@@ -71,8 +76,10 @@ pub use scsi::Operation;
 pub use shelf::seal::{Envelope, KEY_BYTES, Lock};
 pub use shelf::{DriveStatus, Standing, Status as ShelfStatus};
 pub use snapshot::MOST_EXTENTS;
+pub use topic::Topic;
 pub use usage::Usage;
 pub use vault::Vault;
+pub use verb::{Declaration, Effect, Verb};
 pub use view::{
     ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Drive, Group, Host, HostGroup,
     LockKind, Protection, Reduction, Schedule, Settings, Snapshot, Space, State, Volume,

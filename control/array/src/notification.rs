@@ -95,7 +95,7 @@ pub struct Target {
 }
 
 /// What to change of a notification target; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TargetChange {
     /// Another name.
     pub name: Option<String>,

@@ -52,7 +52,7 @@ pub struct PolicyInForce {
 }
 
 /// What to set of a policy; what is none stays, and some none is inherited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PolicyChange {
     /// Whether blocks that the array has already are not stored again.
     pub dedup: Option<Option<bool>>,
@@ -80,7 +80,7 @@ pub struct Limits {
 }
 
 /// What to set of limits; what is none stays, and some none is no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LimitsChange {
     /// Reads, writes and offloads in a second.
     pub iops: Option<Option<u64>>,

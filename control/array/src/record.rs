@@ -22,7 +22,9 @@
 
 use crate::access::{TokenEntry, UserEntry};
 use crate::certificate::CertificateEntry;
-use crate::config::{GroupEntry, HostEntry, HostGroupEntry, Identity, Settings, SnapshotEntry, VolumeEntry};
+use crate::config::{
+    GroupEntry, HostEntry, HostGroupEntry, Identity, Named, Settings, SnapshotEntry, VolumeEntry,
+};
 use crate::connection::ConnectionEntry;
 use crate::directory::DirectoryEntry;
 use crate::notification::TargetEntry;
@@ -56,7 +58,8 @@ struct ArrayRecord {
 pub type Record = (String, Vec<u8>);
 
 /// Whatever a record can hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum Thing {
     /// The array's settings.
     Settings(Settings),
@@ -106,6 +109,26 @@ impl Thing {
             Thing::Certificate(_) => "certificate".into(),
             Thing::User(it) => format!("user/{:016x}", it.id.0),
             Thing::Token(it) => format!("token/{:016x}", it.id.0),
+        }
+    }
+
+    /// What kind of thing it is, for people.
+    pub fn noun(&self) -> &'static str {
+        match self {
+            Thing::Settings(_) => "settings",
+            Thing::Scrub(_) => "scrub",
+            Thing::Volume(_) => VolumeEntry::NOUN,
+            Thing::Snapshot(_) => SnapshotEntry::NOUN,
+            Thing::Schedule(_) => ScheduleEntry::NOUN,
+            Thing::Group(_) => GroupEntry::NOUN,
+            Thing::Host(_) => HostEntry::NOUN,
+            Thing::HostGroup(_) => HostGroupEntry::NOUN,
+            Thing::Connection(_) => "connection",
+            Thing::Directory(_) => DirectoryEntry::NOUN,
+            Thing::Target(_) => TargetEntry::NOUN,
+            Thing::Certificate(_) => "certificate",
+            Thing::User(_) => UserEntry::NOUN,
+            Thing::Token(_) => TokenEntry::NOUN,
         }
     }
 
@@ -217,7 +240,7 @@ pub mod disk {
 
     /// Thirty-two hex digits.
     pub fn serialize<S: Serializer>(id: &DiskId, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&format!("{:032x}", id.0))
+        serializer.serialize_newtype_struct("DiskId", &format!("{:032x}", id.0))
     }
 
     /// Back again.

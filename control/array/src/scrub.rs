@@ -7,6 +7,7 @@ use crate::condition::{self, Conditions};
 use crate::config::{Config, Edit};
 use crate::job::{JobKind, JobState};
 use crate::record::Thing;
+use crate::topic::Topic;
 use crate::{Error, Result};
 use history::Severity;
 use parking_lot::Mutex;
@@ -213,7 +214,7 @@ impl Array {
             }
             job.message = Some(found);
         });
-        self.tell_changed("drive");
+        self.tell_changed(Topic::Drives);
     }
 }
 

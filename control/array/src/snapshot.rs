@@ -7,9 +7,11 @@ use crate::bin::DiskEntry;
 use crate::config::{Edit, SnapshotEntry, Stage, VolumeEntry};
 use crate::record::Thing;
 use crate::schedule::ScheduleEntry;
+use crate::topic::Topic;
 use crate::view::{Difference, DifferentExtent};
 use crate::{Error, Result, check};
 use block::{Disk, DiskId, Provisioning};
+use serde_json::json;
 
 /// Most extents of one answer to a comparison.
 pub const MOST_EXTENTS: usize = 100_000;
@@ -122,7 +124,10 @@ impl Change<'_> {
                 what
             }
             SnapshotChange::Writable(writable) => {
+                let before = engine.disk(entry.id).is_some_and(|disk| !disk.read_only);
                 engine.set_read_only(entry.id, !writable, self.now()).await.map_err(refused)?;
+                let [before, after] = [before, writable].map(|it| json!({ "writable": it }));
+                self.note_change("snapshot", Some(name), [&before, &after]);
                 if writable { "was made writable".into() } else { "was made read-only".into() }
             }
             SnapshotChange::KeepUntil(until) => {
@@ -132,12 +137,15 @@ impl Change<'_> {
                         "snapshot {name:?} is writable: make it read-only before it is kept"
                     )));
                 }
+                let before = engine.disk(entry.id).map_or(0, |disk| disk.kept_until);
                 engine.keep_until(entry.id, until, self.now()).await.map_err(refused)?;
+                let [before, after] = [before, until].map(|it| json!({ "keep_until": check::utc(it) }));
+                self.note_change("snapshot", Some(name), [&before, &after]);
                 format!("is kept until {}", check::utc(until))
             }
         };
         self.done("snapshot.changed", "snapshot", name, &what);
-        self.array.tell_changed("snapshot");
+        self.array.tell_changed(Topic::Snapshots);
         self.snapshot_now(entry.id)
     }
 
@@ -169,7 +177,7 @@ impl Change<'_> {
         }
         self.array.parts.target.content_replaced(id);
         self.done("volume.overwritten", "volume", volume, &format!("was restored from {source:?}"));
-        self.array.tell_changed("volume");
+        self.array.tell_changed(Topic::Volumes);
         self.volume_now(id)
     }
 

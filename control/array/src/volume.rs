@@ -5,8 +5,10 @@ use crate::array::Change;
 use crate::bin::DiskEntry;
 use crate::config::{Edit, GroupId, Stage, VolumeEntry};
 use crate::record::Thing;
+use crate::topic::Topic;
 use crate::{Error, Result, check};
 use block::{Disk, DiskId, Geometry};
+use serde_json::json;
 
 /// What a new volume holds.
 enum Contents {
@@ -130,6 +132,9 @@ impl Change<'_> {
             resized
                 .map_err(|error| Error::refused(&format!("volume {name:?} could not be resized"), error))?;
             self.array.parts.target.capacity_changed(entry.id);
+            let [before, after] = [now.bytes(), bytes].map(|bytes| json!({ "bytes": bytes }));
+            self.note_change("volume", Some(name), [&before, &after]);
+            self.array.tell_changed(Topic::Volumes);
             let what = format!("was resized from {} to {bytes} bytes", now.bytes());
             self.done("volume.resized", "volume", name, &what);
         }
@@ -141,9 +146,11 @@ impl Change<'_> {
         if self.array.disk(entry.id, name)?.is_read_only() != read_only {
             let set = self.array.parts.engine.set_read_only(entry.id, read_only, self.now()).await;
             set.map_err(|error| Error::refused(&format!("volume {name:?} can't be changed"), error))?;
+            let [before, after] = [!read_only, read_only].map(|it| json!({ "read_only": it }));
+            self.note_change("volume", Some(name), [&before, &after]);
             let what = if read_only { "was made read-only" } else { "takes changes again" };
             self.done("volume.changed", "volume", name, what);
-            self.array.tell_changed("volume");
+            self.array.tell_changed(Topic::Volumes);
         }
         self.volume_now(entry.id)
     }

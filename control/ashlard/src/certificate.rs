@@ -52,7 +52,9 @@ pub async fn follow(array: Arc<Array>, tls: Tls, data: PathBuf) {
     let mut happenings = array.listen();
     loop {
         match happenings.recv().await {
-            Ok(Happening::Changed("certificate")) | Err(RecvError::Lagged(_)) => renew(&array, &tls, &data),
+            Ok(Happening::Changed(array::Topic::Certificate)) | Err(RecvError::Lagged(_)) => {
+                renew(&array, &tls, &data)
+            }
             Ok(_) => {}
             Err(RecvError::Closed) => return,
         }

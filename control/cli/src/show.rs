@@ -284,16 +284,32 @@ pub fn events(answer: &Value) -> String {
 
 /// The audit trail.
 pub fn audit(answer: &Value) -> String {
-    rows(&["TIME", "USER", "FROM", "ACTION", "OUTCOME", "REQUEST"], answer, |it| {
-        vec![
-            text(&it["time"]),
-            text(&it["user"]),
-            text(&it["origin"]),
-            text(&it["action"]),
-            text(&it["outcome"]),
-            text(&it["detail"]),
-        ]
+    rows(&["TIME", "USER", "FROM", "OUTCOME", "REQUEST", "CHANGED"], answer, |it| {
+        let outcome = match it["message"].as_str() {
+            Some(why) => format!("{}: {why}", text(&it["outcome"])),
+            None => text(&it["outcome"]),
+        };
+        let records = it["changes"].as_array().into_iter().flatten();
+        let changed: Vec<_> = records.flat_map(changed_fields).collect();
+        let (time, user, origin) = (text(&it["time"]), text(&it["user"]), text(&it["origin"]));
+        vec![time, user, origin, outcome, text(&it["detail"]), dash(changed.join(", "))]
     })
+}
+
+/// The fields of a record that was there before and still is: what is new or gone is told by the request.
+fn changed_fields(record: &Value) -> Vec<String> {
+    if record["before"].is_null() || record["after"].is_null() {
+        return Vec::new();
+    }
+    let one = |it: &Value| {
+        let value = |value: &Value| match value {
+            Value::Null => "none".to_owned(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        format!("{} {} → {}", text(&it["field"]), value(&it["before"]), value(&it["after"]))
+    };
+    record["fields"].as_array().into_iter().flatten().map(one).collect()
 }
 
 fn subject(answer: &Value) -> String {
@@ -362,7 +378,7 @@ pub fn disconnected(answer: &Value) -> String {
     format!("{} no longer sees {}\n", peer(it), text(&it["volume"]))
 }
 
-fn peer(answer: &Value) -> String {
+pub fn peer(answer: &Value) -> String {
     match answer["host"].as_str() {
         Some(host) => format!("host {host}"),
         None => format!("host group {}", text(&answer["host_group"])),

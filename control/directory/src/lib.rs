@@ -79,7 +79,7 @@ pub struct Ldap {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_base: Option<String>,
     /// Whom to trust.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "trust::mark::pem")]
     pub ca: Option<String>,
 }
 
@@ -99,7 +99,7 @@ pub struct Oidc {
     /// The claim that has somebody's groups; dots lead into claims.
     pub groups_claim: String,
     /// Whom to trust.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "trust::mark::pem")]
     pub ca: Option<String>,
 }
 

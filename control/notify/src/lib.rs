@@ -9,6 +9,8 @@ mod syslog;
 mod usm;
 mod webhook;
 
+pub use trust::mark;
+
 use history::{Alert, Severity, Turn};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -61,9 +63,10 @@ pub enum Destination {
     /// JSON by POST. The secret signs it.
     Webhook {
         /// Where to.
+        #[serde(serialize_with = "mark::url")]
         url: String,
         /// Whom to trust.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "mark::pem")]
         ca: Option<String>,
     },
     /// RFC 5424 over TCP, each message with its length before it (RFC 5425, RFC 6587).
@@ -75,7 +78,7 @@ pub enum Destination {
         /// Over TLS.
         tls: bool,
         /// Whom to trust.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "mark::pem")]
         ca: Option<String>,
     },
     /// Electronic mail. The secret is the user's password.
@@ -94,7 +97,7 @@ pub enum Destination {
         /// The receivers' addresses.
         to: Vec<String>,
         /// Whom to trust.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "mark::pem")]
         ca: Option<String>,
     },
     /// SNMP traps (RFC 3416): version 3 with a user, and the secret is the passphrase of authentication and privacy; 2c

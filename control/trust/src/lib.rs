@@ -1,6 +1,8 @@
 //! Which servers elsewhere are trusted: those that a certificate vouches for which somebody gave, or which the system
 //! trusts. Clients of TLS and HTTP that hold to it.
 
+pub mod mark;
+
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};

@@ -1,6 +1,7 @@
 /** How fast, by whom and when. */
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { answer, api } from "./client";
+import { key } from "./keys";
 import { unlessTold } from "./stream";
 
 /** Whose work: of the array, a volume, a host, or a volume group. */
@@ -50,7 +51,7 @@ function live(stretch: Stretch) {
 
 export const performance = (scope: Scope, stretch: Stretch, points?: number) =>
   queryOptions({
-    queryKey: ["performance", "columns", scopeText(scope), stretch, points],
+    queryKey: key("performance", "columns", scopeText(scope), stretch, points),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/performance", { params: { query: query(scope, stretch, points) }, signal })),
     ...live(stretch),
     // The stream brings the seconds of the whole array, and no others.
@@ -63,28 +64,28 @@ export const performance = (scope: Scope, stretch: Stretch, points?: number) =>
 
 export const sizes = (scope: Scope, stretch: Stretch) =>
   queryOptions({
-    queryKey: ["performance", "sizes", scopeText(scope), stretch],
+    queryKey: key("performance", "sizes", scopeText(scope), stretch),
     queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/performance/sizes", { params: { query: query(scope, stretch) }, signal }))).items,
     ...live(stretch),
   });
 
 export const latencyMap = (scope: Scope, stretch: Stretch) =>
   queryOptions({
-    queryKey: ["performance", "latency", scopeText(scope), stretch],
+    queryKey: key("performance", "latency", scopeText(scope), stretch),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/performance/latency", { params: { query: query(scope, stretch, 120) }, signal })),
     ...live(stretch),
   });
 
 export const offloads = (scope: Scope, stretch: Stretch) =>
   queryOptions({
-    queryKey: ["performance", "offload", scopeText(scope), stretch],
+    queryKey: key("performance", "offload", scopeText(scope), stretch),
     queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/performance/offload", { params: { query: query(scope, stretch) }, signal }))).items,
     ...live(stretch),
   });
 
 export const busiest = (by: "volume" | "host") =>
   queryOptions({
-    queryKey: ["performance", "top", by],
+    queryKey: key("performance", "top", by),
     queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/performance/top", { params: { query: { by, limit: 10 } }, signal }))).items,
     refetchInterval: 2_000,
     placeholderData: keepPreviousData,
@@ -92,7 +93,7 @@ export const busiest = (by: "volume" | "host") =>
 
 export const capacity = (last: number) =>
   queryOptions({
-    queryKey: ["capacity", last],
+    queryKey: key("capacity", last),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/capacity", { params: { query: { ...bounds({ last }), points: 200 } }, signal })),
     refetchInterval: 60_000,
     placeholderData: keepPreviousData,

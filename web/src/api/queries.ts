@@ -2,6 +2,7 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { notifications } from "@mantine/notifications";
 import { answer, api } from "./client";
+import { key } from "./keys";
 import type { Refusal } from "./refusal";
 import type { SchemaSeverity } from "./schema";
 import { unlessTold } from "./stream";
@@ -10,25 +11,25 @@ const LIVE = { refetchInterval: unlessTold(2_000, 5_000), placeholderData: keepP
 const LIST = { refetchInterval: unlessTold(5_000, 30_000), placeholderData: keepPreviousData };
 
 export const array = () =>
-  queryOptions({ queryKey: ["array"], queryFn: ({ signal }) => answer(api.GET("/api/v1/array", { signal })), ...LIVE });
+  queryOptions({ queryKey: key("array"), queryFn: ({ signal }) => answer(api.GET("/api/v1/array", { signal })), ...LIVE });
 
 export const volumes = () =>
   queryOptions({
-    queryKey: ["volumes"],
+    queryKey: key("volumes"),
     queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/volumes", { signal }))).items,
     ...LIST,
   });
 
 export const volume = (name: string) =>
   queryOptions({
-    queryKey: ["volumes", name],
+    queryKey: key("volumes", name),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/volumes/{name}", { params: { path: { name } }, signal })),
     refetchInterval: unlessTold(5_000, 10_000),
   });
 
 export const usage = (kind: "volume" | "group", name: string) =>
   queryOptions({
-    queryKey: [`${kind}s`, name, "space"],
+    queryKey: key(kind === "volume" ? "volumes" : "groups", name, "space"),
     queryFn: ({ signal }) => {
       const params = { path: { name } };
       return answer(
@@ -41,109 +42,109 @@ export const usage = (kind: "volume" | "group", name: string) =>
 
 export const hosts = () =>
   queryOptions({
-    queryKey: ["hosts"],
+    queryKey: key("hosts"),
     queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/hosts", { signal }))).items,
     ...LIST,
   });
 
 export const host = (name: string) =>
   queryOptions({
-    queryKey: ["hosts", name],
+    queryKey: key("hosts", name),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/hosts/{name}", { params: { path: { name } }, signal })),
     refetchInterval: unlessTold(5_000, 10_000),
   });
 
 export const groups = () =>
   queryOptions({
-    queryKey: ["groups"],
+    queryKey: key("groups"),
     queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/groups", { signal }))).items,
     ...LIST,
   });
 
 export const group = (name: string) =>
   queryOptions({
-    queryKey: ["groups", name],
+    queryKey: key("groups", name),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/groups/{name}", { params: { path: { name } }, signal })),
     refetchInterval: unlessTold(5_000, 10_000),
   });
 
 export const hostGroups = () =>
   queryOptions({
-    queryKey: ["host-groups"],
+    queryKey: key("host-groups"),
     queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/host-groups", { signal }))).items,
     ...LIST,
   });
 
 export const hostGroup = (name: string) =>
   queryOptions({
-    queryKey: ["host-groups", name],
+    queryKey: key("host-groups", name),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/host-groups/{name}", { params: { path: { name } }, signal })),
     refetchInterval: unlessTold(5_000, 10_000),
   });
 
 export const snapshots = () =>
   queryOptions({
-    queryKey: ["snapshots"],
+    queryKey: key("snapshots"),
     queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/snapshots", { signal }))).items,
     ...LIST,
   });
 
 export const snapshot = (name: string) =>
   queryOptions({
-    queryKey: ["snapshots", name],
+    queryKey: key("snapshots", name),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/snapshots/{name}", { params: { path: { name } }, signal })),
     refetchInterval: unlessTold(5_000, 10_000),
   });
 
 export const schedules = () =>
   queryOptions({
-    queryKey: ["schedules"],
+    queryKey: key("schedules"),
     queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/schedules", { signal }))).items,
     ...LIST,
   });
 
 export const recycleBin = () =>
   queryOptions({
-    queryKey: ["recycle-bin"],
+    queryKey: key("recycle-bin"),
     queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/recycle-bin", { signal }))).items,
     ...LIST,
   });
 
 export const settings = () =>
-  queryOptions({ queryKey: ["settings"], queryFn: ({ signal }) => answer(api.GET("/api/v1/settings", { signal })), ...LIST });
+  queryOptions({ queryKey: key("settings"), queryFn: ({ signal }) => answer(api.GET("/api/v1/settings", { signal })), ...LIST });
 
 export const users = () =>
-  queryOptions({ queryKey: ["users"], queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/users", { signal }))).items, ...LIST });
+  queryOptions({ queryKey: key("users"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/users", { signal }))).items, ...LIST });
 
 export const tokens = () =>
-  queryOptions({ queryKey: ["tokens"], queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/tokens", { signal }))).items, ...LIST });
+  queryOptions({ queryKey: key("tokens"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/tokens", { signal }))).items, ...LIST });
 
 export const directories = () =>
-  queryOptions({ queryKey: ["directories"], queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/directories", { signal }))).items, ...LIST });
+  queryOptions({ queryKey: key("directories"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/directories", { signal }))).items, ...LIST });
 
-export const certificate = () => queryOptions({ queryKey: ["certificate"], queryFn: ({ signal }) => answer(api.GET("/api/v1/certificate", { signal })) });
+export const certificate = () => queryOptions({ queryKey: key("certificate"), queryFn: ({ signal }) => answer(api.GET("/api/v1/certificate", { signal })) });
 
 export const notificationTargets = () =>
-  queryOptions({ queryKey: ["notification-targets"], queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/notification-targets", { signal }))).items, ...LIST });
+  queryOptions({ queryKey: key("notification-targets"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/notification-targets", { signal }))).items, ...LIST });
 
-export const key = () => queryOptions({ queryKey: ["key"], queryFn: ({ signal }) => answer(api.GET("/api/v1/key", { signal })), ...LIST });
+export const driveKey = () => queryOptions({ queryKey: key("key"), queryFn: ({ signal }) => answer(api.GET("/api/v1/key", { signal })), ...LIST });
 
 export const alerts = () =>
-  queryOptions({ queryKey: ["alerts"], queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/alerts", { signal }))).items, ...LIST });
+  queryOptions({ queryKey: key("alerts"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/alerts", { signal }))).items, ...LIST });
 
 export const drives = () =>
-  queryOptions({ queryKey: ["drives"], queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/drives", { signal }))).items, ...LIVE });
+  queryOptions({ queryKey: key("drives"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/drives", { signal }))).items, ...LIVE });
 
 export const protection = () =>
-  queryOptions({ queryKey: ["protection"], queryFn: ({ signal }) => answer(api.GET("/api/v1/protection", { signal })), ...LIVE });
+  queryOptions({ queryKey: key("protection"), queryFn: ({ signal }) => answer(api.GET("/api/v1/protection", { signal })), ...LIVE });
 
 export const jobs = () =>
-  queryOptions({ queryKey: ["jobs"], queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/jobs", { signal }))).items, ...LIST });
+  queryOptions({ queryKey: key("jobs"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/jobs", { signal }))).items, ...LIST });
 
 /** The newest events; of older ones page by page, see {@link olderThan}. */
 export const events = (severity: SchemaSeverity) =>
   infiniteQueryOptions({
-    queryKey: ["events", severity],
+    queryKey: key("events", severity),
     queryFn: async ({ signal, pageParam }) =>
       (await answer(api.GET("/api/v1/events", { params: { query: { severity, limit: PAGE, ...olderThan(pageParam) } }, signal }))).items,
     initialPageParam: undefined as number | undefined,
@@ -153,7 +154,7 @@ export const events = (severity: SchemaSeverity) =>
 
 export const audit = () =>
   infiniteQueryOptions({
-    queryKey: ["audit"],
+    queryKey: key("audit"),
     queryFn: async ({ signal, pageParam }) =>
       (await answer(api.GET("/api/v1/audit", { params: { query: { limit: PAGE, ...olderThan(pageParam) } }, signal }))).items,
     initialPageParam: undefined as number | undefined,

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { noWork } from "../../mock/array";
 import type { SchemaPerformance as Performance, SchemaWork as Work } from "./schema";
-import { extended, happenings } from "./stream";
+import * as queries from "./queries";
+import { extended, happenings, STALE } from "./stream";
 
 const work = (iops: number): Work => ({ iops, bytes_per_second: iops * 4096, failures: 0, latency_us: { mean: 100, p50: null, p95: null, p99: null, max: null } });
 const point = (time: number, iops: number) => ({ time, read: work(iops), write: work(0), offload: work(0) });
@@ -17,6 +18,12 @@ test("events are taken from a text as they are whole", () => {
     whole: [{ name: "change", data: '{"noun":"volumes"}' }],
     rest: "event: ev",
   });
+});
+
+test("whatever a page shows of the configuration is asked for again when it changes", () => {
+  const told = new Set(Object.values(STALE).flat());
+  const shown = [queries.array(), queries.volumes(), queries.volume("a"), queries.usage("volume", "a"), queries.usage("group", "a"), queries.hosts(), queries.host("a"), queries.groups(), queries.group("a"), queries.hostGroups(), queries.hostGroup("a"), queries.snapshots(), queries.snapshot("a"), queries.schedules(), queries.recycleBin(), queries.settings(), queries.users(), queries.tokens(), queries.directories(), queries.certificate(), queries.notificationTargets(), queries.driveKey(), queries.drives(), queries.protection()];
+  for (const { queryKey } of shown) expect(told, String(queryKey)).toContain(queryKey[0]);
 });
 
 test("a second is put behind the others, and the first goes", () => {

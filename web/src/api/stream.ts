@@ -1,7 +1,8 @@
 /** What happens on the array, as it happens. Without it pages ask again and again; with it they ask when something changed. */
 import { useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
-import type { SchemaPerformance as Performance, SchemaWork as Work, SchemaWorkColumns as WorkColumns } from "./schema";
+import type { SchemaChange as Change, SchemaPerformance as Performance, SchemaTopic as Topic, SchemaWork as Work, SchemaWorkColumns as WorkColumns } from "./schema";
+import type { Key } from "./keys";
 import { session } from "./session";
 
 /** A second of the whole array. */
@@ -89,17 +90,37 @@ export function happenings(text: string): { whole: Happening[]; rest: string } {
 
 /** Milliseconds in which changes gather, so that a hundred of them are one question. */
 const GATHER = 200;
-let changed = new Set<string>();
+let changed = new Set<Key>();
 
-function ask(client: QueryClient, ...nouns: string[]): void {
+function ask(client: QueryClient, ...keys: readonly Key[]): void {
   if (changed.size === 0) {
     setTimeout(() => {
-      for (const noun of changed) void client.invalidateQueries({ queryKey: [noun] });
+      for (const key of changed) void client.invalidateQueries({ queryKey: [key] });
       changed = new Set();
     }, GATHER);
   }
-  for (const noun of nouns) changed.add(noun);
+  for (const key of keys) changed.add(key);
 }
+
+/** What is asked for again when things of a kind changed: the things themselves, what counts them and what shows them. A topic that is missing here, or that the array doesn't have, is no type. */
+export const STALE: Record<Topic, readonly Key[]> = {
+  certificate: ["certificate"],
+  connections: ["volumes", "snapshots", "hosts", "host-groups"],
+  directories: ["directories"],
+  drives: ["drives", "protection", "array"],
+  groups: ["groups", "volumes", "schedules"],
+  "host-groups": ["host-groups", "hosts", "volumes", "snapshots"],
+  hosts: ["hosts", "host-groups", "volumes", "snapshots", "array"],
+  key: ["key"],
+  "notification-targets": ["notification-targets"],
+  "recycle-bin": ["recycle-bin", "array"],
+  schedules: ["schedules"],
+  settings: ["settings", "array"],
+  snapshots: ["snapshots", "volumes", "schedules", "array"],
+  tokens: ["tokens"],
+  users: ["users", "tokens"],
+  volumes: ["volumes", "groups", "hosts", "host-groups", "snapshots", "schedules", "array"],
+};
 
 function tell(client: QueryClient, { name, data }: Happening): void {
   switch (name) {
@@ -112,8 +133,7 @@ function tell(client: QueryClient, { name, data }: Happening): void {
       ask(client, "events", "audit");
       break;
     case "change":
-      // With the things themselves, what counts them and what sees them.
-      ask(client, (JSON.parse(data) as { noun: string }).noun, "array", "volumes", "hosts");
+      ask(client, ...STALE[(JSON.parse(data) as Change).noun]);
       break;
     case "alert":
       ask(client, "alerts");

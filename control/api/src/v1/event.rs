@@ -101,9 +101,15 @@ pub struct Audit {
     user: String,
     /// From where: an address, or `local`.
     origin: String,
-    /// Which action.
+    /// Which action, for programs: `CreateVolume`.
     action: String,
-    /// The whole request, without secrets.
+    /// What was to be done: `create`.
+    verb: String,
+    /// To what kind of thing: `volume`.
+    noun: String,
+    /// Which one; `null` when the noun says it.
+    object: Option<String>,
+    /// The whole request in words, without secrets.
     detail: String,
     /// `done`, `refused`, or `interrupted` when the array stopped before it knew.
     outcome: String,
@@ -118,11 +124,33 @@ pub struct Audit {
 pub struct AuditChange {
     /// Its key.
     record: String,
+    /// What kind of thing it is about; empty in entries of older versions.
+    #[serde(default)]
+    #[schema(required = true)]
+    noun: String,
+    /// Which one; `null` when the noun says it.
+    #[serde(default)]
+    name: Option<String>,
+    /// The fields that changed.
+    #[serde(default)]
+    #[schema(required = true)]
+    fields: Vec<AuditField>,
     /// What was there; `null`: nothing.
     #[schema(value_type = Option<Object>)]
     before: serde_json::Value,
     /// What is there; `null`: nothing.
     #[schema(value_type = Option<Object>)]
+    after: serde_json::Value,
+}
+
+/// A field that changed. One that is secret shows that it changed, and nothing more.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct AuditField {
+    /// Its name; dots lead into fields of fields.
+    field: String,
+    /// What was there; `null`: nothing.
+    before: serde_json::Value,
+    /// What is there; `null`: nothing.
     after: serde_json::Value,
 }
 
@@ -196,12 +224,19 @@ impl From<array::Event> for Event {
 impl From<array::Audit> for Audit {
     fn from(it: array::Audit) -> Self {
         let array::Attempt { time, user, origin, action, detail } = it.attempt;
+        // Older versions kept the request in another form.
+        let request = array::Request::read(&detail);
+        let detail = request.as_ref().map_or(detail, array::Request::sentence);
+        let array::Request { verb, noun, object, .. } = request.unwrap_or_default();
         Self {
             id: it.id,
             time: utc(time),
             user,
             origin,
             action,
+            verb,
+            noun,
+            object,
             detail,
             outcome: it.outcome,
             message: Some(it.message).filter(|message| !message.is_empty()),

@@ -16,6 +16,7 @@ use std::convert::Infallible;
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 use tokio_stream::{Stream, StreamExt};
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -23,11 +24,79 @@ pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(stream))
 }
 
+/// What kind of things changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Topic {
+    /// The certificate of the API.
+    Certificate,
+    /// Connections of volumes with hosts.
+    Connections,
+    /// Directories.
+    Directories,
+    /// Drives, their protection, and scrubs.
+    Drives,
+    /// Volume groups.
+    Groups,
+    /// Host groups.
+    HostGroups,
+    /// Hosts.
+    Hosts,
+    /// The key of the drives.
+    Key,
+    /// Notification targets.
+    NotificationTargets,
+    /// What is in the recycle bin.
+    RecycleBin,
+    /// Snapshot schedules.
+    Schedules,
+    /// Settings of the array.
+    Settings,
+    /// Snapshots.
+    Snapshots,
+    /// API tokens.
+    Tokens,
+    /// Users.
+    Users,
+    /// Volumes.
+    Volumes,
+}
+
+/// The data of a `change`.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Change {
+    /// What changed, as the paths of the API say it.
+    noun: Topic,
+}
+
+impl From<array::Topic> for Topic {
+    fn from(topic: array::Topic) -> Self {
+        use array::Topic::*;
+        match topic {
+            Certificate => Topic::Certificate,
+            Connections => Topic::Connections,
+            Directories => Topic::Directories,
+            Drives => Topic::Drives,
+            Groups => Topic::Groups,
+            HostGroups => Topic::HostGroups,
+            Hosts => Topic::Hosts,
+            Key => Topic::Key,
+            NotificationTargets => Topic::NotificationTargets,
+            RecycleBin => Topic::RecycleBin,
+            Schedules => Topic::Schedules,
+            Settings => Topic::Settings,
+            Snapshots => Topic::Snapshots,
+            Tokens => Topic::Tokens,
+            Users => Topic::Users,
+            Volumes => Topic::Volumes,
+        }
+    }
+}
+
 /// What happens, as it happens
 ///
 /// `performance` once a second with a Point; `event` with an Event; `alert` with an Alert that is new or not what it
-/// was; `job` with a Job that began, went on or ended; `change` with `{"noun": "volumes"}` when things of a kind are
-/// not what they were; `missed` when the listener was too slow, and should ask anew for what it shows.
+/// was; `job` with a Job that began, went on or ended; `change` with a Change when things of a kind are not what they were; `missed` when the listener was too slow, and should ask anew for what it shows.
 #[utoipa::path(get, path = "/api/v1/stream", tag = "performance", responses(
     (status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream"),
     Problems,
@@ -46,7 +115,7 @@ fn tell(happening: Result<Happening, BroadcastStreamRecvError>) -> sse::Event {
         Ok(Happening::Job(job)) => named("job", &Job::from(job)),
         Ok(Happening::Event(event)) => named("event", &Event::from(event)),
         Ok(Happening::Alert(_, alert)) => named("alert", &Alert::from(alert)),
-        Ok(Happening::Changed(noun)) => named("change", &json!({ "noun": plural(noun) })),
+        Ok(Happening::Changed(topic)) => named("change", &Change { noun: topic.into() }),
         Err(BroadcastStreamRecvError::Lagged(count)) => named("missed", &json!({ "count": count })),
     }
 }
@@ -55,7 +124,16 @@ fn named<T: Serialize>(name: &str, data: &T) -> sse::Event {
     sse::Event::default().event(name).data(serde_json::to_string(data).unwrap_or_default())
 }
 
-/// As the paths of the API say it.
-fn plural(noun: &str) -> String {
-    if noun.ends_with('s') { noun.to_owned() } else { format!("{noun}s") }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_are_named_as_they_are_declared_and_as_paths_say_them() {
+        let paths = crate::openapi();
+        for topic in array::Topic::ALL {
+            assert_eq!(serde_json::to_value(Topic::from(*topic)).unwrap(), topic.name());
+            assert!(paths.contains(&format!("\"/api/v1/{}\"", topic.name())), "{topic:?}");
+        }
+    }
 }

@@ -132,6 +132,18 @@ async fn check_password(
     Ok(found)
 }
 
+/// The current password of the user whose session it is. Guessing it is counted like guessing at the door.
+async fn check_own_password(
+    context: &Context,
+    operator: &Operator,
+    name: &str,
+    current: Secret,
+) -> Result<array::Member, Problem> {
+    let (origin, counted) = (operator.caller.origin.as_str(), format!("user {}", name.to_lowercase()));
+    let found = check_password(context, &[origin, counted.as_str()], name, current).await?;
+    found.ok_or_else(|| Problem::forbidden("the current password is wrong"))
+}
+
 /// Somebody whom a directory elsewhere knows by this password. Users of the array do not wait for that.
 async fn elsewhere(
     context: &Context,
@@ -228,6 +240,9 @@ struct UserChange {
     /// 8 to 256 characters. Its sessions end.
     #[schema(format = Password)]
     password: Option<String>,
+    /// The password that it has now: needed to set one's own, and for nothing else.
+    #[schema(format = Password)]
+    current_password: Option<String>,
 }
 
 /// Users
@@ -269,10 +284,14 @@ async fn show_user(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<User> {
-    outcome!(perform(operator, &context, Action::ShowUser { name }).await?, User(it) => Json(it.into()))
+    let own = context.array.is_own(&operator.caller, &name);
+    let action = if own { Action::ShowOwnUser } else { Action::ShowUser { name } };
+    outcome!(perform(operator, &context, action).await?, User(it) => Json(it.into()))
 }
 
-/// Change a user; everybody may set their own password
+/// Change a user
+///
+/// Users set their own password in a session that it began, with `current_password`; no token does.
 #[utoipa::path(patch, path = "/api/v1/users/{name}", tag = "access", params(("name" = String, Path)),
     request_body = UserChange, responses(
     (status = 200, description = "The user as it is now", body = User),
@@ -282,10 +301,20 @@ async fn change_user(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
-    Body(UserChange { role, password }): Body<UserChange>,
+    Body(UserChange { role, password, current_password }): Body<UserChange>,
 ) -> Answer<User> {
-    let (role, password) = (role.map(Into::into), password.map(Secret::new));
-    let action = Action::ChangeUser { name, role, password };
+    let password = password.map(Secret::new);
+    let action = match (password, current_password) {
+        (Some(password), Some(current)) if context.array.is_own(&operator.caller, &name) => {
+            if role.is_some() {
+                let detail = "set your own password and a role one after the other".into();
+                return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail));
+            }
+            let verified = check_own_password(&context, &operator, &name, Secret::new(current)).await?;
+            Action::ChangeOwnPassword { verified, password }
+        }
+        (password, _) => Action::ChangeUser { name, role: role.map(Into::into), password },
+    };
     outcome!(perform(operator, &context, action).await?, User(it) => Json(it.into()))
 }
 

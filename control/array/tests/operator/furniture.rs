@@ -236,5 +236,5 @@ async fn listeners_hear_of_changes() {
     let up = rig.up().await;
     let mut ear = up.array.listen();
     up.array.perform(&Caller::array(), create("db1", None)).await.unwrap();
-    assert_eq!(ear.recv().await.unwrap(), array::Happening::Changed("volume"));
+    assert_eq!(ear.recv().await.unwrap(), array::Happening::Changed(array::Topic::Volumes));
 }

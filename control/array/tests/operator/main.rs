@@ -11,5 +11,8 @@ mod measured;
 mod notices;
 mod policies;
 mod rig;
+mod roles;
 mod schedules;
 mod snapshots;
+mod topics;
+mod trail;

@@ -1,8 +1,8 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
 use array::{
-    Action, Array, Caller, Envelope, Error, Health, Identity, KEY_BYTES, Lock, Machine, NewKey, Outcome,
-    Parts, Role, Vault, World,
+    Action, Array, Caller, Credential, Envelope, Error, Health, Identity, KEY_BYTES, Lock, Machine, NewKey,
+    Outcome, Parts, Role, Vault, World,
 };
 use bytes::Bytes;
 use engine::Engine;
@@ -258,7 +258,8 @@ fn small() -> engine::Options {
 
 /// Who asks in tests.
 fn ada() -> Caller {
-    Caller { user: "ada".into(), origin: "10.0.0.7".into(), role: Role::Admin }
+    let credential = Credential::Machine;
+    Caller { user: "ada".into(), origin: "10.0.0.7".into(), role: Role::Admin, credential }
 }
 
 impl Up {

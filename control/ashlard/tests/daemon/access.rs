@@ -140,7 +140,8 @@ fn the_first_user_logs_in_and_others_have_their_roles() {
     assert_eq!(ask("PATCH", "users/vera", &olga, json!({ "role": "admin" })), 403);
     assert_eq!(ask("DELETE", "volumes/db1", &olga, Value::Null), 204);
     // Everybody sets their own password; sessions before it end, and one with it begins at once.
-    assert_eq!(ask("PATCH", "users/vera", &vera, json!({ "password": "nine chars" })), 200);
+    let new = json!({ "password": "nine chars", "current_password": "eight chars" });
+    assert_eq!(ask("PATCH", "users/vera", &vera, new), 200);
     assert_eq!(ask("GET", "session", &vera, Value::Null), 401);
     let vera = cookie(&log_in("vera", "nine chars"));
     assert_eq!(ask("GET", "session", &vera, Value::Null), 200);
@@ -159,7 +160,14 @@ fn the_first_user_logs_in_and_others_have_their_roles() {
     let deleted =
         audit["items"].as_array().unwrap().iter().find(|it| it["action"] == "DeleteVolume").unwrap();
     assert_eq!((deleted["user"].as_str(), deleted["origin"].as_str()), (Some("olga"), Some("127.0.0.1")));
+    assert_eq!(deleted["detail"], "delete volume db1 (eradicate: no)");
+    assert_eq!((deleted["verb"].as_str(), deleted["object"].as_str()), (Some("delete"), Some("db1")));
     assert!(!audit.to_string().contains("eight chars"));
+    let own =
+        audit["items"].as_array().unwrap().iter().find(|it| it["action"] == "ChangeOwnPassword").unwrap();
+    assert_eq!(own["detail"], "set own password of user vera (password: (hidden))");
+    let hidden = json!({ "field": "hash", "before": "(hidden)", "after": "(hidden)" });
+    assert!(own["changes"][0]["fields"].as_array().unwrap().contains(&hidden), "{own}");
 }
 
 #[test]

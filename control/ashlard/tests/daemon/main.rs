@@ -12,6 +12,7 @@ mod monitoring;
 mod mutations;
 mod process;
 mod pykmip;
+mod roles;
 mod support;
 
 use process::{check, drives, fails, json, run, start};

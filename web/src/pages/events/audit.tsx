@@ -3,7 +3,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { ClipboardList } from "lucide-react";
 import { useMemo, useState } from "react";
 import { audit } from "../../api/queries";
-import type { SchemaAudit as Audit } from "../../api/schema";
+import type { SchemaAudit as Audit, SchemaAuditChange as Change } from "../../api/schema";
 import { moment } from "../../format";
 import { Dot } from "../../parts/dot";
 import { Empty } from "../../parts/empty";
@@ -17,13 +17,13 @@ const columns = (choose: (entry: Audit) => void): Column<Audit>[] => [
   { name: "When", key: (it) => it.id, down: true, cell: (it) => <span className="number quiet">{moment(it.time, true)}</span> },
   { name: "Who", key: (it) => it.user, cell: (it) => it.user },
   { name: "From", key: (it) => it.origin, cell: (it) => <span className="quiet">{it.origin}</span>, wide: true },
-  { name: "Action", key: (it) => it.action, cell: (it) => it.action },
+  { name: "Action", key: (it) => what(it), cell: (it) => what(it) },
   { name: "Outcome", key: (it) => it.outcome, cell: (it) => <Dot color={it.outcome === "done" ? "teal" : it.outcome === "refused" ? "orange" : "red"} label={it.outcome} /> },
   {
     name: "",
     right: true,
     cell: (it) => (
-      <Button variant="subtle" color="gray" size="compact-sm" onClick={() => choose(it)} aria-label={`Details of ${it.action}, ${moment(it.time, true)}`}>
+      <Button variant="subtle" color="gray" size="compact-sm" onClick={() => choose(it)} aria-label={`Details of ${what(it)}, ${moment(it.time, true)}`}>
         Details
       </Button>
     ),
@@ -53,7 +53,7 @@ export function AuditPage() {
       ) : (
         <ProblemAlert error={error} />
       )}
-      <Modal opened={chosen !== undefined} onClose={() => setChosen(undefined)} title={chosen?.action} size="lg">
+      <Modal opened={chosen !== undefined} onClose={() => setChosen(undefined)} title={chosen && what(chosen)} size="lg">
         {chosen && <Details entry={chosen} />}
       </Modal>
     </Page>
@@ -77,17 +77,17 @@ function Details({ entry }: { entry: Audit }) {
         </dd>
         <dt>Request</dt>
         <dd>
-          <code style={{ overflowWrap: "anywhere" }}>{entry.detail}</code>
+          <span style={{ overflowWrap: "anywhere" }}>{entry.detail}</span>
         </dd>
       </dl>
       {entry.changes.map((change) => (
         <div key={change.record}>
           <Text size="sm" fw={500} mb={4} style={{ overflowWrap: "anywhere" }}>
-            {change.record}
+            {change.noun ? `${change.noun} ${change.name ?? ""}` : change.record}
           </Text>
           <div className="terminal" tabIndex={0} role="region" aria-label={`Before and after of ${change.record}`}>
             <pre>
-              {differences(change.before, change.after).map(({ sign, text }, index) => (
+              {differences(change).map(({ sign, text }, index) => (
                 <span key={index} style={{ display: "block" }}>
                   {sign} {text}
                 </span>
@@ -102,13 +102,18 @@ function Details({ entry }: { entry: Audit }) {
 
 type Line = { sign: " " | "-" | "+"; text: string };
 
-/** The fields of a record, with those that changed before and after. */
-export function differences(before: unknown, after: unknown): Line[] {
-  const fields = (value: unknown) => (typeof value === "object" && value !== null ? new Map<string, unknown>(Object.entries(value)) : new Map<string, unknown>());
-  const [old, now] = [fields(before), fields(after)];
-  return [...new Set([...old.keys(), ...now.keys()])].flatMap((name): Line[] => {
-    const line = (sign: Line["sign"], value: unknown): Line => ({ sign, text: `${name}: ${JSON.stringify(value)}` });
-    if (JSON.stringify(old.get(name)) === JSON.stringify(now.get(name))) return [line(" ", now.get(name))];
-    return [...(old.has(name) ? [line("-", old.get(name))] : []), ...(now.has(name) ? [line("+", now.get(name))] : [])];
-  });
+/** Verb, noun and object; entries of older versions have a name only. */
+const what = (it: Audit) => (it.verb ? [it.verb, it.noun, it.object].filter(Boolean).join(" ") : it.action);
+
+/** The fields that changed, before and after; of entries of older versions, found by comparing the records. */
+export function differences({ before, after, fields }: Pick<Change, "before" | "after" | "fields">): Line[] {
+  const lines = (name: string, old: unknown, now: unknown): Line[] => {
+    const line = (sign: Line["sign"], value: unknown): Line => ({ sign, text: `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}` });
+    return [...(old == null ? [] : [line("-", old)]), ...(now == null ? [] : [line("+", now)])];
+  };
+  if (fields.length > 0) return fields.flatMap((it) => lines(it.field, it.before, it.after));
+  const values = (value: unknown) => (typeof value === "object" && value !== null ? new Map<string, unknown>(Object.entries(value)) : new Map<string, unknown>());
+  const [old, now] = [values(before), values(after)];
+  const same = (name: string) => JSON.stringify(old.get(name)) === JSON.stringify(now.get(name));
+  return [...new Set([...old.keys(), ...now.keys()])].filter((name) => !same(name)).flatMap((name) => lines(name, old.get(name), now.get(name)));
 }

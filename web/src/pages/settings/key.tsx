@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { KeyRound, ShieldOff } from "lucide-react";
 import { useState } from "react";
 import { answer, api } from "../../api/client";
-import { key, useChange } from "../../api/queries";
+import { driveKey, useChange } from "../../api/queries";
 import type { SchemaEncryption as Encryption, SchemaKeyChange as KeyChange } from "../../api/schema";
 import { Confirm } from "../../parts/confirm";
 import { FormModal } from "../../parts/form";
@@ -15,7 +15,7 @@ import { ENCRYPTION } from "./encryption";
 
 /** What the drives are locked with, and another key in its place. */
 export function KeyPanel() {
-  const { data, error } = useQuery(key());
+  const { data, error } = useQuery(driveKey());
   const [opened, setOpened] = useState(false);
   const close = () => setOpened(false);
   const locked = data && data.lock !== "none";

@@ -11,9 +11,10 @@ export const passwordError = (password: string) => (password.length < 8 || passw
 export function SetPassword({ user, opened, onClose }: { user: string; opened: boolean; onClose: () => void }) {
   const who = useSession();
   const own = who.at === "in" && who.user === user;
+  const inSession = own && !who.byToken;
   const form = useForm({
-    initialValues: { password: "", again: "" },
-    validate: { password: passwordError, again: (again, { password }) => (again === password ? null : "It is not the same.") },
+    initialValues: { current: "", password: "", again: "" },
+    validate: { current: (current) => (inSession && current === "" ? "Give the password that you have now." : null), password: passwordError, again: (again, { password }) => (again === password ? null : "It is not the same.") },
   });
   const close = () => {
     onClose();
@@ -21,9 +22,9 @@ export function SetPassword({ user, opened, onClose }: { user: string; opened: b
     save.reset();
   };
   const save = useChange({
-    run: async ({ password }: typeof form.values) => {
-      await answer(api.PATCH("/api/v1/users/{name}", { params: { path: { name: user } }, body: { password } }));
-      if (own && !who.byToken) await session.begin(user, password);
+    run: async ({ current, password }: typeof form.values) => {
+      await answer(api.PATCH("/api/v1/users/{name}", { params: { path: { name: user } }, body: { password, ...(inSession && { current_password: current }) } }));
+      if (inSession) await session.begin(user, password);
     },
     done: () => (own ? "Your password is set." : `The password of ${user} is set; ${user} has to sign in again.`),
     then: close,
@@ -31,7 +32,8 @@ export function SetPassword({ user, opened, onClose }: { user: string; opened: b
   return (
     <FormModal opened={opened} onClose={close} title={own ? "Change your password" : `Password of ${user}`} verb="Set password" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <input type="text" hidden readOnly autoComplete="username" value={user} />
-      <PasswordInput label="New password" description="8 characters or more. Sessions that began with the old one end." autoComplete="new-password" data-autofocus required {...form.getInputProps("password")} />
+      {inSession && <PasswordInput label="Current password" autoComplete="current-password" data-autofocus required {...form.getInputProps("current")} />}
+      <PasswordInput label="New password" description="8 characters or more. Sessions that began with the old one end." autoComplete="new-password" data-autofocus={!inSession} required {...form.getInputProps("password")} />
       <PasswordInput label="Once more" autoComplete="new-password" required {...form.getInputProps("again")} />
     </FormModal>
   );

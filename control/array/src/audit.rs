@@ -1,0 +1,414 @@
+//! Entries of the audit trail: who asked for which verb on which object, and the fields that changed.
+//!
+//! An entry is begun before the action is carried out, so that a crash leaves it as interrupted, and ended with what
+//! came of it. Secrets never get here: see [`crate::shown`].
+
+use crate::action::{Action, Caller, PeerName, SubjectName};
+use crate::array::Array;
+use crate::config::{Config, Edit, GroupId, HostGroupId, HostId, Named, ScheduleId};
+use crate::connection::Peer;
+use crate::record::Thing;
+use crate::shown::Show;
+use crate::{Result, UserId};
+use block::DiskId;
+use history::{Attempt, AuditId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What was asked for, as the trail keeps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// What was to be done: `create`.
+    pub verb: String,
+    /// To what kind of thing: `volume`.
+    pub noun: String,
+    /// Which one; none when the noun says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// What else was said, by the names of fields; secrets are hidden.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub fields: Map<String, Value>,
+}
+
+impl Request {
+    /// What the trail has as detail; none when it was written before requests were kept in this form.
+    pub fn read(detail: &str) -> Option<Self> {
+        serde_json::from_str(detail).ok()
+    }
+
+    /// For people: `connect volume db1 to host web1 (lun: 3, read_only: no)`.
+    pub fn sentence(&self) -> String {
+        let mut text = format!("{} {}", self.verb, self.noun);
+        if let Some(object) = &self.object {
+            text.extend([" ", object]);
+        }
+        if !self.fields.is_empty() {
+            let fields = self.fields.iter().map(|(name, value)| format!("{name}: {}", plain(value)));
+            text.push_str(&format!(" ({})", fields.collect::<Vec<_>>().join(", ")));
+        }
+        text
+    }
+}
+
+/// A value for people.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "none".into(),
+        Value::Bool(true) => "yes".into(),
+        Value::Bool(false) => "no".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join("; "),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| format!("{name} {}", plain(value)));
+            fields.collect::<Vec<_>>().join(" ")
+        }
+        Value::Number(number) => number.to_string(),
+    }
+}
+
+/// An object of objects as one of dotted names.
+fn flatten(prefix: &str, value: Value, into: &mut Map<String, Value>) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            for (name, value) in fields {
+                let name = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
+                flatten(&name, value, into);
+            }
+        }
+        value if prefix.is_empty() => drop(value),
+        value => drop(into.insert(prefix.to_owned(), value)),
+    }
+}
+
+fn flat(value: &Value) -> Map<String, Value> {
+    let mut fields = Map::new();
+    flatten("", value.clone(), &mut fields);
+    fields
+}
+
+/// What an action is about, and the fields of the request that say so.
+struct Object(Option<String>, &'static [&'static str]);
+
+impl Object {
+    fn of(field: &'static [&'static str], name: &str) -> Self {
+        Self(Some(name.to_owned()), field)
+    }
+}
+
+impl Action {
+    fn object(&self, caller: &Caller) -> Object {
+        use Action::*;
+        match self {
+            ShowVolumeUsage { name } | ShowGroupUsage { name } | ShowVolume { name } => {
+                Object::of(NAME, name)
+            }
+            CreateVolume { name, .. } | CloneVolume { name, .. } => Object::of(NAME, name),
+            ChangeVolume { name, .. } | DeleteVolume { name, .. } => Object::of(NAME, name),
+            ShowSnapshot { name } | ChangeSnapshot { name, .. } => Object::of(NAME, name),
+            DeleteSnapshot { name, .. } | CompareDisks { name, .. } => Object::of(NAME, name),
+            CreateSchedule { name, .. } | ShowSchedule { name } => Object::of(NAME, name),
+            ChangeSchedule { name, .. } | DeleteSchedule { name } => Object::of(NAME, name),
+            RunSchedule { name, .. } => Object::of(NAME, name),
+            CreateGroup { name, .. } | ShowGroup { name } => Object::of(NAME, name),
+            ChangeGroup { name, .. } | DeleteGroup { name } => Object::of(NAME, name),
+            CreateHost { name, .. } | ShowHost { name } => Object::of(NAME, name),
+            ChangeHost { name, .. } | DeleteHost { name } => Object::of(NAME, name),
+            CreateHostGroup { name, .. } | ShowHostGroup { name } => Object::of(NAME, name),
+            ChangeHostGroup { name, .. } | DeleteHostGroup { name } => Object::of(NAME, name),
+            ShowTarget { name } | CreateTarget { name, .. } => Object::of(NAME, name),
+            ChangeTarget { name, .. } | DeleteTarget { name } => Object::of(NAME, name),
+            TestTarget { name } => Object::of(NAME, name),
+            ShowDirectory { name } | ChangeDirectory { name, .. } => Object::of(NAME, name),
+            DeleteDirectory { name } | TestDirectory { name } => Object::of(NAME, name),
+            CreateDirectory(new) => Object::of(NAME, &new.name),
+            CreateUser { name, .. } | ShowUser { name } => Object::of(NAME, name),
+            ChangeUser { name, .. } | DeleteUser { name } => Object::of(NAME, name),
+            CreateToken { name, .. } | DeleteToken { name } => Object::of(NAME, name),
+            ShowOwnUser => Object::of(&[], &caller.user),
+            ChangeOwnPassword { verified, .. } => Object::of(&[], &verified.name),
+            AddDrive { path, .. } => Object::of(&["path"], path),
+            ShowDrive { which } | EvacuateDrive { which, .. } => Object::of(WHICH, which),
+            ReplaceDrive { which, .. } => Object::of(WHICH, which),
+            TakeFromBin { which, .. } | EradicateFromBin { which } => Object::of(WHICH, which),
+            ShowJob { id } | CancelJob { id } => Object::of(ID, id),
+            ShowAlert { id } | ChangeAlert { id, .. } => Object::of(ID, &id.to_string()),
+            RestoreVolume { volume, .. } => Object::of(&["volume"], volume),
+            CreateSnapshots { subject, .. } => Object::of(&["subject"], &subject_text(subject)),
+            Connect { volume, peer, .. } => Object::of(ENDS, &format!("{volume} to {}", peer_text(peer))),
+            Disconnect { volume, peer } => Object::of(ENDS, &format!("{volume} from {}", peer_text(peer))),
+            ShowArray | ShowSettings | ChangeSettings(_) | ShowProtection | ListDrives | StartScrub => NONE,
+            ShowKey | RotateKey(_) | ListJobs | ListVolumes | ListBin | ListSnapshots | ListSchedules => NONE,
+            ListGroups | ListHosts | ListHostGroups | ListConnections | ShowSupportBundle | ListAlerts => {
+                NONE
+            }
+            ListTargets | ListDirectories | ShowCertificate | ReplaceCertificate { .. } | ListUsers => NONE,
+            ListTokens | ShowPerformance { .. } | ListBusiest { .. } | ListPaths { .. } => NONE,
+            ShowCapacity(_) | ListEvents { .. } | ListAudit { .. } => NONE,
+        }
+    }
+}
+
+const NONE: Object = Object(None, &[]);
+const NAME: &[&str] = &["name"];
+const WHICH: &[&str] = &["which"];
+const ID: &[&str] = &["id"];
+const ENDS: &[&str] = &["volume", "peer"];
+
+fn peer_text(peer: &PeerName) -> String {
+    match peer {
+        PeerName::Host(name) => format!("host {name}"),
+        PeerName::HostGroup(name) => format!("host group {name}"),
+    }
+}
+
+fn subject_text(subject: &SubjectName) -> String {
+    match subject {
+        SubjectName::Volume(name) => format!("of volume {name}"),
+        SubjectName::Group(name) => format!("of volume group {name}"),
+    }
+}
+
+/// What an action asks for.
+fn request(config: &Config, caller: &Caller, action: &Action) -> Request {
+    let declared = action.verb().declaration();
+    let Object(object, said) = action.object(caller);
+    let names = |kind: &str, id: &str| config.name_of(kind, id);
+    let mut fields = match (Show { names: &names, hide: true }).value(action) {
+        // The variant is the verb.
+        Value::Object(variant) => variant.into_iter().next().map_or(Value::Null, |(_, fields)| fields),
+        _ => Value::Null,
+    };
+    if let Value::Object(fields) = &mut fields {
+        said.iter().for_each(|name| drop(fields.remove(*name)));
+        // What is to be changed, without the step in between.
+        if let Some(Value::Object(change)) = fields.remove("change") {
+            fields.extend(change);
+        }
+    }
+    let object = object.map(|text| match action {
+        Action::TakeFromBin { .. } | Action::EradicateFromBin { .. } => {
+            config.binned_name(&text).unwrap_or(text)
+        }
+        _ => text,
+    });
+    let (verb, noun) = (declared.verb.to_owned(), declared.noun.to_owned());
+    let mut flat = Map::new();
+    match fields {
+        Value::Object(_) => flatten("", fields, &mut flat),
+        Value::Null => {}
+        value => drop(flat.insert("to".into(), value)),
+    }
+    Request { verb, noun, object, fields: flat }
+}
+
+impl Config {
+    /// The name of a thing whose identity, of this type, has these hex digits.
+    fn name_of(&self, kind: &str, digits: &str) -> Option<String> {
+        let id = u128::from_str_radix(digits, 16).ok()?;
+        let short = u64::try_from(id).ok();
+        let name = match kind {
+            "DiskId" => self.disk_name(DiskId(id))?,
+            "HostId" => self.hosts.get(HostId(short?))?.name()?,
+            "HostGroupId" => self.host_groups.get(HostGroupId(short?))?.name()?,
+            "GroupId" => self.groups.get(GroupId(short?))?.name()?,
+            "ScheduleId" => self.schedules.get(ScheduleId(short?))?.name()?,
+            "UserId" => self.users.get(UserId(short?))?.name()?,
+            _ => return None,
+        };
+        Some(name.to_owned())
+    }
+
+    fn binned_name(&self, which: &str) -> Option<String> {
+        let mut found = self.binned().filter(|entry| format!("{:032x}", entry.id().0) == which);
+        found.next().map(|entry| entry.name().to_owned())
+    }
+
+    /// What a thing is called.
+    fn thing_name(&self, thing: &Thing) -> Option<String> {
+        Some(match thing {
+            Thing::Settings(_) | Thing::Scrub(_) | Thing::Certificate(_) => return None,
+            Thing::Volume(it) => it.name.clone(),
+            Thing::Snapshot(it) => it.name.clone(),
+            Thing::Schedule(it) => it.name.clone(),
+            Thing::Group(it) => it.name.clone(),
+            Thing::Host(it) => it.name.clone(),
+            Thing::HostGroup(it) => it.name.clone(),
+            Thing::Directory(it) => it.name.clone(),
+            Thing::Target(it) => it.name.clone(),
+            Thing::User(it) => it.name.clone(),
+            Thing::Token(it) => it.name.clone(),
+            Thing::Connection(it) => {
+                let peer = match it.peer {
+                    Peer::Host(id) => self.hosts.get(id).map(|host| format!("host {}", host.name)),
+                    Peer::HostGroup(id) => {
+                        self.host_groups.get(id).map(|group| format!("host group {}", group.name))
+                    }
+                };
+                format!("{} to {}", self.disk_name(it.volume)?, peer?)
+            }
+        })
+    }
+}
+
+/// A value to be compared, and as it is shown; null when there is none.
+#[derive(Clone, Debug, Default)]
+struct Side {
+    plain: Value,
+    shown: Value,
+}
+
+impl Side {
+    fn of<T: Serialize>(config: &Config, value: Option<&T>) -> Self {
+        let Some(value) = value else { return Self::default() };
+        let names = |kind: &str, id: &str| config.name_of(kind, id);
+        let show = |hide| Show { names: &names, hide }.value(value);
+        Self { plain: show(false), shown: show(true) }
+    }
+}
+
+/// A record that an action changed.
+#[derive(Clone, Debug)]
+struct Noted {
+    record: String,
+    noun: &'static str,
+    name: Option<String>,
+    before: Side,
+    after: Side,
+}
+
+/// The records that an action changed, each from before the action to after it.
+#[derive(Debug, Default)]
+pub(crate) struct Changes(Vec<Noted>);
+
+impl Changes {
+    /// Notes a step, with what its record held.
+    pub fn note(&mut self, config: &Config, before: Option<&Thing>, edit: &Edit) {
+        let (thing, after) = match edit {
+            Edit::Put(thing) => (thing, Some(thing)),
+            Edit::Remove(thing) => (thing, None),
+        };
+        let noted = Noted {
+            record: thing.key(),
+            noun: thing.noun(),
+            name: config.thing_name(before.unwrap_or(thing)),
+            before: Side::of(config, before),
+            after: Side::of(config, after),
+        };
+        self.add(noted);
+    }
+
+    /// Notes what is no record of the configuration.
+    pub fn note_other<T: Serialize>(
+        &mut self,
+        config: &Config,
+        noun: &'static str,
+        name: Option<&str>,
+        sides: [&T; 2],
+    ) {
+        let [before, after] = sides.map(|side| Side::of(config, Some(side)));
+        self.add(Noted { record: noun.into(), noun, name: name.map(str::to_owned), before, after });
+    }
+
+    fn add(&mut self, noted: Noted) {
+        match self.0.iter_mut().find(|it| it.record == noted.record) {
+            Some(known) => known.after = noted.after,
+            None => self.0.push(noted),
+        }
+    }
+
+    /// As the trail keeps them.
+    fn json(&self) -> Value {
+        self.0.iter().filter(|it| it.before.plain != it.after.plain).map(Noted::json).collect()
+    }
+}
+
+impl Noted {
+    fn json(&self) -> Value {
+        json!({
+            "record": self.record,
+            "noun": self.noun,
+            "name": self.name,
+            "before": self.before.shown,
+            "after": self.after.shown,
+            "fields": differences(&self.before, &self.after),
+        })
+    }
+}
+
+/// The fields that are not the same on both sides; one that is hidden says only that it changed.
+fn differences(before: &Side, after: &Side) -> Vec<Value> {
+    let [plain_before, shown_before] = [&before.plain, &before.shown].map(flat);
+    let [plain_after, shown_after] = [&after.plain, &after.shown].map(flat);
+    let names: BTreeSet<&String> = plain_before.keys().chain(plain_after.keys()).collect();
+    let changed = names.into_iter().filter(|name| plain_before.get(*name) != plain_after.get(*name));
+    let shown = |fields: &Map<String, Value>, name: &str| fields.get(name).cloned().unwrap_or_default();
+    changed
+        .map(|name| {
+            json!({ "field": name, "before": shown(&shown_before, name), "after": shown(&shown_after, name) })
+        })
+        .collect()
+}
+
+/// An entry that waits for its end.
+pub(crate) struct Entry {
+    id: std::result::Result<AuditId, history::Error>,
+    /// What was asked for, for the log.
+    attempt: Attempt,
+    sentence: String,
+}
+
+impl Array {
+    /// Begins an entry about an action.
+    pub(crate) fn begin_entry(&self, caller: &Caller, action: &Action) -> Entry {
+        let request = request(&self.config(), caller, action);
+        self.begin(&caller.user, &caller.origin, action.verb().name(), &request)
+    }
+
+    /// Begins an entry about what is no action.
+    pub(crate) fn begin(&self, user: &str, origin: &str, action: &str, request: &Request) -> Entry {
+        let attempt = Attempt {
+            time: self.now(),
+            user: user.to_owned(),
+            origin: origin.to_owned(),
+            action: action.to_owned(),
+            detail: serde_json::to_string(request).unwrap_or_default(),
+        };
+        let id = self.parts.history.begin_audit(&attempt);
+        Entry { id, attempt, sentence: request.sentence() }
+    }
+
+    /// Ends an entry with what came of it.
+    pub(crate) fn end_entry<T>(&self, entry: Entry, outcome: &Result<T>, changes: &Changes) {
+        let Entry { id, attempt: Attempt { user, origin, action, .. }, sentence } = entry;
+        let refused = outcome.as_ref().err().map(|error| error.message.as_str());
+        let changes = changes.json().to_string();
+        if let Err(error) = id.and_then(|id| self.parts.history.end_audit(id, refused, &changes)) {
+            tracing::error!(%error, "the audit trail has a gap");
+        }
+        match outcome {
+            Ok(_) => tracing::info!(target: "audit", user, origin, action, request = sentence, "done"),
+            Err(error) => {
+                tracing::warn!(target: "audit", user, origin, action, request = sentence, kind = ?error.kind, %error, "refused");
+            }
+        }
+    }
+}
+
+/// The records of the configuration as they may be shown to anybody, by their keys; null for what is unknown here.
+pub(crate) fn shown_records(
+    config: &Config,
+    records: impl IntoIterator<Item = (String, impl AsRef<[u8]>)>,
+) -> BTreeMap<String, Value> {
+    let shown = |(key, value): (String, _)| {
+        let value: &[u8] = AsRef::as_ref(&value);
+        let thing = Thing::read(&key, value).ok().flatten();
+        let shown = match thing {
+            Some(thing) => Side::of(config, Some(&thing)).shown,
+            None if key == crate::record::ARRAY => serde_json::from_slice(value).unwrap_or_default(),
+            None => Value::Null,
+        };
+        (key, shown)
+    };
+    records.into_iter().map(shown).collect()
+}

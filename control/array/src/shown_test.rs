@@ -1,0 +1,73 @@
+use super::{HIDDEN, Show, mark, site};
+use crate::config::{HostId, Secret};
+use crate::vault::Sealed;
+use serde::Serialize;
+use serde_json::json;
+
+#[derive(Serialize)]
+struct Everything {
+    secret: Secret,
+    sealed: Sealed,
+    #[serde(serialize_with = "mark::url")]
+    url: String,
+    #[serde(serialize_with = "mark::pem")]
+    chain: String,
+    host: HostId,
+    unset: Option<u64>,
+    taken_away: Option<Option<u64>>,
+    nested: Nested,
+    list: Vec<Nested>,
+}
+
+#[derive(Default, Serialize)]
+struct Nested {
+    yes: Option<bool>,
+}
+
+fn everything() -> Everything {
+    Everything {
+        secret: Secret::new("open sesame"),
+        sealed: Sealed::of_text("c2VhbGVk".into()),
+        url: "https://user:word@hooks.example.com:8443/T0KEN/path?key=more".into(),
+        chain: "-----BEGIN CERTIFICATE-----\nZm9v\n-----END CERTIFICATE-----\n".into(),
+        host: HostId(7),
+        unset: None,
+        taken_away: Some(None),
+        nested: Nested::default(),
+        list: vec![Nested { yes: Some(true) }],
+    }
+}
+
+#[test]
+fn secrets_are_hidden_by_their_types_and_identities_become_names() {
+    let names =
+        |kind: &str, id: &str| (kind == "HostId" && id == "0000000000000007").then(|| "web1".to_owned());
+    let shown = Show { names: &names, hide: true }.value(&everything());
+    let chain = shown["chain"].as_str().unwrap_or_default().to_owned();
+    assert!(chain.starts_with("PEM") && !chain.contains("Zm9v"), "{chain}");
+    let expected = json!({
+        "secret": HIDDEN,
+        "sealed": HIDDEN,
+        "url": "https://hooks.example.com:8443/…",
+        "chain": chain,
+        "host": "web1",
+        "taken_away": "none",
+        "list": [{ "yes": true }],
+    });
+    assert_eq!(shown, expected);
+    let stored = serde_json::to_value(everything()).expect("JSON");
+    assert_eq!((&stored["sealed"], &stored["host"]), (&json!("c2VhbGVk"), &json!("0000000000000007")));
+    assert!(!stored.to_string().contains("sesame"), "a secret in clear is never stored, either");
+}
+
+#[test]
+fn addresses_are_shown_up_to_the_host() {
+    for (url, shown) in [
+        ("https://example.com", "https://example.com"),
+        ("http://example.com/a", "http://example.com/…"),
+        ("http://key@example.com?a=b", "http://example.com/…"),
+        ("no address", HIDDEN),
+    ] {
+        assert_eq!(site(url), shown);
+    }
+}

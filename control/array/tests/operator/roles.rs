@@ -1,0 +1,445 @@
+//! Who may do what: every action, by every kind of caller.
+
+use crate::rig::{Rig, Up};
+use array::{
+    Action, AlertState, By, Caller, Credential, Destination, DirectorySettings, Effect, GroupChange,
+    HostChange, HostGroupChange, Kind, Ldap, Member, NewDirectory, NewKey, Outcome, Page, PeerName, Role,
+    ScheduleChange, Scope, Secret, SettingsChange, Severity, SnapshotChange, Stretch, SubjectName,
+    TargetChange, Verb, VolumeChange,
+};
+
+const PASSWORD: &str = "eight chars";
+
+/// What each action needs, as an administrator would write it down: the row in the product must say the same.
+const NEEDED: &[(Role, &[Verb])] = {
+    use Verb::*;
+    &[
+        (
+            Role::Viewer,
+            &[
+                ShowArray,
+                ShowSettings,
+                ShowProtection,
+                ListDrives,
+                ShowDrive,
+                ShowKey,
+                ListJobs,
+                ShowJob,
+                ShowVolumeUsage,
+                ShowGroupUsage,
+                ListVolumes,
+                ShowVolume,
+                ListBin,
+                ListSnapshots,
+                ShowSnapshot,
+                CompareDisks,
+                ListSchedules,
+                ShowSchedule,
+                ListGroups,
+                ShowGroup,
+                ListHosts,
+                ShowHost,
+                ListHostGroups,
+                ShowHostGroup,
+                ListConnections,
+                ListAlerts,
+                ShowAlert,
+                ListTargets,
+                ShowTarget,
+                ShowCertificate,
+                ShowPerformance,
+                ListBusiest,
+                ListPaths,
+                ShowCapacity,
+                ListEvents,
+            ],
+        ),
+        (
+            Role::Operator,
+            &[
+                StartScrub,
+                CancelJob,
+                CreateVolume,
+                CloneVolume,
+                ChangeVolume,
+                DeleteVolume,
+                TakeFromBin,
+                EradicateFromBin,
+                RestoreVolume,
+                CreateSnapshots,
+                ChangeSnapshot,
+                DeleteSnapshot,
+                CreateSchedule,
+                ChangeSchedule,
+                DeleteSchedule,
+                RunSchedule,
+                CreateGroup,
+                ChangeGroup,
+                DeleteGroup,
+                CreateHost,
+                ChangeHost,
+                DeleteHost,
+                CreateHostGroup,
+                ChangeHostGroup,
+                DeleteHostGroup,
+                Connect,
+                Disconnect,
+                ChangeAlert,
+            ],
+        ),
+        (
+            Role::Admin,
+            &[
+                ChangeSettings,
+                AddDrive,
+                EvacuateDrive,
+                ReplaceDrive,
+                RotateKey,
+                ShowSupportBundle,
+                CreateTarget,
+                ChangeTarget,
+                DeleteTarget,
+                TestTarget,
+                ListDirectories,
+                ShowDirectory,
+                CreateDirectory,
+                ChangeDirectory,
+                DeleteDirectory,
+                TestDirectory,
+                ReplaceCertificate,
+                CreateUser,
+                ListUsers,
+                ShowUser,
+                ChangeUser,
+                DeleteUser,
+                CreateToken,
+                ListTokens,
+                DeleteToken,
+                ListAudit,
+            ],
+        ),
+    ]
+};
+
+/// What only the user itself may, in a session that its password began.
+const OWN: &[Verb] = &[Verb::ShowOwnUser, Verb::ChangeOwnPassword];
+
+fn name() -> String {
+    "nothing".into()
+}
+
+/// An action of each verb about things that are not there. Those of users are about `user`.
+pub fn samples(user: &str, verified: &Member) -> Vec<Action> {
+    [of_drives(), of_volumes(), of_hosts(), of_elsewhere(), of_access(user, verified), of_history()].concat()
+}
+
+fn of_drives() -> Vec<Action> {
+    use Action::*;
+    vec![
+        ShowArray,
+        ShowSettings,
+        ChangeSettings(SettingsChange::default()),
+        ShowProtection,
+        ListDrives,
+        ShowDrive { which: name() },
+        AddDrive { path: name(), force: false },
+        EvacuateDrive { which: name() },
+        ReplaceDrive { which: name(), path: name(), force: false },
+        StartScrub,
+        ShowKey,
+        RotateKey(NewKey::File),
+        ListJobs,
+        ShowJob { id: name() },
+        CancelJob { id: name() },
+    ]
+}
+
+fn of_volumes() -> Vec<Action> {
+    use Action::*;
+    let subject = SubjectName::Volume(name());
+    vec![
+        ShowVolumeUsage { name: name() },
+        ShowGroupUsage { name: name() },
+        CreateVolume { name: "!".into(), bytes: 1 << 30, block_bytes: 512, group: None },
+        CloneVolume { source: name(), name: "a".into(), group: None },
+        ListVolumes,
+        ShowVolume { name: name() },
+        ChangeVolume { name: name(), change: VolumeChange::default() },
+        DeleteVolume { name: name(), eradicate: false },
+        ListBin,
+        TakeFromBin { which: name(), name: None },
+        EradicateFromBin { which: name() },
+        RestoreVolume { volume: name(), source: name() },
+        CreateSnapshots { subject: subject.clone(), suffix: None, keep_until: None },
+        ListSnapshots,
+        ShowSnapshot { name: name() },
+        ChangeSnapshot { name: name(), change: SnapshotChange::Writable(true) },
+        DeleteSnapshot { name: name(), eradicate: false },
+        CreateSchedule { name: name(), subject, change: ScheduleChange::default() },
+        ListSchedules,
+        ShowSchedule { name: name() },
+        ChangeSchedule { name: name(), change: ScheduleChange::default() },
+        DeleteSchedule { name: name() },
+        RunSchedule { name: name(), now: false },
+        CompareDisks { base: None, name: name(), from: 0, most: 1 },
+        CreateGroup { name: "!".into(), change: GroupChange::default() },
+        ListGroups,
+        ShowGroup { name: name() },
+        ChangeGroup { name: name(), change: GroupChange::default() },
+        DeleteGroup { name: name() },
+    ]
+}
+
+fn of_hosts() -> Vec<Action> {
+    use Action::*;
+    let peer = PeerName::Host(name());
+    vec![
+        CreateHost { name: "!".into(), initiators: Vec::new(), chap: None, mutual: None },
+        ListHosts,
+        ShowHost { name: name() },
+        ChangeHost { name: name(), change: HostChange::default() },
+        DeleteHost { name: name() },
+        CreateHostGroup { name: "!".into(), hosts: Vec::new() },
+        ListHostGroups,
+        ShowHostGroup { name: name() },
+        ChangeHostGroup { name: name(), change: HostGroupChange::default() },
+        DeleteHostGroup { name: name() },
+        Connect { volume: name(), peer: peer.clone(), lun: None, read_only: false },
+        Disconnect { volume: name(), peer },
+        ListConnections,
+        ShowSupportBundle,
+        ListAlerts,
+        ShowAlert { id: 999 },
+        ChangeAlert { id: 999, state: AlertState::Open },
+    ]
+}
+
+fn of_elsewhere() -> Vec<Action> {
+    use Action::*;
+    let destination = Destination::Snmp { host: "127.0.0.1".into(), port: 1, user: None };
+    let settings = DirectorySettings::Ldap(Ldap {
+        server: "!".into(),
+        starttls: false,
+        bind_dn: None,
+        base: String::new(),
+        user_attribute: String::new(),
+        group_base: None,
+        ca: None,
+    });
+    let directory =
+        NewDirectory { name: "!".into(), settings, secret: None, grants: Vec::new(), enabled: true };
+    vec![
+        ListTargets,
+        ShowTarget { name: name() },
+        CreateTarget { name: "!".into(), destination, secret: None, least: Severity::Warning, enabled: true },
+        ChangeTarget { name: name(), change: TargetChange::default() },
+        DeleteTarget { name: name() },
+        TestTarget { name: name() },
+        ListDirectories,
+        ShowDirectory { name: name() },
+        CreateDirectory(Box::new(directory)),
+        ChangeDirectory { name: name(), change: Box::default() },
+        DeleteDirectory { name: name() },
+        TestDirectory { name: name() },
+    ]
+}
+
+fn of_access(user: &str, verified: &Member) -> Vec<Action> {
+    use Action::*;
+    let user = user.to_owned();
+    vec![
+        ShowCertificate,
+        ReplaceCertificate { chain: "no PEM".into(), key: Secret::new("a secret key") },
+        CreateUser { name: "!".into(), role: Role::Viewer, password: Secret::new("!") },
+        ListUsers,
+        ShowUser { name: user.clone() },
+        ChangeUser { name: user.clone(), role: None, password: None },
+        DeleteUser { name: name() },
+        ShowOwnUser,
+        ChangeOwnPassword { verified: verified.clone(), password: Secret::new("short") },
+        CreateToken { name: "!".into(), user: Some(user), role: Some(Role::Admin), expires: None },
+        ListTokens,
+        DeleteToken { name: name() },
+    ]
+}
+
+fn of_history() -> Vec<Action> {
+    use Action::*;
+    let (page, stretch) = (Page { before: None, limit: 1 }, Stretch::default());
+    vec![
+        ShowPerformance { scope: Scope::Array, stretch },
+        ListBusiest { by: By::Volume, seconds: 1 },
+        ListPaths { host: None, stretch },
+        ShowCapacity(stretch),
+        ListEvents { page: page.clone(), least: Severity::Info },
+        ListAudit { page },
+    ]
+}
+
+async fn user(up: &Up, name: &str, role: Role) -> Member {
+    let create = Action::CreateUser { name: name.into(), role, password: Secret::new(PASSWORD) };
+    up.perform(create).await.unwrap();
+    up.array.log_in(name, &Secret::new(PASSWORD)).unwrap()
+}
+
+async fn token(up: &Up, name: &str, user: &str, role: Role) -> Caller {
+    let create =
+        Action::CreateToken { name: name.into(), user: Some(user.into()), role: Some(role), expires: None };
+    let Outcome::NewToken(_, secret) = up.perform(create).await.unwrap() else { panic!() };
+    let (id, user, role) = up.array.token(secret.expose()).unwrap();
+    Caller { user, origin: "10.0.0.9".into(), role, credential: Credential::Token(id) }
+}
+
+pub fn session(member: &Member) -> Caller {
+    let credential = Credential::Session(member.id, member.password_set);
+    Caller { user: member.name.clone(), origin: "10.0.0.9".into(), role: member.role, credential }
+}
+
+/// A session of somebody whom a directory vouched for, who has the name that a user of the array has.
+async fn guest(up: &Up, called: &str, role: Role) -> Caller {
+    let settings = DirectorySettings::Ldap(Ldap {
+        server: "ldap://127.0.0.1:1".into(),
+        starttls: false,
+        bind_dn: None,
+        base: "dc=example".into(),
+        user_attribute: "uid".into(),
+        group_base: None,
+        ca: None,
+    });
+    let new = NewDirectory { name: "corp".into(), settings, secret: None, grants: Vec::new(), enabled: true };
+    up.perform(Action::CreateDirectory(Box::new(new))).await.unwrap();
+    let id = up.engine.records("directory/")[0].0["directory/".len()..].to_owned();
+    let id = array::DirectoryId(u64::from_str_radix(&id, 16).unwrap());
+    let since = up.array.now() + 100;
+    Caller { user: called.into(), origin: "10.0.0.9".into(), role, credential: Credential::Guest(id, since) }
+}
+
+fn needed(verb: Verb) -> Option<Role> {
+    NEEDED.iter().find(|(_, verbs)| verbs.contains(&verb)).map(|(role, _)| *role)
+}
+
+#[test]
+fn every_verb_is_declared_as_it_is_written_down_here() {
+    for verb in Verb::ALL {
+        let declared = verb.declaration();
+        match needed(*verb) {
+            Some(role) => assert_eq!(declared.role, role, "{verb:?}"),
+            None => assert!(OWN.contains(verb), "{verb:?} is not written down"),
+        }
+        let reads = ["list", "show", "compare"].iter().any(|word| declared.verb.starts_with(word));
+        assert_eq!(declared.effect == Effect::Read, reads, "{verb:?}");
+    }
+    let written: usize = NEEDED.iter().map(|(_, verbs)| verbs.len()).sum();
+    assert_eq!(written + OWN.len(), Verb::ALL.len(), "each once");
+}
+
+#[tokio::test]
+async fn every_caller_may_what_its_credential_may_and_nothing_more() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    up.array.first_user().await.unwrap();
+    let (ada, olga, vera) = (
+        user(&up, "ada", Role::Admin).await,
+        user(&up, "olga", Role::Operator).await,
+        user(&up, "vera", Role::Viewer).await,
+    );
+    let dora = user(&up, "dora", Role::Admin).await;
+    let demoted = session(&dora);
+    let demoted_token = token(&up, "d", "dora", Role::Admin).await;
+    let demotion = Action::ChangeUser { name: "dora".into(), role: Some(Role::Viewer), password: None };
+    up.perform(demotion).await.unwrap();
+    // Who asks, the user whose it is, the role that counts, and whether it is that user itself.
+    let callers = [
+        (
+            "viewer token of an administrator",
+            token(&up, "a", "ada", Role::Viewer).await,
+            &ada,
+            Role::Viewer,
+            false,
+        ),
+        (
+            "operator token of an administrator",
+            token(&up, "b", "ada", Role::Operator).await,
+            &ada,
+            Role::Operator,
+            false,
+        ),
+        ("administrator token", token(&up, "c", "ada", Role::Admin).await, &ada, Role::Admin, false),
+        ("token of a viewer", token(&up, "e", "vera", Role::Admin).await, &vera, Role::Viewer, false),
+        ("viewer session", session(&vera), &vera, Role::Viewer, true),
+        ("operator session", session(&olga), &olga, Role::Operator, true),
+        ("administrator session", session(&ada), &ada, Role::Admin, true),
+        ("session of a user that was demoted", demoted, &dora, Role::Viewer, true),
+        ("token of a user that was demoted", demoted_token, &dora, Role::Viewer, false),
+        ("directory user of the same name", guest(&up, "ada", Role::Viewer).await, &ada, Role::Viewer, false),
+    ];
+    for (who, caller, member, role, itself) in &callers {
+        let samples = samples(&member.name, member);
+        let verbs: std::collections::BTreeSet<Verb> = samples.iter().map(Action::verb).collect();
+        assert_eq!(verbs.len(), Verb::ALL.len(), "an action of each verb");
+        for action in samples {
+            let verb = action.verb();
+            let allowed = needed(verb).map_or(*itself, |needed| *role >= needed);
+            let outcome = up.array.perform(caller, action.clone()).await;
+            let refused = outcome.as_ref().err().map(|error| (error.kind, error.message.as_str()));
+            let forbidden = refused.is_some_and(|(kind, _)| kind == Kind::Forbidden)
+                || verb == Verb::ShowOwnUser && refused.is_some_and(|(kind, _)| kind == Kind::NotFound);
+            assert_eq!(!forbidden, allowed, "{who}: {action:?}: {outcome:?}");
+            // What is declared with one effect is carried out as such.
+            let lost = refused.is_some_and(|(_, message)| message.contains("nothing carries out"));
+            assert!(!lost, "{action:?}: {outcome:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn ones_own_password_is_set_with_the_current_one_and_in_no_other_way() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let (ada, vera) = (user(&up, "ada", Role::Admin).await, user(&up, "vera", Role::Viewer).await);
+    let set = |verified: &Member, password: &str| Action::ChangeOwnPassword {
+        verified: verified.clone(),
+        password: Secret::new(password),
+    };
+    let plain = |name: &str| Action::ChangeUser {
+        name: name.into(),
+        role: None,
+        password: Some(Secret::new("without the old one")),
+    };
+    // Not even an administrator in its own session goes without the current password, nor with somebody else's.
+    for (caller, action) in [
+        (session(&ada), plain("ada")),
+        (session(&vera), plain("vera")),
+        (session(&vera), set(&ada, "somebody else's")),
+        (token(&up, "t", "vera", Role::Viewer).await, set(&vera, "by a token")),
+        (guest(&up, "vera", Role::Admin).await, set(&vera, "by a namesake")),
+    ] {
+        let refused = up.array.perform(&caller, action.clone()).await.unwrap_err();
+        assert_eq!(refused.kind, Kind::Forbidden, "{action:?}");
+    }
+    assert!(up.array.log_in("vera", &Secret::new(PASSWORD)).is_some());
+    up.array.perform(&session(&vera), set(&vera, "nine chars")).await.unwrap();
+    assert!(up.array.log_in("vera", &Secret::new(PASSWORD)).is_none());
+    // The session, and the proof, were those of the old password.
+    let refused = up.array.perform(&session(&vera), set(&vera, "ten chars!")).await.unwrap_err();
+    assert_eq!(refused.kind, Kind::Forbidden);
+    let refused = up.array.perform(&session(&vera), Action::ListVolumes).await.unwrap_err();
+    assert_eq!(refused.kind, Kind::Forbidden);
+    // An administrator sets those of others.
+    up.array.perform(&session(&ada), plain("vera")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_change_that_waited_is_judged_by_the_role_of_its_moment() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let (_, dora) = (user(&up, "ada", Role::Admin).await, user(&up, "dora", Role::Admin).await);
+    let caller = session(&dora);
+    let create =
+        Action::CreateUser { name: "eve".into(), role: Role::Admin, password: Secret::new(PASSWORD) };
+    let demotion = Action::ChangeUser { name: "dora".into(), role: Some(Role::Viewer), password: None };
+    // Both are under way at once; the demotion is first at the lock of changes.
+    let (demoted, made) = tokio::join!(up.perform(demotion), up.array.perform(&caller, create));
+    demoted.unwrap();
+    assert_eq!(made.unwrap_err().kind, Kind::Forbidden);
+}

@@ -1,0 +1,184 @@
+//! The topics that listeners hear of, action by action.
+
+use crate::rig::{Rig, Up};
+use array::{
+    Action, Destination, DirectorySettings, GroupChange, Happening, HostChange, Ldap, NewDirectory, PeerName,
+    Role, Rule, ScheduleChange, Secret, SettingsChange, Severity, SnapshotChange, SubjectName, TargetChange,
+    Topic, VolumeChange,
+};
+use std::collections::BTreeSet;
+
+/// Does it, and tells which topics were heard of.
+async fn heard(up: &Up, action: Action) -> BTreeSet<Topic> {
+    let mut ear = up.array.listen();
+    up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"));
+    let mut topics = BTreeSet::new();
+    while let Ok(happening) = ear.try_recv() {
+        if let Happening::Changed(topic) = happening {
+            topics.insert(topic);
+        }
+    }
+    topics
+}
+
+fn volume(name: &str) -> Action {
+    Action::CreateVolume { name: name.into(), bytes: 1 << 30, block_bytes: 512, group: None }
+}
+
+fn story() -> Vec<(Action, &'static [Topic])> {
+    use Action::*;
+    use Topic::*;
+    let name = |name: &str| name.to_owned();
+    let rules = Some(vec![Rule { when: name("hourly"), keep: 2 }]);
+    let snapshot = |suffix: &str| CreateSnapshots {
+        subject: SubjectName::Volume(name("a")),
+        suffix: Some(name(suffix)),
+        keep_until: None,
+    };
+    vec![
+        (volume("a"), &[Volumes]),
+        (CloneVolume { source: name("a"), name: name("b"), group: None }, &[Volumes]),
+        (CreateGroup { name: name("sql"), change: GroupChange::default() }, &[Groups]),
+        (
+            ChangeVolume {
+                name: name("b"),
+                change: VolumeChange { group: Some(Some(name("sql"))), ..VolumeChange::default() },
+            },
+            &[Volumes],
+        ),
+        (
+            ChangeVolume {
+                name: name("b"),
+                change: VolumeChange { bytes: Some(2 << 30), ..VolumeChange::default() },
+            },
+            &[Volumes],
+        ),
+        (
+            ChangeGroup {
+                name: name("sql"),
+                change: GroupChange { hard_quota: Some(Some(1 << 40)), ..GroupChange::default() },
+            },
+            &[Groups],
+        ),
+        (snapshot("s"), &[Snapshots]),
+        (snapshot("t"), &[Snapshots]),
+        (ChangeSnapshot { name: name("a.s"), change: SnapshotChange::Name(name("a.r")) }, &[Snapshots]),
+        (ChangeSnapshot { name: name("a.r"), change: SnapshotChange::Writable(true) }, &[Snapshots]),
+        (RestoreVolume { volume: name("b"), source: name("a.t") }, &[Volumes]),
+        (
+            CreateSchedule {
+                name: name("gold"),
+                subject: SubjectName::Volume(name("a")),
+                change: ScheduleChange { rules, ..ScheduleChange::default() },
+            },
+            &[Schedules],
+        ),
+        (RunSchedule { name: name("gold"), now: true }, &[Schedules, Snapshots]),
+        (
+            ChangeSchedule {
+                name: name("gold"),
+                change: ScheduleChange { enabled: Some(false), ..ScheduleChange::default() },
+            },
+            &[Schedules],
+        ),
+        (DeleteSchedule { name: name("gold") }, &[Schedules]),
+        // Into the recycle bin, out of it, and away from there.
+        (DeleteSnapshot { name: name("a.r"), eradicate: false }, &[Snapshots, RecycleBin]),
+        (TakeFromBin { which: name("a.r"), name: None }, &[Snapshots, RecycleBin]),
+        (DeleteSnapshot { name: name("a.t"), eradicate: true }, &[Snapshots]),
+        (DeleteVolume { name: name("b"), eradicate: false }, &[Volumes, RecycleBin]),
+        (TakeFromBin { which: name("b"), name: Some(name("c")) }, &[Volumes, RecycleBin]),
+        (DeleteVolume { name: name("c"), eradicate: false }, &[Volumes, RecycleBin]),
+        (EradicateFromBin { which: name("c") }, &[Volumes, RecycleBin]),
+        (DeleteGroup { name: name("sql") }, &[Groups]),
+        (ChangeSettings(SettingsChange { bin_seconds: Some(60), ..SettingsChange::default() }), &[Settings]),
+    ]
+}
+
+fn hosts() -> Vec<(Action, &'static [Topic])> {
+    use Action::*;
+    use Topic::*;
+    let name = |name: &str| name.to_owned();
+    let (peer, cluster) = (PeerName::Host(name("web1")), PeerName::HostGroup(name("cluster")));
+    let initiators = vec![name("iqn.1993-08.org.debian:01:web1")];
+    let connect = |peer| Connect { volume: name("a"), peer, lun: None, read_only: false };
+    vec![
+        (volume("a"), &[Volumes]),
+        (CreateHost { name: name("web1"), initiators, chap: None, mutual: None }, &[Hosts]),
+        (
+            ChangeHost {
+                name: name("web1"),
+                change: HostChange { name: Some(name("web2")), ..HostChange::default() },
+            },
+            &[Hosts],
+        ),
+        (
+            ChangeHost {
+                name: name("web2"),
+                change: HostChange { name: Some(name("web1")), ..HostChange::default() },
+            },
+            &[Hosts],
+        ),
+        (connect(peer.clone()), &[Connections]),
+        (Disconnect { volume: name("a"), peer }, &[Connections]),
+        (CreateHostGroup { name: name("cluster"), hosts: vec![name("web1")] }, &[HostGroups]),
+        (connect(cluster.clone()), &[Connections]),
+        (Disconnect { volume: name("a"), peer: cluster }, &[Connections]),
+        (DeleteHostGroup { name: name("cluster") }, &[HostGroups]),
+        (DeleteHost { name: name("web1") }, &[Hosts]),
+        (DeleteVolume { name: name("a"), eradicate: true }, &[Volumes]),
+    ]
+}
+
+fn administration() -> Vec<(Action, &'static [Topic])> {
+    use Action::*;
+    use Topic::*;
+    let name = |name: &str| name.to_owned();
+    let settings = DirectorySettings::Ldap(Ldap {
+        server: "ldap://127.0.0.1:1".into(),
+        starttls: false,
+        bind_dn: None,
+        base: "dc=example".into(),
+        user_attribute: "uid".into(),
+        group_base: None,
+        ca: None,
+    });
+    let directory =
+        NewDirectory { name: name("corp"), settings, secret: None, grants: Vec::new(), enabled: true };
+    let destination = Destination::Snmp { host: "127.0.0.1".into(), port: 162, user: None };
+    let target =
+        CreateTarget { name: name("nms"), destination, secret: None, least: Severity::Info, enabled: true };
+    vec![
+        (CreateDirectory(Box::new(directory)), &[Directories]),
+        (ChangeDirectory { name: name("corp"), change: Box::default() }, &[Directories]),
+        (DeleteDirectory { name: name("corp") }, &[Directories]),
+        (target, &[NotificationTargets]),
+        (
+            ChangeTarget {
+                name: name("nms"),
+                change: TargetChange { enabled: Some(false), ..TargetChange::default() },
+            },
+            &[NotificationTargets],
+        ),
+        (DeleteTarget { name: name("nms") }, &[NotificationTargets]),
+        (ReplaceCertificate { chain: name("PEM"), key: Secret::new("key") }, &[Certificate]),
+        (CreateUser { name: name("ada"), role: Role::Admin, password: Secret::new("eight chars") }, &[Users]),
+        (ChangeUser { name: name("ada"), role: None, password: None }, &[Users]),
+        (CreateToken { name: name("t"), user: Some(name("ada")), role: None, expires: None }, &[Tokens]),
+        (DeleteToken { name: name("t") }, &[Tokens]),
+        (CreateToken { name: name("u"), user: Some(name("ada")), role: None, expires: None }, &[Tokens]),
+        (CreateUser { name: name("eve"), role: Role::Admin, password: Secret::new("eight chars") }, &[Users]),
+        (DeleteUser { name: name("ada") }, &[Users, Tokens]),
+    ]
+}
+
+#[tokio::test]
+async fn listeners_hear_of_all_that_an_action_changes() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    for (action, expected) in hosts().into_iter().chain(story()).chain(administration()) {
+        let expected: BTreeSet<Topic> = expected.iter().copied().collect();
+        let heard = heard(&up, action.clone()).await;
+        assert!(heard.is_superset(&expected), "{action:?}: {heard:?}, not {expected:?}");
+    }
+}
