@@ -4,7 +4,7 @@
 use crate::auth::Operator;
 use crate::problem::Problem;
 use crate::{BODY_LIMIT, Context};
-use array::Kept;
+use array::{Caller, Credential, Kept};
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, ETAG, IF_MATCH};
@@ -122,11 +122,12 @@ impl Contract {
     async fn once(self, request: Request, next: Next) -> Result<Response, Problem> {
         let (mut parts, body) = whole(request).await?;
         let wanted = parts.headers.get(IF_MATCH).cloned();
-        let Some(key) = scope(&parts)? else {
+        let Some(given) = given_key(&parts)? else {
             return self.matching(Request::from_parts(parts, body.into()), wanted, next).await;
         };
         // Answers hold secrets that were told once: they are for who still may ask.
-        Operator::from_request_parts(&mut parts, &self.context).await?;
+        let operator = Operator::from_request_parts(&mut parts, &self.context).await?;
+        let key = scope(&operator.caller, &parts, &given);
         let hash = blake3::hash(&body).to_string();
         let slot = self.answers.lock().unwrap_or_else(PoisonError::into_inner).slot(key);
         let mut slot = slot.lock().await;
@@ -217,22 +218,34 @@ fn logs_in(path: &str) -> bool {
     path == "session" || path == "sign-in" || path.starts_with("sign-in/")
 }
 
-/// What a key is good for: its sender, the method and the path.
-fn scope(parts: &axum::http::request::Parts) -> Result<Option<blake3::Hash>, Problem> {
+/// The key that a request bears.
+fn given_key(parts: &axum::http::request::Parts) -> Result<Option<HeaderValue>, Problem> {
     let Some(key) = parts.headers.get(KEY).filter(|_| !logs_in(parts.uri.path())) else { return Ok(None) };
     if key.is_empty() || key.len() > LONGEST_KEY {
         let detail = format!("an Idempotency-Key has 1 to {LONGEST_KEY} characters");
         return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail));
     }
-    let who = |name| parts.headers.get(name).map_or(&b""[..], HeaderValue::as_bytes);
-    let mut hasher = blake3::Hasher::new();
+    Ok(Some(key.clone()))
+}
+
+/// What a key is good for: who was let in, with which role, the method and the path. Not the headers that let somebody
+/// in: a proxy may write them otherwise, a browser sends more cookies, and a new session is still the same user. A
+/// token does not get what its user was told in a session, nor the other way round.
+fn scope(caller: &Caller, parts: &axum::http::request::Parts, key: &HeaderValue) -> blake3::Hash {
+    let who = match caller.credential {
+        Credential::Machine => "machine".to_owned(),
+        Credential::Token(id) => format!("token {:016x}", id.0),
+        Credential::Session(user, _) => format!("user {:016x}", user.0),
+        Credential::Guest(directory, _) => format!("guest {:016x} {}", directory.0, caller.user),
+    };
     let uri = parts.uri.to_string();
-    for part in
-        [who(AUTHORIZATION), who(COOKIE), parts.method.as_str().as_bytes(), uri.as_bytes(), key.as_bytes()]
-    {
+    let parts =
+        [who.as_bytes(), caller.role.name().as_bytes(), parts.method.as_str().as_bytes(), uri.as_bytes()];
+    let mut hasher = blake3::Hasher::new();
+    for part in parts.into_iter().chain([key.as_bytes()]) {
         hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
     }
-    Ok(Some(hasher.finalize()))
+    hasher.finalize()
 }
 
 /// Adds an ETag to the answer about one thing.
@@ -273,6 +286,38 @@ mod tests {
         assert_eq!(tags[0], tags[1]);
         assert!(tags[0].is_some() && tags[0] != tags[2]);
         assert_eq!(tag(br#"{"items":[],"total":0}"#), None);
+    }
+
+    #[test]
+    fn a_key_belongs_to_who_was_let_in_and_not_to_headers() {
+        let parts = |headers: &[(&str, &str)]| {
+            let mut request = axum::http::Request::builder().method("POST").uri("/api/v1/tokens");
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            request.body(()).unwrap().into_parts().0
+        };
+        let key = HeaderValue::from_static("one");
+        let caller = |credential, role| Caller { role, credential, ..Caller::array() };
+        let admin = array::Role::Admin;
+        let session = |set| caller(Credential::Session(array::UserId(7), set), admin);
+        let scope = |caller: &Caller, headers: &[(&str, &str)]| scope(caller, &parts(headers), &key);
+        let mine = scope(&session(1), &[("cookie", "ashlar-session=a")]);
+        assert_eq!(mine, scope(&session(1), &[("cookie", "theme=dark; ashlar-session=a")]), "another cookie");
+        assert_eq!(
+            mine,
+            scope(&session(1), &[("cookie", "ashlar-session=b")]),
+            "another session of the user"
+        );
+        for other in [
+            caller(Credential::Session(array::UserId(8), 1), admin),
+            caller(Credential::Session(array::UserId(7), 1), array::Role::Viewer),
+            caller(Credential::Token(array::TokenId(7)), admin),
+            caller(Credential::Guest(array::DirectoryId(7), 1), admin),
+            caller(Credential::Machine, admin),
+        ] {
+            assert_ne!(mine, scope(&other, &[("cookie", "ashlar-session=a")]), "{other:?}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod auth;
 mod body;
 mod contract;
 mod gui;
+mod headers;
 mod list;
 mod metrics;
 mod problem;
@@ -93,7 +94,7 @@ pub fn router(array: Arc<Array>, token: Token) -> Router {
         .with_state(context.clone());
     // Around the paths as a whole: the contract looks at a thing before it lets somebody change it.
     let contract = middleware::from_fn_with_state(contract::Contract::new(context), contract::keep);
-    Router::new().fallback_service(paths).layer(contract)
+    Router::new().fallback_service(paths).layer(contract).layer(middleware::from_fn(headers::guard))
 }
 
 /// Serves until `end`, then lets requests under way finish.

@@ -61,7 +61,9 @@ fn tls_is_there_without_options_and_alone_when_asked_for() {
     assert!(daemon.url().starts_with("http://127.0.0.1:"), "loopback is for scripts, too");
     let url = daemon.url().replace("http:", "https:");
     let client = Client { agent: agent(data), url };
-    assert_eq!(client.status("GET", "openapi.json", &[], &Value::Null), 200);
+    let described = client.send("GET", "openapi.json", &[], &Value::Null);
+    assert_eq!(described.status().as_u16(), 200);
+    assert_eq!(described.headers()["strict-transport-security"], "max-age=31536000");
     let made = std::fs::read(data.join("tls.pem")).unwrap();
     daemon.kill();
 

@@ -196,3 +196,24 @@ fn no_operation_of_the_api_is_open_to_strangers_nor_its_changes_to_a_viewers_tok
     }
     assert!(seen > 80, "{seen} operations");
 }
+
+#[test]
+fn answers_of_the_api_are_kept_by_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = &folder.path().join("array");
+    let daemon = array(data);
+    let client = Client::of(&daemon);
+    let vera = client.log_in("vera", PASSWORD).unwrap();
+    for (path, by) in [("volumes", Some(&vera)), ("volumes", None), ("nothing", None), ("openapi.json", None)]
+    {
+        let mut request = Request::builder().uri(format!("{}{path}", client.url));
+        if let Some((name, value)) = by {
+            request = request.header(*name, value);
+        }
+        let response = client.agent.run(request.body(()).unwrap()).unwrap();
+        let header = |name: &str| response.headers().get(name).and_then(|it| it.to_str().ok());
+        assert_eq!(header("cache-control"), Some("no-store"), "{path}");
+        assert_eq!(header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!(header("strict-transport-security"), None, "without TLS it means nothing");
+    }
+}
