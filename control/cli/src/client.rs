@@ -92,6 +92,11 @@ impl Client {
     }
 
     fn new(url: String, token: String, certificate: Option<&Path>, started_by: String) -> Result<Client> {
+        ensure!(
+            !goes_in_clear(&url),
+            "the token would go to {url} in clear: use https://, with --certificate FILE if the array shows its own \
+             certificate (tls.pem in the folder that ashlard was started with)"
+        );
         let mut config = ureq::Agent::config_builder();
         if url.starts_with("https:") {
             config = config.tls_config(trust::config(certificate)?);
@@ -99,6 +104,8 @@ impl Client {
         let config = config
             .http_status_as_error(false)
             .proxy(None)
+            // The array sends nobody elsewhere, and a token must not follow.
+            .max_redirects(0)
             .timeout_connect(Some(Duration::from_secs(5)))
             .timeout_global(Some(Duration::from_secs(600)))
             .build();
@@ -181,6 +188,18 @@ impl Client {
     }
 }
 
+/// True when whoever is on the way to that address could read what is sent: it is not on this machine, nor encrypted.
+fn goes_in_clear(url: &str) -> bool {
+    let Ok(address) = url.parse::<ureq::http::Uri>() else { return true };
+    let host = address.host().unwrap_or_default();
+    let here = host.eq_ignore_ascii_case("localhost")
+        || host
+            .trim_matches(['[', ']'])
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|it| it.to_canonical().is_loopback() || it.is_unspecified());
+    !here && address.scheme_str().is_none_or(|scheme| !scheme.eq_ignore_ascii_case("https"))
+}
+
 /// The JSON of an answer, null when it is empty, with its tag.
 fn read(mut response: Response<ureq::Body>) -> Result<(Value, String)> {
     let tag = response.headers().get("etag").and_then(|tag| tag.to_str().ok()).unwrap_or_default();
@@ -254,4 +273,35 @@ fn read_access(data: &Path) -> Result<(String, String)> {
         })
     };
     Ok((field("url")?, field("token")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_goes_to_another_machine_encrypted_only() {
+        for (url, clear) in [
+            ("https://10.0.0.1:8080", false),
+            ("HTTPS://array.example.com", false),
+            ("http://127.0.0.1:8080", false),
+            ("http://127.9.9.9", false),
+            ("http://[::1]:8080", false),
+            ("http://[::ffff:127.0.0.1]:8080", false),
+            ("http://localhost:8080/", false),
+            ("http://10.0.0.1:8080", true),
+            ("HTTP://10.0.0.1:8080", true),
+            ("http://array.example.com", true),
+            ("http://localhost.example.com", true),
+            ("http://127.0.0.1@example.com/", true),
+            ("http://127.0.0.1.example.com", true),
+            ("array.example.com:8080", true),
+            ("http://[2001:db8::1]:8080", true),
+            ("", true),
+        ] {
+            assert_eq!(goes_in_clear(url), clear, "{url}");
+        }
+        let refused = Client::new("http://10.0.0.1:8080".into(), "t".into(), None, String::new());
+        assert!(refused.err().expect("a refusal").to_string().contains("https://"));
+    }
 }
