@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bytes, duration, parseBytes, percent, ratio, seer } from "./format";
+import { bytes, duration, exactBytes, parseBytes, percent, ratio, seer } from "./format";
 
 test("sizes have three digits and are never rounded up", () => {
   const cases: [number, string][] = [
@@ -17,16 +17,47 @@ test("sizes have three digits and are never rounded up", () => {
 test("sizes are read as people write them", () => {
   const cases: [string, number | undefined][] = [
     ["1 TiB", 1024 ** 4],
+    ["1B", 1],
+    ["1KB", 1_000],
+    ["1kB", 1_000],
+    ["1KiB", 1024],
+    ["1MB", 1_000_000],
+    ["1MiB", 1024 ** 2],
+    ["1GB", 1_000_000_000],
+    ["1GiB", 1024 ** 3],
+    ["1TB", 1_000_000_000_000],
+    ["1PB", 1_000_000_000_000_000],
+    ["1PiB", 1024 ** 5],
+    ["1K", 1024],
+    ["1m", 1024 ** 2],
+    ["10G", 10 * 1024 ** 3],
+    ["2T", 2 * 1024 ** 4],
     ["1.5t", 1.5 * 1024 ** 4],
-    ["512MB", 512 * 1024 ** 2],
-    ["10", 10 * 1024 ** 3],
+    ["1.5TB", 1_500_000_000_000],
+    ["512MB", 512_000_000],
     [" 2 gib ", 2 * 1024 ** 3],
+    // The command line and the API take a bare number for bytes, so it is nothing that could mean something else.
+    ["10", undefined],
+    ["1X", undefined],
+    ["1iB", undefined],
     ["", undefined],
     ["-1 GiB", undefined],
     ["1 GiB more", undefined],
     ["99999999999 TiB", undefined],
   ];
   for (const [text, value] of cases) expect(parseBytes(text), text).toBe(value);
+});
+
+test("a size in a field is exact, so that saving it changes nothing", () => {
+  const cases: [number, string][] = [
+    [1024 ** 4, "1 TiB"],
+    [1_000_000_000_000, "1 TB"],
+    [500_000_000_000, "500 GB"],
+    [1025, "1025 B"],
+    [1_536 * 1024 ** 3, "1536 GiB"],
+    [0, "0 B"],
+  ];
+  for (const [value, text] of cases) expect([exactBytes(value), parseBytes(text)]).toEqual([text, value]);
 });
 
 test("ratios, shares and times", () => {

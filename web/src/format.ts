@@ -86,11 +86,28 @@ export function seer(connection: { host?: string | null; host_group?: string | n
   return connection.host_group ? `group ${connection.host_group}` : (connection.host ?? "");
 }
 
-/** Bytes in `1.5 TiB`, `10g`, `512M`; undefined when it is not a size. Without a unit it is GiB. */
+/** Bytes in each unit that a size may be written with; a single letter is the binary unit. The command line has the same table. */
+const SIZES: Record<string, number> = { b: 1 };
+"kmgtpe".split("").forEach((letter, index) => {
+  SIZES[`${letter}b`] = 1000 ** (index + 1);
+  SIZES[`${letter}ib`] = 1024 ** (index + 1);
+  SIZES[letter] = 1024 ** (index + 1);
+});
+
+/** Bytes in `1.5 TiB` (1024 each), `1.5 TB` (1000 each), `10g` (as GiB), `512 B`; undefined when it is not a size, or has no unit. */
 export function parseBytes(text: string): number | undefined {
-  const match = /^\s*(\d+(?:\.\d+)?)\s*([kmgtpe]?)(?:i?b)?\s*$/i.exec(text);
-  if (!match?.[1]) return undefined;
-  const power = match[2] ? " kmgtpe".indexOf(match[2].toLowerCase()) : 3;
-  const value = Number(match[1]) * 1024 ** power;
-  return Number.isSafeInteger(Math.round(value)) ? Math.round(value) : undefined;
+  const match = /^\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*$/i.exec(text);
+  const unit = SIZES[match?.[2]?.toLowerCase() ?? ""];
+  if (!match?.[1] || unit === undefined) return undefined;
+  const value = Math.round(Number(match[1]) * unit);
+  return Number.isSafeInteger(value) ? value : undefined;
+}
+
+/** The size in the largest unit that says it exactly, for fields that are saved again: {@link bytes} rounds. */
+export function exactBytes(value: number): string {
+  if (value === 0) return "0 B";
+  const units = Object.entries(SIZES).filter(([unit]) => unit.length > 1 && value % (SIZES[unit] ?? 1) === 0);
+  const [unit, size] = units.reduce<[string, number]>((largest, it) => (it[1] > largest[1] ? it : largest), ["b", 1]);
+  const name = unit === "b" ? "B" : unit.toUpperCase().replace("IB", "iB");
+  return `${value / size} ${name === "KB" ? "kB" : name}`;
 }

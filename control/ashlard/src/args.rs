@@ -252,8 +252,12 @@ impl Args {
     }
 }
 
+/// A size as `ashlar` takes it: docs/glossary.md has the rules.
 fn size(text: &str) -> Result<u64, String> {
-    let size = text.trim().parse::<ByteSize>();
+    let text = text.trim();
+    // A single letter is the binary unit.
+    let letter = text.len() > 1 && text.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T', 'p', 'P']);
+    let size = if letter { format!("{text}iB").parse::<ByteSize>() } else { text.parse() };
     size.map(|size| size.as_u64()).map_err(|_| "write bytes, or a number with a unit such as 4GiB".into())
 }
 

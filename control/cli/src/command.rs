@@ -20,9 +20,9 @@ mod top;
 mod volume;
 
 use crate::client::{self, Client, Whereabouts};
+use crate::size::size;
 use crate::{format, manual, show};
 use anyhow::{Context, Result};
-use bytesize::ByteSize;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -169,14 +169,6 @@ impl ConnectionVerb {
             }
         }
     }
-}
-
-/// A size as people write it: bytes, binary units (GiB) or decimal units (GB).
-fn size(text: &str) -> Result<u64, String> {
-    text.trim().parse::<ByteSize>().map(|size| size.as_u64()).map_err(|_| {
-        "write bytes, or a number with a unit: KiB, MiB, GiB, TiB, PiB, or the decimal KB, MB, GB, TB, PB"
-            .into()
-    })
 }
 
 /// A time as people write it, in seconds: `90s`, `15m`, `12h`, `7d`, `4w`.

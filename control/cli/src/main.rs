@@ -8,6 +8,7 @@ mod format;
 mod manual;
 mod profile;
 mod show;
+mod size;
 mod trust;
 
 use clap::Parser;

@@ -6,7 +6,7 @@ import { useState } from "react";
 import { answer, api } from "../api/client";
 import { useChange } from "../api/queries";
 import type { SchemaCompression as Compression, SchemaLimits as Limits, SchemaPolicy as Policy, SchemaPolicyInForce as InForce } from "../api/schema";
-import { bytes, count, parseBytes } from "../format";
+import { bytes, count, exactBytes, parseBytes } from "../format";
 import { FormModal } from "../parts/form";
 import { May } from "../parts/may";
 import { Panel } from "../parts/panel";
@@ -61,7 +61,7 @@ function SetLimits({ kind, thing, opened, onClose }: Props & { opened: boolean; 
   const form = useForm<{ iops: number | string; bandwidth: string; dedup: string; compression: string }>({
     initialValues: {
       iops: limits.iops ?? "",
-      bandwidth: limits.bandwidth == null ? "" : bytes(limits.bandwidth),
+      bandwidth: limits.bandwidth == null ? "" : exactBytes(limits.bandwidth),
       dedup: policy.dedup == null ? "" : policy.dedup ? "on" : "off",
       compression: policy.compression ?? "",
     },

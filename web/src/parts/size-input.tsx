@@ -4,13 +4,13 @@ import { bytes, parseBytes } from "../format";
 
 type Props = { label: string; required?: boolean; value?: string; onChange: (text: string) => void; error?: ReactNode; description?: ReactNode };
 
-/** A size as it is said: `500 GiB`, `2T`. It shows how it is understood. */
+/** A size as it is said: `500 GiB`, `2 TB`. It shows how it is understood. */
 export function SizeInput({ label, required = true, value = "", onChange, error, description }: Props) {
   const understood = parseBytes(value);
   return (
     <TextInput
       label={label}
-      description={description ?? "Such as 500 GiB or 2 TiB; GiB when no unit is given."}
+      description={description ?? "Such as 500 GiB or 2 TiB (1024 each), or 2 TB (1000 each)."}
       placeholder="1 TiB"
       value={value}
       onChange={(event) => onChange(event.currentTarget.value)}
@@ -33,7 +33,7 @@ export function SizeInput({ label, required = true, value = "", onChange, error,
 /** What is wrong with a size, if anything. */
 export function sizeError(text: string, block = 512): string | null {
   const value = parseBytes(text);
-  if (value === undefined) return "Write a number with a unit, such as 500 GiB.";
+  if (value === undefined) return "Write a number with a unit, such as 500 GiB or 500 GB.";
   if (value < 1024 ** 2) return "A volume has 1 MiB at least.";
   if (value > 16 * 1024 ** 5) return "A volume has 16 PiB at most.";
   if (value % block !== 0) return `The size must be a whole number of blocks of ${block} bytes.`;

@@ -5,7 +5,7 @@ import { useLocation } from "wouter";
 import { answer, api } from "../../api/client";
 import { useChange, volumes } from "../../api/queries";
 import type { SchemaGroup as Group } from "../../api/schema";
-import { bytes, parseBytes, plural } from "../../format";
+import { exactBytes, parseBytes, plural } from "../../format";
 import { Confirm } from "../../parts/confirm";
 import { FormModal } from "../../parts/form";
 import { nameError, SizeInput } from "../../parts/size-input";
@@ -20,7 +20,7 @@ const quota = (text: string) => parseBytes(text) ?? null;
 export function GroupForm({ group, opened, onClose }: Window & { group?: Group }) {
   const [, go] = useLocation();
   const form = useForm({
-    initialValues: { name: group?.name ?? "", soft: group?.soft_quota ? bytes(group.soft_quota) : "", hard: group?.hard_quota ? bytes(group.hard_quota) : "" },
+    initialValues: { name: group?.name ?? "", soft: group?.soft_quota ? exactBytes(group.soft_quota) : "", hard: group?.hard_quota ? exactBytes(group.hard_quota) : "" },
     validate: { name: nameError, soft: quotaError, hard: quotaError },
   });
   const close = () => {

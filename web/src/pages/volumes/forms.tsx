@@ -5,7 +5,7 @@ import { useLocation } from "wouter";
 import { answer, api } from "../../api/client";
 import { groups, hostGroups, hosts, useChange } from "../../api/queries";
 import type { SchemaConnection as Connection, SchemaVolume as Volume } from "../../api/schema";
-import { bytes, parseBytes, seer } from "../../format";
+import { bytes, exactBytes, parseBytes, seer } from "../../format";
 import { Confirm } from "../../parts/confirm";
 import { FormModal } from "../../parts/form";
 import { nameError, sizeError, SizeInput } from "../../parts/size-input";
@@ -93,7 +93,7 @@ export function CloneVolume({ volume, opened, onClose }: Window & { volume: Volu
 /** A new size. Shrinking destroys, so it is asked for twice. */
 export function ResizeVolume({ volume, opened, onClose }: Window & { volume: Volume }) {
   const form = useForm({
-    initialValues: { size: bytes(volume.size), shrink: false },
+    initialValues: { size: exactBytes(volume.size), shrink: false },
     validate: {
       size: (text) => sizeError(text, volume.block_size),
       shrink: (sure, { size }) => ((parseBytes(size) ?? 0) < volume.size && !sure ? "What lies behind the new end is destroyed: say that you want it." : null),
