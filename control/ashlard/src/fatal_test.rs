@@ -73,11 +73,9 @@ fn end(how: &str) -> (Option<i32>, String) {
 
 #[test]
 fn a_panic_anywhere_ends_the_process_before_a_lock_is_let_go() {
-    for (how, what) in [
-        ("task", "half applied"),
-        ("thread", "thread notify panicked"),
-        ("blocking", "on a blocking thread"),
-    ] {
+    for (how, what) in
+        [("task", "half applied"), ("thread", "thread notify panicked"), ("blocking", "on a blocking thread")]
+    {
         let (signal, said) = end(how);
         assert_eq!(signal, Some(ABORTED), "{how}: {said}");
         assert!(said.contains("FATAL") && said.contains("fatal_test.rs:") && said.contains(what), "{said}");

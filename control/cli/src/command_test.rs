@@ -41,9 +41,10 @@ fn chap_users_and_secrets_come_in_pairs() {
     assert!(parse("host create h --iqn iqn.2001-04.com.a:1 --iqn iqn.2001-04.com.a:2").is_ok());
     assert!(parse("host create h").is_err());
     assert!(parse("host create h --iqn i --chap-user u --chap-secret s").is_ok());
-    assert!(parse("host create h --iqn i --chap-user u").is_err());
+    assert!(parse("host create h --iqn i --chap-user u").is_ok(), "the secret is asked for");
     assert!(parse("host create h --iqn i --chap-secret s").is_err());
     assert!(parse("host create h --iqn i --mutual-user u --mutual-secret s").is_err());
+    assert!(parse("host create h --iqn i --mutual-user u").is_err());
     assert!(
         parse("host create h --iqn i --chap-user u --chap-secret s --mutual-user v --mutual-secret t")
             .is_ok()
@@ -70,6 +71,9 @@ fn a_subject_or_peer_is_named_once() {
         "array set --unmap-throttle 9 --recycle-bin 7d",
         "volume list --watch=5s -o csv",
         "volume list --watch",
+        "snapshot restore db1.a --yes --no-safety-snapshot",
+        "volume restore db1 --from db1.a --yes",
+        "volume delete db1 --eradicate --yes",
         "completion bash",
     ] {
         assert!(parse(good).is_ok(), "{good}");

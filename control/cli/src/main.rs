@@ -2,6 +2,7 @@
 //!
 //! Exit status: 0 done, 1 the array refused or could not be reached, 2 wrong usage.
 
+mod ask;
 mod client;
 mod command;
 mod format;

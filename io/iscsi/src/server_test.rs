@@ -547,7 +547,7 @@ impl Observer for Heard {
 
 #[tokio::test]
 async fn an_observer_hears_of_every_login_and_logout() {
-    let world = World::new(|settings| settings.max_connections = 3).await;
+    let world = World::new(|settings| settings.places.connections = 3).await;
     let heard = Arc::new(Heard::default());
     world.server.observe(heard.clone());
     let mut host = world.host(0, HOST, 1).await;

@@ -279,7 +279,7 @@ impl Array {
             self.cli(&["host", "delete", &host])?;
         }
         for volume in self.names("volume")? {
-            self.cli(&["volume", "delete", &volume, "--eradicate"])?;
+            self.cli(&["volume", "delete", &volume, "--eradicate", "--yes"])?;
         }
         Ok(())
     }

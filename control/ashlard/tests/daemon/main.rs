@@ -12,6 +12,7 @@ mod monitoring;
 mod mutations;
 mod process;
 mod pykmip;
+mod questions;
 mod roles;
 mod support;
 
@@ -62,9 +63,9 @@ fn an_array_is_operated_killed_and_comes_back_as_it_was() {
     assert_eq!(json(data, "volume list").as_array().unwrap().len(), 2);
     assert_eq!(json(data, "recycle-bin list")[0]["name"], "db1");
     assert_eq!(json(data, "recycle-bin restore db1 --name db3")["size"].as_u64(), Some(20 << 30));
-    assert_eq!(json(data, "volume delete db3 --eradicate")["deleted"], "db3");
+    assert_eq!(json(data, "volume delete db3 --eradicate --yes")["deleted"], "db3");
     assert_eq!(json(data, "volume delete db1-copy")["recycle_bin"], true);
-    assert_eq!(json(data, "recycle-bin eradicate db1-copy")["deleted"], "db1-copy");
+    assert_eq!(json(data, "recycle-bin eradicate db1-copy --yes")["deleted"], "db1-copy");
     assert_eq!(json(data, "recycle-bin list").as_array().unwrap().len(), 0);
     drop(daemon);
 }
@@ -116,7 +117,7 @@ fn two_drives_of_eight_may_go() {
     assert!(fine, "{said}");
     let daemon = start(data, eight).unwrap();
     assert_eq!(json(data, "volume list").as_array().unwrap().len(), 20);
-    json(data, "volume delete db3 --eradicate");
+    json(data, "volume delete db3 --eradicate --yes");
     assert!(daemon.stop().success());
     let (fine, said) = check(data);
     assert!(fine, "{said}");

@@ -96,6 +96,47 @@ pub fn run_with(data: &Path, words: &str, line: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
+/// How often a terminal is looked at until it is as expected.
+const LOOKS: usize = 10_000;
+
+/// Runs `ashlar` at a terminal of its own: types each text when the terminal has shown what comes before it, and, where
+/// that is asked for, shows nothing any more. What the terminal showed.
+pub fn on_terminal(data: &Path, words: &str, typed: &[(&str, bool, &str)]) -> String {
+    // What waits for something that nobody types ends as well.
+    let line = format!(
+        "tty && exec timeout --foreground 60 {} --data {} {words}",
+        ashlar().display(),
+        data.display()
+    );
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = script.spawn().unwrap();
+    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut shown = String::new();
+    let mut read = |shown: &mut String| {
+        let mut part = [0; 1024];
+        let count = std::io::Read::read(&mut screen, &mut part).unwrap();
+        shown.push_str(&String::from_utf8_lossy(&part[..count]));
+        count > 0
+    };
+    for (prompt, hidden, text) in typed {
+        let from = shown.len();
+        while !shown[from..].contains(prompt) {
+            assert!(read(&mut shown), "{prompt:?} never came: {shown}");
+        }
+        let terminal = shown.lines().next().unwrap().trim().to_owned();
+        let quiet = || {
+            let said = Command::new("stty").args(["-a", "-F", &terminal]).output().unwrap();
+            String::from_utf8_lossy(&said.stdout).split_whitespace().any(|word| word == "-echo")
+        };
+        assert!(!hidden || (0..LOOKS).any(|_| quiet()), "the terminal shows what is typed: {shown}");
+        std::io::Write::write_all(&mut keys, format!("{text}\n").as_bytes()).unwrap();
+    }
+    while read(&mut shown) {}
+    child.wait().unwrap();
+    shown
+}
+
 /// What `ashlar -o json` prints.
 pub fn json(data: &Path, words: &str) -> Value {
     let output = run(data, &format!("{words} -o json"));

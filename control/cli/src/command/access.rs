@@ -1,12 +1,12 @@
 //! Users, tokens and the certificate.
 
 use super::{Shown, items};
+use crate::ask::secret;
 use crate::client::Client;
 use crate::show::{facts, rows, text};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
-use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 
 /// What somebody may do.
@@ -23,7 +23,7 @@ pub enum Role {
 /// Users.
 #[derive(Clone, Subcommand)]
 pub enum UserVerb {
-    /// Make a user; the password comes from standard input
+    /// Make a user; the password is asked for, or a line of standard input
     Create {
         /// 1 to 63 letters, digits, '-', '_' or '.'
         name: String,
@@ -46,7 +46,7 @@ pub enum UserVerb {
         #[arg(value_enum)]
         role: Role,
     },
-    /// Set a password, from standard input
+    /// Set a password, which is asked for, or a line of standard input
     Password {
         /// The user
         name: String,
@@ -111,28 +111,12 @@ impl Role {
     }
 }
 
-/// The first line of standard input: a password on the command line would be seen by everybody on the machine.
-fn password() -> Result<String> {
-    let mut input = std::io::stdin().lock();
-    if input.is_terminal() {
-        eprint!("Password (it is shown as you type; pipe it in to hide it): ");
-        let mut line = String::new();
-        std::io::stdin().read_line(&mut line).context("no password came")?;
-        return Ok(line.trim_end_matches(['\r', '\n']).to_owned());
-    }
-    let mut all = String::new();
-    input.read_to_string(&mut all).context("the password can't be read")?;
-    let first = all.lines().next().unwrap_or_default();
-    ensure!(!first.is_empty(), "no password came: write it to standard input");
-    Ok(first.to_owned())
-}
-
 impl UserVerb {
     /// Does it.
     pub fn run(self, client: &Client) -> Result<Shown> {
         Ok(match self {
             UserVerb::Create { name, role } => {
-                let body = json!({ "name": name, "role": role.name(), "password": password()? });
+                let body = json!({ "name": name, "role": role.name(), "password": secret("password")? });
                 (client.ask("POST", &["users"], Some(body))?, user)
             }
             UserVerb::List => (items(client.ask("GET", &["users"], None)?), users),
@@ -142,7 +126,7 @@ impl UserVerb {
                 (client.ask("PATCH", &["users", &name], Some(body))?, user)
             }
             UserVerb::Password { name } => {
-                let body = json!({ "password": password()? });
+                let body = json!({ "password": secret("password")? });
                 (client.ask("PATCH", &["users", &name], Some(body))?, user)
             }
             UserVerb::Delete { name } => {

@@ -1,6 +1,7 @@
 //! The recycle bin.
 
 use super::{Shown, items};
+use crate::ask::confirm;
 use crate::client::Client;
 use crate::show;
 use anyhow::Result;
@@ -23,6 +24,9 @@ pub enum BinVerb {
     Eradicate {
         /// Its name, or its id when several had the same name
         volume: String,
+        /// Do it without asking
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -34,7 +38,8 @@ impl BinVerb {
                 let body = json!({ "name": name });
                 (client.ask("POST", &["recycle-bin", &volume, "restore"], Some(body))?, show::disk)
             }
-            BinVerb::Eradicate { volume } => {
+            BinVerb::Eradicate { volume, yes } => {
+                confirm(yes, &format!("{volume} is deleted with its data, for good"))?;
                 client.ask("DELETE", &["recycle-bin", &volume], None)?;
                 (json!({ "deleted": volume }), show::deleted)
             }

@@ -2,6 +2,7 @@
 
 use super::access::Role;
 use super::{Shown, items};
+use crate::ask;
 use crate::client::Client;
 use crate::show::{facts, rows, text};
 use anyhow::{Context, Result, bail, ensure};
@@ -18,7 +19,8 @@ pub enum DirectoryVerb {
         name: String,
         #[command(flatten)]
         settings: Box<Settings>,
-        /// The secret of the client, or the password of who searches
+        /// The secret of the client, or the password of who searches; that of --bind-dn is asked for when it is not given,
+        /// or a line of standard input
         #[arg(long, env = "ASHLAR_DIRECTORY_SECRET", hide_env_values = true)]
         secret: Option<String>,
         /// A group and what its people may do, such as storage=operator; may be repeated
@@ -162,6 +164,9 @@ impl DirectoryVerb {
         Ok(match self {
             DirectoryVerb::Create { name, settings, secret, grant } => {
                 let (settings, grants) = (settings.body()?, grants(grant));
+                let bind_dn = settings["bind_dn"].as_str();
+                let asked = || bind_dn.map(|who| ask::secret(&format!("password of {who}"))).transpose();
+                let secret = secret.map_or_else(asked, |secret| Ok(Some(secret)))?;
                 let body = json!({ "name": name, "settings": settings, "secret": secret, "grants": grants });
                 (client.ask("POST", &[NOUN], Some(body))?, directory)
             }

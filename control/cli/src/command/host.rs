@@ -2,6 +2,7 @@
 
 use super::policy::put;
 use super::{Shown, items};
+use crate::ask::secret;
 use crate::client::Client;
 use crate::show;
 use anyhow::{Context, Result, ensure};
@@ -72,8 +73,8 @@ pub enum HostVerb {
 /// What a host logs in with, and what the array proves itself with.
 #[derive(Clone, Args)]
 pub struct Secrets {
-    /// CHAP name that it logs in with
-    #[arg(long, value_name = "USER", requires = "chap_secret")]
+    /// CHAP name that it logs in with; without --chap-secret the secret is asked for, or a line of standard input
+    #[arg(long, value_name = "USER")]
     chap_user: Option<String>,
     /// CHAP secret that it logs in with, 12 to 255 characters
     #[arg(
@@ -84,8 +85,8 @@ pub struct Secrets {
         hide_env_values = true
     )]
     chap_secret: Option<String>,
-    /// CHAP name that the array proves itself with
-    #[arg(long, value_name = "USER", requires_all = ["mutual_secret", "chap_user"])]
+    /// CHAP name that the array proves itself with; its secret likewise
+    #[arg(long, value_name = "USER", requires = "chap_user")]
     mutual_user: Option<String>,
     /// CHAP secret that the array proves itself with
     #[arg(
@@ -100,12 +101,18 @@ pub struct Secrets {
 
 impl Secrets {
     /// Both, in the body of a request.
-    fn put(self, body: &mut Map<String, Value>) {
-        let chap = |user: Option<String>, secret: Option<String>| {
-            user.zip(secret).map(|(user, secret)| json!({ "user": user, "secret": secret }))
+    fn put(self, body: &mut Map<String, Value>) -> Result<()> {
+        let chap = |user: Option<String>, given: Option<String>| -> Result<Option<Value>> {
+            let Some(user) = user else { return Ok(None) };
+            let secret = match given {
+                Some(secret) => secret,
+                None => secret(&format!("CHAP secret of {user}"))?,
+            };
+            Ok(Some(json!({ "user": user, "secret": secret })))
         };
-        put(body, "chap", chap(self.chap_user, self.chap_secret));
-        put(body, "mutual", chap(self.mutual_user, self.mutual_secret));
+        put(body, "chap", chap(self.chap_user, self.chap_secret)?);
+        put(body, "mutual", chap(self.mutual_user, self.mutual_secret)?);
+        Ok(())
     }
 }
 
@@ -116,7 +123,7 @@ impl HostVerb {
             HostVerb::Create { name, iqns, secrets } => {
                 body.insert("name".into(), name.into());
                 body.insert("initiators".into(), iqns.into());
-                secrets.put(&mut body);
+                secrets.put(&mut body)?;
                 (client.ask("POST", &["hosts"], Some(body.into()))?, show::host)
             }
             HostVerb::List => (items(client.ask("GET", &["hosts"], None)?), show::hosts),
@@ -126,7 +133,7 @@ impl HostVerb {
                 put(&mut body, "initiators", iqns.map(Value::from));
                 put(&mut body, "mutual", (no_mutual || no_chap).then_some(Value::Null));
                 put(&mut body, "chap", no_chap.then_some(Value::Null));
-                secrets.put(&mut body);
+                secrets.put(&mut body)?;
                 (client.ask("PATCH", &["hosts", &name], Some(body.into()))?, show::host)
             }
             HostVerb::AddIqn { name, iqns } => (change_initiators(client, &name, &iqns, &[])?, show::host),

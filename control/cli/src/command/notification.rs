@@ -1,6 +1,7 @@
 //! Notification targets.
 
 use super::{Shown, items};
+use crate::ask;
 use crate::client::Client;
 use crate::show::{facts, rows, text};
 use anyhow::{Context, Result, bail};
@@ -155,7 +156,11 @@ impl NotificationVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         Ok(match self {
             NotificationVerb::Create { name, destination, secret, severity } => {
-                let mut body = json!({ "name": name, "destination": destination.body()?, "secret": secret });
+                let user = destination.user.clone();
+                let asked = || user.map(|user| ask::secret(&format!("password of {user}"))).transpose();
+                let place = destination.body()?;
+                let secret = secret.map_or_else(asked, |secret| Ok(Some(secret)))?;
+                let mut body = json!({ "name": name, "destination": place, "secret": secret });
                 if let Some(severity) = severity {
                     body["severity"] = word(&severity);
                 }

@@ -1,7 +1,9 @@
 //! Snapshots.
 
 use super::policy::Switch;
+use super::volume::{Overwrite, before_overwrite};
 use super::{Shown, items, query};
+use crate::ask::confirm;
 use crate::client::Client;
 use crate::show;
 use anyhow::{Context, Result};
@@ -66,14 +68,19 @@ pub enum SnapshotVerb {
         /// Delete its data at once, so that the space is free
         #[arg(long)]
         eradicate: bool,
+        /// Delete its data without asking
+        #[arg(long, requires = "eradicate")]
+        yes: bool,
     },
-    /// Give the volume back what it held: what it holds now is lost
+    /// Give the volume back what it held: what it holds now is kept in a snapshot, and lost to hosts
     Restore {
         /// The snapshot
         name: String,
         /// Another volume than the one that it was taken of
         #[arg(long)]
         volume: Option<String>,
+        #[command(flatten)]
+        how: Overwrite,
     },
     /// Make a volume with its contents, sharing its space
     Clone {
@@ -112,12 +119,15 @@ impl SnapshotVerb {
             Rename { name, new_name } => (change(&name, json!({ "name": new_name }))?, show::snapshot),
             Set { name, writable } => (change(&name, json!({ "writable": writable.on() }))?, show::snapshot),
             Keep { name, until } => (change(&name, json!({ "keep_until": until }))?, show::snapshot),
-            Delete { name, eradicate } => {
+            Delete { name, eradicate, yes } => {
+                if eradicate {
+                    confirm(yes, &format!("snapshot {name} is deleted with its data, for good"))?;
+                }
                 let query = if eradicate { "?eradicate=true" } else { "" };
                 client.send("DELETE", &["snapshots", &name], query, None)?;
                 (json!({ "deleted": name, "recycle_bin": !eradicate }), show::deleted)
             }
-            Restore { name, volume } => {
+            Restore { name, volume, how } => {
                 let source = || -> Result<String> {
                     let snapshot = client.ask("GET", &["snapshots", &name], None)?;
                     let source = snapshot["source"].as_str().map(str::to_owned);
@@ -126,6 +136,7 @@ impl SnapshotVerb {
                     })
                 };
                 let volume = volume.map_or_else(source, Ok)?;
+                before_overwrite(client, &volume, &name, &how)?;
                 let body = json!({ "source": name });
                 (client.ask("POST", &["volumes", &volume, "restore"], Some(body))?, show::volume)
             }

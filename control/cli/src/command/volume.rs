@@ -2,10 +2,11 @@
 
 use super::policy::{Switch, Treatment, put};
 use super::{Shown, items, query, size};
+use crate::ask::confirm;
 use crate::client::Client;
 use crate::show;
-use anyhow::Result;
-use clap::{ArgGroup, Subcommand};
+use anyhow::{Context, Result};
+use clap::{ArgGroup, Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 #[derive(Clone, Subcommand)]
@@ -79,7 +80,7 @@ pub enum VolumeVerb {
         /// The new size, such as 20GiB
         #[arg(long, value_parser = size)]
         size: u64,
-        /// Allow a smaller size: what lies behind it is lost
+        /// Allow a smaller size: what lies after it is lost
         #[arg(long)]
         force: bool,
     },
@@ -90,14 +91,19 @@ pub enum VolumeVerb {
         /// Delete its data at once, so that the space is free
         #[arg(long)]
         eradicate: bool,
+        /// Delete its data without asking
+        #[arg(long, requires = "eradicate")]
+        yes: bool,
     },
-    /// Give it the contents and size of a snapshot: what it holds now is lost
+    /// Give it the contents and size of a snapshot: what it holds now is kept in a snapshot, and lost to hosts
     Restore {
         /// The volume
         name: String,
         /// The snapshot, or another volume
         #[arg(long, value_name = "SNAPSHOT")]
         from: String,
+        #[command(flatten)]
+        how: Overwrite,
     },
     /// Let a host or host group see a volume or snapshot
     #[command(group(ArgGroup::new("peer").required(true).args(["host", "host_group"])))]
@@ -131,6 +137,35 @@ pub enum VolumeVerb {
     },
 }
 
+/// How a volume is overwritten.
+#[derive(Clone, Args)]
+pub struct Overwrite {
+    /// Overwrite it without asking
+    #[arg(long)]
+    yes: bool,
+    /// Take no snapshot of what it holds now
+    #[arg(long)]
+    no_safety_snapshot: bool,
+}
+
+/// Asks whether a volume is to be overwritten with the contents of a source, and takes a snapshot of what it holds.
+pub fn before_overwrite(client: &Client, volume: &str, source: &str, how: &Overwrite) -> Result<()> {
+    let now = client.ask("GET", &["volumes", volume], None)?;
+    let seen: Vec<_> = now["connections"].as_array().into_iter().flatten().map(show::peer).collect();
+    let used = match seen.as_slice() {
+        [] => String::new(),
+        seen => format!("; it is connected to {}, which must not use it now", seen.join(", ")),
+    };
+    let saved = if how.no_safety_snapshot { "lost" } else { "kept in a snapshot only" };
+    confirm(how.yes, &format!("{volume} gets the contents of {source}: what it holds now is {saved}{used}"))?;
+    if !how.no_safety_snapshot {
+        let taken = items(client.ask("POST", &["snapshots"], Some(json!({ "volume": volume })))?);
+        let name = taken[0]["name"].as_str().context("the array took no snapshot: nothing was restored")?;
+        eprintln!("{volume} as it was is kept as the snapshot {name}.");
+    }
+    Ok(())
+}
+
 impl VolumeVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         use VolumeVerb::*;
@@ -157,7 +192,8 @@ impl VolumeVerb {
                 treatment.put(&mut body);
                 (client.ask("PATCH", &["volumes", &name], Some(body.into()))?, show::volume)
             }
-            Restore { name, from } => {
+            Restore { name, from, how } => {
+                before_overwrite(client, &name, &from, &how)?;
                 let body = json!({ "source": from });
                 (client.ask("POST", &["volumes", &name, "restore"], Some(body))?, show::volume)
             }
@@ -167,11 +203,12 @@ impl VolumeVerb {
                 let body = json!({ "size": size, "shrink": force });
                 (client.ask("PATCH", &["volumes", &name], Some(body))?, show::volume)
             }
-            Delete { name, eradicate: true } => {
+            Delete { name, eradicate: true, yes } => {
+                confirm(yes, &format!("volume {name} is deleted with its data, for good"))?;
                 client.send("DELETE", &["volumes", &name], "?eradicate=true", None)?;
                 (json!({ "deleted": name }), show::deleted)
             }
-            Delete { name, eradicate: false } => {
+            Delete { name, eradicate: false, .. } => {
                 client.ask("DELETE", &["volumes", &name], None)?;
                 (json!({ "deleted": name, "recycle_bin": true }), show::deleted)
             }

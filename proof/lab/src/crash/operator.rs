@@ -143,7 +143,7 @@ impl World {
         let Some(index) = self.choose() else { return Ok(()) };
         let kept = self.operator.kept.swap_remove(index);
         let noun = if kept.is_clone { "volume" } else { "snapshot" };
-        let child = self.array.start_cli(&[noun, "delete", &kept.name, "--eradicate"])?;
+        let child = self.array.start_cli(&[noun, "delete", &kept.name, "--eradicate", "--yes"])?;
         self.operator.chore = Some((child, Chore::Delete(kept)));
         Ok(())
     }

@@ -1,0 +1,87 @@
+//! Questions to the person at the terminal: secrets, which are never shown, and whether to go on with what can't be undone.
+//!
+//! Without a terminal a secret is a line of standard input, and what can't be undone needs `--yes`.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::io::{BufRead, IsTerminal, Write};
+
+/// A secret that is typed without being shown, twice when it is a new one; without a terminal, the next line of
+/// standard input: on the command line everybody on the machine would see it.
+///
+/// # Errors
+/// When none comes, or the second is not the first.
+pub fn secret(what: &str) -> Result<String> {
+    if !std::io::stdin().is_terminal() {
+        return line(&mut std::io::stdin().lock(), what);
+    }
+    let typed = rpassword::prompt_password(format!("{what}: ")).with_context(|| format!("no {what} came"))?;
+    ensure!(!typed.is_empty(), "no {what} came");
+    let again = rpassword::prompt_password("Once more: ").with_context(|| format!("no {what} came"))?;
+    ensure!(typed == again, "the two are not the same: nothing was changed");
+    Ok(typed)
+}
+
+/// The next line, which must not be empty.
+fn line(input: &mut impl BufRead, what: &str) -> Result<String> {
+    let mut line = String::new();
+    input.read_line(&mut line).with_context(|| format!("the {what} can't be read"))?;
+    let line = line.trim_end_matches(['\r', '\n']);
+    ensure!(!line.is_empty(), "no {what} came: write it to standard input");
+    Ok(line.to_owned())
+}
+
+/// Goes on with what can't be undone if that was said (`--yes`), or is said now.
+///
+/// # Errors
+/// When it is not.
+pub fn confirm(yes: bool, consequence: &str) -> Result<()> {
+    if yes {
+        return Ok(());
+    }
+    let (input, mut output) = (std::io::stdin(), std::io::stderr());
+    ensure!(
+        input.is_terminal() && output.is_terminal(),
+        "{consequence}. Nothing was done: add --yes to do it"
+    );
+    answered(&mut input.lock(), &mut output, consequence)
+}
+
+fn answered(input: &mut impl BufRead, output: &mut impl Write, consequence: &str) -> Result<()> {
+    write!(output, "{consequence}. Go on? Type yes: ").and_then(|()| output.flush())?;
+    let mut line = String::new();
+    input.read_line(&mut line).context("no answer came")?;
+    match line.trim() {
+        "yes" => Ok(()),
+        _ => bail!("nothing was done"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_but_yes_goes_on() {
+        for (typed, goes_on) in [
+            ("yes\n", true),
+            (" yes \r\n", true),
+            ("y\n", false),
+            ("\n", false),
+            ("", false),
+            ("no\n", false),
+        ] {
+            let mut shown = Vec::new();
+            let answer = answered(&mut typed.as_bytes(), &mut shown, "db1 is overwritten");
+            assert_eq!(answer.is_ok(), goes_on, "{typed:?}");
+            assert!(String::from_utf8(shown).expect("text").starts_with("db1 is overwritten. Go on?"));
+        }
+    }
+
+    #[test]
+    fn secrets_come_line_by_line() {
+        let mut input = "first secret\r\nsecond\n".as_bytes();
+        assert_eq!(line(&mut input, "secret").expect("one"), "first secret");
+        assert_eq!(line(&mut input, "secret").expect("another"), "second");
+        assert!(line(&mut input, "secret").expect_err("none").to_string().contains("standard input"));
+    }
+}
