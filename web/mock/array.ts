@@ -1,11 +1,13 @@
 /** An array in memory, for tests and for work on pages: the shapes of the API, and the rules that pages show. */
-import type { SchemaArray, SchemaConnection, SchemaHost, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
+import type { SchemaArray, SchemaConnection, SchemaHost, SchemaRefusedLogin, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
 
 export type State = {
   name: string;
   volumes: SchemaVolume[];
   hosts: SchemaHost[];
   connections: SchemaConnection[];
+  /** Of hosts and of unknown initiators. */
+  refused: SchemaRefusedLogin[];
 };
 
 export class Problem extends Error {
@@ -38,7 +40,7 @@ export function random(seed: number): () => number {
   };
 }
 
-export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [] });
+export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [] });
 
 /** An array as a small company has it. */
 export function busy(volumes = 24, hosts = 9): State {
@@ -55,6 +57,7 @@ export function busy(volumes = 24, hosts = 9): State {
       created: new Date(START + number * 3_600_000).toISOString(),
       connections: [],
       sessions: number % 5 === 4 ? 0 : 2,
+      refused_logins: [],
     });
   }
   for (let number = 0; number < volumes; number += 1) {

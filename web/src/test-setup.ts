@@ -23,3 +23,6 @@ window.ResizeObserver = class {
 
 window.scrollTo = () => undefined;
 Element.prototype.scrollIntoView = () => undefined;
+
+// jsdom has no fonts; text areas that grow listen for them.
+Object.defineProperty(document, "fonts", { value: new EventTarget() });

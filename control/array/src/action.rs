@@ -8,6 +8,7 @@ use crate::config::{Chap, Secret};
 use crate::directory::{Directory, DirectoryChange, DirectoryId, NewDirectory};
 use crate::job::Job;
 use crate::key::{Key, NewKey};
+use crate::login::RefusedLogin;
 use crate::notification::{Target, TargetChange};
 use crate::performance::{Busy, By, Capacity, PathUse, Scope, Stretch};
 use crate::policy::{LimitsChange, PolicyChange};
@@ -167,6 +168,12 @@ pub enum Action {
         name: String,
         /// What to change.
         change: VolumeChange,
+    },
+    /// Forget reservations and mode pages of a volume or snapshot that were saved and can't be understood: hosts may
+    /// write to it again.
+    ClearUnreadableState {
+        /// The volume or snapshot.
+        name: String,
     },
     /// Take a volume that no host sees away: into the recycle bin, or for good.
     DeleteVolume {
@@ -331,6 +338,8 @@ pub enum Action {
         /// Its name.
         name: String,
     },
+    /// Log-ins that were refused, of known and unknown initiators, the last one first.
+    ListRefusedLogins,
     /// Make a host group.
     CreateHostGroup {
         /// Its name.
@@ -727,6 +736,8 @@ pub enum Outcome {
     Host(Host),
     /// Hosts.
     Hosts(Vec<Host>),
+    /// Refused log-ins.
+    RefusedLogins(Vec<RefusedLogin>),
     /// A host group as it is now.
     HostGroup(HostGroup),
     /// Host groups.

@@ -15,12 +15,13 @@ const PATHS_OVER: u64 = 300;
 /// Where conditions are found: not more often than every so many seconds, with what was found last time and the time now.
 type Look = fn(&Array, &Conditions, u64) -> Conditions;
 
-const LOOKS: [(u64, Look); 9] = [
+const LOOKS: [(u64, Look); 10] = [
     (0, |array, _, _| array.space_conditions()),
     (0, |array, _, _| array.target_conditions()),
     (5, |array, _, _| condition::of_drives(&array.parts.shelf.status())),
     (5, |array, before, _| array.scrub_conditions(before)),
     (5, |array, _, _| array.health_conditions()),
+    (5, |array, _, _| array.state_conditions()),
     (60, |array, _, now| array.path_conditions(now)),
     (60, |array, _, now| array.clock_conditions(now)),
     (600, |array, _, now| array.certificate_conditions(now)),
@@ -133,6 +134,23 @@ impl Array {
                     format!("volume group {:?} is beyond its soft quota", group.name)
                 });
             }
+        }
+        found
+    }
+
+    /// Volumes and snapshots whose saved reservations and mode pages can't be understood.
+    fn state_conditions(&self) -> Conditions {
+        let (mut found, config) = (Conditions::default(), self.config());
+        for id in self.parts.target.unreadable_states() {
+            let Some(name) = config.disk_name(id) else { continue };
+            let noun = if config.snapshots.get(id).is_some() { "snapshot" } else { "volume" };
+            let about = condition::About { noun, name, key: &format!("{:032x}", id.0) };
+            condition::add(&mut found, "volume.state-unreadable", Severity::Critical, Some(about), &|| {
+                format!(
+                    "the saved reservations of {noun} {name:?} can't be understood, so no host can write to it: make sure \
+                     that only those use it that should, then clear them (ashlar volume clear-state {name})"
+                )
+            });
         }
         found
     }

@@ -14,6 +14,7 @@ use crate::directory::Asked;
 use crate::drive::{Machine, Seen};
 use crate::health::Told;
 use crate::job::{Job, Jobs};
+use crate::login::{self, Logins};
 use crate::notification::Outboxes;
 use crate::performance::Meter;
 use crate::policy::Treated;
@@ -112,6 +113,7 @@ pub struct Array {
     pub(crate) jobs: Mutex<Jobs>,
     pub(crate) scrubbing: Mutex<Option<Arc<Scrubbing>>>,
     pub(crate) outboxes: Mutex<Outboxes>,
+    pub(crate) logins: Arc<Logins>,
     pub(crate) asked: Mutex<Asked>,
     /// Held by the one change under way.
     pub(crate) changing: tokio::sync::Mutex<()>,
@@ -132,6 +134,7 @@ impl Array {
         let happenings = broadcast::Sender::new(BACKLOG);
         let watched = Mutex::default();
         let meter = Mutex::new(Meter::open(&parts.history, &world));
+        let logins = login::observe(&parts.server);
         Self {
             parts,
             world,
@@ -148,6 +151,7 @@ impl Array {
             jobs: Mutex::default(),
             scrubbing: Mutex::default(),
             outboxes: Mutex::default(),
+            logins,
             asked: Mutex::default(),
             changing,
             measuring: tokio::sync::Mutex::default(),
@@ -289,6 +293,7 @@ impl Array {
             Action::ShowGroup { name } => Outcome::Group(self.group(&config, config.groups.named(&name)?)),
             Action::ListHosts => Outcome::Hosts(self.hosts(&config)),
             Action::ShowHost { name } => Outcome::Host(self.host(&config, config.hosts.named(&name)?)),
+            Action::ListRefusedLogins => Outcome::RefusedLogins(self.refused_logins(&config, None)),
             Action::ListHostGroups => Outcome::HostGroups(self.host_groups(&config)),
             Action::ShowHostGroup { name } => {
                 Outcome::HostGroup(self.host_group(&config, config.host_groups.named(&name)?))
@@ -380,6 +385,7 @@ impl Change<'_> {
             }
             CloneVolume { source, name, group } => self.clone_volume(&source, name, group).await,
             ChangeVolume { name, change } => self.change_volume(&name, change).await,
+            ClearUnreadableState { name } => self.clear_unreadable_state(&name).await,
             DeleteVolume { name, eradicate } => self.delete_volume(&name, eradicate).await,
             TakeFromBin { which, name } => self.take_from_bin(&which, name).await,
             EradicateFromBin { which } => self.eradicate_from_bin(&which).await,

@@ -245,6 +245,23 @@ impl Change<'_> {
         Ok(Outcome::Gone)
     }
 
+    /// Forgets the saved state of a unit that can't be understood, so that hosts may write to it again.
+    pub async fn clear_unreadable_state(&mut self, name: &str) -> Result<Outcome> {
+        let id = self.array.config().disk_named(name)?;
+        let cleared = self.array.parts.target.clear_unreadable_state(id).await;
+        if !cleared.map_err(|error| Error::failed("the state can't be cleared", error))? {
+            return Err(Error::precondition(format!(
+                "the saved reservations and mode pages of {name:?} are understood: there is nothing to clear"
+            )));
+        }
+        let noun = self.noun_of_disk(id);
+        let what = "has no reservations any more and takes writes again: its saved state, which could not be understood, \
+                    was cleared";
+        self.done(&format!("{noun}.state-cleared"), noun, name, what);
+        self.array.tell_changed(noun);
+        Ok(Outcome::Gone)
+    }
+
     fn noun_of_disk(&self, id: block::DiskId) -> &'static str {
         if self.array.config().snapshots.get(id).is_some() { "snapshot" } else { "volume" }
     }

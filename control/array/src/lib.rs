@@ -26,6 +26,7 @@ mod host;
 mod job;
 mod kept;
 mod key;
+mod login;
 mod notification;
 mod outbox;
 mod performance;
@@ -66,6 +67,7 @@ pub use history::{
 };
 pub use job::{Job, JobKind, JobState};
 pub use key::{Key, NewKey};
+pub use login::RefusedLogin;
 pub use notification::{Target, TargetChange};
 pub use notify::{Destination, Protection as MailProtection};
 pub use performance::{Busy, By, Capacity, PathUse, Scope, Stretch, imbalance, kind, size_limit};

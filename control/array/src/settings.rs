@@ -55,6 +55,7 @@ impl Array {
     pub async fn tick(&self) {
         self.look_at_quotas(&self.config(), true);
         self.watch_space();
+        self.watch_logins();
         self.watch_alerts();
         self.watch_drives();
         self.watch_health();

@@ -6,6 +6,7 @@ use crate::bin::DiskEntry;
 use crate::config::{Config, GroupEntry, HostEntry, HostGroupEntry, SnapshotEntry, VolumeEntry};
 use crate::connection::{ConnectionEntry, Peer};
 use crate::health::Health;
+use crate::login::RefusedLogin;
 use crate::policy::{Limits, Policy, PolicyInForce};
 use crate::schedule::{Rule, ScheduleEntry, Subject};
 use crate::scrub::Scrub;
@@ -187,6 +188,8 @@ pub struct Host {
     pub connections: Vec<Connection>,
     /// Sessions that its initiators have now.
     pub sessions: usize,
+    /// Log-ins of its initiators that were refused, the last one first.
+    pub refused_logins: Vec<RefusedLogin>,
 }
 
 /// A host group as an operator sees it.
@@ -565,6 +568,7 @@ impl Array {
             host_group: config.group_of(entry.id).map(|group| group.name.clone()),
             connections,
             sessions: sessions.iter().filter(own).count(),
+            refused_logins: self.refused_logins(config, Some(&entry.name)),
         }
     }
 

@@ -102,7 +102,32 @@ pub fn host(answer: &Value) -> String {
         ("Created", text(&answer["created"])),
         ("Sessions", text(&answer["sessions"])),
         ("Connections", connected(answer, "volume")),
-    ])
+    ]) + &host_refusals(answer)
+}
+
+/// Why a host could not log in; nothing when it always could.
+fn host_refusals(host: &Value) -> String {
+    match host["refused_logins"].as_array() {
+        Some(refused) if !refused.is_empty() => {
+            format!("\nRefused log-ins\n{}", refused_logins(&host["refused_logins"]))
+        }
+        _ => String::new(),
+    }
+}
+
+/// Refused log-ins.
+pub fn refused_logins(answer: &Value) -> String {
+    rows(&["LAST", "HOST", "INITIATOR", "ADDRESS", "PORTAL", "TIMES", "REASON"], answer, |it| {
+        vec![
+            text(&it["last"]),
+            text(&it["host"]),
+            text(&it["initiator"]),
+            text(&it["address"]),
+            text(&it["portal"]),
+            text(&it["count"]),
+            text(&it["reason"]),
+        ]
+    })
 }
 
 /// All hosts.
@@ -355,6 +380,11 @@ pub fn deleted(answer: &Value) -> String {
         }
         _ => format!("{name} is deleted\n"),
     }
+}
+
+/// Saved state that is cleared.
+pub fn cleared(answer: &Value) -> String {
+    format!("{} has no reservations and takes writes again\n", text(&answer["cleared"]))
 }
 
 /// The recycle bin.

@@ -54,6 +54,13 @@ export const host = (name: string) =>
     refetchInterval: unlessTold(5_000, 10_000),
   });
 
+export const refusedLogins = () =>
+  queryOptions({
+    queryKey: ["refused-logins"],
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/refused-logins", { signal }))).items,
+    ...LIST,
+  });
+
 export const groups = () =>
   queryOptions({
     queryKey: key("groups"),

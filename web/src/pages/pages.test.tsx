@@ -113,3 +113,22 @@ test("a directory that refuses is told of, with nothing that others wrote", asyn
   expect(document.body.textContent).not.toContain("number");
   expect(await screen.findByRole("button", { name: "Sign in with corp" })).toBeTruthy();
 });
+
+test("an initiator that no host has is offered as a host, with the reason it was refused for", async () => {
+  const state = busy(1, 1);
+  const initiator = "iqn.1993-08.org.debian:01:new";
+  const seen = { initiator, host: null, address: "10.0.0.9", portal: 1, count: 3, first: "2026-10-01T08:00:00Z", last: "2026-10-01T09:00:00Z" };
+  state.refused = [
+    { ...seen, cause: "unknown-initiator", reason: "no host has this initiator name" },
+    { ...seen, initiator: "iqn.x", host: "esx1", cause: "chap-required", reason: "CHAP is required, and the initiator does not use it" },
+  ];
+  const { mock, user } = show("/hosts", state);
+  const panel = within(await screen.findByRole("region", { name: "Refused log-ins of unknown initiators" }));
+  expect(panel.getByText("no host has this initiator name")).toBeTruthy();
+  expect(panel.queryByText(/CHAP is required/)).toBeNull();
+  await user.click(panel.getByRole("button", { name: "Add host" }));
+  const form = within(await screen.findByRole("dialog"));
+  await user.type(form.getByLabelText(/^Name/), "web9");
+  await user.click(form.getByRole("button", { name: "Add" }));
+  await waitFor(() => expect(mock.state.hosts.find((it) => it.name === "web9")?.initiators).toEqual([initiator]));
+});

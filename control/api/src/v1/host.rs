@@ -21,6 +21,7 @@ pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .routes(routes!(list_hosts, create_host))
         .routes(routes!(show_host, change_host, delete_host))
+        .routes(routes!(list_refused_logins))
         .routes(routes!(list_host_groups, create_host_group))
         .routes(routes!(show_host_group, change_host_group, delete_host_group))
 }
@@ -45,6 +46,42 @@ pub struct Host {
     connections: Vec<Connection>,
     /// Number of its iSCSI sessions now.
     sessions: usize,
+    /// Log-ins of its initiators that were refused, the last one first.
+    refused_logins: Vec<RefusedLogin>,
+}
+
+/// A log-in that was refused, or did not come to its end, once or several times.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RefusedLogin {
+    /// The iSCSI initiator name; `null` when it gave none.
+    initiator: Option<String>,
+    /// The host that has the name; `null` when no host has it.
+    host: Option<String>,
+    /// The address that it came from.
+    address: String,
+    /// Number of the portal that it came to, from 1.
+    portal: u16,
+    /// Why, for programs: `unknown-initiator`, `unknown-target`, `chap-required`, `chap-not-configured`,
+    /// `wrong-chap-user`, `wrong-chap-secret`, `mutual-chap-not-configured`, `too-many-connections`,
+    /// `access-changed`, `broken-off` or `protocol-error`.
+    cause: String,
+    /// Why, for people.
+    reason: String,
+    /// How often.
+    count: u64,
+    /// When first.
+    #[schema(format = DateTime)]
+    first: String,
+    /// When last.
+    #[schema(format = DateTime)]
+    last: String,
+}
+
+/// Refused log-ins.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RefusedLogins {
+    /// The last one first.
+    pub items: Vec<RefusedLogin>,
 }
 
 /// Hosts.
@@ -222,6 +259,18 @@ async fn delete_host(operator: Operator, State(context): State<Context>, Named(n
     gone(perform(operator, &context, Action::DeleteHost { name }).await?)
 }
 
+/// Refused log-ins of the last seven days, of hosts and of unknown initiators
+#[utoipa::path(get, path = "/api/v1/refused-logins", tag = "hosts", responses(
+    (status = 200, description = "The refused log-ins since the array was started", body = RefusedLogins),
+    Problems,
+))]
+async fn list_refused_logins(operator: Operator, State(context): State<Context>) -> Answer<RefusedLogins> {
+    let refused = perform(operator, &context, Action::ListRefusedLogins).await?;
+    outcome!(refused, RefusedLogins(it) => {
+        Json(RefusedLogins { items: it.into_iter().map(Into::into).collect() })
+    })
+}
+
 /// All host groups
 #[utoipa::path(get, path = "/api/v1/host-groups", tag = "hosts", params(Part), responses(
     (status = 200, description = "The host groups", content(
@@ -308,6 +357,23 @@ impl From<array::Host> for Host {
             host_group: host.host_group,
             connections: host.connections.into_iter().map(Into::into).collect(),
             sessions: host.sessions,
+            refused_logins: host.refused_logins.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<array::RefusedLogin> for RefusedLogin {
+    fn from(refused: array::RefusedLogin) -> Self {
+        Self {
+            initiator: refused.initiator,
+            host: refused.host,
+            address: refused.address.to_string(),
+            portal: refused.portal,
+            cause: refused.cause.to_owned(),
+            reason: refused.reason,
+            count: refused.count,
+            first: utc(refused.first),
+            last: utc(refused.last),
         }
     }
 }

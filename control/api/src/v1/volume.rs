@@ -26,6 +26,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .routes(routes!(list_volumes, create_volume))
         .routes(routes!(show_volume, change_volume, delete_volume))
         .routes(routes!(restore_volume))
+        .routes(routes!(clear_state))
 }
 
 /// A volume.
@@ -245,6 +246,16 @@ async fn restore_volume(
 ) -> Answer<Volume> {
     let done = perform(operator, &context, Action::RestoreVolume { volume, source }).await?;
     outcome!(done, Volume(it) => Json(it.into()))
+}
+
+/// Forget saved reservations and mode pages that can't be understood, so that hosts may write again
+#[utoipa::path(post, path = "/api/v1/volumes/{name}/clear-state", tag = "volumes", params(("name" = String, Path,)),
+    responses(
+    (status = 204, description = "The volume or snapshot has no reservations and takes writes"),
+    Problems,
+))]
+async fn clear_state(operator: Operator, State(context): State<Context>, Named(name): Named<String>) -> Gone {
+    gone(perform(operator, &context, Action::ClearUnreadableState { name }).await?)
 }
 
 impl From<array::Volume> for Volume {

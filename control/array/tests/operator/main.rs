@@ -7,6 +7,7 @@ mod attention;
 mod drives;
 mod furniture;
 mod keys;
+mod logins;
 mod measured;
 mod notices;
 mod policies;

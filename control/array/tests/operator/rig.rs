@@ -98,6 +98,7 @@ pub struct Up {
     pub engine: Arc<Engine>,
     pub shelf: Arc<DriveShelf>,
     pub target: Arc<scsi::Target>,
+    pub server: Arc<iscsi::Server>,
     background: tokio::task::JoinHandle<()>,
 }
 
@@ -188,7 +189,7 @@ impl Rig {
         fuse.left.store(appends, Ordering::SeqCst);
         let up = self.assemble(shelf.clone(), &engine).await;
         match up {
-            Ok((array, target)) => Ok(Up { array, engine, shelf, target, background }),
+            Ok((array, target, server)) => Ok(Up { array, engine, shelf, target, server, background }),
             Err(error) => {
                 background.abort();
                 Err(error)
@@ -210,7 +211,7 @@ impl Rig {
         &self,
         shelf: Arc<DriveShelf>,
         engine: &Arc<Engine>,
-    ) -> Result<(Arc<Array>, Arc<scsi::Target>), Error> {
+    ) -> Result<(Arc<Array>, Arc<scsi::Target>, Arc<iscsi::Server>), Error> {
         let identity = Identity::load(engine, "test", 0x5e71a1, self.clock.load(Ordering::SeqCst)).await?;
         let names = scsi::Identity {
             name: identity.target_iqn(),
@@ -233,8 +234,10 @@ impl Rig {
         };
         let (history, vault) = (self.history.clone(), Arc::new(Vault::new([7; 32])));
         let (engine, machine) = (engine.clone(), self.machine.clone());
-        let parts = Parts { engine, shelf, machine, target: target.clone(), server, history, vault };
-        Ok((Arc::new(Array::open(parts, identity, "0.0", world).await?), target))
+        let (target, server) = (target.clone(), server.clone());
+        let parts =
+            Parts { engine, shelf, machine, target: target.clone(), server: server.clone(), history, vault };
+        Ok((Arc::new(Array::open(parts, identity, "0.0", world).await?), target, server))
     }
 }
 

@@ -8,6 +8,7 @@ mod drives;
 mod http;
 mod key;
 mod limits;
+mod logins;
 mod monitoring;
 mod mutations;
 mod process;

@@ -23,6 +23,8 @@ pub enum HostVerb {
     },
     /// All hosts
     List,
+    /// Log-ins that were refused, of hosts and of unknown initiators, with the reasons
+    RefusedLogins,
     /// One host
     Show {
         /// The host
@@ -127,6 +129,9 @@ impl HostVerb {
                 (client.ask("POST", &["hosts"], Some(body.into()))?, show::host)
             }
             HostVerb::List => (items(client.ask("GET", &["hosts"], None)?), show::hosts),
+            HostVerb::RefusedLogins => {
+                (items(client.ask("GET", &["refused-logins"], None)?), show::refused_logins)
+            }
             HostVerb::Show { name } => (client.ask("GET", &["hosts", &name], None)?, show::host),
             HostVerb::Set { name, new_name, iqns, secrets, no_chap, no_mutual } => {
                 put(&mut body, "name", new_name.map(Value::String));

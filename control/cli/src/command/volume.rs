@@ -105,6 +105,11 @@ pub enum VolumeVerb {
         #[command(flatten)]
         how: Overwrite,
     },
+    /// Forget saved reservations of a volume or snapshot that can't be understood, so that hosts may write again
+    ClearState {
+        /// The volume or snapshot
+        name: String,
+    },
     /// Let a host or host group see a volume or snapshot
     #[command(group(ArgGroup::new("peer").required(true).args(["host", "host_group"])))]
     Connect {
@@ -196,6 +201,10 @@ impl VolumeVerb {
                 before_overwrite(client, &name, &from, &how)?;
                 let body = json!({ "source": from });
                 (client.ask("POST", &["volumes", &name, "restore"], Some(body))?, show::volume)
+            }
+            ClearState { name } => {
+                client.ask("POST", &["volumes", &name, "clear-state"], None)?;
+                (json!({ "cleared": name }), show::cleared)
             }
             Show { name } => (client.ask("GET", &["volumes", &name], None)?, show::volume),
             Space { name } => (client.ask("GET", &["volumes", &name, "space"], None)?, show::usage),

@@ -28,11 +28,11 @@ export function initiatorsError(text: string): string | null {
 
 const secretError = (secret: string) => (secret.length < 12 || secret.length > 255 ? "12 to 255 characters." : null);
 
-/** Makes a host known, with the secrets it logs in with when that is wanted. */
-export function CreateHost({ opened, onClose }: Window) {
+/** Makes a host known, with the secrets it logs in with when that is wanted. `initiator`: a name that is known already. */
+export function CreateHost({ opened, onClose, initiator = "" }: Window & { initiator?: string }) {
   const [, go] = useLocation();
   const form = useForm({
-    initialValues: { name: "", initiators: "", chap: false, user: "", secret: "", mutual: false, mutualUser: "", mutualSecret: "" },
+    initialValues: { name: "", initiators: initiator, chap: false, user: "", secret: "", mutual: false, mutualUser: "", mutualSecret: "" },
     validate: {
       name: nameError,
       initiators: initiatorsError,
@@ -103,7 +103,7 @@ const CHAP_KEPT = "as it is";
 const CHAP_NONE = "not asked for";
 const CHAP_NEW = "another user and secret";
 
-/** Another name, other initiators, other secrets. Who is logged in stays so. */
+/** Another name, other initiators, other secrets. Sessions of an initiator whose access changes end. */
 export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
   const [, go] = useLocation();
   const form = useForm({

@@ -14,6 +14,7 @@ import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { ChangeHost, DeleteHost } from "./forms";
 import { Instructions } from "./instructions";
+import { RefusedLogins } from "./refused";
 import { SeenVolumes } from "./seen";
 
 export function HostPage({ name }: { name: string }) {
@@ -46,6 +47,7 @@ export function HostPage({ name }: { name: string }) {
             <Facts host={data} />
             <Seen host={data} />
           </SimpleGrid>
+          <RefusedLogins title="Refused log-ins" refused={data.refused_logins} />
           <Panel title="What to type on the host">
             <Instructions host={data} />
           </Panel>

@@ -1,7 +1,8 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Plus, Server } from "lucide-react";
-import { hosts } from "../../api/queries";
+import { useState } from "react";
+import { hosts, refusedLogins } from "../../api/queries";
 import type { SchemaHost as Host } from "../../api/schema";
 import { count, plural } from "../../format";
 import { Dot } from "../../parts/dot";
@@ -14,6 +15,7 @@ import { RowLink } from "../../parts/row-link";
 import { DataTable, type Column } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
 import { CreateHost } from "./forms";
+import { RefusedLogins } from "./refused";
 
 const COLUMNS: Column<Host>[] = [
   {
@@ -48,10 +50,16 @@ function Chap({ host }: { host: Host }) {
 
 export function HostsPage() {
   const { data, error } = useQuery(hosts());
+  const refused = useQuery(refusedLogins());
   const create = useOpened("new");
+  const [initiator, setInitiator] = useState("");
+  const add = (name: string) => {
+    setInitiator(name);
+    create.open();
+  };
   const button = (
     <May>
-      <Button leftSection={<Plus size={16} aria-hidden />} onClick={create.open}>
+      <Button leftSection={<Plus size={16} aria-hidden />} onClick={() => add("")}>
         Add host
       </Button>
     </May>
@@ -80,7 +88,8 @@ export function HostsPage() {
       ) : (
         <ProblemAlert error={error} />
       )}
-      <CreateHost opened={create.opened} onClose={create.close} />
+      <RefusedLogins title="Refused log-ins of unknown initiators" refused={(refused.data ?? []).filter((it) => it.host === null)} onAdd={add} />
+      <CreateHost key={initiator} initiator={initiator} opened={create.opened} onClose={create.close} />
     </Page>
   );
 }

@@ -1,0 +1,307 @@
+//! Log-ins of hosts: each log-in, log-out and refusal becomes an event, and refused log-ins are listed by initiator and
+//! address, so that an operator sees why a host can't log in.
+//!
+//! Whoever reaches a portal can make as many log-ins fail as it likes. So what is the same is one entry with a count,
+//! entries are bounded, and events are rationed for each host and for all unknown initiators together: what exceeds the
+//! ration is told later, with its count.
+
+use crate::array::Array;
+use crate::config::{Config, HostId};
+use history::Severity;
+use iscsi::{Observer, Refused, SessionInfo};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Most different things that wait to be told; more are only counted.
+const MAX_NEWS: usize = 1024;
+/// Most refused log-ins that are listed.
+const MAX_LISTED: usize = 256;
+/// How long a refused log-in is listed, in seconds.
+const LISTED_SECONDS: u64 = 7 * 86_400;
+/// Events at once about one host, or about unknown initiators, and seconds until there may be another.
+const EVENTS_BURST: u64 = 10;
+const EVENT_SECONDS: u64 = 60;
+/// Longest reason of a log-out that is shown, in characters.
+const MAX_REASON: usize = 120;
+/// Ends of a session that somebody wanted.
+const WANTED_ENDS: [&str; 5] =
+    ["logged out", "session reinstated", "access changed", "shutting down", "target cold reset"];
+
+/// A log-in that was refused, once or several times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedLogin {
+    /// The initiator's name, when it gave one.
+    pub initiator: Option<String>,
+    /// The host that has the name; none when no host has it.
+    pub host: Option<String>,
+    /// From where.
+    pub address: IpAddr,
+    /// The portal's number, from 1.
+    pub portal: u16,
+    /// Why, for programs, such as `wrong-chap-secret`.
+    pub cause: &'static str,
+    /// Why, for people.
+    pub reason: String,
+    /// How often.
+    pub count: u64,
+    /// When first, in seconds since 1970.
+    pub first: u64,
+    /// When last.
+    pub last: u64,
+}
+
+/// What connections tell, until the array looks at it.
+#[derive(Default)]
+pub(crate) struct Logins {
+    news: Mutex<News>,
+    book: Mutex<Book>,
+}
+
+#[derive(Default)]
+struct News {
+    items: Vec<Item>,
+    /// Things that there was no room for.
+    lost: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Item {
+    what: What,
+    initiator: Option<String>,
+    address: IpAddr,
+    portal: u16,
+    count: u64,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    LoggedIn,
+    LoggedOut { reason: String },
+    Refused { cause: &'static str, reason: String },
+}
+
+/// What was made of it.
+#[derive(Default)]
+struct Book {
+    refused: Vec<RefusedLogin>,
+    rations: BTreeMap<Option<HostId>, Ration>,
+    /// Events that wait for their ration.
+    waiting: Vec<Item>,
+    lost: u64,
+}
+
+/// How many events may be told now.
+#[derive(Clone, Copy)]
+struct Ration {
+    left: u64,
+    since: u64,
+}
+
+impl Item {
+    /// Whether both are one entry with a count.
+    fn is_like(&self, other: &Item) -> bool {
+        let same = match (&self.what, &other.what) {
+            (What::LoggedIn, What::LoggedIn) => true,
+            (What::LoggedOut { reason: one }, What::LoggedOut { reason: other }) => one == other,
+            (What::Refused { cause: one, .. }, What::Refused { cause: other, .. }) => one == other,
+            _ => false,
+        };
+        same && self.initiator == other.initiator
+            && self.address == other.address
+            && self.portal == other.portal
+    }
+}
+
+/// Adds an item to others; false when there is no room.
+fn merge(items: &mut Vec<Item>, item: Item) -> bool {
+    if let Some(known) = items.iter_mut().find(|known| known.is_like(&item)) {
+        known.count += item.count;
+        known.what = item.what;
+        return true;
+    }
+    let has_room = items.len() < MAX_NEWS;
+    items.extend(has_room.then_some(item));
+    has_room
+}
+
+impl Logins {
+    fn hear(&self, what: What, initiator: Option<String>, address: IpAddr, portal: u16) {
+        let mut news = self.news.lock();
+        if !merge(&mut news.items, Item { what, initiator, address, portal, count: 1 }) {
+            news.lost += 1;
+        }
+    }
+}
+
+impl Observer for Logins {
+    fn logged_in(&self, session: &SessionInfo) {
+        self.hear(What::LoggedIn, Some(session.initiator.clone()), session.peer.ip(), session.portal);
+    }
+
+    fn logged_out(&self, session: &SessionInfo, reason: &str) {
+        let reason = reason.chars().take(MAX_REASON).collect();
+        let what = What::LoggedOut { reason };
+        self.hear(what, Some(session.initiator.clone()), session.peer.ip(), session.portal);
+    }
+
+    fn refused(&self, refused: &Refused) {
+        let what = What::Refused { cause: refused.cause.kind(), reason: refused.cause.to_string() };
+        self.hear(what, refused.initiator.clone(), refused.peer.ip(), refused.portal);
+    }
+}
+
+impl Ration {
+    /// Takes one of what may be told at `now`.
+    fn take(&mut self, now: u64) -> bool {
+        let earned = now.saturating_sub(self.since) / EVENT_SECONDS;
+        self.left = self.left.saturating_add(earned).min(EVENTS_BURST);
+        self.since = if self.left == EVENTS_BURST { now } else { self.since + earned * EVENT_SECONDS };
+        let may = self.left > 0;
+        self.left -= u64::from(may);
+        may
+    }
+}
+
+impl Book {
+    /// Enters a refused log-in. Where there is no room the oldest goes, of unknown initiators first: whoever makes up
+    /// names does not push out what happened to a host.
+    fn enter(&mut self, item: &Item, host: Option<&str>, now: u64) {
+        let What::Refused { cause, reason } = &item.what else { return };
+        let is_like = |known: &&mut RefusedLogin| {
+            known.initiator == item.initiator && known.address == item.address && known.cause == *cause
+        };
+        if let Some(known) = self.refused.iter_mut().find(is_like) {
+            known.count += item.count;
+            (known.last, known.portal) = (now, item.portal);
+            known.reason.clone_from(reason);
+            return;
+        }
+        if self.refused.len() >= MAX_LISTED {
+            let order = |known: &RefusedLogin| (known.host.is_some(), known.last);
+            let oldest = (0..self.refused.len()).min_by_key(|index| order(&self.refused[*index]));
+            oldest.map(|index| self.refused.remove(index));
+        }
+        self.refused.push(RefusedLogin {
+            initiator: item.initiator.clone(),
+            host: host.map(str::to_owned),
+            address: item.address,
+            portal: item.portal,
+            cause,
+            reason: reason.clone(),
+            count: item.count,
+            first: now,
+            last: now,
+        });
+    }
+}
+
+/// The host of an initiator.
+fn host_of<'a>(config: &'a Config, initiator: Option<&str>) -> Option<&'a crate::config::HostEntry> {
+    let initiator = initiator?;
+    config.hosts.iter().find(|host| host.initiators.iter().any(|name| name == initiator))
+}
+
+impl Array {
+    /// Makes events of what connections told since it was asked last.
+    pub(crate) fn watch_logins(&self) {
+        let now = self.world.seconds();
+        let News { items, lost } = std::mem::take(&mut *self.logins.news.lock());
+        let changed = !items.is_empty();
+        let (mut told, mut more) = (Vec::new(), 0);
+        {
+            let (config, mut book) = (self.config(), self.logins.book.lock());
+            let book = &mut *book;
+            book.lost += lost;
+            book.refused.retain(|known| now.saturating_sub(known.last) < LISTED_SECONDS);
+            for item in items {
+                let host = host_of(&config, item.initiator.as_deref());
+                match item.what {
+                    What::Refused { .. } => book.enter(&item, host.map(|host| host.name.as_str()), now),
+                    // What kept it out is over.
+                    What::LoggedIn => book
+                        .refused
+                        .retain(|known| (&known.initiator, known.address) != (&item.initiator, item.address)),
+                    What::LoggedOut { .. } => {}
+                }
+                let count = item.count;
+                if !merge(&mut book.waiting, item) {
+                    book.lost += count;
+                }
+            }
+            book.rations.retain(|host, _| host.is_none_or(|host| config.hosts.get(host).is_some()));
+            let rations = &mut book.rations;
+            let mut may =
+                |host| rations.entry(host).or_insert(Ration { left: EVENTS_BURST, since: now }).take(now);
+            book.waiting.retain(|item| {
+                let host = host_of(&config, item.initiator.as_deref());
+                let tells = may(host.map(|host| host.id));
+                if tells {
+                    told.push((item.clone(), host.map(|host| host.name.clone())));
+                }
+                !tells
+            });
+            if book.lost > 0 && may(None) {
+                more = std::mem::take(&mut book.lost);
+            }
+        }
+        if more > 0 {
+            let message =
+                format!("{more} more log-ins, log-outs and refusals happened that are not told one by one");
+            self.tell(Severity::Warning, "initiator.login-refused", None, message);
+        }
+        told.iter().for_each(|(item, host)| self.tell_host_login(item, host.as_deref()));
+        if changed {
+            self.tell_changed("host");
+            self.tell_changed("refused-login");
+        }
+    }
+
+    fn tell_host_login(&self, item: &Item, host: Option<&str>) {
+        let Item { what, initiator, address, portal, count } = item;
+        let name = initiator.as_deref().unwrap_or("an initiator that gave no name");
+        let often = if *count > 1 { format!(", {count} times") } else { String::new() };
+        let way = format!("{name} from {address} at portal {portal}{often}");
+        let subject = host.map(|host| ("host", host));
+        let who = host.map_or("an unknown initiator".to_owned(), |host| format!("host {host:?}"));
+        match what {
+            What::LoggedIn => {
+                self.tell(Severity::Info, "host.logged-in", subject, format!("{who} logged in: {way}"));
+            }
+            What::LoggedOut { reason } => {
+                let wanted = WANTED_ENDS.contains(&reason.as_str());
+                let severity = if wanted { Severity::Info } else { Severity::Warning };
+                self.tell(severity, "host.logged-out", subject, format!("{who} logged out, {reason}: {way}"));
+            }
+            What::Refused { reason, .. } => {
+                let kind = if host.is_some() { "host.login-refused" } else { "initiator.login-refused" };
+                let message = format!("{who} was refused, {reason}: {way}");
+                self.tell(Severity::Warning, kind, subject, message);
+            }
+        }
+    }
+
+    /// Refused log-ins, the last one first: of a host, or all of them.
+    pub(crate) fn refused_logins(&self, config: &Config, host: Option<&str>) -> Vec<RefusedLogin> {
+        let with_host = |refused: &RefusedLogin| RefusedLogin {
+            host: host_of(config, refused.initiator.as_deref()).map(|host| host.name.clone()),
+            ..refused.clone()
+        };
+        let mut refused: Vec<_> = self.logins.book.lock().refused.iter().map(with_host).collect();
+        refused.retain(|refused| host.is_none() || refused.host.as_deref() == host);
+        refused.sort_by_key(|refused| std::cmp::Reverse(refused.last));
+        refused
+    }
+}
+
+/// The observer of a server.
+pub(crate) fn observe(server: &iscsi::Server) -> Arc<Logins> {
+    let logins = Arc::<Logins>::default();
+    server.observe(logins.clone());
+    logins
+}
+
+#[cfg(test)]
+#[path = "login_test.rs"]
+mod tests;
