@@ -15,7 +15,10 @@ const PATHS_OVER: u64 = 300;
 /// Where conditions are found: not more often than every so many seconds, with what was found last time and the time now.
 type Look = fn(&Array, &Conditions, u64) -> Conditions;
 
-const LOOKS: [(u64, Look); 10] = [
+const LOOKS: [(u64, Look); 13] = [
+    (0, |array, _, _| array.history_conditions()),
+    (0, |array, _, _| array.reported_conditions()),
+    (10, |array, _, _| array.secret_conditions()),
     (0, |array, _, _| array.space_conditions()),
     (0, |array, _, _| array.target_conditions()),
     (5, |array, _, _| condition::of_drives(&array.parts.shelf.status())),

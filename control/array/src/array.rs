@@ -8,6 +8,7 @@ use crate::action::{Action, Caller, Outcome};
 use crate::alert::Attention;
 use crate::audit::Changes;
 use crate::bundle::File;
+use crate::condition::Conditions;
 use crate::config::{Config, Edit, HostId, Identity, Stage};
 use crate::connection::Peer;
 use crate::directory::Asked;
@@ -114,6 +115,8 @@ pub struct Array {
     pub(crate) scrubbing: Mutex<Option<Arc<Scrubbing>>>,
     pub(crate) outboxes: Mutex<Outboxes>,
     pub(crate) logins: Arc<Logins>,
+    /// What the machine reported and is not over.
+    pub(crate) reported: Mutex<Conditions>,
     pub(crate) asked: Mutex<Asked>,
     /// Held by the one change under way.
     pub(crate) changing: tokio::sync::Mutex<()>,
@@ -155,6 +158,7 @@ impl Array {
             asked: Mutex::default(),
             changing,
             measuring: tokio::sync::Mutex::default(),
+            reported: Mutex::default(),
         }
     }
 
@@ -246,13 +250,14 @@ impl Array {
     }
 
     pub(crate) fn config(&self) -> RwLockReadGuard<'_, Config> {
-        self.config.read()
+        self.config.read_recursive()
     }
 
     /// Makes what was written true in memory, where no host is concerned.
     pub(crate) fn configure(&self, edit: Edit) {
         self.config.write().apply(edit);
     }
+    /// The configuration. Whoever reads it may ask what reads it again: a change that waits does not come between.
 
     fn answer_at_once(&self, caller: &Caller, action: Action) -> Result<Outcome> {
         if let Some(told) = self

@@ -10,7 +10,7 @@ use crate::vault::Sealed;
 use serde::{Deserialize, Serialize};
 
 /// Where its key belongs.
-const PLACE: &str = "certificate";
+pub(crate) const PLACE: &str = "certificate";
 
 /// The certificate as configured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,16 +43,14 @@ pub(crate) fn expiry(chain: &str) -> Option<u64> {
 }
 
 impl Array {
-    /// The certificate with its key; none when there is none yet, or when its key was sealed on another machine.
-    pub fn certificate(&self) -> Option<(String, Secret)> {
-        let entry = self.config().certificate.clone()?;
-        match self.parts.vault.open(&entry.secret, PLACE) {
-            Ok(key) => Some((entry.chain, key)),
-            Err(error) => {
-                tracing::warn!(%error, "the array's certificate can't be used");
-                None
-            }
-        }
+    /// The certificate with its key; none when there is none yet.
+    ///
+    /// # Errors
+    /// When its key can't be opened.
+    pub fn certificate(&self) -> Result<Option<(String, Secret)>> {
+        let Some(entry) = self.config().certificate.clone() else { return Ok(None) };
+        let key = self.parts.vault.open(&entry.secret, PLACE)?;
+        Ok(Some((entry.chain, key)))
     }
 }
 
@@ -66,7 +64,7 @@ impl Change<'_> {
     /// The caller has made sure that they belong together.
     pub async fn replace_certificate(&mut self, chain: String, key: &Secret) -> Result<Outcome> {
         let array = self.array;
-        let secret = array.parts.vault.seal(key, PLACE, (array.world.random)());
+        let secret = array.parts.vault.seal(key, PLACE, (array.world.random)())?;
         let entry = CertificateEntry { chain, secret, since: self.now() };
         self.commit(vec![Edit::Put(Thing::Certificate(entry.clone()))]).await?;
         let message = format!("the certificate was replaced by {}", self.caller.user);

@@ -18,6 +18,7 @@ use notify::mark;
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use zeroize::Zeroize;
 
 /// Who this array is; random when it was formatted, the same for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,12 @@ impl Identity {
 /// A secret that no log or error repeats.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 impl Secret {
     /// Wraps a secret.

@@ -396,8 +396,8 @@ impl Change<'_> {
             return Err(Error::invalid("a secret is not empty: leave it out when there is none"));
         }
         let array = self.array;
-        entry.secret =
-            secret.map(|secret| array.parts.vault.seal(secret, &entry.place(), (array.world.random)()));
+        let seal = |secret| array.parts.vault.seal(secret, &entry.place(), (array.world.random)());
+        entry.secret = secret.map(seal).transpose()?;
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use crate::{Error, Result, check};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a CHAP secret of a host is sealed for.
-fn place(host: HostId, direction: &str) -> String {
+pub(crate) fn place(host: HostId, direction: &str) -> String {
     format!("host/{:016x}/{direction}", host.0)
 }
 
@@ -44,18 +44,18 @@ impl Change<'_> {
         self.array.config().hosts.free(&name)?;
         self.array.config().initiators_free(&initiators, None)?;
         let id = HostId(self.id64());
-        let (chap, mutual) = (self.seal(id, "chap", chap), self.seal(id, "mutual", mutual));
+        let (chap, mutual) = (self.seal(id, "chap", chap)?, self.seal(id, "mutual", mutual)?);
         let entry = HostEntry { id, name, initiators, chap, mutual, created: self.now() };
         self.commit(vec![Edit::Put(Thing::Host(entry.clone()))]).await?;
         self.done("host.created", "host", &entry.name, "was created");
         self.host_now(id)
     }
 
-    fn seal(&self, host: HostId, direction: &str, chap: Option<Chap>) -> Option<SealedChap> {
-        chap.map(|Chap { user, secret }| {
-            let random = (self.array.world.random)();
-            SealedChap { user, secret: self.array.parts.vault.seal(&secret, &place(host, direction), random) }
-        })
+    fn seal(&self, host: HostId, direction: &str, chap: Option<Chap>) -> Result<Option<SealedChap>> {
+        let Some(Chap { user, secret }) = chap else { return Ok(None) };
+        let random = (self.array.world.random)();
+        let secret = self.array.parts.vault.seal(&secret, &place(host, direction), random)?;
+        Ok(Some(SealedChap { user, secret }))
     }
 
     pub async fn change_host(&mut self, name: &str, change: HostChange) -> Result<Outcome> {
@@ -74,8 +74,8 @@ impl Change<'_> {
             let chap = self.with_kept(change.chap, &entry, &entry.chap, "chap")?;
             let mutual = self.with_kept(change.mutual, &entry, &entry.mutual, "mutual")?;
             check::chap(chap.as_ref(), mutual.as_ref())?;
-            new.chap = self.seal(entry.id, "chap", chap);
-            new.mutual = self.seal(entry.id, "mutual", mutual);
+            new.chap = self.seal(entry.id, "chap", chap)?;
+            new.mutual = self.seal(entry.id, "mutual", mutual)?;
         }
         if new != entry {
             self.commit(vec![Edit::Put(Thing::Host(new))]).await?;

@@ -22,6 +22,8 @@ impl Array {
             return;
         }
         let sealed = self.parts.vault.seal(&Secret::new(body), &place(what, key), (self.world.random)());
+        // Without its key nothing is remembered; that there is none, an alert says.
+        let Ok(sealed) = sealed else { return };
         if let Err(error) = self.parts.history.keep(what, key, until, sealed.text(), self.now()) {
             tracing::warn!(%error, what = what.name(), "not kept over a restart");
         }

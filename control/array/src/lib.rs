@@ -40,6 +40,7 @@ mod shown;
 mod snapshot;
 mod topic;
 mod usage;
+mod trouble;
 mod vault;
 mod verb;
 mod view;
@@ -81,6 +82,7 @@ pub use snapshot::MOST_EXTENTS;
 pub use topic::Topic;
 pub use usage::Usage;
 pub use vault::Vault;
+pub use trouble::holds_secrets;
 pub use verb::{Declaration, Effect, Verb};
 pub use view::{
     ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Drive, Group, Host, HostGroup,

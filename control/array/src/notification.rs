@@ -64,7 +64,7 @@ impl Named for TargetEntry {
 }
 
 impl TargetEntry {
-    fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         format!("notification/{:016x}", self.id.0)
     }
 }
@@ -340,8 +340,8 @@ impl Change<'_> {
         if let Some(secret) = secret {
             entry.destination.check_secret(secret.expose()).map_err(wrong)?;
         }
-        entry.secret =
-            secret.map(|secret| array.parts.vault.seal(secret, &entry.place(), (array.world.random)()));
+        let seal = |secret| array.parts.vault.seal(secret, &entry.place(), (array.world.random)());
+        entry.secret = secret.map(seal).transpose()?;
         Ok(())
     }
 

@@ -51,7 +51,7 @@ impl Array {
 }
 
 /// The configuration as the records say it.
-fn read(engine: &Engine) -> Result<Config> {
+pub(crate) fn read(engine: &Engine) -> Result<Config> {
     let mut config = Config::default();
     for (key, value) in engine.records("") {
         if key == record::ARRAY {

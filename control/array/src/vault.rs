@@ -1,5 +1,6 @@
 //! Secrets that the array must be able to say again (CHAP, passwords of mail servers), sealed at rest: AES-256-GCM
-//! with a key that is not on the drives beside them. In the history, too, what has secrets in it is sealed so.
+//! with a key that is not on the drives beside them. In the history, too, what has secrets in it is sealed so. An array
+//! whose key is lost serves on: what needs a secret is refused, and nothing takes the place of what was sealed.
 
 use crate::config::Secret;
 use crate::{Error, Result};
@@ -9,6 +10,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use notify::mark;
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
+use zeroize::Zeroizing;
 
 /// A sealed secret: base 64 of the nonce, the ciphertext and the tag.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
@@ -39,29 +41,49 @@ impl Sealed {
     }
 }
 
-/// What seals and opens.
-pub struct Vault(LessSafeKey);
+/// What seals and opens; without its key, the reason.
+pub struct Vault(std::result::Result<LessSafeKey, String>);
 
 impl Vault {
     /// A vault with this key.
     pub fn new(key: [u8; 32]) -> Self {
-        let key = UnboundKey::new(&AES_256_GCM, &key).expect("AES-256 takes 32 bytes");
-        Self(LessSafeKey::new(key))
+        let key = Zeroizing::new(key);
+        let key = UnboundKey::new(&AES_256_GCM, &*key).expect("AES-256 takes 32 bytes");
+        Self(Ok(LessSafeKey::new(key)))
+    }
+
+    /// A vault whose key is not there, and why. It seals and opens nothing.
+    pub fn locked(why: impl Into<String>) -> Self {
+        Self(Err(why.into()))
+    }
+
+    /// Why the key is not there; none when it is.
+    pub(crate) fn locked_because(&self) -> Option<&str> {
+        self.0.as_ref().err().map(String::as_str)
+    }
+
+    fn key(&self) -> Result<&LessSafeKey> {
+        self.0
+            .as_ref()
+            .map_err(|why| Error::precondition(format!("secrets can't be sealed or opened: {why}")))
     }
 
     /// Seals a secret. `random`: a number that was never used before with this key. `place`: where the secret
     /// belongs; it can't be opened anywhere else.
-    pub fn seal(&self, secret: &Secret, place: &str, random: u128) -> Sealed {
+    ///
+    /// # Errors
+    /// When the key is not there.
+    pub fn seal(&self, secret: &Secret, place: &str, random: u128) -> Result<Sealed> {
         let mut nonce = [0; NONCE_LEN];
         nonce.copy_from_slice(&random.to_le_bytes()[..NONCE_LEN]);
         let mut bytes = secret.expose().as_bytes().to_vec();
-        let sealed = self.0.seal_in_place_append_tag(
+        let sealed = self.key()?.seal_in_place_append_tag(
             Nonce::assume_unique_for_key(nonce),
             Aad::from(place.as_bytes()),
             &mut bytes,
         );
         sealed.expect("secrets are short");
-        Sealed(STANDARD_NO_PAD.encode([&nonce[..], &bytes].concat()))
+        Ok(Sealed(STANDARD_NO_PAD.encode([&nonce[..], &bytes].concat())))
     }
 
     /// Opens what was sealed for a place.
@@ -69,12 +91,13 @@ impl Vault {
     /// # Errors
     /// When it was sealed with another key or for another place, or was changed.
     pub fn open(&self, sealed: &Sealed, place: &str) -> Result<Secret> {
+        let key = self.key()?;
         let opened = || {
             let bytes = STANDARD_NO_PAD.decode(&sealed.0).ok()?;
             let (nonce, rest) = bytes.split_first_chunk::<NONCE_LEN>()?;
-            let mut rest = rest.to_vec();
+            let mut rest = Zeroizing::new(rest.to_vec());
             let nonce = Nonce::assume_unique_for_key(*nonce);
-            let plain = self.0.open_in_place(nonce, Aad::from(place.as_bytes()), &mut rest).ok()?;
+            let plain = key.open_in_place(nonce, Aad::from(place.as_bytes()), &mut rest).ok()?;
             String::from_utf8(plain.to_vec()).ok().map(Secret::new)
         };
         opened().ok_or_else(|| {
@@ -93,11 +116,15 @@ mod tests {
     #[test]
     fn a_secret_opens_with_its_key_at_its_place_and_nowhere_else() {
         let vault = Vault::new([1; 32]);
-        let sealed = vault.seal(&Secret::new("twelve chars"), "host/1", 77);
+        let sealed = vault.seal(&Secret::new("twelve chars"), "host/1", 77).unwrap();
         assert_eq!(vault.open(&sealed, "host/1").unwrap().expose(), "twelve chars");
         assert!(vault.open(&sealed, "host/2").is_err());
         assert!(Vault::new([2; 32]).open(&sealed, "host/1").is_err());
         assert!(vault.open(&Sealed("AAAA".into()), "host/1").is_err());
+        let locked = Vault::locked("secrets.key is missing");
+        let said = locked.open(&sealed, "host/1").err().unwrap().message;
+        assert!(said.contains("secrets.key is missing"), "{said}");
+        assert!(locked.seal(&Secret::new("twelve chars"), "host/1", 78).is_err());
         assert!(!format!("{sealed:?}{}", serde_json::to_string(&sealed).unwrap()).contains("twelve"));
     }
 }

@@ -1,88 +1,250 @@
-//! The array's folder: locked while the array runs, and where a local `ashlar` finds address and token.
+//! The array's folder: private, locked while the array runs, and where a local `ashlar` finds address and token.
+//!
+//! What is in it serves operators. An array whose drives are there serves its hosts whatever state the folder is in: a
+//! file that can't be read or written is said, is an alert, and is tried again.
 
-use anyhow::{Context, Result, bail};
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use anyhow::{Context, Result, bail, ensure};
+use array::{Array, Severity};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{DumpableBehavior, geteuid, set_dumpable_behavior, umask};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long an older process in the same folder may take to end: one that was killed is gone a moment later.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(10);
+/// How often a file that could not be written is tried again.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// The address of the API and its token.
+pub const ACCESS: &str = "api.json";
+/// The key that seals secrets on the drives.
+const SECRETS: &str = "secrets.key";
+const SECRETS_BYTES: usize = 32;
+/// Most bytes of a file in the folder that is read whole.
+const MAX_BYTES: u64 = 1 << 20;
+/// What an array leaves in its folder, whatever its drives are.
+const TRACES: [&str; 6] = [ACCESS, SECRETS, "history.db", "tls.pem", "drives.json", "drives.key"];
+
+/// Bits of a mode that let others write, and all that let others in.
+const OTHERS_WRITE: u32 = 0o022;
+const OTHERS: u32 = 0o077;
+const STICKY: u32 = 0o1000;
+
+/// What this process makes is for its user alone, and nobody looks into its memory, where keys are.
+pub fn keep_private() {
+    umask(Mode::RWXG | Mode::RWXO);
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::warn!(%error, "other programs of this user can look into the memory of this one");
+    }
+}
 
 /// Makes the folder when it is not there, and locks it until the answer is dropped.
-pub fn lock(data: &Path) -> Result<File> {
+pub fn lock(data: &Path) -> Result<Vec<File>> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(data);
     made.with_context(|| format!("can't make the folder {}", data.display()))?;
+    refuse_open(data)?;
+    // The folder itself, which can be locked even if nothing can be written, and the file that older software locks.
     let path = data.join("lock");
-    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let file = file.with_context(|| format!("can't open {}", path.display()))?;
+    // A pipe of that name must not be waited for.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
+    let mut locked = Vec::new();
+    let mut failed = None;
+    for opened in [File::open(data), options.open(&path)] {
+        match opened.and_then(try_lock) {
+            Ok(file) => locked.push(
+                file.with_context(|| format!("another ashlard runs in {}: stop it first", data.display()))?,
+            ),
+            Err(error) => failed = Some(error),
+        }
+    }
+    match (locked.is_empty(), failed) {
+        (true, Some(error)) => {
+            Err(error).with_context(|| format!("can't lock the folder {}", data.display()))
+        }
+        (_, Some(error)) => {
+            tracing::warn!(%error, folder = %data.display(), "only a part of the folder can be locked");
+            Ok(locked)
+        }
+        (_, None) => Ok(locked),
+    }
+}
+
+/// The file, locked; none when another process has it.
+fn try_lock(file: File) -> io::Result<Option<File>> {
     let start = Instant::now();
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(file),
+            Ok(()) => return Ok(Some(file)),
             Err(TryLockError::WouldBlock) if start.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
-            Err(TryLockError::WouldBlock) => {
-                bail!("another ashlard runs in {}: stop it first", data.display())
-            }
-            Err(TryLockError::Error(error)) => {
-                return Err(error).with_context(|| format!("can't lock {}", path.display()));
-            }
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
         }
     }
+}
+
+/// Refuses a folder that others can write to: they could put files there that the array takes for its own. A file
+/// system that was just made and belongs to us alone is closed instead.
+fn refuse_open(data: &Path) -> Result<()> {
+    let shown = data.display();
+    let about = fs::metadata(data).with_context(|| format!("can't look at the folder {shown}"))?;
+    let (owner, us) = (about.uid(), geteuid().as_raw());
+    ensure!(
+        owner == us || owner == 0,
+        "the folder {shown} belongs to another user (uid {owner}), who could change what the array keeps there: give it \
+         to the user that ashlard runs as (chown)"
+    );
+    if about.mode() & OTHERS_WRITE != 0 {
+        let ours = |entry: io::Result<fs::DirEntry>| {
+            let about = entry.and_then(|entry| entry.path().symlink_metadata());
+            about.is_ok_and(|about| about.uid() == us)
+        };
+        let is_new = about.mode() & STICKY != 0 && fs::read_dir(data).is_ok_and(|mut all| all.all(ours));
+        let closed = is_new && fs::set_permissions(data, Permissions::from_mode(0o700)).is_ok();
+        if !closed {
+            bail!(
+                "others can write to the folder {shown} (mode {:o}), and so to what the array keeps there: chmod 700 it \
+                 after a look at what is in it",
+                about.mode() & 0o7777
+            );
+        }
+        tracing::warn!(folder = %shown, "others could write to this folder: it is for its owner alone now");
+    } else if about.mode() & OTHERS != 0 {
+        tracing::warn!(folder = %shown, "others can look into this folder: chmod 700 is better");
+    }
+    Ok(())
 }
 
 /// True when an array has been started in this folder before.
 pub fn was_used(data: &Path) -> bool {
-    data.join("api.json").exists()
+    TRACES.iter().any(|name| data.join(name).symlink_metadata().is_ok())
 }
 
-/// Writes `api.json`, for the owner alone, and returns the token in it. The token of an earlier start stays valid.
-pub fn publish(data: &Path, url: &str) -> Result<api::Token> {
-    let path = data.join("api.json");
-    let token = match old_token(&path) {
-        Some(token) => token,
-        None => crate::random::<32>()?.iter().map(|byte| format!("{byte:02x}")).collect(),
-    };
-    let access = serde_json::json!({ "url": url, "token": token, "pid": std::process::id() });
-    write_whole(&path, format!("{access:#}\n").as_bytes())
-        .with_context(|| format!("can't write {}", path.display()))?;
-    Ok(api::Token::new(&token))
+/// Reads a file of the folder. What is no regular file is not waited for.
+pub fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
-/// The key that seals secrets on the drives, in `secrets.key`, for the owner alone; made when it is not there.
-pub fn secrets_key(data: &Path) -> Result<[u8; 32]> {
-    let path = data.join("secrets.key");
-    match fs::read(&path) {
-        Ok(bytes) => {
-            let key = bytes.as_slice().try_into().ok();
-            key.with_context(|| {
-                format!("{} is damaged: it has {} bytes, not 32", path.display(), bytes.len())
-            })
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let key = crate::random()?;
-            write_whole(&path, &key).with_context(|| format!("can't write {}", path.display()))?;
+/// The key that seals secrets on the drives, in `secrets.key`, for the owner alone. Made when nothing is sealed yet,
+/// and never otherwise: another key would make what is sealed useless for good.
+///
+/// # Errors
+/// Why there is none, and what to do.
+pub fn secrets_key(data: &Path, sealed: bool) -> Result<[u8; SECRETS_BYTES], String> {
+    let path = data.join(SECRETS);
+    let shown = path.display();
+    match read_whole(&path) {
+        Ok(bytes) => bytes
+            .as_slice()
+            .try_into()
+            .map_err(|_| format!("{shown} is damaged: it has {} bytes, not {SECRETS_BYTES}", bytes.len())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && sealed => Err(format!("{shown} is missing")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let key = crate::random().map_err(|error| format!("{error:#}"))?;
+            write_whole(&path, &key).map_err(|error| format!("{shown} can't be written: {error}"))?;
             Ok(key)
         }
-        Err(error) => Err(error).with_context(|| format!("can't read {}", path.display())),
+        Err(error) => Err(format!("{shown} can't be read: {error}")),
     }
 }
 
-fn old_token(path: &Path) -> Option<String> {
-    let access: serde_json::Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-    access["token"].as_str().filter(|token| token.len() >= 32).map(str::to_owned)
+/// The token of an earlier start, which stays valid, or a new one.
+pub fn token(data: &Path) -> Result<String> {
+    let old = |bytes: Vec<u8>| {
+        let access: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
+        access["token"].as_str().filter(|token| token.len() >= 32).map(str::to_owned)
+    };
+    match read_whole(&data.join(ACCESS)).ok().and_then(old) {
+        Some(token) => Ok(token),
+        None => Ok(crate::random::<32>()?.iter().map(|byte| format!("{byte:02x}")).collect()),
+    }
+}
+
+/// Files that the array shows in its folder. One that can't be written is an alert, and is tried again.
+pub struct Folder {
+    data: PathBuf,
+    array: Arc<Array>,
+    waiting: Mutex<BTreeMap<&'static str, Vec<u8>>>,
+}
+
+impl Folder {
+    /// The folder of an array.
+    pub fn new(data: &Path, array: Arc<Array>) -> Self {
+        Self { data: data.to_owned(), array, waiting: Mutex::default() }
+    }
+
+    /// Writes `api.json`, for the owner alone.
+    pub fn show_access(&self, url: &str, token: &str) {
+        let access = serde_json::json!({ "url": url, "token": token, "pid": std::process::id() });
+        self.show(ACCESS, format!("{access:#}\n").into_bytes());
+    }
+
+    /// Writes a file, now or as soon as that is possible.
+    pub fn show(&self, name: &'static str, text: Vec<u8>) {
+        let path = self.data.join(name);
+        let kind = format!("folder.{name}");
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = || read_whole(&path).is_ok_and(|old| old == text);
+        match write_whole(&path, &text) {
+            Err(error) if !same() => {
+                if waiting.insert(name, text).is_none() {
+                    let message = format!(
+                        "{} can't be written: {error}. Programs on this machine that look there may not find the API, or \
+                         not trust it; hosts are served. Make room, or see to the file system: it is tried again",
+                        path.display()
+                    );
+                    self.array.report(&kind, Severity::Warning, message);
+                }
+            }
+            _ => {
+                waiting.remove(name);
+                self.array.is_over(&kind);
+            }
+        }
+    }
+
+    /// Tries again and again what could not be written. Never ends.
+    pub async fn keep_trying(self: Arc<Self>) {
+        let mut every = tokio::time::interval(AGAIN);
+        loop {
+            every.tick().await;
+            let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            waiting.into_iter().for_each(|(name, text)| self.show(name, text));
+        }
+    }
 }
 
 /// Replaces a file as a whole: a reader sees the old text or the new one.
-pub fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
+pub fn write_whole(path: &Path, text: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     // What a crash may have left; its mode is not to be trusted.
     let _ = fs::remove_file(&new);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
+    let written = (|| {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(text)?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    })();
+    if written.is_err() {
+        // Half of a file is of no use, and takes room.
+        let _ = fs::remove_file(&new);
+    }
+    written?;
     path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
+
+#[cfg(test)]
+#[path = "access_test.rs"]
+mod tests;

@@ -1,31 +1,54 @@
 //! The certificate of the API: made at the first start, followed when an operator replaces it, and shown in the array's
 //! folder so that a local `ashlar` can trust it.
 
-use crate::access::write_whole;
+use crate::access::Folder;
 use crate::args::Args;
 use anyhow::{Context, Result, anyhow};
 use api::Tls;
-use array::{Action, Array, Caller, FIRST_USER, Happening, Secret};
+use array::{Action, Array, Caller, FIRST_USER, Happening, Secret, Severity};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
-use std::path::{Path, PathBuf};
+use std::io::Write;
 use std::sync::Arc;
 use tokio::sync::broadcast::error::RecvError;
 
 /// The certificate chain in the array's folder, for those who want to trust it.
 const FILE: &str = "tls.pem";
 
-/// TLS with the array's certificate; one that the array signs itself is made when there is none.
-pub async fn prepare(array: &Array, args: &Args) -> Result<Tls> {
-    let (chain, key) = match array.certificate() {
-        Some(found) => found,
-        None => {
+/// TLS with the array's certificate; one that the array signs itself is made when there is none. When the one there is
+/// can't be used, another serves for the time being, and nothing takes its place.
+///
+/// # Errors
+/// When no certificate can be made at all.
+pub async fn prepare(array: &Array, args: &Args, folder: &Folder) -> Result<Tls> {
+    let why = match array.certificate() {
+        Ok(Some((chain, key))) => match Tls::new(&chain, key.expose()) {
+            Ok(tls) => {
+                folder.show(FILE, chain.into_bytes());
+                return Ok(tls);
+            }
+            Err(wrong) => wrong,
+        },
+        Ok(None) => {
             let (chain, key) = self_signed(args)?;
-            let replace = Action::ReplaceCertificate { chain: chain.clone(), key: key.clone() };
-            array.perform(&Caller::array(), replace).await?;
-            (chain, key)
+            let tls = Tls::new(&chain, key.expose()).map_err(|wrong| anyhow!(wrong))?;
+            let replace = Action::ReplaceCertificate { chain: chain.clone(), key };
+            match array.perform(&Caller::array(), replace).await {
+                Ok(_) => {
+                    folder.show(FILE, chain.into_bytes());
+                    return Ok(tls);
+                }
+                Err(error) => error.message,
+            }
         }
+        Err(error) => error.message,
     };
-    write_whole(&args.data().join(FILE), chain.as_bytes()).context("the certificate can't be shown")?;
+    let message = format!(
+        "the certificate of the API can't be used ({why}): until the array is started again the API shows one that it \
+         made for now, which nobody has reason to trust; replace the certificate (ashlar certificate replace), or see to \
+         its key"
+    );
+    array.report("certificate.temporary", Severity::Warning, message);
+    let (chain, key) = self_signed(args)?;
     Tls::new(&chain, key.expose()).map_err(|wrong| anyhow!(wrong))
 }
 
@@ -47,13 +70,13 @@ fn self_signed(args: &Args) -> Result<(String, Secret)> {
     Ok((certificate.pem(), Secret::new(key.serialize_pem())))
 }
 
-/// Uses every certificate that replaces the one in use.
-pub async fn follow(array: Arc<Array>, tls: Tls, data: PathBuf) {
+/// Uses every certificate that replaces the one in use. Ends when the array does.
+pub async fn follow(array: Arc<Array>, tls: Tls, folder: Arc<Folder>) {
     let mut happenings = array.listen();
     loop {
         match happenings.recv().await {
             Ok(Happening::Changed(array::Topic::Certificate)) | Err(RecvError::Lagged(_)) => {
-                renew(&array, &tls, &data)
+                renew(&array, &tls, &folder)
             }
             Ok(_) => {}
             Err(RecvError::Closed) => return,
@@ -61,19 +84,28 @@ pub async fn follow(array: Arc<Array>, tls: Tls, data: PathBuf) {
     }
 }
 
-fn renew(array: &Array, tls: &Tls, data: &Path) {
-    let Some((chain, key)) = array.certificate() else { return };
+fn renew(array: &Array, tls: &Tls, folder: &Folder) {
+    let (chain, key) = match array.certificate() {
+        Ok(Some(certificate)) => certificate,
+        Ok(None) => return,
+        Err(error) => return tracing::error!(%error, "the new certificate can't be used"),
+    };
     if let Err(error) = tls.replace(&chain, key.expose()) {
         tracing::error!(error, "the new certificate can't be used");
         return;
     }
-    if let Err(error) = write_whole(&data.join(FILE), chain.as_bytes()) {
-        tracing::error!(%error, "the new certificate can't be shown in the array's folder");
-    }
+    array.is_over("certificate.temporary");
+    folder.show(FILE, chain.into_bytes());
 }
 
 /// Tells the first user's password once, to whoever started the array; it is kept nowhere.
 pub fn show_password(password: &Secret) {
-    eprintln!("\nThe first user is {FIRST_USER:?} with the password {}", password.expose());
-    eprintln!("It is not shown again. To set another one: ashlar user password {FIRST_USER}\n");
+    let text = format!(
+        "\nThe first user is {FIRST_USER:?} with the password {}\nIt is not shown again. To set another one: ashlar \
+         user password {FIRST_USER}\n\n",
+        password.expose()
+    );
+    if let Err(error) = std::io::stderr().write_all(text.as_bytes()) {
+        tracing::error!(%error, "nobody saw the first user's password: set another one with ashlar user password");
+    }
 }

@@ -56,11 +56,14 @@ impl<'a> MakeWriter<'a> for Log {
 impl Write for Line {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.keep(bytes);
-        io::stderr().write_all(bytes).map(|()| bytes.len())
+        // A log that can't be written (a full disk, a reader that is gone) is no reason to do anything else than before.
+        let _ = io::stderr().write_all(bytes);
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        let _ = io::stderr().flush();
+        Ok(())
     }
 }
 

@@ -20,6 +20,7 @@ mod reduction;
 mod smart;
 mod threads;
 
+use access::Folder;
 use anyhow::{Context, Result};
 use api::Door;
 use args::{Args, Command, KeyCommand};
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let log = Log::start();
+    access::keep_private();
     let outcome = threads::management().and_then(|runtime| match &args.command {
         Some(Command::Check(check)) => runtime.block_on(check::run(check)),
         Some(Command::Key(key)) => runtime.block_on(change_key(&key.what)).map(|()| 0),
@@ -116,19 +118,24 @@ async fn run(args: &Args, log: Log) -> Result<()> {
         TcpListener::bind(args.api).await.with_context(|| format!("can't listen on {}", args.api))?;
     let scheme = if args.plain_http() { "http" } else { "https" };
     let url = format!("{scheme}://{}", listener.local_addr()?);
-    let tls = certificate::prepare(&array.array, args).await?;
+    let folder = Arc::new(Folder::new(args.data(), array.array.clone()));
+    let tls = certificate::prepare(&array.array, args, &folder).await?;
     let door = Door::open(listener, &tls, args.plain_http()).context("the API has no address")?;
-    if let Some(password) = array.array.first_user().await? {
-        certificate::show_password(&password);
+    match array.array.first_user().await {
+        Ok(password) => password.iter().for_each(certificate::show_password),
+        Err(error) => tracing::error!(%error, "there is no user yet: start the array again after that"),
     }
-    let token = access::publish(args.data(), &url)?;
-    announce(&array.identity, &portals, &url)?;
+    let token = access::token(args.data())?;
+    folder.show_access(&url, &token);
+    let token = api::Token::new(&token);
+    announce(&array.identity, &portals, &url);
 
     let mut tasks = Supervised::default();
     tasks.spawn("clock", tick(array.array.clone()));
     tasks.spawn("notices", array.array.clone().deliver());
     tasks.spawn("measurements", measure(array.array.clone()));
-    tasks.spawn("certificate", certificate::follow(array.array.clone(), tls, args.data().to_owned()));
+    tasks.spawn("certificate", certificate::follow(array.array.clone(), tls, folder.clone()));
+    tasks.spawn("folder", folder.keep_trying());
     let (ended, end) = tokio::sync::oneshot::channel::<()>();
     let serving = api::serve(door, array.array.clone(), token, async {
         let _ = end.await;
@@ -186,8 +193,14 @@ async fn assemble(
         now: Box::new(SystemTime::now),
         system: Box::new(move || log::system(&log)),
     };
-    let history = Store::open(&args.data().join("history.db")).context("the history can't be opened")?;
-    let vault = Vault::new(access::secrets_key(args.data())?);
+    let history = Store::open(&args.data().join("history.db"));
+    let vault = match access::secrets_key(args.data(), array::holds_secrets(engine)?) {
+        Ok(key) => Vault::new(key),
+        Err(why) => {
+            tracing::error!(why, "secrets can't be opened");
+            Vault::locked(why)
+        }
+    };
     let (history, vault) = (Arc::new(history), Arc::new(vault));
     let (engine, shelf) = (engine.clone(), shelf.clone());
     let parts = Parts { engine, shelf, machine, target, server: server.clone(), history, vault };
@@ -224,7 +237,7 @@ async fn measure(array: Arc<Array>) {
 }
 
 /// Tells whoever started us, in one line of JSON on standard output, that everything listens and where.
-fn announce(identity: &Identity, portals: &[std::net::SocketAddr], url: &str) -> Result<()> {
+fn announce(identity: &Identity, portals: &[std::net::SocketAddr], url: &str) {
     use std::io::Write;
     let ready = serde_json::json!({
         "ready": true,
@@ -234,7 +247,9 @@ fn announce(identity: &Identity, portals: &[std::net::SocketAddr], url: &str) ->
     });
     tracing::info!(target_iqn = identity.target_iqn(), ?portals, api = url, "ready");
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{ready}").and_then(|()| out.flush()).context("nobody reads standard output")
+    if let Err(error) = writeln!(out, "{ready}").and_then(|()| out.flush()) {
+        tracing::warn!(%error, "nobody reads standard output");
+    }
 }
 
 /// Bytes from the system's generator.

@@ -81,78 +81,82 @@ const FIELDS: &str = "id, key, kind, severity, message, noun, name, opened, chan
 impl Store {
     /// Reports a condition. What became of its alert; none when it goes on as before.
     pub fn raise(&self, now: u64, key: &str, it: &Condition) -> Result<Option<(Turn, Alert)>, Error> {
-        let db = self.db();
-        let Some(old) = open(&db, key)? else {
-            let sql = "INSERT INTO alert (key, kind, severity, message, noun, name, opened, changed)
-                       VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
-            let Condition { kind, severity, message, noun, name } = it;
-            let (severity, now) = (severity.number(), now as i64);
-            db.execute(sql, params![key, kind, severity, message, noun, name, now, now])?;
-            let id = db.last_insert_rowid();
-            db.execute("DELETE FROM alert WHERE closed IS NOT NULL AND id <= ?", params![id - KEPT])?;
-            return Ok(alert(&db, id)?.map(|alert| (Turn::Opened, alert)));
-        };
-        if old.condition == *it {
-            return Ok(None);
-        }
-        let worse = it.severity > old.condition.severity;
-        // What matters more now is not looked after yet.
-        let acknowledged = old.acknowledged.filter(|_| !worse);
-        let sql = "UPDATE alert SET kind = ?, severity = ?, message = ?, noun = ?, name = ?, changed = ?,
-                   acknowledged = ? WHERE id = ?";
-        let Condition { kind, severity, message, noun, name } = it;
-        let severity = severity.number();
-        db.execute(sql, params![kind, severity, message, noun, name, now as i64, acknowledged, old.id])?;
-        let turn = if worse { Turn::Worse } else { Turn::Changed };
-        Ok(alert(&db, old.id)?.map(|alert| (turn, alert)))
+        self.run(|db| raise(db, now, key, it))
     }
 
     /// Reports that a condition is over. The alert when there was one.
     pub fn close(&self, now: u64, key: &str) -> Result<Option<Alert>, Error> {
-        let db = self.db();
         let sql = "UPDATE alert SET closed = ?, changed = ? WHERE key = ? AND closed IS NULL RETURNING id";
-        let (now, mut statement) = (now as i64, db.prepare_cached(sql)?);
-        match statement.query_row(params![now, now, key], |row| row.get(0)).optional()? {
-            Some(id) => alert(&db, id),
-            None => Ok(None),
-        }
+        let now = now as i64;
+        self.run(|db| {
+            let id =
+                db.prepare_cached(sql)?.query_row(params![now, now, key], |row| row.get(0)).optional()?;
+            id.map_or(Ok(None), |id| alert(db, id))
+        })
     }
 
     /// Notes who looks after an alert, or that nobody does any more. The alert, if there is one of that number that is
     /// not over.
     pub fn acknowledge(&self, now: u64, id: i64, user: Option<&str>) -> Result<Option<Alert>, Error> {
-        let db = self.db();
         let sql = "UPDATE alert SET acknowledged = ?, changed = ? WHERE id = ? AND closed IS NULL";
-        match db.execute(sql, params![user, now as i64, id])? {
+        self.run(|db| match db.execute(sql, params![user, now as i64, id])? {
             0 => Ok(None),
-            _ => alert(&db, id),
-        }
+            _ => alert(db, id),
+        })
     }
 
     /// One alert.
     pub fn alert(&self, id: i64) -> Result<Option<Alert>, Error> {
-        alert(&self.db(), id)
+        self.run(|db| alert(db, id))
     }
 
     /// Alerts, newest first; without `closed` only those that go on.
     pub fn alerts(&self, closed: bool) -> Result<Vec<Alert>, Error> {
         let which = if closed { "" } else { "WHERE closed IS NULL" };
-        let db = self.db();
-        let mut rows = db.prepare_cached(&format!("SELECT {FIELDS} FROM alert {which} ORDER BY id DESC"))?;
-        let rows = rows.query_map([], read)?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let sql = format!("SELECT {FIELDS} FROM alert {which} ORDER BY id DESC");
+        self.run(|db| db.prepare_cached(&sql)?.query_map([], read)?.collect())
     }
 }
 
-fn alert(db: &Connection, id: i64) -> Result<Option<Alert>, Error> {
-    let mut row = db.prepare_cached(&format!("SELECT {FIELDS} FROM alert WHERE id = ?"))?;
-    Ok(row.query_row(params![id], read).optional()?)
+fn raise(
+    db: &Connection,
+    now: u64,
+    key: &str,
+    it: &Condition,
+) -> Result<Option<(Turn, Alert)>, rusqlite::Error> {
+    let Condition { kind, severity, message, noun, name } = it;
+    let Some(old) = open(db, key)? else {
+        let sql = "INSERT INTO alert (key, kind, severity, message, noun, name, opened, changed)
+                   VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
+        let (severity, now) = (severity.number(), now as i64);
+        db.execute(sql, params![key, kind, severity, message, noun, name, now, now])?;
+        let id = db.last_insert_rowid();
+        db.execute("DELETE FROM alert WHERE closed IS NOT NULL AND id <= ?", params![id - KEPT])?;
+        return Ok(alert(db, id)?.map(|alert| (Turn::Opened, alert)));
+    };
+    if old.condition == *it {
+        return Ok(None);
+    }
+    let worse = *severity > old.condition.severity;
+    // What matters more now is not looked after yet.
+    let acknowledged = old.acknowledged.filter(|_| !worse);
+    let sql = "UPDATE alert SET kind = ?, severity = ?, message = ?, noun = ?, name = ?, changed = ?,
+               acknowledged = ? WHERE id = ?";
+    let severity = severity.number();
+    db.execute(sql, params![kind, severity, message, noun, name, now as i64, acknowledged, old.id])?;
+    let turn = if worse { Turn::Worse } else { Turn::Changed };
+    Ok(alert(db, old.id)?.map(|alert| (turn, alert)))
 }
 
-fn open(db: &Connection, key: &str) -> Result<Option<Alert>, Error> {
+fn alert(db: &Connection, id: i64) -> Result<Option<Alert>, rusqlite::Error> {
+    let mut row = db.prepare_cached(&format!("SELECT {FIELDS} FROM alert WHERE id = ?"))?;
+    row.query_row(params![id], read).optional()
+}
+
+fn open(db: &Connection, key: &str) -> Result<Option<Alert>, rusqlite::Error> {
     let mut row =
         db.prepare_cached(&format!("SELECT {FIELDS} FROM alert WHERE key = ? AND closed IS NULL"))?;
-    Ok(row.query_row(params![key], read).optional()?)
+    row.query_row(params![key], read).optional()
 }
 
 fn read(row: &Row<'_>) -> Result<Alert, rusqlite::Error> {

@@ -102,20 +102,15 @@ const BEGUN: &str = "interrupted";
 impl Store {
     /// Keeps an event; its number.
     pub fn add_event(&self, event: &NewEvent) -> Result<i64, Error> {
-        let db = self.db();
         let sql = "INSERT INTO event (time, severity, kind, message, noun, name) VALUES (?, ?, ?, ?, ?, ?)";
         let NewEvent { time, severity, kind, message, noun, name } = event;
-        db.prepare_cached(sql)?.execute(params![
-            *time as i64,
-            severity.number(),
-            kind,
-            message,
-            noun,
-            name
-        ])?;
-        let id = db.last_insert_rowid();
-        forget(&db, "event", id)?;
-        Ok(id)
+        let (time, severity) = (*time as i64, severity.number());
+        self.run(|db| {
+            db.prepare_cached(sql)?.execute(params![time, severity, kind, message, noun, name])?;
+            let id = db.last_insert_rowid();
+            forget(db, "event", id)?;
+            Ok(id)
+        })
     }
 
     /// Events, newest first, at least as severe as asked.
@@ -134,30 +129,33 @@ impl Store {
             Ok(Event { id: row.get(0)?, event })
         };
         let before = page.before.unwrap_or(i64::MAX);
-        let db = self.db();
-        let mut rows = db.prepare_cached(sql)?;
-        let rows = rows.query_map(params![before, least.number(), page.limit], of)?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        self.run(|db| {
+            let mut rows = db.prepare_cached(sql)?;
+            rows.query_map(params![before, least.number(), page.limit], of)?.collect()
+        })
     }
 
     /// Notes that somebody begins to do something, before it is done.
     pub fn begin_audit(&self, attempt: &Attempt) -> Result<AuditId, Error> {
-        let db = self.db();
         let sql = "INSERT INTO audit (time, user, origin, action, detail, outcome, message, changes)
                    VALUES (?, ?, ?, ?, ?, ?, '', '[]')";
         let Attempt { time, user, origin, action, detail } = attempt;
-        db.prepare_cached(sql)?.execute(params![*time as i64, user, origin, action, detail, BEGUN])?;
-        let id = db.last_insert_rowid();
-        forget(&db, "audit", id)?;
-        Ok(AuditId(id))
+        self.run(|db| {
+            db.prepare_cached(sql)?.execute(params![*time as i64, user, origin, action, detail, BEGUN])?;
+            let id = db.last_insert_rowid();
+            forget(db, "audit", id)?;
+            Ok(AuditId(id))
+        })
     }
 
     /// Notes how it ended. `refused`: why, when it was; `changes`: JSON.
     pub fn end_audit(&self, id: AuditId, refused: Option<&str>, changes: &str) -> Result<(), Error> {
         let outcome = if refused.is_some() { "refused" } else { "done" };
         let sql = "UPDATE audit SET outcome = ?, message = ?, changes = ? WHERE id = ?";
-        self.db().prepare_cached(sql)?.execute(params![outcome, refused.unwrap_or(""), changes, id.0])?;
-        Ok(())
+        self.run(|db| {
+            db.prepare_cached(sql)?.execute(params![outcome, refused.unwrap_or(""), changes, id.0])?;
+            Ok(())
+        })
     }
 
     /// The audit trail, newest first.
@@ -180,10 +178,10 @@ impl Store {
                 changes: row.get(8)?,
             })
         };
-        let db = self.db();
-        let mut rows = db.prepare_cached(sql)?;
-        let rows = rows.query_map(params![page.before.unwrap_or(i64::MAX), page.limit], of)?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        self.run(|db| {
+            let mut rows = db.prepare_cached(sql)?;
+            rows.query_map(params![page.before.unwrap_or(i64::MAX), page.limit], of)?.collect()
+        })
     }
 }
 

@@ -36,7 +36,7 @@ fn an_audit_entry_is_there_before_its_end_is_known() {
         action: "CreateVolume".into(),
         detail: "{}".into(),
     };
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(&path);
     let (first, second, _) = (
         store.begin_audit(&attempt).unwrap(),
         store.begin_audit(&attempt).unwrap(),
@@ -45,23 +45,12 @@ fn an_audit_entry_is_there_before_its_end_is_known() {
     store.end_audit(first, None, "[1]").unwrap();
     store.end_audit(second, Some("taken"), "[]").unwrap();
     drop(store);
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(&path);
     let all = store.audits(&Page { before: None, limit: 10 }).unwrap();
     let outcomes: Vec<_> = all.iter().map(|it| (it.outcome.as_str(), it.message.as_str())).collect();
     assert_eq!(outcomes, [("interrupted", ""), ("refused", "taken"), ("done", "")]);
     assert_eq!(all[2].attempt, attempt);
     assert_eq!(all[2].changes, "[1]");
-}
-
-#[test]
-fn a_history_that_is_damaged_is_set_aside() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("history.db");
-    std::fs::write(&path, b"this is no database, and it is long enough to be taken for one".repeat(100))
-        .unwrap();
-    let store = Store::open(&path).unwrap();
-    assert!(store.events(&Page { before: None, limit: 1 }, Severity::Info).unwrap().is_empty());
-    assert!(folder.path().join("history.db.broken").exists());
 }
 
 #[test]

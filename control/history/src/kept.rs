@@ -32,42 +32,40 @@ impl Kept {
 impl Store {
     /// Keeps something until a time, instead of what had its key before. What is over goes.
     pub fn keep(&self, what: Kept, key: &KeptKey, until: u64, body: &str, now: u64) -> Result<(), Error> {
-        let mut db = self.db();
-        let change = db.transaction()?;
-        let sql = "INSERT INTO kept (kind, key, until, body) VALUES (?, ?, ?, ?)
-                   ON CONFLICT (kind, key) DO UPDATE SET until = excluded.until, body = excluded.body";
-        change.prepare_cached(sql)?.execute(params![what.name(), key, until as i64, body])?;
-        let sql = "DELETE FROM kept WHERE kind = ? AND until <= ?";
-        change.prepare_cached(sql)?.execute(params![what.name(), now as i64])?;
-        let sql = "DELETE FROM kept WHERE kind = ?1 AND key IN
-                   (SELECT key FROM kept WHERE kind = ?1 ORDER BY until DESC LIMIT -1 OFFSET ?2)";
-        change.prepare_cached(sql)?.execute(params![what.name(), MOST])?;
-        Ok(change.commit()?)
+        self.run(|db| {
+            let change = db.transaction()?;
+            let sql = "INSERT INTO kept (kind, key, until, body) VALUES (?, ?, ?, ?)
+                       ON CONFLICT (kind, key) DO UPDATE SET until = excluded.until, body = excluded.body";
+            change.prepare_cached(sql)?.execute(params![what.name(), key, until as i64, body])?;
+            let sql = "DELETE FROM kept WHERE kind = ? AND until <= ?";
+            change.prepare_cached(sql)?.execute(params![what.name(), now as i64])?;
+            let sql = "DELETE FROM kept WHERE kind = ?1 AND key IN
+                       (SELECT key FROM kept WHERE kind = ?1 ORDER BY until DESC LIMIT -1 OFFSET ?2)";
+            change.prepare_cached(sql)?.execute(params![what.name(), MOST])?;
+            change.commit()
+        })
     }
 
     /// What was kept by a key and is not over.
     pub fn kept(&self, what: Kept, key: &KeptKey, now: u64) -> Result<Option<String>, Error> {
         let sql = "SELECT body FROM kept WHERE kind = ? AND key = ? AND until > ?";
-        let db = self.db();
-        let mut found = db.prepare_cached(sql)?;
-        Ok(found.query_row(params![what.name(), key, now as i64], |row| row.get(0)).optional()?)
+        self.run(|db| {
+            let mut found = db.prepare_cached(sql)?;
+            found.query_row(params![what.name(), key, now as i64], |row| row.get(0)).optional()
+        })
     }
 
     /// Everything of a kind that is not over.
     pub fn all_kept(&self, what: Kept, now: u64) -> Result<Vec<(KeptKey, String)>, Error> {
         let sql = "SELECT key, body FROM kept WHERE kind = ? AND until > ?";
         let of = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
-        let db = self.db();
-        let mut rows = db.prepare_cached(sql)?;
-        let rows = rows.query_map(params![what.name(), now as i64], of)?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        self.run(|db| db.prepare_cached(sql)?.query_map(params![what.name(), now as i64], of)?.collect())
     }
 
     /// Keeps something no longer.
     pub fn drop_kept(&self, what: Kept, key: &KeptKey) -> Result<(), Error> {
         let sql = "DELETE FROM kept WHERE kind = ? AND key = ?";
-        self.db().prepare_cached(sql)?.execute(params![what.name(), key])?;
-        Ok(())
+        self.run(|db| db.prepare_cached(sql)?.execute(params![what.name(), key]).map(drop))
     }
 }
 

@@ -10,14 +10,14 @@ fn key(number: u32) -> KeptKey {
 fn what_is_kept_is_there_after_a_restart_until_its_time() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.db");
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(&path);
     store.keep(Kept::Session, &key(1), 100, "old", 10).unwrap();
     store.keep(Kept::Session, &key(1), 200, "new", 10).unwrap();
     store.keep(Kept::Session, &key(2), 200, "gone", 10).unwrap();
     store.keep(Kept::Answer, &key(1), 50, "another kind", 10).unwrap();
     store.drop_kept(Kept::Session, &key(2)).unwrap();
     drop(store);
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(&path);
     assert_eq!(store.all_kept(Kept::Session, 20).unwrap(), [(key(1), "new".to_owned())]);
     assert_eq!(store.kept(Kept::Answer, &key(1), 49).unwrap().as_deref(), Some("another kind"));
     assert_eq!(store.kept(Kept::Answer, &key(1), 50).unwrap(), None);

@@ -93,6 +93,8 @@ pub struct Recorder {
     row: Option<u64>,
     /// Numbers of subjects in the file.
     subjects: HashMap<String, i64>,
+    /// How often it was another file, or none, until these numbers were good.
+    outages: u64,
     /// How many rows each tier has.
     rows: [i64; TIERS.len()],
 }
@@ -158,14 +160,42 @@ impl Recorder {
         written
     }
 
-    /// Writes what is not in the file yet, up to the time `now`.
+    /// Writes what is not in the file yet, up to the time `now`. While the file can't be used, there is a gap.
     pub fn flush(&mut self, store: &Store, now: u64) -> Result<(), Error> {
         let Some(row) = self.row.take() else { return Ok(()) };
+        let recent = std::mem::take(&mut self.recent);
+        let (outages, is_out) = {
+            let inner = store.0.lock();
+            (inner.outages, inner.outage.is_some())
+        };
+        if outages != self.outages {
+            self.subjects.clear();
+            self.outages = outages;
+        }
+        let written = if is_out { Ok(()) } else { self.write_row(store, row, &recent, now) };
+        self.recent = recent;
+        self.recent.retain(|_, samples| {
+            *samples = samples.split_off(&now.saturating_sub(RECENT));
+            !samples.is_empty()
+        });
+        match written {
+            // What was not written took no numbers.
+            Err(error) if store.0.lock().falls_back(&error.0) => Ok(()),
+            written => written,
+        }
+    }
+
+    fn write_row(
+        &mut self,
+        store: &Store,
+        row: u64,
+        recent: &BTreeMap<String, BTreeMap<u64, Sample>>,
+        now: u64,
+    ) -> Result<(), Error> {
         let end = row + SECONDS.row;
         let mut db = store.db();
         let change = db.transaction()?;
-        let recent = std::mem::take(&mut self.recent);
-        for (subject, samples) in &recent {
+        for (subject, samples) in recent {
             let seconds: Vec<_> = samples.range(row..end).map(|(time, it)| (time - row, it)).collect();
             if seconds.is_empty() {
                 continue;
@@ -183,14 +213,7 @@ impl Recorder {
             }
         }
         self.forget(&change, now)?;
-        change.commit()?;
-        drop(db);
-        self.recent = recent;
-        self.recent.retain(|_, samples| {
-            *samples = samples.split_off(&now.saturating_sub(RECENT));
-            !samples.is_empty()
-        });
-        Ok(())
+        Ok(change.commit()?)
     }
 
     fn write(
@@ -321,19 +344,18 @@ impl Store {
         let tier = span.tier;
         let (from, to) = (span.from, span.from + span.width * span.parts as u64);
         let sql = "SELECT time, body FROM sample WHERE tier = ? AND subject = ? AND time >= ? AND time < ?";
-        let rows: Vec<(i64, Vec<u8>)> = {
-            let db = self.db();
+        let first = (from / tier.row * tier.row) as i64;
+        let rows: Vec<(i64, Vec<u8>)> = self.run(|db| {
             let id = "SELECT id FROM subject WHERE key = ?";
             let id: Option<i64> =
                 db.prepare_cached(id)?.query_row(params![subject], |row| row.get(0)).optional()?;
             let Some(id) = id else { return Ok(Vec::new()) };
             let mut read = db.prepare_cached(sql)?;
-            let first = (from / tier.row * tier.row) as i64;
             let rows = read.query_map(params![tier.number, id, first, to as i64], |row| {
                 Ok((row.get(0)?, row.get(1)?))
             })?;
-            rows.collect::<Result<_, _>>()?
-        };
+            rows.collect()
+        })?;
         // Taken apart without the lock: nobody else waits for it.
         let samples = rows.iter().flat_map(|(time, body)| {
             decode(body).into_iter().map(move |(offset, sample)| (*time as u64 + offset * tier.step, sample))

@@ -85,17 +85,17 @@ fn coarser_tiers_are_the_sums_of_finer_ones() {
 fn a_restart_goes_on_where_the_file_ends() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.db");
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(&path);
     let mut recorder = Recorder::open(&store, BEGIN).unwrap();
     (0..95).for_each(|time| second(&mut recorder, &store, BEGIN + time, 1));
     // Stopped in good order within ten seconds, then killed within ten seconds.
     recorder.flush(&store, BEGIN + 95).unwrap();
     drop((recorder, store));
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(&path);
     let mut recorder = Recorder::open(&store, BEGIN + 96).unwrap();
     (96..205).for_each(|time| second(&mut recorder, &store, BEGIN + time, 1));
     drop((recorder, store));
-    let store = Store::open(&path).unwrap();
+    let store = Store::open(&path);
     let mut recorder = Recorder::open(&store, BEGIN + 700).unwrap();
     let seconds = ask(&recorder, &store, "volume/1", BEGIN + 705, BEGIN, 10_000);
     let expected = |time| (time < 200 && time != 95).then_some(1);

@@ -31,30 +31,34 @@ impl Store {
         let SpacePoint { time, provisioned, mapped, unique, physical, metadata, total } = *point;
         let sql = "INSERT OR IGNORE INTO space
                    (tier, time, provisioned, mapped, stored, physical, metadata, total) VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
-        let db = self.db();
-        for (tier, (step, keep)) in (0i64..).zip(TIERS) {
-            let at = (time / step * step) as i64;
-            db.prepare_cached(sql)?.execute(params![
-                tier,
-                at,
-                provisioned as i64,
-                mapped as i64,
-                unique as i64,
-                physical as i64,
-                metadata as i64,
-                total as i64
-            ])?;
-            let old = time.saturating_sub(keep) as i64;
-            db.prepare_cached("DELETE FROM space WHERE tier = ? AND time < ?")?
-                .execute(params![tier, old])?;
-        }
-        Ok(())
+        self.run(|db| {
+            for (tier, (step, keep)) in (0i64..).zip(TIERS) {
+                let at = (time / step * step) as i64;
+                let numbers = [provisioned, mapped, unique, physical, metadata, total].map(|it| it as i64);
+                let [provisioned, mapped, unique, physical, metadata, total] = numbers;
+                db.prepare_cached(sql)?.execute(params![
+                    tier,
+                    at,
+                    provisioned,
+                    mapped,
+                    unique,
+                    physical,
+                    metadata,
+                    total
+                ])?;
+                let old = time.saturating_sub(keep) as i64;
+                db.prepare_cached("DELETE FROM space WHERE tier = ? AND time < ?")?
+                    .execute(params![tier, old])?;
+            }
+            Ok(())
+        })
     }
 
     /// The latest time at which the use of space was measured.
     pub fn latest_space(&self) -> Result<Option<u64>, Error> {
         let sql = "SELECT max(time) FROM space WHERE tier = 0";
-        let latest = self.db().prepare_cached(sql)?.query_row([], |row| row.get::<_, Option<i64>>(0))?;
+        let latest =
+            self.run(|db| db.prepare_cached(sql)?.query_row([], |row| row.get::<_, Option<i64>>(0)))?;
         Ok(latest.map(|time| time as u64))
     }
 
@@ -79,10 +83,10 @@ impl Store {
                 total: number(6)?,
             })
         };
-        let db = self.db();
-        let mut read = db.prepare_cached(sql)?;
-        let rows = read.query_map(params![tier, from as i64, to as i64, width as i64], of)?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        self.run(|db| {
+            let mut read = db.prepare_cached(sql)?;
+            read.query_map(params![tier, from as i64, to as i64, width as i64], of)?.collect()
+        })
     }
 }
 

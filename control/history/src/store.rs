@@ -1,13 +1,18 @@
-//! The file: opening, its tables, and its bounds.
+//! The file: opening, its tables, and what is done while it can't be used (see [`crate::outage`]).
 
-use parking_lot::{Mutex, MutexGuard};
+use crate::outage::{Outage, is_damage};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use rusqlite::Connection;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Something that SQLite could not do.
 #[derive(Debug, thiserror::Error)]
 #[error("the history could not be read or written: {0}")]
-pub struct Error(#[from] rusqlite::Error);
+pub struct Error(#[from] pub(crate) rusqlite::Error);
+
+/// How long another program that reads the file is waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Which part of a list, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,35 +101,38 @@ const MEASUREMENTS: &str = "
 ";
 
 /// What happened, on disk or in memory.
-pub struct Store(Mutex<Connection>);
+pub struct Store(pub(crate) Mutex<Inner>);
+
+pub(crate) struct Inner {
+    /// Where the file is; none when there is to be none.
+    pub path: Option<PathBuf>,
+    /// What is read and written: the file, or memory as long as the file can't be used.
+    pub active: Connection,
+    /// Why it is not the file.
+    pub outage: Option<Outage>,
+    /// How often that happened: numbers of rows in the file may be others since.
+    pub outages: u64,
+    /// What an operator should hear of once.
+    pub notices: Vec<String>,
+}
 
 impl Store {
-    /// Opens the file, and makes it when it is not there. One that can't be used is set aside: the array does not
-    /// wait for its history.
+    /// Opens the file, and makes it when it is not there. The array does not wait for its history: a file that is no
+    /// history is set aside under a name that nothing has, and while there can be no file, everything is in memory
+    /// ([`Store::outage`] says why).
     ///
-    /// # Errors
-    /// When a new file can't be made either.
-    pub fn open(path: &Path) -> Result<Self, Error> {
-        match Self::try_open(path) {
-            Ok(store) => Ok(store),
-            Err(error) => {
-                tracing::error!(path = %path.display(), %error, "the history can't be used and is set aside");
-                for end in ["", "-wal", "-shm"] {
-                    let old = format!("{}{end}", path.display());
-                    // What is not there need not go.
-                    let _ = std::fs::rename(&old, format!("{}.broken{end}", path.display()));
-                }
-                Self::try_open(path)
+    /// # Panics
+    /// When there is no memory.
+    pub fn open(path: &Path) -> Self {
+        let mut notices = Vec::new();
+        let (active, outage) = match open_or_set_aside(path, &mut notices) {
+            Ok(file) => (file, None),
+            Err(why) => {
+                tracing::error!(path = %path.display(), why, "the history is kept in memory");
+                (memory(), Some(Outage::from_the_beginning(why)))
             }
-        }
-    }
-
-    fn try_open(path: &Path) -> Result<Self, Error> {
-        let connection = Connection::open(path)?;
-        connection.pragma_update(None, "journal_mode", "WAL")?;
-        // A crash of the process loses nothing; one of the machine may lose the last moments, never the file.
-        connection.pragma_update(None, "synchronous", "NORMAL")?;
-        Self::with(connection)
+        };
+        Self(Mutex::new(Inner { path: Some(path.to_owned()), active, outage, outages: 0, notices }))
     }
 
     /// A history that is gone when it is dropped.
@@ -132,22 +140,130 @@ impl Store {
     /// # Panics
     /// When there is no memory.
     pub fn in_memory() -> Self {
-        let connection = Connection::open_in_memory().expect("memory for a history");
-        Self::with(connection).expect("tables in memory")
+        Self(Mutex::new(Inner {
+            path: None,
+            active: memory(),
+            outage: None,
+            outages: 0,
+            notices: Vec::new(),
+        }))
     }
 
-    fn with(mut connection: Connection) -> Result<Self, Error> {
-        let taken: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        // A file of newer software can't be used.
-        let left = STEPS.get(taken as usize..).ok_or(Error(rusqlite::Error::InvalidQuery))?;
-        let change = connection.transaction()?;
-        left.iter().try_for_each(|step| change.execute_batch(step))?;
-        change.pragma_update(None, "user_version", STEPS.len() as i64)?;
-        change.commit()?;
-        Ok(Self(Mutex::new(connection)))
+    /// Why the history is in memory although it should be in a file; none when it is where it should be.
+    pub fn outage(&self) -> Option<String> {
+        self.0.lock().outage.as_ref().map(|outage| outage.why.clone())
     }
 
-    pub(crate) fn db(&self) -> MutexGuard<'_, Connection> {
-        self.0.lock()
+    /// What an operator should hear of, each once.
+    pub fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().notices)
+    }
+
+    /// Goes back to the file when that is possible again; to be called now and then. `now` in seconds.
+    pub fn heal(&self, now: u64) {
+        self.0.lock().heal(now);
+    }
+
+    pub(crate) fn db(&self) -> MappedMutexGuard<'_, Connection> {
+        MutexGuard::map(self.0.lock(), |inner| &mut inner.active)
+    }
+
+    /// Reads or writes. When the file can't be, in memory: then it is done once more.
+    pub(crate) fn run<T>(
+        &self,
+        mut work: impl FnMut(&mut Connection) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, Error> {
+        let mut inner = self.0.lock();
+        match work(&mut inner.active) {
+            Err(error) if inner.falls_back(&error) => Ok(work(&mut inner.active)?),
+            done => Ok(done?),
+        }
     }
 }
+
+/// The file, ready to be used, with whatever was there set aside if that is no history.
+///
+/// # Errors
+/// Why there can't be one.
+pub(crate) fn open_or_set_aside(path: &Path, notices: &mut Vec<String>) -> Result<Connection, String> {
+    let error = match open_file(path) {
+        Ok(file) => return Ok(file),
+        Err(error) if is_damage(&error) => error,
+        Err(error) => return Err(error.to_string()),
+    };
+    let aside = set_aside(path).map_err(|cause| format!("{error}, and it can't be set aside: {cause}"))?;
+    let notice = format!(
+        "the history can't be used ({error}): it was set aside as {}, and a new one began",
+        aside.display()
+    );
+    tracing::error!("{notice}");
+    notices.push(notice);
+    open_file(path).map_err(|error| error.to_string())
+}
+
+fn open_file(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let mut file = Connection::open(path)?;
+    file.busy_timeout(PATIENCE)?;
+    // Nobody else has the file open while the array runs. That spares the index of the log that would be mapped
+    // into memory, where a full file system is no error but the signal SIGBUS.
+    file.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    file.pragma_update(None, "mmap_size", 0)?;
+    // What is no history is not touched.
+    check_tables(&file)?;
+    file.pragma_update(None, "journal_mode", "WAL")?;
+    // A crash of the process loses nothing; one of the machine may lose the last moments, never the file.
+    file.pragma_update(None, "synchronous", "NORMAL")?;
+    make_tables(&mut file)?;
+    Ok(file)
+}
+
+pub(crate) fn memory() -> Connection {
+    let mut memory = Connection::open_in_memory().expect("memory for a history");
+    make_tables(&mut memory).expect("tables in memory");
+    memory
+}
+
+/// How many steps were taken.
+///
+/// # Errors
+/// When it is a file of newer software, or of other software.
+fn check_tables(connection: &Connection) -> Result<usize, rusqlite::Error> {
+    let taken: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let tables: u32 = connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
+    let taken = taken as usize;
+    match taken > STEPS.len() || (taken == 0) != (tables == 0) {
+        true => Err(rusqlite::Error::InvalidQuery),
+        false => Ok(taken),
+    }
+}
+
+/// Writes nothing when there is nothing to be done: the file system may be full.
+fn make_tables(connection: &mut Connection) -> Result<(), rusqlite::Error> {
+    let taken = check_tables(connection)?;
+    let left = STEPS.get(taken..).unwrap_or_default();
+    if left.is_empty() {
+        return Ok(());
+    }
+    let change = connection.transaction()?;
+    left.iter().try_for_each(|step| change.execute_batch(step))?;
+    change.pragma_update(None, "user_version", STEPS.len() as i64)?;
+    change.commit()
+}
+
+/// Gives a file, with what belongs to it, a name that nothing has; that name.
+fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
+    const ENDS: [&str; 3] = ["-wal", "-shm", ""];
+    let named = |base: &Path, end: &str| PathBuf::from(format!("{}{end}", base.display()));
+    let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
+    let candidates = (1..).map(|number: u64| named(path, &format!(".broken-{number}")));
+    let mut free = candidates.filter(|base| !ENDS.iter().any(|end| is_there(&named(base, end))));
+    let base = free.next().expect("one of so many names is free");
+    for end in ENDS.iter().filter(|end| is_there(&named(path, end))) {
+        std::fs::rename(named(path, end), named(&base, end))?;
+    }
+    Ok(base)
+}
+
+#[cfg(test)]
+#[path = "store_test.rs"]
+mod tests;

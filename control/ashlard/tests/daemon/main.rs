@@ -5,11 +5,14 @@
 mod access;
 mod directory;
 mod drives;
+mod folder;
 mod http;
+mod initiator;
 mod key;
 mod limits;
 mod logins;
 mod monitoring;
+mod mount;
 mod mutations;
 mod process;
 mod pykmip;

@@ -1,0 +1,114 @@
+//! Troubles around the array, which never keep it from serving: the history in memory, sealed secrets that can't be
+//! opened, and whatever the machine that it runs on reports. Each is an alert until it is over.
+
+use crate::array::{Array, some_of};
+use crate::condition::{self, Conditions};
+use crate::config::Config;
+use crate::vault::Sealed;
+use crate::{Result, host, recover};
+use engine::Engine;
+use history::{Condition, Severity};
+
+/// Whether anything on the drives is sealed: then the key that sealed it must be somewhere.
+///
+/// # Errors
+/// When the configuration can't be read.
+pub fn holds_secrets(engine: &Engine) -> Result<bool> {
+    Ok(!recover::read(engine)?.sealed().is_empty())
+}
+
+/// Something sealed: what it is to people, its place, and itself.
+type SealedSecret = (String, String, Sealed);
+
+impl Config {
+    /// Everything that is sealed.
+    fn sealed(&self) -> Vec<SealedSecret> {
+        let mut all = Vec::new();
+        for host in self.hosts.all() {
+            for (chap, direction) in [(&host.chap, "chap"), (&host.mutual, "mutual")] {
+                let what = format!("CHAP of host {:?}", host.name);
+                all.extend(
+                    chap.iter().map(|it| (what.clone(), host::place(host.id, direction), it.secret.clone())),
+                );
+            }
+        }
+        for it in self.targets.all() {
+            let what = format!("notification target {:?}", it.name);
+            all.extend(it.secret.iter().map(|sealed| (what.clone(), it.place(), sealed.clone())));
+        }
+        for it in self.directories.all() {
+            let what = format!("directory {:?}", it.name);
+            all.extend(it.secret.iter().map(|sealed| (what.clone(), it.place(), sealed.clone())));
+        }
+        let certificate = self.certificate.iter();
+        all.extend(certificate.map(|it| {
+            ("the certificate".to_owned(), crate::certificate::PLACE.to_owned(), it.secret.clone())
+        }));
+        all
+    }
+}
+
+impl Array {
+    /// Raises an alert about something outside the array, until [`Array::is_over`]. `kind`: for programs, and one at a
+    /// time.
+    pub fn report(&self, kind: &str, severity: Severity, message: String) {
+        tracing::error!(kind, "{message}");
+        let condition = Condition { kind: kind.into(), severity, message, noun: None, name: None };
+        self.reported.lock().insert(kind.into(), condition);
+    }
+
+    /// What was reported is over.
+    pub fn is_over(&self, kind: &str) {
+        self.reported.lock().remove(kind);
+    }
+
+    pub(crate) fn reported_conditions(&self) -> Conditions {
+        self.reported.lock().clone()
+    }
+
+    /// Brings the history back to its file when that is possible.
+    pub(crate) fn watch_history(&self) {
+        self.parts.history.heal(self.now());
+        for notice in self.parts.history.take_notices() {
+            self.tell(Severity::Warning, "history.set-aside", None, notice);
+        }
+    }
+
+    pub(crate) fn history_conditions(&self) -> Conditions {
+        let mut found = Conditions::default();
+        if let Some(why) = self.parts.history.outage() {
+            condition::add(&mut found, "history.memory", Severity::Critical, None, &|| {
+                format!(
+                    "the history can't be written to the array's folder ({why}): events, alerts and the audit trail are \
+                     kept in memory, and are lost if the array is started again before that is mended: make room, or \
+                     see to the file system; the array goes back to the file by itself"
+                )
+            });
+        }
+        found
+    }
+
+    /// Secrets that can't be opened, or sealed.
+    pub(crate) fn secret_conditions(&self) -> Conditions {
+        let mut found = Conditions::default();
+        let vault = &self.parts.vault;
+        let opens = |(_, place, sealed): &SealedSecret| vault.open(sealed, place).is_ok();
+        let shut: Vec<_> = self.config().sealed().into_iter().filter(|it| !opens(it)).collect();
+        let shut: Vec<String> = shut.into_iter().map(|(what, ..)| what).collect();
+        let why = match (vault.locked_because(), shut.is_empty()) {
+            (None, true) => return found,
+            (Some(why), _) => why,
+            (None, false) => "secrets.key in the array's folder is not the key that sealed them",
+        };
+        condition::add(&mut found, "secrets.locked", Severity::Critical, None, &|| match shut.is_empty() {
+            true => format!("no secret can be stored: {why}; see to that, and start the array again"),
+            false => format!(
+                "secrets can't be opened: {why}. Not usable: {}; hosts with CHAP among them can't log in. Put the file \
+                 secrets.key back and start the array again. If it is lost for ever: write 32 random bytes to it, start \
+                 the array again, and give each of these secrets anew",
+                some_of(&shut)
+            ),
+        });
+        found
+    }
+}

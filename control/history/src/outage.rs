@@ -1,0 +1,195 @@
+//! When the file can't be used: its file system is full or read-only, a drive fails, the file is damaged or another
+//! program holds it. Events, alerts, the audit trail and sessions go to memory, which begins with the newest of what the
+//! file had, and to the file as soon as that is possible: nothing is lost but what a restart finds in memory only.
+//! Measurements have a gap.
+
+use crate::store::{Inner, memory, open_or_set_aside};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Error, ErrorCode, params_from_iter};
+use std::io::Write;
+use std::path::Path;
+
+/// How long to wait until the file is tried again, in seconds.
+const AGAIN: u64 = 10;
+/// Room that there must be, in bytes, before the file is used again: it would be full in a moment.
+const ROOM: usize = 1 << 20;
+/// How many of the newest events and audit entries are at hand in memory.
+const AT_HAND: i64 = 1000;
+
+/// A time without the file.
+pub(crate) struct Outage {
+    pub why: String,
+    /// The file, when it is still open.
+    file: Option<Connection>,
+    /// What memory began with; none when the file was never read.
+    newest: Option<Newest>,
+    /// When it was tried last, in seconds.
+    tried: u64,
+}
+
+/// The largest numbers in the file.
+#[derive(Clone, Copy)]
+struct Newest {
+    event: i64,
+    audit: i64,
+    alert: i64,
+}
+
+impl Outage {
+    /// There was no file from the beginning.
+    pub fn from_the_beginning(why: String) -> Self {
+        Self { why, file: None, newest: None, tried: 0 }
+    }
+}
+
+fn code(error: &Error) -> Option<ErrorCode> {
+    match error {
+        Error::SqliteFailure(cause, _) => Some(cause.code),
+        Error::SqlInputError { error, .. } => Some(error.code),
+        _ => None,
+    }
+}
+
+/// Whether the file itself is wrong, not what is around it: then it is of no use later either.
+pub(crate) fn is_damage(error: &Error) -> bool {
+    use ErrorCode::*;
+    let around = [
+        PermissionDenied,
+        DatabaseBusy,
+        DatabaseLocked,
+        OutOfMemory,
+        ReadOnly,
+        SystemIoFailure,
+        DiskFull,
+        CannotOpen,
+        FileLockingProtocolFailed,
+    ];
+    !code(error).is_some_and(|code| around.contains(&code) || code == ConstraintViolation)
+}
+
+impl Inner {
+    /// Goes on in memory after an error of the file. False when it is none, or memory is in use already.
+    pub fn falls_back(&mut self, error: &Error) -> bool {
+        let is_refusal = code(error) == Some(ErrorCode::ConstraintViolation);
+        if self.path.is_none() || self.outage.is_some() || is_refusal {
+            return false;
+        }
+        tracing::error!(%error, "the history can't be read or written, and goes on in memory");
+        let file = std::mem::replace(&mut self.active, memory());
+        let newest = begin_with(&self.active, &file);
+        let newest = newest.inspect_err(|error| tracing::error!(%error, "the history can't be read")).ok();
+        // What is damaged is opened anew, and set aside then.
+        let file = Some(file).filter(|_| !is_damage(error));
+        self.outage = Some(Outage { why: error.to_string(), file, newest, tried: 0 });
+        self.outages += 1;
+        true
+    }
+
+    /// Tries the file again, when it is time.
+    pub fn heal(&mut self, now: u64) {
+        let (Some(path), Some(outage)) = (self.path.clone(), &mut self.outage) else { return };
+        if now.abs_diff(outage.tried) < AGAIN {
+            return;
+        }
+        outage.tried = now;
+        if let Err(error) = has_room(&path) {
+            outage.why = format!("there is no room beside {}: {error}", path.display());
+            return;
+        }
+        let opened = match outage.file.take() {
+            Some(file) => Ok(file),
+            None => open_or_set_aside(&path, &mut self.notices),
+        };
+        let mut file = match opened {
+            Ok(file) => file,
+            Err(why) => {
+                outage.why = why;
+                return;
+            }
+        };
+        match give_back(&self.active, &mut file, outage.newest) {
+            Ok(()) => {
+                self.active = file;
+                self.outage = None;
+                self.outages += 1;
+                tracing::info!("the history is in its file again");
+            }
+            Err(error) => {
+                outage.why = error.to_string();
+                outage.file = Some(file).filter(|_| !is_damage(&error));
+            }
+        }
+    }
+}
+
+/// Whether more than a few pages can be written there.
+fn has_room(path: &Path) -> std::io::Result<()> {
+    let probe = path.with_extension("probe");
+    let written = std::fs::File::create(&probe).and_then(|mut file| {
+        file.write_all(&vec![0x5a; ROOM])?;
+        file.sync_all()
+    });
+    let removed = match std::fs::remove_file(&probe) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    written.and(removed)
+}
+
+/// Gives memory the newest of what the file has.
+fn begin_with(memory: &Connection, file: &Connection) -> Result<Newest, Error> {
+    for table in ["event", "audit"] {
+        let newest = format!("WHERE id > (SELECT max(id) FROM {table}) - {AT_HAND}");
+        copy(file, memory, table, &newest, "INSERT", false)?;
+    }
+    copy(file, memory, "alert", "", "INSERT", false)?;
+    copy(file, memory, "kept", "WHERE kind = 'session'", "INSERT", false)?;
+    let newest = |table: &str| {
+        let sql = format!("SELECT coalesce(max(id), 0) FROM {table}");
+        memory.query_row(&sql, [], |row| row.get(0))
+    };
+    Ok(Newest { event: newest("event")?, audit: newest("audit")?, alert: newest("alert")? })
+}
+
+/// Gives the file what memory has, in one step. What the file had stays as it is, but for what is known to have changed.
+fn give_back(memory: &Connection, file: &mut Connection, newest: Option<Newest>) -> Result<(), Error> {
+    let change = file.transaction()?;
+    let known = newest.unwrap_or(Newest { event: 0, audit: 0, alert: 0 });
+    for (table, known) in [("audit", known.audit), ("alert", known.alert)] {
+        copy(memory, &change, table, &format!("WHERE id <= {known}"), "INSERT OR REPLACE", false)?;
+    }
+    let new = |known: i64| format!("WHERE id > {known} ORDER BY id");
+    copy(memory, &change, "event", &new(known.event), "INSERT", true)?;
+    copy(memory, &change, "audit", &new(known.audit), "INSERT", true)?;
+    // One that the file has open goes on there.
+    copy(memory, &change, "alert", &new(known.alert), "INSERT OR IGNORE", true)?;
+    if newest.is_some() {
+        // A session that was ended meanwhile must not come back.
+        change.execute("DELETE FROM kept WHERE kind = 'session'", [])?;
+    }
+    copy(memory, &change, "kept", "", "INSERT OR REPLACE", false)?;
+    copy(memory, &change, "space", "", "INSERT OR IGNORE", false)?;
+    change.commit()
+}
+
+/// Copies rows of a table; `anew`: with new numbers.
+fn copy(
+    from: &Connection,
+    to: &Connection,
+    table: &str,
+    which: &str,
+    verb: &str,
+    anew: bool,
+) -> Result<(), Error> {
+    let mut read = from.prepare(&format!("SELECT * FROM {table} {which}"))?;
+    let columns = read.column_count();
+    let marks = vec!["?"; columns].join(", ");
+    let mut write = to.prepare(&format!("{verb} INTO {table} VALUES ({marks})"))?;
+    let mut rows = read.query([])?;
+    while let Some(row) = rows.next()? {
+        let value = |at: usize| if anew && at == 0 { Ok(Value::Null) } else { row.get::<_, Value>(at) };
+        let values: Vec<Value> = (0..columns).map(value).collect::<Result<_, _>>()?;
+        write.execute(params_from_iter(values))?;
+    }
+    Ok(())
+}
