@@ -3,7 +3,7 @@
 
 use crate::auth::Operator;
 use crate::problem::Problem;
-use crate::{BODY_LIMIT, Context};
+use crate::{BODY_LIMIT, Context, LOG_IN_BODY_LIMIT};
 use array::{Caller, Credential, Kept};
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequestParts, Request, State};
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -23,6 +24,8 @@ const KEPT: usize = 1000;
 /// How long an answer is given again, in seconds.
 const AGAIN: u64 = 24 * 3600;
 const LONGEST_KEY: usize = 255;
+/// How long a body may take.
+const BODY: Duration = Duration::from_secs(15);
 
 /// Fields that change without anybody's doing; what an ETag does not tell.
 const RESTLESS: &[&str] = &[
@@ -85,6 +88,14 @@ pub async fn keep(State(contract): State<Contract>, request: Request, next: Next
     match *request.method() {
         Method::GET => tagged(next.run(request).await).await,
         Method::POST | Method::PATCH | Method::PUT | Method::DELETE => {
+            // Nobody's body is read before it is known whose it is.
+            let (mut parts, body) = request.into_parts();
+            if !logs_in(parts.uri.path())
+                && let Err(problem) = Operator::from_request_parts(&mut parts, &contract.context).await
+            {
+                return problem.into_response();
+            }
+            let request = Request::from_parts(parts, body);
             let keyed = request.headers().contains_key(KEY) || request.headers().contains_key(IF_MATCH);
             if !keyed {
                 return contract.plain(request, next).await.unwrap_or_else(IntoResponse::into_response);
@@ -99,10 +110,14 @@ pub async fn keep(State(contract): State<Contract>, request: Request, next: Next
     }
 }
 
-/// The request with all of its body: nobody waits for a slow sender.
+/// The request with all of its body: nobody waits for a slow sender, or for ever.
 async fn whole(request: Request) -> Result<(axum::http::request::Parts, Bytes), Problem> {
     let (parts, body) = request.into_parts();
-    let body = to_bytes(body, BODY_LIMIT).await;
+    let limit = if logs_in(parts.uri.path()) { LOG_IN_BODY_LIMIT } else { BODY_LIMIT };
+    let Ok(body) = tokio::time::timeout(BODY, to_bytes(body, limit)).await else {
+        let detail = "the body did not come in time: send the request again";
+        return Err(Problem::rejected(StatusCode::REQUEST_TIMEOUT, detail.into()));
+    };
     let body = body.map_err(|error| Problem::rejected(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()))?;
     Ok((parts, body))
 }

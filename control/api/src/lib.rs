@@ -11,14 +11,17 @@ mod gui;
 mod headers;
 mod list;
 mod metrics;
+mod places;
 mod problem;
+mod server;
 mod session;
 mod sign_in;
 mod tls;
 mod v1;
 
 pub use auth::Token;
-pub use tls::{Door, Tls, check_certificate};
+pub use places::{MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS};
+pub use tls::{Tls, check_certificate};
 
 use array::Array;
 use axum::extract::DefaultBodyLimit;
@@ -30,6 +33,8 @@ use utoipa_axum::router::OpenApiRouter;
 
 /// Largest request body in bytes; the largest sensible one, a host with 64 initiators, is under 16 KiB.
 const BODY_LIMIT: usize = 64 << 10;
+/// Largest body of somebody who is not known yet, in bytes: a name and a password, or what a directory sent.
+const LOG_IN_BODY_LIMIT: usize = 16 << 10;
 
 /// What handlers share.
 #[derive(Clone)]
@@ -97,13 +102,15 @@ pub fn router(array: Arc<Array>, token: Token) -> Router {
     Router::new().fallback_service(paths).layer(contract).layer(middleware::from_fn(headers::guard))
 }
 
-/// Serves until `end`, then lets requests under way finish.
+/// Serves until `end`; requests under way go on as long as the runtime does. `plain`: whether plain HTTP is answered
+/// beside HTTPS.
 pub async fn serve(
-    door: Door,
+    listener: tokio::net::TcpListener,
+    tls: Tls,
+    plain: bool,
     array: Arc<Array>,
     token: Token,
-    end: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    let service = router(array, token).into_make_service_with_connect_info::<tls::Peer>();
-    axum::serve(door, service).with_graceful_shutdown(end).await
+    end: impl Future<Output = ()> + Send,
+) {
+    server::run(listener, tls, plain, router(array, token), end).await;
 }

@@ -1,8 +1,6 @@
-//! The door: TLS on every address. On a loopback address plain HTTP is answered at the same port too, as nobody else
+//! TLS on every address. On a loopback address plain HTTP is answered at the same port too, as nobody else
 //! can hear it there; the first byte tells which it is.
 
-use axum::extract::connect_info::Connected;
-use axum::serve::{IncomingStream, Listener};
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
@@ -12,18 +10,10 @@ use rustls::sign::CertifiedKey;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-/// How long somebody may take to say the first word and to agree on keys.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Connections that may be at that at once.
-const GREETINGS: usize = 256;
-/// How long to wait when there are no sockets left.
-const PAUSE: Duration = Duration::from_millis(100);
 /// First byte of a TLS handshake (RFC 8446 5.1).
 const HANDSHAKE: u8 = 22;
 
@@ -109,101 +99,31 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-type Guest = (Box<dyn Stream>, Peer);
-
-/// Where connections come in.
-pub struct Door {
-    address: SocketAddr,
-    guests: mpsc::Receiver<Guest>,
-}
-
-impl Door {
-    /// Opens it. `plain`: whether plain HTTP is answered.
-    ///
-    /// # Errors
-    /// When the listener has no address.
-    pub fn open(listener: TcpListener, tls: &Tls, plain: bool) -> io::Result<Self> {
-        let address = listener.local_addr()?;
-        let (send, guests) = mpsc::channel(1);
-        let acceptor = TlsAcceptor::from(tls.config.clone());
-        tokio::spawn(receive(listener, acceptor, plain, send));
-        Ok(Self { address, guests })
-    }
-}
-
-/// Takes connections until nobody wants them.
-async fn receive(listener: TcpListener, acceptor: TlsAcceptor, plain: bool, send: mpsc::Sender<Guest>) {
-    let greetings = Arc::new(Semaphore::new(GREETINGS));
-    loop {
-        let Ok(place) = greetings.clone().acquire_owned().await else { return };
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = send.closed() => return,
+impl Tls {
+    /// Finds out what somebody speaks, and agrees on keys; none when nobody speaks, or in plain HTTP where that is not
+    /// answered. `plain`: whether it is.
+    pub(crate) async fn greet(
+        &self,
+        mut stream: TcpStream,
+        address: SocketAddr,
+        plain: bool,
+    ) -> io::Result<Option<(Box<dyn Stream>, Peer)>> {
+        stream.set_nodelay(true)?;
+        let mut first = [0];
+        let encrypted = match stream.peek(&mut first).await? {
+            0 => return Ok(None),
+            _ => first == [HANDSHAKE],
         };
-        let (stream, address) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::debug!(%error, "a connection was not accepted");
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            }
-        };
-        let (acceptor, send) = (acceptor.clone(), send.clone());
-        tokio::spawn(async move {
-            let greeted = tokio::time::timeout(PATIENCE, greet(stream, address, acceptor, plain)).await;
-            drop(place);
-            match greeted {
-                Ok(Ok(Some(guest))) => drop(send.send(guest).await),
-                Ok(Ok(None)) | Err(_) => {}
-                Ok(Err(error)) => tracing::debug!(%address, %error, "a connection was not agreed on"),
-            }
-        });
-    }
-}
-
-async fn greet(
-    mut stream: TcpStream,
-    address: SocketAddr,
-    acceptor: TlsAcceptor,
-    plain: bool,
-) -> io::Result<Option<Guest>> {
-    stream.set_nodelay(true)?;
-    let mut first = [0];
-    let encrypted = match stream.peek(&mut first).await? {
-        0 => return Ok(None),
-        _ => first == [HANDSHAKE],
-    };
-    let peer = Peer { address, encrypted };
-    if encrypted {
-        return Ok(Some((Box::new(acceptor.accept(stream).await?), peer)));
-    }
-    if plain {
-        return Ok(Some((Box::new(stream), peer)));
-    }
-    stream.write_all(ONLY_TLS).await?;
-    stream.shutdown().await?;
-    Ok(None)
-}
-
-impl Listener for Door {
-    type Io = Box<dyn Stream>;
-    type Addr = Peer;
-
-    async fn accept(&mut self) -> Guest {
-        match self.guests.recv().await {
-            Some(guest) => guest,
-            // Nobody comes any more.
-            None => std::future::pending().await,
+        let peer = Peer { address, encrypted };
+        if encrypted {
+            let acceptor = TlsAcceptor::from(self.config.clone());
+            return Ok(Some((Box::new(acceptor.accept(stream).await?), peer)));
         }
-    }
-
-    fn local_addr(&self) -> io::Result<Peer> {
-        Ok(Peer { address: self.address, encrypted: true })
-    }
-}
-
-impl Connected<IncomingStream<'_, Door>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
-        *stream.remote_addr()
+        if plain {
+            return Ok(Some((Box::new(stream), peer)));
+        }
+        stream.write_all(ONLY_TLS).await?;
+        stream.shutdown().await?;
+        Ok(None)
     }
 }

@@ -19,10 +19,10 @@ mod memory;
 mod reduction;
 mod smart;
 mod threads;
+mod web;
 
 use access::Folder;
 use anyhow::{Context, Result};
-use api::Door;
 use args::{Args, Command, KeyCommand};
 use array::{Array, Identity, Parts, Vault, World};
 use clap::Parser;
@@ -34,10 +34,10 @@ use machine::Machine;
 use mimalloc::MiMalloc;
 use shelf::DriveShelf;
 use shelf::device::Ring;
+use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 #[global_allocator]
@@ -114,20 +114,20 @@ async fn run(args: &Args, log: Log) -> Result<()> {
         let portals: Vec<_> = args.iscsi.iter().map(ToString::to_string).collect();
         format!("can't listen for iSCSI on {}", portals.join(", "))
     })?;
-    let listener =
-        TcpListener::bind(args.api).await.with_context(|| format!("can't listen on {}", args.api))?;
+    let listener = TcpListener::bind(args.api).and_then(|it| it.set_nonblocking(true).map(|()| it));
+    let listener = listener.with_context(|| format!("can't listen on {}", args.api))?;
     let scheme = if args.plain_http() { "http" } else { "https" };
     let url = format!("{scheme}://{}", listener.local_addr()?);
     let folder = Arc::new(Folder::new(args.data(), array.array.clone()));
     let tls = certificate::prepare(&array.array, args, &folder).await?;
-    let door = Door::open(listener, &tls, args.plain_http()).context("the API has no address")?;
     match array.array.first_user().await {
         Ok(password) => password.iter().for_each(certificate::show_password),
         Err(error) => tracing::error!(%error, "there is no user yet: start the array again after that"),
     }
     let token = access::token(args.data())?;
     folder.show_access(&url, &token);
-    let token = api::Token::new(&token);
+    let (token, plain) = (api::Token::new(&token), args.plain_http());
+    let web = web::start(listener, tls.clone(), plain, array.array.clone(), token)?;
     announce(&array.identity, &portals, &url);
 
     let mut tasks = Supervised::default();
@@ -136,17 +136,12 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     tasks.spawn("measurements", measure(array.array.clone()));
     tasks.spawn("certificate", certificate::follow(array.array.clone(), tls, folder.clone()));
     tasks.spawn("folder", folder.keep_trying());
-    let (ended, end) = tokio::sync::oneshot::channel::<()>();
-    let serving = api::serve(door, array.array.clone(), token, async {
-        let _ = end.await;
-    });
-    let api = tokio::spawn(serving);
     let signal = tokio::select! {
         signal = stop => signal,
         never = tasks.watch() => match never {},
     };
     tracing::info!(signal, "stopping");
-    drop(ended);
+    let finish = web.stop();
     tasks.end();
     array.server.shutdown().await;
     array.array.keep_measurements();
@@ -154,7 +149,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let checkpoint = engine.shutdown().await.context("the last checkpoint could not be written");
     background.end();
     keeper.end();
-    api.abort();
+    finish();
     checkpoint?;
     tracing::info!("stopped");
     Ok(())

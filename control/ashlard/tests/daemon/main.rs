@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
 mod access;
+mod bounds;
 mod directory;
 mod drives;
 mod folder;

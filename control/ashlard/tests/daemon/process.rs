@@ -17,7 +17,17 @@ pub struct Daemon {
 
 /// Starts `ashlard` in a folder and waits until it is ready; what it logged when it ends before that.
 pub fn start(data: &Path, more: &[&str]) -> Result<Daemon, String> {
-    let mut command = Command::new(ASHLARD);
+    start_as(Command::new(ASHLARD), data, more)
+}
+
+/// The same, where it may have so many descriptors.
+pub fn start_within(data: &Path, descriptors: u32) -> Result<Daemon, String> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit -n {descriptors}; exec \"$0\" \"$@\""), ASHLARD]);
+    start_as(shell, data, &[])
+}
+
+fn start_as(mut command: Command, data: &Path, more: &[&str]) -> Result<Daemon, String> {
     command.arg("--data").arg(data).args(["--iscsi", "127.0.0.1:0,127.0.0.1:0", "--api", "127.0.0.1:0"]);
     command.args(["--threads", "1"]).args(more);
     if !more.contains(&"--drive") {

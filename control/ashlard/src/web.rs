@@ -1,0 +1,60 @@
+//! The thread of the API: requests, TLS and passwords take none of the time of hosts that log in.
+
+use crate::fatal;
+use anyhow::{Context, Result};
+use api::{Tls, Token};
+use array::Array;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::oneshot;
+
+/// Threads for what takes a moment: questions, passwords, directories.
+const BLOCKING_THREADS: usize = 8;
+
+/// Serves the API until it is ended.
+pub struct Web {
+    stop: oneshot::Sender<()>,
+    finish: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// Starts it. `plain`: whether plain HTTP is answered beside HTTPS.
+pub fn start(listener: TcpListener, tls: Tls, plain: bool, array: Arc<Array>, token: Token) -> Result<Web> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().max_blocking_threads(BLOCKING_THREADS).build();
+    let runtime = runtime.context("a runtime can't be made")?;
+    let (stop, mut stopped) = oneshot::channel();
+    let (finish, finished) = oneshot::channel();
+    let body = move || {
+        runtime.block_on(async {
+            let listener = match tokio::net::TcpListener::from_std(listener) {
+                Ok(listener) => listener,
+                Err(error) => fatal::stop(&format!("the API can't listen: {error}")),
+            };
+            api::serve(listener, tls, plain, array, token, async {
+                // Its other end is dropped when the array stops.
+                let _ = (&mut stopped).await;
+            })
+            .await;
+            // Changes under way go on until the array is down.
+            let _ = finished.await;
+        });
+        runtime.shutdown_background();
+    };
+    let thread = std::thread::Builder::new().name("api".into()).spawn(body);
+    Ok(Web { stop, finish, thread: thread.context("the thread api can't be started")? })
+}
+
+impl Web {
+    /// Takes no more requests. What is to be called when the array is down.
+    pub fn stop(self) -> impl FnOnce() {
+        drop(self.stop);
+        let (finish, thread) = (self.finish, self.thread);
+        move || {
+            drop(finish);
+            // A panic there has ended the process already.
+            let _ = thread.join();
+        }
+    }
+}
