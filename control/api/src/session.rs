@@ -65,8 +65,8 @@ pub struct Found {
 pub struct Sessions {
     /// By the hash of the secret: a look into memory does not give sessions away, and looking up takes the same time.
     sessions: Mutex<HashMap<blake3::Hash, Session>>,
-    /// When log-ins failed, by the hash of an address, or of an address and a name: who guesses chooses how long a name
-    /// is.
+    /// When log-ins failed, in seconds of uptime, by the hash of an address, or of an address and a name: who guesses
+    /// chooses how long a name is.
     failures: Mutex<HashMap<blake3::Hash, Vec<u64>>>,
 }
 

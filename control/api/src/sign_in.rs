@@ -41,7 +41,7 @@ impl Default for Journeys {
 }
 
 impl Journeys {
-    /// Remembers a journey. `browser`: the secret in its cookie; `now` in seconds since 1970.
+    /// Remembers a journey. `browser`: the secret in its cookie; `now` in seconds of uptime.
     pub fn begin(&self, directory: &str, journey: Journey, browser: &str, now: u64) {
         let mut pending = self.lock();
         pending.retain(|_, it| it.begun + LONGEST > now);

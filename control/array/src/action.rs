@@ -75,6 +75,8 @@ pub enum Action {
     ShowSettings,
     /// Set it.
     ChangeSettings(SettingsChange),
+    /// Say that the time of day is right although the array saw it jump: what is kept until a time goes by it again.
+    ConfirmTime,
 
     /// How the drives protect what is stored, and the last scrub.
     ShowProtection,

@@ -26,7 +26,7 @@ const LOOKS: [(u64, Look); 13] = [
     (5, |array, _, _| array.health_conditions()),
     (5, |array, _, _| array.state_conditions()),
     (60, |array, _, now| array.path_conditions(now)),
-    (60, |array, _, now| array.clock_conditions(now)),
+    (0, |array, _, _| array.clock_conditions()),
     (600, |array, _, now| array.certificate_conditions(now)),
     (600, |array, before, now| array.forecast_conditions(before, now)),
 ];
@@ -165,16 +165,6 @@ impl Array {
             Vec::new()
         });
         condition::of_paths(&paths, self.parts.server.portals().len())
-    }
-
-    fn clock_conditions(&self, now: u64) -> Conditions {
-        match self.parts.history.latest_space() {
-            Ok(latest) => condition::of_clock(latest.unwrap_or(0), now),
-            Err(error) => {
-                tracing::error!(%error, "the clock can't be judged");
-                Conditions::default()
-            }
-        }
     }
 
     fn certificate_conditions(&self, now: u64) -> Conditions {

@@ -8,6 +8,7 @@ use crate::action::{Action, Caller, Outcome};
 use crate::alert::Attention;
 use crate::audit::Changes;
 use crate::bundle::File;
+use crate::clock::{self, Clock, Moment, Uptime};
 use crate::condition::Conditions;
 use crate::config::{Config, Edit, HostId, Identity, Stage};
 use crate::connection::Peer;
@@ -65,6 +66,8 @@ pub struct World {
     pub random: Box<dyn Fn() -> u128 + Send + Sync>,
     /// The time of day.
     pub now: Box<dyn Fn() -> SystemTime + Send + Sync>,
+    /// How long the machine is up.
+    pub uptime: Box<dyn Fn() -> Uptime + Send + Sync>,
     /// What the support bundle says about the machine: files by name.
     pub system: Box<dyn Fn() -> Vec<File> + Send + Sync>,
 }
@@ -105,18 +108,19 @@ pub struct Array {
     pub(crate) version: String,
     pub(crate) started: u64,
     config: RwLock<Config>,
+    pub(crate) clock: Mutex<Clock>,
     happenings: broadcast::Sender<Happening>,
     pub(crate) watched: Mutex<Watched>,
     pub(crate) meter: Mutex<Meter>,
     pub(crate) attention: Mutex<Attention>,
+    /// What the machine reported and is not over.
+    pub(crate) reported: Mutex<Conditions>,
     pub(crate) seen: Mutex<Seen>,
     pub(crate) told: Arc<Mutex<Told>>,
     pub(crate) jobs: Mutex<Jobs>,
     pub(crate) scrubbing: Mutex<Option<Arc<Scrubbing>>>,
     pub(crate) outboxes: Mutex<Outboxes>,
     pub(crate) logins: Arc<Logins>,
-    /// What the machine reported and is not over.
-    pub(crate) reported: Mutex<Conditions>,
     pub(crate) asked: Mutex<Asked>,
     /// Held by the one change under way.
     pub(crate) changing: tokio::sync::Mutex<()>,
@@ -131,24 +135,28 @@ impl Array {
         identity: Identity,
         version: String,
         config: Config,
-    ) -> Self {
+    ) -> Result<Self> {
         let started = world.seconds();
+        let moment = Moment { wall: started, uptime: (world.uptime)() };
+        let clock = Mutex::new(clock::load(&parts.engine, &moment)?);
         let (config, changing) = (RwLock::new(config), tokio::sync::Mutex::new(()));
         let happenings = broadcast::Sender::new(BACKLOG);
         let watched = Mutex::default();
         let meter = Mutex::new(Meter::open(&parts.history, &world));
         let logins = login::observe(&parts.server);
-        Self {
+        Ok(Self {
             parts,
             world,
             identity,
             version,
             started,
             config,
+            clock,
             happenings,
             watched,
             meter,
             attention: Mutex::default(),
+            reported: Mutex::default(),
             seen: Mutex::default(),
             told: Arc::default(),
             jobs: Mutex::default(),
@@ -158,8 +166,7 @@ impl Array {
             asked: Mutex::default(),
             changing,
             measuring: tokio::sync::Mutex::default(),
-            reported: Mutex::default(),
-        }
+        })
     }
 
     /// Carries out an action. A change must be polled to its end: when the caller may go away (an HTTP request),
@@ -249,6 +256,7 @@ impl Array {
         let _ = self.happenings.send(happening);
     }
 
+    /// The configuration. Whoever reads it may ask what reads it again: a change that waits does not come between.
     pub(crate) fn config(&self) -> RwLockReadGuard<'_, Config> {
         self.config.read_recursive()
     }
@@ -257,7 +265,6 @@ impl Array {
     pub(crate) fn configure(&self, edit: Edit) {
         self.config.write().apply(edit);
     }
-    /// The configuration. Whoever reads it may ask what reads it again: a change that waits does not come between.
 
     fn answer_at_once(&self, caller: &Caller, action: Action) -> Result<Outcome> {
         if let Some(told) = self
@@ -379,6 +386,7 @@ impl Change<'_> {
         }
         match action {
             ChangeSettings(change) => self.change_settings(change).await,
+            ConfirmTime => self.confirm_time().await,
             AddDrive { path, force } => self.add_drive(path, force).await,
             EvacuateDrive { which } => self.evacuate_drive(&which).await,
             ReplaceDrive { which, path, force } => self.replace_drive(&which, path, force).await,

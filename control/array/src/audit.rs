@@ -105,6 +105,7 @@ impl Action {
             }
             CreateVolume { name, .. } | CloneVolume { name, .. } => Object::of(NAME, name),
             ChangeVolume { name, .. } | DeleteVolume { name, .. } => Object::of(NAME, name),
+            ClearUnreadableState { name } => Object::of(NAME, name),
             ShowSnapshot { name } | ChangeSnapshot { name, .. } => Object::of(NAME, name),
             DeleteSnapshot { name, .. } | CompareDisks { name, .. } => Object::of(NAME, name),
             CreateSchedule { name, .. } | ShowSchedule { name } => Object::of(NAME, name),
@@ -137,14 +138,15 @@ impl Action {
             CreateSnapshots { subject, .. } => Object::of(&["subject"], &subject_text(subject)),
             Connect { volume, peer, .. } => Object::of(ENDS, &format!("{volume} to {}", peer_text(peer))),
             Disconnect { volume, peer } => Object::of(ENDS, &format!("{volume} from {}", peer_text(peer))),
-            ShowArray | ShowSettings | ChangeSettings(_) | ShowProtection | ListDrives | StartScrub => NONE,
+            ShowArray | ShowSettings | ChangeSettings(_) | ConfirmTime | ShowProtection | ListDrives
+            | StartScrub => NONE,
             ShowKey | RotateKey(_) | ListJobs | ListVolumes | ListBin | ListSnapshots | ListSchedules => NONE,
             ListGroups | ListHosts | ListHostGroups | ListConnections | ShowSupportBundle | ListAlerts => {
                 NONE
             }
             ListTargets | ListDirectories | ShowCertificate | ReplaceCertificate { .. } | ListUsers => NONE,
             ListTokens | ShowPerformance { .. } | ListBusiest { .. } | ListPaths { .. } => NONE,
-            ShowCapacity(_) | ListEvents { .. } | ListAudit { .. } => NONE,
+            ShowCapacity(_) | ListRefusedLogins | ListEvents { .. } | ListAudit { .. } => NONE,
         }
     }
 }

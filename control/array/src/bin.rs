@@ -115,7 +115,7 @@ impl Change<'_> {
             return self.eradicate(entry).await;
         }
         let (id, noun, name) = (entry.id(), entry.noun(), entry.name().to_owned());
-        let mut binned = entry.at(Stage::Binned, Some(self.now()));
+        let mut binned = entry.at(Stage::Binned, Some(self.array.retention_begin()));
         if let DiskEntry::Volume(volume) = &mut binned {
             volume.group = None;
         }
@@ -159,12 +159,13 @@ impl Change<'_> {
 
     pub(crate) async fn eradicate(&mut self, entry: DiskEntry) -> Result<Outcome> {
         let (id, noun, name, binned) = (entry.id(), entry.noun(), entry.name().to_owned(), entry.binned());
+        self.refuse_kept(id, &name)?;
         let deleting = entry.at(Stage::Deleting, binned).thing();
         self.commit(vec![Edit::Put(deleting.clone())]).await?;
         self.array.parts.target.remove_unit(id);
         let engine = &self.array.parts.engine;
         if engine.volume(id).is_some() {
-            let deleted = engine.delete_volume(id, self.now()).await;
+            let deleted = engine.delete_volume(id, self.array.retention_now()).await;
             deleted.map_err(|error| Error::refused(&format!("{noun} {name:?} can't be deleted"), error))?;
         }
         self.commit(vec![Edit::Remove(deleting)]).await?;
@@ -175,7 +176,7 @@ impl Change<'_> {
     /// Refuses what is kept until a time that has not come.
     pub(crate) fn refuse_kept(&self, id: DiskId, name: &str) -> Result<()> {
         match self.array.parts.engine.disk(id) {
-            Some(disk) if disk.kept_until > self.now() => {
+            Some(disk) if disk.kept_until > self.array.retention_now() => {
                 let error = block::Error::Kept { until: disk.kept_until };
                 Err(Error::refused(&format!("{name:?} can't be deleted"), error))
             }
@@ -204,7 +205,10 @@ impl Change<'_> {
 impl Array {
     /// Eradicates what was in the recycle bin for long enough.
     pub(crate) async fn empty_bin(&self) {
-        let now = self.world.seconds();
+        if self.expiry_stands_still() {
+            return;
+        }
+        let now = self.retention_now();
         let due: Vec<String> = {
             let config = self.config();
             let keep = config.settings.bin_seconds;

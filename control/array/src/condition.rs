@@ -16,8 +16,6 @@ const UNEVEN: f64 = 0.5;
 const ENOUGH: u64 = 10_000;
 /// Drives that may fail without loss when there are enough of them.
 const FULL_PROTECTION: usize = 2;
-/// A clock that is behind itself by less is not worth a word, in seconds.
-const CLOCK_SLACK: u64 = 300;
 
 /// Map pages in use, in percent of the limit, with how much it matters: the first that holds.
 const MAP_PERCENT: [(u64, Severity); 2] = [(95, Severity::Critical), (80, Severity::Warning)];
@@ -186,19 +184,6 @@ pub(crate) fn of_paths(paths: &[PathUse], portals: usize) -> Conditions {
                 format!("host {host:?} uses its paths unevenly: look at its multipath policy")
             });
         }
-    }
-    found
-}
-
-/// A clock that shows less than it did before; `latest`: what it showed, in seconds since 1970.
-pub(crate) fn of_clock(latest: u64, now: u64) -> Conditions {
-    let mut found = Conditions::default();
-    if latest > now + CLOCK_SLACK {
-        add(&mut found, "clock.behind", Severity::Warning, None, &|| {
-            "the clock was set back: snapshots are kept, and schedules run, by it; look at its synchronisation (chrony, \
-             ntpd)"
-                .into()
-        });
     }
     found
 }

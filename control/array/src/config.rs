@@ -264,6 +264,10 @@ fn yes() -> bool {
     true
 }
 
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
 fn is_yes(value: &bool) -> bool {
     *value
 }
@@ -316,6 +320,9 @@ pub struct SnapshotEntry {
     /// The rules of that schedule that it was taken for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
+    /// Which one of that schedule it is: a larger number is a newer one, whatever the clock showed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub order: u64,
 }
 
 impl Named for SnapshotEntry {

@@ -5,6 +5,7 @@ use crate::array::{Array, Change, some_of};
 use crate::config::{Chap, Config, Edit, HostEntry, HostGroupEntry, HostGroupId, HostId, SealedChap};
 use crate::connection::{ConnectionEntry, Peer};
 use crate::record::Thing;
+use crate::topic::Topic;
 use crate::{Error, Result, check};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -258,7 +259,7 @@ impl Change<'_> {
         let what = "has no reservations any more and takes writes again: its saved state, which could not be understood, \
                     was cleared";
         self.done(&format!("{noun}.state-cleared"), noun, name, what);
-        self.array.tell_changed(noun);
+        self.array.tell_changed(if noun == "snapshot" { Topic::Snapshots } else { Topic::Volumes });
         Ok(Outcome::Gone)
     }
 

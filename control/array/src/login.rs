@@ -7,6 +7,7 @@
 
 use crate::array::Array;
 use crate::config::{Config, HostId};
+use crate::topic::Topic;
 use history::Severity;
 use iscsi::{Observer, Refused, SessionInfo};
 use parking_lot::Mutex;
@@ -253,8 +254,8 @@ impl Array {
         }
         told.iter().for_each(|(item, host)| self.tell_host_login(item, host.as_deref()));
         if changed {
-            self.tell_changed("host");
-            self.tell_changed("refused-login");
+            self.tell_changed(Topic::Hosts);
+            self.tell_changed(Topic::RefusedLogins);
         }
     }
 

@@ -158,12 +158,12 @@ impl Array {
 
     /// Sends what is due, each on a thread of its own: the other side may take its time.
     fn send_due(self: &Arc<Self>) {
-        let now = self.now();
+        let uptime = self.uptime();
         let due: Vec<_> = {
             let config = self.config();
             let mut outboxes = self.outboxes.lock();
             let enabled = config.targets.iter().filter(|target| target.enabled);
-            enabled.filter_map(|it| Some((it.clone(), outboxes.get_mut(&it.id)?.take(now)?))).collect()
+            enabled.filter_map(|it| Some((it.clone(), outboxes.get_mut(&it.id)?.take(uptime)?))).collect()
         };
         for (target, notice) in due {
             let array = self.clone();
@@ -185,7 +185,7 @@ impl Array {
 
     fn finish(&self, id: TargetId, outcome: std::result::Result<(), String>) {
         if let Some(outbox) = self.outboxes.lock().get_mut(&id) {
-            outbox.done(self.now(), outcome);
+            outbox.done(self.uptime(), self.now(), outcome);
         }
     }
 

@@ -14,7 +14,7 @@ pub(crate) struct Outbox<T> {
     sending: bool,
     /// How often it failed one time after the other.
     tries: u32,
-    /// Not before this, in seconds.
+    /// Not before this, in seconds of uptime.
     next: u64,
     delivered: Option<u64>,
     error: Option<String>,
@@ -48,9 +48,9 @@ impl<T: Clone> Outbox<T> {
         !full
     }
 
-    /// What is to be sent now. [`Outbox::done`] must follow.
-    pub fn take(&mut self, now: u64) -> Option<T> {
-        if self.sending || now < self.next {
+    /// What is to be sent at an uptime. [`Outbox::done`] must follow.
+    pub fn take(&mut self, uptime: u64) -> Option<T> {
+        if self.sending || uptime < self.next {
             return None;
         }
         let first = self.waiting.front()?.clone();
@@ -58,8 +58,8 @@ impl<T: Clone> Outbox<T> {
         Some(first)
     }
 
-    /// It arrived, or did not.
-    pub fn done(&mut self, now: u64, outcome: Result<(), String>) {
+    /// It arrived, or did not, at an uptime and a time of day: one that is set must not keep anything back.
+    pub fn done(&mut self, uptime: u64, now: u64, outcome: Result<(), String>) {
         self.sending = false;
         match outcome {
             Ok(()) => {
@@ -68,7 +68,7 @@ impl<T: Clone> Outbox<T> {
             }
             Err(error) => {
                 let (first, most) = AGAIN;
-                self.next = now + first.checked_shl(self.tries.min(16)).unwrap_or(most).min(most);
+                self.next = uptime + first.checked_shl(self.tries.min(16)).unwrap_or(most).min(most);
                 self.tries += 1;
                 self.error = Some(error);
             }
@@ -120,14 +120,14 @@ mod tests {
         for wait in [2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
             assert_eq!(outbox.take(now), Some('a'));
             assert_eq!(outbox.take(now), None, "it is on its way");
-            outbox.done(now, Err("no".into()));
+            outbox.done(now, 7, Err("no".into()));
             assert_eq!(outbox.take(now + wait - 1), None);
             now += wait;
         }
         assert_eq!((outbox.tries(), outbox.error(), outbox.delivered()), (10, Some("no"), None));
         assert_eq!(outbox.take(now), Some('a'));
-        outbox.done(now, Ok(()));
-        assert_eq!((outbox.tries(), outbox.error(), outbox.delivered()), (0, None, Some(now)));
+        outbox.done(now, 7, Ok(()));
+        assert_eq!((outbox.tries(), outbox.error(), outbox.delivered()), (0, None, Some(7)));
         assert_eq!(outbox.take(now), Some('b'));
     }
 
@@ -137,7 +137,7 @@ mod tests {
         (0..MOST).for_each(|number| assert!(outbox.put(number)));
         assert_eq!(outbox.take(0), Some(0));
         assert!(!outbox.put(MOST));
-        outbox.done(0, Ok(()));
+        outbox.done(0, 0, Ok(()));
         assert_eq!((outbox.take(0), outbox.waiting(), outbox.lost()), (Some(2), MOST - 1, 1));
     }
 }

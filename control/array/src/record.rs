@@ -3,6 +3,7 @@
 //! | key | what it holds |
 //! |---|---|
 //! | `array` | name and serial number of the array, and when it was made |
+//! | `clock` | how far the retention clock is, and by which uptime of the machine |
 //! | `settings` | what can be set for the array as a whole |
 //! | `scrub` | how far the scrub is, or what came of the last one |
 //! | `volume/<id>` | a volume, ready or in the recycle bin; the identity is the disk's |
@@ -22,6 +23,7 @@
 
 use crate::access::{TokenEntry, UserEntry};
 use crate::certificate::CertificateEntry;
+use crate::clock::ClockEntry;
 use crate::config::{
     GroupEntry, HostEntry, HostGroupEntry, Identity, Named, Settings, SnapshotEntry, VolumeEntry,
 };
@@ -38,6 +40,8 @@ const VERSION: u32 = 2;
 
 /// Key of the identity.
 pub const ARRAY: &str = "array";
+/// Key of the retention clock.
+pub const CLOCK: &str = "clock";
 
 #[derive(Serialize, Deserialize)]
 struct Versioned<T> {
@@ -189,6 +193,16 @@ pub fn identity(identity: &Identity) -> Record {
 pub fn read_identity(value: &[u8]) -> Result<Identity> {
     let ArrayRecord { name, serial, created } = decode(ARRAY, value)?;
     Ok(Identity { name, serial, created })
+}
+
+/// The record of the retention clock.
+pub fn clock(entry: &ClockEntry) -> Record {
+    (CLOCK.into(), encode(entry))
+}
+
+/// The retention clock in a record.
+pub fn read_clock(value: &[u8]) -> Result<ClockEntry> {
+    decode(CLOCK, value)
 }
 
 fn encode<T: Serialize>(record: &T) -> Vec<u8> {

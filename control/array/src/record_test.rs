@@ -51,6 +51,7 @@ fn disks() -> Vec<Kept> {
         binned: Some(12),
         schedule: Some(ScheduleId(6)),
         rules: vec!["hourly".into()],
+        order: 0,
     };
     let schedule = ScheduleEntry {
         id: ScheduleId(6),

@@ -30,9 +30,9 @@ impl Array {
     /// Portals should listen only after this answered: until then there are no units.
     pub async fn open(parts: Parts, identity: Identity, version: &str, world: World) -> Result<Array> {
         let mut config = read(&parts.engine)?;
-        finish_or_take_back(&parts.engine, &mut config, world.seconds()).await?;
+        finish_or_take_back(&parts.engine, &mut config).await?;
         adopt_strays(&parts.engine, &mut config, world.seconds()).await?;
-        let array = Array::new(parts, world, identity, version.into(), config);
+        let array = Array::new(parts, world, identity, version.into(), config)?;
         array.reduce().await?;
         array.show_all();
         array.resume_scrub();
@@ -54,7 +54,7 @@ impl Array {
 pub(crate) fn read(engine: &Engine) -> Result<Config> {
     let mut config = Config::default();
     for (key, value) in engine.records("") {
-        if key == record::ARRAY {
+        if key == record::ARRAY || key == record::CLOCK {
             continue;
         }
         let thing = Thing::read(&key, &value)?.ok_or_else(|| {
@@ -70,13 +70,14 @@ pub(crate) fn read(engine: &Engine) -> Result<Config> {
 }
 
 /// A volume or snapshot that was being made or eradicated when the array stopped is deleted: nobody was told that it exists.
-async fn finish_or_take_back(engine: &Engine, config: &mut Config, now: u64) -> Result<()> {
+async fn finish_or_take_back(engine: &Engine, config: &mut Config) -> Result<()> {
     let unfinished = |entry: &DiskEntry| matches!(entry.stage(), Stage::Creating | Stage::Deleting);
     let unfinished: Vec<_> = config.disks().filter(unfinished).collect();
     for entry in unfinished {
         tracing::info!(name = entry.name(), stage = ?entry.stage(), "an unfinished change is cleaned up");
         if engine.volume(entry.id()).is_some() {
-            let deleted = engine.delete_volume(entry.id(), now).await;
+            // That it may go was judged before; the clock may have been set since.
+            let deleted = engine.delete_volume(entry.id(), u64::MAX).await;
             deleted.map_err(|error| Error::failed("an unfinished volume could not be deleted", error))?;
         }
         let thing = entry.thing();
@@ -99,8 +100,9 @@ async fn adopt_strays(engine: &Engine, config: &mut Config, created: u64) -> Res
         let thing = match disk.parent.filter(|_| disk.snapshot) {
             Some(source) => {
                 let created = disk.created;
-                let (set, binned, schedule, rules) = (0, None, None, Vec::new());
-                let entry = SnapshotEntry { id, name, source, created, stage, set, binned, schedule, rules };
+                let (set, binned, schedule, rules, order) = (0, None, None, Vec::new(), 0);
+                let entry =
+                    SnapshotEntry { id, name, source, created, stage, set, binned, schedule, rules, order };
                 Thing::Snapshot(entry)
             }
             None => Thing::Volume(VolumeEntry::new(id, name, created, stage, None)),

@@ -3,7 +3,8 @@
 //! A schedule has rules, such as "hourly, keep 24" and "daily, keep 7". What is due at one moment is one snapshot (or
 //! one of every volume of the group), which counts for every rule that asked for it, and goes when no rule keeps it any
 //! more. Its taking and the note of how far the schedule is are one step. When the array was down, what was missed is
-//! made up for with one snapshot. Times are UTC.
+//! made up for with one snapshot. Times are UTC. While the time of day is not to be believed (see [`crate::clock`]),
+//! schedules go on by the time that has passed, and let nothing go.
 
 use crate::action::{Action, Caller, Outcome, ScheduleChange, SubjectName};
 use crate::array::{Array, Change};
@@ -24,6 +25,8 @@ const MAX_RULES: usize = 16;
 const MAX_KEPT: u32 = 10_000;
 /// Ten years, in seconds.
 const MAX_IMMUTABLE: u64 = 10 * 366 * 24 * 3600;
+/// A schedule that was looked after until later than this many seconds from now was so by a clock that was wrong.
+const SLACK: u64 = 300;
 /// After a failure a schedule is left alone for so many seconds.
 const PAUSE: u64 = 60;
 
@@ -122,6 +125,11 @@ impl ScheduleEntry {
         next.filter(|_| self.enabled)
     }
 
+    /// Whether it was looked after until a time that has not come: the clock was wrong then.
+    fn is_ahead(&self, now: u64) -> bool {
+        self.seen > now + SLACK
+    }
+
     /// The rules that want a snapshot now.
     fn due(&self, now: u64) -> Vec<String> {
         let due = |rule: &&Rule| rule.next(self.seen).is_some_and(|time| time <= now);
@@ -132,7 +140,7 @@ impl ScheduleEntry {
     /// until somebody deletes it.
     fn expired<'a>(&self, snapshots: impl Iterator<Item = &'a SnapshotEntry>) -> Vec<&'a SnapshotEntry> {
         let mut own: Vec<_> = snapshots.filter(|it| it.schedule == Some(self.id)).collect();
-        own.sort_by_key(|it| (std::cmp::Reverse(it.created), it.set));
+        own.sort_by_key(|it| (std::cmp::Reverse((it.order, it.created)), it.set));
         let mut kept = BTreeSet::new();
         for rule in &self.rules {
             let mut sets: Vec<u64> = Vec::new();
@@ -151,6 +159,12 @@ impl ScheduleEntry {
 }
 
 impl Config {
+    /// The number of the newest snapshot of a schedule.
+    pub(crate) fn newest_of(&self, schedule: ScheduleId) -> u64 {
+        let own = self.snapshots.all().filter(|it| it.schedule == Some(schedule));
+        own.map(|it| it.order).max().unwrap_or(0)
+    }
+
     /// The volumes that a schedule takes snapshots of.
     fn scheduled(&self, subject: Subject) -> Vec<VolumeEntry> {
         match subject {
@@ -176,7 +190,7 @@ impl Change<'_> {
                 SubjectName::Group(name) => Subject::Group(config.groups.named(name)?.id),
             }
         };
-        let (id, now) = (ScheduleId(self.id64()), self.now());
+        let (id, now) = (ScheduleId(self.id64()), self.array.schedule_now());
         let mut entry = ScheduleEntry {
             id,
             name,
@@ -202,7 +216,7 @@ impl Change<'_> {
             self.array.config().schedules.free(&name)?;
             new.name = name;
         }
-        set(&mut new, change, self.now())?;
+        set(&mut new, change, self.array.schedule_now())?;
         if new != entry {
             self.commit(vec![Edit::Put(Thing::Schedule(new))]).await?;
             self.done("schedule.changed", "schedule", name, "was changed");
@@ -220,7 +234,13 @@ impl Change<'_> {
     /// Takes what is due, or everything `now`; then lets go of what no rule keeps.
     pub async fn run_schedule(&mut self, name: &str, now: bool) -> Result<Outcome> {
         let mut entry = self.array.config().schedules.named(name)?.clone();
-        let time = self.now();
+        let time = self.array.schedule_now();
+        if entry.is_ahead(time) && !now {
+            // It goes on from here, instead of sleeping until then.
+            entry.seen = time;
+            self.commit(vec![Edit::Put(Thing::Schedule(entry))]).await?;
+            return Ok(Outcome::Snapshots(Vec::new()));
+        }
         let rules = match now {
             true => entry.rules.iter().map(|rule| rule.when.clone()).collect(),
             false => entry.due(time),
@@ -237,7 +257,8 @@ impl Change<'_> {
             }
             false => {
                 let suffix = self.free_suffix(&sources, &format!("{name}-{}", check::stamp(time)));
-                let keep_until = if entry.immutable > 0 { time + entry.immutable } else { 0 };
+                let begin = self.array.retention_begin();
+                let keep_until = if entry.immutable > 0 { begin + entry.immutable } else { 0 };
                 self.take(&sources, &suffix, keep_until, Some((&entry, rules))).await?
             }
         };
@@ -249,6 +270,9 @@ impl Change<'_> {
 
     /// Eradicates what a schedule no longer keeps, unless it is kept until a time, or some host sees it.
     async fn let_go(&mut self, schedule: &ScheduleEntry) -> Result<()> {
+        if self.array.expiry_stands_still() {
+            return Ok(());
+        }
         let expired: Vec<SnapshotEntry> = {
             let config = self.array.config();
             let seen = |it: &&SnapshotEntry| config.connections.of_volume(it.id).next().is_some();
@@ -314,12 +338,12 @@ fn set(entry: &mut ScheduleEntry, change: ScheduleChange, now: u64) -> Result<()
 impl Array {
     /// Runs what is due.
     pub(crate) async fn run_schedules(&self) {
-        let now = self.world.seconds();
+        let (now, uptime) = (self.schedule_now(), self.uptime());
         let due: Vec<(ScheduleId, String)> = {
             let (config, watched) = (self.config(), self.watched.lock());
-            let rests = |id| watched.failed.get(&id).is_some_and(|since| now < since + PAUSE);
-            let schedules = config.schedules.iter().filter(|it| !rests(it.id));
-            let due = schedules.filter(|it| it.next().is_some_and(|time| time <= now));
+            let rests = |id| watched.failed.get(&id).is_some_and(|since| uptime < since + PAUSE);
+            let schedules = config.schedules.iter().filter(|it| it.enabled && !rests(it.id));
+            let due = schedules.filter(|it| it.is_ahead(now) || it.next().is_some_and(|time| time <= now));
             due.map(|it| (it.id, it.name.clone())).collect()
         };
         for (id, name) in due {
@@ -327,7 +351,7 @@ impl Array {
             match self.perform(&Caller::array(), action).await {
                 Ok(_) => drop(self.watched.lock().failed.remove(&id)),
                 Err(error) => {
-                    self.watched.lock().failed.insert(id, now);
+                    self.watched.lock().failed.insert(id, uptime);
                     let message = format!("schedule {name:?} could not run: {error}; it is tried again");
                     self.tell(Severity::Warning, "schedule.failed", Some(("schedule", &name)), message);
                 }

@@ -27,6 +27,7 @@ fn snapshot(number: u64, rules: &[&str]) -> SnapshotEntry {
         binned: None,
         schedule: Some(ScheduleId(1)),
         rules: rules.iter().map(|rule| (*rule).to_owned()).collect(),
+        order: 0,
     }
 }
 

@@ -19,6 +19,8 @@ use std::sync::Arc;
 const STORED_EVERY: u64 = 30;
 /// How long one that could not begin by itself rests, in seconds.
 const PAUSE: u64 = 600;
+/// How far a clock may be set back without a scrub for it, in seconds.
+const SLACK: u64 = 86_400;
 
 /// A scrub, the last one or the one under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,7 +109,10 @@ impl Array {
     /// Begins a scrub when it is time, and nothing is at risk: what is missing comes before what may be wrong.
     pub(crate) async fn scrub_when_due(&self) {
         let now = self.world.seconds();
-        let due = self.next_scrub(&self.config()).is_some_and(|time| time <= now);
+        let every = self.config().settings.scrub_seconds;
+        // Later than ever: the last one ended by a clock that was wrong.
+        let due =
+            self.next_scrub(&self.config()).is_some_and(|time| time <= now || time > now + every + SLACK);
         let rests = || self.watched.lock().scrub_failed.is_some_and(|since| now.abs_diff(since) < PAUSE);
         let parts = &self.parts;
         if !due || rests() || parts.engine.stopped().is_some() || parts.shelf.status().at_risk > 0 {

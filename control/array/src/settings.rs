@@ -64,5 +64,6 @@ impl Array {
         self.scrub_when_due().await;
         self.run_schedules().await;
         self.empty_bin().await;
+        self.watch_clock().await;
     }
 }

@@ -53,6 +53,7 @@ impl Change<'_> {
         let (set, created) = (self.id64(), self.now());
         let (schedule, rules) = run.unzip();
         let rules = rules.unwrap_or_default();
+        let order = schedule.map_or(0, |schedule| self.array.config().newest_of(schedule.id) + 1);
         let entry = |source: &VolumeEntry| SnapshotEntry {
             id: DiskId((self.array.world.random)()),
             name: format!("{}.{suffix}", source.name),
@@ -63,6 +64,7 @@ impl Change<'_> {
             binned: None,
             schedule: schedule.map(|schedule| schedule.id),
             rules: rules.clone(),
+            order,
         };
         let entries: Vec<_> = sources.iter().map(entry).collect();
         let snapshots = entries.iter().cloned().map(Thing::Snapshot);
@@ -101,7 +103,7 @@ impl Change<'_> {
 
     fn refuse_past(&self, until: Option<u64>) -> Result<()> {
         match until {
-            Some(until) if until <= self.now() => Err(Error::invalid(format!(
+            Some(until) if until <= self.array.retention_begin() => Err(Error::invalid(format!(
                 "a snapshot can be kept until a time to come only; now it is {}",
                 check::utc(self.now())
             ))),
@@ -125,7 +127,10 @@ impl Change<'_> {
             }
             SnapshotChange::Writable(writable) => {
                 let before = engine.disk(entry.id).is_some_and(|disk| !disk.read_only);
-                engine.set_read_only(entry.id, !writable, self.now()).await.map_err(refused)?;
+                engine
+                    .set_read_only(entry.id, !writable, self.array.retention_now())
+                    .await
+                    .map_err(refused)?;
                 let [before, after] = [before, writable].map(|it| json!({ "writable": it }));
                 self.note_change("snapshot", Some(name), [&before, &after]);
                 if writable { "was made writable".into() } else { "was made read-only".into() }
@@ -138,7 +143,7 @@ impl Change<'_> {
                     )));
                 }
                 let before = engine.disk(entry.id).map_or(0, |disk| disk.kept_until);
-                engine.keep_until(entry.id, until, self.now()).await.map_err(refused)?;
+                engine.keep_until(entry.id, until, self.array.retention_now()).await.map_err(refused)?;
                 let [before, after] = [before, until].map(|it| json!({ "keep_until": check::utc(it) }));
                 self.note_change("snapshot", Some(name), [&before, &after]);
                 format!("is kept until {}", check::utc(until))

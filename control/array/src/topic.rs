@@ -45,6 +45,8 @@ topics! {
     NotificationTargets: "notification-targets";
     /// What is in the recycle bin.
     RecycleBin: "recycle-bin";
+    /// Log-ins over iSCSI that were refused.
+    RefusedLogins: "refused-logins";
     /// Snapshot schedules.
     Schedules: "schedules";
     /// Settings of the array.

@@ -73,6 +73,7 @@ verbs! {
     ShowArray: "show" "array", Read, Viewer;
     ShowSettings: "show" "settings", Read, Viewer;
     ChangeSettings: "change" "settings", Change, Admin;
+    ConfirmTime: "confirm" "time", Change, Admin;
 
     ShowProtection: "show" "protection", Read, Viewer;
     ListDrives: "list" "drive", Read, Viewer;
@@ -99,6 +100,7 @@ verbs! {
     TakeFromBin: "recover" "recycle bin entry", Change, Operator;
     EradicateFromBin: "eradicate" "recycle bin entry", Change, Operator;
     RestoreVolume: "restore" "volume", Change, Operator;
+    ClearUnreadableState: "clear unreadable state of" "volume", Change, Admin;
 
     CreateSnapshots: "create" "snapshot", Change, Operator;
     ListSnapshots: "list" "snapshot", Read, Viewer;
@@ -132,6 +134,7 @@ verbs! {
     Connect: "connect" "volume", Change, Operator;
     Disconnect: "disconnect" "volume", Change, Operator;
     ListConnections: "list" "connection", Read, Viewer;
+    ListRefusedLogins: "list" "refused log-in", Read, Viewer;
 
     ShowSupportBundle: "show" "support bundle", Read, Admin;
     ListAlerts: "list" "alert", Read, Viewer;

@@ -464,7 +464,7 @@ impl Array {
             block_bytes: disk.as_ref().map_or(0, |disk| disk.geometry.block_bytes),
             mapped: disk.as_ref().map_or(0, |disk| disk.space.mapped),
             writable: disk.as_ref().is_some_and(|disk| !disk.read_only),
-            kept_until: disk.map(|disk| disk.kept_until).filter(|until| *until > self.world.seconds()),
+            kept_until: disk.map(|disk| disk.kept_until).filter(|until| *until > self.retention_now()),
             naa: scsi::naa(entry.id),
             connections: self.connections_of(config, entry.id),
         }

@@ -144,7 +144,8 @@ impl Change<'_> {
     async fn lock_volume(&mut self, entry: &VolumeEntry, read_only: bool) -> Result<Outcome> {
         let name = &entry.name;
         if self.array.disk(entry.id, name)?.is_read_only() != read_only {
-            let set = self.array.parts.engine.set_read_only(entry.id, read_only, self.now()).await;
+            let set =
+                self.array.parts.engine.set_read_only(entry.id, read_only, self.array.retention_now()).await;
             set.map_err(|error| Error::refused(&format!("volume {name:?} can't be changed"), error))?;
             let [before, after] = [!read_only, read_only].map(|it| json!({ "read_only": it }));
             self.note_change("volume", Some(name), [&before, &after]);

@@ -21,7 +21,7 @@ pub(crate) struct Watched {
     hard: BTreeSet<GroupId>,
     /// Operations that each group's hard quota had refused by then.
     refused: BTreeMap<GroupId, u64>,
-    /// When schedules failed last, in seconds since 1970.
+    /// When schedules failed last, in seconds of uptime.
     pub failed: BTreeMap<ScheduleId, u64>,
     /// When the scrub that was due could not begin, in seconds since 1970.
     pub scrub_failed: Option<u64>,

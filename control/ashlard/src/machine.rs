@@ -1,9 +1,10 @@
 //! What the array asks of the machine: drives at paths, where they were, and threads for long work.
 
-use crate::access::write_whole;
+use crate::access::{read_whole, write_whole};
 use crate::args::KeyArgs;
 use crate::{key, smart};
-use array::{Envelope, Health, KEY_BYTES, Lock, NewKey};
+use array::{Envelope, Health, KEY_BYTES, Lock, NewKey, Uptime};
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use shelf::device::{self, Ring};
 use shelf::{Drive, Error};
@@ -12,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// The file in the array's folder with the paths of drives that were added while it ran.
@@ -80,8 +82,30 @@ impl array::Machine for Machine {
     }
 }
 
+/// How long the machine is up, sleep included, by a system call that no library stands before. `other`: which start it
+/// was where the system does not tell, a number of this process alone.
+pub fn uptime(other: [u8; 16]) -> impl Fn() -> Uptime {
+    let told = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+    let digits = told.map(|text| text.trim().replace('-', ""));
+    let boot = digits.and_then(|digits| u128::from_str_radix(&digits, 16).ok());
+    let boot = boot.unwrap_or(u128::from_le_bytes(other));
+    move || {
+        let time = clock_gettime(ClockId::Boottime);
+        let (seconds, nanos) = (time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0));
+        Uptime { boot, since: Duration::new(seconds, nanos) }
+    }
+}
+
 /// Where the drives were that had been added when the array in a folder was last up.
 pub fn remembered(data: &Path) -> Vec<PathBuf> {
-    let text = std::fs::read(data.join(FILE)).unwrap_or_default();
-    serde_json::from_slice::<Remembered>(&text).map_or_else(|_| Vec::new(), |it| it.drives)
+    let path = data.join(FILE);
+    let read = read_whole(&path).and_then(|text| Ok(serde_json::from_slice::<Remembered>(&text)?));
+    match read {
+        Ok(it) => it.drives,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => {
+            tracing::error!(path = %path.display(), %error, "drives that were added may be missing: name them with --drive");
+            Vec::new()
+        }
+    }
 }

@@ -145,6 +145,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     tasks.end();
     array.server.shutdown().await;
     array.array.keep_measurements();
+    array.array.store_clock().await;
     shards.stop();
     let checkpoint = engine.shutdown().await.context("the last checkpoint could not be written");
     background.end();
@@ -186,6 +187,7 @@ async fn assemble(
     let world = World {
         random: Box::new(|| u128::from_le_bytes(random().expect("the system gave random numbers before"))),
         now: Box::new(SystemTime::now),
+        uptime: Box::new(machine::uptime(random()?)),
         system: Box::new(move || log::system(&log)),
     };
     let history = Store::open(&args.data().join("history.db"));

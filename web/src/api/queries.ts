@@ -56,7 +56,7 @@ export const host = (name: string) =>
 
 export const refusedLogins = () =>
   queryOptions({
-    queryKey: ["refused-logins"],
+    queryKey: key("refused-logins"),
     queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/refused-logins", { signal }))).items,
     ...LIST,
   });

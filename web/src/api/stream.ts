@@ -114,6 +114,7 @@ export const STALE: Record<Topic, readonly Key[]> = {
   key: ["key"],
   "notification-targets": ["notification-targets"],
   "recycle-bin": ["recycle-bin", "array"],
+  "refused-logins": ["refused-logins"],
   schedules: ["schedules"],
   settings: ["settings", "array"],
   snapshots: ["snapshots", "volumes", "schedules", "array"],

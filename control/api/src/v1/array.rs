@@ -1,6 +1,6 @@
 //! The array as a whole.
 
-use super::{Answer, outcome, perform};
+use super::{Answer, Gone, gone, outcome, perform};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Body;
@@ -14,7 +14,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(show_array)).routes(routes!(show_settings, change_settings))
+    OpenApiRouter::new()
+        .routes(routes!(show_array))
+        .routes(routes!(show_settings, change_settings))
+        .routes(routes!(confirm_time))
 }
 
 /// The array as a whole.
@@ -249,4 +252,16 @@ impl From<::array::Reduction> for Reduction {
         let ::array::Reduction { data, deduplication, compression, total } = reduction;
         Self { data, deduplication, compression, total }
     }
+}
+
+/// Say that the time of day is right
+///
+/// When the clock of the machine jumped, nothing expires until this is said, or the clock is as before. The recycle bin,
+/// retention locks and the retention of schedules go by the clock again from then on.
+#[utoipa::path(post, path = "/api/v1/array/confirm-time", tag = "array", responses(
+    (status = 204, description = "It is"),
+    Problems,
+))]
+async fn confirm_time(operator: Operator, Shared(context): Shared<Context>) -> Gone {
+    gone(perform(operator, &context, Action::ConfirmTime).await?)
 }

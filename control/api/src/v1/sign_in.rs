@@ -95,7 +95,7 @@ async fn begin_sign_in(
     let (array, name) = (context.array.clone(), directory.clone());
     let journey = blocking(move || array.begin_sign_in(&name, &host)).await?;
     let (browser, url) = (context.array.secret(), journey.url.clone());
-    context.journeys.begin(&directory, journey, &browser, context.array.now());
+    context.journeys.begin(&directory, journey, &browser, context.array.uptime());
     Ok(([(SET_COOKIE, mark(&browser, peer.encrypted))], Json(Departure { url })).into_response())
 }
 
@@ -115,7 +115,7 @@ async fn end_sign_in(
     if is_from_elsewhere(&headers) {
         return Err(Problem::forbidden("the request comes from a page of another site"));
     }
-    let (origin, now) = (peer.address.ip().to_string(), context.array.now());
+    let (origin, now) = (peer.address.ip().to_string(), context.array.uptime());
     let whom = [origin.as_str()];
     if let Some(seconds) = context.sessions.wait(&whom, now) {
         return Err(Problem::too_many(seconds));
@@ -133,7 +133,7 @@ async fn end_sign_in(
     let guest = match blocking(ended).await {
         Ok(guest) => guest,
         Err(problem) => {
-            context.sessions.failed(&whom, context.array.now());
+            context.sessions.failed(&whom, context.array.uptime());
             context.array.tell_login(&format!("{directory}/…"), &origin, false);
             return Err(problem);
         }

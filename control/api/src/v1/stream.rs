@@ -48,6 +48,8 @@ pub enum Topic {
     NotificationTargets,
     /// What is in the recycle bin.
     RecycleBin,
+    /// Log-ins over iSCSI that were refused.
+    RefusedLogins,
     /// Snapshot schedules.
     Schedules,
     /// Settings of the array.
@@ -83,6 +85,7 @@ impl From<array::Topic> for Topic {
             Key => Topic::Key,
             NotificationTargets => Topic::NotificationTargets,
             RecycleBin => Topic::RecycleBin,
+            RefusedLogins => Topic::RefusedLogins,
             Schedules => Topic::Schedules,
             Settings => Topic::Settings,
             Snapshots => Topic::Snapshots,

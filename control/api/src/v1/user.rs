@@ -120,14 +120,14 @@ async fn check_password(
 ) -> Result<Option<array::Member>, Problem> {
     let _one_at_a_time = context.logging_in.lock().await;
     let array = context.array.clone();
-    if let Some(seconds) = context.sessions.wait(whom, array.now()) {
+    if let Some(seconds) = context.sessions.wait(whom, array.uptime()) {
         return Err(Problem::too_many(seconds));
     }
     let asked = user.to_owned();
     let found = tokio::task::spawn_blocking(move || array.log_in(&asked, &password)).await;
     let found = found.map_err(|error| Problem::internal(format!("the log-in broke off: {error}")))?;
     if found.is_none() && !context.array.is_elsewhere(user) {
-        context.sessions.failed(whom, context.array.now());
+        context.sessions.failed(whom, context.array.uptime());
     }
     Ok(found)
 }
@@ -156,7 +156,7 @@ async fn elsewhere(
         return Err(nobody());
     }
     let _turn = context.journeys.asking.acquire().await;
-    if let Some(seconds) = context.sessions.wait(whom, context.array.now()) {
+    if let Some(seconds) = context.sessions.wait(whom, context.array.uptime()) {
         return Err(Problem::too_many(seconds));
     }
     let (array, name) = (context.array.clone(), user.to_owned());
@@ -166,7 +166,7 @@ async fn elsewhere(
     match found.map_err(|error| Problem::internal(format!("the log-in broke off: {error}")))?? {
         Some(guest) => Ok(guest),
         None => {
-            context.sessions.failed(whom, context.array.now());
+            context.sessions.failed(whom, context.array.uptime());
             Err(nobody())
         }
     }

@@ -4,6 +4,7 @@
 
 mod actions;
 mod attention;
+mod clock;
 mod drives;
 mod furniture;
 mod keys;

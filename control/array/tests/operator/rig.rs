@@ -2,7 +2,7 @@
 
 use array::{
     Action, Array, Caller, Credential, Envelope, Error, Health, Identity, KEY_BYTES, Lock, Machine, NewKey,
-    Outcome, Parts, Role, Vault, World,
+    Outcome, Parts, Role, Uptime, Vault, World,
 };
 use bytes::Bytes;
 use engine::Engine;
@@ -28,8 +28,12 @@ const NEW_KEY: [u8; KEY_BYTES] = [2; KEY_BYTES];
 pub struct Rig {
     drives: Vec<Arc<MemDrive>>,
     random: Arc<AtomicU64>,
-    /// Seconds since 1970.
+    /// Seconds since 1970, as they pass.
     pub clock: Arc<AtomicU64>,
+    /// How far the machine's clock is ahead of that.
+    pub skew: Arc<AtomicI64>,
+    /// Which start of the machine it is.
+    pub boot: Arc<AtomicU64>,
     history: Arc<Store>,
     pub machine: Arc<Bench>,
     /// The drives are made encrypted.
@@ -115,7 +119,8 @@ impl Rig {
         let drives = (0..4).map(|number| MemDrive::new(format!("drive{number}"), 16 << 20)).collect();
         let (random, clock) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(1_795_000_000)));
         let history = Arc::new(Store::in_memory());
-        Self { drives, random, clock, history, machine: Arc::default(), encrypted: false }
+        let (skew, boot) = (Arc::default(), Arc::default());
+        Self { drives, random, clock, skew, boot, history, machine: Arc::default(), encrypted: false }
     }
 
     /// With drives that are made encrypted.
@@ -224,13 +229,21 @@ impl Rig {
         let portal = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server =
             iscsi::Server::new(target.clone(), iscsi::Settings::new(identity.target_iqn(), vec![portal]));
-        let (random, clock) = (self.random.clone(), self.clock.clone());
+        let (random, clock, passed) = (self.random.clone(), self.clock.clone(), self.clock.clone());
+        let (skew, boot) = (self.skew.clone(), self.boot.clone());
         let world = World {
             random: Box::new(move || {
                 u128::from(random.fetch_add(1, Ordering::SeqCst)) * 0x0101_0000_0000_0000_0101
             }),
             system: Box::new(Vec::new),
-            now: Box::new(move || UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::SeqCst))),
+            now: Box::new(move || {
+                let shown = clock.load(Ordering::SeqCst).saturating_add_signed(skew.load(Ordering::SeqCst));
+                UNIX_EPOCH + Duration::from_secs(shown)
+            }),
+            uptime: Box::new(move || Uptime {
+                boot: boot.load(Ordering::SeqCst).into(),
+                since: Duration::from_secs(passed.load(Ordering::SeqCst)),
+            }),
         };
         let (history, vault) = (self.history.clone(), Arc::new(Vault::new([7; 32])));
         let (engine, machine) = (engine.clone(), self.machine.clone());

@@ -7,7 +7,7 @@ use crate::client::Client;
 use crate::show;
 use anyhow::Result;
 use clap::{Subcommand, ValueEnum};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 #[derive(Clone, Subcommand)]
 pub enum ArrayVerb {
@@ -35,6 +35,8 @@ pub enum ArrayVerb {
         #[arg(long, value_name = "TIME", value_parser = seconds)]
         scrub_every: Option<u64>,
     },
+    /// Confirm that the clock of the array is right after it jumped: until then nothing expires
+    ConfirmTime,
 }
 
 impl ArrayVerb {
@@ -51,6 +53,12 @@ impl ArrayVerb {
                 put(&mut body, "unmap_throttle", unmap_throttle.map(Value::from));
                 put(&mut body, "scrub_every_seconds", scrub_every.map(Value::from));
                 (client.ask("PATCH", &["settings"], Some(body.into()))?, show::settings)
+            }
+            ArrayVerb::ConfirmTime => {
+                client.ask("POST", &["array", "confirm-time"], None)?;
+                (json!({ "confirmed": true }), |_| {
+                    "The clock is confirmed: what is kept until a time goes by it.\n".into()
+                })
             }
         })
     }

@@ -132,7 +132,15 @@ impl World {
         if !self.in_flight.values().all(|other| other.independent(&operation)) {
             return Ok(());
         }
-        let child = self.array.start_cli(&["snapshot", "restore", name, "--volume", &volume(*unit)])?;
+        let child = self.array.start_cli(&[
+            "snapshot",
+            "restore",
+            name,
+            "--volume",
+            &volume(*unit),
+            "--yes",
+            "--no-safety-snapshot",
+        ])?;
         let sent = self.sent(operation);
         self.operator.restored = true;
         self.operator.chore = Some((child, Chore::Restore(sent)));

@@ -1,0 +1,299 @@
+//! The retention clock: what retention locks, the recycle bin and the retention of scheduled snapshots go by.
+//!
+//! Anybody who can set the time of day, or who speaks NTP to this machine, could otherwise make what is locked expire.
+//! The retention clock goes on by the machine's uptime, which nobody sets; how far it is is kept on the drives. Over a
+//! restart of the process uptime says how much has passed. Over a restart of the machine only the time of day does: it
+//! is believed as far as an allowance goes, a day at first, which comes back as fast as time that is measured passes.
+//! When the time of day is not what the retention clock shows, it jumped, or the array was off for longer than that:
+//! nothing expires until the time of day is as it should be, or an administrator confirms it.
+
+use crate::action::Outcome;
+use crate::array::{Array, Change, put_records};
+use crate::condition::{self, Conditions};
+use crate::{Error, Result, record};
+use engine::Engine;
+use history::Severity;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// How far the time of day may be from the retention clock, in seconds: clocks are set right by little all the time.
+const SLACK: u64 = 300;
+/// Most that the time of day is believed over restarts of the machine, in seconds.
+const MAX_ALLOWANCE: u64 = 24 * 3600;
+/// How often the retention clock is stored, in seconds.
+const STORE_EVERY: u64 = 3600;
+
+/// How long the machine is up, which nobody sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uptime {
+    /// Which start of the machine it counts from: a number that no other start has.
+    pub boot: u128,
+    /// How long ago that was.
+    pub since: Duration,
+}
+
+/// The retention clock as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ClockEntry {
+    /// What it showed, in seconds since 1970.
+    retention: u64,
+    /// What the time of day was.
+    wall: u64,
+    /// Which start of the machine that was, in hex digits.
+    boot: String,
+    /// How long the machine was up, in seconds.
+    uptime: u64,
+    /// How much the time of day is believed over the next restart of the machine, in seconds.
+    allowance: u64,
+}
+
+/// The retention clock.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    /// Where it goes on from.
+    from: ClockEntry,
+    /// What it showed when the time of day was last seen to be right: it stands there until it is again.
+    held: Option<u64>,
+    /// How long the machine was up when it was stored last, in seconds.
+    stored: Option<u64>,
+}
+
+/// What the time of day is to be judged by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// The time of day, in seconds since 1970.
+    pub wall: u64,
+    pub uptime: Uptime,
+}
+
+impl Moment {
+    fn seconds(&self) -> u64 {
+        self.uptime.since.as_secs()
+    }
+
+    fn boot(&self) -> String {
+        format!("{:032x}", self.uptime.boot)
+    }
+}
+
+impl Clock {
+    /// Goes on from what was stored.
+    pub fn resume(stored: Option<ClockEntry>, now: &Moment) -> Self {
+        let (boot, uptime, wall) = (now.boot(), now.seconds(), now.wall);
+        let from = match stored {
+            None => ClockEntry { retention: wall, wall, boot, uptime, allowance: MAX_ALLOWANCE },
+            Some(old) if old.boot == boot && old.uptime <= uptime => old,
+            Some(old) => {
+                let passed = wall.saturating_sub(old.wall);
+                let believed = if passed <= old.allowance { passed } else { 0 };
+                let allowance = old.allowance - believed;
+                ClockEntry {
+                    retention: old.retention.saturating_add(believed),
+                    wall,
+                    boot,
+                    uptime,
+                    allowance,
+                }
+            }
+        };
+        let mut clock = Self { from, held: None, stored: None };
+        clock.look(now);
+        clock
+    }
+
+    /// What has passed by the machine's uptime.
+    fn measured(&self, now: &Moment) -> u64 {
+        self.from.retention.saturating_add(now.seconds().saturating_sub(self.from.uptime))
+    }
+
+    /// Compares the time of day with what has passed. True when that is news.
+    pub fn look(&mut self, now: &Moment) -> bool {
+        let measured = self.measured(now);
+        let held = match now.wall.abs_diff(measured) <= SLACK {
+            true => None,
+            false => self.held.or(Some(measured)),
+        };
+        let news = held.is_some() != self.held.is_some();
+        if news {
+            // To be stored at once.
+            self.stored = None;
+        }
+        self.held = held;
+        news
+    }
+
+    /// What it shows, in seconds since 1970.
+    pub fn retention(&self, now: &Moment) -> u64 {
+        self.held.unwrap_or_else(|| self.measured(now))
+    }
+
+    /// How far the time of day is ahead of what has passed, in seconds, when it is not to be believed.
+    pub fn ahead(&self, now: &Moment) -> Option<i64> {
+        self.held?;
+        Some((i128::from(now.wall) - i128::from(self.measured(now))) as i64)
+    }
+
+    /// The time that schedules go by: the time of day, or, as long as that is not to be believed, what has passed.
+    pub fn schedule(&self, now: &Moment) -> u64 {
+        if self.held.is_some() { self.measured(now) } else { now.wall }
+    }
+
+    /// The time of day is right.
+    fn confirm(&mut self, now: &Moment) {
+        let (retention, wall) = (now.wall, now.wall);
+        let (boot, uptime) = (now.boot(), now.seconds());
+        self.from = ClockEntry { retention, wall, boot, uptime, allowance: MAX_ALLOWANCE };
+        (self.held, self.stored) = (None, None);
+    }
+
+    /// What is to be stored now.
+    fn entry(&self, now: &Moment) -> ClockEntry {
+        let passed = now.seconds().saturating_sub(self.from.uptime);
+        let allowance = self.from.allowance.saturating_add(passed).min(MAX_ALLOWANCE);
+        let (retention, wall) = (self.measured(now), now.wall);
+        ClockEntry { retention, wall, boot: now.boot(), uptime: now.seconds(), allowance }
+    }
+}
+
+/// The retention clock that the engine holds, or a new one.
+pub(crate) fn load(engine: &Engine, now: &Moment) -> Result<Clock> {
+    let found = engine.records(record::CLOCK).into_iter().find(|(key, _)| key == record::CLOCK);
+    let stored = found.map(|(_, value)| record::read_clock(&value)).transpose()?;
+    Ok(Clock::resume(stored, now))
+}
+
+impl Array {
+    fn moment(&self) -> Moment {
+        Moment { wall: self.world.seconds(), uptime: (self.world.uptime)() }
+    }
+
+    /// How long the machine is up, in seconds: for what must not depend on the time of day.
+    pub fn uptime(&self) -> u64 {
+        (self.world.uptime)().since.as_secs()
+    }
+
+    /// What the retention clock shows, in seconds since 1970: whatever is kept until a later time is kept.
+    pub(crate) fn retention_now(&self) -> u64 {
+        let (now, mut clock) = (self.moment(), self.clock.lock());
+        clock.look(&now);
+        clock.retention(&now)
+    }
+
+    /// The time from which something is kept that begins now, in seconds since 1970: later is safer.
+    pub(crate) fn retention_begin(&self) -> u64 {
+        self.retention_now().max(self.now())
+    }
+
+    /// The time that schedules go by, in seconds since 1970.
+    pub(crate) fn schedule_now(&self) -> u64 {
+        let (now, mut clock) = (self.moment(), self.clock.lock());
+        clock.look(&now);
+        clock.schedule(&now)
+    }
+
+    /// Whether nothing expires because the time of day is not to be believed.
+    pub(crate) fn expiry_stands_still(&self) -> bool {
+        let (now, mut clock) = (self.moment(), self.clock.lock());
+        clock.look(&now);
+        clock.ahead(&now).is_some()
+    }
+
+    /// Looks at the time of day, and stores how far the retention clock is.
+    pub(crate) async fn watch_clock(&self) {
+        let now = self.moment();
+        let due = {
+            let mut clock = self.clock.lock();
+            clock.look(&now);
+            let old = |at: u64| now.seconds().saturating_sub(at) >= STORE_EVERY;
+            clock.stored.is_none_or(old)
+        };
+        if due {
+            self.store_clock().await;
+        }
+    }
+
+    /// Stores how far the retention clock is, to be called before a stop as well.
+    pub async fn store_clock(&self) {
+        let (now, mut entry) = (self.moment(), None);
+        {
+            let mut clock = self.clock.lock();
+            if self.parts.engine.stopped().is_none() {
+                entry = Some(clock.entry(&now));
+                clock.stored = Some(now.seconds());
+            }
+        }
+        let Some(entry) = entry else { return };
+        let (key, value) = record::clock(&entry);
+        if let Err(error) = put_records(&self.parts.engine, vec![(key, Some(value))]).await {
+            tracing::error!(%error, "how far the retention clock is can't be stored: it is tried again");
+            self.clock.lock().stored = None;
+        }
+    }
+
+    /// A time of day that is not to be believed.
+    pub(crate) fn clock_conditions(&self) -> Conditions {
+        let (now, mut found) = (self.moment(), Conditions::default());
+        let ahead = {
+            let mut clock = self.clock.lock();
+            clock.look(&now);
+            clock.ahead(&now)
+        };
+        if let Some(ahead) = ahead {
+            let side = if ahead > 0 { "ahead of" } else { "behind" };
+            condition::add(&mut found, "clock.jumped", Severity::Critical, None, &|| {
+                format!(
+                    "the clock of this machine is {} {side} the time that has passed by the array's measure: it was set, or \
+                     the array was off for longer than a day. Until that is settled nothing expires: the recycle bin, \
+                     retention locks and the snapshots of schedules stay as they are. See to its synchronisation (chrony, \
+                     ntpd); when the clock is right, say so: ashlar array confirm-time",
+                    rough(ahead.unsigned_abs())
+                )
+            });
+        }
+        found
+    }
+}
+
+/// A time as people say it, so that it does not change all the time.
+fn rough(seconds: u64) -> String {
+    match seconds {
+        0..5400 => format!("{} minutes", (seconds + 30) / 60),
+        5400..172_800 => format!("{} hours", (seconds + 1800) / 3600),
+        _ => format!("{} days", (seconds + 43_200) / 86_400),
+    }
+}
+
+impl Change<'_> {
+    /// An administrator says that the time of day is right: the retention clock is set to it.
+    pub async fn confirm_time(&mut self) -> Result<Outcome> {
+        let array = self.array;
+        let now = array.moment();
+        let (entry, ahead) = {
+            let mut clock = array.clock.lock();
+            clock.look(&now);
+            let ahead = clock.ahead(&now).ok_or_else(|| {
+                Error::precondition("the clock is as it should be: there is nothing to be confirmed")
+            })?;
+            let mut confirmed = Clock { from: clock.from.clone(), held: None, stored: None };
+            confirmed.confirm(&now);
+            (confirmed.entry(&now), ahead)
+        };
+        let (key, value) = record::clock(&entry);
+        put_records(&array.parts.engine, vec![(key, Some(value))]).await?;
+        array.clock.lock().confirm(&now);
+        let by = rough(ahead.unsigned_abs());
+        let way = if ahead > 0 { "forward" } else { "back" };
+        let [before, after] = [ahead, 0].map(|ahead| serde_json::json!({ "ahead_seconds": ahead }));
+        self.note_change("time", None, [&before, &after]);
+        let message = format!(
+            "the time was confirmed by {}: the retention clock was set {way} by {by}",
+            self.caller.user
+        );
+        array.tell(Severity::Warning, "clock.confirmed", None, message);
+        Ok(Outcome::Gone)
+    }
+}
+
+#[cfg(test)]
+#[path = "clock_test.rs"]
+mod tests;
