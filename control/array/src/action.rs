@@ -6,6 +6,7 @@ use crate::bundle::File;
 use crate::certificate::Certificate;
 use crate::config::{Chap, Secret};
 use crate::directory::{Directory, DirectoryChange, DirectoryId, NewDirectory};
+use crate::drive::NewDrive;
 use crate::job::Job;
 use crate::key::{Key, NewKey};
 use crate::login::RefusedLogin;
@@ -88,12 +89,7 @@ pub enum Action {
         which: String,
     },
     /// Make a drive a part of the array.
-    AddDrive {
-        /// Where it is: a block device or a file.
-        path: String,
-        /// Take it even if it is not blank, and destroy what it holds.
-        force: bool,
-    },
+    AddDrive(NewDrive),
     /// Place what a drive holds on the others, so that it can be taken away.
     EvacuateDrive {
         /// Its slot, or its path.
@@ -103,10 +99,8 @@ pub enum Action {
     ReplaceDrive {
         /// The slot or path of the other one.
         which: String,
-        /// Where the new one is.
-        path: String,
-        /// Take the new one even if it is not blank, and destroy what it holds.
-        force: bool,
+        /// The new one.
+        new: NewDrive,
     },
     /// Read and verify everything on the drives.
     StartScrub,

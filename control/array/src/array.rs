@@ -387,9 +387,9 @@ impl Change<'_> {
         match action {
             ChangeSettings(change) => self.change_settings(change).await,
             ConfirmTime => self.confirm_time().await,
-            AddDrive { path, force } => self.add_drive(path, force).await,
+            AddDrive(new) => self.add_drive(new).await,
             EvacuateDrive { which } => self.evacuate_drive(&which).await,
-            ReplaceDrive { which, path, force } => self.replace_drive(&which, path, force).await,
+            ReplaceDrive { which, new } => self.replace_drive(&which, new).await,
             StartScrub => self.start_scrub().await,
             RotateKey(new) => self.rotate_key(new).await,
             CancelJob { id } => self.cancel_job(&id).await,

@@ -128,7 +128,7 @@ impl Action {
             CreateToken { name, .. } | DeleteToken { name } => Object::of(NAME, name),
             ShowOwnUser => Object::of(&[], &caller.user),
             ChangeOwnPassword { verified, .. } => Object::of(&[], &verified.name),
-            AddDrive { path, .. } => Object::of(&["path"], path),
+            AddDrive(new) => Object::of(&["path"], &new.path),
             ShowDrive { which } | EvacuateDrive { which, .. } => Object::of(WHICH, which),
             ReplaceDrive { which, .. } => Object::of(WHICH, which),
             TakeFromBin { which, .. } | EradicateFromBin { which } => Object::of(WHICH, which),

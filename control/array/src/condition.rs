@@ -91,7 +91,7 @@ pub(crate) fn of_drives(status: &Status) -> Conditions {
             format!(
                 "{path} was of this array and is no member now: it was replaced, or used without the other drives. \
                  Nothing of it is read, and what was written to it alone is not in the array: add it as an empty drive \
-                 (ashlar drive add --force), or take it away"
+                 (ashlar drive add --take-from-array, with the array that it belongs to), or take it away"
             )
         });
     }

@@ -5,6 +5,7 @@
 
 use crate::action::Outcome;
 use crate::array::{Array, Change};
+use crate::blank::{Examined, Words, refusal};
 use crate::health::Health;
 use crate::job::{JobKind, JobState};
 use crate::key::NewKey;
@@ -13,7 +14,7 @@ use crate::view;
 use crate::{Error, Result};
 use history::Severity;
 use shelf::seal::{Envelope, KEY_BYTES, Lock};
-use shelf::{Drive, DriveShelf, DriveStatus, Standing, Status};
+use shelf::{Consent, Contents, Drive, DriveShelf, DriveStatus, Standing, Status};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::Path;
@@ -27,6 +28,16 @@ pub trait Machine: Send + Sync {
     /// # Errors
     /// With what is wrong with the path, for people.
     fn open_drive(&self, path: &Path, members: &[String]) -> shelf::Result<Arc<dyn Drive>>;
+
+    /// Says what a path is that is to become a drive, who uses it, and what is known to be on it. Nothing is found of a
+    /// path where there is no drive.
+    ///
+    /// # Errors
+    /// When that can't be known, for people: a drive that nobody could examine is not blank.
+    fn examine(
+        &self,
+        path: &Path,
+    ) -> Pin<Box<dyn Future<Output = std::result::Result<Examined, String>> + Send>>;
 
     /// What the drive at a path tells of itself; nothing where that can't be known. Answers within a minute.
     fn drive_health(&self, path: &str) -> Pin<Box<dyn Future<Output = Health> + Send>>;
@@ -53,6 +64,20 @@ pub trait Machine: Send + Sync {
     /// Runs work that takes long where nobody waits for it. It may never end, when the process does.
     fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>);
 }
+
+/// A drive that is to become a part of the array, and what of it may be overwritten.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NewDrive {
+    /// Where it is: an absolute path of a block device or a file.
+    pub path: String,
+    /// Overwrite what is on it, if it is a block device and has no label of an array.
+    pub force: bool,
+    /// Take it from the array with this identity, in 32 hex digits.
+    pub take_from_array: Option<String>,
+}
+
+/// How operators of a running array consent to have a drive overwritten.
+const WORDS: Words = Words { force: "add it with force", take: "--take-from-array", force_files: false };
 
 /// What was seen of the drives when they were last looked at.
 #[derive(Debug, Default)]
@@ -197,6 +222,18 @@ fn check_path(path: &str) -> Result<()> {
     Ok(())
 }
 
+impl NewDrive {
+    fn consent(&self) -> Result<Consent> {
+        let array = |id: &String| {
+            let hex = Some(id).filter(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
+            let id = hex.and_then(|id| u128::from_str_radix(id, 16).ok());
+            id.ok_or_else(|| Error::invalid("the identity of an array has 32 hex digits"))
+        };
+        let arrays = self.take_from_array.as_ref().map(array).transpose()?;
+        Ok(Consent { foreign: self.force, arrays: arrays.into_iter().collect() })
+    }
+}
+
 fn unusable(what: &str, error: shelf::Error) -> Error {
     match error {
         shelf::Error::Unusable(why) => Error::precondition(format!("{what}: {why}")),
@@ -205,14 +242,16 @@ fn unusable(what: &str, error: shelf::Error) -> Error {
 }
 
 impl Change<'_> {
-    pub async fn add_drive(&mut self, path: String, force: bool) -> Result<Outcome> {
-        let slot = self.bring_drive(&path, force).await?;
-        self.done("drive.added", "drive", &path, &format!("was added as slot {slot}"));
+    pub async fn add_drive(&mut self, new: NewDrive) -> Result<Outcome> {
+        let slot = self.bring_drive(&new).await?;
+        self.done("drive.added", "drive", &new.path, &format!("was added as slot {slot}"));
         self.array.show_drive(&slot.to_string())
     }
 
-    async fn bring_drive(&mut self, path: &str, force: bool) -> Result<usize> {
+    async fn bring_drive(&mut self, new: &NewDrive) -> Result<usize> {
+        let path = &*new.path;
         check_path(path)?;
+        let consent = new.consent()?;
         let drives = self.array.drives();
         if let Some(drive) = drives.iter().find(|drive| drive.name.as_deref() == Some(path)) {
             return Err(Error::conflict(format!("{path} is in slot {} of this array already", drive.slot)));
@@ -220,20 +259,24 @@ impl Change<'_> {
         let members: Vec<String> = drives.into_iter().filter_map(|drive| drive.name).collect();
         let what = format!("{path} can't be added");
         let machine = self.array.parts.machine.clone();
+        let examined = machine.examine(Path::new(path)).await;
+        let examined = examined.map_err(|why| Error::precondition(format!("{what}: {why}")))?;
+        let judge = |contents: &Contents| match refusal(path, &examined, contents, &consent, WORDS) {
+            Some(why) => Err(Error::precondition(why)),
+            None => Ok(()),
+        };
+        if !examined.users.is_empty() {
+            // Before it is opened: that waits for whoever has it.
+            judge(&Contents::Blank)?;
+        }
         let wanted = path.to_owned();
         let opened =
             tokio::task::spawn_blocking(move || machine.open_drive(Path::new(&wanted), &members)).await;
         let drive =
             opened.map_err(|error| Error::failed(&what, error))?.map_err(|error| unusable(&what, error))?;
-        let shelf = self.array.parts.shelf.clone();
-        let holds = !force && DriveShelf::is_formatted(std::slice::from_ref(&drive)).await.unwrap_or(false);
-        let slot = shelf.add_drive(drive, force).await.map_err(|error| {
-            let mut error = unusable(&what, error);
-            if holds {
-                error.message.push_str("; add it with force to destroy that");
-            }
-            error
-        })?;
+        judge(&DriveShelf::contents(&*drive).await.map_err(|error| unusable(&what, error))?)?;
+        let added = self.array.parts.shelf.add_drive(drive, &consent).await;
+        let slot = added.map_err(|error| unusable(&what, error))?;
         self.array.watch_drives();
         Ok(slot)
     }
@@ -266,9 +309,10 @@ impl Change<'_> {
         Ok(())
     }
 
-    pub async fn replace_drive(&mut self, which: &str, path: String, force: bool) -> Result<Outcome> {
+    pub async fn replace_drive(&mut self, which: &str, new: NewDrive) -> Result<Outcome> {
         let old = self.array.drive(which)?;
-        let slot = self.bring_drive(&path, force).await?;
+        let slot = self.bring_drive(&new).await?;
+        let path = new.path;
         self.done(
             "drive.added",
             "drive",

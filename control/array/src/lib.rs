@@ -11,6 +11,7 @@ mod alert;
 mod array;
 mod audit;
 mod bin;
+mod blank;
 mod bundle;
 mod certificate;
 mod check;
@@ -56,12 +57,13 @@ pub use action::{
 };
 pub use array::{Array, Happening, Parts, World};
 pub use audit::Request;
+pub use blank::{Examined, Words, refusal};
 pub use bundle::File;
 pub use certificate::Certificate;
 pub use clock::Uptime;
 pub use config::{Chap, Identity, Secret};
 pub use directory::{Directory, DirectoryChange, DirectoryId, Grant, Guest, NewDirectory};
-pub use drive::Machine;
+pub use drive::{Machine, NewDrive};
 pub use error::{Error, Kind, Result};
 pub use health::Health;
 pub use history::{

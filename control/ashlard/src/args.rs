@@ -23,8 +23,8 @@ pub struct Args {
     /// Without --drive: size of each file, which takes space only as it fills
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = size)]
     pub drive_size: u64,
-    /// Format --drives that hold something else than a whole Ashlar array, and destroy that
-    #[arg(long)]
+    /// Replaced by `ashlard format`
+    #[arg(long, hide = true)]
     pub format_force: bool,
     /// At the first start: encrypt everything on the drives; without a key named, one is made in DIR/drives.key
     #[arg(long)]
@@ -70,6 +70,8 @@ pub enum Command {
     /// Verify everything on the drives of an array that is not running, and change nothing; ends with 0 only when there
     /// is no defect
     Check(Check),
+    /// Make a new array on drives, once, and end; what they hold is overwritten only as far as that is asked for
+    Format(Box<Format>),
     /// Change or destroy the key of an array that is not running; what is on the drives is not written again
     Key(Key),
     /// Tell what files or devices would take on an array, by policy, without an array
@@ -108,6 +110,28 @@ pub struct Check {
     pub drive: Vec<PathBuf>,
     #[command(flatten)]
     pub key: KeyArgs,
+}
+
+/// What an array is made of.
+#[derive(clap::Args)]
+pub struct Format {
+    /// Folder of the new array
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// Block device or file to keep data on; may be given several times [default: files in DIR]
+    #[arg(long, value_name = "PATH", value_delimiter = ',')]
+    pub drive: Vec<PathBuf>,
+    /// Encrypt everything on the drives; without a key named, one is made in DIR/drives.key
+    #[arg(long)]
+    pub encrypt: bool,
+    #[command(flatten)]
+    pub key: KeyArgs,
+    /// Overwrite drives that are not blank, and destroy what they hold; never drives with a label of an Ashlar array
+    #[arg(long)]
+    pub force: bool,
+    /// Overwrite drives of the Ashlar array with this identity, and destroy what it holds; may be given several times
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = identity)]
+    pub take_from_array: Vec<u128>,
 }
 
 /// Where the key of encrypted drives comes from, when it is not in DIR/drives.key. A passphrase may also be in
@@ -250,6 +274,12 @@ impl Args {
         }
         options
     }
+}
+
+fn identity(text: &str) -> Result<u128, String> {
+    let hex = Some(text).filter(|text| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let identity = hex.and_then(|text| u128::from_str_radix(text, 16).ok());
+    identity.ok_or_else(|| "the identity of an array has 32 hex digits".into())
 }
 
 /// A size as `ashlar` takes it: docs/glossary.md has the rules.

@@ -29,6 +29,19 @@ fn a_check_needs_a_folder_alone() {
 }
 
 #[test]
+fn a_format_is_a_command_of_its_own_and_names_arrays_in_full() {
+    let id = "00000000000000000000000000000007";
+    let args = parse(&format!("format --data d --drive a,b --force --take-from-array {id}")).unwrap();
+    let Some(Command::Format(format)) = args.command else { panic!("a format") };
+    assert_eq!((format.drive.len(), format.force, format.take_from_array), (2, true, vec![7]));
+    for wrong in ["7", "", "0000000000000000000000000000000g", "+0000000000000000000000000000007"] {
+        assert!(parse(&format!("format --data d --take-from-array={wrong}")).is_err(), "{wrong}");
+    }
+    // So that a service that still has it says what to do.
+    assert!(parse("--data d --iscsi 127.0.0.1:0 --format-force").unwrap().format_force);
+}
+
+#[test]
 fn plain_http_stays_on_this_machine() {
     let plain = |more: &str| parse(&format!("--data d --iscsi 127.0.0.1:0 {more}")).unwrap().plain_http();
     assert!(plain("") && plain("--api [::1]:80"));

@@ -1,57 +1,161 @@
 //! Which drives the array is made of, and whether they hold it already.
 
-use crate::args::Args;
-use crate::{access, key, machine};
-use anyhow::{Context, Result, bail, ensure};
+use crate::args::{Args, Format, KeyArgs};
+use crate::{access, key, machine, probe};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use array::{Words, refusal};
 use shelf::device::{self, Ring};
-use shelf::{Drive, DriveShelf, FormatOptions, Opening};
+use shelf::{Consent, Contents, Drive, DriveShelf, FormatOptions, Opening};
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens the array's drives. Blank ones are formatted; ones that hold an array never are, and it does without some.
+/// How the command line consents to have a drive overwritten.
+const WORDS: Words = Words {
+    force: "`ashlard format --force` once",
+    take: "`ashlard format --take-from-array`",
+    force_files: true,
+};
+
+/// Opens the array's drives; at the first start, makes it of blank ones. Drives that hold an array, or anything else, are
+/// never formatted here, and the array does without some.
 pub async fn open(ring: &Arc<Ring>, args: &Args) -> Result<Arc<DriveShelf>> {
-    let paths = if args.drive.is_empty() { files(args)? } else { args.drive.clone() };
+    let (paths, new) = if args.drive.is_empty() { files(args)? } else { (args.drive.clone(), false) };
     let (present, missing) = present(paths);
-    let mut drives: Vec<Arc<dyn Drive>> =
-        present.iter().map(|path| device::open(ring, path)).collect::<Result<_, _>>()?;
-    let added = added(args.data(), &present);
-    let blank = match drives.is_empty() {
-        true => added.is_empty(),
-        false => !DriveShelf::is_formatted(&drives).await?,
-    };
-    if blank {
-        if let Some(path) = missing.first() {
-            bail!("{} does not exist, and no array is made without it", path.display());
+    let mut drives = open_all(ring, &present)?;
+    let mut contents = look(&drives).await;
+    let given = arrays(&contents);
+    for path in added(args.data(), &present) {
+        // Nobody asked for it now: as good as one that is not there.
+        let ours = async {
+            let drive = device::open(ring, &path)? as Arc<dyn Drive>;
+            let found = look(std::slice::from_ref(&drive)).await;
+            ensure!(given.is_empty() || arrays(&found) == given, "it is no drive of this array any more");
+            anyhow::Ok((drive, found))
+        };
+        match ours.await {
+            Ok((drive, found)) => {
+                drives.push(drive);
+                contents.extend(found);
+            }
+            Err(error) => {
+                tracing::error!(drive = %path.display(), %error, "a drive that was added before can't be used");
+            }
         }
-        return format(args, drives, false).await;
     }
-    let given = drives.clone();
-    for path in added {
-        match device::open(ring, &path) {
-            Ok(drive) => drives.push(drive),
-            // Nobody asked for it now: as good as one that is not there.
-            Err(error) => tracing::error!(%error, "a drive that was added before can't be used"),
-        }
+    if !arrays(&contents).is_empty() {
+        return open_array(args, drives).await;
     }
+    if let Some(path) = missing.first() {
+        bail!("{} does not exist, and no array is made without it", path.display());
+    }
+    ensure!(
+        !drives.is_empty(),
+        "none of the drives that were added to this array is there: name them with --drive"
+    );
+    if !new {
+        check_all(&present, &contents, &Consent::default()).await?;
+        check_unused(args)?;
+    }
+    let options =
+        New { data: args.data(), key: &args.key, encrypt: args.encrypt, consent: Consent::default() };
+    make_array(drives, options).await
+}
+
+async fn open_array(args: &Args, drives: Vec<Arc<dyn Drive>>) -> Result<Arc<DriveShelf>> {
     let opened = async {
         let key = key::unlock(&args.key, args.data(), &drives).await?;
         let opening = Opening { salt: u64::from_le_bytes(crate::random()?), key };
         anyhow::Ok(DriveShelf::open(drives.clone(), opening).await?)
     };
-    match opened.await {
-        Ok(shelf) => {
-            if let Some(Err(error)) = shelf.envelope().map(|it| key::settle(&args.key, args.data(), &it)) {
-                tracing::warn!(error = format_args!("{error:#}"), "the key file is not where it belongs");
-            }
-            Ok(shelf)
-        }
-        Err(error) if args.format_force => {
-            tracing::warn!(%error, "formatting all the same, as asked");
-            format(args, given, true).await
-        }
-        Err(error) => Err(error.context("the drives can't be used")),
+    let shelf = opened.await.context("the drives can't be used")?;
+    if let Some(Err(error)) = shelf.envelope().map(|it| key::settle(&args.key, args.data(), &it)) {
+        tracing::warn!(error = format_args!("{error:#}"), "the key file is not where it belongs");
     }
+    Ok(shelf)
+}
+
+/// What is on drives. One that can't be read may be one that the array does without.
+async fn look(drives: &[Arc<dyn Drive>]) -> Vec<shelf::Result<Contents>> {
+    let mut found = Vec::with_capacity(drives.len());
+    for drive in drives {
+        found.push(DriveShelf::contents(&**drive).await);
+    }
+    found
+}
+
+/// The arrays whose labels are on drives.
+fn arrays(contents: &[shelf::Result<Contents>]) -> BTreeSet<u128> {
+    let array = |contents: &shelf::Result<Contents>| match contents {
+        Ok(Contents::Array { array, .. }) => Some(*array),
+        _ => None,
+    };
+    contents.iter().filter_map(array).collect()
+}
+
+/// Opens drives for this process alone.
+fn open_all(ring: &Arc<Ring>, paths: &[PathBuf]) -> Result<Vec<Arc<dyn Drive>>> {
+    let open = |path: &PathBuf| {
+        device::open(ring, path).map(|drive| drive as Arc<dyn Drive>).map_err(|error| {
+            let users = probe::users(path);
+            if users.is_empty() { error.into() } else { anyhow!("{error} ({})", users.join("; ")) }
+        })
+    };
+    paths.iter().map(open).collect()
+}
+
+/// Refuses when one of the drives may not be overwritten, and says that of every one.
+async fn check_all(paths: &[PathBuf], contents: &[shelf::Result<Contents>], consent: &Consent) -> Result<()> {
+    let mut refusals = Vec::new();
+    for (path, contents) in paths.iter().zip(contents) {
+        let (name, contents) = (path.display().to_string(), contents.as_ref().map_err(Clone::clone)?);
+        let examined = probe::examine(path).await.map_err(|why| anyhow!("{name}: {why}"))?;
+        refusals.extend(refusal(&name, &examined, contents, consent, WORDS));
+    }
+    ensure!(
+        refusals.is_empty(),
+        "no array is made of these drives, and nothing was written: {}",
+        refusals.join(". ")
+    );
+    Ok(())
+}
+
+/// Refuses to make an array where another one was: its drives are not these, and nothing says that they are not needed.
+fn check_unused(args: &Args) -> Result<()> {
+    let data = args.data().display();
+    ensure!(
+        !access::was_used(args.data()),
+        "the folder {data} is of an array that was started before, and none of the drives has an Ashlar label: give the \
+         drives of that array, or make a new array of these with `ashlard format --data {data} --drive …`"
+    );
+    Ok(())
+}
+
+/// Makes an array of drives, once and without serving it, and prints its identity.
+pub async fn format(format: &Format) -> Result<()> {
+    let paths = match format.drive.is_empty() {
+        true => existing(&format.data.join("drives"))?,
+        false => format.drive.clone(),
+    };
+    ensure!(!paths.is_empty(), "there are no drives in {}: name them with --drive", format.data.display());
+    let ring = Ring::start()?;
+    let drives = open_all(&ring, &paths)?;
+    let contents = look(&drives).await;
+    let consent = Consent { foreign: format.force, arrays: format.take_from_array.clone() };
+    let there = arrays(&contents);
+    if let Some(array) = consent.arrays.iter().find(|array| !there.contains(array)) {
+        bail!("none of the drives belongs to array {array:032x}: nothing was written");
+    }
+    check_all(&paths, &contents, &consent).await?;
+    let new = New { data: &format.data, key: &format.key, encrypt: format.encrypt, consent };
+    let shelf = make_array(drives, new).await?;
+    // Those of the array that was started in this folder before.
+    machine::forget(&format.data).context("the drives that were added before can't be forgotten")?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "array {:032x} on {} drives", shelf.array(), paths.len())
+        .context("nobody reads standard output")
 }
 
 /// The drives that were added while the array ran, which nobody needs to name again.
@@ -90,16 +194,24 @@ pub fn stopped(data: &Path, named: &[PathBuf]) -> Result<Vec<Arc<dyn Drive>>> {
     paths(data, named)?.iter().map(open).collect()
 }
 
-async fn format(args: &Args, drives: Vec<Arc<dyn Drive>>, force: bool) -> Result<Arc<DriveShelf>> {
+/// An array that is to be made.
+struct New<'a> {
+    data: &'a Path,
+    key: &'a KeyArgs,
+    encrypt: bool,
+    consent: Consent,
+}
+
+async fn make_array(drives: Vec<Arc<dyn Drive>>, new: New<'_>) -> Result<Arc<DriveShelf>> {
     let array = u128::from_le_bytes(crate::random()?);
     tracing::info!(drives = drives.len(), array = format_args!("{array:032x}"), "formatting");
-    let key = match args.encrypt {
-        true => Some(key::make(&args.key, args.data(), array)?),
-        false if args.key.is_named() => bail!("a key was given: say --encrypt, too"),
+    let key = match new.encrypt {
+        true => Some(key::make(new.key, new.data, array)?),
+        false if new.key.is_named() => bail!("a key was given: say --encrypt, too"),
         false => None,
     };
     let opening = Opening { salt: u64::from_le_bytes(crate::random()?), key };
-    let options = FormatOptions { array, force, opening, ..FormatOptions::default() };
+    let options = FormatOptions { array, consent: new.consent, opening, ..FormatOptions::default() };
     DriveShelf::format(drives, options).await.context("the drives can't be formatted")
 }
 
@@ -111,15 +223,12 @@ pub fn given(args: &Args) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// The files in the array's folder; made when there are none.
-fn files(args: &Args) -> Result<Vec<PathBuf>> {
+/// The files in the array's folder, and whether they are new: they are made when there are none.
+fn files(args: &Args) -> Result<(Vec<PathBuf>, bool)> {
     let folder = args.data().join("drives");
-    let mut files = existing(&folder)?;
-    if !files.is_empty() {
-        return Ok(files);
-    }
-    if !machine::remembered(args.data()).is_empty() {
-        return Ok(files);
+    let files = existing(&folder)?;
+    if !files.is_empty() || !machine::remembered(args.data()).is_empty() {
+        return Ok((files, false));
     }
     if access::was_used(args.data()) {
         bail!(
@@ -128,8 +237,7 @@ fn files(args: &Args) -> Result<Vec<PathBuf>> {
         );
     }
     make(&folder, args.drives, args.drive_size)?;
-    files = existing(&folder)?;
-    Ok(files)
+    Ok((existing(&folder)?, true))
 }
 
 /// The files that are drives.

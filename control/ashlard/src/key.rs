@@ -218,10 +218,11 @@ pub async fn unlock(
         bail!("the drives are encrypted, and {name} is not what they were locked with; they are whole");
     }
     bail!(match &envelopes[0].lock {
-        Lock::Erased =>
-            "the key of this array has been destroyed (crypto-erase): nothing on its drives can be read \
-                         any more; --format-force makes a new array of them"
-                .to_owned(),
+        Lock::Erased => format!(
+            "the key of array {0:032x} has been destroyed (crypto-erase): nothing on its drives can be read any \
+                 more; `ashlard format --take-from-array {0:032x}` makes a new array of them",
+            envelopes[0].array
+        ),
         Lock::File => format!(
             "the drives are encrypted and locked with a key file: give it with --key-file, or put it back at {}",
             data.join(DEFAULT).display()

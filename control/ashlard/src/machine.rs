@@ -2,8 +2,8 @@
 
 use crate::access::{read_whole, write_whole};
 use crate::args::KeyArgs;
-use crate::{key, smart};
-use array::{Envelope, Health, KEY_BYTES, Lock, NewKey, Uptime};
+use crate::{key, probe, smart};
+use array::{Envelope, Examined, Health, KEY_BYTES, Lock, NewKey, Uptime};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use shelf::device::{self, Ring};
@@ -54,6 +54,11 @@ impl array::Machine for Machine {
         device::open(&self.ring, path)
     }
 
+    fn examine(&self, path: &Path) -> Pin<Box<dyn Future<Output = Result<Examined, String>> + Send>> {
+        let path = path.to_owned();
+        Box::pin(async move { probe::examine(&path).await })
+    }
+
     fn drive_health(&self, path: &str) -> Pin<Box<dyn Future<Output = Health> + Send>> {
         let path = path.to_owned();
         Box::pin(async move { smart::ask(&path).await })
@@ -79,6 +84,14 @@ impl array::Machine for Machine {
 
     fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
         self.keeper.spawn(work);
+    }
+}
+
+/// Forgets the drives that were added in a folder.
+pub fn forget(data: &Path) -> io::Result<()> {
+    match std::fs::remove_file(data.join(FILE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

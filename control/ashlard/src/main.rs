@@ -16,6 +16,7 @@ mod limits;
 mod log;
 mod machine;
 mod memory;
+mod probe;
 mod reduction;
 mod smart;
 mod threads;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
     access::keep_private();
     let outcome = threads::management().and_then(|runtime| match &args.command {
         Some(Command::Check(check)) => runtime.block_on(check::run(check)),
+        Some(Command::Format(format)) => runtime.block_on(format_drives(format)).map(|()| 0),
         Some(Command::Key(key)) => runtime.block_on(change_key(&key.what)).map(|()| 0),
         Some(Command::ReductionReport(report)) => reduction::run(report).map(|()| 0),
         None => runtime.block_on(run(&args, log)).map(|()| 0),
@@ -74,6 +76,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Makes an array without serving it.
+async fn format_drives(format: &args::Format) -> Result<()> {
+    let _lock = access::lock(&format.data)?;
+    drives::format(format).await
 }
 
 /// Changes or destroys the key of an array that is not running.
@@ -96,6 +104,12 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let stop = async move {
         tokio::select! { _ = terminate.recv() => "SIGTERM", _ = interrupt.recv() => "SIGINT" }
     };
+    anyhow::ensure!(
+        !args.format_force,
+        "--format-force is no option of a start any more. To overwrite drives, run once: ashlard format --data {} --drive \
+         PATH… --force; drives of an Ashlar array need --take-from-array ID",
+        args.data().display()
+    );
     let _lock = access::lock(args.data())?;
     let ring = Ring::start()?;
     let shelf = drives::open(&ring, args).await?;

@@ -3,7 +3,9 @@
 use block::{Data, Disk, DiskId, Extent, Geometry, Op};
 use bytes::Bytes;
 use engine::{Engine, Options};
-use shelf::{Done, Drive, DriveShelf, Error, FormatOptions, JournalPos, MemDrive, Opening, Shelf, Status};
+use shelf::{
+    Consent, Done, Drive, DriveShelf, Error, FormatOptions, JournalPos, MemDrive, Opening, Shelf, Status,
+};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -167,7 +169,8 @@ fn rebuilding_again_and_again_takes_no_space_from_hosts() {
                 let Status { at_risk, tolerates, .. } = shelf.status();
                 assert_eq!((at_risk, tolerates), (0, 2), "everything is protected again in round {round}");
                 drive.failed.store(false, Ordering::Relaxed);
-                shelf.add_drive(drive.clone(), true).await.expect("a drive like the others");
+                let consent = Consent { arrays: vec![7], ..Consent::default() };
+                shelf.add_drive(drive.clone(), &consent).await.expect("a drive like the others");
             }
         }
     };

@@ -9,6 +9,7 @@ use crate::geometry::{Geometry, WIDEST};
 use crate::media::{FORMAT_VERSION, OLDEST_VERSION, Reader, Writer, crc32c};
 use crate::{ALIGN, AlignedBuf, Error, Result};
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const MAGIC: [u8; 8] = *b"ASHLABEL";
@@ -198,6 +199,12 @@ impl Label {
         sound.then_some(label)
     }
 
+    /// The array that a page names which begins like a label, whatever else is wrong with it.
+    pub fn named(page: &[u8]) -> Option<u128> {
+        let mut from = Reader(page);
+        (from.take() == Some(MAGIC)).then(|| Reader(page.get(16..)?).u128())?
+    }
+
     /// Where the second copy lies.
     pub fn second_at(bytes: u64) -> u64 {
         bytes - ALIGN as u64
@@ -219,6 +226,8 @@ pub struct Candidate {
     pub copies: [Found; 2],
     /// The owner that wrote its newest superblock; every one writes it again, behind the labels.
     pub rooted: Option<u64>,
+    /// The array that each copy names, be it damaged or of another release.
+    pub named: [Option<u128>; 2],
 }
 
 impl Candidate {
@@ -271,10 +280,37 @@ impl Candidate {
         (label.epoch, self.rooted == Some(label.epoch), label.generation)
     }
 
-    /// True when nothing of value can be on it: no label, or one of a format that never ended.
+    /// True when the label pages hold nothing of value: zeros, or a format that never ended.
     pub fn is_fresh(&self) -> bool {
         let empty = |copy: &Found| matches!(copy, Found::Blank | Found::Unfinished);
-        self.label().map_or_else(|_| self.copies.iter().all(empty), |label| label.generation == 0)
+        match self.label() {
+            // The first label after that may be torn.
+            Ok(label) if label.generation == 0 => (self.copies.iter().zip(&self.named))
+                .all(|(copy, named)| empty(copy) || named.is_some() && !matches!(copy, Found::Version(_))),
+            Ok(_) => false,
+            Err(_) => self.copies.iter().all(empty),
+        }
+    }
+
+    /// True when a format was begun on it: one of its labels, whole or torn, says so.
+    pub fn is_begun(&self) -> bool {
+        self.is_fresh() && self.named.iter().any(Option::is_some)
+    }
+
+    /// The array whose label is on it, even if the label is damaged or of another release.
+    pub fn owner(&self) -> Option<u128> {
+        if self.is_fresh() {
+            return None;
+        }
+        let whole = self.copies.iter().filter_map(|copy| match copy {
+            Found::Label(label) if label.generation > 0 => Some((label.age(), label.array)),
+            _ => None,
+        });
+        let newest = whole.max_by_key(|(age, _)| *age).map(|(_, array)| array);
+        let other = |(copy, named): (&Found, &Option<u128>)| {
+            named.filter(|_| matches!(copy, Found::Other | Found::Version(_)))
+        };
+        newest.or_else(|| self.copies.iter().zip(&self.named).find_map(other))
     }
 }
 
@@ -307,27 +343,18 @@ pub fn assemble(candidates: &[Candidate]) -> Result<Assembly> {
         }
     }
     let name = |index: usize| &candidates[index].name;
-    let Some((first, newest)) = labels.iter().max_by_key(|(index, label)| candidates[*index].age(label))
-    else {
+    let Some((_, newest)) = labels.iter().max_by_key(|(index, label)| candidates[*index].age(label)) else {
         return Err(reason.unwrap_or_else(|| Error::Unusable("no drives were given".into())));
     };
-    let (first, newest) = (*first, newest.clone());
+    let newest = newest.clone();
     if newest.generation == 0 {
         return Err(Error::Unusable(
             "formatting was interrupted: nothing is stored yet; format again".into(),
         ));
     }
+    check_one_array(candidates, &labels)?;
     let mut order: Vec<Option<usize>> = vec![None; newest.members.len()];
     for (index, label) in &labels {
-        if label.array != newest.array {
-            return Err(Error::Unusable(format!(
-                "{} belongs to array {:032x}, {} to array {:032x}: give only the drives of one array",
-                name(*index),
-                label.array,
-                name(first),
-                newest.array
-            )));
-        }
         let member = newest.members.get(usize::from(label.slot));
         if !member.is_some_and(|member| member.drive == label.drive && member.standing != Standing::Empty) {
             tracing::warn!(
@@ -357,6 +384,23 @@ pub fn assemble(candidates: &[Candidate]) -> Result<Assembly> {
     Ok(Assembly { newest, order, others })
 }
 
+/// Refuses drives of different arrays, and says which drive is whose.
+fn check_one_array(candidates: &[Candidate], labels: &[(usize, Label)]) -> Result<()> {
+    let mut arrays = BTreeMap::<u128, Vec<&str>>::new();
+    for (index, label) in labels {
+        arrays.entry(label.array).or_default().push(&candidates[*index].name);
+    }
+    if arrays.len() <= 1 {
+        return Ok(());
+    }
+    let whose = |(array, drives): (&u128, &Vec<&str>)| format!("{} of array {array:032x}", drives.join(", "));
+    let whose: Vec<String> = arrays.iter().map(whose).collect();
+    Err(Error::Unusable(format!(
+        "the drives are of different arrays: {}; give only the drives of one array",
+        whose.join("; ")
+    )))
+}
+
 /// Refuses drives that are out by the newest label and have the superblock of an owner that its writers never saw: they
 /// were opened without the others, and hold what was acknowledged then. Whichever were taken, the other's would be lost
 /// without a word.
@@ -378,7 +422,7 @@ fn check_together(candidates: &[Candidate], newest: &Label, order: &[Option<usiz
     Err(Error::Unusable(format!(
         "array {:032x} was used twice, each time with some of its drives: {} without {}, and the other way round; what was \
          written then is different. Give only the drives whose data are to be kept; the others can be added to them again, \
-         by force",
+         with --take-from-array {0:032x}",
         newest.array,
         apart.join(", "),
         others.join(", ")

@@ -21,7 +21,8 @@ fn label(epoch: u64, generation: u64) -> Found {
 #[test]
 fn the_label_that_is_worth_less_is_written_first() {
     let first = |copies: [Found; 2]| {
-        Candidate { name: "drive".into(), bytes: 64 << 20, copies, rooted: None }.lesser_copy()
+        Candidate { name: "drive".into(), bytes: 64 << 20, copies, rooted: None, named: [None, None] }
+            .lesser_copy()
     };
     assert_eq!(first([label(3, 7), label(3, 7)]), 0);
     assert_eq!(first([label(3, 7), label(3, 6)]), 1, "the power failed between the two");

@@ -31,7 +31,7 @@ pub use geometry::Sizes;
 pub use label::Standing;
 pub use media::{FORMAT_VERSION, checksum};
 pub use overlay::Overlay;
-pub use raid::{DriveShelf, DriveStatus, FormatOptions, Opening, ScrubReport, Status};
+pub use raid::{Consent, Contents, DriveShelf, DriveStatus, FormatOptions, Opening, ScrubReport, Status};
 pub use shelf::{
     ALIGN, AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Superblock,
     Wait, wait,

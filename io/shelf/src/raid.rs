@@ -47,7 +47,7 @@ mod write;
 
 use append::Journal;
 pub use keys::Opening;
-pub use open::FormatOptions;
+pub use open::{Consent, Contents, FormatOptions};
 pub use scrub::ScrubReport;
 pub use status::{DriveStatus, Status};
 

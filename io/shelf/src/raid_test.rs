@@ -434,7 +434,9 @@ fn the_half_that_is_given_up_can_be_added_to_the_other() {
     let shelf = open(&mem[2..]).unwrap();
     recover(&shelf).unwrap();
     for drive in drives(&mem[..2]) {
-        now(shelf.add_drive(drive, true)).unwrap();
+        let refused = now(shelf.add_drive(drive.clone(), &Consent { foreign: true, arrays: vec![8] }));
+        assert!(refused.unwrap_err().to_string().contains(&format!("belongs to array {:032x}", 7)));
+        now(shelf.add_drive(drive, &Consent { arrays: vec![7], ..Consent::default() })).unwrap();
     }
     now(shelf.settle());
     assert_eq!(shelf.status().tolerates, 2);

@@ -1,7 +1,7 @@
 //! What the shelf does beside serving: rebuilding, scrubbing, sealing.
 
 use crate::data::{Content, Maker};
-use crate::rig::{Rig, Written, block_on, cpu_us, write};
+use crate::rig::{Rig, Written, block_on, cpu_us, own, write};
 use crate::rows::{Bound, Measure, Row, measure, median, row};
 use block::{Extent, Op};
 use bytes::Bytes;
@@ -130,7 +130,7 @@ fn shelf(drives: &[Arc<Failing>], sealed: bool) -> Arc<DriveShelf> {
         (key, envelope)
     });
     let opening = Opening { salt: 1, key };
-    let options = FormatOptions { array: 1, force: true, opening, ..FormatOptions::default() };
+    let options = FormatOptions { array: 1, consent: own(), opening, ..FormatOptions::default() };
     block_on(DriveShelf::format(drives, options)).expect("blank drives")
 }
 
@@ -308,7 +308,7 @@ fn during(name: &str) -> Vec<Row> {
         beside.push(hosts.serve(|time| shelf.status().at_risk > 0 && time < LONGEST));
         took.push((clock() - begin).as_secs_f64());
         drive.failed.store(false, Ordering::Relaxed);
-        block_on(shelf.add_drive(drive.clone(), true)).expect("a drive like the others");
+        block_on(shelf.add_drive(drive.clone(), &own())).expect("a drive like the others");
         hosts.serve(|time| time < WINDOW);
     }
     let parts: Vec<f64> =

@@ -3,7 +3,7 @@
 use block::{Data, Disk, DiskId, Geometry, Op, Pending};
 use bytes::Bytes;
 use engine::{Engine, Options, Volume};
-use shelf::{Done, Drive, DriveShelf, FormatOptions, MemDrive, Shelf, Sizes};
+use shelf::{Consent, Done, Drive, DriveShelf, FormatOptions, MemDrive, Shelf, Sizes};
 use std::future::Future;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -28,6 +28,11 @@ pub struct Written {
     pub log: AtomicU64,
     /// What was read, of either.
     pub read: AtomicU64,
+}
+
+/// What earlier runs left on drives may be overwritten.
+pub fn own() -> Consent {
+    Consent { foreign: true, arrays: vec![1] }
 }
 
 /// A drive whose traffic is counted.
@@ -143,7 +148,8 @@ impl Rig {
             counted(drive, &written)
         };
         let drives: Vec<_> = (0..shape.drives).map(drive).collect();
-        let options = FormatOptions { array: 1, force: true, sizes: shape.sizes, ..FormatOptions::default() };
+        let options =
+            FormatOptions { array: 1, consent: own(), sizes: shape.sizes, ..FormatOptions::default() };
         let shelf = block_on(DriveShelf::format(drives.clone(), options));
         let shelf: Arc<dyn Shelf> = shelf.expect("blank drives");
         Self { drives, ..Self::over(shelf, written, shape.options) }

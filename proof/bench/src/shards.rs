@@ -1,7 +1,7 @@
 //! Threads beside each other, and the way to a device: what one thread with drives in memory can't show.
 
 use crate::data::{BLOCK, Content, Maker};
-use crate::rig::{Rig, Shape, cpu_us, write};
+use crate::rig::{Rig, Shape, cpu_us, own, write};
 use crate::rows::{Bound, GIB, Measure, Row, measure, median, read, row, shuffled};
 use block::{Disk, DiskId, Geometry, Op};
 use bytes::Bytes;
@@ -213,7 +213,7 @@ fn drive(ring: &Arc<Ring>, folder: &Path, name: &str) -> Arc<dyn Drive> {
 pub fn shelf(ring: &Arc<Ring>, folder: &Path, name: &str) -> Arc<DriveShelf> {
     let drives = (0..DRIVES).map(|number| drive(ring, folder, &format!("{name}{number}"))).collect();
     let sizes = Sizes { journal_bytes: Some(32 << 20), ..Sizes::default() };
-    let options = FormatOptions { array: 1, force: true, sizes, ..FormatOptions::default() };
+    let options = FormatOptions { array: 1, consent: own(), sizes, ..FormatOptions::default() };
     sleep_on(DriveShelf::format(drives, options)).expect("blank drives")
 }
 

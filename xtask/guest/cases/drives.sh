@@ -65,11 +65,16 @@ protected() {
 }
 # calm: some seconds in which nothing happens, to be compared with.
 calm() { sleep 5; }
-# joins N...: drives that were out become members again, as if they were new.
+# array_of N: the array whose label a drive has, in the words of the array that refuses to overwrite it.
+array_of() { ashlar drive add "/dev/mapper/d$1" 2>&1 | sed -n 's/.*--take-from-array \([0-9a-f]\{32\}\).*/\1/p'; }
+# joins N...: drives that were out become members again, as if they were new. A label is there when the drive could not be
+# told that it is no member any more.
 joins() {
-  local n
+  local n array words
   for n in "$@"; do
-    become "$n" well; ashlar drive add --force "/dev/mapper/d$n" >/dev/null; mark "  drive $n is added again"
+    become "$n" well; array=$(array_of "$n"); words=(--force)
+    [ -z "$array" ] || words+=(--take-from-array "$array")
+    ashlar drive list | grep -q "/d$n .*in use" || ashlar drive add "${words[@]}" "/dev/mapper/d$n" >/dev/null; mark "  drive $n is added again"
   done
   calm
 }

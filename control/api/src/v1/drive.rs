@@ -126,9 +126,14 @@ pub struct Drives {
 pub struct NewDrive {
     /// Absolute path of a block device or a file on the array's machine; names under `/dev/disk/by-id` stay what they are.
     path: String,
-    /// Take it even if it is not blank: what it holds is destroyed.
+    /// Overwrite it even if it is not blank: what it holds is destroyed. Only block devices, and never a drive with the
+    /// label of an Ashlar array.
     #[serde(default)]
     force: bool,
+    /// Overwrite it although it has the label of the Ashlar array with this identity (32 hex digits): that array can't
+    /// use it any more.
+    #[serde(default)]
+    take_from_array: Option<String>,
 }
 
 /// How what is stored is protected.
@@ -206,9 +211,9 @@ async fn list_drives(
 async fn add_drive(
     operator: Operator,
     State(context): State<Context>,
-    Body(NewDrive { path, force }): Body<NewDrive>,
+    Body(new): Body<NewDrive>,
 ) -> Created<Drive> {
-    let added = perform(operator, &context, Action::AddDrive { path, force }).await?;
+    let added = perform(operator, &context, Action::AddDrive(new.into())).await?;
     outcome!(added, Drive(it) => (StatusCode::CREATED, Json((*it).into())))
 }
 
@@ -256,9 +261,10 @@ async fn replace_drive(
     operator: Operator,
     State(context): State<Context>,
     Named(which): Named<String>,
-    Body(NewDrive { path, force }): Body<NewDrive>,
+    Body(new): Body<NewDrive>,
 ) -> Created<Drive> {
-    let added = perform(operator, &context, Action::ReplaceDrive { which, path, force }).await?;
+    let new = new.into();
+    let added = perform(operator, &context, Action::ReplaceDrive { which, new }).await?;
     outcome!(added, Drive(it) => (StatusCode::CREATED, Json((*it).into())))
 }
 
@@ -280,6 +286,12 @@ async fn show_protection(operator: Operator, State(context): State<Context>) -> 
 async fn start_scrub(operator: Operator, State(context): State<Context>) -> Created<Job> {
     let begun = perform(operator, &context, Action::StartScrub).await?;
     outcome!(begun, Job(it) => (StatusCode::ACCEPTED, Json(it.into())))
+}
+
+impl From<NewDrive> for array::NewDrive {
+    fn from(NewDrive { path, force, take_from_array }: NewDrive) -> Self {
+        Self { path, force, take_from_array }
+    }
 }
 
 impl From<array::Drive> for Drive {

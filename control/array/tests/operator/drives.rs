@@ -2,10 +2,12 @@
 
 use crate::rig::{Rig, Up};
 use array::{
-    Action, DriveStatus, Health, Job, JobKind, JobState, Kind, Outcome, Page, Protection, SettingsChange,
-    Severity, Standing,
+    Action, DriveStatus, Examined, Health, Job, JobKind, JobState, Kind, NewDrive, Outcome, Page, Protection,
+    SettingsChange, Severity, Standing,
 };
 use block::{Disk, Op};
+use shelf::{Drive, DriveShelf, FormatOptions};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 async fn job(up: &Up, action: Action) -> Job {
@@ -44,8 +46,12 @@ async fn kinds(up: &Up) -> Vec<String> {
     }
 }
 
+fn new(path: &str, force: bool) -> NewDrive {
+    NewDrive { path: path.into(), force, take_from_array: None }
+}
+
 fn add(path: &str, force: bool) -> Action {
-    Action::AddDrive { path: path.into(), force }
+    Action::AddDrive(new(path, force))
 }
 
 fn evacuate(which: &str) -> Action {
@@ -99,6 +105,66 @@ async fn what_is_no_blank_drive_is_refused_with_what_to_do() {
 }
 
 #[tokio::test]
+async fn what_the_machine_knows_of_a_drive_decides_whether_it_may_be_overwritten() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let is = |path: &str, examined| rig.machine.examined.lock().unwrap().insert(path.into(), examined);
+    rig.machine.plug("/dev/used");
+    let btrfs = vec!["btrfs \"pool\" at byte 65600".to_owned()];
+    for (examined, force, says) in [
+        (Err("install wipefs".into()), true, "install wipefs"),
+        (
+            Ok(Examined { users: vec!["used1 is mounted at /home".into()], ..device() }),
+            true,
+            "mounted at /home",
+        ),
+        (Ok(Examined { signatures: btrfs.clone(), ..device() }), false, "btrfs \"pool\""),
+        (
+            Ok(Examined { signatures: btrfs.clone(), is_device: false, ..device() }),
+            true,
+            "only block devices",
+        ),
+    ] {
+        is("/dev/used", examined);
+        for action in [
+            add("/dev/used", force),
+            Action::ReplaceDrive { which: "0".into(), new: new("/dev/used", force) },
+        ] {
+            let (kind, message) = refused(&up, action).await;
+            assert!(kind == Kind::Precondition && message.contains(says), "{message}");
+        }
+    }
+    assert_eq!(drives(&up).await.len(), 4);
+    is("/dev/used", Ok(Examined { signatures: btrfs, ..device() }));
+    up.perform(add("/dev/used", true)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_drive_of_another_array_is_taken_when_that_array_is_named() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let plugged: Vec<Arc<dyn Drive>> = vec![rig.machine.plug("/dev/other")];
+    let options = FormatOptions { array: 0xabc, ..FormatOptions::default() };
+    drop(DriveShelf::format(plugged, options).await.unwrap());
+    let take = |array: &str| {
+        Action::AddDrive(NewDrive { take_from_array: Some(array.into()), ..new("/dev/other", true) })
+    };
+    for action in [add("/dev/other", false), add("/dev/other", true), take(&format!("{:032x}", 7))] {
+        let (kind, message) = refused(&up, action).await;
+        assert!(kind == Kind::Precondition && message.ends_with(&format!("{:032x}", 0xabc)), "{message}");
+    }
+    for wrong in ["abc", "", &"+".repeat(32), &"g".repeat(32)] {
+        assert_eq!(refused(&up, take(wrong)).await.0, Kind::Invalid, "{wrong}");
+    }
+    up.perform(take(&format!("{:032X}", 0xabc))).await.unwrap();
+    assert_eq!(drives(&up).await.len(), 5);
+}
+
+fn device() -> Examined {
+    Examined { is_device: true, ..Examined::default() }
+}
+
+#[tokio::test]
 async fn a_drive_is_emptied_as_a_job_and_leaves() {
     let rig = Rig::new();
     let up = rig.up().await;
@@ -145,7 +211,7 @@ async fn a_drive_is_replaced_by_adding_one_and_emptying_the_other() {
     let rig = Rig::new();
     let up = rig.up().await;
     rig.machine.plug("/dev/new");
-    let replace = Action::ReplaceDrive { which: "2".into(), path: "/dev/new".into(), force: false };
+    let replace = Action::ReplaceDrive { which: "2".into(), new: new("/dev/new", false) };
     let Outcome::Drive(new) = up.perform(replace).await.unwrap() else { panic!() };
     assert_eq!(new.status.slot, 4);
     assert_eq!(drives(&up).await[2].standing, Standing::Leaving);

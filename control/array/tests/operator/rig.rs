@@ -1,8 +1,8 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
 use array::{
-    Action, Array, Caller, Credential, Envelope, Error, Health, Identity, KEY_BYTES, Lock, Machine, NewKey,
-    Outcome, Parts, Role, Uptime, Vault, World,
+    Action, Array, Caller, Credential, Envelope, Error, Examined, Health, Identity, KEY_BYTES, Lock, Machine,
+    NewKey, Outcome, Parts, Role, Uptime, Vault, World,
 };
 use bytes::Bytes;
 use engine::Engine;
@@ -49,6 +49,8 @@ pub struct Bench {
     pub remembered: Mutex<Vec<String>>,
     /// What drives tell of themselves, by path.
     pub health: Mutex<BTreeMap<String, Health>>,
+    /// What is known of paths, where it is not a block device that nobody uses.
+    pub examined: Mutex<BTreeMap<String, Result<Examined, String>>>,
     /// How often another key took the place of the one before.
     pub kept_keys: AtomicU64,
 }
@@ -67,6 +69,12 @@ impl Machine for Bench {
         let found = self.spare.lock().unwrap().get(path.to_str().unwrap()).cloned();
         let drive = found.ok_or_else(|| shelf::Error::Unusable("no such file".into()))?;
         Ok(drive)
+    }
+
+    fn examine(&self, path: &Path) -> Pin<Box<dyn Future<Output = Result<Examined, String>> + Send>> {
+        let device = Ok(Examined { is_device: true, ..Examined::default() });
+        let known = self.examined.lock().unwrap().get(path.to_str().unwrap()).cloned();
+        Box::pin(async { known.unwrap_or(device) })
     }
 
     fn drive_health(&self, path: &str) -> Pin<Box<dyn Future<Output = Health> + Send>> {

@@ -138,6 +138,7 @@ pub fn samples(user: &str, verified: &Member) -> Vec<Action> {
 
 fn of_drives() -> Vec<Action> {
     use Action::*;
+    let drive = NewDrive { path: name(), ..NewDrive::default() };
     vec![
         ShowArray,
         ShowSettings,
@@ -146,9 +147,9 @@ fn of_drives() -> Vec<Action> {
         ShowProtection,
         ListDrives,
         ShowDrive { which: name() },
-        AddDrive { path: name(), force: false },
+        AddDrive(drive.clone()),
         EvacuateDrive { which: name() },
-        ReplaceDrive { which: name(), path: name(), force: false },
+        ReplaceDrive { which: name(), new: drive },
         StartScrub,
         ShowKey,
         RotateKey(NewKey::File),

@@ -18,8 +18,16 @@ fn drives_are_added_and_emptied_and_remembered() {
     json(data, "volume create db1 --size 1GiB");
     let (new, foreign) = (file(&folder.path().join("new"), b""), file(&folder.path().join("used"), b"data"));
     let own = data.join("drives/00.drive");
+    let label = file(&folder.path().join("label"), b"");
+    drop(start(&folder.path().join("other"), &["--drive", &label]).unwrap());
     for (words, hint) in [
-        (format!("drive add {foreign}"), "force"),
+        (format!("drive add {foreign}"), "unknown data at byte 0"),
+        (format!("drive add {foreign} --force"), "only block devices"),
+        (format!("drive replace 1 --with {foreign} --force"), "only block devices"),
+        (format!("drive add {label}"), "belongs to the Ashlar array"),
+        (format!("drive add {label} --force"), "--take-from-array"),
+        (format!("drive add {label} --force --take-from-array 7"), "32 hex digits"),
+        (format!("drive add {label} --force --take-from-array {:032x}", 7), "belongs to the Ashlar array"),
         (format!("drive add {}", own.display()), "already"),
         (format!("drive add {}", folder.path().display()), "neither a file nor a block device"),
         ("drive add /nowhere/at/all".into(), "can't be found"),
@@ -33,8 +41,11 @@ fn drives_are_added_and_emptied_and_remembered() {
     assert_eq!((added["slot"].as_u64(), added["standing"].as_str()), (Some(4), Some("in_use")));
     assert_eq!(json(data, "drive evacuate 0 --wait")["state"], "done");
     assert_eq!(json(data, "drive list").as_array().unwrap().len(), 4);
-    let replaced = json(data, &format!("drive replace 1 --with {foreign} --force"));
-    assert_eq!(replaced["path"], foreign);
+    let said = fails(data, &format!("drive add {label}"), 1);
+    let array = said.trim().rsplit(' ').next().unwrap();
+    let replaced = json(data, &format!("drive replace 1 --with {label} --take-from-array {array}"));
+    assert_eq!(replaced["path"], label);
+    assert_eq!(std::fs::read(&foreign).unwrap()[..5], *b"data\0", "nothing was written to it");
     daemon.kill();
 
     // Nobody names the new drives again.
@@ -42,7 +53,7 @@ fn drives_are_added_and_emptied_and_remembered() {
     assert!(fine, "{said}");
     let daemon = start(data, &[]).unwrap();
     let paths = json(data, "drive list").to_string();
-    assert!(paths.contains(&new) && paths.contains(&foreign) && !paths.contains("00.drive"), "{paths}");
+    assert!(paths.contains(&new) && paths.contains(&label) && !paths.contains("00.drive"), "{paths}");
     assert_eq!(json(data, "volume list")[0]["name"], "db1");
     let scrub = json(data, "drive scrub --wait");
     assert_eq!((scrub["state"].as_str(), scrub["kind"].as_str()), (Some("done"), Some("scrub")));

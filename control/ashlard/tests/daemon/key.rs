@@ -59,7 +59,9 @@ fn drives_are_encrypted_opened_rotated_and_erased() {
     let said = start(data, &[]).err().unwrap();
     assert!(said.contains("crypto-erase"), "{said}");
     assert!(!own.exists());
-    start(data, &["--format-force"]).unwrap();
+    let array = said.trim().rsplit("--take-from-array ").next().unwrap().split('`').next().unwrap();
+    ashlard(&format!("format --data {} --take-from-array {array}", data.display()));
+    start(data, &[]).unwrap();
 }
 
 #[test]

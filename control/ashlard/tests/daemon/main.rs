@@ -4,6 +4,7 @@
 
 mod access;
 mod bounds;
+mod blank;
 mod directory;
 mod drives;
 mod folder;
@@ -21,7 +22,7 @@ mod questions;
 mod roles;
 mod support;
 
-use process::{check, drives, fails, json, run, start};
+use process::{ashlard, check, drives, fails, json, run, start};
 use std::os::unix::fs::PermissionsExt;
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
@@ -229,14 +230,22 @@ fn drives_that_hold_something_are_not_formatted() {
     let (blank, foreign) = (make("blank", b""), make("foreign", b"somebody's file system"));
     let data = &folder.path().join("array");
     let error = start(data, &["--drive", &foreign, "--drive", &blank]).err().unwrap();
-    assert!(error.contains("foreign"), "{error}");
-    let daemon = start(data, &["--drive", &blank, "--drive", &foreign, "--format-force"]).unwrap();
+    assert!(error.contains("foreign is not blank") && error.contains("ashlard format --force"), "{error}");
+    let both = &["--drive", &blank, "--drive", &foreign];
+    let error = start(data, &[&both[..], &["--format-force"]].concat()).err().unwrap();
+    assert!(error.contains("run once: ashlard format"), "{error}");
+    let said = ashlard(&format!("format --data {} --drive {blank} --drive {foreign}", data.display()));
+    assert!(said.contains("nothing was written"), "{said}");
+    ashlard(&format!("format --data {} --drive {blank} --drive {foreign} --force", data.display()));
+    let daemon = start(data, both).unwrap();
     json(data, "volume create db1 --size 1GiB");
     daemon.kill();
 
     // An array is there now: it is opened, never formatted, whatever is asked for.
     let elsewhere = &folder.path().join("elsewhere");
-    let daemon = start(elsewhere, &["--drive", &foreign, "--drive", &blank, "--format-force"]).unwrap();
+    let said = ashlard(&format!("format --data {} --drive {foreign},{blank} --force", elsewhere.display()));
+    assert!(said.contains("belongs to the Ashlar array"), "{said}");
+    let daemon = start(elsewhere, &["--drive", &foreign, "--drive", &blank]).unwrap();
     assert_eq!(json(elsewhere, "volume list")[0]["name"], "db1");
     assert!(daemon.stop().success());
     // One half of a mirror is enough to come up with.

@@ -30,9 +30,8 @@ pub enum DriveVerb {
     Add {
         /// A block device or file on the array's machine, such as /dev/disk/by-id/nvme-…
         path: String,
-        /// Take it even if it is not blank: what it holds is destroyed
-        #[arg(long)]
-        force: bool,
+        #[command(flatten)]
+        consent: Consent,
     },
     /// Place what a drive holds on the others, so that it can be taken away
     Evacuate {
@@ -48,15 +47,31 @@ pub enum DriveVerb {
         /// Where the new one is
         #[arg(long, value_name = "PATH")]
         with: String,
-        /// Take the new one even if it is not blank: what it holds is destroyed
-        #[arg(long)]
-        force: bool,
+        #[command(flatten)]
+        consent: Consent,
     },
     /// Read and verify everything on the drives, and write again what is wrong
     Scrub {
         #[command(flatten)]
         wait: Wait,
     },
+}
+
+/// What of a new drive may be overwritten.
+#[derive(Clone, Args)]
+pub struct Consent {
+    /// Overwrite a block device that is not blank: what it holds is destroyed
+    #[arg(long)]
+    force: bool,
+    /// Overwrite a drive with the label of the Ashlar array with this identity: that array can't use it any more
+    #[arg(long, value_name = "ID")]
+    take_from_array: Option<String>,
+}
+
+impl Consent {
+    fn body(&self, path: &str) -> Value {
+        json!({ "path": path, "force": self.force, "take_from_array": self.take_from_array })
+    }
 }
 
 /// Whether to wait for a job.
@@ -99,15 +114,15 @@ impl DriveVerb {
             List => (items(client.ask("GET", &["drives"], None)?), drives),
             Show { drive } => (client.ask("GET", &["drives", &drive], None)?, one),
             Status => (client.ask("GET", &["protection"], None)?, protection),
-            Add { path, force } => {
-                let body = json!({ "path": path, "force": force });
+            Add { path, consent } => {
+                let body = consent.body(&path);
                 (client.ask("POST", &["drives"], Some(body))?, one)
             }
             Evacuate { drive, wait } => {
                 wait.for_job(client, client.ask("POST", &["drives", &drive, "evacuate"], None)?)?
             }
-            Replace { drive, with, force } => {
-                let body = json!({ "path": with, "force": force });
+            Replace { drive, with, consent } => {
+                let body = consent.body(&with);
                 (client.ask("POST", &["drives", &drive, "replace"], Some(body))?, one)
             }
             Scrub { wait } => wait.for_job(client, client.ask("POST", &["scrub"], None)?)?,

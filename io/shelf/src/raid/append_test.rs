@@ -204,7 +204,7 @@ fn a_new_drive_gets_its_part_of_large_batches_once_the_labels_name_it() {
     let shelf = format(&mem);
     append(&shelf, "a", 12).unwrap();
     let added = MemDrive::new("added", 16 << 20);
-    now(shelf.add_drive(added.clone(), false)).unwrap();
+    now(shelf.add_drive(added.clone(), &crate::Consent::default())).unwrap();
     append(&shelf, "b", 12).unwrap();
     mem.push(added);
     for lost in 0..4 {

@@ -4,7 +4,7 @@
 use super::DriveShelf;
 use super::keys;
 use super::member::Member;
-use super::open::{all, clear, in_use, label_at, read_candidate, write_page};
+use super::open::{Consent, all, check_consent, clear, label_at, read_candidate, write_page};
 use crate::geometry::WIDEST;
 use crate::label::{self, Standing};
 use crate::{Drive, Error, Result};
@@ -15,15 +15,13 @@ impl DriveShelf {
     /// segments grows, and what is at risk is rebuilt on it: so a drive that failed is replaced.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when it is too small, there are too many, or, without `force`, it is not blank;
-    /// [`Error::Drive`] when it fails.
-    pub async fn add_drive(&self, drive: Arc<dyn Drive>, force: bool) -> Result<usize> {
+    /// [`Error::Unusable`] when it is too small, there are too many, or it holds something that there is no consent to
+    /// overwrite; [`Error::Drive`] when it fails.
+    pub async fn add_drive(&self, drive: Arc<dyn Drive>, consent: &Consent) -> Result<usize> {
         self.check_running()?;
         let (candidate, failure) = read_candidate(&*drive).await;
         failure.map_or(Ok(()), Err)?;
-        if !candidate.is_fresh() && !force {
-            return Err(in_use(&candidate));
-        }
+        check_consent(&candidate, consent)?;
         let bytes = drive.bytes();
         self.plan.check(bytes)?;
         // A label of another array on a member would be taken for a newer owner.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Contents;
 use crate::raid::tests::{call, now};
 use crate::{AlignedBuf, FormatOptions, MemDrive, Opening, SegmentId, Shelf};
 
@@ -39,6 +40,11 @@ fn check(shelf: &DriveShelf, segments: u32) {
     }
 }
 
+/// What takes a drive of these tests back into its array.
+fn own() -> Consent {
+    Consent { arrays: vec![7], ..Consent::default() }
+}
+
 fn wipe(drive: &MemDrive) {
     drive.with(|bytes| bytes.fill(0));
 }
@@ -49,7 +55,7 @@ fn a_new_drive_gives_space_at_once_and_is_a_member_like_every_other() {
     let shelf = make(&drives, 6);
     let before = shelf.layout();
     drives.push(mem("mem4"));
-    assert_eq!(now(shelf.add_drive(drives[4].clone(), false)), Ok(4));
+    assert_eq!(now(shelf.add_drive(drives[4].clone(), &Consent::default())), Ok(4));
     let after = shelf.layout();
     assert!(after.segments > before.segments && after.segment_bytes == before.segment_bytes);
     (6..after.segments.min(40)).for_each(|segment| write(&shelf, segment));
@@ -75,8 +81,13 @@ fn a_drive_that_failed_is_replaced_by_a_new_one() {
     let blank = mem("new");
     let foreign = mem("foreign");
     drop(make(std::slice::from_ref(&foreign), 0));
-    assert!(now(shelf.add_drive(foreign, false)).unwrap_err().to_string().contains("belongs to array"));
-    now(shelf.add_drive(blank.clone(), false)).unwrap();
+    assert!(
+        now(shelf.add_drive(foreign, &Consent::default()))
+            .unwrap_err()
+            .to_string()
+            .contains("belongs to array")
+    );
+    now(shelf.add_drive(blank.clone(), &Consent::default())).unwrap();
     now(shelf.settle());
     let status = shelf.status();
     assert_eq!((status.tolerates, status.at_risk, status.drives.len()), (2, 0, 4), "{status:?}");
@@ -100,7 +111,7 @@ fn a_drive_is_emptied_and_can_be_taken_away() {
     assert!(now(shelf.evacuate(0)).is_err());
     check(&shelf, 10);
     drop(shelf);
-    assert!(!now(DriveShelf::is_formatted(&[drives[0].clone() as Arc<dyn Drive>])).unwrap(), "it is blank");
+    assert_eq!(now(DriveShelf::contents(&*drives[0])), Ok(Contents::Blank));
     wipe(&drives[3]);
     let shelf = open(&drives).unwrap();
     assert!(shelf.status().strays.is_empty());
@@ -120,7 +131,7 @@ fn a_drive_that_was_replaced_while_it_was_away_is_named() {
     call(|done| shelf.recover(crate::JournalPos(1), done)).unwrap();
     assert_eq!(shelf.status().strays, ["mem0"]);
     check(&shelf, 10);
-    now(shelf.add_drive(drives[0].clone(), true)).unwrap();
+    now(shelf.add_drive(drives[0].clone(), &own())).unwrap();
     assert!(shelf.status().strays.is_empty(), "{:?}", shelf.status());
 }
 
@@ -132,7 +143,7 @@ fn a_drive_added_beside_one_that_is_out_brings_no_more_than_there_will_be_room_f
     drop(shelf);
     let shelf = open(&drives[1..6]).unwrap();
     call(|done| shelf.recover(crate::JournalPos(1), done)).unwrap();
-    now(shelf.add_drive(drives[6].clone(), true)).unwrap();
+    now(shelf.add_drive(drives[6].clone(), &Consent::default())).unwrap();
     assert!(shelf.layout().segments <= six, "{} where six drives have {six}", shelf.layout().segments);
 }
 
@@ -212,7 +223,7 @@ fn rebuilding_leaves_room_for_whoever_writes_the_segments() {
         call(|done| shelf.recover(crate::JournalPos(1), done)).unwrap();
         now(shelf.settle());
         assert!(shelf.room().any >= 8, "{:?} and {:?}", shelf.room(), shelf.status());
-        now(shelf.add_drive(drive.clone(), true)).unwrap();
+        now(shelf.add_drive(drive.clone(), &Consent::default())).unwrap();
         now(shelf.settle());
         assert!(shelf.room().any >= 8, "{:?} and {:?}", shelf.room(), shelf.status());
     }

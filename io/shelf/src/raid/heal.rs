@@ -6,8 +6,6 @@
 //! drives that there are. So is one that was placed with less parity while drives or space were short. Writes to a
 //! segment wait while it is moved; reads go on at the old place.
 
-use super::keys::blank;
-use super::open::label_at;
 use super::read::How;
 use super::{DriveShelf, Member};
 use crate::geometry::{Form, MOST_COLUMNS};
@@ -506,8 +504,8 @@ impl DriveShelf {
         if let Some(member) = member {
             if recorded {
                 // Blank, it may be used for anything. Where that fails it is found to be no member all the same.
-                for copy in 0..2 {
-                    _ = member.write_page(label_at(copy, member.bytes), blank()).await;
+                if let Err(cause) = super::open::clear_ends(&member).await {
+                    tracing::warn!(drive = member.name(), %cause, "a drive that is no member is not blank");
                 }
             }
             member.put_out();

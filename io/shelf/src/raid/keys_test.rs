@@ -1,7 +1,7 @@
 use super::*;
 use crate::raid::tests::{call, now};
 use crate::seal::KEY_BYTES;
-use crate::{Done, FormatOptions, JournalPos, MemDrive, SegmentId, Shelf, Superblock};
+use crate::{Consent, Done, FormatOptions, JournalPos, MemDrive, SegmentId, Shelf, Superblock};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 const ARRAY: u128 = 7;
@@ -132,7 +132,7 @@ fn an_envelope_that_rots_comes_from_another_drive_and_a_new_drive_gets_it() {
     let shelf = open(&mem, 2, &OLD).unwrap();
     assert_eq!(call(|done| shelf.recover(JournalPos(1), done)).unwrap().len(), 1);
     let added = MemDrive::new("added", 16 << 20);
-    now(shelf.add_drive(added.clone(), false)).unwrap();
+    now(shelf.add_drive(added.clone(), &Consent::default())).unwrap();
     drop(shelf);
     let page = sealing().1.encode();
     for drive in [&mem[1], &added] {
@@ -277,7 +277,7 @@ fn a_drive_that_is_not_there_is_named_and_gets_the_new_key_when_it_is_back() {
     assert_eq!(now(shelf.change_lock(Lock::File, &NEW, [2; 12])), Ok(vec![0]));
     assert_eq!(shelf.envelope().unwrap().sequence, 2);
     let added = MemDrive::new("added", 16 << 20);
-    now(shelf.add_drive(added.clone(), false)).unwrap();
+    now(shelf.add_drive(added.clone(), &Consent::default())).unwrap();
     let page = shelf.envelope().unwrap().encode();
     assert!(added.with(|bytes| bytes[4096..8192] == page[..]));
     drop(shelf);

@@ -3,7 +3,7 @@
 use super::keys::{self, Opening};
 use super::member::Member;
 use super::{DriveShelf, read_bytes, slots};
-use crate::geometry::{Geometry, JOURNAL_COPIES, SMALLEST_DRIVE, Sizes};
+use crate::geometry::{Geometry, JOURNAL_COPIES, LABEL_BYTES, SMALLEST_DRIVE, Sizes};
 use crate::journal::Ring;
 use crate::label::{self, Assembly, Candidate, Found, Label, Standing, assemble};
 use crate::map::Page;
@@ -21,11 +21,43 @@ pub struct FormatOptions {
     pub array: u128,
     /// Sizes, chosen by the drives where left out.
     pub sizes: Sizes,
-    /// Takes drives that belong to an array already, and destroys it.
-    pub force: bool,
+    /// What may be overwritten.
+    pub consent: Consent,
     /// The new owner; with a key, the drives are encrypted.
     pub opening: Opening,
 }
+
+/// What may be overwritten on a drive that is not blank. The default is nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Consent {
+    /// Anything but drives that have a label of an array.
+    pub foreign: bool,
+    /// Drives that have a label of one of these arrays.
+    pub arrays: Vec<u128>,
+}
+
+/// What is on a drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// Zeros at both ends, or what a format leaves behind that never ended.
+    Blank,
+    /// A label of an array, which may be damaged or of another release.
+    Array {
+        /// The array.
+        array: u128,
+        /// The slot and the number of slots, when the label can be read.
+        slot: Option<(usize, usize)>,
+    },
+    /// Data that are not ours: the offset of the first byte that is not zero.
+    Foreign {
+        /// The offset.
+        at: u64,
+    },
+}
+
+/// Bytes at both ends of a drive that have to be zero on a blank one: that is where file systems, volume managers and
+/// partition tables say who they are.
+const ENDS: u64 = 1 << 20;
 
 /// What a drive has of the map: the age of the page in each place.
 type Held = (Arc<Member>, BTreeMap<u64, (u64, u64)>);
@@ -42,15 +74,22 @@ impl DriveShelf {
         Ok(!read_candidates(drives).await?.iter().all(Candidate::is_fresh))
     }
 
+    /// What is on a drive. Only its labels and ends are read: what leaves both ends alone is for others to know.
+    ///
+    /// # Errors
+    /// [`Error::Drive`] when it can't be read.
+    pub async fn contents(drive: &dyn Drive) -> Result<Contents> {
+        contents(drive).await
+    }
+
     /// Makes a new, empty shelf of these drives, in this order, and opens it.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when a drive is too small or, without `force`, not blank; [`Error::Drive`].
+    /// [`Error::Unusable`] when a drive is too small or holds something that there is no consent to overwrite;
+    /// [`Error::Drive`].
     pub async fn format(drives: Vec<Arc<dyn Drive>>, options: FormatOptions) -> Result<Arc<Self>> {
         let candidates = read_candidates(&drives).await?;
-        if let Some(used) = candidates.iter().find(|candidate| !candidate.is_fresh() && !options.force) {
-            return Err(in_use(used));
-        }
+        candidates.iter().try_for_each(|candidate| check_consent(candidate, &options.consent))?;
         let sizes: Vec<u64> = drives.iter().map(|drive| drive.bytes()).collect();
         let plan = Geometry::plan(&sizes, &options.sizes)?;
         let copies = drives.len().min(JOURNAL_COPIES);
@@ -354,13 +393,47 @@ impl DriveShelf {
     }
 }
 
-/// The reason not to take a drive.
-pub(super) fn in_use(used: &Candidate) -> Error {
-    let holds = match used.label() {
-        Ok(label) => format!("belongs to array {:032x}", label.array),
-        Err(_) => "holds data that is not Ashlar's".into(),
+/// Refuses a drive whose label pages hold what may not be overwritten.
+pub(super) fn check_consent(candidate: &Candidate, consent: &Consent) -> Result {
+    let name = &candidate.name;
+    match candidate.owner() {
+        Some(array) if !consent.arrays.contains(&array) => {
+            Err(Error::Unusable(format!("{name} belongs to array {array:032x}; formatting would destroy it")))
+        }
+        None if !candidate.is_fresh() && !consent.foreign => Err(Error::Unusable(format!(
+            "{name} holds data that is not Ashlar's; formatting would destroy it"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+async fn contents(drive: &dyn Drive) -> Result<Contents> {
+    let (candidate, failure) = read_candidate(drive).await;
+    failure.map_or(Ok(()), Err)?;
+    if let Some(array) = candidate.owner() {
+        let label = candidate.label().ok().filter(|label| label.array == array);
+        let slot = label.map(|label| (usize::from(label.slot), label.members.len()));
+        return Ok(Contents::Array { array, slot });
+    }
+    let bytes = drive.bytes();
+    // What a format writes before it ends: labels and the envelope; of the very first label, perhaps its end alone.
+    let (front, end) = match (candidate.is_begun(), &candidate.copies[0]) {
+        (true, _) => (LABEL_BYTES, Label::second_at(bytes)),
+        (false, Found::Unfinished) => (ALIGN as u64, bytes),
+        (false, _) => (0, bytes),
     };
-    Error::Unusable(format!("{} {holds}; formatting would destroy it", used.name))
+    let middle = ENDS.clamp(front, end);
+    for (from, to) in [(front, middle), (bytes.saturating_sub(ENDS).clamp(middle, end), end)] {
+        let len = (to - from) as u32;
+        if len == 0 {
+            continue;
+        }
+        let found = read_bytes(drive, from, len).await?;
+        if let Some(at) = found.iter().position(|byte| *byte != 0) {
+            return Ok(Contents::Foreign { at: from + at as u64 });
+        }
+    }
+    Ok(Contents::Blank)
 }
 
 pub(super) fn label_at(copy: usize, bytes: u64) -> u64 {
@@ -404,20 +477,23 @@ pub(super) async fn read_candidate(drive: &dyn Drive) -> (Candidate, Option<Erro
     let bytes = drive.bytes();
     let name = drive.name().to_owned();
     if bytes < SMALLEST_DRIVE {
-        return (Candidate { name, bytes, copies: [Found::Blank, Found::Blank], rooted: None }, None);
+        let copies = [Found::Blank, Found::Blank];
+        return (Candidate { name, bytes, copies, rooted: None, named: [None, None] }, None);
     }
-    let first = read_bytes(drive, 0, ALIGN as u32).await.map(|page| Label::decode(&page));
+    let decode = |page: Bytes| (Label::decode(&page), Label::named(&page));
+    let first = read_bytes(drive, 0, ALIGN as u32).await.map(decode);
     let second_at = match &first {
-        Ok(Found::Label(label)) if label.bytes <= bytes => Label::second_at(label.bytes),
+        Ok((Found::Label(label), _)) if label.bytes <= bytes => Label::second_at(label.bytes),
         _ => Label::second_at(bytes),
     };
-    let second = read_bytes(drive, second_at, ALIGN as u32).await.map(|page| Label::decode(&page));
+    let second = read_bytes(drive, second_at, ALIGN as u32).await.map(decode);
     let failure = match (&first, &second) {
         (Err(cause), Err(_)) => Some(cause.clone()),
         _ => None,
     };
-    let copies = [first.unwrap_or(Found::Other), second.unwrap_or(Found::Other)];
-    let mut candidate = Candidate { name, bytes, copies, rooted: None };
+    let (first, second) = (first.unwrap_or((Found::Other, None)), second.unwrap_or((Found::Other, None)));
+    let (copies, named) = ([first.0, second.0], [first.1, second.1]);
+    let mut candidate = Candidate { name, bytes, copies, rooted: None, named };
     if let Ok(Label { geometry, array, .. }) = candidate.label() {
         for copy in 0..2 {
             let page = read_bytes(drive, geometry.superblock_at(copy), ALIGN as u32).await;
@@ -443,6 +519,19 @@ pub(super) async fn read_candidates(drives: &[Arc<dyn Drive>]) -> Result<Vec<Can
         }
         None => Ok(candidates),
     }
+}
+
+/// Overwrites both ends of a drive that is no member any more: it is blank then, and has no key.
+pub(super) async fn clear_ends(member: &Member) -> Result {
+    let zeros = Arc::new(AlignedBuf::zeroed(ENDS as usize));
+    for copy in 0..2 {
+        member.write_page(label_at(copy, member.bytes), keys::blank()).await?;
+    }
+    for at in [0, member.bytes.saturating_sub(ENDS)] {
+        let len = ENDS.min(member.bytes - at) as usize;
+        member.write_page(at, zeros.share(0..len)).await?;
+    }
+    Ok(())
 }
 
 /// Overwrites what an older shelf may have left where this one looks for superblocks, its map and records. A journal
@@ -477,3 +566,7 @@ pub(super) async fn clear(drive: &dyn Drive, plan: &Geometry, journal: bool) -> 
     drive.sync(done);
     synced.await
 }
+
+#[cfg(test)]
+#[path = "open_test.rs"]
+mod tests;

@@ -9,16 +9,25 @@ import { FormModal } from "../../parts/form";
 
 const pathError = (path: string) => (path.startsWith("/") ? null : "Give the whole path, such as /dev/disk/by-id/nvme-….");
 
-/** Which device, and whether what it holds may go. */
+const arrayError = (id: string) => (id === "" || /^[0-9a-f]{32}$/i.test(id) ? null : "The identity of an array has 32 hex digits.");
+
+/** Which device, and what of it may be overwritten. */
 function useDevice() {
-  return useForm({ initialValues: { path: "", force: false }, validate: { path: pathError } });
+  return useForm({
+    initialValues: { path: "", force: false, take_from_array: "" },
+    validate: { path: pathError, take_from_array: arrayError },
+    transformValues: ({ take_from_array: array, ...rest }) => ({ ...rest, take_from_array: array === "" ? null : array }),
+  });
 }
+
+type NewDevice = ReturnType<ReturnType<typeof useDevice>["getTransformedValues"]>;
 
 function DeviceFields({ form }: { form: ReturnType<typeof useDevice> }) {
   return (
     <>
       <TextInput label="Device" description="On the array’s machine. Names under /dev/disk/by-id stay what they are." placeholder="/dev/disk/by-id/nvme-…" autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("path")} />
-      <Checkbox label="Take it even if it is not blank: what it holds is destroyed" color="red" {...form.getInputProps("force", { type: "checkbox" })} />
+      <Checkbox label="Overwrite a block device that is not blank: what it holds is destroyed" description="Never a drive with the label of an Ashlar array." color="red" {...form.getInputProps("force", { type: "checkbox" })} />
+      <TextInput label="Take from array" description="Only for a drive with the label of an Ashlar array: the identity of that array, which can’t use the drive any more." placeholder="32 hex digits" autoComplete="off" spellCheck={false} {...form.getInputProps("take_from_array")} />
     </>
   );
 }
@@ -31,7 +40,7 @@ export function AddDrive({ opened, onClose }: { opened: boolean; onClose: () => 
     add.reset();
   };
   const add = useChange({
-    run: (body: typeof form.values) => answer(api.POST("/api/v1/drives", { body })),
+    run: (body: NewDevice) => answer(api.POST("/api/v1/drives", { body })),
     done: (drive) => `The drive is in slot ${drive.slot}, and is used for what is written from now on.`,
     then: close,
   });
@@ -45,7 +54,7 @@ export function AddDrive({ opened, onClose }: { opened: boolean; onClose: () => 
 export function ReplaceDrive({ drive, onClose }: { drive: Drive; onClose: () => void }) {
   const form = useDevice();
   const replace = useChange({
-    run: (body: typeof form.values) => answer(api.POST("/api/v1/drives/{slot}/replace", { params: { path: { slot: `${drive.slot}` } }, body })),
+    run: (body: NewDevice) => answer(api.POST("/api/v1/drives/{slot}/replace", { params: { path: { slot: `${drive.slot}` } }, body })),
     done: (made) => `The drive in slot ${made.slot} takes its place.`,
     then: onClose,
   });
