@@ -2,6 +2,7 @@
 
 use crate::problem::Problem;
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
@@ -14,6 +15,26 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         match Json::<T>::from_request(request, state).await {
+            Ok(Json(body)) => Ok(Self(body)),
+            Err(rejection) => Err(Problem::rejected(rejection.status(), rejection.body_text())),
+        }
+    }
+}
+
+/// A JSON body that may be left out.
+pub struct Optional<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for Optional<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let bytes = Bytes::from_request(request, state).await;
+        let bytes =
+            bytes.map_err(|rejection| Problem::rejected(rejection.status(), rejection.body_text()))?;
+        if bytes.trim_ascii().is_empty() {
+            return Ok(Self(T::default()));
+        }
+        match Json::<T>::from_bytes(&bytes) {
             Ok(Json(body)) => Ok(Self(body)),
             Err(rejection) => Err(Problem::rejected(rejection.status(), rejection.body_text())),
         }

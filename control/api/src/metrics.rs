@@ -207,7 +207,7 @@ fn tell_drives(told: &mut Exposition, drives: &[Drive]) {
     let slow = values("slow", "Whether the drive takes much longer than the others");
     let in_use = values("in_use", "Whether the drive is part of the array and there");
     let facts = TOLD.map(|(name, help, fact)| (values(name, help), fact));
-    for Drive { status, health } in drives {
+    for Drive { status, health, .. } in drives {
         let labels =
             vec![("slot", status.slot.to_string()), ("path", status.name.clone().unwrap_or_default())];
         for (values, label, kind, value) in [
@@ -236,7 +236,9 @@ fn tell_drives(told: &mut Exposition, drives: &[Drive]) {
 fn tell_protection(told: &mut Exposition, status: &ShelfStatus) {
     let none: Labels = Vec::new();
     let tolerates = told.values("array_failures_tolerated", "Drives that may still fail without loss");
+    let promises = told.values("array_failures_promised", "Drives that the array promises to do without");
     set(&tolerates, &none, &[], status.tolerates as f64);
+    set(&promises, &none, &[], status.promises as f64);
     let segments =
         told.values("array_segments", "Segments in use, and those that are being placed elsewhere");
     let healed =

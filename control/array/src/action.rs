@@ -94,6 +94,8 @@ pub enum Action {
     EvacuateDrive {
         /// Its slot, or its path.
         which: String,
+        /// Even if fewer drives may fail without loss after that.
+        accept_reduced_protection: bool,
     },
     /// Add a drive, and empty another one.
     ReplaceDrive {

@@ -388,7 +388,9 @@ impl Change<'_> {
             ChangeSettings(change) => self.change_settings(change).await,
             ConfirmTime => self.confirm_time().await,
             AddDrive(new) => self.add_drive(new).await,
-            EvacuateDrive { which } => self.evacuate_drive(&which).await,
+            EvacuateDrive { which, accept_reduced_protection } => {
+                self.evacuate_drive(&which, accept_reduced_protection).await
+            }
             ReplaceDrive { which, new } => self.replace_drive(&which, new).await,
             StartScrub => self.start_scrub().await,
             RotateKey(new) => self.rotate_key(new).await,

@@ -4,7 +4,7 @@ use crate::performance::{PathUse, forecast, imbalance};
 use crate::scrub::Scrub;
 use engine::SpaceReport;
 use history::{Condition, Severity, SpacePoint};
-use shelf::{Standing, Status};
+use shelf::{DriveStatus, Standing, Status};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Conditions by what never changes about them.
@@ -14,7 +14,7 @@ pub(crate) type Conditions = BTreeMap<String, Condition>;
 const UNEVEN: f64 = 0.5;
 /// With fewer commands nothing is said about that.
 const ENOUGH: u64 = 10_000;
-/// Drives that may fail without loss when there are enough of them.
+/// Drives that may fail without loss when there are three or more.
 const FULL_PROTECTION: usize = 2;
 
 /// Map pages in use, in percent of the limit, with how much it matters: the first that holds.
@@ -112,21 +112,28 @@ pub(crate) fn of_drives(status: &Status) -> Conditions {
 }
 
 fn protection(found: &mut Conditions, status: &Status) {
-    let members = status.drives.iter().filter(|drive| drive.standing != Standing::Leaving).count();
-    let full = FULL_PROTECTION.min(members.saturating_sub(1));
-    let left = status.tolerates;
+    let stays = |drive: &&DriveStatus| drive.standing == Standing::InUse && drive.name.is_some();
+    let staying = status.drives.iter().filter(stays).count();
+    let (left, promised) = (status.tolerates, status.promises);
     let about_left = match left {
         0 => "one more drive that fails takes data along",
         _ => "one more drive may fail, not two",
     };
-    if left < full {
-        let severity = if left == 0 { Severity::Critical } else { Severity::Warning };
-        add(found, "protection.degraded", severity, None, &|| {
-            format!("{about_left}: replace what is broken, or wait until everything is placed elsewhere")
+    if left < promised {
+        add(found, "protection.degraded", Severity::Critical, None, &|| {
+            let remedy = match staying.saturating_sub(1) < promised {
+                true => format!("only {staying} drives are in use: add drives"),
+                false => "replace what is broken, or wait until everything is placed elsewhere".into(),
+            };
+            format!("{about_left}; the array promises {promised}: {remedy}")
         });
-    } else if full < FULL_PROTECTION {
+    } else if promised < FULL_PROTECTION {
         add(found, "protection.low", Severity::Info, None, &|| {
-            format!("{about_left}: there are only {members} drives, and with three or more any two may fail")
+            let remedy = match staying > FULL_PROTECTION {
+                true => "what is stored is being placed again so that any two may fail".into(),
+                false => format!("there are only {staying} drives, and with three or more any two may fail"),
+            };
+            format!("{about_left}: {remedy}")
         });
     }
 }

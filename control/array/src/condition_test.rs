@@ -44,9 +44,20 @@ fn shelf(standings: &[Standing], tolerates: usize) -> Status {
         slow_reads: 0,
         bad_pages: 0,
         slow: false,
+        reduces_to: None,
     };
     let drives = standings.iter().enumerate().map(drive).collect();
-    Status { drives, tolerates, segments: 0, at_risk: 0, healed: 0, repaired: 0, lost: 0, strays: Vec::new() }
+    Status {
+        drives,
+        tolerates,
+        promises: 2,
+        segments: 0,
+        at_risk: 0,
+        healed: 0,
+        repaired: 0,
+        lost: 0,
+        strays: Vec::new(),
+    }
 }
 
 #[test]
@@ -55,12 +66,18 @@ fn drives_that_are_out_and_protection_that_is_less_are_found() {
     use Standing::{InUse, Leaving, Out};
     assert!(of_drives(&shelf(&[InUse; 4], 2)).is_empty());
     let out = of_drives(&shelf(&[InUse, InUse, Out, InUse], 1));
-    assert_eq!(kinds(&out), [("drive.out", Warning), ("protection.degraded", Warning)]);
+    assert_eq!(kinds(&out), [("drive.out", Warning), ("protection.degraded", Critical)]);
     let worse = of_drives(&shelf(&[InUse, InUse, Out, Out], 0));
     assert_eq!(kinds(&worse)[2], ("protection.degraded", Critical));
     let leaving = of_drives(&Status { at_risk: 7, ..shelf(&[InUse, InUse, InUse, Leaving], 2) });
     assert_eq!(kinds(&leaving), [("drive.leaving", Info), ("protection.rebuilding", Info)]);
-    assert_eq!(kinds(&of_drives(&shelf(&[InUse, InUse], 1))), [("protection.low", Info)]);
+    // Two drives promise a mirror, but not when there were more.
+    let two = |promises| of_drives(&Status { promises, ..shelf(&[InUse, InUse], 1) });
+    assert_eq!(kinds(&two(1)), [("protection.low", Info)]);
+    assert_eq!(kinds(&two(2)), [("protection.degraded", Critical)]);
+    assert!(two(2)["protection.degraded"].message.contains("only 2 drives are in use: add drives"));
+    let one = of_drives(&shelf(&[InUse, Leaving, Leaving], 1));
+    assert!(one["protection.degraded"].message.contains("only 1 drives are in use"), "{one:?}");
     let mut rotten = Status { lost: 1, ..shelf(&[InUse; 4], 2) };
     rotten.drives[0].bad_pages = 3;
     assert_eq!(kinds(&of_drives(&rotten)), [("data.lost", Critical), ("drive.rotten", Warning)]);

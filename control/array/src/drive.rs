@@ -13,6 +13,7 @@ use crate::topic::Topic;
 use crate::view;
 use crate::{Error, Result};
 use history::Severity;
+use serde::Serialize;
 use shelf::seal::{Envelope, KEY_BYTES, Lock};
 use shelf::{Consent, Contents, Drive, DriveShelf, DriveStatus, Standing, Status};
 use std::collections::BTreeMap;
@@ -103,11 +104,23 @@ impl Array {
 
     pub(crate) fn with_health(&self, status: DriveStatus) -> view::Drive {
         let health = self.health(status.drive);
-        view::Drive { status, health }
+        let evacuation_warning = self.evacuation_warning(&status);
+        view::Drive { status, health, evacuation_warning }
     }
 
     pub(crate) fn show_drive(&self, which: &str) -> Result<Outcome> {
         Ok(Outcome::Drive(Box::new(self.with_health(self.drive(which)?))))
+    }
+
+    /// What emptying a drive costs in protection; none when it costs nothing.
+    fn evacuation_warning(&self, drive: &DriveStatus) -> Option<String> {
+        let may_fail = match drive.reduces_to? {
+            0 => "the next drive that fails takes data along".into(),
+            1 => "only one more drive may fail without loss of data".into(),
+            left => format!("only {left} more drives may fail without loss of data"),
+        };
+        let promises = self.parts.shelf.promises();
+        Some(format!("once {} is empty, {may_fail}; the array promises {promises}", called(drive)))
     }
 
     /// The drive in a slot, or at a path.
@@ -281,14 +294,32 @@ impl Change<'_> {
         Ok(slot)
     }
 
-    pub async fn evacuate_drive(&mut self, which: &str) -> Result<Outcome> {
+    pub async fn evacuate_drive(&mut self, which: &str, accept_reduced: bool) -> Result<Outcome> {
         let drive = self.array.drive(which)?;
-        self.empty_drive(&drive).await?;
+        let floor = self.array.parts.shelf.protection_floor();
+        let warning = self.array.evacuation_warning(&drive);
+        let least = match &warning {
+            Some(warning) if !accept_reduced => {
+                return Err(Error::precondition(format!(
+                    "that would reduce protection: {warning}. Add a drive first; or accept it, with \
+                     --accept-reduced-protection"
+                )));
+            }
+            Some(_) => 0,
+            None => floor,
+        };
+        self.empty_drive(&drive, least, warning).await?;
         let job = self.array.job_about(JobKind::Evacuate, drive.slot);
         Ok(Outcome::Job(job.ok_or_else(|| Error::failed("the drive is being emptied", "and has no job"))?))
     }
 
-    async fn empty_drive(&mut self, drive: &DriveStatus) -> Result<()> {
+    /// Empties a drive, unless fewer than `least` drives may fail without loss after that.
+    async fn empty_drive(
+        &mut self,
+        drive: &DriveStatus,
+        least: usize,
+        accepted: Option<String>,
+    ) -> Result<()> {
         let called = called(drive);
         match drive.standing {
             Standing::InUse => {}
@@ -300,17 +331,21 @@ impl Change<'_> {
                 )));
             }
         }
-        let done = self.array.parts.shelf.evacuate(drive.slot).await;
+        let done = self.array.parts.shelf.evacuate(drive.slot, least).await;
         done.map_err(|error| unusable(&format!("{called} can't be emptied"), error))?;
         self.array.begin_placing(JobKind::Evacuate, drive, &self.caller.user);
         self.array.watch_drives();
         let name = drive.name.clone().unwrap_or_else(|| drive.slot.to_string());
-        self.done("drive.leaving", "drive", &name, "is being emptied, as asked for");
+        let accepted =
+            accepted.map_or_else(String::new, |it| format!(", and reduced protection was accepted: {it}"));
+        self.done("drive.leaving", "drive", &name, &format!("is being emptied, as asked for{accepted}"));
         Ok(())
     }
 
     pub async fn replace_drive(&mut self, which: &str, new: NewDrive) -> Result<Outcome> {
         let old = self.array.drive(which)?;
+        // One comes for the one that goes: what can be borne before is enough after that.
+        let floor = self.array.parts.shelf.protection_floor();
         let slot = self.bring_drive(&new).await?;
         let path = new.path;
         self.done(
@@ -321,7 +356,7 @@ impl Change<'_> {
         );
         // What was on a drive that is out is rebuilt by itself.
         if old.standing == Standing::InUse
-            && let Err(error) = self.empty_drive(&old).await
+            && let Err(error) = self.empty_drive(&old, floor, None).await
         {
             let Error { kind, message } = error;
             return Err(Error { kind, message: format!("{path} is in slot {slot} now, but {message}") });

@@ -15,6 +15,7 @@ fn drive(slot: usize, standing: Standing) -> DriveStatus {
         slow_reads: 0,
         bad_pages: 0,
         slow: false,
+        reduces_to: None,
     }
 }
 

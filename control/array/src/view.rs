@@ -312,6 +312,8 @@ pub struct Drive {
     pub status: DriveStatus,
     /// What it tells of itself.
     pub health: Health,
+    /// What emptying it costs in protection, for people; none when it costs nothing.
+    pub evacuation_warning: Option<String>,
 }
 
 /// Space in bytes.

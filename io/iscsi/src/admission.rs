@@ -9,6 +9,7 @@
 //! data: a command with TASK SET FULL.
 
 use crate::budget::SESSION_OUT_BYTES;
+use crate::pdu::incoming::Pdu;
 use crate::pdu::{Header, NO_TAG, opcode};
 use crate::session::{End, Session, WRITE, extended_cdb};
 use crate::transfer::Claim;
@@ -41,10 +42,9 @@ impl Session {
     /// Bytes that the session is charged with. The records of as many waiting commands as the window allows are always
     /// among them, so that what is admitted leaves room for those.
     pub(crate) fn held(&self, wire: &Wire) -> u64 {
-        let waiting = self.early_bytes + self.transfers.waiting_charge();
         self.early_bytes
             + self.transfers.charge()
-            + self.waiting_room.saturating_sub(waiting)
+            + self.waiting_room.saturating_sub(self.waiting_bytes())
             + self.tasks.charge()
             + self.exchange.held()
             + wire.incoming.arriving()
@@ -107,7 +107,7 @@ impl Session {
         if known {
             return Ok(Admit::Skip);
         }
-        let charge = header.data_bytes() as u64 + WAITING_RECORD_BYTES;
+        let charge = (header.data_bytes() + header.ahs_bytes()) as u64 + WAITING_RECORD_BYTES;
         if wire.share.covers(self.held(wire) + charge) {
             return Ok(Admit::Take(charge));
         }
@@ -115,8 +115,8 @@ impl Session {
     }
 
     /// What an early request is charged with.
-    pub(crate) fn early_charge(data: &Bytes) -> u64 {
-        data.len() as u64 + WAITING_RECORD_BYTES
+    pub(crate) fn early_charge(pdu: &Pdu) -> u64 {
+        (pdu.data.len() + pdu.ahs.len()) as u64 + WAITING_RECORD_BYTES
     }
 
     /// A SCSI command: all of it is admitted, or it waits with the data that it brings.
@@ -126,7 +126,7 @@ impl Session {
         let held = self.held(wire);
         claim.admitted = !self.transfers.has_waiting() && wire.share.cover(held + claim.needs);
         let charge = if claim.admitted { claim.needs } else { claim.arrives };
-        let waiting = self.transfers.waiting_charge() + self.early_bytes + charge;
+        let waiting = self.waiting_bytes() + charge;
         // What waits for the pool must hold nothing of it.
         let has_room = claim.admitted
             || waiting <= self.waiting_room
@@ -177,7 +177,7 @@ impl Session {
 
     /// Whether a command can't even wait with what it brings: only one that came early, since then others have come.
     pub(crate) fn is_beyond_room(&self, wire: &Wire, claim: &Claim) -> bool {
-        let waiting = self.transfers.waiting_charge() + self.early_bytes + claim.arrives;
+        let waiting = self.waiting_bytes() + claim.arrives;
         !claim.admitted
             && waiting > self.waiting_room
             && (waiting > wire.share.own() || !wire.share.covers(self.held(wire) + claim.arrives))
@@ -199,7 +199,10 @@ impl Session {
             }
             // Whoever waits holds nothing of the pool that it does not need.
             wire.share.settle_all(held - more);
-            if wire.share.wait_for(held).is_ok() {
+            // Commands that come meanwhile hold something too: what is granted is to be enough then.
+            let may_come = wire.share.own().saturating_sub(self.waiting_room.max(self.waiting_bytes()));
+            let wait = wire.share.wait_for(held + may_come).or_else(|_| wire.share.wait_for(held));
+            if wait.is_ok() {
                 return admitted;
             } else if let Some(expectation) = self.transfers.give_up() {
                 self.refuse_full(wire, &expectation);
@@ -219,6 +222,11 @@ impl Session {
     pub(crate) fn settle_all(&self, wire: &mut Wire) {
         let held = self.held(wire);
         wire.share.settle_all(held);
+    }
+
+    /// What commands hold that are not admitted, and requests that came early.
+    fn waiting_bytes(&self) -> u64 {
+        self.early_bytes + self.transfers.waiting_charge()
     }
 
     /// Answers that count for nothing.

@@ -100,7 +100,7 @@ impl Session {
             () if cmd_sn == header.cmd_sn() => Outcome::Complete,
             () => {
                 if let Some(pdu) = self.early.remove(&cmd_sn) {
-                    self.early_bytes -= Self::early_charge(&pdu.data);
+                    self.early_bytes -= Self::early_charge(&pdu);
                 }
                 self.void.insert(cmd_sn);
                 Outcome::Complete
@@ -132,7 +132,7 @@ impl Session {
             let stays = !is_meant(pdu);
             if !stays {
                 void.insert(*number);
-                *bytes -= Self::early_charge(&pdu.data);
+                *bytes -= Self::early_charge(pdu);
             }
             stays
         });

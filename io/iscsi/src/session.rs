@@ -195,7 +195,7 @@ impl Session {
             Turn::Later if self.void.contains(&pdu.header.cmd_sn()) => Ok(()),
             Turn::Later => {
                 if let Entry::Vacant(place) = self.early.entry(pdu.header.cmd_sn()) {
-                    self.early_bytes += Self::early_charge(&pdu.data);
+                    self.early_bytes += Self::early_charge(&pdu);
                     place.insert(pdu);
                 }
                 Ok(())
@@ -221,7 +221,7 @@ impl Session {
             if self.void.remove(&expected) {
                 self.window.advance();
             } else if let Some(pdu) = self.early.remove(&expected) {
-                self.early_bytes -= Self::early_charge(&pdu.data);
+                self.early_bytes -= Self::early_charge(&pdu);
                 self.window.advance();
                 self.perform(wire, pdu)?;
             } else {

@@ -6,6 +6,7 @@
 //! missing.
 
 use crate::geometry::{Geometry, WIDEST};
+use crate::lanes::PARITY;
 use crate::media::{FORMAT_VERSION, OLDEST_VERSION, Reader, Writer, crc32c};
 use crate::{ALIGN, AlignedBuf, Error, Result};
 use bytes::Bytes;
@@ -76,6 +77,8 @@ pub struct Label {
     pub slot: u16,
     /// True when what is on the drives is sealed; the wrapped key lies behind the label.
     pub sealed: bool,
+    /// Drives that the array promises to do without, 0 to 2; none where an older release wrote the label.
+    pub promises: Option<u8>,
     /// Number of segments.
     pub segments: u32,
     /// The plan of the shelf.
@@ -108,7 +111,9 @@ impl Label {
         out.put(&self.array.to_le_bytes()).put(&self.drive.to_le_bytes());
         out.put(&self.generation.to_le_bytes()).put(&self.epoch.to_le_bytes());
         out.put(&self.bytes.to_le_bytes()).put(&self.journal.to_le_bytes());
-        out.put(&self.slot.to_le_bytes()).put(&[u8::from(self.sealed), 0]).put(&self.segments.to_le_bytes());
+        let promises = self.promises.map_or(0, |promises| promises + 1);
+        out.put(&self.slot.to_le_bytes()).put(&[u8::from(self.sealed), promises]);
+        out.put(&self.segments.to_le_bytes());
         self.geometry.encode(&mut out);
         for (member, at) in self.members.iter().take(WIDEST).zip((MEMBERS_AT..).step_by(MEMBER_BYTES)) {
             let standing = Standing::ALL.iter().find(|(_, known)| *known == member.standing);
@@ -157,7 +162,7 @@ impl Label {
         let (generation, epoch) = (from.u64()?, from.u64()?);
         let (bytes, journal) = (from.u64()?, from.u64()?);
         let slot = from.take().map(u16::from_le_bytes)?;
-        let [sealed, _] = from.take()?;
+        let [sealed, promises] = from.take()?;
         let segments = from.u32()?;
         let geometry = Geometry::decode(&mut from)?;
         let mut table = Reader(covered.get(MEMBERS_AT..)?);
@@ -183,6 +188,7 @@ impl Label {
                 .iter()
                 .all(|member| member.standing == Standing::Empty || geometry.check(member.bytes).is_ok());
         let sealed = sealed != 0;
+        let promises = promises.checked_sub(1).filter(|promises| *promises <= PARITY as u8);
         let label = Self {
             array,
             drive,
@@ -192,6 +198,7 @@ impl Label {
             journal,
             slot,
             sealed,
+            promises,
             segments,
             geometry,
             members,

@@ -35,6 +35,7 @@ fn label() -> Label {
         journal: 0b111,
         slot: 1,
         sealed: false,
+        promises: None,
         segments: 50,
         geometry: GEOMETRY,
         members: vec![

@@ -29,6 +29,7 @@ use std::sync::{Arc, Weak};
 
 mod append;
 mod commit;
+mod evacuate;
 mod gather;
 mod grow;
 mod heal;

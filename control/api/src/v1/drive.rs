@@ -4,7 +4,7 @@ use super::job::Job;
 use super::{Answer, Created, outcome, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
-use crate::body::{Asked, Body, Named};
+use crate::body::{Asked, Body, Named, Optional};
 use crate::list::{Part, PartialList, list};
 use crate::problem::{Problem, Problems};
 use array::Action;
@@ -56,6 +56,8 @@ pub struct Drive {
     bad_pages: u64,
     /// It takes much longer than the others, which are read in its place.
     slow: bool,
+    /// What emptying it costs in protection; `null` when it costs nothing.
+    evacuation_warning: Option<String>,
     /// What it tells of itself (SMART).
     health: Health,
 }
@@ -136,11 +138,24 @@ pub struct NewDrive {
     take_from_array: Option<String>,
 }
 
+/// How a drive is emptied.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Evacuation {
+    /// Empty it even if fewer drives may fail without loss after that: see `evacuation_warning` of the drive. Without it,
+    /// such a request is refused with 409.
+    #[serde(default)]
+    accept_reduced_protection: bool,
+}
+
 /// How what is stored is protected.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Protection {
     /// Drives that may still fail, whichever they are, without loss.
     tolerates: usize,
+    /// Drives that the array promises to do without: what it could lose at best since it was made. An alert is raised
+    /// while `tolerates` is less.
+    promises: usize,
     /// Segments in use.
     segments: u32,
     /// Segments of which a part is to be placed elsewhere.
@@ -235,7 +250,8 @@ async fn show_drive(
 ///
 /// Answers with the job that does it. The drive is no part of the array any more when that is done.
 #[utoipa::path(post, path = "/api/v1/drives/{slot}/evacuate", tag = "drives",
-    params(("slot" = String, Path, description = "Its slot, or its path",)), responses(
+    params(("slot" = String, Path, description = "Its slot, or its path",)),
+    request_body = Option<Evacuation>, responses(
     (status = 202, description = "The job", body = Job),
     Problems,
 ))]
@@ -243,8 +259,10 @@ async fn evacuate_drive(
     operator: Operator,
     State(context): State<Context>,
     Named(which): Named<String>,
+    Optional(Evacuation { accept_reduced_protection }): Optional<Evacuation>,
 ) -> Created<Job> {
-    let begun = perform(operator, &context, Action::EvacuateDrive { which }).await?;
+    let empty = Action::EvacuateDrive { which, accept_reduced_protection };
+    let begun = perform(operator, &context, empty).await?;
     outcome!(begun, Job(it) => (StatusCode::ACCEPTED, Json(it.into())))
 }
 
@@ -295,7 +313,7 @@ impl From<NewDrive> for array::NewDrive {
 }
 
 impl From<array::Drive> for Drive {
-    fn from(array::Drive { status: drive, health }: array::Drive) -> Self {
+    fn from(array::Drive { status: drive, health, evacuation_warning }: array::Drive) -> Self {
         Self {
             slot: drive.slot,
             path: drive.name,
@@ -314,6 +332,7 @@ impl From<array::Drive> for Drive {
             slow_reads: drive.slow_reads,
             bad_pages: drive.bad_pages,
             slow: drive.slow,
+            evacuation_warning,
             health: health.into(),
         }
     }
@@ -343,11 +362,12 @@ impl From<array::Health> for Health {
 
 impl From<array::Protection> for Protection {
     fn from(it: array::Protection) -> Self {
-        let array::ShelfStatus { drives: _, tolerates, segments, at_risk, healed, repaired, lost, strays } =
-            it.shelf;
+        let array::ShelfStatus { drives: _, tolerates, promises, segments, at_risk, .. } = it.shelf;
+        let array::ShelfStatus { healed, repaired, lost, strays, .. } = it.shelf;
         let (scrub, next_scrub) = (it.scrub.map(Into::into), it.next_scrub.map(utc));
         Self {
             tolerates,
+            promises,
             segments,
             segments_at_risk: at_risk,
             healed,

@@ -55,7 +55,7 @@ fn add(path: &str, force: bool) -> Action {
 }
 
 fn evacuate(which: &str) -> Action {
-    Action::EvacuateDrive { which: which.into() }
+    Action::EvacuateDrive { which: which.into(), accept_reduced_protection: false }
 }
 
 async fn refused(up: &Up, action: Action) -> (Kind, String) {
@@ -160,6 +160,19 @@ async fn a_drive_of_another_array_is_taken_when_that_array_is_named() {
     assert_eq!(drives(&up).await.len(), 5);
 }
 
+/// Waits until no drive leaves any more, and everything that there is to say about that was said.
+async fn settled(rig: &Rig, up: &Up) {
+    while {
+        up.shelf.settle().await;
+        tokio::task::yield_now().await;
+        rig.clock.fetch_add(5, Ordering::SeqCst);
+        up.array.tick().await;
+        drives(up).await.iter().any(|drive| drive.standing != Standing::InUse)
+    } {}
+    rig.clock.fetch_add(5, Ordering::SeqCst);
+    up.array.tick().await;
+}
+
 fn device() -> Examined {
     Examined { is_device: true, ..Examined::default() }
 }
@@ -183,6 +196,56 @@ async fn a_drive_is_emptied_as_a_job_and_leaves() {
     assert_eq!(kinds(&up).await[..2], ["drive.emptied", "drive.leaving"]);
     assert_eq!(refused(&up, Action::CancelJob { id: begun.id }).await.0, Kind::Precondition);
     assert_eq!(protection(&up).await.shelf.tolerates, 2);
+}
+
+#[tokio::test]
+async fn reduced_protection_is_accepted_by_name_and_is_a_critical_alert() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    rig.machine.plug("/dev/new");
+    up.perform(add("/dev/new", false)).await.unwrap();
+    settled(&rig, &up).await;
+    // Both at once: the second counts the first as gone.
+    job(&up, evacuate("0")).await;
+    job(&up, evacuate("1")).await;
+    for drive in ["2", "3", "4"] {
+        let (kind, message) = refused(&up, evacuate(drive)).await;
+        assert!(kind == Kind::Precondition && message.contains("only one more drive may fail"), "{message}");
+        assert!(message.ends_with("--accept-reduced-protection"), "{message}");
+    }
+    let warned = |which: &str| {
+        let show = Action::ShowDrive { which: which.into() };
+        let up = &up;
+        async move {
+            let Outcome::Drive(drive) = up.perform(show).await.unwrap() else { panic!() };
+            drive.evacuation_warning
+        }
+    };
+    assert!(warned("2").await.unwrap().contains("the array promises 2"));
+    assert_eq!(warned("0").await, None, "it leaves anyway");
+    settled(&rig, &up).await;
+    let open = async || {
+        let Outcome::Alerts(alerts) = up.perform(Action::ListAlerts).await.unwrap() else { panic!() };
+        let open = alerts.into_iter().filter(|it| it.closed.is_none());
+        open.map(|it| (it.condition.kind, it.condition.severity)).collect::<Vec<_>>()
+    };
+    assert_eq!(open().await, []);
+    let accepted = Action::EvacuateDrive { which: "2".into(), accept_reduced_protection: true };
+    job(&up, accepted).await;
+    assert!(refused(&up, evacuate("3")).await.1.contains("the next drive that fails takes data along"));
+    settled(&rig, &up).await;
+    assert_eq!(open().await, [("protection.degraded".into(), Severity::Critical)]);
+    // One for one costs nothing more.
+    rig.machine.plug("/dev/other");
+    let replace = Action::ReplaceDrive { which: "3".into(), new: new("/dev/other", false) };
+    up.perform(replace).await.unwrap();
+    settled(&rig, &up).await;
+    assert_eq!(drives(&up).await.len(), 2);
+    // A third drive brings back what was promised.
+    rig.machine.plug("/dev/third");
+    up.perform(add("/dev/third", false)).await.unwrap();
+    settled(&rig, &up).await;
+    assert_eq!((open().await, protection(&up).await.shelf.tolerates), (vec![], 2));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use crate::rig::{Rig, Up};
 use array::{
     Action, AlertState, By, Caller, Credential, Destination, DirectorySettings, Effect, GroupChange,
-    HostChange, HostGroupChange, Kind, Ldap, Member, NewDirectory, NewKey, Outcome, Page, PeerName, Role,
+    HostChange, HostGroupChange, Kind, Ldap, Member, NewDirectory, NewDrive, NewKey, Outcome, Page, PeerName, Role,
     ScheduleChange, Scope, Secret, SettingsChange, Severity, SnapshotChange, Stretch, SubjectName,
     TargetChange, Verb, VolumeChange,
 };

@@ -1,6 +1,8 @@
 //! Drives of a running array: added, emptied, remembered, scrubbed.
 
-use crate::process::{check, fails, json, start};
+use crate::http::Api;
+use crate::process::{check, fails, json, run, start};
+use serde_json::Value;
 use std::path::Path;
 
 fn file(path: &Path, text: &[u8]) -> String {
@@ -61,4 +63,47 @@ fn drives_are_added_and_emptied_and_remembered() {
     assert_eq!((status["tolerates"].as_u64(), status["scrub"]["errors"].as_u64()), (Some(2), Some(0)));
     assert!(json(data, "job list").as_array().unwrap().iter().any(|job| job["id"] == scrub["id"]));
     assert!(daemon.stop().success());
+}
+
+#[test]
+fn protection_is_reduced_only_by_those_who_say_so() {
+    let api = Api::start_with(&["--drives", "5"]);
+    let data = &api.data();
+    for drive in ["0", "1"] {
+        json(data, &format!("drive evacuate {drive} --wait"));
+    }
+    let said = fails(data, "drive evacuate 2", 1);
+    assert!(
+        said.contains("only one more drive may fail") && said.contains("--accept-reduced-protection"),
+        "{said}"
+    );
+    let path = "/api/v1/drives/2/evacuate";
+    for body in
+        [Value::Null, serde_json::json!({}), serde_json::json!({ "accept_reduced_protection": false })]
+    {
+        api.ask("POST", path, body).assert_problem(409, "precondition");
+    }
+    api.ask("POST", path, serde_json::json!({ "accept": true })).assert_problem(422, "invalid");
+    let drive = api.ask("GET", "/api/v1/drives/2", Value::Null).body;
+    assert!(drive["evacuation_warning"].as_str().unwrap().contains("the array promises 2"), "{drive}");
+    let output = run(data, "drive evacuate 2 --accept-reduced-protection --wait");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("Protection is reduced: once the drive"), "{said}");
+    let alert = loop {
+        let alerts = json(data, "alert list");
+        let found = alerts.as_array().unwrap().iter().find(|it| it["kind"] == "protection.degraded").cloned();
+        match found {
+            Some(alert) => break alert,
+            None => std::thread::yield_now(),
+        }
+    };
+    assert_eq!(alert["severity"], "critical");
+    let protection = json(data, "drive status");
+    assert_eq!((protection["tolerates"].as_u64(), protection["promises"].as_u64()), (Some(1), Some(2)));
+    let begun = api.ask(
+        "POST",
+        "/api/v1/drives/3/evacuate",
+        serde_json::json!({ "accept_reduced_protection": true }),
+    );
+    assert_eq!(begun.status, 202, "{}", begun.body);
 }

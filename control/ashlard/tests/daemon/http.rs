@@ -27,6 +27,11 @@ impl Api {
         Self { _daemon: daemon, _folder: folder, url, token, agent }
     }
 
+    /// The folder of the array.
+    pub fn data(&self) -> std::path::PathBuf {
+        self._folder.path().join("array")
+    }
+
     pub fn send(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> Answer {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
         if let Some(token) = token {

@@ -3,7 +3,7 @@
 use super::{Shown, items, query};
 use crate::client::Client;
 use crate::show::{bytes, duration, facts, rows, text, yes};
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
@@ -37,6 +37,12 @@ pub enum DriveVerb {
     Evacuate {
         /// Its slot, or its path
         drive: String,
+        /// Empty it even if fewer drives may fail without loss after that
+        #[arg(long)]
+        accept_reduced_protection: bool,
+        /// Don't ask whether to go on
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         wait: Wait,
     },
@@ -118,8 +124,12 @@ impl DriveVerb {
                 let body = consent.body(&path);
                 (client.ask("POST", &["drives"], Some(body))?, one)
             }
-            Evacuate { drive, wait } => {
-                wait.for_job(client, client.ask("POST", &["drives", &drive, "evacuate"], None)?)?
+            Evacuate { drive, accept_reduced_protection, yes, wait } => {
+                if accept_reduced_protection {
+                    confirm_reduction(client, &drive, yes)?;
+                }
+                let body = json!({ "accept_reduced_protection": accept_reduced_protection });
+                wait.for_job(client, client.ask("POST", &["drives", &drive, "evacuate"], Some(body))?)?
             }
             Replace { drive, with, consent } => {
                 let body = consent.body(&with);
@@ -151,6 +161,22 @@ impl Wait {
             None => Ok((begun, job)),
         }
     }
+}
+
+/// Says what an evacuation costs in protection, and asks whoever sits at a terminal whether to go on.
+fn confirm_reduction(client: &Client, drive: &str, yes: bool) -> Result<()> {
+    let known = client.ask("GET", &["drives", drive], None)?;
+    let Some(warning) = known["evacuation_warning"].as_str() else { return Ok(()) };
+    let (input, mut err) = (std::io::stdin(), std::io::stderr());
+    writeln!(err, "Protection is reduced: {warning}.")?;
+    if yes || !input.is_terminal() {
+        return Ok(());
+    }
+    write!(err, "Type yes to go on: ").and_then(|()| err.flush())?;
+    let mut answer = String::new();
+    input.read_line(&mut answer)?;
+    ensure!(answer.trim() == "yes", "the drive is not emptied");
+    Ok(())
 }
 
 /// Waits for the end of a job; an error when it failed.
@@ -270,7 +296,14 @@ fn protection(answer: &Value) -> String {
         }
     };
     facts(&[
-        ("Tolerates", format!("{} more drives to fail", text(&answer["tolerates"]))),
+        (
+            "Tolerates",
+            format!(
+                "{} more drives to fail, of {} promised",
+                text(&answer["tolerates"]),
+                text(&answer["promises"])
+            ),
+        ),
         (
             "At risk",
             format!("{} of {} segments", text(&answer["segments_at_risk"]), text(&answer["segments"])),

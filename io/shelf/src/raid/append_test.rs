@@ -188,7 +188,7 @@ fn a_drive_that_is_emptied_gets_no_more_of_large_batches() {
     let mem = mem(6);
     let shelf = format(&mem);
     append(&shelf, "a", 32).unwrap();
-    now(shelf.evacuate(5)).unwrap();
+    now(shelf.evacuate(5, 2)).unwrap();
     now(shelf.settle());
     assert!(shelf.wants_trim(), "it can't go before");
     let next = append(&shelf, "b", 32).unwrap();

@@ -1,5 +1,5 @@
 //! Drives that come and go while the shelf runs. One that comes takes the place of one that is out by being there: what
-//! is at risk is placed on it. One that goes is emptied first.
+//! is at risk is placed on it. How one goes is in `evacuate`.
 
 use super::DriveShelf;
 use super::keys;
@@ -70,76 +70,6 @@ impl DriveShelf {
         members.resize(count, None);
         (roster.members[slot], members[slot]) = (entry, member);
         Ok(slot)
-    }
-
-    /// Takes an evacuation back: the drive stays, with what it still holds.
-    ///
-    /// # Errors
-    /// [`Error::Unusable`] when nothing there is being emptied.
-    pub async fn keep(&self, slot: usize) -> Result {
-        self.check_running()?;
-        {
-            let mut roster = self.roster.lock();
-            match roster.members.get_mut(slot) {
-                Some(entry) if entry.standing == Standing::Leaving => entry.standing = Standing::InUse,
-                _ => return Err(Error::Unusable(format!("the drive in slot {slot} is not being emptied"))),
-            }
-        }
-        self.segments.lock().close(slot, false);
-        self.count_members();
-        self.record().await?;
-        self.background.wake();
-        Ok(())
-    }
-
-    /// Empties a drive: what it holds is placed on the others, and then it is no member any more. Its standing is
-    /// [`Standing::Leaving`] until then.
-    ///
-    /// # Errors
-    /// [`Error::Unusable`] when there is no such member, or the others have no room for what it holds.
-    pub async fn evacuate(&self, slot: usize) -> Result {
-        self.check_running()?;
-        let member = self.member(slot).ok_or_else(|| Error::Unusable(format!("slot {slot} has no drive")))?;
-        let held: u64 = {
-            let segments = self.segments.lock();
-            segments
-                .current()
-                .filter(|entry| entry.columns.iter().flatten().any(|column| usize::from(column.slot) == slot))
-                .map(|entry| u64::from(self.plan.chunk_pages(entry.form)))
-                .sum()
-        };
-        let fits = {
-            let mut segments = self.segments.lock();
-            segments.close(slot, true);
-            let free: u64 =
-                segments.space.drives.iter().flatten().map(|free| u64::from(free.granules())).sum();
-            let fits = free > held && segments.room() > super::AT_ONCE;
-            if !fits {
-                segments.close(slot, false);
-            }
-            fits
-        };
-        if !fits {
-            return Err(Error::Unusable(format!(
-                "the other drives have no room for what {} holds: give space back, or add a drive first",
-                member.name()
-            )));
-        }
-        {
-            let mut roster = self.roster.lock();
-            match roster.members.get_mut(slot) {
-                Some(entry) if entry.standing == Standing::InUse => entry.standing = Standing::Leaving,
-                _ => {
-                    return Err(Error::Unusable(format!(
-                        "the drive in slot {slot} is leaving already, or out"
-                    )));
-                }
-            }
-        }
-        self.count_members();
-        self.record().await?;
-        self.background.wake();
-        Ok(())
     }
 }
 

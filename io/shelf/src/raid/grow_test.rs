@@ -103,12 +103,12 @@ fn a_drive_that_failed_is_replaced_by_a_new_one() {
 fn a_drive_is_emptied_and_can_be_taken_away() {
     let drives: Vec<_> = (0..5).map(|index| mem(&format!("mem{index}"))).collect();
     let shelf = make(&drives, 10);
-    now(shelf.evacuate(0)).unwrap();
+    now(shelf.evacuate(0, 2)).unwrap();
     now(shelf.settle());
     let status = shelf.status();
     assert!(status.drives.iter().all(|drive| drive.slot != 0), "{status:?}");
     assert_eq!((status.tolerates, status.at_risk), (2, 0));
-    assert!(now(shelf.evacuate(0)).is_err());
+    assert!(now(shelf.evacuate(0, 2)).is_err());
     check(&shelf, 10);
     drop(shelf);
     assert_eq!(now(DriveShelf::contents(&*drives[0])), Ok(Contents::Blank));
@@ -116,6 +116,91 @@ fn a_drive_is_emptied_and_can_be_taken_away() {
     let shelf = open(&drives).unwrap();
     assert!(shelf.status().strays.is_empty());
     check(&shelf, 10);
+}
+
+#[test]
+fn an_evacuation_that_costs_protection_needs_consent_even_while_others_are_under_way() {
+    let drives: Vec<_> = (0..5).map(|index| mem(&format!("mem{index}"))).collect();
+    let shelf = make(&drives, 4);
+    let reduced = |shelf: &DriveShelf| {
+        shelf.status().drives.iter().filter_map(|it| Some((it.slot, it.reduces_to?))).collect::<Vec<_>>()
+    };
+    assert_eq!((shelf.promises(), reduced(&shelf)), (2, vec![]));
+    // Nothing has been placed elsewhere yet: those that leave are counted as gone.
+    now(shelf.evacuate(0, shelf.protection_floor())).unwrap();
+    now(shelf.evacuate(1, shelf.protection_floor())).unwrap();
+    assert_eq!(reduced(&shelf), [(2, 1), (3, 1), (4, 1)]);
+    let refused = now(shelf.evacuate(2, shelf.protection_floor())).unwrap_err().to_string();
+    assert!(refused.contains("1 drives could fail"), "{refused}");
+    now(shelf.settle());
+    assert_eq!((shelf.status().drives.len(), shelf.status().tolerates), (3, 2));
+    assert!(now(shelf.evacuate(2, shelf.protection_floor())).is_err(), "nor when they have gone");
+    now(shelf.evacuate(2, 0)).unwrap();
+    now(shelf.settle());
+    let status = shelf.status();
+    assert_eq!((status.drives.len(), status.tolerates, status.promises), (2, 1, 2));
+    // Each step is one more.
+    assert_eq!(reduced(&shelf), [(3, 0), (4, 0)]);
+    assert!(now(shelf.evacuate(3, shelf.protection_floor())).is_err());
+    drop(shelf);
+    let shelf = open(&drives).unwrap();
+    call(|done| shelf.recover(crate::JournalPos(1), done)).unwrap();
+    assert_eq!((shelf.promises(), reduced(&shelf)), (2, vec![(3, 0), (4, 0)]), "the labels have it");
+    now(shelf.evacuate(3, 0)).unwrap();
+    now(shelf.settle());
+    assert!(now(shelf.evacuate(4, 0)).unwrap_err().to_string().contains("no room"), "the last one stays");
+    check(&shelf, 4);
+}
+
+#[test]
+fn a_drive_that_failed_counts_when_another_is_to_leave() {
+    let drives: Vec<_> = (0..4).map(|index| mem(&format!("mem{index}"))).collect();
+    drop(make(&drives, 4));
+    let shelf = open(&drives[1..]).unwrap();
+    call(|done| shelf.recover(crate::JournalPos(1), done)).unwrap();
+    assert!(
+        now(shelf.evacuate(1, shelf.protection_floor())).is_err(),
+        "three are there, and three are needed"
+    );
+    now(shelf.settle());
+    assert!(now(shelf.evacuate(1, shelf.protection_floor())).is_err());
+    now(shelf.add_drive(mem("new"), &Consent::default())).unwrap();
+    now(shelf.evacuate(1, shelf.protection_floor())).unwrap();
+}
+
+#[test]
+fn an_array_promises_what_it_reaches() {
+    let drives: Vec<_> = (0..3).map(|index| mem(&format!("mem{index}"))).collect();
+    let shelf = make(&drives[..1], 4);
+    let mut promises = vec![shelf.promises()];
+    for drive in &drives[1..] {
+        now(shelf.add_drive(drive.clone(), &Consent::default())).unwrap();
+        promises.push(shelf.promises());
+        now(shelf.settle());
+        promises.push(shelf.promises());
+    }
+    assert_eq!(promises, [0, 0, 1, 1, 2]);
+    drop(shelf);
+    assert_eq!(open(&drives).unwrap().promises(), 2);
+}
+
+#[test]
+fn an_evacuation_that_would_leave_less_parity_for_want_of_room_is_refused() {
+    let drives: Vec<_> = (0..4).map(|index| mem(&format!("mem{index}"))).collect();
+    let shelf = make(&drives, 0);
+    let count = shelf.layout().segments * 11 / 20;
+    (0..count).for_each(|segment| write(&shelf, segment));
+    call(|done| shelf.sync(done)).unwrap();
+    // The three others have room for it with one parity column, not with two.
+    let refused = now(shelf.evacuate(0, shelf.protection_floor())).unwrap_err().to_string();
+    assert!(refused.contains("no room"), "{refused}");
+    let kept = count / 2;
+    (kept..count).for_each(|segment| shelf.discard(SegmentId(segment)));
+    now(shelf.evacuate(0, shelf.protection_floor())).unwrap();
+    now(shelf.settle());
+    let status = shelf.status();
+    assert_eq!((status.drives.len(), status.tolerates, status.at_risk), (3, 2, 0), "{status:?}");
+    check(&shelf, kept);
 }
 
 #[test]
@@ -154,7 +239,7 @@ fn a_drive_whose_contents_have_no_room_elsewhere_stays() {
     let count = shelf.layout().segments;
     (0..count).for_each(|segment| write(&shelf, segment));
     call(|done| shelf.sync(done)).unwrap();
-    assert!(now(shelf.evacuate(2)).unwrap_err().to_string().contains("no room"));
+    assert!(now(shelf.evacuate(2, 2)).unwrap_err().to_string().contains("no room"));
     now(shelf.settle());
     check(&shelf, count);
 }
@@ -165,7 +250,7 @@ fn an_evacuation_that_is_taken_back_leaves_a_drive_like_every_other() {
     let shelf = make(&drives, 10);
     assert!(now(shelf.keep(1)).unwrap_err().to_string().contains("not being emptied"));
     let before = shelf.status();
-    now(shelf.evacuate(1)).unwrap();
+    now(shelf.evacuate(1, 2)).unwrap();
     assert!(shelf.status().at_risk > 0);
     now(shelf.keep(1)).unwrap();
     now(shelf.settle());

@@ -213,7 +213,7 @@ impl DriveShelf {
         if self.segments.lock().is_outdated(staying) {
             return self.commit().await.is_ok();
         }
-        self.retire().await
+        self.promise_more().await || self.retire().await
     }
 
     /// The slots whose drives are there and are to stay.
@@ -368,6 +368,7 @@ impl DriveShelf {
         old: &Entry,
         lost: &[usize],
     ) -> std::result::Result<Option<(Entry, Vec<bool>)>, Wait<()>> {
+        let staying = self.staying();
         let mut segments = self.segments.lock();
         if segments.discarding > 0 {
             let (done, discarded) = wait();
@@ -392,7 +393,15 @@ impl DriveShelf {
         taken.iter().for_each(|column| segments.give_column(old.form, *column));
         let left = i64::from(old.form.parity) - lost.len() as i64;
         let Some(new) = segments.place_again(segment, old) else { return Ok(None) };
-        if i64::from(new.form.parity) <= left {
+        // What is on a drive that leaves goes elsewhere with as much parity as the number of those that stay allows. Less
+        // was accepted when the evacuation began.
+        let leaves = |column: &Column| {
+            let slot = usize::from(column.slot);
+            staying >> slot & 1 == 0 && self.member(slot).is_some()
+        };
+        let leaving = old.columns.iter().flatten().any(leaves);
+        let allowed = Form::of(staying.count_ones() as usize).parity.min(old.form.parity);
+        if i64::from(new.form.parity) <= left && !(leaving && new.form.parity >= allowed) {
             segments.give(&new);
             return Ok(None);
         }

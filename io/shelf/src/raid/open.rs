@@ -3,7 +3,7 @@
 use super::keys::{self, Opening};
 use super::member::Member;
 use super::{DriveShelf, read_bytes, slots};
-use crate::geometry::{Geometry, JOURNAL_COPIES, LABEL_BYTES, SMALLEST_DRIVE, Sizes};
+use crate::geometry::{Form, Geometry, JOURNAL_COPIES, LABEL_BYTES, SMALLEST_DRIVE, Sizes};
 use crate::journal::Ring;
 use crate::label::{self, Assembly, Candidate, Found, Label, Standing, assemble};
 use crate::map::Page;
@@ -110,6 +110,7 @@ impl DriveShelf {
             journal: (1 << copies) - 1,
             slot: 0,
             sealed: options.opening.key.is_some(),
+            promises: Some(Form::of(drives.len()).parity),
             segments: 0,
             geometry: plan,
             members: Vec::new(),

@@ -2,6 +2,7 @@
 
 use super::member::Member;
 use super::{DriveShelf, slots};
+use crate::geometry::Form;
 use crate::label::{self, Found, Label, Standing};
 use crate::{ALIGN, Done, Error, Result, wait};
 use std::sync::Arc;
@@ -12,6 +13,8 @@ pub struct Roster {
     pub members: Vec<label::Member>,
     /// Copies of the journal that the labels name, as a set of slots: after a crash no other is looked for.
     pub journal: u64,
+    /// Drives that the array promises to do without.
+    pub promises: u8,
     /// Grows with every change.
     version: u64,
     recorded: u64,
@@ -25,6 +28,10 @@ impl Roster {
             generation: label.generation,
             members: label.members.clone(),
             journal: label.journal,
+            promises: label.promises.unwrap_or_else(|| {
+                let members = label.members.iter().filter(|it| it.standing != Standing::Empty);
+                Form::of(members.count()).parity
+            }),
             version: 0,
             recorded: 0,
             recording: false,
@@ -161,9 +168,9 @@ impl DriveShelf {
     async fn write_roster(&self) -> Result {
         self.check_fence().await?;
         let present = self.present();
-        let (generation, table) = {
+        let (generation, table, promises) = {
             let roster = self.roster.lock();
-            (roster.generation, roster.members.clone())
+            (roster.generation, roster.members.clone(), roster.promises)
         };
         // Behind the table: who is out there has left the journal before.
         let journal = self.journal.lock().members;
@@ -181,6 +188,7 @@ impl DriveShelf {
             journal,
             slot: member.slot as u16,
             sealed: self.vault.is_sealed(),
+            promises: Some(promises),
             segments,
             geometry: self.plan,
             members: table.clone(),

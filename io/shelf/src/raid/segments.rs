@@ -212,7 +212,7 @@ impl Segments {
     }
 
     /// Segments that must find room whatever the background takes: the rest of the free space is for rebuilding.
-    fn promised(&self) -> u32 {
+    pub fn promised(&self) -> u32 {
         let count = self.list.len() as u32;
         (count - self.used).min((count / 32).max(LEAST_LEFT))
     }

@@ -36,6 +36,8 @@ pub struct DriveStatus {
     pub bad_pages: u64,
     /// True while it takes much longer than the others, and they are asked in its place.
     pub slow: bool,
+    /// Drives that may still fail without loss once this one is emptied; none when that is no less than now.
+    pub reduces_to: Option<usize>,
 }
 
 /// The state of a shelf.
@@ -45,6 +47,8 @@ pub struct Status {
     pub drives: Vec<DriveStatus>,
     /// Drives that may still fail, whichever they are, without loss.
     pub tolerates: usize,
+    /// Drives that the array promises to do without: what it could lose at best, since it was made.
+    pub promises: usize,
     /// Segments in use.
     pub segments: u32,
     /// Segments of which something is to be placed elsewhere.
@@ -66,6 +70,7 @@ impl DriveShelf {
         let members = self.members.read().clone();
         let table = self.roster.lock().members.clone();
         let journal = self.journal.lock().members;
+        let floor = self.protection_floor();
         let (tolerates, at_risk) = self.protection();
         let segments = self.segments.lock();
         let mut used = vec![0; table.len()];
@@ -96,11 +101,14 @@ impl DriveShelf {
                 slow_reads: count(|counters| &counters.slow_reads),
                 bad_pages: count(|counters| &counters.bad_pages),
                 slow: member.is_some_and(|member| !member.is_out() && member.is_slow()),
+                reduces_to: Some(self.tolerates_without(slot))
+                    .filter(|left| entry.standing == Standing::InUse && *left < floor),
             }
         });
         Status {
             drives: drives.collect(),
             tolerates,
+            promises: self.promises(),
             segments: count,
             at_risk,
             healed: self.counters.healed.load(Ordering::Relaxed),

@@ -1,5 +1,6 @@
-import { Checkbox, TextInput } from "@mantine/core";
+import { Alert, Checkbox, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
+import { ShieldAlert } from "lucide-react";
 import { answer, api } from "../../api/client";
 import { useChange } from "../../api/queries";
 import type { SchemaDrive as Drive } from "../../api/schema";
@@ -66,13 +67,19 @@ export function ReplaceDrive({ drive, onClose }: { drive: Drive; onClose: () => 
 }
 
 export function EmptyDrive({ drive, onClose }: { drive: Drive; onClose: () => void }) {
+  const warning = drive.evacuation_warning ?? null;
   const empty = useChange({
-    run: () => answer(api.POST("/api/v1/drives/{slot}/evacuate", { params: { path: { slot: `${drive.slot}` } } })),
+    run: () => answer(api.POST("/api/v1/drives/{slot}/evacuate", { params: { path: { slot: `${drive.slot}` } }, body: { accept_reduced_protection: warning !== null } })),
     done: () => `The drive in slot ${drive.slot} is being emptied.`,
     then: onClose,
   });
   return (
-    <Confirm opened onClose={onClose} title={`Empty the drive in slot ${drive.slot}?`} verb="Empty" busy={empty.isPending} error={empty.error} onConfirm={() => empty.mutate(undefined)}>
+    <Confirm opened onClose={onClose} title={`Empty the drive in slot ${drive.slot}?`} verb={warning === null ? "Empty" : "Empty with reduced protection"} name={warning === null ? undefined : "reduced protection"} busy={empty.isPending} error={empty.error} onConfirm={() => empty.mutate(undefined)}>
+      {warning !== null && (
+        <Alert color="red" icon={<ShieldAlert size={18} />} title="Protection is reduced" mb="md">
+          {warning.charAt(0).toUpperCase() + warning.slice(1)}. Add a drive first to avoid that.
+        </Alert>
+      )}
       The {bytes(drive.used)} on it are placed on the other drives. When that is done, it is no part of the array any more and can be taken away. Hosts don’t notice.
     </Confirm>
   );
