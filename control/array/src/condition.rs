@@ -4,7 +4,7 @@ use crate::performance::{PathUse, forecast, imbalance};
 use crate::scrub::Scrub;
 use engine::SpaceReport;
 use history::{Condition, Severity, SpacePoint};
-use shelf::{DriveStatus, Standing, Status};
+use shelf::{DriveStatus, FileSystem, Standing, Status};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Conditions by what never changes about them.
@@ -19,6 +19,9 @@ const FULL_PROTECTION: usize = 2;
 
 /// Map pages in use, in percent of the limit, with how much it matters: the first that holds.
 const MAP_PERCENT: [(u64, Severity); 2] = [(95, Severity::Critical), (80, Severity::Warning)];
+
+/// Less than this part of a file system free is few.
+const FEW_FREE_DIVISOR: u64 = 10;
 
 const DAY: u64 = 86_400;
 /// Days left, of the certificate or of the space, with how much it matters: the first that holds.
@@ -95,6 +98,16 @@ pub(crate) fn of_drives(status: &Status) -> Conditions {
             )
         });
     }
+    for name in &status.unwiped {
+        let about = Some(About { noun: "drive", name, key: name });
+        add(&mut found, "drive.unwiped", Severity::Warning, about, &|| {
+            format!(
+                "{name} could not be wiped: it keeps a wrapped key of this array, which neither a change of the key nor a \
+                 crypto-erase reaches. Destroy the drive, or the key that opens it"
+            )
+        });
+    }
+    space_below(&mut found, status);
     protection(&mut found, status);
     if status.at_risk > 0 {
         add(&mut found, "protection.rebuilding", Severity::Info, None, &|| {
@@ -109,6 +122,35 @@ pub(crate) fn of_drives(status: &Status) -> Conditions {
         });
     }
     found
+}
+
+/// File systems below drives that may run out of space.
+fn space_below(found: &mut Conditions, status: &Status) {
+    if status.starved {
+        add(found, "drive.no-space", Severity::Critical, None, &|| {
+            "the file system under the drives has no space: hosts can't write anything new until it has; make room on it"
+                .into()
+        });
+    }
+    for file_system in &status.file_systems {
+        let FileSystem { slots, free, total, growth } = file_system;
+        if growth <= free || slots.is_empty() {
+            continue;
+        }
+        let names: Vec<String> = slots.iter().map(ToString::to_string).collect();
+        let (name, key) = (names.join(", "), names.join("-"));
+        let about = Some(About { noun: "drive", name: &names[0], key: &key });
+        let few = free.saturating_mul(FEW_FREE_DIVISOR) < *total;
+        let severity = if few { Severity::Critical } else { Severity::Warning };
+        add(found, "drive.overcommitted", severity, about, &|| {
+            format!(
+                "the drives of slots {name} are sparse files that may grow by more than their file system has free{}: \
+                 hosts are refused writes when it is full, although the array shows free space. Give the file system \
+                 more space",
+                if few { ", and hardly any of it is free" } else { "" }
+            )
+        });
+    }
 }
 
 fn protection(found: &mut Conditions, status: &Status) {

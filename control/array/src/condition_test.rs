@@ -57,6 +57,9 @@ fn shelf(standings: &[Standing], tolerates: usize) -> Status {
         repaired: 0,
         lost: 0,
         strays: Vec::new(),
+        unwiped: Vec::new(),
+        file_systems: Vec::new(),
+        starved: false,
     }
 }
 
@@ -127,6 +130,27 @@ fn a_slow_drive_is_found_while_it_is() {
     let found = of_drives(&status);
     assert_eq!(kinds(&found), [("drive.slow", Severity::Warning)]);
     assert_eq!(found.values().next().and_then(|it| it.name.as_deref()), Some("2"));
+}
+
+/// Sparse files that may grow by more than there is: told from the start, and louder before hosts notice.
+#[test]
+fn a_file_system_that_may_run_out_is_told_of_before_it_does() {
+    let below = |free, growth| {
+        let file_system = shelf::FileSystem { slots: vec![0, 1], free, total: 1000, growth };
+        Status { file_systems: vec![file_system], ..shelf(&[Standing::InUse; 4], 2) }
+    };
+    assert!(of_drives(&below(500, 500)).is_empty());
+    assert_eq!(kinds(&of_drives(&below(500, 501))), [("drive.overcommitted", Severity::Warning)]);
+    assert_eq!(kinds(&of_drives(&below(99, 501))), [("drive.overcommitted", Severity::Critical)]);
+    let full = Status { starved: true, ..below(0, 501) };
+    let expected = [("drive.no-space", Severity::Critical), ("drive.overcommitted", Severity::Critical)];
+    assert_eq!(kinds(&of_drives(&full)), expected);
+}
+
+#[test]
+fn a_former_drive_that_keeps_a_key_is_named() {
+    let found = of_drives(&Status { unwiped: vec!["slot 2".into()], ..shelf(&[Standing::InUse; 4], 2) });
+    assert_eq!(kinds(&found), [("drive.unwiped", Severity::Warning)]);
 }
 
 #[test]

@@ -89,8 +89,14 @@ impl Change<'_> {
         );
         if !absent.is_empty() {
             let message = format!(
-                "the drives of slots {absent:?} were not there when the key was changed: the old key opens what they \
-                 hold until they are back, so destroy it"
+                "the drives of slots {absent:?} could not be reached when the key was changed: the old key opens what \
+                 they hold until the array is started with them, so destroy it"
+            );
+            array.tell(Severity::Warning, "key.rotated", None, message);
+        }
+        for drive in array.parts.shelf.status().unwiped {
+            let message = format!(
+                "{drive} keeps a key wrapped by an older one: destroy the drive, or the key that opens it"
             );
             array.tell(Severity::Warning, "key.rotated", None, message);
         }

@@ -196,8 +196,15 @@ impl Engine {
     }
 
     /// Has the background look whether drives have gone that had parts of the journal: to be called now and then, as an
-    /// idle engine asks nothing of its drives.
+    /// idle engine asks nothing of its drives. While the background waits for space below the drives, hosts are refused
+    /// what takes space, and nobody waits for the background.
     pub fn watch_drives(&self) {
+        self.core.look_for_room();
+        if self.core.log.shelf().is_starved() {
+            self.core.set_full(true);
+            self.core.pace.set_open(true);
+            self.core.room.freed();
+        }
         if self.core.log.shelf().wants_trim() {
             self.core.signal.notify();
         }

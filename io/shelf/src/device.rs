@@ -9,7 +9,7 @@
 //! succeeded, survives a power cut. Direct I/O is used wherever the file system has it, so the page cache can neither
 //! hide a failed write nor lend memory to bytes that the array caches by itself.
 
-use crate::{ALIGN, Done, Drive, Error};
+use crate::{ALIGN, Backing, Done, Drive, Error};
 use bytes::Bytes;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -42,6 +42,8 @@ struct Node {
     /// Cleared by the first answer that says the drive can't; from then on a discard does nothing. Never set for a file
     /// that had all of its blocks when it was opened.
     discards: AtomicBool,
+    /// A file that did not have all of its blocks.
+    sparse: bool,
 }
 
 /// Creates a file of `bytes` zeros, sparse where the file system can, for [`open`].
@@ -84,8 +86,9 @@ fn open_as(ring: &Arc<Ring>, path: &Path, write: bool) -> Result<Arc<dyn Drive>,
     }
     let file = patiently(|| take(path, kind.is_block_device(), write))?;
     let bytes = size(&file, path, kind.is_block_device())?;
-    let discards = AtomicBool::new(kind.is_block_device() || !is_allocated(&file, path, bytes)?);
-    let node = Node { name: path.display().to_string(), file, bytes, discards };
+    let sparse = !kind.is_block_device() && !is_allocated(&file, path, bytes)?;
+    let discards = AtomicBool::new(kind.is_block_device() || sparse);
+    let node = Node { name: path.display().to_string(), file, bytes, discards, sparse };
     Ok(Arc::new(Device { ring: ring.clone(), file: Arc::new(node) }))
 }
 
@@ -182,6 +185,26 @@ fn is_allocated(file: &File, path: &Path, bytes: u64) -> Result<bool, Error> {
     Ok(metadata.blocks() * STAT_BLOCK >= bytes)
 }
 
+/// What a file gets its blocks from; none when that can't be told.
+fn backing(file: &File) -> Option<Backing> {
+    let metadata = file.metadata().ok()?;
+    let mut stat = std::mem::MaybeUninit::<libc::statvfs64>::zeroed();
+    // SAFETY: fstatvfs takes an open descriptor and fills the structure given, for which zeros are valid, too.
+    let stat = unsafe {
+        if libc::fstatvfs64(file.as_raw_fd(), stat.as_mut_ptr()) != 0 {
+            return None;
+        }
+        stat.assume_init()
+    };
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Some(Backing {
+        file_system: metadata.dev(),
+        free: bytes(stat.f_bavail),
+        total: bytes(stat.f_blocks),
+        allocated: metadata.blocks() * STAT_BLOCK,
+    })
+}
+
 /// What stat(2) counts blocks in, whatever those of the file system are.
 const STAT_BLOCK: u64 = 512;
 
@@ -224,6 +247,18 @@ impl Drive for Device {
 
     fn sync(&self, done: Done<()>) {
         self.submit(0, Work::Sync { done });
+    }
+
+    fn allocate(&self, offset: u64, len: u64, done: Done<()>) {
+        if self.file.sparse {
+            self.submit(offset, Work::Allocate { len, done });
+        } else {
+            done(Ok(()));
+        }
+    }
+
+    fn backing(&self) -> Option<Backing> {
+        if self.file.sparse { backing(&self.file.file) } else { None }
     }
 
     fn discard(&self, offset: u64, len: u64, done: Done<()>) {

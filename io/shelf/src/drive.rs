@@ -26,9 +26,34 @@ pub trait Drive: Send + Sync {
     /// Answers when every write answered before the call is durable.
     fn sync(&self, done: Done<()>);
 
+    /// Makes sure that writes to `len` bytes at `offset` will not end with [`Error::NoSpace`], on a drive that does not
+    /// have all of its space.
+    fn allocate(&self, offset: u64, len: u64, done: Done<()>) {
+        _ = (offset, len);
+        done(Ok(()));
+    }
+
+    /// What it gets its space from as it is written; none when all of its space is its own.
+    fn backing(&self) -> Option<Backing> {
+        None
+    }
+
     /// Gives `len` bytes at `offset` back; what a read finds there afterwards is arbitrary. Only a hint: a drive that
     /// can't do it answers that it is done.
     fn discard(&self, offset: u64, len: u64, done: Done<()>);
+}
+
+/// The file system that a sparse file gets its space from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backing {
+    /// Tells file systems apart on this machine.
+    pub file_system: u64,
+    /// Free bytes of the file system.
+    pub free: u64,
+    /// Its size in bytes.
+    pub total: u64,
+    /// Bytes that the drive has of it now.
+    pub allocated: u64,
 }
 
 /// A drive in memory, for tests: every request is done before its method returns, and is durable.

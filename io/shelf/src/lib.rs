@@ -26,12 +26,14 @@ pub mod parity;
 pub mod seal;
 pub mod superblock;
 
-pub use drive::{Drive, MemDrive};
+pub use drive::{Backing, Drive, MemDrive};
 pub use geometry::Sizes;
 pub use label::Standing;
 pub use media::{FORMAT_VERSION, checksum};
 pub use overlay::Overlay;
-pub use raid::{Consent, Contents, DriveShelf, DriveStatus, FormatOptions, Opening, ScrubReport, Status};
+pub use raid::{
+    Consent, Contents, DriveShelf, DriveStatus, FileSystem, FormatOptions, Opening, ScrubReport, Status,
+};
 pub use shelf::{
     ALIGN, AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Superblock,
     Wait, wait,

@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 mod append;
+mod backing;
 mod commit;
 mod evacuate;
 mod gather;
@@ -47,6 +48,7 @@ mod status;
 mod write;
 
 use append::Journal;
+pub use backing::FileSystem;
 pub use keys::Opening;
 pub use open::{Consent, Contents, FormatOptions};
 pub use scrub::ScrubReport;
@@ -74,11 +76,14 @@ pub struct DriveShelf {
     commits: Mutex<commit::Commits>,
     /// Buffers of stripes that have been written, to be filled again.
     buffers: Mutex<Vec<AlignedBuf>>,
+    below: backing::Below,
     background: heal::Background,
     watch: Mutex<lag::Watch>,
     counters: Counters,
     /// Drives that were given at the opening and have a label of this array, and are not members.
     strays: Mutex<Vec<String>>,
+    /// Drives that were members and keep a wrapped key, as far as is known.
+    unwiped: Mutex<Vec<String>>,
     stopped: Mutex<Option<Error>>,
 }
 
@@ -138,10 +143,12 @@ impl DriveShelf {
             segments: Mutex::new(segments),
             commits: Mutex::new(commit::Commits::new(label.geometry)),
             buffers: Mutex::default(),
+            below: backing::Below::default(),
             background: heal::Background::default(),
             watch: Mutex::default(),
             counters: Counters::default(),
             strays: Mutex::default(),
+            unwiped: Mutex::default(),
             stopped: Mutex::new(None),
         })
     }
@@ -186,6 +193,7 @@ impl DriveShelf {
             std::mem::take(&mut self.journal.lock().waiting)
         };
         waiting.into_iter().for_each(|batch| (batch.done)(Err(cause.clone())));
+        self.retry_starved();
         self.background.wake();
     }
 
@@ -200,11 +208,14 @@ impl DriveShelf {
     /// background gets its share of the time. To be called some times a second.
     pub fn tick(&self, now: std::time::Duration) {
         let members: Vec<_> = self.members.read().iter().flatten().cloned().collect();
-        let late: Vec<_> = members.iter().filter(|member| member.tick(now) && !member.is_out()).collect();
+        let (out, late): (Vec<_>, Vec<_>) =
+            members.iter().filter(|member| member.tick(now)).partition(|member| member.is_out());
+        out.iter().for_each(|member| member.give_up_late());
         if !late.is_empty() && self.can_spare(late.iter().fold(0, |set, member| set | 1 << member.slot)) {
             late.iter().for_each(|member| member.give_up_late());
         }
         self.watch(now, &members);
+        self.tick_below(now);
         self.background.tick(now, self.counters.foreground.load(Ordering::Relaxed));
     }
 
@@ -226,8 +237,12 @@ impl Shelf for DriveShelf {
             // Whoever writes is told why it stopped, not that there is no room.
             return Room { protected: u32::MAX, any: u32::MAX };
         }
-        let Room { protected, any } = self.segments.lock().room_told();
+        let Room { protected, any } = self.segments.lock().room_told(self.room_below());
         Room { protected: protected.saturating_sub(AT_ONCE), any: any.saturating_sub(AT_ONCE) }
+    }
+
+    fn is_starved(&self) -> bool {
+        self.waits_for_space()
     }
 
     fn append(&self, head: Bytes, body: Vec<Bytes>, done: Done<JournalPos>) {

@@ -87,6 +87,13 @@ pub enum Error {
         /// Where, and how it was noticed.
         what: String,
     },
+    /// The file system, or whatever else is below a drive, has no space for a write, which was not done. The drive is as
+    /// good as before, and the same write may succeed later.
+    #[error("no space: {what}")]
+    NoSpace {
+        /// Drive, operation, position and the system's message.
+        what: String,
+    },
     /// A newer owner has taken the shelf; this one must stop for good.
     #[error("fenced by epoch {epoch}")]
     Fenced {
@@ -120,6 +127,12 @@ pub trait Shelf: Send + Sync {
     /// that always has room for all of its segments need not say, nor one that has stopped.
     fn room(&self) -> Room {
         Room { protected: u32::MAX, any: u32::MAX }
+    }
+
+    /// True while writes wait because what is below the drives has no space for them. They are tried again until it has;
+    /// reads and the journal go on.
+    fn is_starved(&self) -> bool {
+        false
     }
 
     /// Appends one batch to the journal and answers when enough copies are durable. Batches become durable in the

@@ -11,6 +11,8 @@ pub struct Free {
     granules: u32,
     /// Nothing is taken; what is given back is kept in mind.
     closed: bool,
+    /// For one choice of place, as if it were closed.
+    avoided: bool,
 }
 
 impl Free {
@@ -21,9 +23,14 @@ impl Free {
         free
     }
 
+    /// Free granules, whether or not they may be taken.
+    pub fn left(&self) -> u32 {
+        self.granules
+    }
+
     /// Free granules that may be taken.
     pub fn granules(&self) -> u32 {
-        if self.closed { 0 } else { self.granules }
+        if self.is_closed() { 0 } else { self.granules }
     }
 
     /// Says whether something may be taken.
@@ -31,9 +38,13 @@ impl Free {
         self.closed = closed;
     }
 
+    fn is_closed(&self) -> bool {
+        self.closed || self.avoided
+    }
+
     /// How many runs of `len` granules fit.
     fn fitting(&self, len: u32) -> u64 {
-        if self.closed {
+        if self.is_closed() {
             return 0;
         }
         self.runs.values().map(|run| u64::from(run / len)).sum()
@@ -41,7 +52,7 @@ impl Free {
 
     /// Takes `len` granules out of the shortest run that has them.
     pub fn take(&mut self, len: u32) -> Option<u32> {
-        if self.closed {
+        if self.is_closed() {
             return None;
         }
         let fitting = self.runs.iter().filter(|(_, run)| **run >= len);
@@ -108,7 +119,7 @@ pub struct Space {
 
 impl Space {
     fn open(&self) -> impl Iterator<Item = &Free> {
-        self.drives.iter().flatten().filter(|free| !free.closed)
+        self.drives.iter().flatten().filter(|free| !free.is_closed())
     }
 
     fn usable(&self) -> usize {
@@ -162,6 +173,23 @@ impl Space {
     pub fn place(&mut self, parity: u8, stripe_pages: u32) -> Option<(Form, Vec<(u8, u32)>)> {
         let (_, form) = self.best(parity, stripe_pages)?;
         Some((form, self.take(form, column(form, stripe_pages))?))
+    }
+
+    /// As [`Space::place`], on other drives than those in `avoided`; none when that would leave less parity.
+    pub fn place_without(
+        &mut self,
+        avoided: impl Fn(usize) -> bool,
+        parity: u8,
+        stripe_pages: u32,
+    ) -> Option<(Form, Vec<(u8, u32)>)> {
+        let set = |space: &mut Self, closed: bool| {
+            let found = space.drives.iter_mut().enumerate().filter(|(slot, _)| avoided(*slot));
+            found.filter_map(|(_, free)| free.as_mut()).for_each(|free| free.avoided = closed);
+        };
+        set(self, true);
+        let placed = (self.most_parity() >= parity).then(|| self.place(parity, stripe_pages)).flatten();
+        set(self, false);
+        placed
     }
 
     fn take(&mut self, form: Form, len: u32) -> Option<Vec<(u8, u32)>> {

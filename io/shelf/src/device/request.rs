@@ -29,6 +29,7 @@ pub(super) enum Work {
     Write { vectors: Vectors, durable: bool, done: Done<()> },
     Sync { done: Done<()> },
     Discard { len: u64, done: Done<()> },
+    Allocate { len: u64, done: Done<()> },
 }
 
 /// The pieces of a write as the kernel takes them; `next` is the first that still has bytes to write.
@@ -128,6 +129,9 @@ impl Request {
             Work::Discard { len, .. } => {
                 opcode::Fallocate::new(file, *len).offset(self.offset).mode(PUNCH_HOLE).build()
             }
+            Work::Allocate { len, .. } => {
+                opcode::Fallocate::new(file, *len).offset(self.offset).mode(libc::FALLOC_FL_KEEP_SIZE).build()
+            }
         }
     }
 
@@ -159,14 +163,21 @@ impl Request {
                 self.node.discards.store(false, Ordering::Relaxed);
                 self.answer(Ok(()))
             }
+            // Cutting a hole may take a block itself. Nothing is lost where there is none.
+            (Work::Discard { .. }, Err(cause)) if is_no_space(&cause) => self.answer(Ok(())),
+            // Where space can't be allocated, it may be missing when it is written.
+            (Work::Allocate { .. }, Err(cause)) if cause.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                self.answer(Ok(()))
+            }
             (_, outcome) => self.answer(outcome.map(|_| ())),
         }
     }
 
     fn answer(self, outcome: io::Result<()>) -> Next {
         let Self { node, offset, work } = self;
-        let say = |verb: &str, cause: io::Error| Error::Drive {
-            what: format!("{}: {verb} at byte {offset}: {cause}", node.name),
+        let say = |verb: &str, cause: io::Error| {
+            let what = format!("{}: {verb} at byte {offset}: {cause}", node.name);
+            if is_no_space(&cause) { Error::NoSpace { what } } else { Error::Drive { what } }
         };
         match work {
             Work::Read { buffer, filled, done } => done(match outcome {
@@ -181,9 +192,15 @@ impl Request {
             }
             Work::Sync { done } => end(done, outcome.map_err(|cause| say("sync", cause))),
             Work::Discard { done, .. } => end(done, outcome.map_err(|cause| say("discard", cause))),
+            Work::Allocate { done, .. } => end(done, outcome.map_err(|cause| say("allocate", cause))),
         }
         Next::Answered
     }
+}
+
+/// The file system is full, or what this user may have of it is used up.
+fn is_no_space(cause: &io::Error) -> bool {
+    matches!(cause.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }
 
 fn end(done: Done<()>, outcome: Result) {

@@ -2,6 +2,7 @@
 //! is at risk is placed on it. How one goes is in `evacuate`.
 
 use super::DriveShelf;
+use super::backing::allocate_fixed;
 use super::keys;
 use super::member::Member;
 use super::open::{Consent, all, check_consent, clear, label_at, read_candidate, write_page};
@@ -24,6 +25,7 @@ impl DriveShelf {
         check_consent(&candidate, consent)?;
         let bytes = drive.bytes();
         self.plan.check(bytes)?;
+        allocate_fixed(&*drive, &self.plan, bytes).await?;
         // A label of another array on a member would be taken for a newer owner.
         all((0..2).map(|copy| write_page(&*drive, label_at(copy, bytes), keys::blank())).collect()).await?;
         clear(&*drive, &self.plan, false).await?;
@@ -46,6 +48,7 @@ impl DriveShelf {
             return Err(Error::Drive { what: format!("{} failed while it was added", candidate.name) });
         }
         self.segments.lock().bring(slot, bytes);
+        self.look_below();
         self.grow().await?;
         self.strays.lock().retain(|stray| *stray != candidate.name);
         tracing::info!(slot, drive = candidate.name, "a drive is a member now");

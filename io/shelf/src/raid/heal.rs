@@ -310,14 +310,15 @@ impl DriveShelf {
             }
         };
         let Some((new, wanted)) = place else { return Ok(false) };
+        if self.allocate_columns(&new, |index| wanted[index]).await.is_err() {
+            self.give_wanted(&new, &wanted);
+            return Ok(false);
+        }
         let copied = self.copy_rows(&old, &new, &wanted, rows).await;
         let kept = match copied.and_then(|()| self.install(segment, &old, &new, &wanted, rows)) {
             Ok(kept) => kept,
             Err(cause) => {
-                let mut segments = self.segments.lock();
-                for (column, _) in new.columns.iter().zip(&wanted).filter(|(_, wanted)| **wanted) {
-                    column.iter().for_each(|column| segments.give_column(new.form, *column));
-                }
+                self.give_wanted(&new, &wanted);
                 return Err(cause);
             }
         };
@@ -327,6 +328,14 @@ impl DriveShelf {
         replaced.for_each(|column| segments.give_column(old.form, *column));
         self.counters.healed.fetch_add(1, Ordering::Relaxed);
         Ok(true)
+    }
+
+    /// Gives back what was taken for a new place.
+    fn give_wanted(&self, new: &Entry, wanted: &[bool]) {
+        let mut segments = self.segments.lock();
+        for (column, _) in new.columns.iter().zip(wanted).filter(|(_, wanted)| **wanted) {
+            column.iter().for_each(|column| segments.give_column(new.form, *column));
+        }
     }
 
     /// Makes the new place, which has been written, the segment's; the answer is where its columns had been chosen. An
@@ -452,7 +461,9 @@ impl DriveShelf {
         let mut outcome = Ok(());
         for (member, written) in waits {
             if let Err(cause) = written.await {
-                self.put_out(member.slot, &cause);
+                if !matches!(cause, Error::NoSpace { .. }) {
+                    self.put_out(member.slot, &cause);
+                }
                 outcome = Err(cause);
             }
         }
@@ -500,23 +511,22 @@ impl DriveShelf {
                     && !held.contains(slot)
                     && journal >> slot & 1 == 0
             });
-            old.map(|(slot, member)| {
-                *member = Default::default();
-                slot
-            })
+            old.map(|(slot, member)| (slot, std::mem::take(member).drive))
         };
-        let Some(slot) = retired else { return false };
+        let Some((slot, drive)) = retired else { return false };
         tracing::info!(slot, "nothing is left on a drive: it is not a member any more");
         let member = self.members.write().get_mut(slot).and_then(Option::take);
         self.count_members();
         let recorded = self.record().await.is_ok();
-        if let Some(member) = member {
-            if recorded {
+        if recorded {
+            if let Some(member) = &member {
                 // Blank, it may be used for anything. Where that fails it is found to be no member all the same.
-                if let Err(cause) = super::open::clear_ends(&member).await {
+                if let Err(cause) = super::open::clear_ends(member).await {
                     tracing::warn!(drive = member.name(), %cause, "a drive that is no member is not blank");
                 }
             }
+            self.wipe_retired(slot, drive, member);
+        } else if let Some(member) = member {
             member.put_out();
         }
         recorded
@@ -557,6 +567,9 @@ impl DriveShelf {
         };
         if let Err(cause) = &outcome {
             tracing::warn!(slot, %cause, "a copy of the journal could not be made");
+            if matches!(cause, Error::NoSpace { .. }) {
+                return false;
+            }
             self.put_out(slot, cause);
         }
         if joined {

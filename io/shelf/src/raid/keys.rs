@@ -1,6 +1,7 @@
 //! The wrapped data key on the drives: behind label A, twice, on every drive.
 
-use super::open::{all, read_candidates, write_page};
+use super::member::Member;
+use super::open::{all, label_at, read_candidates, write_page};
 use super::{DriveShelf, read_bytes};
 use crate::label::{Standing, assemble};
 use crate::seal::{DataKey, Envelope, KEY_BYTES, Lock};
@@ -50,9 +51,10 @@ impl DriveShelf {
         Ok(Some(found))
     }
 
-    /// Puts an envelope in the place of the older ones, on drives of an array that nobody has open. Neither the key that
-    /// wrapped before nor what it wrapped is of use for these drives then. Answers with the slots of members that are
-    /// not there: they keep what they have until they are opened with the others.
+    /// Puts an envelope in the place of the older ones, on drives of an array that nobody has open, and on those among
+    /// them that are no members any more and still hold one of this array. Neither the key that wrapped before nor what
+    /// it wrapped is of use for these drives then. Answers with the slots of members that are not there: they keep what
+    /// they have until they are opened with the others.
     ///
     /// # Errors
     /// [`Error::Drive`] when one of them does not take it: do it again.
@@ -61,7 +63,16 @@ impl DriveShelf {
         if !assembly.newest.sealed || assembly.newest.array != envelope.array {
             return Err(Error::Unusable("the envelope is not one of this array".into()));
         }
-        let there: Vec<_> = assembly.order.iter().flatten().map(|index| drives[*index].clone()).collect();
+        let mut there: Vec<_> = assembly.order.iter().flatten().map(|index| drives[*index].clone()).collect();
+        for drive in assembly.others.iter().map(|index| &drives[*index]) {
+            if read_places(&**drive, envelope.array).await.iter().any(Option::is_some) {
+                tracing::warn!(
+                    drive = drive.name(),
+                    "a drive that is no member any more had a wrapped key, too"
+                );
+                there.push(drive.clone());
+            }
+        }
         write_places(&there, &envelope.encode()).await?;
         let missing = assembly.order.iter().enumerate().filter(|(_, index)| index.is_none());
         let empty = |slot: &usize| assembly.newest.members.get(*slot).is_none_or(|member| member.drive == 0);
@@ -120,7 +131,8 @@ impl DriveShelf {
     /// Locks the drives with another key while everything goes on: the same data key is wrapped `with` it, and `lock`
     /// says where that comes from. `nonce` is random. A crash at any step leaves an envelope on the drives that the old
     /// key opens, or one that the new key opens, or both; the next opening spreads the one that it was given. Answers with
-    /// the slots of members that are not there, which keep what they have until they are. One change at a time.
+    /// the slots of members that could not be reached, which keep what they have until they are opened again; drives that
+    /// were members before and could not be wiped are in [`Status::unwiped`](super::Status::unwiped). One change at a time.
     ///
     /// # Errors
     /// [`Error::Unusable`] when the drives are not encrypted, or the error that stopped the shelf: which key opens the
@@ -160,7 +172,42 @@ impl DriveShelf {
         let members = self.roster.lock().members.clone();
         let absent =
             |slot: &usize| members[*slot].standing != Standing::Empty && self.member(*slot).is_none();
-        Ok((0..members.len()).filter(absent).collect())
+        let mut unreached = Vec::new();
+        for slot in (0..members.len()).filter(absent) {
+            // One that was put out may still take a page.
+            let known = self.members.read().get(slot).cloned().flatten();
+            let reached = match known {
+                Some(member) => write_anyway(&member, &PLACES, &page).await,
+                None => false,
+            };
+            unreached.extend((!reached).then_some(slot));
+        }
+        Ok(unreached)
+    }
+
+    /// A drive is no member any more: its wrapped key goes, which a change of the key or a crypto-erase would not reach,
+    /// and its label, so that it may be used for anything. One that was put out may still take that; nobody waits for it.
+    pub(super) fn wipe_retired(&self, slot: usize, drive: u128, member: Option<Arc<Member>>) {
+        let name = member.as_ref().map_or("not there", |member| member.name());
+        let keeps_key = format!("the former drive of slot {slot} ({name}, identity {drive:032x})");
+        if self.vault.is_sealed() {
+            self.unwiped.lock().push(keeps_key.clone());
+        }
+        let Some(member) = member else { return };
+        member.put_out();
+        let shelf = self.me.upgrade();
+        crate::task::spawn(async move {
+            let key = write_anyway(&member, &PLACES, &blank()).await;
+            let labels = [0, 1].map(|copy| label_at(copy, member.bytes));
+            write_anyway(&member, &labels, &blank()).await;
+            match shelf {
+                Some(shelf) if key => shelf.unwiped.lock().retain(|other| *other != keeps_key),
+                Some(shelf) if shelf.vault.is_sealed() => {
+                    tracing::error!("{keeps_key} could not be wiped: it keeps a wrapped key of this array");
+                }
+                _ => {}
+            }
+        });
     }
 
     /// The envelope that lies on the drives; none when they are not encrypted.
@@ -189,6 +236,15 @@ pub(super) async fn write_places(drives: &[Arc<dyn Drive>], page: &Bytes) -> Res
         all(drives.iter().map(|drive| write_page(&**drive, at, page.clone())).collect()).await?;
     }
     Ok(())
+}
+
+/// Writes a page to some places of a drive, whether or not it is out; false when one of them did not take it.
+async fn write_anyway(member: &Member, places: &[u64; 2], page: &Bytes) -> bool {
+    let mut reached = true;
+    for at in places {
+        reached &= member.write_page_anyway(*at, page.clone()).await.is_ok();
+    }
+    reached
 }
 
 async fn read_places(drive: &dyn Drive, array: u128) -> [Option<Envelope>; 2] {

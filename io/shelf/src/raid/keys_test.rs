@@ -287,3 +287,86 @@ fn a_drive_that_is_not_there_is_named_and_gets_the_new_key_when_it_is_back() {
     let clear = now(DriveShelf::format(drives(&self::mem(3)), options)).unwrap();
     assert!(why(now(clear.change_lock(Lock::File, &NEW, [2; 12]))).contains("not encrypted"));
 }
+
+/// The page in both places.
+fn places(drive: &MemDrive) -> [Vec<u8>; 2] {
+    drive.with(|bytes| PLACES.map(|at| bytes[at as usize..][..ALIGN].to_vec()))
+}
+
+#[test]
+fn a_drive_that_is_emptied_keeps_no_wrapped_key() {
+    let mem = mem(5);
+    let shelf = format(&mem);
+    write(&shelf, 0, TEXT);
+    now(shelf.evacuate(1)).unwrap();
+    now(shelf.settle());
+    assert!(shelf.member(1).is_none(), "it is no member any more");
+    assert!(places(&mem[1]).iter().flatten().all(|byte| *byte == 0));
+    assert!(shelf.status().unwiped.is_empty());
+}
+
+/// It took no more writes, was put out and replaced. What it is told when it is retired it takes again, or not.
+#[test]
+fn a_drive_that_was_replaced_is_wiped_when_it_can_be_reached_and_named_otherwise() {
+    for reachable in [true, false] {
+        let mem = mem(4);
+        drop(format(&mem));
+        let left = Arc::new(AtomicI64::new(i64::MAX));
+        let mut given = drives(&mem);
+        given[2] = fused(&mem[2..3], &left).remove(0);
+        let shelf = now(DriveShelf::open(given, Opening { salt: 2, key: Some(sealing()) })).unwrap();
+        call(|done| shelf.recover(JournalPos(1), done)).unwrap();
+        left.store(-1, Ordering::SeqCst);
+        write(&shelf, 0, TEXT);
+        assert!(shelf.member(2).is_none(), "it is out");
+        if reachable {
+            left.store(i64::MAX, Ordering::SeqCst);
+        }
+        now(shelf.add_drive(MemDrive::new("new", 16 << 20), false)).unwrap();
+        now(shelf.settle());
+        let wiped = places(&mem[2]).iter().flatten().all(|byte| *byte == 0);
+        let named = shelf.status().unwiped;
+        assert_eq!((wiped, named.len()), (reachable, usize::from(!reachable)), "{named:?}");
+        assert!(named.iter().all(|name| name.contains("slot 2") && name.contains("mem2")), "{named:?}");
+    }
+}
+
+/// Out, but it takes pages: the old key opens nothing of it.
+#[test]
+fn a_drive_that_is_out_gets_the_new_key_when_it_takes_it() {
+    let mem = mem(4);
+    drop(format(&mem));
+    let left = Arc::new(AtomicI64::new(i64::MAX));
+    let mut given = drives(&mem);
+    given[2] = fused(&mem[2..3], &left).remove(0);
+    let shelf = now(DriveShelf::open(given, Opening { salt: 2, key: Some(sealing()) })).unwrap();
+    call(|done| shelf.recover(JournalPos(1), done)).unwrap();
+    left.store(-1, Ordering::SeqCst);
+    write(&shelf, 0, TEXT);
+    assert_eq!(now(shelf.change_lock(Lock::File, &NEW, [2; 12])), Ok(vec![2]), "it takes nothing");
+    left.store(i64::MAX, Ordering::SeqCst);
+    assert_eq!(now(shelf.change_lock(Lock::File, &NEW, [3; 12])), Ok(vec![]));
+    assert_eq!(places(&mem[2]), places(&mem[0]));
+}
+
+#[test]
+fn an_erase_reaches_former_members_that_are_given() {
+    let mem = mem(4);
+    drop(format(&mem));
+    // Away, replaced, and its label is lost, too.
+    let shelf = open(&mem[1..], 2, &OLD).unwrap();
+    call(|done| shelf.recover(JournalPos(1), done)).unwrap();
+    now(shelf.add_drive(MemDrive::new("new", 16 << 20), false)).unwrap();
+    now(shelf.settle());
+    assert_eq!(shelf.status().unwiped.len(), 1, "nobody could wipe it");
+    drop(shelf);
+    mem[0].with(|bytes| bytes[..ALIGN].fill(0));
+    let newest = now(DriveShelf::envelopes(&drives(&mem))).unwrap().unwrap().remove(0);
+    now(DriveShelf::replace_envelope(&drives(&mem), &newest.erased())).unwrap();
+    let array = ARRAY;
+    let open_anywhere = mem
+        .iter()
+        .flat_map(|drive| places(drive))
+        .any(|page| Envelope::decode(&page, array).is_some_and(|envelope| envelope.open(&OLD).is_some()));
+    assert!(!open_anywhere);
+}

@@ -3,12 +3,12 @@
 //! A request that takes too long is answered with an error before the drive answers; whatever the drive says later
 //! is not heard. Time is what [`Member::tick`] was last told.
 
-use crate::{Done, Drive, Error, Wait, wait};
+use crate::{Backing, Done, Drive, Error, Wait, wait};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How long a read may take before the others are asked instead.
@@ -39,6 +39,8 @@ pub struct Member {
     pub first_label: usize,
     pub counters: Counters,
     drive: Arc<dyn Drive>,
+    /// Its space comes from a file system, as it is written.
+    sparse: bool,
     out: AtomicBool,
     waiting: Arc<Waiting>,
 }
@@ -48,12 +50,37 @@ struct Waiting {
     now: AtomicU64,
     /// Requests given up that the drive still has.
     overdue: AtomicU64,
-    /// Requests that it answered, and those that it had at each tick, since they were last looked at.
+    /// By kind: requests that it answered, and those that it had at each tick, since they were last looked at.
+    samples: [Counts; CLASSES],
+    /// Found to take much longer than the others; and whether others are asked in its place now.
+    slow: AtomicBool,
+    avoided: AtomicBool,
+    requests: Mutex<Requests>,
+}
+
+/// Kinds of requests whose latencies are judged apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Read,
+    Write,
+    /// Answered when it survives a power cut: durable writes and syncs.
+    Durable,
+}
+
+/// How many there are.
+pub const CLASSES: usize = 3;
+
+#[derive(Default)]
+struct Counts {
     answered: AtomicU64,
     standing: AtomicU64,
-    /// It lags for so many windows more.
-    lagging: AtomicU32,
-    requests: Mutex<Requests>,
+}
+
+/// Requests of a kind since the last sample: found under way at the ticks, all ticks together, and answered.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sample {
+    pub standing: u64,
+    pub answered: u64,
 }
 
 #[derive(Default)]
@@ -66,6 +93,8 @@ struct Request {
     /// When it was asked for, in milliseconds.
     since: u64,
     patience: Duration,
+    /// None for what says nothing about the drive's speed.
+    class: Option<Class>,
     answer: Arc<dyn GiveUp>,
 }
 
@@ -106,11 +135,26 @@ impl Member {
         first_label: usize,
     ) -> Arc<Self> {
         let (counters, waiting) = (Counters::default(), Arc::default());
-        Arc::new(Self { slot, id, bytes, first_label, counters, drive, out: AtomicBool::new(false), waiting })
+        let (sparse, out) = (drive.backing().is_some(), AtomicBool::new(false));
+        Arc::new(Self { slot, id, bytes, first_label, counters, drive, sparse, out, waiting })
     }
 
     pub fn name(&self) -> &str {
         self.drive.name()
+    }
+
+    pub fn drive(&self) -> &dyn Drive {
+        &*self.drive
+    }
+
+    /// True when it does not have all of its space.
+    pub fn is_sparse(&self) -> bool {
+        self.sparse
+    }
+
+    /// What it gets its space from, as that is now.
+    pub fn backing(&self) -> Option<Backing> {
+        if self.sparse { self.drive.backing() } else { None }
     }
 
     /// True when nothing more is asked of it.
@@ -131,14 +175,14 @@ impl Member {
         Some(done)
     }
 
-    fn timed<T: Send + 'static>(&self, patience: Duration, done: Done<T>) -> Done<T> {
+    fn timed<T: Send + 'static>(&self, class: Option<Class>, patience: Duration, done: Done<T>) -> Done<T> {
         let once = Arc::new(Once(Mutex::new(Some(done))));
         let id = {
             let mut requests = self.waiting.requests.lock();
             requests.next += 1;
             let id = requests.next;
             let since = self.waiting.now.load(Ordering::Relaxed);
-            requests.under_way.insert(id, Request { since, patience, answer: once.clone() });
+            requests.under_way.insert(id, Request { since, patience, class, answer: once.clone() });
             id
         };
         // When the drive drops the request, nobody would answer it.
@@ -146,7 +190,9 @@ impl Member {
         let waiting = self.waiting.clone();
         Box::new(move |outcome| {
             drop(ticket);
-            waiting.answered.fetch_add(1, Ordering::Relaxed);
+            if let Some(class) = class {
+                waiting.samples[class as usize].answered.fetch_add(1, Ordering::Relaxed);
+            }
             let done = once.0.lock().take();
             match done {
                 Some(done) => done(outcome),
@@ -160,52 +206,48 @@ impl Member {
         self.waiting.overdue.load(Ordering::Relaxed) > 0
     }
 
-    /// True while the drive owes answers that were given up, or lags: others are asked first.
-    pub fn is_slow(&self) -> bool {
-        self.is_overdue() || self.is_lagging()
+    /// True while others are asked first: it owes answers that were given up, or was found slow.
+    pub fn is_avoided(&self) -> bool {
+        self.is_overdue() || self.waiting.avoided.load(Ordering::Relaxed)
     }
 
-    /// True when it takes much longer than the others.
+    /// True while it was found slow and nothing is to be placed on it that can be elsewhere.
     pub fn is_lagging(&self) -> bool {
-        self.waiting.lagging.load(Ordering::Relaxed) > 0
+        self.waiting.avoided.load(Ordering::Relaxed)
     }
 
-    /// Notes that it lags, for so many windows; true when it did not before.
-    pub fn lags(&self, windows: u32) -> bool {
-        self.waiting.lagging.swap(windows, Ordering::Relaxed) == 0
+    /// True from when it was found slow until it is known to be prompt again.
+    pub fn is_slow(&self) -> bool {
+        self.waiting.slow.load(Ordering::Relaxed)
     }
 
-    /// A window has passed in which it did not lag; true when that was the last for which it was avoided.
-    pub fn had_chance(&self) -> bool {
-        let left = self.waiting.lagging.load(Ordering::Relaxed);
-        self.waiting.lagging.store(left.saturating_sub(1), Ordering::Relaxed);
-        left == 1
+    /// Notes whether it is slow, and whether it is avoided for that.
+    pub fn set_slow(&self, slow: bool, avoided: bool) {
+        self.waiting.slow.store(slow, Ordering::Relaxed);
+        self.waiting.avoided.store(avoided, Ordering::Relaxed);
     }
 
-    /// What a request took on average, in µs, over a window of so many ticks: 0 when there was hardly ever one under
-    /// way, none when it was asked for nothing. Begins the next window.
-    pub fn latency(&self, ticks: u32, window: Duration) -> Option<u64> {
-        let standing = self.waiting.standing.swap(0, Ordering::Relaxed);
-        let answered = self.waiting.answered.swap(0, Ordering::Relaxed);
-        let ticks = u64::from(ticks.max(1));
-        match (standing * 2 < ticks, answered) {
-            (_, 0) if standing == 0 => None,
-            (true, _) => Some(0),
-            (false, _) => Some(standing * window.as_micros() as u64 / ticks / answered.max(1)),
-        }
+    /// What it had to do since the last call, by kind.
+    pub fn take_samples(&self) -> [Sample; CLASSES] {
+        let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
+        let samples = &self.waiting.samples;
+        std::array::from_fn(|class| Sample {
+            standing: take(&samples[class].standing),
+            answered: take(&samples[class].answered),
+        })
     }
 
     pub fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
         let Some(done) = self.check(done) else { return };
         self.counters.read_bytes.fetch_add(u64::from(len), Ordering::Relaxed);
-        self.drive.read(offset, len, self.timed(READ_PATIENCE, done));
+        self.drive.read(offset, len, self.timed(Some(Class::Read), READ_PATIENCE, done));
     }
 
     /// Reads with the patience of a write, where there is nobody else to ask.
     pub fn read_patiently(&self, offset: u64, len: u32) -> Wait<Bytes> {
         let (done, read) = wait();
         if let Some(done) = self.check(done) {
-            self.drive.read(offset, len, self.timed(WRITE_PATIENCE, done));
+            self.drive.read(offset, len, self.timed(Some(Class::Read), WRITE_PATIENCE, done));
         }
         read
     }
@@ -214,7 +256,8 @@ impl Member {
         let Some(done) = self.check(done) else { return };
         let len: usize = pieces.iter().map(Bytes::len).sum();
         self.counters.written_bytes.fetch_add(len as u64, Ordering::Relaxed);
-        self.drive.write(offset, pieces, durable, self.timed(WRITE_PATIENCE, done));
+        let class = if durable { Class::Durable } else { Class::Write };
+        self.drive.write(offset, pieces, durable, self.timed(Some(class), WRITE_PATIENCE, done));
     }
 
     pub fn write_page(&self, at: u64, page: Bytes) -> Wait<()> {
@@ -223,14 +266,26 @@ impl Member {
         written
     }
 
+    /// Writes a page durably even when it is out.
+    pub fn write_page_anyway(&self, at: u64, page: Bytes) -> Wait<()> {
+        let (done, written) = wait();
+        self.drive.write(at, vec![page], true, self.timed(None, WRITE_PATIENCE, done));
+        written
+    }
+
     pub fn sync(&self, done: Done<()>) {
         let Some(done) = self.check(done) else { return };
-        self.drive.sync(self.timed(WRITE_PATIENCE, done));
+        self.drive.sync(self.timed(Some(Class::Durable), WRITE_PATIENCE, done));
     }
 
     pub fn discard(&self, offset: u64, len: u64, done: Done<()>) {
         let Some(done) = self.check(done) else { return };
-        self.drive.discard(offset, len, self.timed(WRITE_PATIENCE, done));
+        self.drive.discard(offset, len, self.timed(None, WRITE_PATIENCE, done));
+    }
+
+    pub fn allocate(&self, offset: u64, len: u64, done: Done<()>) {
+        let Some(done) = self.check(done) else { return };
+        self.drive.allocate(offset, len, self.timed(None, WRITE_PATIENCE, done));
     }
 
     /// Takes note of the time, and gives up reads that have waited too long. True when a write has.
@@ -243,7 +298,12 @@ impl Member {
             requests.under_way.values_mut().for_each(|request| request.since = now);
         }
         let late = requests.take_late(now, |patience| patience == READ_PATIENCE);
-        self.waiting.standing.fetch_add(requests.under_way.len() as u64, Ordering::Relaxed);
+        let standing = |class: Class, count: u64| {
+            self.waiting.samples[class as usize].standing.fetch_add(count, Ordering::Relaxed);
+        };
+        // Reads that were given up are waited for no more, but the drive still has not answered them.
+        standing(Class::Read, self.waiting.overdue.load(Ordering::Relaxed));
+        requests.under_way.values().filter_map(|request| request.class).for_each(|class| standing(class, 1));
         let writes = requests.under_way.values().any(|request| request.is_late(now));
         drop(requests);
         self.counters.slow_reads.fetch_add(late.len() as u64, Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! Making and opening a shelf: labels, superblocks, the map, and the new owner's epoch.
 
+use super::backing::allocate_fixed;
 use super::keys::{self, Opening};
 use super::member::Member;
 use super::{DriveShelf, read_bytes, slots};
@@ -92,6 +93,9 @@ impl DriveShelf {
         candidates.iter().try_for_each(|candidate| check_consent(candidate, &options.consent))?;
         let sizes: Vec<u64> = drives.iter().map(|drive| drive.bytes()).collect();
         let plan = Geometry::plan(&sizes, &options.sizes)?;
+        for (drive, bytes) in drives.iter().zip(&sizes) {
+            allocate_fixed(&**drive, &plan, *bytes).await?;
+        }
         let copies = drives.len().min(JOURNAL_COPIES);
         let id = |slot: usize| options.array.wrapping_add(1 + slot as u128);
         let member = |(slot, bytes): (usize, &u64)| label::Member {
@@ -137,6 +141,7 @@ impl DriveShelf {
         let shelf = Self::new(members, &label, (vault, options.opening.salt), Some(ring));
         *shelf.envelope.lock() = envelope;
         shelf.count_members();
+        shelf.look_below();
         let failed = shelf.grow().await.err().or_else(|| shelf.first_failure());
         match failed {
             Some(cause) => Err(cause),
@@ -216,6 +221,7 @@ impl DriveShelf {
         shelf.load_map(returning).await?;
         shelf.welcome(returning).await?;
         shelf.count_members();
+        shelf.allocate_members().await;
         tracing::info!(
             array = format_args!("{:032x}", label.array),
             epoch,

@@ -84,7 +84,7 @@ impl DriveShelf {
             .iter()
             .map(|piece| {
                 let column = entry.column(piece.row, piece.part)?;
-                self.member(usize::from(column.slot)).filter(|member| !member.is_slow())
+                self.member(usize::from(column.slot)).filter(|member| !member.is_avoided())
             })
             .collect();
         let Some(members) = members else { return self.rescue(whole, done) };
@@ -230,7 +230,7 @@ impl DriveShelf {
             let Some(column) = entry.column(row, part) else { continue };
             let member = self.member(usize::from(column.slot));
             // The others are asked first; who is in no hurry asks all.
-            let Some(member) = member.filter(|member| how.patient || !member.is_slow()) else {
+            let Some(member) = member.filter(|member| how.patient || !member.is_avoided()) else {
                 unread = true;
                 continue;
             };
@@ -354,6 +354,8 @@ impl DriveShelf {
         for (member, written) in waits {
             match written.await {
                 Ok(()) => repaired += 1,
+                // It is as wrong as before, and found again.
+                Err(Error::NoSpace { what }) => tracing::warn!(what, "a page can't be written again"),
                 Err(cause) => self.put_out(member.slot, &cause),
             }
         }

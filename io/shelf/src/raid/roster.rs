@@ -45,6 +45,11 @@ impl DriveShelf {
     pub(super) fn put_out(&self, slot: usize, cause: &Error) {
         let member = self.members.read().get(slot).cloned().flatten();
         let Some(member) = member.filter(|member| !member.is_out()) else { return };
+        if matches!(cause, Error::NoSpace { .. }) {
+            // What there should always be space for was not written. The drive is sound, and others may share its file
+            // system: putting out one after the other would leave none. The next opening finds all of them as they are.
+            return self.stop(cause);
+        }
         // First the journal goes on without it and answers nothing, then the change is noted: a label that is written
         // from now on does not name it.
         let none_left = {

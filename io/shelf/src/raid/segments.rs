@@ -36,6 +36,8 @@ pub struct Segment {
     pub unsynced: bool,
     /// What waits while the segment is being moved, and for the writes under way to end.
     pub gate: Option<Vec<Deferred>>,
+    /// What waits while space is allocated for it.
+    pub allocating: Option<Vec<Deferred>>,
     /// Called when nothing is under way.
     pub drained: Option<crate::Done<()>>,
 }
@@ -67,6 +69,8 @@ pub struct Segments {
     members: (usize, usize),
     /// As long as it is known.
     rooms: Option<Rooms>,
+    /// Slots of slow drives.
+    slow: u64,
     /// Discards under way, and what waits until there are none.
     pub discarding: u32,
     pub waiting: Vec<Deferred>,
@@ -104,6 +108,7 @@ impl Segments {
             used: 0,
             members: (0, 0),
             rooms: None,
+            slow: 0,
             discarding: 0,
             waiting: Vec::new(),
         }
@@ -124,6 +129,7 @@ impl Segments {
         }
         drives[slot] = Some(free);
         self.rooms = None;
+        self.avoid(slot, false);
     }
 
     /// Says whether nothing more is placed on a drive.
@@ -134,12 +140,19 @@ impl Segments {
         self.rooms = None;
     }
 
+    /// Says whether new columns avoid a drive because it is slow. Its space counts all the same, and is used when there is
+    /// no other way.
+    pub fn avoid(&mut self, slot: usize, avoid: bool) {
+        self.slow = self.slow & !(1 << slot) | u64::from(avoid) << slot;
+    }
+
     /// A drive is gone: what was not certainly on it is not.
     pub fn lose(&mut self, slot: usize) {
         if let Some(free) = self.space.drives.get_mut(slot) {
             *free = None;
         }
         self.rooms = None;
+        self.avoid(slot, false);
         let rows = self.plan.rows;
         for (index, segment) in self.list.iter_mut().enumerate() {
             let incomplete = segment.unsynced || (segment.started > 0 && segment.started < rows);
@@ -191,12 +204,17 @@ impl Segments {
     }
 
     /// Segments that can be placed, and those of them for which that takes nothing of the protection, theirs or what a
-    /// rebuild needs for others'.
-    pub fn room_told(&mut self) -> Room {
+    /// rebuild needs for others'. `below`: what there is space for below the drives, of which the promised segments are
+    /// kept for what wins back others, too.
+    pub fn room_told(&mut self, below: Option<u32>) -> Room {
         let (protected, free) = (self.room_protected(), self.list.len() as u32 - self.used);
         // Where all find room as they should, nothing needs to be left for what is less than it should be.
         let kept = if protected < free { self.promised() } else { 0 };
-        Room { protected: protected.saturating_sub(kept), any: self.room() }
+        let told = Room { protected: protected.saturating_sub(kept), any: self.room() };
+        let Some(below) = below else { return told };
+        let protected = told.protected.min(below.saturating_sub(self.promised()));
+        // A checkpoint that finds none waits for space; one that is told of none ends the engine.
+        Room { protected, any: told.any.min(below.max(super::AT_ONCE + 1)) }
     }
 
     /// Segments that can be placed with the parity that they are to have once no drive is out: more than these are not
@@ -244,7 +262,11 @@ impl Segments {
 
     fn take(&mut self, segment: u32, (generation, salt): (u64, u64)) -> Option<Entry> {
         let parity = self.parity();
-        let (form, mut columns) = self.space.place(parity, self.plan.stripe_pages)?;
+        let avoiding = self.place_on_prompt_drives(parity);
+        let (form, mut columns) = match avoiding {
+            Some(placed) => placed,
+            None => self.space.place(parity, self.plan.stripe_pages)?,
+        };
         self.rooms = None;
         columns.rotate_left(segment as usize % form.width());
         let columns = columns
@@ -252,6 +274,27 @@ impl Segments {
             .map(|(slot, granule)| Some(Column { slot: *slot, granule: *granule, stale: false }));
         let columns = columns.collect();
         Some(Entry { generation, salt, placed: self.stamp(), filled: 0, form, columns })
+    }
+
+    /// Takes space that avoids slow drives, if that costs neither parity nor room: every segment that is free still finds
+    /// room with the same parity on all drives, slow ones among them.
+    fn place_on_prompt_drives(&mut self, parity: u8) -> Option<(Form, Vec<(u8, u32)>)> {
+        let stripe_pages = self.plan.stripe_pages;
+        let free = (self.list.len() as u32).saturating_sub(self.used + 1);
+        if self.slow == 0 || parity < self.space.most_parity() {
+            return None;
+        }
+        let slow = self.slow;
+        let avoided = |slot: usize| slot < u64::BITS as usize && slow >> slot & 1 == 1;
+        let (form, columns) = self.space.place_without(avoided, parity, stripe_pages)?;
+        self.rooms = None;
+        if self.rooms()[usize::from(parity)] < free {
+            let len = stripe_pages.div_ceil(u32::from(form.data));
+            columns.iter().for_each(|(slot, granule)| self.space.give(*slot, *granule, len));
+            self.rooms = None;
+            return None;
+        }
+        Some((form, columns))
     }
 
     /// Takes space for one column of a segment on a drive that has none of it.
@@ -262,7 +305,8 @@ impl Segments {
             (0..).zip(&self.space.drives).filter_map(|(slot, free)| Some((slot, free.as_ref()?)));
         let mut slots: Vec<(u32, u8)> =
             candidates.filter(|(slot, _)| !held(*slot)).map(|(slot, free)| (free.granules(), slot)).collect();
-        slots.sort_by_key(|(granules, slot)| (std::cmp::Reverse(*granules), *slot));
+        let slow = self.slow;
+        slots.sort_by_key(|(granules, slot)| (slow >> slot & 1, std::cmp::Reverse(*granules), *slot));
         for (_, slot) in slots {
             if let Some(granule) = self.space.take_on(slot, len) {
                 self.rooms = None;

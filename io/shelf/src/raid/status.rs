@@ -1,6 +1,6 @@
 //! What an operator sees of the drives.
 
-use super::DriveShelf;
+use super::{DriveShelf, FileSystem};
 use crate::geometry::Form;
 use crate::label::Standing;
 use crate::lanes::PARITY;
@@ -34,7 +34,7 @@ pub struct DriveStatus {
     pub slow_reads: u64,
     /// Pages that were not what had been written to it.
     pub bad_pages: u64,
-    /// True while it takes much longer than the others, and they are asked in its place.
+    /// True while it persistently takes much longer than the others: they are asked in its place where they can be.
     pub slow: bool,
     /// Drives that may still fail without loss once this one is emptied; none when that is no less than now.
     pub reduces_to: Option<usize>,
@@ -62,6 +62,12 @@ pub struct Status {
     /// Paths of drives that were given at the opening and have a label of this array, and are not members: they were
     /// replaced, or used without the others. Nothing of them is read.
     pub strays: Vec<String>,
+    /// Drives that were members since the opening, and keep a wrapped key of the array because they could not be wiped.
+    pub unwiped: Vec<String>,
+    /// File systems that drives get their space from as they are written.
+    pub file_systems: Vec<FileSystem>,
+    /// Writes wait because one of those has no space for them.
+    pub starved: bool,
 }
 
 impl DriveShelf {
@@ -115,6 +121,9 @@ impl DriveShelf {
             repaired: self.counters.repaired.load(Ordering::Relaxed),
             lost: self.counters.lost.load(Ordering::Relaxed),
             strays: self.strays.lock().clone(),
+            unwiped: self.unwiped.lock().clone(),
+            file_systems: self.file_systems(),
+            starved: self.waits_for_space(),
         }
     }
 

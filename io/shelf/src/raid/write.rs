@@ -52,17 +52,29 @@ impl DriveShelf {
             if let Some(gate) = &mut found.gate {
                 return gate.push(Box::new(move |shelf| shelf.write_stripes(segment, offset, stripes, done)));
             }
+            if let Some(allocating) = &mut found.allocating {
+                return allocating
+                    .push(Box::new(move |shelf| shelf.write_stripes(segment, offset, stripes, done)));
+            }
             if found.entry.is_none() && segments.discarding > 0 {
                 let again: Deferred =
                     Box::new(move |shelf| shelf.write_stripes(segment, offset, stripes, done));
                 return segments.waiting.push(again);
             }
-            let placed = segments.list[segment as usize].entry.clone().or_else(|| segments.place(segment));
-            let Some(entry) = placed else {
+            let known = segments.list[segment as usize].entry.clone();
+            let is_new = known.is_none();
+            let Some(entry) = known.or_else(|| segments.place(segment)) else {
                 drop(segments);
                 let what = format!("the drives that are left have no room for segment {segment}");
                 return done(Err(Error::Drive { what }));
             };
+            if is_new && self.is_sparse(&entry) {
+                let again: Deferred =
+                    Box::new(move |shelf| shelf.write_stripes(segment, offset, stripes, done));
+                segments.list[segment as usize].allocating = Some(vec![again]);
+                drop(segments);
+                return self.allocate(segment, entry);
+            }
             segments.begin(segment, rows);
             entry
         };
@@ -101,16 +113,32 @@ impl DriveShelf {
             for (target, pieces) in targets.into_iter().zip(pieces) {
                 let Some((column, member)) = target else { continue };
                 let at = self.plan.page_at(writing.entry.form, column.granule, rows.0, 0);
-                let (me, writing) = (self.me.clone(), writing.clone());
-                let ended = move |outcome: Result| {
-                    if let Some(shelf) = me.upgrade() {
-                        shelf.column_written(&writing, Some(usize::from(column.slot)), outcome);
-                    }
-                };
-                member.write(at, pieces, false, Box::new(ended));
+                self.write_column(&writing, member, at, pieces);
             }
         }
         self.column_written(&writing, None, Ok(()));
+    }
+
+    /// Writes a column's part. Where there is no space below the drive, in spite of what was allocated, it waits.
+    fn write_column(&self, writing: &Arc<Writing>, member: Arc<Member>, at: u64, pieces: Vec<Bytes>) {
+        if let Err(cause) = self.check_running() {
+            // Whoever tries again: nothing is known about the drive.
+            return self.column_written(writing, None, Err(cause));
+        }
+        let kept = member.is_sparse().then(|| pieces.clone());
+        let (me, writing, drive) = (self.me.clone(), writing.clone(), member.clone());
+        let ended = move |outcome: Result| {
+            let Some(shelf) = me.upgrade() else { return };
+            match (outcome, kept) {
+                (Err(cause @ Error::NoSpace { .. }), Some(pieces)) => {
+                    let again: Deferred =
+                        Box::new(move |shelf| shelf.write_column(&writing, drive, at, pieces));
+                    shelf.starve(&cause, again);
+                }
+                (outcome, _) => shelf.column_written(&writing, Some(drive.slot), outcome),
+            }
+        };
+        member.write(at, pieces, false, Box::new(ended));
     }
 
     /// The sectors and parities of a stripe, one column behind the other.

@@ -1,0 +1,270 @@
+//! Sparse drives on a file system that fills up: hosts are refused what takes space, with nothing else in the way, and go
+//! on by themselves when there is space again.
+
+use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
+use bytes::Bytes;
+use engine::{Engine, Options};
+use shelf::{
+    ALIGN, Backing, Done, Drive, DriveShelf, Error, FormatOptions, MemDrive, Opening, Shelf, Standing,
+};
+use std::collections::BTreeSet;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+const BLOCK: u64 = 4096;
+const BYTES: u64 = 32 << 20;
+/// Polls after which an operation has no answer coming.
+const ROUNDS: u32 = 20_000;
+
+/// A file whose pages come out of a pool.
+struct Sparse {
+    drive: Arc<MemDrive>,
+    pool: Arc<AtomicI64>,
+    allocated: Mutex<BTreeSet<u64>>,
+}
+
+impl Sparse {
+    fn take(&self, offset: u64, len: u64) -> Result<(), Error> {
+        let mut allocated = self.allocated.lock().expect("nobody panics");
+        for page in offset / ALIGN as u64..(offset + len) / ALIGN as u64 {
+            if !allocated.contains(&page) {
+                if self.pool.load(Ordering::SeqCst) <= 0 {
+                    return Err(Error::NoSpace { what: format!("{}: full", self.name()) });
+                }
+                self.pool.fetch_sub(1, Ordering::SeqCst);
+                allocated.insert(page);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drive for Sparse {
+    fn name(&self) -> &str {
+        self.drive.name()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.drive.bytes()
+    }
+
+    fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
+        self.drive.read(offset, len, done);
+    }
+
+    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>) {
+        match self.take(offset, pieces.iter().map(|piece| piece.len() as u64).sum()) {
+            Ok(()) => self.drive.write(offset, pieces, durable, done),
+            Err(cause) => done(Err(cause)),
+        }
+    }
+
+    fn sync(&self, done: Done<()>) {
+        done(Ok(()));
+    }
+
+    fn allocate(&self, offset: u64, len: u64, done: Done<()>) {
+        done(self.take(offset, len));
+    }
+
+    fn backing(&self) -> Option<Backing> {
+        let allocated = self.allocated.lock().expect("nobody panics").len() as u64 * ALIGN as u64;
+        let free = self.pool.load(Ordering::SeqCst).max(0) as u64 * ALIGN as u64;
+        Some(Backing { file_system: 1, free, total: 1 << 30, allocated })
+    }
+
+    fn discard(&self, offset: u64, len: u64, done: Done<()>) {
+        let mut allocated = self.allocated.lock().expect("nobody panics");
+        let before = allocated.len();
+        allocated.retain(|page| !(offset / BLOCK..(offset + len) / BLOCK).contains(page));
+        self.pool.fetch_add((before - allocated.len()) as i64, Ordering::SeqCst);
+        done(Ok(()));
+    }
+}
+
+fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn now<F: Future>(future: F) -> F::Output {
+    match poll(pin!(future)) {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => panic!("a drive in memory never waits"),
+    }
+}
+
+/// Bytes that neither repeat nor compress.
+fn content(lba: u64) -> Vec<u8> {
+    let mut state = lba + 1;
+    let mut word = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state ^ state >> 29).to_le_bytes()
+    };
+    (0..BLOCK / 8).flat_map(|_| word()).collect()
+}
+
+struct Rig {
+    drives: Vec<Arc<Sparse>>,
+    pool: Arc<AtomicI64>,
+    shelf: Arc<DriveShelf>,
+    engine: Arc<Engine>,
+    background: Pin<Box<dyn Future<Output = ()>>>,
+    ticks: u64,
+}
+
+impl Rig {
+    /// Four drives on a file system with so many MiB, and a volume larger than all of it.
+    fn new(mib: i64) -> Self {
+        let pool = Arc::new(AtomicI64::new(mib * 256));
+        let drive = |index| {
+            let drive = MemDrive::new(format!("file{index}"), BYTES);
+            Arc::new(Sparse { drive, pool: pool.clone(), allocated: Mutex::default() })
+        };
+        let drives: Vec<_> = (0..4).map(drive).collect();
+        let options = FormatOptions { array: 7, ..FormatOptions::default() };
+        let shelf = now(DriveShelf::format(given(&drives), options)).expect("blank drives");
+        let mut rig = Self::of(drives, pool, shelf);
+        let geometry = Geometry { block_bytes: BLOCK as u32, blocks: 1 << 18 };
+        let engine = rig.engine.clone();
+        rig.run(engine.create_volume(DiskId(1), geometry, 0)).expect("a volume");
+        rig
+    }
+
+    fn of(drives: Vec<Arc<Sparse>>, pool: Arc<AtomicI64>, shelf: Arc<DriveShelf>) -> Self {
+        let engine = now(Engine::open(shelf.clone(), Options::new([1; 32]))).expect("an engine");
+        let background = Box::pin(engine.background());
+        Self { drives, pool, shelf, engine, background, ticks: 0 }
+    }
+
+    /// The same drives after a power loss.
+    fn restart(self) -> Self {
+        let Self { drives, pool, shelf, engine, background, .. } = self;
+        drop((background, engine, shelf));
+        let shelf = now(DriveShelf::open(given(&drives), Opening::default())).expect("the same drives");
+        Self::of(drives, pool, shelf)
+    }
+
+    fn turn(&mut self) {
+        assert!(poll(self.background.as_mut()).is_pending(), "the engine goes on");
+        self.ticks += 1;
+        self.shelf.tick(Duration::from_millis(1000 + 100 * self.ticks));
+        self.engine.watch_drives();
+    }
+
+    fn run<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        for _ in 0..ROUNDS {
+            if let Poll::Ready(outcome) = poll(work.as_mut()) {
+                return outcome;
+            }
+            self.turn();
+        }
+        panic!("no answer: {:?}, {:?}", self.engine.space(), self.shelf.status());
+    }
+
+    fn execute(&mut self, op: Op) -> block::Result<Reply> {
+        let volume = self.engine.volume(DiskId(1)).expect("the volume");
+        self.run(volume.execute(op))
+    }
+
+    fn write(&mut self, lba: u64) -> block::Result<Reply> {
+        self.execute(Op::Write { lba, data: Data::from(content(lba)) })
+    }
+
+    /// Writes until it is refused; the answer is the first block that was.
+    fn fill(&mut self, from: u64) -> u64 {
+        for lba in from..1 << 18 {
+            match self.write(lba) {
+                Ok(_) => {}
+                Err(block::Error::NoSpace) => return lba,
+                Err(error) => panic!("block {lba}: {error}"),
+            }
+        }
+        panic!("everything was taken");
+    }
+
+    fn check(&mut self, lbas: impl Iterator<Item = u64>) {
+        for lba in lbas {
+            let read = self.execute(Op::Read(Extent { lba, blocks: 1 }));
+            let Ok(Reply::Data(found)) = read else { panic!("block {lba}: {read:?}") };
+            assert!(found.to_bytes() == content(lba), "block {lba}");
+        }
+    }
+
+    fn turns(&mut self, count: usize) {
+        (0..count).for_each(|_| self.turn());
+    }
+
+    fn all_is_well(&self) -> bool {
+        let status = self.shelf.status();
+        self.engine.stopped().is_none()
+            && status.tolerates == 2
+            && status.drives.iter().all(|drive| drive.standing == Standing::InUse)
+    }
+}
+
+fn given(drives: &[Arc<Sparse>]) -> Vec<Arc<dyn Drive>> {
+    drives.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect()
+}
+
+/// Drives of 128 MiB together in 80 MiB.
+#[test]
+fn a_file_system_smaller_than_its_drives_is_no_space_for_hosts_and_unmap_is_the_way_out() {
+    let mut rig = Rig::new(80);
+    let full = rig.fill(0);
+    assert!(full > 1000, "{full}");
+    assert!(rig.all_is_well());
+    rig.check((0..full).step_by(7));
+    rig.execute(Op::Unmap(vec![Extent { lba: 0, blocks: full / 2 }])).expect("an unmap");
+    let released = |rig: &Rig| rig.engine.space().unique <= rig.engine.space().mapped;
+    for _ in 0..ROUNDS {
+        if released(&rig) {
+            break;
+        }
+        rig.turn();
+    }
+    assert!(released(&rig), "{:?}", rig.engine.space());
+    rig.turns(200);
+    let again = rig.fill(full) - full;
+    let (space, room) = (rig.engine.space(), rig.shelf.room());
+    assert!(again > full / 4, "{again} after {full}: {space:?}, {room:?}, {:?}", rig.shelf.status());
+    rig.check((full / 2..full + again).step_by(7));
+    let mut rig = rig.restart();
+    assert!(rig.all_is_well());
+    rig.check((full / 2..full + again).step_by(7));
+    rig.turns(50);
+    let more = rig.fill(full + again) - full - again;
+    assert!(more < full / 4, "it is nearly as full as before: {more} more");
+    assert!(rig.all_is_well());
+}
+
+/// Somebody else takes all that is left, at once, while hosts write.
+#[test]
+fn a_file_system_that_somebody_fills_is_no_space_until_it_has_some() {
+    let mut rig = Rig::new(200);
+    for lba in 0..500 {
+        rig.write(lba).expect("there is space");
+    }
+    let taken = rig.pool.swap(0, Ordering::SeqCst);
+    let full = rig.fill(500);
+    assert!(rig.all_is_well());
+    rig.check((0..full).step_by(7));
+    rig.execute(Op::Unmap(vec![Extent { lba: 0, blocks: 64 }])).expect("an unmap");
+    rig.execute(Op::Flush).expect("nothing to do");
+    assert!(rig.all_is_well());
+    // Whoever starts it anew finds it as full, with everything that was acknowledged.
+    let mut rig = rig.restart();
+    rig.turns(50);
+    rig.check((64..full).step_by(7));
+    assert!(rig.all_is_well());
+    rig.pool.store(taken, Ordering::SeqCst);
+    rig.turns(100);
+    for lba in full..full + 500 {
+        rig.write(lba).expect("there is space again");
+    }
+    rig.check((64..full + 500).step_by(7));
+    assert!(rig.all_is_well() && !rig.shelf.is_starved());
+}

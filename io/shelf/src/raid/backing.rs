@@ -1,0 +1,253 @@
+//! Space below the drives: a sparse file gets its blocks from a file system, which may run out of them.
+//!
+//! What the array can't do without is allocated at once: labels, superblocks, map and journal when a drive becomes a
+//! member or is opened, the columns of a segment when it is placed. So only placing a segment needs space that may not
+//! be there, and a write that was promised never finds out in the middle. What room is told of is no more than file
+//! systems have space for. Where somebody else takes that first, writes to new segments wait and are tried again: the
+//! drives are as good as before, no drive is put out for it, and reads and the journal go on.
+
+use super::segments::Deferred;
+use super::{DriveShelf, Member};
+use crate::geometry::{Form, Geometry};
+use crate::label::Label;
+use crate::map::Entry;
+use crate::{ALIGN, Drive, Error, Result, wait};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often file systems are looked at, and what waits for space is tried again.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A file system that sparse drives get their space from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSystem {
+    /// Slots of the drives.
+    pub slots: Vec<usize>,
+    /// Free bytes.
+    pub free: u64,
+    /// Its size in bytes.
+    pub total: u64,
+    /// Bytes that the drives on it may still ask for.
+    pub growth: u64,
+}
+
+/// What is known of the space below the drives.
+#[derive(Default)]
+pub struct Below {
+    /// Some drive does not have all of its space.
+    sparse: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    looked: Duration,
+    file_systems: Vec<FileSystem>,
+    /// Segments that there is space for; none when no drive is sparse.
+    room: Option<u32>,
+    /// Writes that wait for space.
+    starved: Vec<Deferred>,
+    /// When one was last found to have none.
+    starved_at: Option<Duration>,
+    now: Duration,
+}
+
+/// Allocates what a drive holds besides segments.
+pub(super) async fn allocate_fixed(drive: &dyn Drive, plan: &Geometry, bytes: u64) -> Result {
+    for (at, len) in [(0, plan.granules_at()), (Label::second_at(bytes), ALIGN as u64)] {
+        let (done, allocated) = wait();
+        drive.allocate(at, len, done);
+        // What else is wrong with it, its writes will find out.
+        if let Err(Error::NoSpace { what }) = allocated.await {
+            let what = format!(
+                "{what}: its file system has no room for the array's own records; give it more space, or use smaller drives"
+            );
+            return Err(Error::NoSpace { what });
+        }
+    }
+    Ok(())
+}
+
+impl DriveShelf {
+    /// Allocates what the members hold besides segments. A file system that is full now is no reason not to open: its
+    /// drives had that space allocated before, unless they were copied since.
+    pub(super) async fn allocate_members(&self) {
+        for member in self.present().into_iter().filter(|member| member.is_sparse()) {
+            if let Err(cause) = allocate_fixed(member.drive(), &self.plan, member.bytes).await {
+                tracing::error!(%cause, drive = member.name(), "a drive lacks space for the array's own records");
+            }
+        }
+        self.look_below();
+    }
+
+    /// Allocates the columns of a segment that was just placed, then runs the writes that wait for it.
+    pub(super) fn allocate(&self, segment: u32, entry: Arc<Entry>) {
+        self.spawn(|shelf| async move {
+            match shelf.allocate_columns(&entry, |_| true).await {
+                Err(cause) if shelf.check_running().is_ok() => {
+                    let again: Deferred = Box::new(move |shelf| shelf.allocate(segment, entry));
+                    shelf.starve(&cause, again);
+                }
+                _ => {
+                    let waiting = shelf.segments.lock().list[segment as usize].allocating.take();
+                    waiting.into_iter().flatten().for_each(|next| next(&shelf));
+                }
+            }
+        });
+    }
+
+    /// # Errors
+    /// [`Error::NoSpace`] alone.
+    pub(super) async fn allocate_columns(&self, entry: &Entry, wanted: impl Fn(usize) -> bool) -> Result {
+        let len = u64::from(self.plan.chunk_pages(entry.form)) * self.plan.granule_bytes();
+        let columns = entry.columns.iter().enumerate().filter(|(index, _)| wanted(*index));
+        let waits: Vec<_> = columns
+            .filter_map(|(_, column)| {
+                let column = column.filter(|column| !column.stale)?;
+                let member = self.member(usize::from(column.slot)).filter(|member| member.is_sparse())?;
+                let (done, allocated) = wait();
+                member.allocate(self.plan.page_at(entry.form, column.granule, 0, 0), len, done);
+                Some(allocated)
+            })
+            .collect();
+        let mut outcome = Ok(());
+        for allocated in waits {
+            // Other errors are for the writes to find.
+            if let Err(cause @ Error::NoSpace { .. }) = allocated.await {
+                outcome = Err(cause);
+            }
+        }
+        outcome
+    }
+
+    /// True when a segment placed here needs space that may not be there.
+    pub(super) fn is_sparse(&self, entry: &Entry) -> bool {
+        let on_sparse = |slot: u8| self.member(usize::from(slot)).is_some_and(|member| member.is_sparse());
+        self.below.sparse.load(Ordering::Relaxed)
+            && entry.columns.iter().flatten().any(|column| on_sparse(column.slot))
+    }
+
+    /// Tries something again when there may be space.
+    pub(super) fn starve(&self, cause: &Error, again: Deferred) {
+        let first = {
+            let mut state = self.below.state.lock();
+            state.starved.push(again);
+            let now = state.now;
+            state.starved_at.replace(now).is_none()
+        };
+        if first {
+            tracing::error!(%cause, "writes wait for space below the drives: make room on their file system");
+        }
+    }
+
+    /// True while writes wait for space below the drives.
+    pub(super) fn waits_for_space(&self) -> bool {
+        let state = self.below.state.lock();
+        !state.starved.is_empty() || state.starved_at.is_some()
+    }
+
+    /// The file systems that sparse drives get their space from, as they were seen last.
+    pub(super) fn file_systems(&self) -> Vec<FileSystem> {
+        self.below.state.lock().file_systems.clone()
+    }
+
+    /// Segments that there is space for below the drives, as far as they need any.
+    pub(super) fn room_below(&self) -> Option<u32> {
+        if self.below.sparse.load(Ordering::Relaxed) { self.below.state.lock().room } else { None }
+    }
+
+    /// Runs what waits for space, whether or not there is any.
+    pub(super) fn retry_starved(&self) {
+        let starved = std::mem::take(&mut self.below.state.lock().starved);
+        starved.into_iter().for_each(|again| again(self));
+    }
+
+    /// Looks at the file systems now and then, and tries again what waits for space.
+    pub(super) fn tick_below(&self, now: Duration) {
+        {
+            let mut state = self.below.state.lock();
+            state.now = now;
+            if now.saturating_sub(state.looked) < LOOK_EVERY {
+                return;
+            }
+            state.looked = now;
+            let over = |at: Duration| now.saturating_sub(at) > 2 * LOOK_EVERY;
+            if state.starved.is_empty() && state.starved_at.is_some_and(over) {
+                state.starved_at = None;
+                tracing::warn!("there is space below the drives again");
+            }
+        }
+        if self.below.sparse.load(Ordering::Relaxed) {
+            self.look_below();
+            self.retry_starved();
+        }
+    }
+
+    /// Looks at the file systems below sparse drives.
+    pub(super) fn look_below(&self) {
+        let sparse: Vec<_> =
+            self.present().into_iter().filter_map(|member| Some((member.backing()?, member))).collect();
+        self.below.sparse.store(!sparse.is_empty(), Ordering::Relaxed);
+        if sparse.is_empty() {
+            return;
+        }
+        let mut found: BTreeMap<u64, (FileSystem, u64)> = BTreeMap::new();
+        for (backing, member) in &sparse {
+            let (file_system, spare) = found.entry(backing.file_system).or_insert_with(|| {
+                let (free, total) = (backing.free, backing.total);
+                (FileSystem { slots: Vec::new(), free, total, growth: 0 }, 0)
+            });
+            file_system.slots.push(member.slot);
+            file_system.growth += member.bytes.saturating_sub(backing.allocated);
+            *spare += backing.allocated.saturating_sub(self.taken_bytes(member));
+        }
+        let form = Form::of(self.present().len());
+        let column = u64::from(self.plan.chunk_pages(form)) * self.plan.granule_bytes();
+        let room = found.values().map(|(file_system, spare)| {
+            let columns = file_system.slots.len().min(form.width()) as u64;
+            (file_system.free + spare) / (columns * column)
+        });
+        let room = room.min().map(|room| u32::try_from(room).unwrap_or(u32::MAX));
+        let (before, first) = {
+            let mut state = self.below.state.lock();
+            let first = state.file_systems.is_empty();
+            state.file_systems = found.into_values().map(|(file_system, _)| file_system).collect();
+            (std::mem::replace(&mut state.room, room), first)
+        };
+        if first {
+            self.file_systems().iter().filter(|it| it.growth > it.free).for_each(warn);
+        }
+        if room > before {
+            self.background.wake();
+        }
+    }
+
+    /// Bytes of a drive that the array has put something on.
+    fn taken_bytes(&self, member: &Member) -> u64 {
+        let left = match self.segments.lock().space.drives.get(member.slot) {
+            Some(Some(free)) => free.left(),
+            _ => 0,
+        };
+        let taken = self.plan.granules(member.bytes).saturating_sub(left);
+        self.plan.granules_at() + ALIGN as u64 + u64::from(taken) * self.plan.granule_bytes()
+    }
+}
+
+fn warn(file_system: &FileSystem) {
+    let FileSystem { slots, free, growth, .. } = file_system;
+    tracing::warn!(
+        ?slots,
+        free,
+        growth,
+        "the drives of these slots are sparse files that may grow by more than their file system has free: hosts will be \
+         refused writes when it is full, although the array shows free space. Give the file system more space, or use \
+         smaller drives"
+    );
+}
+
+#[cfg(test)]
+#[path = "backing_test.rs"]
+mod tests;

@@ -1,0 +1,270 @@
+use super::*;
+use crate::raid::tests::{call, now};
+use crate::{
+    AlignedBuf, Backing, Done, FormatOptions, JournalPos, MemDrive, Opening, SegmentId, Shelf, Standing,
+};
+use bytes::Bytes;
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicI64;
+
+const BYTES: u64 = 16 << 20;
+const PAGE: u64 = ALIGN as u64;
+
+/// A sparse file: its pages come out of a pool that all of them share.
+struct Sparse {
+    drive: Arc<MemDrive>,
+    pool: Arc<AtomicI64>,
+    allocated: Mutex<BTreeSet<u64>>,
+    /// From here on every write takes new pages, whatever was allocated: a file system that copies on write.
+    copies_from: Arc<AtomicI64>,
+}
+
+impl Sparse {
+    fn take(&self, offset: u64, len: u64) -> Result {
+        let mut allocated = self.allocated.lock();
+        for page in offset / PAGE..(offset + len).div_ceil(PAGE) {
+            if !allocated.contains(&page) {
+                if self.pool.fetch_sub(1, Ordering::SeqCst) <= 0 {
+                    self.pool.fetch_add(1, Ordering::SeqCst);
+                    return Err(Error::NoSpace { what: format!("{}: full", self.name()) });
+                }
+                allocated.insert(page);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drive for Sparse {
+    fn name(&self) -> &str {
+        self.drive.name()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.drive.bytes()
+    }
+
+    fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
+        self.drive.read(offset, len, done);
+    }
+
+    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>) {
+        let len = pieces.iter().map(|piece| piece.len() as u64).sum();
+        let copies = offset as i64 >= self.copies_from.load(Ordering::SeqCst);
+        if copies && self.pool.load(Ordering::SeqCst) <= 0 {
+            return done(Err(Error::NoSpace { what: format!("{}: full", self.name()) }));
+        }
+        match self.take(offset, len) {
+            Ok(()) => self.drive.write(offset, pieces, durable, done),
+            Err(cause) => done(Err(cause)),
+        }
+    }
+
+    fn sync(&self, done: Done<()>) {
+        done(Ok(()));
+    }
+
+    fn allocate(&self, offset: u64, len: u64, done: Done<()>) {
+        done(self.take(offset, len));
+    }
+
+    fn backing(&self) -> Option<Backing> {
+        let free = self.pool.load(Ordering::SeqCst).max(0) as u64 * PAGE;
+        let allocated = self.allocated.lock().len() as u64 * PAGE;
+        Some(Backing { file_system: 1, free, total: 1 << 30, allocated })
+    }
+
+    fn discard(&self, offset: u64, len: u64, done: Done<()>) {
+        let mut allocated = self.allocated.lock();
+        let before = allocated.len();
+        allocated.retain(|page| *page < offset / PAGE || *page >= (offset + len) / PAGE);
+        self.pool.fetch_add((before - allocated.len()) as i64, Ordering::SeqCst);
+        done(Ok(()));
+    }
+}
+
+struct Rig {
+    drives: Vec<Arc<Sparse>>,
+    pool: Arc<AtomicI64>,
+    copies_from: Arc<AtomicI64>,
+    clock: u64,
+}
+
+impl Rig {
+    /// Four drives on a file system with so many MiB.
+    fn new(mib: i64) -> Self {
+        let (pool, copies_from) = (Arc::new(AtomicI64::new(mib * 256)), Arc::new(AtomicI64::new(i64::MAX)));
+        let drive = |index| {
+            let (drive, allocated) = (MemDrive::new(format!("file{index}"), BYTES), Mutex::default());
+            Arc::new(Sparse { drive, pool: pool.clone(), allocated, copies_from: copies_from.clone() })
+        };
+        Self { drives: (0..4).map(drive).collect(), pool, copies_from, clock: 0 }
+    }
+
+    fn given(&self) -> Vec<Arc<dyn Drive>> {
+        self.drives.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect()
+    }
+
+    fn format(&self) -> Result<Arc<DriveShelf>> {
+        now(DriveShelf::format(self.given(), FormatOptions { array: 7, ..FormatOptions::default() }))
+    }
+
+    fn open(&self) -> Arc<DriveShelf> {
+        let shelf = now(DriveShelf::open(self.given(), Opening::default())).unwrap();
+        call(|done| shelf.recover(JournalPos(1), done)).unwrap();
+        shelf
+    }
+
+    /// Two seconds go by.
+    fn pass(&mut self, shelf: &DriveShelf) {
+        for _ in 0..20 {
+            self.clock += 100;
+            shelf.tick(Duration::from_millis(1000 + self.clock));
+        }
+    }
+}
+
+fn write(shelf: &DriveShelf, segment: u32) -> crate::Wait<()> {
+    let mut bytes = AlignedBuf::zeroed(shelf.layout().segment_bytes as usize);
+    bytes.fill(segment as u8 + 1);
+    let (done, written) = wait();
+    shelf.write(SegmentId(segment), 0, Arc::new(bytes), done);
+    written
+}
+
+fn check(shelf: &DriveShelf, segment: u32) {
+    let read = call(|done| shelf.read(SegmentId(segment), 0, shelf.layout().segment_bytes, done)).unwrap();
+    assert!(read.iter().all(|byte| *byte == segment as u8 + 1), "segment {segment}");
+}
+
+fn all_in_use(shelf: &DriveShelf) -> bool {
+    let status = shelf.status();
+    shelf.check_running().is_ok()
+        && status.tolerates == 2
+        && status.drives.iter().all(|drive| drive.standing == Standing::InUse)
+}
+
+#[test]
+fn no_more_is_promised_than_the_file_system_has() {
+    let mut rig = Rig::new(32);
+    let shelf = rig.format().unwrap();
+    let told = shelf.room();
+    assert!(told.any < shelf.layout().segments, "{told:?}");
+    let mut written = 0;
+    while shelf.room().protected > 0 {
+        now(write(&shelf, written)).unwrap();
+        written += 1;
+        rig.pass(&shelf);
+    }
+    assert!(written > 5, "{told:?}");
+    // Cleaning goes on with what was kept for it.
+    for segment in written..written + 4 {
+        now(write(&shelf, segment)).unwrap();
+    }
+    assert!(all_in_use(&shelf) && !shelf.is_starved());
+    let status = shelf.status();
+    assert_eq!(status.file_systems.len(), 1);
+    assert!(status.file_systems[0].growth > status.file_systems[0].free, "which is worth a warning");
+    // What is given back is room again.
+    (0..written).for_each(|segment| shelf.discard(SegmentId(segment)));
+    rig.pass(&shelf);
+    assert!(shelf.room().protected > 0);
+}
+
+#[test]
+fn somebody_else_who_fills_the_file_system_makes_writes_wait_and_nothing_else() {
+    let mut rig = Rig::new(100);
+    let shelf = rig.format().unwrap();
+    (0..3).for_each(|segment| now(write(&shelf, segment)).unwrap());
+    let taken = rig.pool.swap(0, Ordering::SeqCst);
+    let mut waiting: Vec<_> = (3..6).map(|segment| write(&shelf, segment)).collect();
+    rig.pass(&shelf);
+    for written in &mut waiting {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(std::pin::Pin::new(written).poll(&mut context).is_pending());
+    }
+    assert!(shelf.is_starved() && shelf.status().starved && all_in_use(&shelf));
+    assert_eq!(shelf.room().protected, 0, "hosts are refused");
+    // Reads go on, and what hosts give back is noted in the journal.
+    (0..3).for_each(|segment| check(&shelf, segment));
+    for _ in 0..20 {
+        call(|done| shelf.append(Bytes::from_static(b"unmap"), Vec::new(), done)).unwrap();
+    }
+    call(|done| shelf.sync(done)).unwrap();
+    rig.pool.store(taken, Ordering::SeqCst);
+    rig.pass(&shelf);
+    waiting.into_iter().for_each(|written| now(written).unwrap());
+    rig.pass(&shelf);
+    assert!(!shelf.is_starved() && all_in_use(&shelf) && shelf.room().protected > 0);
+    (0..6).for_each(|segment| check(&shelf, segment));
+}
+
+#[test]
+fn a_full_file_system_is_no_reason_not_to_start() {
+    let mut rig = Rig::new(100);
+    let shelf = rig.format().unwrap();
+    now(write(&shelf, 0)).unwrap();
+    call(|done| shelf.sync(done)).unwrap();
+    let taken = rig.pool.swap(0, Ordering::SeqCst);
+    let waits = write(&shelf, 1);
+    drop((shelf, waits));
+    let shelf = rig.open();
+    assert!(all_in_use(&shelf));
+    check(&shelf, 0);
+    call(|done| shelf.append(Bytes::from_static(b"batch"), Vec::new(), done)).unwrap();
+    assert_eq!(shelf.room().protected, 0);
+    rig.pool.store(taken, Ordering::SeqCst);
+    rig.pass(&shelf);
+    assert!(shelf.room().protected > 0);
+    now(write(&shelf, 2)).unwrap();
+}
+
+/// What was allocated may still be missing: a thin volume below the file system, or one that copies on write.
+#[test]
+fn a_write_that_finds_no_space_in_spite_of_everything_is_tried_again() {
+    let mut rig = Rig::new(100);
+    let shelf = rig.format().unwrap();
+    now(write(&shelf, 0)).unwrap();
+    let (taken, stripe) = (rig.pool.load(Ordering::SeqCst), shelf.layout().stripe_bytes);
+    let part = |offset| {
+        let (done, written) = wait();
+        let bytes = Arc::new(AlignedBuf::zeroed(stripe as usize));
+        shelf.write(SegmentId(1), offset, bytes, done);
+        written
+    };
+    now(part(0)).unwrap();
+    rig.copies_from.store(shelf.plan.granules_at() as i64, Ordering::SeqCst);
+    rig.pool.store(0, Ordering::SeqCst);
+    let written = part(stripe);
+    rig.pass(&shelf);
+    assert!(shelf.is_starved() && all_in_use(&shelf));
+    rig.pool.store(taken, Ordering::SeqCst);
+    rig.pass(&shelf);
+    now(written).unwrap();
+    assert!(all_in_use(&shelf));
+}
+
+#[test]
+fn a_journal_that_finds_no_space_stops_the_shelf_and_puts_no_drive_out() {
+    let rig = Rig::new(100);
+    let shelf = rig.format().unwrap();
+    now(write(&shelf, 0)).unwrap();
+    call(|done| shelf.sync(done)).unwrap();
+    let taken = rig.pool.swap(0, Ordering::SeqCst);
+    rig.copies_from.store(0, Ordering::SeqCst);
+    let refused = call(|done| shelf.append(Bytes::from_static(b"batch"), Vec::new(), done));
+    assert!(matches!(refused, Err(Error::NoSpace { .. })), "{refused:?}");
+    assert!(shelf.check_running().is_err());
+    assert!(shelf.status().drives.iter().all(|drive| drive.standing == Standing::InUse));
+    drop(shelf);
+    rig.pool.store(taken, Ordering::SeqCst);
+    let shelf = rig.open();
+    assert!(all_in_use(&shelf));
+    check(&shelf, 0);
+}
+
+#[test]
+fn an_array_is_not_made_where_there_is_no_space_for_its_records() {
+    let refused = Rig::new(1).format().err().expect("it fails");
+    assert!(matches!(refused, Error::NoSpace { .. }), "{refused}");
+}
