@@ -20,12 +20,13 @@ mod tls;
 mod v1;
 
 pub use auth::Token;
-pub use places::{MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS};
+pub use places::MAX_SOCKETS;
 pub use tls::{Tls, check_certificate};
 
 use array::Array;
 use axum::extract::DefaultBodyLimit;
 use axum::{Router, middleware};
+use places::Places;
 use std::sync::Arc;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
@@ -110,7 +111,9 @@ pub async fn serve(
     plain: bool,
     array: Arc<Array>,
     token: Token,
+    connections: usize,
     end: impl Future<Output = ()> + Send,
 ) {
-    server::run(listener, tls, plain, router(array, token), end).await;
+    let places = Places::of_sockets(connections);
+    server::run(listener, (tls, plain), router(array, token), places, end).await;
 }

@@ -269,6 +269,7 @@ fn tell_array(told: &mut Exposition, status: &ArrayStatus) {
         ("empty", space.free),
         ("physical", space.physical),
         ("system", space.metadata),
+        ("logical", space.logical),
         ("unique", space.unique),
         ("used_provisioned", space.mapped),
         ("total_provisioned", space.provisioned),
@@ -276,8 +277,8 @@ fn tell_array(told: &mut Exposition, status: &ArrayStatus) {
         set(&bytes, &none, &[("space", kind)], value as f64);
     }
     let ratio =
-        told.values("array_space_data_reduction_ratio", "Mapped to physical; 1 while nothing is stored");
-    set(&ratio, &none, &[], space.reduction().data.unwrap_or(1.0));
+        told.values("array_space_data_reduction_ratio", "Logical to physical; 1 while nothing is stored");
+    set(&ratio, &none, &[], space.ratios.data.unwrap_or(1.0));
     let used = space.total.saturating_sub(space.free) as f64;
     let part = if space.total > 0 { used / space.total as f64 } else { 0.0 };
     set(&told.values("array_space_utilization", "Used part of the space, 0 to 1"), &none, &[], part);

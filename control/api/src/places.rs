@@ -11,9 +11,13 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// Connections at once.
-pub const MAX_CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
+/// Connections that may be closing beside those that are open.
+const MAX_CLOSING: usize = 32;
+/// Sockets of the API at once.
+pub const MAX_SOCKETS: usize = MAX_CONNECTIONS + MAX_CLOSING;
 /// Connections of one address at once.
-pub const MAX_CONNECTIONS_PER_ADDRESS: usize = 64;
+const MAX_CONNECTIONS_PER_ADDRESS: usize = 64;
 
 /// All connections.
 pub struct Places {
@@ -48,12 +52,6 @@ pub struct Place {
 /// A request that is being answered, until it is dropped.
 pub struct Busy(Arc<Place>);
 
-impl Default for Places {
-    fn default() -> Self {
-        Self::new(MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS)
-    }
-}
-
 /// Who an address is: a network of IP version 6 has as many addresses as it wants.
 fn whose(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -63,6 +61,17 @@ fn whose(address: IpAddr) -> IpAddr {
 }
 
 impl Places {
+    /// With room for so many sockets, a few of which are for connections that give way.
+    pub fn of_sockets(sockets: usize) -> Self {
+        let closing = MAX_CLOSING.min(sockets / 4);
+        Self::new((sockets - closing).min(MAX_CONNECTIONS), MAX_CONNECTIONS_PER_ADDRESS)
+    }
+
+    /// Sockets that are open at most.
+    pub fn sockets(&self) -> usize {
+        self.max + MAX_CLOSING.min(self.max.div_ceil(3))
+    }
+
     /// With room for so many.
     pub fn new(max: usize, max_per_address: usize) -> Self {
         Self { max, max_per_address, open: Mutex::default() }

@@ -33,8 +33,6 @@ const HEAD: Duration = Duration::from_secs(15);
 const UNREAD: Duration = Duration::from_secs(30);
 /// Most bytes of a head.
 const MAX_HEAD_BYTES: usize = 64 << 10;
-/// Connections that may be closing beside those that are open.
-const CLOSING: usize = 32;
 /// How long to wait when there are no sockets left.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -49,15 +47,14 @@ struct Server {
 /// Serves until `end`; requests under way go on, and are to be polled on.
 pub async fn run(
     listener: TcpListener,
-    tls: Tls,
-    plain: bool,
+    (tls, plain): (Tls, bool),
     router: Router,
+    places: Places,
     end: impl Future<Output = ()> + Send,
 ) {
     let (stop, stopped) = watch::channel(false);
     let server = Arc::new(Server { router, tls, plain, end: stopped });
-    let places = Arc::new(Places::default());
-    let accept = accept(listener, server, places);
+    let accept = accept(listener, server, Arc::new(places));
     tokio::select! {
         never = accept => never,
         () = end => {}
@@ -67,7 +64,7 @@ pub async fn run(
 }
 
 async fn accept(listener: TcpListener, server: Arc<Server>, places: Arc<Places>) {
-    let sockets = Arc::new(Semaphore::new(crate::MAX_CONNECTIONS + CLOSING));
+    let sockets = Arc::new(Semaphore::new(places.sockets()));
     loop {
         let Ok(socket) = sockets.clone().acquire_owned().await else { return };
         let (stream, address) = match listener.accept().await {

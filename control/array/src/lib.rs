@@ -64,6 +64,7 @@ pub use clock::Uptime;
 pub use config::{Chap, Identity, Secret};
 pub use directory::{Directory, DirectoryChange, DirectoryId, Grant, Guest, NewDirectory};
 pub use drive::{Machine, NewDrive};
+pub use engine::Ratios;
 pub use error::{Error, Kind, Result};
 pub use health::Health;
 pub use history::{
@@ -90,5 +91,5 @@ pub use vault::Vault;
 pub use verb::{Declaration, Effect, Verb};
 pub use view::{
     ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Drive, Group, Host, HostGroup,
-    LockKind, Protection, Reduction, Schedule, Settings, Snapshot, Space, State, Volume,
+    LockKind, Protection, Schedule, Settings, Snapshot, Space, State, Volume,
 };

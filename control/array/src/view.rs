@@ -11,6 +11,7 @@ use crate::policy::{Limits, Policy, PolicyInForce};
 use crate::schedule::{Rule, ScheduleEntry, Subject};
 use crate::scrub::Scrub;
 use block::{Disk, DiskId};
+use engine::Ratios;
 use shelf::seal::Lock;
 use shelf::{DriveStatus, Status as ShelfStatus};
 use std::net::SocketAddr;
@@ -317,7 +318,7 @@ pub struct Drive {
 }
 
 /// Space in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Space {
     /// Sum of the volumes' sizes.
     pub provisioned: u64,
@@ -325,6 +326,8 @@ pub struct Space {
     pub mapped: u64,
     /// Of that, zeros: they are stored nowhere.
     pub zero: u64,
+    /// Logical data: what volumes and snapshots hold, each by itself, without zeros.
+    pub logical: u64,
     /// Mapped on snapshots and not zeros; most of it is shared with volumes and other snapshots.
     pub snapshot: u64,
     /// Different data of volumes and snapshots: what is left after zero detection and deduplication.
@@ -341,32 +344,8 @@ pub struct Space {
     pub free: u64,
     /// Usable on the drives.
     pub total: u64,
-}
-
-/// How many bytes one byte on the drives stands for. None while nothing is stored.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reduction {
-    /// Mapped to physical: what deduplication and compression save.
-    pub data: Option<f64>,
-    /// Mapped to unique.
-    pub deduplication: Option<f64>,
-    /// Unique to physical.
-    pub compression: Option<f64>,
-    /// Provisioned to physical: thin provisioning included.
-    pub total: Option<f64>,
-}
-
-impl Space {
-    /// The ratios.
-    pub fn reduction(&self) -> Reduction {
-        let ratio = |above: u64, below: u64| (below > 0).then(|| above as f64 / below as f64);
-        Reduction {
-            data: ratio(self.mapped, self.physical),
-            deduplication: ratio(self.mapped, self.unique),
-            compression: ratio(self.unique, self.physical),
-            total: ratio(self.provisioned, self.physical),
-        }
-    }
+    /// The ratios between them.
+    pub ratios: Ratios,
 }
 
 impl Array {
@@ -394,6 +373,7 @@ impl Array {
                 provisioned: space.provisioned,
                 mapped: space.mapped,
                 zero: space.zero,
+                logical: space.logical(),
                 snapshot: space.snapshot,
                 unique: space.unique,
                 shared: space.shared,
@@ -402,6 +382,7 @@ impl Array {
                 reclaimable: space.reclaimable,
                 free: space.free,
                 total: space.total,
+                ratios: space.ratios(),
             },
             volumes: config.volumes.len(),
             hosts: config.hosts.len(),

@@ -14,7 +14,7 @@ const DRIVE_FILES: u64 = 2 * 72;
 const LEAVING: u64 = 32;
 /// Connections at most.
 const MAX_ISCSI: u64 = 1024;
-const MAX_API: u64 = 512;
+const MAX_API: u64 = api::MAX_SOCKETS as u64;
 /// Fewer than this many for both together are of no use.
 const MIN_CONNECTIONS: u64 = 24;
 

@@ -141,7 +141,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let token = access::token(args.data())?;
     folder.show_access(&url, &token);
     let (token, plain) = (api::Token::new(&token), args.plain_http());
-    let web = web::start(listener, tls.clone(), plain, array.array.clone(), token)?;
+    let web = web::start(listener, (tls.clone(), plain), array.array.clone(), token, array.api_connections)?;
     announce(&array.identity, &portals, &url);
 
     let mut tasks = Supervised::default();
@@ -175,6 +175,8 @@ struct Assembled {
     identity: Identity,
     server: Arc<iscsi::Server>,
     array: Arc<Array>,
+    /// Sockets that the API may have.
+    api_connections: usize,
 }
 
 async fn assemble(
@@ -195,7 +197,8 @@ async fn assemble(
     };
     let target = scsi::Target::new(names, Arc::new(iscsi::SystemClock::default()));
     let mut settings = iscsi::Settings::new(identity.target_iqn(), args.iscsi.clone());
-    settings.places = iscsi::PlaceLimits::new(limits::connections(args.threads())?.iscsi);
+    let connections = limits::connections(args.threads())?;
+    settings.places = iscsi::PlaceLimits::new(connections.iscsi);
     settings.session_bytes = memory::sessions(memory::total());
     let server = iscsi::Server::new(target.clone(), settings);
     let world = World {
@@ -216,7 +219,7 @@ async fn assemble(
     let (engine, shelf) = (engine.clone(), shelf.clone());
     let parts = Parts { engine, shelf, machine, target, server: server.clone(), history, vault };
     let array = Arc::new(Array::open(parts, identity.clone(), VERSION, world).await?);
-    Ok(Assembled { identity, server, array })
+    Ok(Assembled { identity, server, array, api_connections: connections.api })
 }
 
 /// What the array does by itself.

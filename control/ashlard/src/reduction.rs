@@ -4,7 +4,7 @@ use crate::args::{Output, ReductionReport};
 use crate::memory;
 use anyhow::{Context, Result};
 use bytesize::ByteSize;
-use engine::{COMPARED, Compression, Forecast, Forecaster};
+use engine::{Amounts, COMPARED, Compression, Forecast, Forecaster, Ratios};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -58,24 +58,15 @@ fn feed(forecaster: &mut Forecaster, volume: u32, file: &mut File) -> std::io::R
     }
 }
 
-/// Each by the other; none where there is nothing to divide by.
-fn ratio(before: u64, after: u64) -> Option<f64> {
-    (after > 0).then(|| before as f64 / after as f64)
-}
-
-struct Ratios {
-    dedup: Option<f64>,
-    compression: Option<f64>,
-    total: Option<f64>,
-}
-
-/// Zeros count in the total alone.
+/// As the array would show them when it held what was read, and nothing else. Zeros count in the total alone.
 fn ratios(forecaster: &Forecaster, forecast: &Forecast) -> Ratios {
-    Ratios {
-        dedup: ratio(forecaster.bytes() - forecaster.zeros(), forecast.unique),
-        compression: ratio(forecast.unique, forecast.stored),
-        total: ratio(forecaster.bytes(), forecast.stored),
+    Amounts {
+        provisioned: forecaster.bytes(),
+        logical: forecaster.bytes() - forecaster.zeros(),
+        unique: forecast.unique,
+        physical: forecast.stored,
     }
+    .ratios()
 }
 
 fn name(compression: Compression) -> &'static str {
@@ -89,13 +80,13 @@ fn name(compression: Compression) -> &'static str {
 
 fn to_json(paths: &[&Path], forecaster: &Forecaster) -> Value {
     let policy = |forecast: Forecast| {
-        let Ratios { dedup, compression, total } = ratios(forecaster, &forecast);
+        let Ratios { data, deduplication, compression, total, .. } = ratios(forecaster, &forecast);
         json!({
             "dedup": forecast.policy.dedup,
             "compression": name(forecast.policy.compression),
             "unique": forecast.unique,
             "stored": forecast.stored,
-            "ratios": { "dedup": dedup, "compression": compression, "total": total },
+            "ratios": { "dedup": deduplication, "compression": compression, "data": data, "total": total },
         })
     };
     json!({
@@ -116,7 +107,7 @@ fn print(out: &mut impl Write, forecaster: &Forecaster) -> std::io::Result<()> {
     )?;
     let tell = |ratio: Option<f64>| ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}:1"));
     for forecast in forecaster.forecasts() {
-        let Ratios { dedup, compression, total } = ratios(forecaster, &forecast);
+        let Ratios { deduplication, compression, total, .. } = ratios(forecaster, &forecast);
         writeln!(
             out,
             "{:<6} {:<12} {:>10} {:>10} {:>8} {:>12} {:>8}",
@@ -124,7 +115,7 @@ fn print(out: &mut impl Write, forecaster: &Forecaster) -> std::io::Result<()> {
             name(forecast.policy.compression),
             ByteSize(forecast.unique).to_string(),
             ByteSize(forecast.stored).to_string(),
-            tell(dedup),
+            tell(deduplication),
             tell(compression),
             tell(total),
         )?;

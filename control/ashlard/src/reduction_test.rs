@@ -15,7 +15,10 @@ fn the_report_of_a_file_names_every_policy_with_its_ratios() {
     assert_eq!(policies.len(), COMPARED.len());
     assert_eq!((&policies[0]["dedup"], &policies[0]["compression"]), (&json!(true), &json!("adaptive")));
     assert_eq!(policies[0]["unique"], 8192);
-    assert_eq!(policies[0]["ratios"]["dedup"], 1.5);
+    let ratios = &policies[0]["ratios"];
+    assert_eq!(ratios["dedup"], 1.5);
+    let product = ratios["dedup"].as_f64().unwrap() * ratios["compression"].as_f64().unwrap();
+    assert!((ratios["data"].as_f64().unwrap() / product - 1.0).abs() < 1e-9, "{ratios}");
     assert!(policies[0]["ratios"]["total"].as_f64().unwrap() > 30.0);
     let mut out = Vec::new();
     print(&mut out, &forecaster).unwrap();

@@ -19,8 +19,14 @@ pub struct Web {
     thread: JoinHandle<()>,
 }
 
-/// Starts it. `plain`: whether plain HTTP is answered beside HTTPS.
-pub fn start(listener: TcpListener, tls: Tls, plain: bool, array: Arc<Array>, token: Token) -> Result<Web> {
+/// Starts it, for so many sockets. `plain`: whether plain HTTP is answered beside HTTPS.
+pub fn start(
+    listener: TcpListener,
+    (tls, plain): (Tls, bool),
+    array: Arc<Array>,
+    token: Token,
+    connections: usize,
+) -> Result<Web> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().max_blocking_threads(BLOCKING_THREADS).build();
     let runtime = runtime.context("a runtime can't be made")?;
@@ -32,7 +38,7 @@ pub fn start(listener: TcpListener, tls: Tls, plain: bool, array: Arc<Array>, to
                 Ok(listener) => listener,
                 Err(error) => fatal::stop(&format!("the API can't listen: {error}")),
             };
-            api::serve(listener, tls, plain, array, token, async {
+            api::serve(listener, tls, plain, array, token, connections, async {
                 // Its other end is dropped when the array stops.
                 let _ = (&mut stopped).await;
             })

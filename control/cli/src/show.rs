@@ -13,11 +13,12 @@ pub fn array(answer: &Value) -> String {
         None => text(&answer["state"]),
     };
     let reduction = format!(
-        "{} (deduplication {}, compression {}); {} with thin provisioning",
+        "{} (deduplication {}, compression {}); {} in total, with thin provisioning {}",
         times(&ratio["data"]),
         times(&ratio["deduplication"]),
         times(&ratio["compression"]),
         times(&ratio["total"]),
+        times(&ratio["thin_provisioning"]),
     );
     facts(&[
         (
@@ -39,6 +40,7 @@ pub fn array(answer: &Value) -> String {
         ("Provisioned", bytes(&space["provisioned"])),
         ("Mapped", bytes(&space["mapped"])),
         ("Snapshots", format!("{} mapped", bytes(&space["snapshot"]))),
+        ("Logical", bytes(&space["logical"])),
         ("Unique", format!("{}, and {} shared", bytes(&space["unique"]), bytes(&space["shared"]))),
         ("Physical", format!("{}, and {} of metadata", bytes(&space["physical"]), bytes(&space["metadata"]))),
         ("Reclaimable", bytes(&space["reclaimable"])),

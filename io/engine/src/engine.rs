@@ -236,5 +236,6 @@ impl Engine {
             map_pages: state.maps.page_count(),
             map_pages_max: self.core.options.map_pages,
         }
+        .consistent()
     }
 }

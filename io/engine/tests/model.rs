@@ -285,6 +285,42 @@ impl Pair {
         assert!(model.iter().zip(&engine).all(fits));
     }
 
+    /// The figures of space against what the model holds, when everything has been flushed and released: logical data are
+    /// exact, unique ones between the distinct blocks and all of them, and no part is larger than the whole.
+    fn check_figures(&mut self) {
+        let (mut logical, mut distinct) = (0, std::collections::BTreeSet::new());
+        for id in self.ids() {
+            let blocks = self.disk(id).geometry().blocks;
+            let block::Pending::Ready(Some(Ok(Reply::Data(data)))) =
+                self.disk(id).execute(Op::Read(Extent::new(0, blocks)))
+            else {
+                panic!("the model reads")
+            };
+            let bytes = data.to_bytes();
+            for block in bytes.chunks(4096).filter(|block| block.iter().any(|byte| *byte != 0)) {
+                logical += 4096;
+                distinct.insert(block.to_vec());
+            }
+        }
+        let space = self.world.engine.space();
+        assert_eq!(space.logical(), logical, "{space:?}");
+        assert_eq!(space.unique + space.shared, logical, "{space:?}");
+        assert!(space.unique >= distinct.len() as u64 * 4096 && space.unique <= logical, "{space:?}");
+        assert!(space.physical + space.metadata + space.reclaimable <= space.total, "{space:?}");
+        assert!(space.physical + space.metadata + space.free <= space.total, "{space:?}");
+        let ratios = space.ratios();
+        let close = |a: Option<f64>, b: f64| a.is_some_and(|a| (a / b - 1.0).abs() < 1e-9);
+        let Some((dedup, compression)) = ratios.deduplication.zip(ratios.compression) else {
+            assert_eq!(space.unique, 0);
+            return;
+        };
+        assert!(dedup >= 1.0 && dedup <= logical as f64 / (distinct.len() * 4096) as f64, "{ratios:?}");
+        assert!(close(ratios.data, dedup * compression), "{ratios:?}");
+        assert!(close(ratios.data, logical as f64 / space.physical as f64), "{ratios:?}");
+        let thin = ratios.thin_provisioning.unwrap_or(0.0);
+        assert!(thin >= 1.0 && close(ratios.total, thin * dedup * compression), "{ratios:?}");
+    }
+
     fn compare_all(&mut self) {
         for id in self.ids() {
             let blocks = self.disk(id).geometry().blocks;
@@ -314,6 +350,7 @@ fn run(seed: u64, rounds: u64, ops: u64) {
         }
         if pair.dice.below(2) == 0 {
             pair.world.settle();
+            pair.check_figures();
         }
         pair.compare_all();
         pair.world.check();

@@ -315,23 +315,22 @@ const SETTLE: Duration = Duration::from_secs(60);
 
 /// What the array says about its space, when it no longer changes.
 fn space(array: &Array) -> Result<Values> {
-    let (start, mut last, mut alike) = (Instant::now(), serde_json::Value::Null, 0);
+    let (start, mut last, mut alike, mut ratio) = (Instant::now(), serde_json::Value::Null, 0, None);
     while alike < 5 && start.elapsed() < SETTLE {
         std::thread::sleep(Duration::from_millis(200));
-        let now = array.cli(&["array", "status"])?["space"].take();
+        let mut status = array.cli(&["array", "status"])?;
+        ratio = status["reduction"]["data"].as_f64();
+        let now = status["space"].take();
         alike = if now == last { alike + 1 } else { 0 };
         last = now;
     }
     let mut values = Values::new();
-    for name in ["provisioned", "mapped", "unique", "physical", "metadata"] {
+    for name in ["provisioned", "mapped", "logical", "unique", "physical", "metadata"] {
         let bytes = last[name].as_f64().with_context(|| format!("array status without space.{name}"))?;
         values.insert(format!("{name}_mib"), bytes / f64::from(1 << 20));
     }
-    let ratio = |of: &str, to: &str| values.get(of).zip(values.get(to)).map(|(of, to)| of / to);
-    let (whole, with) =
-        (ratio("mapped_mib", "physical_mib"), values["physical_mib"] + values["metadata_mib"]);
-    let all = values["mapped_mib"] / with;
-    values.extend(whole.map(|ratio| ("reduction".to_owned(), ratio)));
+    let all = values["logical_mib"] / (values["physical_mib"] + values["metadata_mib"]);
+    values.extend(ratio.map(|ratio| ("reduction".to_owned(), ratio)));
     values.insert("reduction_with_metadata".to_owned(), all);
     Ok(values)
 }

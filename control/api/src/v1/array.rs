@@ -88,6 +88,8 @@ pub struct Space {
     mapped: u64,
     /// Of that, zeros: they are stored nowhere.
     zero: u64,
+    /// Logical data: what volumes and snapshots hold, each by itself, without zeros. Unique and shared are its parts.
+    logical: u64,
     /// Mapped on snapshots and not zeros; most of it is shared with volumes and other snapshots.
     snapshot: u64,
     /// Different data of volumes and snapshots, after zero detection and deduplication.
@@ -106,16 +108,19 @@ pub struct Space {
     total: u64,
 }
 
-/// Ratios, each `null` while nothing is stored.
+/// Ratios, each `null` while nothing is stored. `data` is `deduplication` times `compression`, and `total` is
+/// `thin_provisioning` times `data`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Reduction {
-    /// Mapped to physical: what deduplication and compression save.
+    /// Logical to physical: what deduplication, clones, snapshots and compression save.
     data: Option<f64>,
-    /// Mapped to unique.
+    /// Logical to unique.
     deduplication: Option<f64>,
     /// Unique to physical.
     compression: Option<f64>,
-    /// Provisioned to physical: thin provisioning included.
+    /// Provisioned to logical, where snapshots count with the data that they hold.
+    thin_provisioning: Option<f64>,
+    /// Provisioned to physical: total efficiency.
     total: Option<f64>,
 }
 
@@ -192,7 +197,7 @@ impl From<::array::Settings> for Settings {
 
 impl From<::array::ArrayStatus> for Array {
     fn from(status: ::array::ArrayStatus) -> Self {
-        let reduction = status.space.reduction();
+        let reduction = status.space.ratios;
         let (state, reason) = match status.state {
             ::array::State::Online => (State::Online, None),
             ::array::State::Stopped(why) => (State::Stopped, Some(why)),
@@ -229,12 +234,13 @@ impl From<Option<::array::LockKind>> for Encryption {
 
 impl From<::array::Space> for Space {
     fn from(space: ::array::Space) -> Self {
-        let ::array::Space { provisioned, mapped, zero, snapshot, unique, shared, .. } = space;
+        let ::array::Space { provisioned, mapped, zero, logical, snapshot, unique, shared, .. } = space;
         let ::array::Space { physical, metadata, reclaimable, free, total, .. } = space;
         Self {
             provisioned,
             mapped,
             zero,
+            logical,
             snapshot,
             unique,
             shared,
@@ -247,10 +253,10 @@ impl From<::array::Space> for Space {
     }
 }
 
-impl From<::array::Reduction> for Reduction {
-    fn from(reduction: ::array::Reduction) -> Self {
-        let ::array::Reduction { data, deduplication, compression, total } = reduction;
-        Self { data, deduplication, compression, total }
+impl From<::array::Ratios> for Reduction {
+    fn from(ratios: ::array::Ratios) -> Self {
+        let ::array::Ratios { data, deduplication, compression, thin_provisioning, total } = ratios;
+        Self { data, deduplication, compression, thin_provisioning, total }
     }
 }
 

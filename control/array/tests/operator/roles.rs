@@ -3,8 +3,8 @@
 use crate::rig::{Rig, Up};
 use array::{
     Action, AlertState, By, Caller, Credential, Destination, DirectorySettings, Effect, GroupChange,
-    HostChange, HostGroupChange, Kind, Ldap, Member, NewDirectory, NewDrive, NewKey, Outcome, Page, PeerName, Role,
-    ScheduleChange, Scope, Secret, SettingsChange, Severity, SnapshotChange, Stretch, SubjectName,
+    HostChange, HostGroupChange, Kind, Ldap, Member, NewDirectory, NewDrive, NewKey, Outcome, Page, PeerName,
+    Role, ScheduleChange, Scope, Secret, SettingsChange, Severity, SnapshotChange, Stretch, SubjectName,
     TargetChange, Verb, VolumeChange,
 };
 
@@ -148,7 +148,7 @@ fn of_drives() -> Vec<Action> {
         ListDrives,
         ShowDrive { which: name() },
         AddDrive(drive.clone()),
-        EvacuateDrive { which: name() },
+        EvacuateDrive { which: name(), accept_reduced_protection: false },
         ReplaceDrive { which: name(), new: drive },
         StartScrub,
         ShowKey,

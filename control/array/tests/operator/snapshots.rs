@@ -66,6 +66,29 @@ async fn first_byte(up: &Up, id: DiskId, lba: u64) -> u8 {
     data.to_bytes()[0]
 }
 
+/// A volume that is overwritten again and again, with a snapshot before each: what it mapped is a part of what is stored,
+/// and comparing the two made a reduction of 0.3 : 1 where there is one of 1 : 1 and more.
+#[tokio::test]
+async fn snapshots_do_not_lower_the_reduction() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let id = create(&up, "data", None).await;
+    for round in 0..5u8 {
+        for block in 0..16u8 {
+            write(&up, id, u64::from(block) * 8, 1 + round * 16 + block).await;
+        }
+        ok(&up, take("data", &format!("s{round}"))).await;
+    }
+    let Outcome::Array(status) = ok(&up, Action::ShowArray).await else { panic!() };
+    let space = status.space;
+    assert_eq!((space.mapped, space.logical), (16 << 12, (16 + 5 * 16) << 12), "{space:?}");
+    let ratios = space.ratios;
+    // The last snapshot shares everything with the volume: 96 blocks are logical, and 80 unique.
+    assert_eq!((space.unique, ratios.deduplication), (80 << 12, Some(1.2)), "{space:?}");
+    assert!(ratios.data.unwrap() >= 1.0, "{ratios:?}");
+    assert!(space.physical + space.metadata + space.reclaimable <= space.total, "{space:?}");
+}
+
 #[tokio::test]
 async fn a_group_is_taken_at_one_moment_and_stays_over_a_restart() {
     let rig = Rig::new();

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
 mod access;
-mod bounds;
 mod blank;
+mod bounds;
 mod directory;
 mod drives;
 mod folder;

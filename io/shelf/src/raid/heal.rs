@@ -519,12 +519,6 @@ impl DriveShelf {
         self.count_members();
         let recorded = self.record().await.is_ok();
         if recorded {
-            if let Some(member) = &member {
-                // Blank, it may be used for anything. Where that fails it is found to be no member all the same.
-                if let Err(cause) = super::open::clear_ends(member).await {
-                    tracing::warn!(drive = member.name(), %cause, "a drive that is no member is not blank");
-                }
-            }
             self.wipe_retired(slot, drive, member);
         } else if let Some(member) = member {
             member.put_out();

@@ -1,7 +1,7 @@
 //! The wrapped data key on the drives: behind label A, twice, on every drive.
 
 use super::member::Member;
-use super::open::{all, label_at, read_candidates, write_page};
+use super::open::{all, clear_ends, label_at, read_candidates, write_page};
 use super::{DriveShelf, read_bytes};
 use crate::label::{Standing, assemble};
 use crate::seal::{DataKey, Envelope, KEY_BYTES, Lock};
@@ -200,6 +200,9 @@ impl DriveShelf {
             let key = write_anyway(&member, &PLACES, &blank()).await;
             let labels = [0, 1].map(|copy| label_at(copy, member.bytes));
             write_anyway(&member, &labels, &blank()).await;
+            if let Err(cause) = clear_ends(&member).await {
+                tracing::warn!(drive = member.name(), %cause, "a drive that is no member any more is not blank");
+            }
             match shelf {
                 Some(shelf) if key => shelf.unwiped.lock().retain(|other| *other != keeps_key),
                 Some(shelf) if shelf.vault.is_sealed() => {

@@ -298,7 +298,7 @@ fn a_drive_that_is_emptied_keeps_no_wrapped_key() {
     let mem = mem(5);
     let shelf = format(&mem);
     write(&shelf, 0, TEXT);
-    now(shelf.evacuate(1)).unwrap();
+    now(shelf.evacuate(1, 2)).unwrap();
     now(shelf.settle());
     assert!(shelf.member(1).is_none(), "it is no member any more");
     assert!(places(&mem[1]).iter().flatten().all(|byte| *byte == 0));
@@ -322,7 +322,7 @@ fn a_drive_that_was_replaced_is_wiped_when_it_can_be_reached_and_named_otherwise
         if reachable {
             left.store(i64::MAX, Ordering::SeqCst);
         }
-        now(shelf.add_drive(MemDrive::new("new", 16 << 20), false)).unwrap();
+        now(shelf.add_drive(MemDrive::new("new", 16 << 20), &crate::Consent::default())).unwrap();
         now(shelf.settle());
         let wiped = places(&mem[2]).iter().flatten().all(|byte| *byte == 0);
         let named = shelf.status().unwiped;
@@ -356,7 +356,7 @@ fn an_erase_reaches_former_members_that_are_given() {
     // Away, replaced, and its label is lost, too.
     let shelf = open(&mem[1..], 2, &OLD).unwrap();
     call(|done| shelf.recover(JournalPos(1), done)).unwrap();
-    now(shelf.add_drive(MemDrive::new("new", 16 << 20), false)).unwrap();
+    now(shelf.add_drive(MemDrive::new("new", 16 << 20), &crate::Consent::default())).unwrap();
     now(shelf.settle());
     assert_eq!(shelf.status().unwiped.len(), 1, "nobody could wipe it");
     drop(shelf);

@@ -198,13 +198,7 @@ impl DriveShelf {
                     .into(),
             ));
         }
-        if label.sealed != opening.key.is_some() {
-            return Err(Error::Unusable(if label.sealed {
-                "the drives are encrypted: they are opened with their key".into()
-            } else {
-                "the drives are not encrypted: they are opened without a key".into()
-            }));
-        }
+        check_key(label.sealed, opening.key.is_some())?;
         let (key, envelope) = opening.key.unzip();
         let vault = Vault::new(label.array, key, opening.salt);
         let shelf = Self::new(members, &label, (vault, opening.salt), None);
@@ -528,15 +522,26 @@ pub(super) async fn read_candidates(drives: &[Arc<dyn Drive>]) -> Result<Vec<Can
     }
 }
 
-/// Overwrites both ends of a drive that is no member any more: it is blank then, and has no key.
+/// Fails unless a key is given for encrypted drives and for no others.
+fn check_key(sealed: bool, given: bool) -> Result {
+    match (sealed, given) {
+        (true, false) => {
+            Err(Error::Unusable("the drives are encrypted: they are opened with their key".into()))
+        }
+        (false, true) => {
+            Err(Error::Unusable("the drives are not encrypted: they are opened without a key".into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Overwrites both ends of a drive that is no member any more, so that it is blank. Also one that was put out may still
+/// take that.
 pub(super) async fn clear_ends(member: &Member) -> Result {
     let zeros = Arc::new(AlignedBuf::zeroed(ENDS as usize));
-    for copy in 0..2 {
-        member.write_page(label_at(copy, member.bytes), keys::blank()).await?;
-    }
     for at in [0, member.bytes.saturating_sub(ENDS)] {
         let len = ENDS.min(member.bytes - at) as usize;
-        member.write_page(at, zeros.share(0..len)).await?;
+        member.write_page_anyway(at, zeros.share(0..len)).await?;
     }
     Ok(())
 }

@@ -8,12 +8,12 @@ import { Ring } from "../../parts/ring";
 
 /** How full the drives are, and of what. */
 export function CapacityPanel({ space }: { space: Space }) {
-  const used = space.total - space.free;
-  const other = Math.max(0, used - space.physical - space.metadata);
+  const used = Math.max(0, space.total - space.free);
+  const pending = Math.max(0, used - space.physical - space.metadata);
   const parts = [
     { name: "Data", value: space.physical, color: "var(--ashlar-data)", says: "unique data after compression" },
     { name: "Metadata", value: space.metadata, color: "var(--ashlar-data-3)", says: "maps and the array’s own records" },
-    { name: "Reclaimable", value: other, color: "var(--ashlar-data-2)", says: "given back in the background" },
+    { name: "Pending", value: pending, color: "var(--ashlar-data-2)", says: "reserved for what is being written" },
   ];
   return (
     <Panel title="Capacity">
@@ -28,11 +28,11 @@ export function CapacityPanel({ space }: { space: Space }) {
         </Ring>
         <Stack gap={10} style={{ flex: "1 1 220px" }}>
           {parts
-            .filter(({ name, value }) => name !== "Reclaimable" || value > 0)
+            .filter(({ name, value }) => name !== "Pending" || value > 0)
             .map((part) => (
               <Line key={part.name} {...part} />
             ))}
-          <Line name="Free" value={space.free} color="var(--ashlar-line)" says={`of ${bytes(space.total)} usable`} />
+          <Line name="Free" value={space.free} color="var(--ashlar-line)" says={space.reclaimable > 0 ? `of ${bytes(space.total)} usable; ${bytes(space.reclaimable)} of the drives is reclaimed as needed` : `of ${bytes(space.total)} usable`} />
           <Forecast />
         </Stack>
       </Group>

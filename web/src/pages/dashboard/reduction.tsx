@@ -3,20 +3,20 @@ import type { SchemaReduction as Reduction, SchemaSpace as Space } from "../../a
 import { bytes, ratio } from "../../format";
 import { Panel } from "../../parts/panel";
 
-/** From what hosts were promised to what lies on the drives, with what each step saved. */
+/** From provisioned to physical space, with what each step saved. The API computes the ratios. */
 export function ReductionPanel({ space, reduction }: { space: Space; reduction: Reduction }) {
-  const thin = space.mapped > 0 ? space.provisioned / space.mapped : null;
+  const provisioned = space.provisioned + space.snapshot;
   const steps = [
-    { name: "Provisioned", value: space.provisioned, says: "the sizes of all volumes", saved: null },
-    { name: "Mapped", value: space.mapped, says: "written by hosts and not given back", saved: { by: "thin provisioning", ratio: thin } },
-    { name: "Unique", value: space.unique, says: "without zeros and copies", saved: { by: "deduplication", ratio: reduction.deduplication } },
+    { name: "Provisioned", value: provisioned, says: "the sizes of all volumes, and the data of snapshots", saved: null },
+    { name: "Logical", value: space.logical, says: "data of volumes and snapshots, without zeros", saved: { by: "thin provisioning", ratio: reduction.thin_provisioning } },
+    { name: "Unique", value: space.unique, says: "without copies", saved: { by: "deduplication", ratio: reduction.deduplication } },
     { name: "Stored", value: space.physical, says: "on the drives", saved: { by: "compression", ratio: reduction.compression } },
   ];
   return (
     <Panel
       title="Reduction"
       actions={
-        <Tooltip label="Mapped to stored: what deduplication and compression save. Thin provisioning is not counted." multiline w={260}>
+        <Tooltip label="Logical to stored: what deduplication and compression save. Thin provisioning is not counted." multiline w={260}>
           <Text size="sm" tabIndex={0}>
             <Text span fw={600} fz="lg" className="number">
               {ratio(reduction.data)}
@@ -28,7 +28,7 @@ export function ReductionPanel({ space, reduction }: { space: Space; reduction: 
     >
       <Stack gap={12}>
         {steps.map((step) => (
-          <Step key={step.name} {...step} largest={space.provisioned} />
+          <Step key={step.name} {...step} largest={provisioned} />
         ))}
       </Stack>
     </Panel>
