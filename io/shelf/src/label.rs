@@ -27,6 +27,12 @@ const MEMBER_BYTES: usize = 32;
 /// What a drive writes whole, at least. All fields of a label of generation 0 lie in its first one.
 const SECTOR: usize = 512;
 
+/// No owner has a number as large: nonces and the ages of segments have room for smaller ones alone.
+pub const MAX_EPOCH: u64 = 1 << 31;
+
+/// There are fewer changes of the membership.
+const MAX_GENERATION: u64 = 1 << 62;
+
 /// What a slot is to the shelf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
@@ -180,8 +186,12 @@ impl Label {
         let used = members.iter().rposition(|member| member.standing != Standing::Empty);
         members.truncate(used.map_or(0, |last| last + 1));
         let known = members.get(usize::from(slot)).is_some_and(|member| member.bytes == bytes);
+        let is_member = |slot: usize| members.get(slot).is_some_and(|one| one.standing != Standing::Empty);
+        let copies = (0..WIDEST).filter(|slot| journal >> slot & 1 == 1);
         let sound = usize::from(slot) < WIDEST
-            && (generation == 0 || known)
+            && epoch < MAX_EPOCH
+            && generation < MAX_GENERATION
+            && (generation == 0 || known && copies.clone().all(is_member))
             && segments <= geometry.most_segments
             && geometry.check(bytes).is_ok()
             && members

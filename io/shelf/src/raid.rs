@@ -289,3 +289,7 @@ impl Shelf for DriveShelf {
 #[cfg(test)]
 #[path = "raid_test.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "raid/tamper_test.rs"]
+mod tamper_tests;

@@ -5,9 +5,10 @@
 //! after that begins with the other slot of each.
 
 use crate::geometry::HEADER_BYTES;
+use crate::label::MAX_EPOCH;
 use crate::media::{Reader, Writer, crc32c, pages};
 use crate::seal::{Kind, TAG, Vault};
-use crate::{AlignedBuf, JournalPos, Superblock};
+use crate::{ALIGN, AlignedBuf, JournalPos, Superblock};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -20,6 +21,9 @@ fn nonce(epoch: u64, sequence: u64) -> [u8; 12] {
     nonce[8..].copy_from_slice(&(epoch as u32).to_le_bytes());
     nonce
 }
+
+/// No number of a superblock or a batch, and no address of the journal, is as large.
+const MAX_NUMBER: u64 = 1 << 62;
 
 /// Where the tag begins; it covers the fields in front of it.
 const TAG_AT: usize = 88;
@@ -87,6 +91,13 @@ impl Root {
         let journal_from = JournalPos(from.u64()?);
         let (journal_at, journal_epoch) = (from.u64()?, from.u64()?);
         let answered = JournalPos(from.u64()?);
+        let fits = epoch < MAX_EPOCH
+            && [sequence, journal_from.0, journal_at, answered.0].iter().all(|number| *number < MAX_NUMBER)
+            && journal_from.0 > 0
+            && journal_at.is_multiple_of(ALIGN as u64);
+        if !fits {
+            return None;
+        }
         let (len, sum) = (from.u32()? as usize, from.u32()?);
         let end = HEADER_BYTES.checked_add(len).filter(|end| *end <= slot.len())?;
         let salt = from.u64()?;

@@ -256,7 +256,16 @@ impl DriveShelf {
             last |= u64::from(ages[0] > ages[1]) << member.slot;
             found.extend(roots.into_iter().flatten());
         }
-        let Some(mut newest) = found.into_iter().max_by_key(Root::age) else {
+        let Some(mut newest) = found.into_iter().filter(|root| root.epoch < self.epoch).max_by_key(Root::age)
+        else {
+            let (map, _) = self.read_map(returning).await;
+            if map.values().any(|(page, _)| page.entries.iter().flatten().any(|entry| entry.filled > 0)) {
+                return Err(Error::Unusable(format!(
+                    "array {:032x} has data, but no superblock that can be read: it is not opened, since it would be \
+                     taken for a new one",
+                    self.array
+                )));
+            }
             return self.write_slots(&keys::blank(), returning, 0).await;
         };
         // This owner's from now on, on every drive: what is done from here on must not depend on few of them, and one
@@ -304,7 +313,9 @@ impl DriveShelf {
                 };
                 for (place, page) in (from / ALIGN as u64..).zip(step.chunks_exact(ALIGN)) {
                     let page = Page::decode(page, self.array);
-                    let Some(page) = page.filter(|page| u64::from(page.number) == place / 2) else {
+                    // A page of an owner that has not been yet would count more than what is written from now on.
+                    let fits = |page: &Page| u64::from(page.number) == place / 2 && page.epoch < self.epoch;
+                    let Some(page) = page.filter(fits) else {
                         continue;
                     };
                     ages.insert(place, page.age());

@@ -290,6 +290,13 @@ impl DriveShelf {
         };
         let mut batches = Vec::new();
         while let Some((header, bytes, lacking)) = walk.step().await? {
+            if header.epoch >= self.epoch {
+                // What this owner writes would not count any more.
+                let (pos, epoch) = (header.pos.0, header.epoch);
+                let what =
+                    format!("journal record {pos} is by owner {epoch}, the labels know {}", self.epoch - 1);
+                return Err(Error::Corrupt { what });
+            }
             self.write_parts(lacking).await?;
             if header.seal {
                 walk.epoch = header.epoch;

@@ -481,6 +481,10 @@ impl Segments {
             let entries = (first..self.list.len() as u32).zip(&page.entries);
             found.extend(entries.filter_map(|(index, entry)| Some((index, entry.clone()?))));
         }
+        for (index, entry) in found.iter_mut().filter(|(_, entry)| entry.filled > self.plan.rows) {
+            Arc::make_mut(entry).filled = self.plan.rows;
+            self.dirty.insert(*index / ENTRIES as u32);
+        }
         // A drive that is not known any more has nothing to claim.
         let known = |column: &Column| drives.get(usize::from(column.slot)).is_some_and(Option::is_some);
         for (index, entry) in &mut found {
