@@ -199,7 +199,7 @@ impl Worker {
         let taken = vec![0; segments.len()];
         let listings = state.maps.listings.iter();
         let stale = listings.filter(|(_, listing)| listing.names_slots).map(|(page, _)| page).collect();
-        let relearn = Relearn::before(state.maps.table.next);
+        let relearn = Relearn::up_to(state.maps.table.directory.last());
         drop(state);
         let mut worker = Self {
             writer: Writer::new(core.log.clone()),
@@ -386,7 +386,9 @@ impl Worker {
             match outcome {
                 Ok(true) => busy = true,
                 Ok(false) => break,
-                Err(need) => self.core.load(need).await?,
+                Err(need) if self.core.load(need).await.is_ok() => {}
+                // What can't be read can't be released; others can.
+                Err(_) => self.core.state.write().maps.orphans.rotate_left(1),
             }
         }
         Ok(busy)
@@ -402,7 +404,9 @@ impl Worker {
             state.maps.table.deferred.keys().copied().collect()
         };
         for page in pages {
-            self.core.load(crate::map::Need::Table(page)).await?;
+            if self.core.load(crate::map::Need::Table(page)).await.is_err() {
+                self.core.check_running()?;
+            }
         }
         Ok(())
     }

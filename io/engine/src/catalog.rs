@@ -1,8 +1,9 @@
 //! The volumes and the array's small records: what a checkpoint writes whole when it changed.
 
 use crate::codec::{Malformed, Put, Take};
+use crate::contradiction::Doubts;
 use crate::entry::Entry;
-use crate::map::Tree;
+use crate::map::{MAX_LEVEL, Tree};
 use crate::policy::Policy;
 use crate::stage::is_hidden;
 use block::{DiskId, Geometry};
@@ -78,33 +79,49 @@ impl VolumeState {
         }
     }
 
-    fn decode(take: &mut Take<'_>) -> Result<Self, Malformed> {
+    /// Reads what [`VolumeState::encode`] wrote. What it says and can't be is noted, and put right.
+    fn decode(take: &mut Take<'_>, number: u32, notes: &mut Vec<String>) -> Result<Self, Malformed> {
+        let mut note = |what: String| notes.push(format!("volume {number} in the catalog: {what}"));
         let id = DiskId(take.u128()?);
-        let geometry = Geometry { block_bytes: take.var32()?, blocks: take.var()? };
-        let tree = Tree { level: take.u8()?, root: Entry::take(take)? };
-        take.check(matches!(geometry.block_bytes, 512 | 4096) && tree.level < 7 && !tree.root.is_slot())?;
-        let bytes = geometry.blocks.checked_mul(u64::from(geometry.block_bytes));
-        take.check(bytes.is_some() && Self::blocks(geometry) <= crate::map::span(tree.level))?;
-        let policy = Policy::from_byte(take.u8()?).ok_or(take.malformed())?;
+        let mut geometry = Geometry { block_bytes: take.var32()?, blocks: take.var()? };
+        let mut tree = Tree { level: take.u8()?, root: Entry::take(take)? };
+        if !matches!(geometry.block_bytes, 512 | 4096) {
+            note(format!("its blocks have {} bytes: 512 are assumed", geometry.block_bytes));
+            geometry.block_bytes = 512;
+        }
+        if geometry.blocks > MAX_BYTES / u64::from(geometry.block_bytes) {
+            note(format!("it has {} blocks", geometry.blocks));
+            geometry.blocks = MAX_BYTES / u64::from(geometry.block_bytes);
+        }
+        if tree.level > MAX_LEVEL || Self::blocks(geometry) > crate::map::span(tree.level) {
+            note(format!("a map of level {} can't hold {} blocks", tree.level, geometry.blocks));
+            tree.level = tree.level.min(MAX_LEVEL);
+        }
+        if tree.root.is_slot() || !tree.root.is_sound() {
+            note("its map does not begin with a page".into());
+            tree.root = Entry::lost();
+        }
+        let policy = take.u8()?;
+        let policy = Policy::from_byte(policy).unwrap_or_else(|| {
+            note(format!("it has the unknown policy {policy}"));
+            Policy::default()
+        });
         let saved = Bytes::copy_from_slice(take.blob()?);
         let (bits, created, kept_until) = (take.u8()?, take.var()?, take.var()?);
-        take.check(bits < 8)?;
+        if bits >= 8 {
+            note(format!("it has the unknown properties {bits:#b}"));
+        }
         let from = match bits & 4 {
             0 => None,
             _ => Some((DiskId(take.u128()?), DiskId(take.u128()?))),
         };
         let birth = Birth { created, from, snapshot: bits & 1 != 0 };
-        Ok(Self {
-            id,
-            geometry,
-            tree,
-            policy,
-            saved,
-            birth,
-            read_only: bits & 2 != 0,
-            kept_until,
-            changed: 0,
-        })
+        let mut read_only = bits & 2 != 0;
+        if kept_until > 0 && !read_only && !birth.snapshot {
+            note("it is kept, but takes changes".into());
+            read_only = true;
+        }
+        Ok(Self { id, geometry, tree, policy, saved, birth, read_only, kept_until, changed: 0 })
     }
 
     /// Blocks of 4 KiB, the last one perhaps used in part.
@@ -131,6 +148,12 @@ pub struct Catalog {
     /// Upper bound of what [`Catalog::encode`] writes.
     bytes: usize,
 }
+
+/// The largest volume.
+pub const MAX_BYTES: u64 = 64 << 50;
+
+/// No volume has a number as large.
+pub const MAX_VOLUMES: u32 = 1 << 31;
 
 /// Upper bound of a volume without its saved state, and of the lengths of a record.
 const VOLUME_BYTES: usize = 128;
@@ -210,12 +233,56 @@ impl Catalog {
 
     /// Reads what [`Catalog::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut notes = Vec::new();
+        let catalog = Self::decode_noting(bytes, &mut notes)?;
+        if notes.is_empty() { Ok(catalog) } else { Err(Malformed("catalog")) }
+    }
+
+    /// The same; what it says and can't be is a doubt, and put right.
+    pub fn decode_doubting(bytes: &[u8], doubts: &mut Doubts) -> block::Result<Self> {
+        let mut notes = Vec::new();
+        let catalog = Self::decode_noting(bytes, &mut notes).map_err(crate::recover::damaged)?;
+        notes.into_iter().try_for_each(|note| doubts.grave(note))?;
+        Ok(catalog)
+    }
+
+    fn decode_noting(bytes: &[u8], notes: &mut Vec<String>) -> Result<Self, Malformed> {
         let mut take = Take::new(bytes, "catalog");
-        let mut catalog = Self { next: take.var32()?, ..Self::default() };
+        let mut catalog = Self::default();
+        let (next, mut homeless) = (take.var()?, Vec::new());
+        if next > u64::from(MAX_VOLUMES) {
+            notes.push(format!("catalog: the next volume is to have number {next}"));
+        }
         for _ in 0..take.count()? {
             let number = take.var32()?;
-            take.check(number < catalog.next)?;
-            catalog.add(number, VolumeState::decode(&mut take)?);
+            let mut volume = VolumeState::decode(&mut take, number, notes)?;
+            if let Some(known) = catalog.numbers.get(&volume.id) {
+                let mut id = volume.id;
+                while catalog.numbers.contains_key(&id) || is_hidden(id) {
+                    id = DiskId(id.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+                }
+                let (before, id) = (std::mem::replace(&mut volume.id, id), id);
+                notes.push(format!(
+                    "volume {number} in the catalog: volume {known} has its identity {:032x}: it has {:032x} now",
+                    before.0, id.0
+                ));
+            }
+            if u64::from(number) >= next.min(MAX_VOLUMES.into()) || catalog.volumes.contains_key(&number) {
+                catalog.numbers.insert(volume.id, number);
+                homeless.push((number, volume));
+            } else {
+                catalog.add(number, volume);
+            }
+        }
+        if next <= u64::from(MAX_VOLUMES) {
+            catalog.next = catalog.next.max(next as u32);
+        }
+        for (number, volume) in homeless {
+            let other = catalog.next;
+            notes.push(format!(
+                "volume {number} in the catalog: another has this number, or none can: it is {other} now"
+            ));
+            catalog.add(other, volume);
         }
         for _ in 0..take.count()? {
             let key = std::str::from_utf8(take.blob()?).map_err(|_| take.malformed())?;

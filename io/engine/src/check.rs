@@ -2,20 +2,41 @@
 //! volumes' roots down, and compared. It changes nothing and goes on behind a defect, so that all are named.
 //!
 //! What can't be read can't be counted: behind a damaged map page only what is counted too often is a defect.
+//!
+//! It takes as long as there are pages and frames in the log, however much they map.
 
 use crate::catalog::VolumeState;
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::entry::{BlockId, Entry, Kind, Node, SlotId, decode_node};
 use crate::frame::{self, ObjectKind};
-use crate::map::{Tree, span};
+use crate::map::Tree;
 use crate::pages::NumberMap;
+use crate::sound;
 use crate::space::{Place, Tally};
+use shelf::join;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
 mod log;
+
+/// Pages read at once.
+const READS: usize = 32;
+
+/// How far a check or a repair has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being looked at.
+    pub what: &'static str,
+    /// How many have been.
+    pub done: u64,
+    /// How many there are.
+    pub all: u64,
+}
+
+/// Who is told of progress.
+pub type Tell<'a> = &'a mut (dyn FnMut(Progress) + Send);
 
 /// What the walk over all maps found.
 #[derive(Default)]
@@ -43,6 +64,7 @@ impl Found {
     fn count(&mut self, entry: Entry) {
         match entry.kind() {
             Kind::Slot(slot) => *self.slots.entry(slot).or_default() += 1,
+            Kind::Block(BlockId::LOST) => {}
             Kind::Block(block) => *self.blocks.entry(block.bits()).or_default() += 1,
             Kind::Unmapped | Kind::Zero => {}
         }
@@ -56,15 +78,23 @@ impl Engine {
     /// # Errors
     /// When the engine has stopped: what is in memory is not what is on the drives.
     pub async fn check(&self) -> block::Result<Vec<String>> {
+        self.check_telling(&mut |_| {}).await
+    }
+
+    /// [`Engine::check`], which tells how far it has got.
+    ///
+    /// # Errors
+    /// When the engine has stopped: what is in memory is not what is on the drives.
+    pub async fn check_telling(&self, tell: Tell<'_>) -> block::Result<Vec<String>> {
         let core = &self.core;
         let mut found = Found::default();
         core.check_catalog(&mut found);
-        core.walk(&mut found).await;
+        core.walk(&mut found, tell).await;
         core.check_pages(&mut found);
         let frames = core.check_table(&mut found).await;
         core.check_slots(&mut found);
         core.check_space(&frames, &self.roots.lock().clone(), &mut found);
-        core.check_objects(&frames, &mut found).await;
+        core.check_objects(&frames, &mut found, tell).await;
         core.journal.stopped().map_or(Ok(found.defects), |why| Err(block::Error::Stopped(why)))
     }
 }
@@ -78,7 +108,7 @@ impl Core {
                 found.defect(format_args!("volume {number}: its identity {:?} is another's too", volume.id));
             }
             let VolumeState { tree, geometry, kept_until, read_only, .. } = volume;
-            if span(tree.level) < VolumeState::blocks(*geometry) {
+            if crate::map::span(tree.level) < VolumeState::blocks(*geometry) {
                 found.defect(format_args!("volume {number}: {geometry:?} is more than its map can hold"));
             }
             if *kept_until > 0 && !read_only && !volume.birth.snapshot {
@@ -88,7 +118,7 @@ impl Core {
     }
 
     /// Visits every map page once, from the roots and from what waits to be released.
-    async fn walk(&self, found: &mut Found) {
+    async fn walk(&self, found: &mut Found, tell: Tell<'_>) {
         let mut open: Vec<(u64, u8)> = Vec::new();
         {
             let state = self.state.read();
@@ -104,33 +134,52 @@ impl Core {
             }
         }
         let mut seen: NumberMap<u64, u8> = NumberMap::default();
-        while let Some((page, level)) = open.pop() {
-            match seen.insert(page, level) {
-                None => {}
-                Some(before) if before == level => continue,
-                Some(before) => {
-                    found.defect(format_args!("map page {page} is used at level {level} and at {before}"));
-                    continue;
-                }
-            }
-            match self.read_node(page).await {
-                Ok((node, on_media)) => {
-                    self.check_node(page, level, &node, on_media, found);
-                    for child in node.iter().filter(|_| level > 0).filter_map(|entry| entry.as_page()) {
-                        *found.pages.entry(child).or_default() += 1;
-                        open.push((child, level - 1));
+        let all = self.state.read().maps.listings.iter().count() as u64;
+        while !open.is_empty() {
+            tell(Progress { what: "map pages", done: seen.len() as u64, all });
+            let mut next = Vec::new();
+            while let Some((page, level)) = open.pop_if(|_| next.len() < READS) {
+                match seen.insert(page, level) {
+                    None => next.push((page, level)),
+                    Some(before) if before == level => {}
+                    Some(before) => {
+                        let what = format_args!("map page {page} is used at level {level} and at {before}");
+                        found.defect(what);
                     }
                 }
-                Err(why) => {
-                    found.partial = true;
-                    found.defect(format_args!("map page {page}: {why}"));
+            }
+            let nodes = join(next.iter().map(|(page, _)| self.read_node(*page))).await;
+            for (read, (page, level)) in nodes.into_iter().zip(next) {
+                self.visit(page, level, read, &mut open, found);
+            }
+        }
+    }
+
+    fn visit(
+        &self,
+        page: u64,
+        level: u8,
+        read: Result<(Arc<Node>, bool), String>,
+        open: &mut Vec<(u64, u8)>,
+        found: &mut Found,
+    ) {
+        match read {
+            Ok((node, on_media)) => {
+                self.check_node(page, level, &node, on_media, found);
+                for child in node.iter().filter(|_| level > 0).filter_map(|entry| entry.as_page()) {
+                    *found.pages.entry(child).or_default() += 1;
+                    open.push((child, level - 1));
                 }
+            }
+            Err(why) => {
+                found.partial = true;
+                found.defect(format_args!("map page {page}: {why}"));
             }
         }
     }
 
     /// A map page, and whether it is as the log has it.
-    async fn read_node(&self, page: u64) -> Result<(Arc<Node>, bool), String> {
+    pub async fn read_node(&self, page: u64) -> Result<(Arc<Node>, bool), String> {
         let place = {
             let maps = &self.state.read().maps;
             if let Some(node) = maps.nodes.get(page) {
@@ -148,6 +197,9 @@ impl Core {
         if place.is_none() {
             return Err("it is nowhere".into());
         }
+        if !sound::is_inside(place, self.layout.segments, self.layout.segment_bytes) {
+            return Err(format!("it lies outside of the log: {place}"));
+        }
         let object = self.log.read(place).await.map_err(|why| format!("{why} at {place}"))?;
         frame::payload(&object, kind, number).map_err(|why| format!("{why} at {place}"))
     }
@@ -155,12 +207,7 @@ impl Core {
     fn check_node(&self, page: u64, level: u8, node: &Node, on_media: bool, found: &mut Found) {
         let maps = &self.state.read().maps;
         let listing = maps.listings.get(page);
-        let below = |entry: &Entry| match entry.as_page().filter(|_| level > 0) {
-            Some(child) => maps.listings.get(child).tally,
-            None if level == 0 => Tally::of(*entry),
-            None => Tally::of(*entry) * span(level - 1),
-        };
-        let tally: Tally = node.iter().map(below).sum();
+        let tally: Tally = maps.tally_of(level, node);
         if (tally, level) != (listing.tally, listing.level) {
             found.defect(format_args!(
                 "map page {page}: {tally:?} below it at level {level}; its listing says {:?} at {}",

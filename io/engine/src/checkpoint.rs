@@ -77,8 +77,10 @@ impl Worker {
     /// flushed.
     async fn load_stale(&mut self) -> block::Result<()> {
         for page in std::mem::take(&mut self.stale) {
-            self.core.load(Need::Map(page)).await?;
-            self.core.state.write().maps.mark(page);
+            // One that can't be read stays as it is: whoever needs it is told.
+            if self.core.load(Need::Map(page)).await.is_ok() {
+                self.core.state.write().maps.mark(page);
+            }
         }
         Ok(())
     }
@@ -110,6 +112,7 @@ impl Worker {
             ..Root::default()
         };
         maps.slots.freeze();
+        maps.slots_before = replay_from;
         Cut {
             replay_from,
             nodes: maps.nodes.freeze(),
@@ -349,9 +352,10 @@ type Thawed = (u64, Arc<Node>, Option<Box<Node>>);
 fn thaw_node(maps: &mut Maps, number: u64) -> Option<Thawed> {
     let body = maps.nodes.thaw(number)?;
     for entry in body.iter() {
-        if let Kind::Slot(slot) = entry.kind() {
-            let known = maps.slots.get(slot).is_some() || maps.slots.is_lost(slot);
-            assert!(known, "a frozen page names {slot}, which is gone");
+        if let Kind::Slot(slot) = entry.kind()
+            && maps.slots.get(slot).is_none()
+        {
+            maps.slots.lose(slot);
         }
     }
     let flushed = body.iter().any(|entry| entry.is_slot() && maps.resolve(*entry) != *entry);

@@ -151,14 +151,16 @@ impl Worker {
         match header.kind {
             ObjectKind::Frame => return self.move_frame(place, header, object).await,
             ObjectKind::Map => {
-                if self.core.state.read().maps.listings.get(number).place == place {
-                    self.core.load(Need::Map(number)).await?;
+                if self.core.state.read().maps.listings.get(number).place == place
+                    && self.core.load(Need::Map(number)).await.is_ok()
+                {
                     self.core.state.write().maps.mark(number);
                 }
             }
             ObjectKind::Table => {
-                if self.core.state.read().maps.table.directory.get(number).place == place {
-                    self.core.load(Need::Table(number)).await?;
+                if self.core.state.read().maps.table.directory.get(number).place == place
+                    && self.core.load(Need::Table(number)).await.is_ok()
+                {
                     self.core.state.write().maps.table.mark(number);
                 }
             }
@@ -185,16 +187,27 @@ impl Worker {
         let found = match found {
             Ok(found) => found,
             Err(absent) => {
-                self.core.load(absent.into()).await?;
+                if self.core.load(absent.into()).await.is_err() {
+                    return Ok(true);
+                }
                 self.core.state.read().maps.table.get(number).ok().flatten().cloned()
             }
         };
         let Some(frame) = found.filter(|frame| frame.place == place) else { return Ok(true) };
         let live = frame.live();
+        if frame.stored != header.stored || live & !header.stored != 0 {
+            let (has, stored) = (header.stored, frame.stored);
+            let what = format!("frame {number} at {place} holds blocks {has:#b}, not {stored:#b}");
+            self.core.contradictions.note(what);
+            return Ok(true);
+        }
         let object = if live == header.stored {
             object
         } else {
-            without_dead(&mut self.packer, &object, header, live)
+            match without_dead(&mut self.packer, &object, header, live) {
+                Some(object) => object,
+                None => return Ok(true),
+            }
         };
         let placed = self.writer.place(&mut self.streams.moved, &mut self.space, object).await;
         let Ok(new) = placed.map_err(failed)? else { return Ok(false) };
@@ -209,13 +222,10 @@ impl Worker {
     }
 }
 
-/// A verified frame with only its live blocks.
-fn without_dead(packer: &mut Packer, object: &Bytes, header: &Header, live: u8) -> Bytes {
-    let (Ok(decoded), Ok(known)) =
-        (frame::unpack(object, header.number), frame::fingerprints(object, header))
-    else {
-        return object.clone();
-    };
+/// A verified frame with only its live blocks; none when it can't be decoded.
+fn without_dead(packer: &mut Packer, object: &Bytes, header: &Header, live: u8) -> Option<Bytes> {
+    let decoded = frame::unpack(object, header.number).ok()?;
+    let known = frame::fingerprints(object, header).ok()?;
     let stored = (0..8u8).filter(|index| header.stored >> index & 1 == 1);
     let (mut blocks, mut fingerprints) = (Vec::<Bytes>::new(), Vec::<Fingerprint>::new());
     for (index, fingerprint) in stored.zip(known).filter(|(index, _)| live >> index & 1 == 1) {
@@ -223,7 +233,7 @@ fn without_dead(packer: &mut Packer, object: &Bytes, header: &Header, live: u8) 
         fingerprints.push(fingerprint);
     }
     let blocks = blocks.iter().map(|block| &block[..]);
-    packer.pack(header.number, live, blocks, &fingerprints, header.method(), header.skipped)
+    Some(packer.pack(header.number, live, blocks, &fingerprints, header.method(), header.skipped))
 }
 
 struct Window {

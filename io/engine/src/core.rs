@@ -2,6 +2,7 @@
 
 use crate::cache::Cache;
 use crate::change::{Change, Made};
+use crate::contradiction::Contradictions;
 use crate::engine::Options;
 use crate::gate::{Pace, Room, Signal};
 use crate::journal::Journal;
@@ -12,8 +13,10 @@ use crate::stage::Stages;
 use crate::state::{Refusal, State};
 use crate::traffic::Traffic;
 use block::{Error, Result};
+use bytes::Bytes;
 use parking_lot::Mutex;
 use shelf::{Layout, Shelf};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -58,6 +61,10 @@ pub struct Core {
     pub traffic: Mutex<Traffic>,
     /// Key of the fingerprints.
     pub key: [u8; 32],
+    /// What media say that can't be.
+    pub contradictions: Contradictions,
+    /// For a repair: the pages of the journal, by batch.
+    pub journal_pages: Mutex<BTreeMap<u64, Bytes>>,
 }
 
 impl Core {
@@ -69,6 +76,9 @@ impl Core {
         journal: Arc<Journal>,
     ) -> Arc<Self> {
         state.maps.usage = Usage::new(shelf.layout().segments);
+        let contradictions = Contradictions::default();
+        state.maps.contradictions = contradictions.clone();
+        state.maps.table.contradictions = contradictions.clone();
         Arc::new(Self {
             layout: shelf.layout(),
             segments: AtomicU32::new(shelf.layout().segments),
@@ -91,6 +101,8 @@ impl Core {
             fetches: AtomicU64::new(0),
             traffic: Mutex::default(),
             key,
+            contradictions,
+            journal_pages: Mutex::default(),
             state: Shared::new(state),
         })
     }

@@ -388,6 +388,9 @@ impl Worker {
         let live = frame.live();
         let indexes = || (0..8u8).filter(|index| live >> index & 1 == 1);
         let bytes: Vec<Bytes> = indexes().filter_map(|index| opened.decoded.blocks(index, 1)).collect();
+        if bytes.len() != live.count_ones() as usize {
+            return Ok(true);
+        }
         let fingerprints: Vec<_> = indexes().map(|index| opened.fingerprints[usize::from(index)]).collect();
         let object = self.packer.pack(
             number,
@@ -451,7 +454,7 @@ fn leaf_from(
     if tree.level == 0 {
         return Ok((from < FAN as u64).then_some((0, page)));
     }
-    let node = maps.nodes.get(page).ok_or(Need::Map(page))?;
+    let node = maps.page(page)?;
     let each = crate::map::span(tree.level - 1);
     for index in from / each..FAN as u64 {
         let child = Tree { root: node[index as usize], level: tree.level - 1 };

@@ -53,7 +53,7 @@ fn child(maps: &Maps, tree: Tree, level: u8, index: usize) -> std::result::Resul
         return Ok(if index == 0 { tree } else { beyond });
     }
     let root = match tree.root.as_page() {
-        Some(page) => maps.nodes.get(page).ok_or(Need::Map(page))?[index],
+        Some(page) => maps.page(page)?[index],
         None => tree.root,
     };
     Ok(Tree { root, level: below })
@@ -106,7 +106,7 @@ impl Walk<'_> {
         to: u64,
     ) -> std::result::Result<(), Stop> {
         let leaf = |tree: Tree| match tree.root.as_page() {
-            Some(page) => self.maps.nodes.get(page).map(|node| **node).ok_or(Stop::Need(Need::Map(page))),
+            Some(page) => self.maps.page(page).map(|node| **node).map_err(Stop::Need),
             None => Ok([tree.root; FAN]),
         };
         let (old, new) = (leaf(old)?, leaf(new)?);

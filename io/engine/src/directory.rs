@@ -104,7 +104,10 @@ impl Chunk {
             let index = u64::from(take.u8()?);
             let (place, refs) = (Place::take(&mut take)?, take.var()?);
             let (tally, bits) = (Tally { mapped: take.var()?, zero: take.var()? }, take.u8()?);
-            take.check(bits >> 1 < 8 && tally.zero <= tally.mapped)?;
+            let level = bits >> 1;
+            take.check(level <= crate::map::MAX_LEVEL && tally.zero <= tally.mapped)?;
+            take.check(tally.mapped <= crate::map::span(level) && refs <= crate::table::MAX_REFS)?;
+            take.check(chunk.get(index) == Listing::default())?;
             chunk.set(index, Listing { place, refs, tally, level: bits >> 1, names_slots: bits & 1 == 1 });
         }
         Ok(chunk)
@@ -142,6 +145,24 @@ impl Directory {
     pub fn load(&mut self, number: u64, chunk: Chunk, place: Place) {
         self.chunks.load(number, chunk);
         self.places.insert(number, place);
+    }
+
+    /// The highest page that is listed.
+    pub fn last(&self) -> Option<u64> {
+        let chunks = self.chunks.iter().filter(|(_, chunk)| !chunk.is_empty());
+        let (number, chunk) = chunks.max_by_key(|(number, _)| *number)?;
+        chunk.iter().last().map(|(index, _)| number * CHUNK + index)
+    }
+
+    /// Page numbers of chunks that are there which no page has, the highest first.
+    pub fn gaps(&self) -> Vec<u64> {
+        let gaps = self.chunks.iter().flat_map(|(number, chunk)| {
+            let free = (0..CHUNK).filter(|index| chunk.get(*index) == Listing::default());
+            free.map(move |index| number * CHUNK + index)
+        });
+        let mut gaps: Vec<u64> = gaps.collect();
+        gaps.sort_unstable_by(|one, other| other.cmp(one));
+        gaps
     }
 
     /// Marks a chunk to be written again by the next checkpoint.

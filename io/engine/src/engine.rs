@@ -190,6 +190,11 @@ impl Engine {
         from.take_while(|(key, _)| key.starts_with(prefix)).map(|(k, v)| (k.clone(), v.clone())).collect()
     }
 
+    /// What media were found to say that can't be, since the opening: what it concerns can't be read, everything else can.
+    pub fn contradictions(&self) -> Vec<String> {
+        self.core.contradictions.list()
+    }
+
     /// Why the engine stopped for good, if it did: nothing is changed any more.
     pub fn stopped(&self) -> Option<String> {
         self.core.journal.stopped()

@@ -48,6 +48,9 @@ impl BlockId {
     pub const PER_FRAME: usize = 8;
     const INDEX_BITS: u32 = 3;
 
+    /// Stands for a block whose bytes are gone: it is in no frame, has no references, and can't be read.
+    pub const LOST: Self = Self { frame: (1 << 58) - 1, index: 7 };
+
     /// The block with these [`BlockId::bits`].
     pub fn from_bits(bits: u64) -> Self {
         Self { frame: bits >> Self::INDEX_BITS, index: (bits & 7) as u8 }
@@ -99,6 +102,11 @@ impl Entry {
         Self::new(3, block.bits())
     }
 
+    /// A block that is lost: reading it is an error, until it is written or unmapped.
+    pub fn lost() -> Self {
+        Self::block(BlockId::LOST)
+    }
+
     /// An entry of an inner page for a map page.
     pub fn page(number: u64) -> Self {
         Self::new(3, number)
@@ -117,6 +125,11 @@ impl Entry {
     /// The map page that an entry of an inner page names.
     pub fn as_page(self) -> Option<u64> {
         (self.tag() == 3).then_some(self.value())
+    }
+
+    /// Whether it is one that is written: only slots and blocks have a value.
+    pub fn is_sound(self) -> bool {
+        self.tag() >= 2 || self.value() == 0
     }
 
     /// True when a host has given the block space.

@@ -75,7 +75,7 @@ impl Walk {
             self.open.pop();
             return Ok(());
         }
-        let node = maps.nodes.get(page).ok_or(Need::Map(page))?.clone();
+        let node = maps.page(page)?.clone();
         if listing.level > 0 {
             self.open.pop();
             node.iter().filter_map(|entry| entry.as_page()).for_each(|child| self.meet_page(maps, child));

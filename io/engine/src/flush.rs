@@ -109,7 +109,13 @@ impl Worker {
                 pause().await;
             }
         }
-        self.load_table(&packed).await?;
+        if !self.load_table(&packed).await {
+            let state = &mut *self.core.state.write();
+            let table = &mut state.maps.table;
+            table.next = table.next.next_multiple_of(FRAMES);
+            state.maps.slots.rewind();
+            return Ok(Step::Done);
+        }
         if self.commit(&packed, &sorted) || step == Step::Full {
             self.core.state.write().maps.slots.rewind();
         }
@@ -161,7 +167,12 @@ impl Worker {
                 break;
             }
             for page in absent {
-                self.core.load(Need::Table(page)).await?;
+                if self.core.load(Need::Table(page)).await.is_err() {
+                    // What can't be read is not shared.
+                    let on_it =
+                        |item: &&mut Item| item.known.is_some_and(|block| block.frame / FRAMES == page);
+                    items.iter_mut().filter(on_it).for_each(|item| item.known = None);
+                }
             }
         }
         for item in items.iter_mut().filter(|item| item.policy.verify) {
@@ -219,14 +230,18 @@ impl Worker {
         self.free() < self.clean_below()
     }
 
-    /// Has the pages of the frame table in memory that new frames go to.
-    async fn load_table(&self, packed: &[Packed]) -> block::Result<()> {
+    /// Has the pages of the frame table in memory that new frames go to; false when one can't be read, and others have to
+    /// be used.
+    async fn load_table(&self, packed: &[Packed]) -> bool {
         let mut pages: Vec<u64> = packed.iter().map(|frame| frame.number / FRAMES).collect();
         pages.dedup();
         for page in pages {
-            self.core.load(Need::Table(page)).await?;
+            let known = self.core.state.read().maps.table.directory.get(page).refs > 0;
+            if known && self.core.load(Need::Table(page)).await.is_err() {
+                return false;
+            }
         }
-        Ok(())
+        true
     }
 
     /// Points the slots to their blocks. What was overwritten meanwhile is left out. True when some slot has to be

@@ -108,6 +108,13 @@ pub fn resealed(bytes: &[u8]) -> Bytes {
     object.into()
 }
 
+/// A frame with another header whose checksum is right: for tests of what contradicts.
+pub fn sealed_again(object: &[u8], how: [u8; 3], number: u64) -> Bytes {
+    let mut object = object.to_vec();
+    seal(&mut object, ObjectKind::Frame, how, number);
+    object.into()
+}
+
 /// Checks an object and answers with its header.
 pub fn verify(object: &[u8]) -> Result<Header, Malformed> {
     let header = Header::decode(object)?;

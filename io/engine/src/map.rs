@@ -2,6 +2,7 @@
 //! within one; a page counts as one holder of everything its entries name, however many share it. Changing a shared
 //! page copies it. Dropping a tree takes one step; what was below is released in the background.
 
+use crate::contradiction::Contradictions;
 use crate::directory::{CHUNK, Directory, Listing};
 use crate::entry::{BlockId, Entry, FAN, Kind, Node, SlotId};
 use crate::pages::Pages;
@@ -17,6 +18,8 @@ pub enum Need {
     Map(u64),
     /// A page of the frame table.
     Table(u64),
+    /// A page of a map that is named and does not exist: nothing can be read.
+    Lost(u64),
 }
 
 impl From<Absent> for Need {
@@ -41,6 +44,9 @@ impl Tree {
     }
 }
 
+/// The height of the tree of the largest volume.
+pub const MAX_LEVEL: u8 = 4;
+
 /// Blocks below a page of this level.
 pub fn span(level: u8) -> u64 {
     (FAN as u64).saturating_pow(u32::from(level) + 1)
@@ -58,6 +64,7 @@ pub enum Seen<'a> {
 #[derive(Clone, Copy)]
 enum Content<'a> {
     Hole(Entry),
+    Lost,
     Slots(SlotId),
     Same(Uniform<'a>),
     Entries(&'a [Entry]),
@@ -75,6 +82,7 @@ impl Content<'_> {
     fn at(&self, index: u64) -> Entry {
         match self {
             Content::Hole(entry) => *entry,
+            Content::Lost => Entry::lost(),
             Content::Slots(first) => Entry::slot(first.offset(index as usize)),
             Content::Same(uniform) => Entry::slot(uniform.slot),
             Content::Entries(entries) => entries[index as usize],
@@ -108,6 +116,10 @@ pub struct Maps {
     pub free: Vec<u64>,
     /// The lowest page number never used.
     pub next_page: u64,
+    /// Map pages in the log name slots of batches before this one alone.
+    pub slots_before: u64,
+    /// What media say that can't be.
+    pub contradictions: Contradictions,
 }
 
 /// The children of a page of `level` that `from..to` touches: index, and the part of the child's span.
@@ -120,13 +132,21 @@ pub fn children(level: u8, from: u64, to: u64) -> impl DoubleEndedIterator<Item 
 }
 
 impl Maps {
+    /// A page that is in memory.
+    pub fn page(&self, page: u64) -> Result<&std::sync::Arc<Node>, Need> {
+        self.nodes.get(page).ok_or_else(|| match self.listings.get(page).place.is_none() {
+            true => Need::Lost(page),
+            false => Need::Map(page),
+        })
+    }
+
     /// Reads a tree from block `from` up to `to`.
     pub fn scan(&self, tree: Tree, from: u64, to: u64, see: &mut impl FnMut(Seen<'_>)) -> Result<(), Need> {
         let Some(page) = tree.root.as_page() else {
             see(Seen::Hole(tree.root, to - from));
             return Ok(());
         };
-        let node = self.nodes.get(page).ok_or(Need::Map(page))?;
+        let node = self.page(page)?;
         if tree.level == 0 {
             see(Seen::Blocks(&node[from as usize..to as usize]));
             return Ok(());
@@ -200,7 +220,7 @@ impl Maps {
         else {
             return Ok(());
         };
-        let node = self.nodes.get(page).ok_or(Need::Map(page))?;
+        let node = self.page(page)?;
         if tree.level == 0 {
             return Ok(());
         }
@@ -217,7 +237,7 @@ impl Maps {
     pub fn probe_copy(&self, tree: Tree, from: u64, to: u64, share: Option<u8>) -> Result<(), Need> {
         let shared = share >= Some(tree.level) && from == 0 && to == span(tree.level);
         let (Some(page), false) = (tree.root.as_page(), shared) else { return Ok(()) };
-        let node = self.nodes.get(page).ok_or(Need::Map(page))?;
+        let node = self.page(page)?;
         if tree.level == 0 {
             return Ok(());
         }
@@ -271,6 +291,11 @@ impl Maps {
         pages
     }
 
+    /// Makes reading `from..to` an error.
+    pub fn set_lost(&mut self, tree: &mut Tree, from: u64, to: u64) {
+        self.set_root(tree, from, to, Content::Lost);
+    }
+
     fn set_root(&mut self, tree: &mut Tree, from: u64, to: u64, content: Content<'_>) {
         if from < to {
             tree.root = self.set(*tree, from, to, content, 0);
@@ -284,6 +309,7 @@ impl Maps {
             root = Entry::UNMAPPED;
             match content {
                 Content::Hole(hole) => return hole,
+                Content::Lost => return self.lost_tree(level),
                 Content::Same(uniform) => {
                     let page = Entry::page(uniform.pages[usize::from(level)]);
                     self.share_tree(page);
@@ -312,11 +338,20 @@ impl Maps {
             }
         }
         self.set_tally(page, tally);
-        if tally.mapped == 0 {
+        if tally.mapped == 0 && self.is_vacant(page, level) {
             self.drop_tree(Entry::page(page));
             return Entry::UNMAPPED;
         }
         Entry::page(page)
+    }
+
+    /// True when nothing is mapped in a page, whatever its count says.
+    fn is_vacant(&self, page: u64, level: u8) -> bool {
+        let vacant = |entry: &Entry| match entry.as_page().filter(|_| level > 0) {
+            Some(child) => self.listings.get(child).tally.mapped == 0,
+            None => !entry.is_mapped(),
+        };
+        self.node(page).iter().all(vacant)
     }
 
     /// Sets entries of a leaf; answers what they add and what those that were there before leave.
@@ -443,19 +478,38 @@ impl Maps {
             return self.create([tree.root; FAN], self.tally(tree), tree.level);
         };
         let Listing { refs, tally, level, .. } = self.listings.get(page);
-        assert!(level == tree.level && refs > 0, "page {page} has another place in the tree");
+        let found = self.nodes.get(page).map(|node| **node).filter(|_| level == tree.level);
+        let Some(mut copy) = found else {
+            self.contradictions
+                .note(format_args!("map page {page} has another place in the tree, or is gone"));
+            let lost = self.lost_tree(tree.level);
+            return lost.as_page().unwrap_or_default();
+        };
         if refs == 1 {
             return page;
         }
-        let mut copy = *self.node(page);
         for entry in &mut copy {
             match entry.as_page() {
-                Some(child) if level > 0 => self.listings.edit(child, |listing| listing.refs += 1),
+                Some(child) if level > 0 => self.share_tree(Entry::page(child)),
                 _ => *entry = self.retain(*entry),
             }
         }
-        self.listings.edit(page, |listing| listing.refs -= 1);
+        // One that waits to be released, though somebody names it, is released all the same.
+        self.listings.edit(page, |listing| listing.refs = listing.refs.saturating_sub(1));
         self.create(copy, tally, level)
+    }
+
+    /// A new tree of this level, all of whose blocks are lost.
+    pub fn lost_tree(&mut self, level: u8) -> Entry {
+        let mut below = Entry::lost();
+        if level > 0 {
+            below = self.lost_tree(level - 1);
+            if let Some(child) = below.as_page() {
+                self.listings.edit(child, |listing| listing.refs = FAN as u64);
+            }
+        }
+        let tally = Tally { mapped: span(level), zero: 0 };
+        Entry::page(self.create([below; FAN], tally, level))
     }
 
     fn create(&mut self, node: Node, tally: Tally, level: u8) -> u64 {
@@ -493,16 +547,23 @@ impl Maps {
 
     /// Adds a reference to the root of a tree: a clone.
     pub fn share_tree(&mut self, root: Entry) {
-        if let Some(page) = root.as_page() {
-            self.listings.edit(page, |listing| listing.refs += 1);
+        let Some(page) = root.as_page() else { return };
+        if self.listings.get(page).refs == 0 {
+            self.contradictions.note(format_args!("map page {page} is named, but has no references"));
+            return;
         }
+        self.listings.edit(page, |listing| listing.refs += 1);
     }
 
     /// Drops a reference to the root of a tree. When it was the last the page waits to be released.
     pub fn drop_tree(&mut self, root: Entry) {
         let Some(page) = root.as_page() else { return };
+        if self.listings.get(page).refs == 0 {
+            self.contradictions.note(format_args!("map page {page} is dropped, but has no references"));
+            return;
+        }
         let left = self.listings.edit(page, |listing| {
-            listing.refs = listing.refs.checked_sub(1).expect("references are exact");
+            listing.refs -= 1;
             listing.refs
         });
         if left == 0 {
@@ -513,7 +574,7 @@ impl Maps {
     /// Releases what the oldest orphaned page refers to, and the page. False when there is none.
     pub fn release_orphan(&mut self) -> Result<bool, Need> {
         let Some(page) = self.orphans.front().copied() else { return Ok(false) };
-        let node = *self.nodes.get(page).ok_or(Need::Map(page))?.as_ref();
+        let node = *self.page(page)?.as_ref();
         self.orphans.pop_front();
         let leaf = self.listings.get(page).level == 0;
         for entry in node {

@@ -1,4 +1,10 @@
-//! Every decoder of bytes from media behind one door, for fuzzing: whatever the bytes are, none may panic.
+//! Bytes from media for tests and fuzzing: every decoder behind one door, and media that contradict themselves under
+//! checksums that hold. Whatever they are, nothing may panic.
+
+mod fields;
+mod tamper;
+
+pub use tamper::{Pick, TARGETS, Target, tamper};
 
 use crate::catalog::Catalog;
 use crate::directory::Chunk;

@@ -1,21 +1,22 @@
 //! Reading: one look-up says for each block whether it is a hole, in memory, or in a frame; what is missing is
 //! read, and the look-up is done again, so that an answer is what was there at one moment.
 
-use crate::codec::Malformed;
 use crate::core::Core;
 use crate::directory::Listing;
 use crate::entry::{BLOCK, BlockId, Entry, Kind, decode_node};
 use crate::frame::{self, Decoded, ObjectKind};
 use crate::map::{Need, Seen};
 use crate::pages::NumberMap;
+use crate::sound;
 use crate::space::Place;
 use crate::state::{Refusal, State};
-use crate::table::TablePage;
+use crate::table::{Frame, TablePage};
 use crate::volume::Span;
 use block::{Data, Error, Result};
 use bytes::Bytes;
 use shelf::join;
 use smallvec::SmallVec;
+use std::fmt::Display;
 use std::sync::atomic::Ordering;
 
 /// Pieces of the log that are read at the same time.
@@ -107,9 +108,10 @@ impl Gather<'_> {
     }
 
     fn add_block(&mut self, block: BlockId) {
-        if let Some((first, count, _)) = &mut self.run
+        if let Some((first, count, frame)) = &mut self.run
             && first.frame == block.frame
             && usize::from(first.index) + *count == usize::from(block.index)
+            && frame.stored >> block.index & 1 == 1
         {
             *count += 1;
             return;
@@ -118,16 +120,28 @@ impl Gather<'_> {
         let known = self.fetched.get(&block.frame).cloned().or_else(|| self.core.cache.get(block.frame));
         match known.filter(|frame| frame.stored >> block.index & 1 == 1) {
             Some(frame) => self.run = Some((block, 1, frame)),
+            None if !self.may_be_fetched(block) => {
+                sound::note_lost(&self.core.contradictions, block);
+                self.lost.get_or_insert(self.block);
+            }
             None if self.missing.last().is_some_and(|(frame, _)| *frame == block.frame) => {}
             None => self.missing.push((block.frame, self.block)),
         }
+    }
+
+    /// Whether reading its frame can bring a block: not one that has been read without, or that the table does not know.
+    fn may_be_fetched(&self, block: BlockId) -> bool {
+        let known = self.state.maps.table.get(block.frame);
+        let is_there =
+            |frame: Option<&Frame>| frame.is_some_and(|frame| frame.stored >> block.index & 1 == 1);
+        !self.fetched.contains_key(&block.frame) && known.map_or(true, is_there)
     }
 
     fn end_run(&mut self) {
         if let Some((first, count, frame)) = self.run.take() {
             match frame.blocks(first.index, count) {
                 Some(bytes) => self.data.push(bytes),
-                None => self.missing.push((first.frame, self.block - count as u64)),
+                None => _ = self.lost.get_or_insert(self.block - count as u64),
             }
         }
     }
@@ -236,8 +250,9 @@ impl Core {
     pub async fn fetch_object(&self, number: u64) -> Result<Option<(Bytes, Decoded)>> {
         let mut tried = None;
         loop {
-            let found = self.state.read().maps.table.get(number).map(|frame| frame.map(|frame| frame.place));
-            let place = match found {
+            let known = |frame: &Frame| (frame.place, frame.stored);
+            let found = self.state.read().maps.table.get(number).map(|frame| frame.map(known));
+            let (place, stored) = match found {
                 Err(absent) => {
                     self.load(absent.into()).await?;
                     continue;
@@ -247,11 +262,12 @@ impl Core {
             };
             if tried == Some(place) {
                 // Not moved meanwhile: these are the bytes that should have been the frame.
-                tracing::error!(frame = number, ?place, "a frame can't be read");
+                self.contradictions.note(format_args!("frame {number} at {place} can't be read"));
                 return Err(Error::Medium { lba: 0 });
             }
             if let Ok(object) = self.log.read(place).await
                 && let Ok(frame) = frame::unpack(&object, number)
+                && frame.stored == stored
             {
                 return Ok(Some((object, frame)));
             }
@@ -259,21 +275,40 @@ impl Core {
         }
     }
 
-    /// Reads a metadata page into memory.
+    /// Reads a metadata page into memory. One that can't be read is noted, and [`Error::Medium`].
     pub async fn load(&self, need: Need) -> Result<()> {
+        match self.try_load(need).await {
+            Ok(()) => Ok(()),
+            Err(why) => {
+                self.contradictions.note(why);
+                Err(Error::Medium { lba: 0 })
+            }
+        }
+    }
+
+    /// Reads a metadata page into memory, or says why that can't be done.
+    pub async fn try_load(&self, need: Need) -> std::result::Result<(), String> {
+        if let Need::Lost(page) = need {
+            return Err(format!("map page {page} is named, but does not exist"));
+        }
         let mut tried = None;
         loop {
             let Some(place) = self.listing(need) else { return Ok(()) };
+            let why = match self.log.read(place).await {
+                Ok(object) => match self.install(need, place, &object) {
+                    Ok(()) => return Ok(()),
+                    Err(why) => why,
+                },
+                Err(why) => why.to_string(),
+            };
             if tried == Some(place) {
-                let why = format!("metadata {need:?} at {place:?} is corrupt");
-                tracing::error!("{why}");
-                return Err(Error::Stopped(why));
+                let what = match need {
+                    Need::Map(page) | Need::Lost(page) => format!("map page {page}"),
+                    Need::Table(page) => format!("frame table page {page}"),
+                };
+                return Err(format!("{what} at {place}: {why}"));
             }
             tried = Some(place);
-            let Ok(object) = self.log.read(place).await else { continue };
-            if self.install(need, place, &object).is_ok() {
-                return Ok(());
-            }
         }
     }
 
@@ -310,20 +345,23 @@ impl Core {
     }
 
     /// Takes the bytes of a metadata page's place into memory.
-    fn install(&self, need: Need, place: Place, object: &Bytes) -> std::result::Result<(), Malformed> {
+    fn install(&self, need: Need, place: Place, object: &Bytes) -> std::result::Result<(), String> {
+        let text = |why: &dyn Display| why.to_string();
         match need {
-            Need::Map(page) => {
-                let node = decode_node(&frame::payload(object, ObjectKind::Map, page)?)?;
-                let mut state = self.state.write();
-                if state.maps.listings.get(page).place == place {
-                    state.maps.load(page, node);
+            Need::Map(page) | Need::Lost(page) => {
+                let payload = frame::payload(object, ObjectKind::Map, page).map_err(|why| text(&why))?;
+                let node = decode_node(&payload).map_err(|why| text(&why))?;
+                let maps = &mut self.state.write().maps;
+                if maps.listings.get(page).place == place && maps.nodes.get(page).is_none() {
+                    maps.take_in(page, node)?;
                 }
             }
             Need::Table(page) => {
-                let body = TablePage::decode(&frame::payload(object, ObjectKind::Table, page)?)?;
+                let payload = frame::payload(object, ObjectKind::Table, page).map_err(|why| text(&why))?;
+                let body = TablePage::decode(&payload).map_err(|why| text(&why))?;
                 let maps = &mut self.state.write().maps;
-                if maps.table.directory.get(page).place == place {
-                    maps.table.load(page, body, &mut maps.usage);
+                if maps.table.directory.get(page).place == place && maps.table.pages.get(page).is_none() {
+                    maps.table.take_in(page, body, &mut maps.usage, self.layout.segment_bytes)?;
                 }
             }
         }
@@ -335,7 +373,7 @@ impl Core {
         let state = self.state.read();
         let maps = &state.maps;
         let (held, Listing { place, .. }) = match need {
-            Need::Map(page) => (maps.nodes.get(page).is_some(), maps.listings.get(page)),
+            Need::Map(page) | Need::Lost(page) => (maps.nodes.get(page).is_some(), maps.listings.get(page)),
             Need::Table(page) => (maps.table.pages.get(page).is_some(), maps.table.directory.get(page)),
         };
         (!held && !place.is_none()).then_some(place)

@@ -61,6 +61,30 @@ impl Action {
         }
     }
 
+    /// The blocks of a volume that it changes: volume, first block, and number of blocks.
+    pub fn target(&self) -> Option<(u32, u64, u64)> {
+        match *self {
+            Action::Slots { volume, block, count, .. } => Some((volume, block, u64::from(count))),
+            Action::Same { volume, block, count, .. } | Action::Hole { volume, block, count, .. } => {
+                Some((volume, block, count))
+            }
+            Action::Copy { target, to, count, .. } => Some((target, to, count)),
+            Action::Restore { volume, .. } => Some((volume, 0, u64::MAX)),
+            _ => None,
+        }
+    }
+
+    /// What it is, in a few words.
+    pub fn summary(&self) -> String {
+        match self {
+            Action::SaveState { volume, state } => {
+                format!("{} bytes of state of volume {volume}", state.len())
+            }
+            Action::PutRecord { key, .. } => format!("record {key:?}"),
+            action => format!("{action:?}"),
+        }
+    }
+
     /// The first and the last slot that it names.
     pub fn slots(&self) -> impl Iterator<Item = SlotId> {
         let (first, last) = match self {

@@ -1,27 +1,32 @@
 //! Opening: the newest checkpoint, then the journal from there on, applied by the same code that served the hosts.
 
 use crate::background::Worker;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, VolumeState};
 use crate::codec::Malformed;
+use crate::contradiction::Doubts;
 use crate::core::Core;
-use crate::directory::Chunk;
+use crate::directory::{CHUNK, Chunk, Listing};
 use crate::engine::{Engine, Options};
 use crate::entry::{BLOCK, SlotId};
 use crate::frame::{self, ObjectKind};
 use crate::journal::Journal;
-use crate::map::Need;
+use crate::map::{Maps, Need};
 use crate::read::AT_ONCE;
-use crate::record::{self, Record};
+use crate::record::{self, Action, Record};
 use crate::root::{Payload, Root, VERSION};
 use crate::slots::Slot;
+use crate::sound::{self, MAX_PAGES};
 use crate::space::{Place, Usage};
 use crate::state::{Refusal, State};
-use crate::table::FRAMES;
+use crate::table::{FRAMES, MAX_FRAMES};
 use block::Error;
 use bytes::Bytes;
 use shelf::{Batch, JournalPos, Shelf, Superblock, join, wait};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// No journal batch has a number as large: names of slots have room for smaller ones alone.
+const MAX_BATCHES: u64 = 1 << 45;
 
 /// Records whose pages are loaded ahead.
 const WINDOW: usize = 1024;
@@ -34,8 +39,33 @@ impl Engine {
     /// when this is answered; it takes as long as the journal is long, whatever is in the log.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when the shelf fails or what it holds is damaged, or of a newer version.
+    /// [`Error::Stopped`] when the shelf fails or what it holds is damaged, contradicts itself, or is of a newer version.
     pub async fn open(shelf: Arc<dyn Shelf>, options: Options) -> block::Result<Arc<Self>> {
+        let mut doubts = Doubts::default();
+        let engine = Self::open_doubting(shelf, options, &mut doubts).await?;
+        doubts.found.into_iter().for_each(|what| engine.core.contradictions.note(what));
+        Ok(engine)
+    }
+
+    /// Opens the engine to check and repair it: whatever contradicts itself is left out, and answered with the engine.
+    /// Nobody else may use it, and what is left may be less than there was.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when the shelf fails, holds nothing, or so little that there is nothing to begin with.
+    pub async fn open_leniently(
+        shelf: Arc<dyn Shelf>,
+        options: Options,
+    ) -> block::Result<(Arc<Self>, Vec<String>)> {
+        let mut doubts = Doubts { lenient: true, ..Doubts::default() };
+        let engine = Self::open_doubting(shelf, options, &mut doubts).await?;
+        Ok((engine, doubts.found))
+    }
+
+    async fn open_doubting(
+        shelf: Arc<dyn Shelf>,
+        options: Options,
+        doubts: &mut Doubts,
+    ) -> block::Result<Arc<Self>> {
         let superblock = match shelf.superblock() {
             Some(superblock) => superblock,
             None => format(&shelf, &options).await?,
@@ -51,17 +81,33 @@ impl Engine {
         let (done, batches) = wait();
         shelf.recover(superblock.journal_from, done);
         let batches = batches.await.map_err(failed)?;
-        let next = batches.last().map_or(superblock.journal_from.0, |last| last.pos.0 + 1);
-        let next = next.max(payload.replay_from);
-        let numbered = batches.iter().zip(superblock.journal_from.0..);
+        let first = superblock.journal_from.0;
+        let numbered = batches.iter().zip(first..);
         if numbered.clone().any(|(batch, expected)| batch.pos.0 != expected) {
             return Err(damaged(Malformed("journal: a batch is missing")));
         }
+        let next = first.saturating_add(batches.len() as u64);
+        if first == 0 || next > MAX_BATCHES {
+            return Err(Error::Stopped(format!("superblock: journal batch {first} can't be the first one")));
+        }
+        if !(first..=next).contains(&payload.replay_from) {
+            // From where on it has to be applied can't be told.
+            return Err(Error::Stopped(format!(
+                "superblock: the journal is to be applied from batch {} on, but has batches {first} to {}",
+                payload.replay_from,
+                next - 1
+            )));
+        }
         let journal = Journal::new(shelf.clone(), next, &batches);
         let core = Core::new(shelf, options, payload.key, State::default(), journal);
-        let catalog = core.load_root(&payload, &batches).await?;
+        let catalog = core.load_root(&payload, &batches, doubts).await?;
+        core.make_room_for_frames(doubts).await;
         let worker = Worker::new(core.clone(), payload.root, catalog);
-        core.replay(&batches, payload.replay_from).await?;
+        core.replay(&batches, payload.replay_from, doubts).await?;
+        if doubts.lenient {
+            *core.journal_pages.lock() =
+                batches.iter().map(|batch| (batch.pos.0, batch.body.clone())).collect();
+        }
         tracing::info!(batches = batches.len(), next, "engine opened");
         Ok(Engine::new(worker))
     }
@@ -107,23 +153,35 @@ fn bodies(batches: &[Batch]) -> Bodies<'_> {
 
 impl Core {
     /// Applies every record from batch `from` on.
-    async fn replay(&self, batches: &[Batch], from: u64) -> block::Result<()> {
+    async fn replay(&self, batches: &[Batch], from: u64, doubts: &mut Doubts) -> block::Result<()> {
         let bodies = bodies(batches);
         let mut window = Vec::new();
         for batch in batches.iter().filter(|batch| batch.pos.0 >= from) {
-            let records = record::open(&batch.head, batch.pos.0, batch.body.len()).map_err(damaged)?;
-            window.extend(records.into_iter().map(|record| (batch.pos.0, record)));
+            let number = batch.pos.0;
+            let records = record::open(&batch.head, number, batch.body.len());
+            let records =
+                doubts.grave_err(format_args!("journal batch {number}, whose changes are lost"), records)?;
+            window.extend(records.into_iter().flatten().map(|record| (number, record)));
             if window.len() >= WINDOW {
-                self.replay_window(std::mem::take(&mut window), &bodies).await?;
+                self.replay_window(std::mem::take(&mut window), &bodies, doubts).await?;
             }
         }
-        self.replay_window(window, &bodies).await
+        self.replay_window(window, &bodies, doubts).await
     }
 
-    async fn replay_window(&self, window: Vec<(u64, Record)>, bodies: &Bodies<'_>) -> block::Result<()> {
+    async fn replay_window(
+        &self,
+        window: Vec<(u64, Record)>,
+        bodies: &Bodies<'_>,
+        doubts: &mut Doubts,
+    ) -> block::Result<()> {
         self.load_ahead(&window).await;
         for (batch, record) in &window {
-            self.replay_record(record, *batch, bodies).await?;
+            if let Err(why) = self.replay_record(record, *batch, bodies).await {
+                let named = record.iter().map(|action| format!("{}, ", action.summary())).collect::<String>();
+                doubts.grave(format_args!("journal batch {batch}: {named}can't be applied: {why}"))?;
+                self.lose_targets(record).await;
+            }
         }
         Ok(())
     }
@@ -149,108 +207,324 @@ impl Core {
         }
     }
 
-    async fn replay_record(&self, record: &Record, batch: u64, bodies: &Bodies<'_>) -> block::Result<()> {
-        let named = record.iter().flat_map(|action| action.slots());
-        for slot in named {
+    async fn replay_record(
+        &self,
+        record: &Record,
+        batch: u64,
+        bodies: &Bodies<'_>,
+    ) -> std::result::Result<(), String> {
+        for slot in record.iter().flat_map(|action| action.slots()) {
             if bodies.page(slot).is_none() {
-                return Err(damaged(Malformed("journal: a record names a page that is not there")));
+                return Err(format!("{slot} is not there"));
             }
         }
         let page = |slot| bodies.page(slot).unwrap_or_default();
+        let mut loaded = BTreeSet::new();
         loop {
             let need = {
                 let mut state = self.state.write();
+                check_slots(&state, record)?;
                 match state.probe(record) {
                     Ok(()) => {
                         record.iter().for_each(|action| state.apply(action, batch, &page));
                         return Ok(());
                     }
                     Err(Refusal::Need(need)) => need,
-                    Err(other) => {
-                        let why = format!("journal batch {batch}: {other:?} on replay of {record:?}");
-                        return Err(Error::Stopped(why));
-                    }
+                    Err(Refusal::Error(error)) => return Err(error.to_string()),
+                    Err(Refusal::Changed | Refusal::Room) => return Err("it was refused".into()),
                 }
             };
-            self.load(need).await?;
+            if !loaded.insert(need) {
+                return Err(format!("{need:?} can't be had"));
+            }
+            self.try_load(need).await?;
         }
     }
 
+    /// What a record that can't be applied would have changed must not be taken for what it was before.
+    async fn lose_targets(&self, record: &Record) {
+        for (number, block, count) in record.iter().filter_map(Action::target) {
+            while let Some(need) = self.lose(number, block, count) {
+                // What can't be read is lost anyway.
+                if self.try_load(need).await.is_err() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Marks blocks of a volume as lost, unless a page has to be read first.
+    fn lose(&self, number: u32, block: u64, count: u64) -> Option<Need> {
+        let State { catalog, maps } = &mut *self.state.write();
+        let volume = catalog.volumes.get_mut(&number)?;
+        let blocks = VolumeState::blocks(volume.geometry);
+        let (from, to) = (block.min(blocks), block.saturating_add(count).min(blocks));
+        if let Err(need) = maps.probe_change(volume.tree, from, to) {
+            return Some(need);
+        }
+        maps.set_lost(&mut volume.tree, from, to);
+        catalog.dirty = true;
+        None
+    }
+
     /// Loads what the checkpoint's root says; answers with the places of the catalog.
-    async fn load_root(&self, payload: &Payload, batches: &[Batch]) -> block::Result<Vec<Place>> {
+    async fn load_root(
+        &self,
+        payload: &Payload,
+        batches: &[Batch],
+        doubts: &mut Doubts,
+    ) -> block::Result<Vec<Place>> {
         if payload.root.is_empty() {
             return Ok(Vec::new());
         }
-        let root = Root::decode(&self.read_parts(ObjectKind::Root, &payload.root).await?).map_err(damaged)?;
+        let bytes = self.read_parts(ObjectKind::Root, &payload.root).await?;
+        let mut root = Root::decode(&bytes).map_err(damaged)?;
         let catalog = self.read_parts(ObjectKind::Catalog, &root.catalog).await?;
-        let catalog_state = Catalog::decode(&catalog).map_err(damaged)?;
-        let map_chunks = self.read_chunks(ObjectKind::MapDirectory, &root.map_chunks).await?;
-        let table_chunks = self.read_chunks(ObjectKind::TableDirectory, &root.table_chunks).await?;
+        let catalog = Catalog::decode_doubting(&catalog, doubts)?;
+        let (maps, tables) = (ObjectKind::MapDirectory, ObjectKind::TableDirectory);
+        let map_chunks = self.read_chunks(maps, &root.map_chunks, doubts).await?;
+        let table_chunks = self.read_chunks(tables, &root.table_chunks, doubts).await?;
         if root.segments.len() > self.layout.segments as usize {
-            return Err(damaged(Malformed("checkpoint root: it has more segments than the shelf")));
+            let (more, there) = (root.segments.len(), self.layout.segments);
+            doubts.grave(format_args!("checkpoint root: it has {more} segments, the shelf {there}"))?;
+            root.segments.truncate(there as usize);
         }
         let mut state = self.state.write();
-        state.catalog = catalog_state;
+        state.catalog = catalog;
         let maps = &mut state.maps;
-        maps.usage = Usage::from_root(&root, self.layout.segments);
-        payload.root.iter().for_each(|place| maps.usage.move_meta(Place::default(), *place));
+        maps.slots_before = payload.replay_from;
         for (number, place, chunk) in map_chunks {
             maps.listings.load(number, chunk, place);
         }
         for (number, place, chunk) in table_chunks {
             maps.table.directory.load(number, chunk, place);
         }
-        maps.table.next = root.next_frame;
-        maps.next_page = root.next_page;
-        maps.orphans = root.orphans.iter().copied().collect();
-        for (block, change) in &root.deferred {
-            maps.table.deferred.entry(block.frame / FRAMES).or_default().push((*block, *change));
-        }
-        let taken: BTreeSet<u64> =
-            maps.listings.iter().map(|(page, _)| page).chain(root.orphans.iter().copied()).collect();
-        maps.free = (0..maps.next_page).rev().filter(|page| !taken.contains(page)).collect();
+        self.take_usage(maps, &root, &payload.root, doubts);
+        take_numbers(maps, &root, doubts);
+        take_pending(maps, &root, doubts);
         let bodies = bodies(batches);
         for one in &root.unflushed {
-            let missing = damaged(Malformed("journal: the checkpoint names a page that is not there"));
-            let page = bodies.page(one.slot).ok_or(missing)?;
-            let slot =
-                Slot { page, holders: one.holders, flushed: None, volume: one.volume, block: one.block };
-            maps.slots.add(one.slot, slot);
+            let takes = one.holders > 0 && maps.slots.takes(one.slot);
+            match bodies.page(one.slot).filter(|_| takes && one.slot.batch < payload.replay_from) {
+                Some(page) => {
+                    let (holders, volume, block) = (one.holders, one.volume, one.block);
+                    maps.slots.add(one.slot, Slot { page, holders, flushed: None, volume, block });
+                }
+                None => doubts.grave(format_args!(
+                    "checkpoint root: {} waits with {} references, but is not there, or not so",
+                    one.slot, one.holders
+                ))?,
+            }
         }
+        check_roots(&mut state, doubts)?;
         Ok(root.catalog)
+    }
+
+    /// Takes over what a checkpoint counted. Metadata are counted anew: all of them are listed.
+    fn take_usage(&self, maps: &mut Maps, root: &Root, parts: &[Place], doubts: &mut Doubts) {
+        let most = u64::from(self.layout.segment_bytes);
+        let mut sane =
+            Root { segments: root.segments.clone(), unique_blocks: root.unique_blocks, ..Root::default() };
+        for (segment, live) in sane.segments.iter_mut().enumerate().filter(|(_, live)| live.data > most) {
+            doubts.note(format_args!("checkpoint root: segment {segment} holds {} bytes of data", live.data));
+            live.data = most;
+        }
+        let blocks = most / 16 * u64::from(self.layout.segments);
+        if sane.unique_blocks > blocks {
+            doubts.note(format_args!("checkpoint root: there are {} distinct blocks", sane.unique_blocks));
+            sane.unique_blocks = blocks;
+        }
+        let mut usage = Usage::data_of(&sane, self.layout.segments);
+        let pages = maps.listings.iter().chain(maps.table.directory.iter()).map(|(_, listing)| listing.place);
+        let chunks = maps.listings.places.values().chain(maps.table.directory.places.values()).copied();
+        pages.chain(chunks).chain(root.catalog.iter().copied()).for_each(|place| usage.add_meta(place));
+        for (segment, (counted, kept)) in usage.segments().iter().zip(&root.segments).enumerate() {
+            if counted.meta != kept.meta {
+                let (counted, kept) = (counted.meta, kept.meta);
+                doubts.note(format_args!(
+                    "checkpoint root: segment {segment} holds {counted} bytes of metadata, not {kept}"
+                ));
+            }
+        }
+        parts.iter().for_each(|place| usage.add_meta(*place));
+        maps.usage = usage;
     }
 
     async fn read_parts(&self, kind: ObjectKind, places: &[Place]) -> block::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         for (number, place) in (0..).zip(places) {
-            bytes.extend_from_slice(&self.read_metadata(kind, number, *place).await?);
+            let part = self.read_metadata(kind, number, *place).await;
+            bytes.extend_from_slice(
+                &part.map_err(|why| Error::Stopped(format!("part {number} of the {kind:?}: {why}")))?,
+            );
         }
         Ok(bytes)
     }
 
-    async fn read_metadata(&self, kind: ObjectKind, number: u64, place: Place) -> block::Result<Bytes> {
-        let inside = place.segment < self.layout.segments
-            && u64::from(place.offset) + u64::from(place.len) <= u64::from(self.layout.segment_bytes);
-        if !inside {
-            return Err(damaged(Malformed("checkpoint: a place outside the log")));
+    async fn read_metadata(
+        &self,
+        kind: ObjectKind,
+        number: u64,
+        place: Place,
+    ) -> std::result::Result<Bytes, String> {
+        if !sound::is_inside(place, self.layout.segments, self.layout.segment_bytes) {
+            return Err(format!("it lies outside of the log: {place}"));
         }
-        let object = self.log.read(place).await.map_err(failed)?;
-        frame::payload(&object, kind, number).map_err(damaged)
+        let object = self.log.read(place).await.map_err(|why| format!("{why} at {place}"))?;
+        frame::payload(&object, kind, number).map_err(|why| format!("{why} at {place}"))
     }
 
+    /// Reads the chunks of a directory. Pages that lie nowhere are not listed.
     async fn read_chunks(
         &self,
         kind: ObjectKind,
         chunks: &[(u64, Place)],
+        doubts: &mut Doubts,
     ) -> block::Result<Vec<(u64, Place, Chunk)>> {
         let mut read = Vec::with_capacity(chunks.len());
+        let mut known = BTreeSet::new();
         for group in chunks.chunks(AT_ONCE) {
             let objects =
                 join(group.iter().map(|(number, place)| self.read_metadata(kind, *number, *place))).await;
             for (object, (number, place)) in objects.into_iter().zip(group) {
-                read.push((*number, *place, Chunk::decode(&object?).map_err(damaged)?));
+                let chunk = object
+                    .and_then(|object| Chunk::decode(&object).map_err(|why| format!("{why} at {place}")));
+                let most = if kind == ObjectKind::MapDirectory { MAX_PAGES } else { MAX_FRAMES / FRAMES };
+                let chunk = chunk.and_then(|chunk| match known.insert(*number) && *number < most / CHUNK {
+                    true => Ok(chunk),
+                    false => Err("it is there twice, or can't be".to_owned()),
+                });
+                match chunk {
+                    Ok(mut chunk) => {
+                        self.doubt_listings(kind, *number, &mut chunk, doubts)?;
+                        read.push((*number, *place, chunk));
+                    }
+                    Err(why) => doubts.grave(format_args!("chunk {number} of the {kind:?}: {why}"))?,
+                }
             }
         }
         Ok(read)
     }
+
+    /// Leaves out of a chunk what can't be.
+    fn doubt_listings(
+        &self,
+        kind: ObjectKind,
+        number: u64,
+        chunk: &mut Chunk,
+        doubts: &mut Doubts,
+    ) -> block::Result<()> {
+        let (segments, bytes) = (self.layout.segments, self.layout.segment_bytes);
+        let listed: Vec<(u64, Listing)> = chunk.iter().collect();
+        for (index, listing) in listed {
+            let simple = Listing { refs: 1, place: listing.place, ..Listing::default() };
+            let fits = kind == ObjectKind::MapDirectory || listing == simple;
+            if listing.place.is_none() || !sound::is_inside(listing.place, segments, bytes) || !fits {
+                let page = number * CHUNK + index;
+                doubts
+                    .grave(format_args!("page {page} in the {kind:?}: it can't be as listed: {listing:?}"))?;
+                chunk.set(index, Listing::default());
+            }
+        }
+        Ok(())
+    }
+
+    /// New frames get numbers that no frame has, in a page of the frame table that can be read.
+    async fn make_room_for_frames(&self, doubts: &mut Doubts) {
+        let next = self.state.read().maps.table.next;
+        if let Err(why) = self.try_load(Need::Table(next / FRAMES)).await {
+            doubts.note(why);
+            self.state.write().maps.table.next = next.next_multiple_of(FRAMES);
+        }
+    }
+}
+
+/// Fails when a record names a slot that somebody holds already, or one that is too old.
+fn check_slots(state: &State, record: &Record) -> std::result::Result<(), String> {
+    for action in record {
+        let (first, count) = match action {
+            Action::Slots { count, first, .. } => (*first, *count as usize),
+            Action::Same { slot, .. } => (*slot, 1),
+            _ => continue,
+        };
+        let mut named = (0..count).map(|n| first.offset(n));
+        if let Some(slot) = named.find(|slot| !state.maps.slots.takes(*slot)) {
+            return Err(format!("{slot} is in use already, or was trimmed"));
+        }
+    }
+    Ok(())
+}
+
+/// The numbers of the next page and the next frame are beyond all that are in use.
+fn take_numbers(maps: &mut Maps, root: &Root, doubts: &mut Doubts) {
+    let pages = maps.listings.last().map_or(0, |page| page + 1);
+    let is_sane = (pages..MAX_PAGES).contains(&root.next_page);
+    if !is_sane {
+        doubts.note(format_args!(
+            "checkpoint root: the next map page is {}, {pages} are in use",
+            root.next_page
+        ));
+    }
+    maps.next_page = if is_sane { root.next_page } else { pages };
+    maps.free = maps.listings.gaps();
+    let next = maps.next_page;
+    maps.free.retain(|page| *page < next);
+    let frames = maps.table.directory.last().map_or(0, |page| page * FRAMES);
+    let is_sane = (frames..MAX_FRAMES).contains(&root.next_frame);
+    if !is_sane {
+        let next = root.next_frame;
+        doubts.note(format_args!(
+            "checkpoint root: the next frame is {next}, but {frames} and more are in use"
+        ));
+    }
+    maps.table.next = if is_sane { root.next_frame } else { frames + FRAMES };
+}
+
+/// Takes over what waited at the cut, as far as it concerns what there is.
+fn take_pending(maps: &mut Maps, root: &Root, doubts: &mut Doubts) {
+    let mut known = BTreeSet::new();
+    for page in &root.orphans {
+        let listing = maps.listings.get(*page);
+        if listing == Listing::default() || listing.refs > 0 || !known.insert(*page) {
+            doubts.note(format_args!("checkpoint root: map page {page} is to be released, but {listing:?}"));
+            continue;
+        }
+        maps.orphans.push_back(*page);
+    }
+    for (page, _) in maps.listings.iter().filter(|(page, one)| one.refs == 0 && !known.contains(page)) {
+        doubts.note(format_args!("map page {page} has no references, and is not to be released"));
+    }
+    for (block, change) in &root.deferred {
+        if maps.table.directory.get(block.frame / FRAMES).refs == 0 {
+            doubts.note(format_args!(
+                "checkpoint root: {block}, which does not exist, has {change} more references"
+            ));
+            continue;
+        }
+        maps.table.deferred.entry(block.frame / FRAMES).or_default().push((*block, *change));
+    }
+}
+
+/// Every volume's map begins with a page of its height, and is high enough.
+fn check_roots(state: &mut State, doubts: &mut Doubts) -> block::Result<()> {
+    let State { catalog, maps } = state;
+    for (number, volume) in &mut catalog.volumes {
+        if let Some(page) = volume.tree.root.as_page() {
+            let listing = maps.listings.get(page);
+            if listing.refs == 0 {
+                doubts.note(format_args!(
+                    "volume {number}: its map begins with page {page}, which does not exist"
+                ));
+            } else if listing.level != volume.tree.level {
+                let (level, found) = (volume.tree.level, listing.level);
+                doubts.grave(format_args!(
+                    "volume {number}: its map begins with page {page} at level {level}, which is at level {found}"
+                ))?;
+            }
+        }
+        let (blocks, before) = (VolumeState::blocks(volume.geometry), volume.tree);
+        maps.heighten(&mut volume.tree, blocks);
+        catalog.dirty |= before != volume.tree;
+    }
+    Ok(())
 }

@@ -23,9 +23,9 @@ pub struct Relearn {
 }
 
 impl Relearn {
-    /// Everything before this frame number is to be learned.
-    pub fn before(frame: u64) -> Self {
-        Self { next: 0, end: frame.div_ceil(FRAMES), frames: Vec::new() }
+    /// Everything in the pages of the frame table up to this one is to be learned.
+    pub fn up_to(last: Option<u64>) -> Self {
+        Self { next: 0, end: last.map_or(0, |page| page + 1), frames: Vec::new() }
     }
 
     /// True when there is nothing left to learn.

@@ -5,6 +5,7 @@ use crate::entry::{BlockId, SlotId};
 use crate::pages::NumberMap;
 use crate::record::checksum;
 use crate::space::{Live, Place};
+use crate::table::MAX_REFS;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"ALE1");
 
@@ -33,9 +34,14 @@ impl Payload {
         out.u64(self.replay_from);
         out.var(self.root.len() as u64);
         self.root.iter().for_each(|place| place.put(&mut out));
-        let sum = checksum(&out[8..]);
-        out[4..8].copy_from_slice(&sum.to_le_bytes());
-        out
+        Self::sealed(out)
+    }
+
+    /// The bytes of a payload with their checksum.
+    pub fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+        let sum = checksum(&bytes[8..]);
+        bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+        bytes
     }
 
     /// The version that wrote these bytes: readable in all versions.
@@ -161,14 +167,18 @@ impl Root {
             .map(|_| {
                 let block = BlockId { frame: take.var()?, index: take.u8()? };
                 take.check(usize::from(block.index) < BlockId::PER_FRAME)?;
-                Ok((block, take.signed()?))
+                let change = take.signed()?;
+                take.check(change.unsigned_abs() <= MAX_REFS)?;
+                Ok((block, change))
             })
             .collect::<Result<_, Malformed>>()?;
         let unflushed = (0..take.count()?)
             .map(|_| {
                 let (batch, page) = (take.var()?, take.var()?);
                 let slot = SlotId { batch, page: u16::try_from(page).map_err(|_| take.malformed())? };
-                Ok(Unflushed { slot, holders: take.var()?, volume: take.var32()?, block: take.var()? })
+                let one = Unflushed { slot, holders: take.var()?, volume: take.var32()?, block: take.var()? };
+                take.check(one.holders <= MAX_REFS)?;
+                Ok(one)
             })
             .collect::<Result<_, Malformed>>()?;
         take.check(take.is_empty())?;

@@ -6,7 +6,7 @@
 
 use crate::entry::{BLOCK, BlockId, SlotId};
 use bytes::Bytes;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One page of a journal batch.
 #[derive(Clone, Debug, Default)]
@@ -99,6 +99,28 @@ impl Slots {
         self.added += u64::from(waiting);
     }
 
+    /// Whether [`Slots::add`] can take it: nobody holds it yet, and no older one is there.
+    pub fn takes(&self, id: SlotId) -> bool {
+        !self.is_held(id) && (self.groups.is_empty() || id.batch >= self.first)
+    }
+
+    /// Corrects how many entries name each slot; answers with what was wrong. What nobody names goes.
+    pub fn recount(&mut self, counted: &BTreeMap<SlotId, u64>) -> Vec<String> {
+        let held: Vec<(SlotId, u64)> = self.iter().map(|(id, slot)| (id, slot.holders)).collect();
+        let mut wrong = Vec::new();
+        for (id, holders) in held {
+            let right = counted.get(&id).copied().unwrap_or(0);
+            if right != holders {
+                wrong.push(format!("{id} had {holders} references, not {right}"));
+                self.edit(id).holders = right.max(1);
+                if right == 0 {
+                    self.release(id);
+                }
+            }
+        }
+        wrong
+    }
+
     fn edit(&mut self, id: SlotId) -> &mut Slot {
         let index = id.batch.checked_sub(self.first).expect("a slot that is named exists") as usize;
         &mut self.groups[index].slots[usize::from(id.page)]
@@ -135,27 +157,27 @@ impl Slots {
     }
 
     /// True for a slot that is nowhere.
+    #[cfg(test)]
     pub fn is_lost(&self, id: SlotId) -> bool {
         !self.lost.is_empty() && self.lost.contains(&id)
     }
 
     /// Adds references to a slot that has some.
     pub fn hold(&mut self, id: SlotId, more: u64) {
-        if self.is_lost(id) {
-            return;
+        if !self.is_held(id) {
+            return self.lose(id);
         }
-        let slot = self.edit(id);
-        assert!(slot.holders > 0, "{id:?} is gone");
-        slot.holders += more;
+        self.edit(id).holders += more;
     }
 
     /// Drops one reference; answers where the bytes went when the slot has been flushed.
     pub fn release(&mut self, id: SlotId) -> Option<BlockId> {
-        if self.is_lost(id) {
+        if !self.is_held(id) {
+            self.lose(id);
             return None;
         }
         let slot = self.edit(id);
-        slot.holders = slot.holders.checked_sub(1).expect("references are exact");
+        slot.holders -= 1;
         let flushed = slot.flushed;
         if slot.holders == 0 {
             slot.page = Bytes::new();

@@ -79,14 +79,21 @@ impl Usage {
         Self { segments: vec![Live::default(); segments as usize], ..Self::default() }
     }
 
-    /// What a checkpoint counted, in a log of at least as many segments.
-    pub fn from_root(root: &Root, segments: u32) -> Self {
+    /// What a checkpoint counted of data, in a log of at least as many segments, and no metadata.
+    pub fn data_of(root: &Root, segments: u32) -> Self {
         let mut usage =
             Self { segments: root.segments.clone(), unique_blocks: root.unique_blocks, ..Self::default() };
         usage.segments.resize(segments as usize, Live::default());
-        usage.physical = usage.segments.iter().map(|live| live.data).sum();
-        usage.metadata = usage.segments.iter().map(|live| live.meta).sum();
+        for live in &mut usage.segments {
+            live.meta = 0;
+            usage.physical += live.data;
+        }
         usage
+    }
+
+    /// Counts an object of metadata.
+    pub fn add_meta(&mut self, place: Place) {
+        self.move_meta(Place::default(), place);
     }
 
     /// Goes on with more segments; they are empty.
@@ -114,9 +121,11 @@ impl Usage {
 
     /// A block died.
     pub fn sub_block(&mut self, segment: u32, share: u64) {
-        self.segments[segment as usize].data -= share;
-        self.physical -= share;
-        self.unique_blocks -= 1;
+        // A checkpoint that counted too little is found by the check.
+        let live = &mut self.segments[segment as usize].data;
+        *live = live.saturating_sub(share);
+        self.physical = self.physical.saturating_sub(share);
+        self.unique_blocks = self.unique_blocks.saturating_sub(1);
     }
 
     /// Metadata moved from one place to another; either may be none.
@@ -127,8 +136,11 @@ impl Usage {
             }
             let len = u64::from(place.len);
             let live = &mut self.segments[place.segment as usize].meta;
-            (*live, self.metadata) =
-                if grow { (*live + len, self.metadata + len) } else { (*live - len, self.metadata - len) };
+            (*live, self.metadata) = if grow {
+                (*live + len, self.metadata + len)
+            } else {
+                (live.saturating_sub(len), self.metadata.saturating_sub(len))
+            };
         }
     }
 }
@@ -153,7 +165,8 @@ impl std::ops::Add for Tally {
     type Output = Self;
 
     fn add(self, more: Self) -> Self {
-        Self { mapped: self.mapped + more.mapped, zero: self.zero + more.zero }
+        let sum = u64::saturating_add;
+        Self { mapped: sum(self.mapped, more.mapped), zero: sum(self.zero, more.zero) }
     }
 }
 
@@ -161,8 +174,9 @@ impl std::ops::Sub for Tally {
     type Output = Self;
 
     fn sub(self, less: Self) -> Self {
-        let exact = |left: u64, less: u64| left.checked_sub(less).expect("mapped blocks are counted exactly");
-        Self { mapped: exact(self.mapped, less.mapped), zero: exact(self.zero, less.zero) }
+        // Exact, unless the counts of a checkpoint contradict each other, which the check finds.
+        let difference = u64::saturating_sub;
+        Self { mapped: difference(self.mapped, less.mapped), zero: difference(self.zero, less.zero) }
     }
 }
 
@@ -170,7 +184,7 @@ impl std::ops::Mul<u64> for Tally {
     type Output = Self;
 
     fn mul(self, times: u64) -> Self {
-        Self { mapped: self.mapped * times, zero: self.zero * times }
+        Self { mapped: self.mapped.saturating_mul(times), zero: self.zero.saturating_mul(times) }
     }
 }
 
@@ -193,21 +207,22 @@ pub struct DiskSpace {
 
 impl DiskSpace {
     pub(crate) fn new(provisioned: u64, tally: Tally) -> Self {
-        Self { provisioned, mapped: tally.mapped * BLOCK as u64, zero: tally.zero * BLOCK as u64 }
+        let bytes = |blocks: u64| blocks.saturating_mul(BLOCK as u64);
+        Self { provisioned, mapped: bytes(tally.mapped), zero: bytes(tally.zero) }
     }
 
     /// Mapped, and not zeros: what deduplication and compression are to reduce.
     pub fn data(&self) -> u64 {
-        self.mapped - self.zero
+        self.mapped.saturating_sub(self.zero)
     }
 }
 
 impl std::iter::Sum for DiskSpace {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), |sum, one| Self {
-            provisioned: sum.provisioned + one.provisioned,
-            mapped: sum.mapped + one.mapped,
-            zero: sum.zero + one.zero,
+            provisioned: sum.provisioned.saturating_add(one.provisioned),
+            mapped: sum.mapped.saturating_add(one.mapped),
+            zero: sum.zero.saturating_add(one.zero),
         })
     }
 }

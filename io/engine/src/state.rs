@@ -1,7 +1,7 @@
 //! Everything that an operation changes, behind one lock that is held for the change alone: never across a device
 //! operation, hashing or compression. What is done live and what recovery does is the same [`State::apply`].
 
-use crate::catalog::{Birth, Catalog, VolumeState};
+use crate::catalog::{Birth, Catalog, MAX_BYTES, MAX_VOLUMES, VolumeState};
 use crate::entry::{BLOCK, Entry, SlotId};
 use crate::map::{Maps, Need, Tree};
 use crate::record::Action;
@@ -180,7 +180,8 @@ impl State {
     }
 
     fn is_new(&self, number: u32, id: DiskId) -> Result<(), Error> {
-        let taken = self.catalog.volumes.contains_key(&number) || self.catalog.number(id).is_some();
+        let taken = self.catalog.number(id).is_some();
+        let taken = taken || number < self.catalog.next || number >= MAX_VOLUMES;
         if taken { Err(Error::Malformed("the volume exists")) } else { Ok(()) }
     }
 
@@ -303,6 +304,3 @@ impl State {
 fn beyond(slot: SlotId, batch: u64) -> Option<u64> {
     (slot.batch < batch).then_some(batch)
 }
-
-/// The largest volume.
-const MAX_BYTES: u64 = 64 << 50;

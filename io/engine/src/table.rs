@@ -5,6 +5,7 @@
 //! applied when the page comes in: nobody who writes or unmaps waits for the table.
 
 use crate::codec::{Malformed, Put, Take};
+use crate::contradiction::Contradictions;
 use crate::directory::Directory;
 use crate::entry::BlockId;
 use crate::pages::{NumberMap, Pages};
@@ -13,6 +14,12 @@ use smallvec::SmallVec;
 
 /// Frames of a page.
 pub const FRAMES: u64 = 64;
+
+/// More references than this of anything are not believed.
+pub const MAX_REFS: u64 = 1 << 48;
+
+/// The number of no frame is as large.
+pub const MAX_FRAMES: u64 = 1 << 50;
 
 /// Beside the number of a frame's blocks: see [`Frame::deep`].
 const DEEP: u8 = 0x80;
@@ -70,14 +77,14 @@ impl TablePage {
         self.frames.get(index as usize)?.as_ref()
     }
 
-    fn slot(&mut self, index: u64) -> &mut Option<Frame> {
+    pub(crate) fn slot(&mut self, index: u64) -> &mut Option<Frame> {
         if self.frames.len() <= index as usize {
             self.frames.resize(index as usize + 1, None);
         }
         &mut self.frames[index as usize]
     }
 
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.frames.iter().all(Option::is_none)
     }
 
@@ -122,6 +129,7 @@ impl TablePage {
             let (blocks, deep) = (bits & !DEEP, bits & DEEP != 0);
             take.check(stored != 0 && usize::from(blocks) <= BlockId::PER_FRAME)?;
             let refs = (0..blocks).map(|_| take.var()).collect::<Result<SmallVec<_>, _>>()?;
+            take.check(len > 0 && refs.iter().all(|refs| *refs <= MAX_REFS) && page.get(index).is_none())?;
             let frame = Frame { place: Place { segment, offset, len }, stored, deep, refs };
             take.check(frame.live() & !stored == 0 && frame.live() != 0)?;
             *page.slot(index) = Some(frame);
@@ -143,6 +151,7 @@ pub struct Table {
     pub(crate) deferred: NumberMap<u64, Vec<(BlockId, i64)>>,
     /// The number of the next frame.
     pub next: u64,
+    pub(crate) contradictions: Contradictions,
 }
 
 impl Table {
@@ -214,12 +223,19 @@ impl Table {
 
     /// Adds `change` to the references of a block, now or when its page is read.
     pub fn refer(&mut self, block: BlockId, change: i64, usage: &mut Usage) {
+        if block == BlockId::LOST {
+            return;
+        }
         let page = block.frame / FRAMES;
         if self.pages.get(page).is_none() {
-            assert!(self.directory.get(page).refs > 0, "a reference to {block:?}, which does not exist");
+            if self.directory.get(page).refs == 0 {
+                self.contradictions
+                    .note(format_args!("{block} is named by a map, but its frame does not exist"));
+                return;
+            }
             let notes = self.deferred.entry(page).or_default();
             match notes.last_mut() {
-                Some((last, sum)) if *last == block => *sum += change,
+                Some((last, sum)) if *last == block => *sum = sum.saturating_add(change),
                 _ => notes.push((block, change)),
             }
             return;
@@ -229,11 +245,17 @@ impl Table {
 
     fn apply(&mut self, block: BlockId, change: i64, usage: &mut Usage) {
         let page = block.frame / FRAMES;
+        let known = self.pages.get(page).and_then(|body| body.get(block.frame % FRAMES));
+        let before = known.map_or(0, |frame| frame.refs(block.index));
+        // Which other reference it is that was not counted nobody knows: the block stays until the last one is dropped.
+        let Some(after) = before.checked_add_signed(change).filter(|_| before > 0) else {
+            let before = if known.is_some() { before.to_string() } else { "no frame and no".into() };
+            self.contradictions
+                .note(format_args!("{block} has {before} references, which change by {change}"));
+            return;
+        };
         let slot = self.edit(page).slot(block.frame % FRAMES);
-        let frame = slot.as_mut().expect("a frame that is referred to exists");
-        let before = frame.refs(block.index);
-        let after = before.checked_add_signed(change).expect("references are exact");
-        assert!(before > 0, "{block:?} is dead");
+        let Some(frame) = slot.as_mut() else { return };
         frame.refs[usize::from(block.index)] = after;
         if after > 0 {
             return;
@@ -261,10 +283,21 @@ impl Table {
         }
         let mut sums: NumberMap<u64, (BlockId, i64)> = NumberMap::default();
         for (block, change) in self.deferred.remove(&page).unwrap_or_default() {
-            sums.entry(block.frame << 3 | u64::from(block.index)).or_insert((block, 0)).1 += change;
+            let sum = &mut sums.entry(block.bits()).or_insert((block, 0)).1;
+            *sum = sum.saturating_add(change);
         }
         for (block, change) in sums.into_values().filter(|(_, change)| *change != 0) {
             self.apply(block, change, usage);
+        }
+    }
+
+    /// Replaces what a page says, for good; a page without frames goes.
+    pub fn replace(&mut self, page: u64, body: TablePage) {
+        self.pages.load(page, TablePage::default());
+        *self.edit(page) = body;
+        if self.pages.get(page).is_some_and(|body| body.is_empty()) {
+            self.pages.remove(page);
+            self.directory.edit(page, std::mem::take);
         }
     }
 

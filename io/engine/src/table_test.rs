@@ -57,7 +57,7 @@ fn references_to_a_page_in_the_log_are_noted_until_it_is_read() {
 #[test]
 fn table_pages_come_back() {
     let mut page = TablePage::default();
-    *page.slot(3) = Some(frame(70, 4144, &[u64::MAX]));
+    *page.slot(3) = Some(frame(70, 4144, &[MAX_REFS]));
     *page.slot(63) = Some(frame(10, 32_000, &[1, 0, 3, 4, 5, 6, 7, 8]));
     let mut bytes = Vec::new();
     page.encode(&mut bytes);

@@ -1,11 +1,12 @@
 //! The part of the check that looks at the log: frames, the frame table, and where everything lies.
 
-use super::Found;
+use super::{Found, Progress, Tell};
 use crate::core::Core;
 use crate::dedup::Fingerprinter;
 use crate::entry::{BLOCK, BlockId};
 use crate::frame::{self, ObjectKind, UNKNOWN};
 use crate::pages::NumberMap;
+use crate::sound;
 use crate::space::{Live, Place};
 use crate::table::{FRAMES, Frame, TablePage};
 use shelf::join;
@@ -69,7 +70,7 @@ impl Core {
         frames
     }
 
-    async fn read_table(&self, page: u64, place: Place) -> Result<TablePage, String> {
+    pub async fn read_table(&self, page: u64, place: Place) -> Result<TablePage, String> {
         if let Some(body) = self.state.read().maps.table.pages.get(page) {
             return Ok((**body).clone());
         }
@@ -154,8 +155,10 @@ impl Core {
     }
 
     /// Reads every frame: checksum, what it holds, whether it decompresses, and the fingerprints of its blocks.
-    pub(super) async fn check_objects(&self, frames: &[(u64, Frame)], found: &mut Found) {
-        for group in frames.chunks(READS) {
+    pub(super) async fn check_objects(&self, frames: &[(u64, Frame)], found: &mut Found, tell: Tell<'_>) {
+        for (number, group) in frames.chunks(READS).enumerate() {
+            let done = (number * READS) as u64;
+            tell(Progress { what: "frames", done, all: frames.len() as u64 });
             let checks = group.iter().map(|(number, frame)| self.check_frame(*number, frame));
             for (why, (number, frame)) in join(checks).await.into_iter().zip(group) {
                 if let Err(why) = why {
@@ -165,7 +168,10 @@ impl Core {
         }
     }
 
-    async fn check_frame(&self, number: u64, frame: &Frame) -> Result<(), String> {
+    pub async fn check_frame(&self, number: u64, frame: &Frame) -> Result<(), String> {
+        if !sound::is_inside(frame.place, self.layout.segments, self.layout.segment_bytes) {
+            return Err("it lies outside of the log".into());
+        }
         let object = self.log.read(frame.place).await.map_err(|why| why.to_string())?;
         let header = frame::verify(&object).map_err(|why| why.to_string())?;
         let decoded = frame::unpack(&object, number).map_err(|why| why.to_string())?;

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub mod contradict;
+
 use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
 use bytes::Bytes;
 use engine::{Engine, Options, Rest, Volume};
@@ -59,6 +61,8 @@ struct Contents {
     slow: bool,
     waiting: Vec<Box<dyn FnOnce() + Send>>,
     broken: Vec<(u32, u32)>,
+    /// Reads that may follow: more are taken to go on for ever.
+    reads_left: Option<u64>,
     pub segment_writes: u64,
     pub appended: u64,
 }
@@ -218,6 +222,11 @@ impl MemShelf {
         let from = contents.superblock.as_ref().map_or(1, |superblock| superblock.journal_from.0);
         contents.journal.clear();
         (contents.journal_bytes, contents.next) = (0, from);
+    }
+
+    /// From now on so many reads are answered; the next one panics.
+    pub fn limit_reads(&self, count: u64) {
+        self.contents.lock().reads_left = Some(count);
     }
 
     /// Every write from now on fails.
@@ -422,7 +431,10 @@ impl Shelf for MemShelf {
     }
 
     fn read(&self, segment: SegmentId, offset: u32, len: u32, done: Done<Bytes>) {
-        let contents = self.contents.lock();
+        let mut contents = self.contents.lock();
+        if let Some(left) = &mut contents.reads_left {
+            *left = left.checked_sub(1).expect("reading goes on for ever");
+        }
         let each = self.layout.stripe_bytes;
         let first = offset / each * each;
         let mut bytes = Vec::new();

@@ -1,0 +1,574 @@
+//! The repair: brings an array that contradicts itself into an order that the check has nothing to say about.
+//!
+//! The maps decide. Everything that is counted is counted again from them; what they name and what is not there is
+//! marked as lost, so that hosts get an error and never zeros or other bytes; what nobody names goes. Whatever is in
+//! order stays as it is. All of it happens in memory, on an engine that was opened leniently and that nobody else uses;
+//! a checkpoint makes it so on the drives, or nothing does.
+
+use crate::background::Worker;
+use crate::catalog::VolumeState;
+use crate::check::{Progress, Tell};
+use crate::core::Core;
+use crate::directory::Listing;
+use crate::engine::Engine;
+use crate::entry::{BLOCK, BlockId, Entry, FAN, Kind, Node, SlotId};
+use crate::map::{Tree, span};
+use crate::pages::NumberMap;
+use crate::slots::Slot;
+use crate::sound;
+use crate::space::{Place, Tally, Usage};
+use crate::table::{FRAMES, Frame, TablePage};
+use block::{DiskId, Error, Extent, Geometry, Result};
+use shelf::join;
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// Frames and pages read at once.
+const READS: usize = 32;
+
+/// Runs of lost blocks that are listed for one volume.
+const MAX_RUNS: usize = 1000;
+
+/// What a repair found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repair {
+    /// What was wrong, a line each, with what became of it.
+    pub wrong: Vec<String>,
+    /// What can't be read any more.
+    pub lost: Vec<Loss>,
+}
+
+/// What a volume or a snapshot has lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Which one.
+    pub disk: DiskId,
+    /// It is a snapshot.
+    pub snapshot: bool,
+    /// Its block length and size.
+    pub geometry: Geometry,
+    /// The blocks that read as errors now; those that were lost before too.
+    pub extents: Vec<Extent>,
+    /// There are more of them than are listed.
+    pub more: bool,
+}
+
+/// A map page that was visited.
+#[derive(Clone, Copy, Default)]
+struct Visited {
+    level: u8,
+    refs: u64,
+    tally: Tally,
+    names_slots: bool,
+    /// Something below it is lost.
+    lossy: bool,
+}
+
+/// What the walk over the maps found.
+#[derive(Default)]
+struct Walk {
+    frames: NumberMap<u64, u8>,
+    pages: NumberMap<u64, Visited>,
+    blocks: NumberMap<u64, u64>,
+    slots: BTreeMap<SlotId, u64>,
+    wrong: Vec<String>,
+}
+
+/// Where in which volume a page is met first.
+#[derive(Clone, Copy)]
+struct At {
+    volume: u32,
+    block: u64,
+    level: u8,
+}
+
+impl Engine {
+    /// Brings what is in memory into order: the engine was opened by [`Engine::open_leniently`] and nobody else uses it.
+    /// Nothing is written before [`Engine::write_repair`].
+    ///
+    /// # Errors
+    /// When something can't be read that may be readable when all drives are there, or memory is not what was opened.
+    pub async fn repair(&self, found: Vec<String>, tell: Tell<'_>) -> Result<Repair> {
+        let core = &self.core;
+        let mut walk = Walk { wrong: found, ..Walk::default() };
+        core.state.write().maps.table.deferred.retain(|_, changes| !changes.is_empty());
+        let tables = core.read_tables(&mut walk, tell).await?;
+        core.walk_volumes(&mut walk, tell).await?;
+        core.put_pages_right(&mut walk);
+        core.put_slots_right(&mut walk);
+        core.put_table_right(tables, &mut walk);
+        let roots = self.roots.lock().clone();
+        core.put_usage_right(&roots, &mut walk).await;
+        let lost = core.losses(&walk).await?;
+        Ok(Repair { wrong: walk.wrong, lost })
+    }
+
+    /// Makes what [`Engine::repair`] did durable.
+    ///
+    /// # Errors
+    /// When the shelf fails or has no room.
+    pub async fn write_repair(&self) -> Result<()> {
+        let Some(old) = self.worker.lock().take() else { return Err(Error::NotReady) };
+        let mut worker = Worker::new(self.core.clone(), old.root.clone(), old.catalog.clone());
+        worker.roots = self.roots.clone();
+        // What the checkpoint on the drives refers to stays until the next one is there.
+        worker.space.free.retain(|segment| old.space.free.contains(segment));
+        worker.space.free.iter().for_each(|one| self.core.log.shelf().discard(shelf::SegmentId(*one)));
+        self.core.state.write().catalog.dirty = true;
+        let written = worker.checkpoint().await;
+        *self.worker.lock() = Some(worker);
+        written
+    }
+}
+
+impl Core {
+    /// The frames that are there and sound, as the pages of the table have them.
+    async fn read_tables(&self, walk: &mut Walk, tell: Tell<'_>) -> Result<BTreeMap<u64, TablePage>> {
+        let (pages, next): (Vec<(u64, Place)>, u64) = {
+            let table = &self.state.read().maps.table;
+            (table.directory.iter().map(|(page, listing)| (page, listing.place)).collect(), table.next)
+        };
+        let mut tables = BTreeMap::new();
+        let all = pages.len() as u64;
+        for (done, (page, place)) in (0..).zip(pages) {
+            tell(Progress { what: "frames, by pages of the frame table,", done, all });
+            let (segments, bytes) = (self.layout.segments, self.layout.segment_bytes);
+            let body = match self.read_table(page, place).await {
+                Ok(body) => body,
+                Err(why) => {
+                    self.may_be_gone(place).await?;
+                    walk.wrong.push(format!("frame table page {page}: {why}: its frames are gone"));
+                    TablePage::default()
+                }
+            };
+            let mut kept = TablePage::default();
+            let frames: Vec<(u64, Frame)> =
+                body.iter().map(|(index, frame)| (page * FRAMES + index, frame.clone())).collect();
+            for group in frames.chunks(READS) {
+                let checks = group.iter().map(|(number, frame)| self.check_frame(*number, frame));
+                for (outcome, (number, frame)) in join(checks).await.into_iter().zip(group) {
+                    let is_inside = sound::is_inside(frame.place, segments, bytes);
+                    match outcome {
+                        Ok(()) => {
+                            *kept.slot(number % FRAMES) = Some(frame.clone());
+                            walk.frames.insert(*number, frame.stored);
+                        }
+                        Err(why) => {
+                            if is_inside {
+                                self.may_be_gone(frame.place).await?;
+                            }
+                            walk.wrong.push(format!("frame {number} at {}: {why}: it is gone", frame.place));
+                        }
+                    }
+                }
+            }
+            let last = frames.last().map_or(0, |(number, _)| number + 1);
+            if last > next {
+                walk.wrong
+                    .push(format!("frame {} is in the table, but its number was not given yet", last - 1));
+                let table = &mut self.state.write().maps.table;
+                table.next = table.next.max(last);
+            }
+            tables.insert(page, kept);
+        }
+        Ok(tables)
+    }
+
+    /// Fails when bytes that are not right may only be out of reach.
+    async fn may_be_gone(&self, place: Place) -> Result<()> {
+        match self.log.read(place).await {
+            Ok(_) | Err(shelf::Error::Corrupt { .. }) => Ok(()),
+            Err(why) => Err(Error::Stopped(format!(
+                "{why} at {place}: nothing is given up before all drives can be read; repair again when they are there"
+            ))),
+        }
+    }
+
+    async fn walk_volumes(&self, walk: &mut Walk, tell: Tell<'_>) -> Result<()> {
+        let volumes: Vec<(u32, Tree)> = {
+            let volumes = &self.state.read().catalog.volumes;
+            volumes.iter().map(|(number, volume)| (*number, volume.tree)).collect()
+        };
+        let all = volumes.len() as u64;
+        for (done, (number, tree)) in (0..).zip(volumes) {
+            tell(Progress { what: "volumes", done, all });
+            let Some(page) = tree.root.as_page() else { continue };
+            let at = At { volume: number, block: 0, level: tree.level };
+            if self.put_right(walk, page, at).await?.is_none() {
+                walk.wrong
+                    .push(format!("volume {number}: its map begins with page {page}: all of it is lost"));
+                let root = self.lost_tree(walk, tree.level);
+                let catalog = &mut self.state.write().catalog;
+                catalog.dirty = true;
+                if let Some(volume) = catalog.volumes.get_mut(&number) {
+                    volume.tree.root = root;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A tree of lost blocks, known to the walk.
+    fn lost_tree(&self, walk: &mut Walk, level: u8) -> Entry {
+        let root = self.state.write().maps.lost_tree(level);
+        let (mut page, mut refs) = (root.as_page(), 1);
+        for level in (0..=level).rev() {
+            let Some(number) = page else { break };
+            let tally = Tally { mapped: span(level), zero: 0 };
+            walk.pages.insert(number, Visited { level, refs, tally, names_slots: false, lossy: true });
+            let state = self.state.read();
+            page = state.maps.nodes.get(number).filter(|_| level > 0).and_then(|node| node[0].as_page());
+            refs = FAN as u64;
+        }
+        root
+    }
+
+    /// Visits a page and what is below it; what it names and is not there is lost from now on. None when the page itself
+    /// can't be used at this place.
+    fn put_right<'a>(
+        &'a self,
+        walk: &'a mut Walk,
+        page: u64,
+        at: At,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Visited>>> + Send + 'a>> {
+        Box::pin(async move {
+            let level = at.level;
+            if let Some(visited) = walk.pages.get_mut(&page) {
+                if visited.level != level {
+                    let other = visited.level;
+                    walk.wrong.push(format!("map page {page} is used at level {level} and at {other}"));
+                    return Ok(None);
+                }
+                visited.refs += 1;
+                return Ok(Some(*visited));
+            }
+            let listing = self.state.read().maps.listings.get(page);
+            let node = match self.read_node(page).await {
+                Ok((node, _)) => node,
+                Err(why) => {
+                    if sound::is_inside(listing.place, self.layout.segments, self.layout.segment_bytes) {
+                        self.may_be_gone(listing.place).await?;
+                    }
+                    walk.wrong.push(format!("map page {page}: {why}"));
+                    return Ok(None);
+                }
+            };
+            if listing.level != level {
+                walk.wrong.push(format!(
+                    "map page {page} is used at level {level}; it is listed at {}",
+                    listing.level
+                ));
+                let fits = |level| self.fits(walk, level, &node);
+                if !fits(level) || fits(listing.level) {
+                    return Ok(None);
+                }
+            }
+            // So that a page below itself is noticed.
+            walk.pages.insert(page, Visited { level, ..Visited::default() });
+            let (mut right, mut visited) = (*node, Visited { level, refs: 1, ..Visited::default() });
+            for (index, entry) in node.iter().enumerate() {
+                let block = if level == 0 { 1 } else { span(level - 1) };
+                let at = At { block: at.block.saturating_add(index as u64 * block), ..at };
+                let (entry, below) = match level {
+                    0 => self.put_block_right(walk, page, *entry, at),
+                    _ => self.put_child_right(walk, page, *entry, at).await?,
+                };
+                right[index] = entry;
+                visited.tally = visited.tally + below.tally;
+                visited.lossy |= below.lossy;
+                visited.names_slots |= entry.is_slot();
+            }
+            if right != *node {
+                let maps = &mut self.state.write().maps;
+                maps.nodes.load(page, *node);
+                maps.mark(page);
+                if let Some((body, _)) = maps.nodes.edit(page) {
+                    *body = right;
+                }
+            }
+            visited.refs = walk.pages.get(&page).map_or(1, |own| own.refs + 1);
+            walk.pages.insert(page, visited);
+            Ok(Some(visited))
+        })
+    }
+
+    /// Whether a page can be one of this level, by what it names.
+    fn fits(&self, walk: &Walk, level: u8, node: &Node) -> bool {
+        let listings = &self.state.read().maps.listings;
+        node.iter().all(|entry| match (entry.kind(), level) {
+            (Kind::Slot(_), 1..) => false,
+            (Kind::Block(block), 0) => block == BlockId::LOST || walk.frames.contains_key(&block.frame),
+            (Kind::Block(_), 1..) => entry.as_page().is_some_and(|child| listings.get(child).refs > 0),
+            _ => true,
+        })
+    }
+
+    async fn put_child_right(
+        &self,
+        walk: &mut Walk,
+        page: u64,
+        entry: Entry,
+        at: At,
+    ) -> Result<(Entry, Visited)> {
+        let level = at.level - 1;
+        let child = match entry.as_page() {
+            Some(child) => self.put_right(walk, child, At { level, ..at }).await?,
+            None if entry.is_slot() => None,
+            None => {
+                let tally = Tally::of(entry) * span(level);
+                return Ok((entry, Visited { tally, ..Visited::default() }));
+            }
+        };
+        if let Some(visited) = child {
+            return Ok((entry, visited));
+        }
+        walk.wrong.push(format!("map page {page} names {entry:?}: {} blocks are lost", span(level)));
+        let lost = self.lost_tree(walk, level);
+        let tally = Tally { mapped: span(level), zero: 0 };
+        Ok((lost, Visited { tally, lossy: true, ..Visited::default() }))
+    }
+
+    fn put_block_right(&self, walk: &mut Walk, page: u64, entry: Entry, at: At) -> (Entry, Visited) {
+        let kept = |lossy| Visited { tally: Tally::of(entry), lossy, ..Visited::default() };
+        let lost = Visited { tally: Tally::of(Entry::lost()), lossy: true, ..Visited::default() };
+        match entry.kind() {
+            Kind::Unmapped | Kind::Zero => (entry, kept(false)),
+            Kind::Block(BlockId::LOST) => (entry, kept(true)),
+            Kind::Block(block) => {
+                let stored = walk.frames.get(&block.frame).copied().unwrap_or(0);
+                if stored >> block.index & 1 == 1 {
+                    *walk.blocks.entry(block.bits()).or_default() += 1;
+                    return (entry, kept(false));
+                }
+                walk.wrong.push(format!("map page {page} names {block}, which is not there: it is lost"));
+                (Entry::lost(), lost)
+            }
+            Kind::Slot(slot) => {
+                if self.has_slot(slot, at) {
+                    *walk.slots.entry(slot).or_default() += 1;
+                    return (entry, kept(false));
+                }
+                walk.wrong.push(format!("map page {page} names {slot}, which is not there: it is lost"));
+                (Entry::lost(), lost)
+            }
+        }
+    }
+
+    /// Whether a slot is there. One that is forgotten and still in the journal comes back.
+    fn has_slot(&self, slot: SlotId, at: At) -> bool {
+        let maps = &mut self.state.write().maps;
+        if maps.slots.is_held(slot) {
+            return true;
+        }
+        let pages = self.journal_pages.lock();
+        let from = usize::from(slot.page) * BLOCK;
+        let body = pages.get(&slot.batch).filter(|body| from + BLOCK <= body.len());
+        let Some(body) = body.filter(|_| maps.slots.takes(slot)) else { return false };
+        let page = body.slice(from..from + BLOCK);
+        maps.slots.add(slot, Slot { page, holders: 1, flushed: None, volume: at.volume, block: at.block });
+        true
+    }
+
+    /// References, heights and counts of map pages; pages that nobody names go.
+    fn put_pages_right(&self, walk: &mut Walk) {
+        let maps = &mut self.state.write().maps;
+        let waiting = maps.orphans.len();
+        let orphans: BTreeSet<u64> = std::mem::take(&mut maps.orphans).into_iter().collect();
+        let listed: Vec<(u64, Listing)> = maps.listings.iter().collect();
+        let (mut gone, mut wrong) = (0, Vec::new());
+        for (page, listing) in listed {
+            let Some(visited) = walk.pages.get(&page) else {
+                gone += u64::from(!orphans.contains(&page));
+                maps.nodes.remove(page);
+                maps.listings.edit(page, std::mem::take);
+                continue;
+            };
+            let Visited { level, refs, tally, .. } = *visited;
+            let names_slots = listing.names_slots || visited.names_slots && maps.nodes.get(page).is_none();
+            let right = Listing { level, refs, tally, names_slots, ..listing };
+            if right != listing {
+                let (was, is) = ((listing.refs, listing.tally), (refs, tally));
+                wrong.push(format!(
+                    "map page {page} was listed with {} references and {} at level {}; it has {}, {} at {level}",
+                    was.0, was.1, listing.level, is.0, is.1
+                ));
+                maps.listings.edit(page, |listing| *listing = right);
+            }
+        }
+        if gone > 0 {
+            wrong.push(format!("{gone} map pages that nobody refers to were listed: they are free"));
+        }
+        if waiting > 0 {
+            tracing::debug!(waiting, "map pages that waited to be released are free");
+        }
+        let last = maps.listings.last().map_or(0, |page| page + 1);
+        maps.next_page = maps.next_page.max(last);
+        let next = maps.next_page;
+        maps.free = maps.listings.gaps();
+        maps.free.retain(|page| *page < next);
+        walk.wrong.extend(wrong);
+    }
+
+    fn put_slots_right(&self, walk: &mut Walk) {
+        let maps = &mut self.state.write().maps;
+        let wrong = maps.slots.recount(&walk.slots);
+        walk.wrong.extend(wrong);
+        for (slot, holders) in &walk.slots {
+            if let Some(block) = maps.slots.get(*slot).and_then(|slot| slot.flushed) {
+                *walk.blocks.entry(block.bits()).or_default() += holders;
+            }
+        }
+    }
+
+    /// References of blocks; frames without any go.
+    fn put_table_right(&self, tables: BTreeMap<u64, TablePage>, walk: &mut Walk) {
+        let maps = &mut self.state.write().maps;
+        let mut deferred: NumberMap<u64, i64> = NumberMap::default();
+        for (block, change) in maps.table.deferred.drain().flat_map(|(_, changes)| changes) {
+            let sum = deferred.entry(block.bits()).or_default();
+            *sum = sum.saturating_add(change);
+        }
+        for (page, body) in tables {
+            let mut right = TablePage::default();
+            for (index, frame) in body.iter() {
+                let number = page * FRAMES + index;
+                let mut frame = frame.clone();
+                frame.refs.resize(8 - frame.stored.leading_zeros() as usize, 0);
+                for (block, refs) in (0..).zip(&mut frame.refs) {
+                    let block = BlockId { frame: number, index: block };
+                    let counted = walk.blocks.get(&block.bits()).copied().unwrap_or(0);
+                    let change = deferred.get(&block.bits()).copied().unwrap_or(0);
+                    if refs.checked_add_signed(change) != Some(counted) {
+                        let waits =
+                            if change == 0 { String::new() } else { format!(", and {change} waited") };
+                        walk.wrong.push(format!("{block} had {refs} references{waits}; it has {counted}"));
+                    }
+                    *refs = counted;
+                }
+                if frame.live() != 0 {
+                    *right.slot(index) = Some(frame);
+                }
+            }
+            let before = maps.table.pages.get(page).map(|body| (**body).clone());
+            let is_same = |one: &TablePage| {
+                one.iter()
+                    .map(|(index, frame)| (index, frame.place, frame.stored, frame.live()))
+                    .eq(right.iter().map(|(index, frame)| (index, frame.place, frame.stored, frame.live())))
+                    && one.iter().zip(right.iter()).all(|((_, one), (_, other))| {
+                        (0..8).all(|index| one.refs(index) == other.refs(index))
+                    })
+            };
+            if !before.as_ref().map_or_else(|| is_same(&body) && !right.is_empty(), is_same) {
+                maps.table.replace(page, right);
+            }
+        }
+    }
+
+    /// What lies where, counted from what there is now.
+    async fn put_usage_right(&self, roots: &[Place], walk: &mut Walk) {
+        let pages: Vec<(u64, Place)> = {
+            let state = self.state.read();
+            state.maps.table.directory.iter().map(|(page, listing)| (page, listing.place)).collect()
+        };
+        let mut usage = Usage::new(self.state.read().maps.usage.segments().len() as u32);
+        for (page, place) in pages {
+            let Ok(body) = self.read_table(page, place).await else { continue };
+            for (_, frame) in body.iter() {
+                let live = frame.live();
+                for index in (0..8).filter(|index| live >> index & 1 == 1) {
+                    usage.add_block(frame.place.segment, frame.share(index));
+                }
+            }
+        }
+        let maps = &mut self.state.write().maps;
+        let listed =
+            maps.listings.iter().chain(maps.table.directory.iter()).map(|(_, listing)| listing.place);
+        let chunks = maps.listings.places.values().chain(maps.table.directory.places.values()).copied();
+        for place in listed.chain(chunks).chain(roots.iter().copied()) {
+            usage.add_meta(place);
+        }
+        let differ =
+            usage.segments().iter().zip(maps.usage.segments()).filter(|(one, other)| one != other).count();
+        if usage != maps.usage && !walk.wrong.is_empty() || differ > 0 {
+            walk.wrong.push(format!("{differ} segments held other amounts than was counted"));
+        }
+        maps.usage = usage;
+    }
+
+    /// What every volume and snapshot has lost.
+    async fn losses(&self, walk: &Walk) -> Result<Vec<Loss>> {
+        let volumes: Vec<VolumeState> = self.state.read().catalog.volumes.values().cloned().collect();
+        let mut losses = Vec::new();
+        for volume in volumes {
+            let mut runs: Vec<(u64, u64)> = Vec::new();
+            let mut open = vec![(volume.tree.root, volume.tree.level, 0u64)];
+            while let Some((root, level, base)) = open.pop() {
+                let Some(page) =
+                    root.as_page().filter(|page| walk.pages.get(page).is_some_and(|one| one.lossy))
+                else {
+                    continue;
+                };
+                let (node, _) = self.read_node(page).await.map_err(Error::Stopped)?;
+                if level > 0 && node.iter().all(|entry| *entry == node[0]) && runs.len() <= MAX_RUNS {
+                    // A tree of lost blocks is one run.
+                    if self.is_lost_tree(node[0], level - 1).await? {
+                        add_run(&mut runs, base, span(level));
+                        continue;
+                    }
+                }
+                for (index, entry) in node.iter().enumerate().rev().filter(|_| level > 0) {
+                    let each = span(level - 1);
+                    open.push((*entry, level - 1, base.saturating_add(index as u64 * each)));
+                }
+                for (index, entry) in node.iter().enumerate().filter(|_| level == 0) {
+                    if *entry == Entry::lost() {
+                        add_run(&mut runs, base + index as u64, 1);
+                    }
+                }
+            }
+            losses.extend(loss_of(&volume, &runs));
+        }
+        Ok(losses)
+    }
+
+    async fn is_lost_tree(&self, root: Entry, level: u8) -> Result<bool> {
+        let (mut root, mut level) = (root, level);
+        loop {
+            let Some(page) = root.as_page() else { return Ok(false) };
+            if level == 0 && root == Entry::lost() {
+                return Ok(false);
+            }
+            let (node, _): (Arc<Node>, bool) = self.read_node(page).await.map_err(Error::Stopped)?;
+            if node.iter().any(|entry| *entry != node[0]) {
+                return Ok(false);
+            }
+            if level == 0 {
+                return Ok(node[0] == Entry::lost());
+            }
+            (root, level) = (node[0], level - 1);
+        }
+    }
+}
+
+fn add_run(runs: &mut Vec<(u64, u64)>, block: u64, count: u64) {
+    match runs.last_mut() {
+        Some((from, before)) if *from + *before == block => *before += count,
+        _ => runs.push((block, count)),
+    }
+}
+
+fn loss_of(volume: &VolumeState, runs: &[(u64, u64)]) -> Option<Loss> {
+    let geometry = volume.geometry;
+    let each = BLOCK as u64 / u64::from(geometry.block_bytes);
+    let extent = |(block, count): &(u64, u64)| {
+        let from = block.saturating_mul(each).min(geometry.blocks);
+        let to = block.saturating_add(*count).saturating_mul(each).min(geometry.blocks);
+        Extent::new(from, to - from)
+    };
+    let mut extents: Vec<Extent> = runs.iter().map(extent).filter(|extent| extent.blocks > 0).collect();
+    let more = extents.len() > MAX_RUNS;
+    extents.truncate(MAX_RUNS);
+    let loss = Loss { disk: volume.id, snapshot: volume.birth.snapshot, geometry, extents, more };
+    (!loss.extents.is_empty()).then_some(loss)
+}

@@ -1,0 +1,140 @@
+//! What a page from the log must be to be taken into memory. Its checksum has been held before; here it is held against
+//! what else is known, so that whoever works with pages in memory finds them in order. What can't be held against
+//! anything without reading more, such as counts of references, is met later, and noted then.
+
+use crate::contradiction::Contradictions;
+use crate::entry::{BlockId, Entry, Kind, Node};
+use crate::map::{Maps, span};
+use crate::space::{Place, Tally, Usage};
+use crate::table::{FRAMES, Table, TablePage};
+
+/// No page of a map has a number as large.
+pub const MAX_PAGES: u64 = 1 << 48;
+
+/// Whether an object can lie there.
+pub fn is_inside(place: Place, segments: u32, segment_bytes: u32) -> bool {
+    place.segment < segments && u64::from(place.offset) + u64::from(place.len) <= u64::from(segment_bytes)
+}
+
+impl Maps {
+    /// What is mapped below a page of this level with these entries, by the listings of its children.
+    pub fn tally_of(&self, level: u8, node: &Node) -> Tally {
+        let below = |entry: &Entry| match entry.as_page().filter(|_| level > 0) {
+            Some(child) => self.listings.get(child).tally,
+            None if level == 0 => Tally::of(*entry),
+            None => Tally::of(*entry) * span(level - 1),
+        };
+        node.iter().map(below).sum()
+    }
+
+    /// Why a page can't be what its listing says; nothing if it may be.
+    pub fn doubt_node(&self, page: u64, node: &Node) -> Option<String> {
+        let level = self.listings.get(page).level;
+        let doubt = |entry: &Entry| match (entry.kind(), level) {
+            (Kind::Slot(slot), 1..) => Some(format!("map page {page} names {slot} at level {level}")),
+            (Kind::Slot(slot), 0) if slot.batch >= self.slots_before => {
+                Some(format!("map page {page} names {slot}, which was written after it"))
+            }
+            (Kind::Block(block), 0) if block != BlockId::LOST && block.frame >= self.table.next => {
+                Some(format!("map page {page} names {block}, but no frame has such a number yet"))
+            }
+            (Kind::Block(_), 1..) => {
+                let child = entry.as_page().unwrap_or_default();
+                let below = self.listings.get(child);
+                (below.refs > 0 && below.level != level - 1).then(|| {
+                    format!(
+                        "map page {page} at level {level} names map page {child} at level {}",
+                        below.level
+                    )
+                })
+            }
+            _ => None,
+        };
+        node.iter().find_map(doubt)
+    }
+
+    /// Takes in a page that was read.
+    ///
+    /// # Errors
+    /// Says why it can't be the one that is listed.
+    pub fn take_in(&mut self, page: u64, node: Node) -> Result<(), String> {
+        if let Some(doubt) = self.doubt_node(page, &node) {
+            return Err(doubt);
+        }
+        let listing = self.listings.get(page);
+        for child in node.iter().filter(|_| listing.level > 0).filter_map(|entry| entry.as_page()) {
+            if self.listings.get(child).refs == 0 {
+                let what = format_args!("map page {page} names map page {child}, which does not exist");
+                self.contradictions.note(what);
+                // Nobody else may get the number while somebody names it.
+                self.free.retain(|free| *free != child);
+                if child < MAX_PAGES {
+                    self.next_page = self.next_page.max(child + 1);
+                }
+            }
+        }
+        let tally = self.tally_of(listing.level, &node);
+        if tally != listing.tally {
+            let (counted, listed) = (tally, listing.tally);
+            self.contradictions
+                .note(format_args!("map page {page} maps {counted}, not {listed} as its listing says"));
+            self.listings.edit(page, |listing| listing.tally = tally);
+        }
+        self.load(page, node);
+        Ok(())
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} blocks, {} of them zeros,", self.mapped, self.zero)
+    }
+}
+
+impl Table {
+    /// Takes in a page that was read, for a log of so many segments of so many bytes.
+    ///
+    /// # Errors
+    /// Says why it can't be the one that is listed.
+    pub fn take_in(
+        &mut self,
+        page: u64,
+        body: TablePage,
+        usage: &mut Usage,
+        segment_bytes: u32,
+    ) -> Result<(), String> {
+        doubt_frames(page, &body, self.next, usage.segments().len() as u32, segment_bytes)?;
+        self.load(page, body, usage);
+        Ok(())
+    }
+}
+
+/// Fails when a page of the frame table has a frame that can't be.
+///
+/// # Errors
+/// Says which, and why.
+pub fn doubt_frames(
+    page: u64,
+    body: &TablePage,
+    next: u64,
+    segments: u32,
+    segment_bytes: u32,
+) -> Result<(), String> {
+    for (index, frame) in body.iter() {
+        let number = page * FRAMES + index;
+        if number >= next {
+            return Err(format!("frame {number} is in the table, but its number was not given yet"));
+        }
+        if !is_inside(frame.place, segments, segment_bytes) {
+            return Err(format!("frame {number} lies outside of the log: {}", frame.place));
+        }
+    }
+    Ok(())
+}
+
+/// Notes what somebody who reads found to be gone.
+pub fn note_lost(contradictions: &Contradictions, block: BlockId) {
+    if block != BlockId::LOST {
+        contradictions.note(format_args!("{block} is named by a map, but is not there"));
+    }
+}
