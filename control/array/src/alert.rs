@@ -21,7 +21,11 @@ const LOOKS: [(u64, Look); 13] = [
     (10, |array, _, _| array.secret_conditions()),
     (0, |array, _, _| array.space_conditions()),
     (0, |array, _, _| array.target_conditions()),
-    (5, |array, _, _| condition::of_drives(&array.parts.shelf.status())),
+    (5, |array, _, _| {
+        let mut found = condition::of_drives(&array.parts.shelf.status());
+        found.extend(condition::of_contradictions(&array.parts.engine.contradictions()));
+        found
+    }),
     (5, |array, before, _| array.scrub_conditions(before)),
     (5, |array, _, _| array.health_conditions()),
     (5, |array, _, _| array.state_conditions()),

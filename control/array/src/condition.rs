@@ -51,6 +51,21 @@ pub(crate) fn add(
     found.insert(key, Condition { kind: kind.into(), severity, message: message(), noun, name });
 }
 
+/// What the maps on the drives say that can't be.
+pub(crate) fn of_contradictions(contradictions: &[String]) -> Conditions {
+    let mut found = Conditions::default();
+    if let Some(first) = contradictions.first() {
+        add(&mut found, "metadata.contradiction", Severity::Critical, None, &|| {
+            format!(
+                "metadata on the drives contradict each other in {} places ({first}): some blocks may read as errors; stop \
+                 the array and run `ashlard check`, then `ashlard check --repair`",
+                contradictions.len()
+            )
+        });
+    }
+    found
+}
+
 /// Drives that are not what they should be, and what that means for the data.
 pub(crate) fn of_drives(status: &Status) -> Conditions {
     let mut found = Conditions::default();

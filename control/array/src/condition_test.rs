@@ -87,6 +87,18 @@ fn drives_that_are_out_and_protection_that_is_less_are_found() {
 }
 
 #[test]
+fn contradictions_on_the_drives_are_one_condition() {
+    assert!(of_contradictions(&[]).is_empty());
+    let found = of_contradictions(&["map page 7 is named, but does not exist".into(), "another".into()]);
+    assert_eq!(kinds(&found), [("metadata.contradiction", Severity::Critical)]);
+    let message = &found["metadata.contradiction"].message;
+    assert!(
+        message.contains("2 places") && message.contains("map page 7") && message.contains("--repair"),
+        "{message}"
+    );
+}
+
+#[test]
 fn certificates_are_judged() {
     let left = |days| of_certificate(100 * DAY + days * DAY, 100 * DAY);
     assert!(left(31).is_empty());

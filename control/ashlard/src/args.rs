@@ -67,8 +67,8 @@ pub struct Args {
 /// What else than serving can be done.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Verify everything on the drives of an array that is not running, and change nothing; ends with 0 only when there
-    /// is no defect
+    /// Verify everything on the drives of an array that is not running, and change nothing unless --repair is given; ends
+    /// with 0 only when there is no defect, or none is left
     Check(Check),
     /// Make a new array on drives, once, and end; what they hold is overwritten only as far as that is asked for
     Format(Box<Format>),
@@ -108,6 +108,16 @@ pub struct Check {
     /// Block device or file of the array; may be given several times [default: files in DIR]
     #[arg(long, value_name = "PATH", value_delimiter = ',')]
     pub drive: Vec<PathBuf>,
+    /// Bring maps and counts that contradict each other into order. What can't be had back is marked as lost and listed:
+    /// hosts get a medium error for it until they write it again. What is in order is not touched
+    #[arg(long)]
+    pub repair: bool,
+    /// With --repair: write without asking
+    #[arg(long, requires = "repair")]
+    pub yes: bool,
+    /// Most lines of defects to print
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub limit: usize,
     #[command(flatten)]
     pub key: KeyArgs,
 }

@@ -24,7 +24,8 @@ fn a_check_needs_a_folder_alone() {
     let args = parse("check --data d --drive a,b").unwrap();
     let Some(Command::Check(check)) = args.command else { panic!("a check") };
     assert_eq!(check.drive.len(), 2);
-    assert!(parse("check").is_err());
+    assert!(!check.repair && parse("check --data d --repair --yes").is_ok());
+    assert!(parse("check").is_err() && parse("check --data d --yes").is_err());
     assert!(parse("--data d --iscsi 127.0.0.1:0 check --data d").is_err());
 }
 

@@ -1,22 +1,31 @@
 //! `ashlard check`: everything on the drives of a stopped array is verified, and nothing on them is changed. The array
-//! is opened as always, journal and all, but over drives whose writes stay in memory.
+//! is opened as always, journal and all, but over drives whose writes stay in memory, and whatever contradicts itself
+//! is told of instead of being refused.
+//!
+//! `--repair` does the same first and says what it would do; then, after a yes, it does it once more on the drives
+//! themselves, and ends with one checkpoint.
 
 use crate::args::Check;
-use crate::{drives, key};
-use anyhow::{Context, Result, ensure};
-use engine::{Engine, Options};
+use crate::{access, drives, key};
+use anyhow::{Context, Result, bail, ensure};
+use engine::{Engine, Loss, Options, Progress, Repair};
 use shelf::device::{self, Ring};
 use shelf::{Drive, DriveShelf, Opening, Overlay};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-/// Prints the defects, a line each; answers with how many there are.
+/// How often it is told how far it has got.
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
+
+/// Prints the defects, a line each; answers with how many there are, or are left.
 pub async fn run(check: &Check) -> Result<usize> {
-    let defects = look(check).await?;
-    let mut out = std::io::stdout().lock();
-    for defect in &defects {
-        writeln!(out, "{defect}")?;
+    if check.repair {
+        return repair(check).await;
     }
+    let defects = look(check).await?;
+    print_some(&defects, check.limit)?;
+    let mut out = std::io::stdout().lock();
     match defects.len() {
         0 => writeln!(out, "no defects")?,
         count => writeln!(out, "{count} defects")?,
@@ -31,14 +40,8 @@ async fn look(check: &Check) -> Result<Vec<String>> {
     for path in &paths {
         drives.push(Overlay::new(device::open_read_only(&ring, path)?));
     }
-    ensure!(DriveShelf::is_formatted(&drives).await?, "the drives hold no array");
-    let key = key::unlock(&check.key, &check.data, &drives).await?;
-    let salt = u64::from_le_bytes(crate::random()?);
-    let shelf = DriveShelf::open(drives, Opening { salt, key }).await.context("the drives can't be used")?;
-    // The seed is for drives that hold no engine yet.
-    let engine =
-        Engine::open(shelf.clone(), Options::new([0; 32])).await.context("the array can't be recovered")?;
-    let mut defects = engine.check().await?;
+    let (shelf, engine, mut defects) = open(check, drives).await?;
+    defects.extend(engine.check_telling(&mut progress()).await?);
     engine.discard_unused();
     let report = shelf.scrub().await;
     if report.errors > 0 {
@@ -48,4 +51,104 @@ async fn look(check: &Check) -> Result<Vec<String>> {
         ));
     }
     Ok(defects)
+}
+
+/// Opens an array whatever it says; answers with what contradicts itself.
+async fn open(
+    check: &Check,
+    drives: Vec<Arc<dyn Drive>>,
+) -> Result<(Arc<DriveShelf>, Arc<Engine>, Vec<String>)> {
+    ensure!(DriveShelf::is_formatted(&drives).await?, "the drives hold no array");
+    let key = key::unlock(&check.key, &check.data, &drives).await?;
+    let salt = u64::from_le_bytes(crate::random()?);
+    let shelf = DriveShelf::open(drives, Opening { salt, key }).await.context("the drives can't be used")?;
+    // The seed is for drives that hold no engine yet.
+    let (engine, found) = Engine::open_leniently(shelf.clone(), Options::new([0; 32]))
+        .await
+        .context("there is no checkpoint that can be read: nothing can be checked or repaired")?;
+    Ok((shelf, engine, found))
+}
+
+async fn repair(check: &Check) -> Result<usize> {
+    let _lock = access::lock(&check.data)?;
+    let drives = drives::stopped(&check.data, &check.drive)?;
+    let trial = drives.iter().map(|drive| Overlay::new(drive.clone()) as Arc<dyn Drive>).collect();
+    let (_, engine, found) = open(check, trial).await?;
+    let planned = engine.repair(found, &mut progress()).await?;
+    let left = engine.check_telling(&mut progress()).await?;
+    tell(&planned, check.limit)?;
+    if planned.wrong.is_empty() && left.is_empty() {
+        writeln!(std::io::stdout().lock(), "no defects: nothing was changed")?;
+        return Ok(0);
+    }
+    if !left.is_empty() {
+        print_some(&left, check.limit)?;
+        bail!("{} defects would be left: nothing was changed", left.len());
+    }
+    drop(engine);
+    if !check.yes && !is_confirmed()? {
+        bail!("nothing was changed");
+    }
+    let (_shelf, engine, found) = open(check, drives).await?;
+    let done = engine.repair(found, &mut progress()).await?;
+    ensure!(done == planned, "the drives changed meanwhile: nothing was written; try again");
+    engine.write_repair().await.context("the repair could not be written: the array is as it was")?;
+    let left = engine.check_telling(&mut progress()).await?;
+    print_some(&left, check.limit)?;
+    writeln!(std::io::stdout().lock(), "repaired: {} defects are left", left.len())?;
+    Ok(left.len())
+}
+
+fn is_confirmed() -> Result<bool> {
+    ensure!(
+        std::io::stdin().is_terminal(),
+        "say --yes to have this written to the drives: nothing was changed"
+    );
+    write!(std::io::stdout().lock(), "Write this to the drives? [y/N] ")?;
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Says what is wrong, and what is lost.
+fn tell(repair: &Repair, limit: usize) -> Result<()> {
+    print_some(&repair.wrong, limit)?;
+    let mut out = std::io::stdout().lock();
+    for loss in &repair.lost {
+        let Loss { disk, snapshot, geometry, extents, more } = loss;
+        let kind = if *snapshot { "snapshot" } else { "volume" };
+        writeln!(out, "{kind} {:032x} has lost, in blocks of {} bytes:", disk.0, geometry.block_bytes)?;
+        for extent in extents.iter().take(limit) {
+            let each = u64::from(geometry.block_bytes);
+            let (from, to) = (extent.lba, extent.lba + extent.blocks);
+            writeln!(out, "  {from} to {} (bytes {} to {})", to - 1, from * each, to * each - 1)?;
+        }
+        if *more || extents.len() > limit {
+            writeln!(out, "  and more")?;
+        }
+    }
+    Ok(())
+}
+
+fn print_some(lines: &[String], limit: usize) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    for line in lines.iter().take(limit) {
+        writeln!(out, "{line}")?;
+    }
+    if lines.len() > limit {
+        writeln!(out, "and {} more: --limit prints them", lines.len() - limit)?;
+    }
+    Ok(())
+}
+
+/// Says on standard error now and then how far it has got.
+fn progress() -> impl FnMut(Progress) + Send {
+    let mut last = Instant::now();
+    move |Progress { what, done, all }| {
+        if last.elapsed() >= PROGRESS_EVERY {
+            last = Instant::now();
+            tracing::info!("{what}: {done} of {all}");
+        }
+    }
 }
