@@ -11,9 +11,6 @@ const PLACES: usize = 4096;
 /// At most this many frames, as a power of two, are left alone between two tries.
 const MOST_SKIPPED: u8 = 6;
 
-/// Blocks without a copy after which only a sample is looked for: 4 MiB.
-const MOST_UNIQUE: u16 = 1024;
-
 #[derive(Clone, Copy, Default)]
 struct Region {
     volume: u32,
@@ -27,19 +24,22 @@ struct Region {
 }
 
 /// What is known of the regions.
-pub struct Adapt(Box<[Region]>);
-
-impl Default for Adapt {
-    fn default() -> Self {
-        Self(vec![Region::default(); PLACES].into())
-    }
+pub struct Adapt {
+    regions: Box<[Region]>,
+    /// Blocks in a row without a copy after which only a sample is looked for.
+    unique_max: u16,
 }
 
 impl Adapt {
+    /// Nothing is known yet.
+    pub fn new(unique_max: u16) -> Self {
+        Self { regions: vec![Region::default(); PLACES].into(), unique_max }
+    }
+
     fn region(&mut self, volume: u32, block: u64) -> &mut Region {
         let number = block / REGION;
         let mixed = (number ^ u64::from(volume) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let region = &mut self.0[(mixed >> 40) as usize % PLACES];
+        let region = &mut self.regions[(mixed >> 40) as usize % PLACES];
         if (region.volume, region.number) != (volume, number) {
             *region = Region { volume, number, ..Region::default() };
         }
@@ -56,7 +56,8 @@ impl Adapt {
 
     /// True when all blocks from here on should be looked for in the deduplication index; else a sample will do.
     pub fn repeats(&mut self, volume: u32, block: u64) -> bool {
-        self.region(volume, block).unique < MOST_UNIQUE
+        let most = self.unique_max;
+        self.region(volume, block).unique < most
     }
 
     /// Takes note of whether a copy of a block was known.
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn where_nothing_repeats_a_sample_is_looked_for_until_a_copy_is_found() {
-        let mut adapt = Adapt::default();
+        let mut adapt = Adapt::new(1024);
         fn looks(adapt: &mut Adapt, block: u64) -> usize {
             let one = |_: &usize| {
                 let looks = adapt.repeats(1, block);
@@ -102,15 +103,15 @@ mod tests {
             };
             (0..5000).filter(one).count()
         }
-        assert_eq!(looks(&mut adapt, 0), usize::from(MOST_UNIQUE));
+        assert_eq!(looks(&mut adapt, 0), 1024);
         assert!(adapt.repeats(1, REGION) && adapt.repeats(2, 0), "other regions have histories of their own");
         adapt.looked(1, 0, true);
-        assert_eq!(looks(&mut adapt, 0), usize::from(MOST_UNIQUE));
+        assert_eq!(looks(&mut adapt, 0), 1024);
     }
 
     #[test]
     fn what_does_not_pay_is_tried_ever_less_and_what_pays_again_is_resumed() {
-        let mut adapt = Adapt::default();
+        let mut adapt = Adapt::new(1024);
         assert_eq!(tries(&mut adapt, 0, 100, true), 100);
         let vain = tries(&mut adapt, 0, 6400, false);
         assert!((100..120).contains(&vain), "{vain}");

@@ -31,9 +31,6 @@ const CHUNK_WORST: u64 = 6 << 10;
 /// What a new volume takes in the catalog, and again in the next catalog beside it.
 const VOLUME_WORST: u64 = 256;
 
-/// A checkpoint is made of no more than this, however large the log is.
-const MOST_DIRTY: u64 = 128 << 20;
-
 /// Segments that cleaning leaves to checkpoints besides those that a checkpoint fills: those that it ends in.
 const SPARE: usize = 2;
 
@@ -81,7 +78,7 @@ impl Core {
 
     /// Bytes of changed metadata at which a checkpoint is made; at twice of it changes wait.
     pub fn dirty_limit(&self) -> u64 {
-        (self.reserve_bytes() / 32).min(MOST_DIRTY)
+        (self.reserve_bytes() / 32).min(self.options.limits.dirty_bytes_max)
     }
 
     /// Upper bound of the bytes that metadata pages take which a checkpoint would write.

@@ -23,35 +23,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-/// Map pages released in one step.
-const RELEASES: usize = 16;
-
-/// Noted changes of references that have their pages of the frame table read.
-const MOST_DEFERRED: usize = 4096;
-
-/// The part of the journal that a checkpoint has to free to be made for its sake, as a divisor.
-const PART_WORTH_TRIMMING: u64 = 4;
-
-/// Bytes of the journal that it has to free when hosts are waiting for it, or this part of a small one.
-const LEAST_TRIMMED: u64 = 1 << 20;
-const PART_LEAST_TRIMMED: u64 = 8;
-
-/// Bytes that acknowledgements are granted at once, at least, or this part of what may wait without any pace.
-const QUANTUM: u64 = 512 << 10;
-const PART_QUANTUM: u64 = 8;
-
-/// Bytes that cleaning moves for each byte of data that is flushed when the log has as little room as data leave. It is less
-/// where there is more, down to none.
-const MOST_MOVED: u64 = 16;
-
-/// Segments that cleaning keeps free of data that could have them: this part of the reserve, as a divisor, and at least so
-/// many.
-const PART_CLEANED: usize = 8;
-const LEAST_CLEANED: usize = 4;
-
-/// Rounds of cleaning that win nothing before the log is taken to be full.
-const MOST_VAIN: u32 = 20;
-
 /// The segments as the background sees them.
 pub struct Space {
     /// Segments that can be written.
@@ -202,13 +173,13 @@ impl Worker {
         let relearn = Relearn::up_to(state.maps.table.directory.last());
         drop(state);
         let mut worker = Self {
-            writer: Writer::new(core.log.clone()),
+            writer: Writer::new(core.log.clone(), core.options.limits.stripes_in_flight),
             streams: Streams::default(),
             space: Space { free, taken, clock: 0, leave: 0, yields: true },
             index: Index::new(core.options.index_bytes),
-            neighbours: Neighbours::default(),
+            neighbours: Neighbours::new(core.options.limits.neighbour_frames),
             fingerprinter: Fingerprinter::new(&core.key),
-            adapt: Adapt::default(),
+            adapt: Adapt::new(core.options.limits.unique_max),
             packer: Packer::default(),
             traffic: Traffic::default(),
             relearn,
@@ -368,7 +339,9 @@ impl Worker {
     pub fn keep_pace(&mut self) {
         let unpaced = self.core.unpaced_bytes();
         let (done, waiting) = self.done();
-        self.core.pace.advance(self.tempo.advance(done, QUANTUM.min(unpaced / PART_QUANTUM)));
+        let limits = &self.core.options.limits;
+        let quantum = limits.quantum_bytes.min(unpaced / limits.quantum_divisor);
+        self.core.pace.advance(self.tempo.advance(done, quantum));
         self.core.pace.set_open(waiting <= unpaced || self.core.full.load(Ordering::Acquire));
     }
 
@@ -381,7 +354,7 @@ impl Worker {
     /// Releases what dropped trees referred to.
     async fn release(&mut self) -> block::Result<bool> {
         let mut busy = false;
-        for _ in 0..RELEASES {
+        for _ in 0..self.core.options.limits.released_pages {
             let outcome = self.core.state.write().maps.release_orphan();
             match outcome {
                 Ok(true) => busy = true,
@@ -398,7 +371,7 @@ impl Worker {
     async fn look_up_deferred(&mut self) -> block::Result<()> {
         let pages: Vec<u64> = {
             let state = self.core.state.read();
-            if state.maps.table.deferred() <= MOST_DEFERRED {
+            if state.maps.table.deferred() <= self.core.options.limits.deferred_changes_max {
                 return Ok(());
             }
             state.maps.table.deferred.keys().copied().collect()
@@ -423,12 +396,12 @@ impl Worker {
         if std::mem::take(&mut self.deepen.wants_checkpoint) {
             return true;
         }
-        let journal = &self.core.journal;
+        let (journal, limits) = (&self.core.journal, &self.core.options.limits);
         let wanted = self.core.wants_room.load(Ordering::Acquire);
         let limit = journal.limit();
-        let (used, worth) = (journal.used(), limit / PART_WORTH_TRIMMING);
+        let (used, worth) = (journal.used(), limit / limits.trim_divisor);
         let short = wanted > 0 && used > limit / 4 || journal.is_crowded(wanted);
-        let least = LEAST_TRIMMED.min(limit / PART_LEAST_TRIMMED);
+        let least = limits.trim_min_bytes.min(limit / limits.trim_min_divisor);
         if used > limit / 2 && self.trims(worth) || short && self.trims(least) {
             self.core.wants_room.store(0, Ordering::Release);
             return true;
@@ -465,8 +438,11 @@ impl Worker {
 
     /// Free segments below which cleaning begins.
     pub fn clean_below(&self) -> usize {
+        let limits = &self.core.options.limits;
         let reserve = self.core.reserve_bytes() / u64::from(self.core.layout.segment_bytes);
-        self.core.kept_from_data() + 1 + (reserve as usize / PART_CLEANED).max(LEAST_CLEANED)
+        self.core.kept_from_data()
+            + 1
+            + (reserve as usize / limits.clean_divisor).max(limits.clean_min_segments)
     }
 
     /// Cleans when there is little room: the more data have been flushed, and the less room there is, the more, so that hosts
@@ -480,7 +456,9 @@ impl Worker {
             return Ok(false);
         }
         let (missing, all) = (enough.saturating_sub(free), enough - least);
-        self.to_move += flushed * MOST_MOVED * missing.min(all) as u64 / all as u64;
+        self.to_move +=
+            flushed * self.core.options.limits.moved_per_flushed_byte_max * missing.min(all) as u64
+                / all as u64;
         // While hosts are quiet there is time.
         let mut busy = flushed == 0 && self.make_space().await?;
         while self.to_move > 0 && self.free() < enough {
@@ -507,7 +485,7 @@ impl Worker {
         if self.rounds.changes != changes {
             self.rounds = Rounds { changes, free: self.space.free.len(), vain: 0 };
         }
-        if self.rounds.vain >= MOST_VAIN {
+        if self.rounds.vain >= self.core.options.limits.vain_rounds_max {
             self.exhausted = Some(now);
             return Ok(false);
         }

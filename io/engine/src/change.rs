@@ -71,9 +71,6 @@ pub struct Made {
     pub pace: u64,
 }
 
-/// The part of the journal that may wait to be flushed before acknowledgements keep pace, as a divisor.
-const PART_UNPACED: u64 = 4;
-
 /// The most pages of a change.
 pub const MOST_PAGES: usize = 1 << 16;
 
@@ -236,6 +233,7 @@ impl Core {
     /// Bytes that may wait to be flushed before acknowledgements wait for the flusher: half of what memory may hold, and no
     /// more than leaves room in the journal for what has been flushed and waits for a checkpoint.
     pub fn unpaced_bytes(&self) -> u64 {
-        (self.options.slot_bytes as u64 / 2).min(self.journal.most_held() / PART_UNPACED)
+        (self.options.slot_bytes as u64 / 2)
+            .min(self.journal.most_held() / self.options.limits.unpaced_divisor)
     }
 }

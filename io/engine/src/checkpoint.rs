@@ -32,12 +32,6 @@ use bytes::Bytes;
 use shelf::{JournalPos, SegmentId, Superblock, wait};
 use std::sync::Arc;
 
-/// Pages taken under one lock.
-const BATCH: usize = 32;
-
-/// Bytes of a part of the catalog or the root.
-const PART: usize = 128 << 10;
-
 /// The state at one moment, as far as it is not in frozen pages.
 struct Cut {
     replay_from: u64,
@@ -138,7 +132,7 @@ impl Worker {
 
     async fn write_nodes(&mut self, numbers: Vec<u64>) -> block::Result<Moves> {
         let mut moves = Moves::default();
-        for batch in numbers.chunks(BATCH) {
+        for batch in numbers.chunks(self.core.options.limits.checkpoint_pages) {
             let thawed: Vec<_> = {
                 let mut state = self.core.state.write();
                 batch.iter().filter_map(|number| thaw_node(&mut state.maps, *number)).collect()
@@ -165,7 +159,7 @@ impl Worker {
 
     async fn write_tables(&mut self, numbers: Vec<u64>) -> block::Result<Moves> {
         let mut moves = Moves::default();
-        for batch in numbers.chunks(BATCH) {
+        for batch in numbers.chunks(self.core.options.limits.checkpoint_pages) {
             let thawed: Vec<_> = {
                 let pages = &mut self.core.state.write().maps.table.pages;
                 batch.iter().filter_map(|number| Some((*number, pages.thaw(*number)?))).collect()
@@ -231,7 +225,7 @@ impl Worker {
 
     /// Writes bytes of any length in parts.
     async fn write_parts(&mut self, kind: ObjectKind, bytes: &[u8]) -> block::Result<Vec<Place>> {
-        let part = PART.min(self.core.layout.segment_bytes as usize / 4);
+        let part = self.core.options.limits.part_bytes.min(self.core.layout.segment_bytes as usize / 4);
         let mut places = Vec::new();
         for (number, part) in bytes.chunks(part).enumerate() {
             let object = frame::metadata(kind, number as u64, |out| out.extend_from_slice(part));

@@ -11,9 +11,6 @@ use crate::space::{Live, Place};
 use bytes::{Bytes, BytesMut};
 use shelf::{SegmentId, wait};
 
-/// Bytes read at once.
-const WINDOW: u32 = 1 << 20;
-
 /// A segment is not cleaned when more of it than this is live, in 16ths.
 const MOST_LIVE: u64 = 15;
 
@@ -133,7 +130,9 @@ impl Worker {
             let mut bytes = BytesMut::new();
             let base = at / stripe * stripe;
             let mut next = base;
-            while next < size && (next < at + len || next - base < WINDOW) {
+            while next < size
+                && (next < at + len || next - base < self.core.options.limits.clean_window_bytes)
+            {
                 let (done, read) = wait();
                 self.core.log.shelf().read(SegmentId(segment), next, stripe, done);
                 let Ok(read) = read.await else { break };

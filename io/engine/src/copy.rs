@@ -13,9 +13,6 @@ use std::collections::btree_map::Entry;
 
 const STEP: u64 = BLOCK as u64;
 
-/// Most bytes that are moved by one change; more than that is prepared aside, in pieces of this size.
-const PIECE: u64 = 4 << 20;
-
 /// One segment of a copy.
 #[derive(Clone)]
 pub struct Copy {
@@ -84,10 +81,11 @@ pub async fn perform(asked: &Handle, copy: &Copy) -> Result {
     }
 }
 
-/// Bytes that are copied as data in one step.
+/// Bytes that are copied as data by one change; more than that is prepared aside, in pieces of this size.
 fn piece(copy: &Copy) -> u64 {
     let limit = copy.source.core.journal.limit() / 4;
-    PIECE.min(limit / STEP * STEP).max(STEP)
+    let most = copy.source.core.options.limits.copy_piece_bytes;
+    (most.min(limit) / STEP * STEP).max(STEP)
 }
 
 /// True when no segment touches a block that another writes.

@@ -75,6 +75,7 @@ impl Core {
         mut state: State,
         journal: Arc<Journal>,
     ) -> Arc<Self> {
+        options.limits.assert();
         state.maps.usage = Usage::new(shelf.layout().segments);
         let contradictions = Contradictions::default();
         state.maps.contradictions = contradictions.clone();

@@ -14,6 +14,7 @@ use crate::entry::{BlockId, Entry, FAN, Kind};
 use crate::flush::stored;
 use crate::frame::{Decoded, Fingerprint, Method, UNKNOWN};
 use crate::gate::pause;
+use crate::limits::Limits;
 use crate::map::{Maps, Need, Tree};
 use crate::pages::NumberMap;
 use crate::policy::{Compression, Policy};
@@ -30,15 +31,6 @@ const WINDOW: usize = BlockId::PER_FRAME;
 
 /// A frame with as many live blocks is compressed again as it is; smaller ones are joined.
 const LARGE: u32 = 4;
-
-/// Windows of one step.
-const STEP: usize = 16;
-
-/// Leaves remembered; when there are more, all maps are walked.
-const MOST_QUEUED: usize = 1 << 16;
-
-/// Leaves looked at in one step at most: most of a walk meets what is done already.
-const LOOKS: usize = 256;
 
 /// A leaf of a map that is being worked on.
 #[derive(Clone, Copy)]
@@ -73,10 +65,10 @@ impl Deepen {
         Self { walk: Some((0, 0)), ..Self::default() }
     }
 
-    /// Takes note of a new frame.
-    pub fn note(&mut self, volume: u32, block: u64) {
+    /// Takes note of a new frame. Beyond `most` leaves it is forgotten which, and everything is walked.
+    pub fn note(&mut self, volume: u32, block: u64, most: usize) {
         self.queue.insert((volume, block / FAN as u64));
-        if self.queue.len() > MOST_QUEUED {
+        if self.queue.len() > most {
             (self.queue, self.walk) = (BTreeSet::new(), Some((0, 0)));
             self.met.clear();
         }
@@ -119,8 +111,9 @@ impl Worker {
         let is_over = |worker: &Self| {
             worker.core.activity() != activity || worker.core.stopping.load(Ordering::Acquire)
         };
+        let Limits { deepen_windows, deepen_looks, .. } = self.core.options.limits;
         let (mut windows, mut looks) = (0, 0);
-        while windows < STEP && looks < LOOKS && !is_over(self) {
+        while windows < deepen_windows && looks < deepen_looks && !is_over(self) {
             looks += 1;
             let Some(leaf) = self.deepen.leaf else {
                 if self.next_leaf().await {

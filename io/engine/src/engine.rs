@@ -5,6 +5,7 @@ use crate::background::Worker;
 use crate::change::Change;
 use crate::core::Core;
 use crate::entry::BLOCK;
+use crate::limits::Limits;
 use crate::policy::Policy;
 use crate::record::Action;
 use crate::space::{DiskSpace, Place, SpaceReport};
@@ -33,6 +34,8 @@ pub struct Options {
     pub map_pages: u64,
     /// Whether what is stored is reduced further while the array is idle.
     pub deepen: bool,
+    /// How its work is divided.
+    pub limits: Limits,
 }
 
 impl Options {
@@ -46,6 +49,7 @@ impl Options {
             page_bytes: 512 << 20,
             map_pages: 16 << 20,
             deepen: true,
+            limits: Limits::default(),
         }
     }
 }

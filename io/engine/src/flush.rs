@@ -17,12 +17,6 @@ use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Slots flushed in one step.
-const STEP: usize = 512;
-
-/// Frames packed before others get their turn.
-const TURN: usize = 64;
-
 /// A slot on its way to the log.
 pub struct Item {
     slot: SlotId,
@@ -104,7 +98,7 @@ impl Worker {
                     break;
                 }
             }
-            if packed.len().is_multiple_of(TURN) {
+            if packed.len().is_multiple_of(self.core.options.limits.flush_frames) {
                 self.keep_pace();
                 pause().await;
             }
@@ -126,7 +120,7 @@ impl Worker {
         let durable = self.core.journal.durable();
         let mut items: Vec<Item> = {
             let state = &mut *self.core.state.write();
-            let taken = state.maps.slots.take_oldest(durable, STEP);
+            let taken = state.maps.slots.take_oldest(durable, self.core.options.limits.flush_slots);
             let item = |slot: SlotId| {
                 let found = state.maps.slots.get(slot)?;
                 let (volume, block, page) = (found.volume, found.block, found.page.clone());
@@ -266,7 +260,7 @@ impl Worker {
                 let frame = Frame { place: *place, stored: stored(items.len()), deep: false, refs };
                 maps.table.insert(*number, frame, &mut maps.usage).expect("the page was loaded");
                 let first = &sorted.new[items.start];
-                self.deepen.note(first.volume, first.block);
+                self.deepen.note(first.volume, first.block, self.core.options.limits.deepen_queue_max);
             }
         }
         let twins = sorted.twins.iter().map(|item| (item, fresh.get(&key(&item.fingerprint)).copied()));

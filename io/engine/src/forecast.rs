@@ -6,6 +6,7 @@ use crate::dedup::{Fingerprinter, Index};
 use crate::entry::{BLOCK, BlockId};
 use crate::flush::{runs, stored};
 use crate::frame::{self, Fingerprint, Method, Packer, UNKNOWN};
+use crate::limits::Limits;
 use crate::policy::{Compression, Policy};
 use block::is_zero;
 
@@ -66,7 +67,7 @@ impl Forecaster {
     pub fn new(policies: &[Policy], index_bytes: usize) -> Self {
         let trial = |policy: &Policy| Trial {
             forecast: Forecast { policy: *policy, unique: 0, stored: 0 },
-            adapt: Adapt::default(),
+            adapt: Adapt::new(Limits::default().unique_max),
         };
         Self {
             bytes: 0,

@@ -3,6 +3,7 @@
 
 use crate::entry::{BLOCK, SlotId};
 use crate::gate::Signal;
+use crate::limits::Limits;
 use crate::record::{self, Action};
 use crate::shared::Line;
 use bytes::Bytes;
@@ -15,20 +16,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
-
-/// Appends under way at the same time: one on the device while the next is on its way there.
-const IN_FLIGHT: usize = 2;
-
-/// One part of so many of the journal is left for the first writes after a crash.
-const KEPT: u64 = 16;
-
-/// Pieces of a batch's body: what one vectored write takes.
-const PIECES: usize = 500;
-
-/// Bytes of batches that the journal holds for each byte of its ring at most, and how many that is beyond a ring that is
-/// larger: striped batches take less of it than they are long, and recovery has to read them all.
-const MOST_DENSE: u64 = 4;
-const MOST_HELD: u64 = 512 << 20;
 
 /// What a batch takes of the journal at most.
 fn most_bytes(head: usize, body: usize) -> u64 {
@@ -79,13 +66,14 @@ pub struct Journal {
     recovered: AtomicBool,
     batch_bytes: usize,
     journal_bytes: u64,
+    limits: Limits,
     /// Woken when a batch is durable, and when the journal stops.
     signal: Arc<Signal>,
 }
 
 impl Journal {
     /// A journal whose next batch is `next`, behind the recovered ones.
-    pub fn new(shelf: Arc<dyn Shelf>, next: u64, recovered: &[shelf::Batch]) -> Arc<Self> {
+    pub fn new(shelf: Arc<dyn Shelf>, next: u64, recovered: &[shelf::Batch], limits: Limits) -> Arc<Self> {
         let layout = shelf.layout();
         let sizes: VecDeque<u64> =
             recovered.iter().map(|batch| most_bytes(batch.head.len(), batch.body.len())).collect();
@@ -109,6 +97,7 @@ impl Journal {
             recovered: true.into(),
             batch_bytes: layout.batch_bytes as usize,
             journal_bytes: layout.journal_bytes,
+            limits,
             signal: Arc::default(),
             state: Line::new(Mutex::new(state)),
         };
@@ -131,10 +120,11 @@ impl Journal {
         self.used.store(taken.max(self.scaled(state.held)), Ordering::Relaxed);
     }
 
-    /// Bytes that batches may hold.
+    /// Bytes that batches may hold: striped batches take less of the ring than they are long, and recovery has to read
+    /// them all.
     pub fn most_held(&self) -> u64 {
         let limit = self.limit();
-        (MOST_DENSE * limit).min(MOST_HELD).max(limit)
+        (self.limits.journal_density_max * limit).min(self.limits.journal_held_max).max(limit)
     }
 
     /// The part of the ring that stands for so much of what batches may hold.
@@ -154,7 +144,7 @@ impl Journal {
     pub fn is_crowded(&self, cost: u64) -> bool {
         let limit = self.limit();
         let all = self.recovered.load(Ordering::Relaxed) || cost > limit / 2;
-        self.used() + cost > if all { limit } else { limit - limit / KEPT }
+        self.used() + cost > if all { limit } else { limit - limit / self.limits.journal_kept_divisor }
     }
 
     /// An upper bound of what a change adds.
@@ -206,7 +196,8 @@ impl Journal {
 
     fn pump_locked<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) {
         loop {
-            if state.submitting || state.in_flight >= IN_FLIGHT || state.stopped.is_some() {
+            if state.submitting || state.in_flight >= self.limits.appends_in_flight || state.stopped.is_some()
+            {
                 return;
             }
             if state.sealed.is_empty() {
@@ -333,11 +324,11 @@ impl Writer<'_> {
     /// Puts the pages of a change, a multiple of 4 KiB, into batches. The record of at most `record` bytes has to
     /// follow before the lock is given back; it goes to the same batch as the last page.
     pub fn stage(&mut self, pages: &Bytes, record: usize) -> SmallVec<[Staged; 1]> {
-        let capacity = self.journal.batch_bytes;
+        let (capacity, pieces) = (self.journal.batch_bytes, self.journal.limits.batch_pieces);
         let total = pages.len() / BLOCK;
         let room = |open: &Gathering| {
             let used = (open.head.len() + record + 512).next_multiple_of(BLOCK) + open.pages * BLOCK;
-            if open.body.len() >= PIECES { 0 } else { capacity.saturating_sub(used) / BLOCK }
+            if open.body.len() >= pieces { 0 } else { capacity.saturating_sub(used) / BLOCK }
         };
         let fits = |open: &Gathering| {
             room(open) >= total && (open.head.len() + record + 512).next_multiple_of(BLOCK) <= capacity

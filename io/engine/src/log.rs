@@ -8,9 +8,6 @@ use shelf::{AlignedBuf, Layout, Room, SegmentId, Shelf, Wait, wait};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Stripe writes under way at the same time, of all streams together.
-const IN_FLIGHT: usize = 4;
-
 /// The log as readers see it.
 pub struct Log {
     shelf: Arc<dyn Shelf>,
@@ -78,15 +75,17 @@ pub struct Writer {
     log: Arc<Log>,
     layout: Layout,
     writes: VecDeque<Write>,
+    /// Stripe writes under way at the same time, of all streams together.
+    in_flight: usize,
     /// Bytes that filled up stripes.
     pub padding: u64,
 }
 
 impl Writer {
-    /// A writer without anything under way.
-    pub fn new(log: Arc<Log>) -> Self {
+    /// A writer without anything under way, which will have up to `in_flight` stripes.
+    pub fn new(log: Arc<Log>, in_flight: usize) -> Self {
         let layout = log.shelf.layout();
-        Self { log, layout, writes: VecDeque::new(), padding: 0 }
+        Self { log, layout, writes: VecDeque::new(), in_flight, padding: 0 }
     }
 
     /// Places an object. It can be read at once; it is durable when [`Writer::finish`] and a sync have followed.
@@ -153,7 +152,7 @@ impl Writer {
         stripe.set_len(self.layout.stripe_bytes as usize);
         stripe[used..].fill(0);
         self.padding += (stripe.len() - used) as u64;
-        while self.writes.len() >= IN_FLIGHT {
+        while self.writes.len() >= self.in_flight {
             self.settle().await?;
         }
         let (done, outcome) = wait();

@@ -13,9 +13,6 @@ use bytes::Bytes;
 use shelf::join;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Frames whose fingerprints are remembered.
-const FRAMES_KNOWN: usize = 2048;
-
 /// Frames read behind and before one that is known. What is written in a row has numbers in a row.
 const AHEAD: u64 = 12;
 const BEHIND: u64 = 4;
@@ -37,21 +34,23 @@ pub struct Neighbours {
     known: BTreeSet<u64>,
     credit: i64,
     tries: u64,
+    /// Frames whose fingerprints are remembered.
+    most: usize,
 }
 
-impl Default for Neighbours {
-    fn default() -> Self {
+impl Neighbours {
+    /// Knows nothing; remembers the fingerprints of up to so many frames.
+    pub fn new(most: usize) -> Self {
         Self {
             blocks: NumberMap::default(),
             frames: VecDeque::new(),
             known: BTreeSet::new(),
             credit: MOST_CREDIT / 16,
             tries: 0,
+            most,
         }
     }
-}
 
-impl Neighbours {
     /// The block with this fingerprint.
     pub fn find(&self, fingerprint: &Fingerprint) -> Option<BlockId> {
         self.blocks.get(&u128::from_le_bytes(*fingerprint)).copied()
@@ -71,7 +70,7 @@ impl Neighbours {
             self.blocks.insert(*key, BlockId { frame, index: *index });
         }
         self.frames.push_back((frame, keys));
-        while self.frames.len() > FRAMES_KNOWN {
+        while self.frames.len() > self.most {
             let Some((frame, keys)) = self.frames.pop_front() else { break };
             self.known.remove(&frame);
             for key in keys {

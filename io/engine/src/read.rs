@@ -19,15 +19,6 @@ use smallvec::SmallVec;
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
 
-/// Pieces of the log that are read at the same time.
-pub const AT_ONCE: usize = 64;
-
-/// Metadata pages that are read as one piece at most.
-const IN_ONE: usize = 64;
-
-/// Bytes between two metadata pages that are cheaper to read along than to leave out.
-const NEAR: u32 = 16 << 10;
-
 /// The entries of a run of blocks.
 pub type Entries = SmallVec<[Entry; 4]>;
 
@@ -318,13 +309,14 @@ impl Core {
         let mut wanted: Vec<(Place, Need)> =
             needs.filter_map(|need| Some((self.listing(need)?, need))).collect();
         wanted.sort_unstable();
+        let limits = &self.options.limits;
         let near = |one: &(Place, Need), next: &(Place, Need)| {
             let end = one.0.offset.saturating_add(one.0.len);
-            one.0.segment == next.0.segment && next.0.offset <= end.saturating_add(NEAR)
+            one.0.segment == next.0.segment && next.0.offset <= end.saturating_add(limits.near_bytes)
         };
         let pieces: Vec<&[(Place, Need)]> =
-            wanted.chunk_by(near).flat_map(|run| run.chunks(IN_ONE)).collect();
-        for group in pieces.chunks(AT_ONCE) {
+            wanted.chunk_by(near).flat_map(|run| run.chunks(limits.pages_in_piece)).collect();
+        for group in pieces.chunks(limits.reads_at_once) {
             join(group.iter().map(|piece| self.load_piece(piece))).await;
         }
     }

@@ -11,7 +11,6 @@ use crate::entry::{BLOCK, SlotId};
 use crate::frame::{self, ObjectKind};
 use crate::journal::Journal;
 use crate::map::{Maps, Need};
-use crate::read::AT_ONCE;
 use crate::record::{self, Action, Record};
 use crate::root::{Payload, Root, VERSION};
 use crate::slots::Slot;
@@ -27,12 +26,6 @@ use std::sync::Arc;
 
 /// No journal batch has a number as large: names of slots have room for smaller ones alone.
 const MAX_BATCHES: u64 = 1 << 45;
-
-/// Records whose pages are loaded ahead.
-const WINDOW: usize = 1024;
-
-/// Pages that are loaded ahead for one record at most: those on the way down to a leaf, and a few more.
-const LEVELS: usize = 8;
 
 impl Engine {
     /// Opens the engine on a shelf, or formats it when the shelf is new. Everything that was acknowledged is there
@@ -98,7 +91,7 @@ impl Engine {
                 next - 1
             )));
         }
-        let journal = Journal::new(shelf.clone(), next, &batches);
+        let journal = Journal::new(shelf.clone(), next, &batches, options.limits);
         let core = Core::new(shelf, options, payload.key, State::default(), journal);
         let catalog = core.load_root(&payload, &batches, doubts).await?;
         core.make_room_for_frames(doubts).await;
@@ -162,7 +155,7 @@ impl Core {
             let records =
                 doubts.grave_err(format_args!("journal batch {number}, whose changes are lost"), records)?;
             window.extend(records.into_iter().flatten().map(|record| (number, record)));
-            if window.len() >= WINDOW {
+            if window.len() >= self.options.limits.replay_records {
                 self.replay_window(std::mem::take(&mut window), &bodies, doubts).await?;
             }
         }
@@ -189,7 +182,7 @@ impl Core {
     /// Loads pages that records will need, many at a time. What it misses, or can't read, is loaded where it is needed.
     async fn load_ahead(&self, window: &[(u64, Record)]) {
         let mut tried = BTreeSet::new();
-        for _ in 0..LEVELS {
+        for _ in 0..self.options.limits.replay_levels {
             let needs: BTreeSet<Need> = {
                 let state = self.state.read();
                 let need = |record: &Record| match state.probe(record) {
@@ -383,7 +376,7 @@ impl Core {
     ) -> block::Result<Vec<(u64, Place, Chunk)>> {
         let mut read = Vec::with_capacity(chunks.len());
         let mut known = BTreeSet::new();
-        for group in chunks.chunks(AT_ONCE) {
+        for group in chunks.chunks(self.options.limits.reads_at_once) {
             let objects =
                 join(group.iter().map(|(number, place)| self.read_metadata(kind, *number, *place))).await;
             for (object, (number, place)) in objects.into_iter().zip(group) {

@@ -7,12 +7,6 @@ use crate::entry::BlockId;
 use crate::map::Need;
 use crate::table::{FRAMES, Frame};
 
-/// Frames read in one step.
-const READS: usize = 8;
-
-/// Pages of the frame table looked for in one step: numbers of frames that are gone leave gaps.
-const LOOKS: u64 = 4096;
-
 /// How far the index has learned what was there at the opening.
 pub struct Relearn {
     /// The next page of the frame table, and the one behind the last.
@@ -40,7 +34,7 @@ impl Worker {
         if self.relearn.frames.is_empty() {
             self.next_frames().await;
         }
-        let rest = self.relearn.frames.len().saturating_sub(READS);
+        let rest = self.relearn.frames.len().saturating_sub(self.core.options.limits.relearn_frames);
         for (number, frame) in self.relearn.frames.split_off(rest) {
             let Ok(object) = self.core.log.read(frame.place).await else { continue };
             // It may have died meanwhile, and other bytes be in its place.
@@ -57,9 +51,11 @@ impl Worker {
         let page = {
             let state = self.core.state.read();
             let Relearn { next, end, .. } = self.relearn;
+            // Numbers of frames that are gone leave gaps.
+            let looked = end.min(next + self.core.options.limits.relearn_looks);
             let there = |page: &u64| state.maps.table.directory.get(*page).refs > 0;
-            let found = (next..end.min(next + LOOKS)).find(there);
-            self.relearn.next = found.map_or(end.min(next + LOOKS), |page| page + 1);
+            let found = (next..looked).find(there);
+            self.relearn.next = found.map_or(looked, |page| page + 1);
             found
         };
         let Some(page) = page else { return };

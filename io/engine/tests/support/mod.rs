@@ -6,7 +6,7 @@ pub mod contradict;
 
 use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
 use bytes::Bytes;
-use engine::{Engine, Options, Rest, Volume};
+use engine::{Engine, Limits, Options, Rest, Volume};
 use parking_lot::Mutex;
 use shelf::{AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, SegmentId, Shelf, Superblock};
 use std::collections::{BTreeMap, VecDeque};
@@ -502,6 +502,7 @@ pub fn options() -> Options {
         page_bytes: 1 << 20,
         map_pages: 1 << 20,
         deepen: true,
+        limits: Limits::default(),
     }
 }
 
