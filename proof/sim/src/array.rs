@@ -1,5 +1,6 @@
 //! The worlds of the array: volumes over the engine over the shelf.
 
+use crate::bounds::{self, Bounds};
 use crate::drives::{Drives, Fault, Lies};
 use crate::executor::TaskId;
 use crate::history::{Action, ActionId, History, Known, Present};
@@ -30,6 +31,8 @@ struct Setting {
     crashes: u64,
     /// How often the background is polled before it takes the array to be idle.
     long_rest: u64,
+    /// Steps of hosts and drives that may come before the background goes on where it waits.
+    reach: u64,
 }
 
 impl Setting {
@@ -55,6 +58,7 @@ impl Setting {
             at_once: pick(&[1, 4, 16]) as usize,
             crashes: pick(&[1, 2, 4]),
             long_rest: pick(&[0, 0, 20, 200]),
+            reach: 0,
         };
         // An operation fits into the journal, whatever its blocks are.
         let journal = setting.sizes.journal_bytes.unwrap_or(0);
@@ -70,6 +74,12 @@ impl Setting {
             World::Shelf | World::Array | World::Kept => {}
         }
         setting
+    }
+
+    /// Draws what [`Bounds::Drawn`] says.
+    fn draw(&mut self, random: &mut Random) {
+        bounds::draw(&mut self.options, random);
+        self.reach = [0, 10, 100, 1000][random.below(4) as usize];
     }
 }
 
@@ -106,9 +116,12 @@ struct Run {
 ///
 /// # Errors
 /// The first thing that was wrong.
-pub fn run(world: World, seed: u64) -> Result<Report, String> {
+pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
     let mut random = Random::new(seed ^ 0x6172_7261);
-    let setting = Setting::new(world, &mut random);
+    let mut setting = Setting::new(world, &mut random);
+    if bounds == Bounds::Drawn {
+        setting.draw(&mut Random::new(seed ^ 0x626f_756e));
+    }
     let drives = Drives::new(seed, &vec![setting.drive_bytes; setting.drives as usize]);
     let first_liar = if world == World::Lies { random.below(setting.drives) } else { 0 };
     let mut run = Run {
@@ -124,6 +137,7 @@ pub fn run(world: World, seed: u64) -> Result<Report, String> {
         now: 0,
         setting,
     };
+    run.machine.reach = run.setting.reach;
     while run.report.crashes < run.setting.crashes {
         let far = [30, 300, 3000][run.random.below(3) as usize];
         run.machine.crash_after(1 + run.random.below(far));
@@ -172,7 +186,7 @@ impl Run {
         let Some(shelf) = self.machine.finish(open)? else { return Ok(None) };
         let shelf = shelf.map_err(|cause| format!("opening the shelf: {cause}"))?;
         self.formatted = true;
-        self.machine.executor.spawn(shelf.background());
+        self.machine.start_background(shelf.background());
         let open = Engine::open(shelf, self.setting.options.clone());
         let Some(engine) = self.machine.finish(open)? else { return Ok(None) };
         let engine = engine.map_err(|cause| format!("opening the engine: {cause}"))?;
@@ -182,7 +196,7 @@ impl Run {
         }
         let long = self.setting.long_rest;
         let rest = move |rest| polls(if rest == Rest::Long { long } else { 0 });
-        self.machine.executor.spawn(life.engine.background_resting(rest));
+        self.machine.start_background(life.engine.background_resting(rest));
         life.fresh = false;
         Ok(Some(life))
     }

@@ -2,6 +2,7 @@
 //! come back or rot as the shelf says that it can bear.
 
 use crate::Report;
+use crate::bounds::Bounds;
 use crate::drives::{Drives, Fault};
 use crate::machine::{Machine, Outcome};
 use block::workload::Random;
@@ -197,11 +198,14 @@ const ARRAY: u128 = 5;
 ///
 /// # Errors
 /// The first promise that was broken.
-pub fn run(seed: u64) -> Result<Report, String> {
+pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
     let mut random = Random::new(seed ^ 0x7368_656c);
     let count = [1, 2, 3, 4, 5, 6, 8][random.below(7) as usize];
     let drives = Drives::new(seed, &vec![DRIVE; count]);
     let mut machine = Machine::new(seed, drives.clone());
+    if bounds == Bounds::Drawn {
+        machine.reach = [0, 10, 100, 1000][Random::new(seed ^ 0x626f_756e).below(4) as usize];
+    }
     let mut memory = Memory::default();
     let mut report = Report::default();
     let chunk_bytes = Some([4 << 10, 8 << 10, 20 << 10][random.below(3) as usize]);
@@ -337,7 +341,7 @@ fn work(
     fates: &mut Fates,
 ) -> Result<u64, String> {
     if random.chance(90) {
-        machine.executor.spawn(shelf.background());
+        machine.start_background(shelf.background());
     }
     memory.closed = memory.stripes.keys().map(|(segment, _)| *segment).collect();
     let unused = (0..shelf.layout().segments).filter(|segment| !memory.closed.contains(segment));

@@ -29,6 +29,12 @@
 //!
 //! Not in the model: a write that is put on another drive; two owners writing the same drive at the same time.
 //!
+//! # Limits and turns
+//!
+//! Every seed draws the internal limits of the engine, each from a wide range down to one ([`Bounds::Drawn`]):
+//! memory, pages of a step, parts, requests under way, thresholds. Whenever the background waits, for a drive or only to
+//! let others run, hosts may do nothing, or one thing, or hundreds before it goes on.
+//!
 //! # What is held against what
 //!
 //! Every answer is compared with [`block::mem`]. Operations that run at the same time and touch the same blocks are
@@ -37,12 +43,15 @@
 //! are compared and the engine checks itself.
 
 mod array;
+mod bounds;
 mod drives;
 mod executor;
 mod history;
 
 mod journal;
 mod machine;
+
+pub use bounds::Bounds;
 
 /// Which kind of drives, and what befalls them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,9 +129,17 @@ pub struct Failure {
 /// # Errors
 /// The first thing that was wrong. A panic of the code under test is not caught: its message says more.
 pub fn run(world: World, seed: u64) -> Result<Report, Failure> {
+    run_with(world, seed, Bounds::Drawn)
+}
+
+/// Runs one world with limits drawn, or with those that the array is measured with.
+///
+/// # Errors
+/// Like [`run`].
+pub fn run_with(world: World, seed: u64, bounds: Bounds) -> Result<Report, Failure> {
     let outcome = match world {
-        World::Shelf => journal::run(seed),
-        other => array::run(other, seed),
+        World::Shelf => journal::run(seed, bounds),
+        other => array::run(other, seed, bounds),
     };
     outcome.map_err(|what| Failure { world: world.name(), seed, what })
 }

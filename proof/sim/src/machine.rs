@@ -17,6 +17,8 @@ pub struct Machine {
     pub executor: Executor,
     /// The order of everything.
     pub random: Random,
+    /// Steps of others before the background goes on where it waits, at most.
+    pub reach: u64,
     crash_at: u64,
     steps: u64,
 }
@@ -45,7 +47,7 @@ impl Machine {
     /// A machine that never crashes before it is told.
     pub fn new(seed: u64, drives: Arc<Drives>) -> Self {
         let random = Random::new(seed ^ 0x6d61_6368);
-        Self { drives, executor: Executor::default(), random, crash_at: u64::MAX, steps: 0 }
+        Self { drives, executor: Executor::default(), random, reach: 0, crash_at: u64::MAX, steps: 0 }
     }
 
     /// Cuts the power after `requests` more drive requests.
@@ -65,6 +67,11 @@ impl Machine {
         self.executor = Executor::default();
         // What tasks asked for while they were dropped is cut off by now.
         self.crash_at = u64::MAX;
+    }
+
+    /// Starts a task of the background.
+    pub fn start_background(&mut self, future: impl Future<Output = ()> + 'static) {
+        self.executor.spawn_background(self.reach, future);
     }
 
     /// Starts a task that leaves its value behind.
@@ -87,7 +94,11 @@ impl Machine {
         if self.steps > PATIENCE {
             return Err("it runs in circles".into());
         }
-        let (tasks, requests) = (self.executor.ready(), self.drives.pending());
+        let (mut tasks, requests) = (self.executor.ready(), self.drives.pending());
+        if tasks == 0 && requests == 0 && self.executor.is_holding() {
+            self.executor.let_go();
+            tasks = self.executor.ready();
+        }
         if tasks == 0 && requests == 0 {
             return Ok(false);
         }
@@ -95,6 +106,7 @@ impl Machine {
         if requests == 0 || tasks > 0 && self.random.chance(80) {
             Ok(self.executor.step(&mut self.random))
         } else {
+            self.executor.pass();
             Ok(self.drives.step())
         }
     }

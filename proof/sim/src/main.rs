@@ -1,6 +1,6 @@
-//! Runs worlds on every core: `sim [--world NAME] [--from SEED] [--seeds N] [--jobs N]`.
+//! Runs worlds on every core: `sim [--world NAME] [--from SEED] [--seeds N] [--jobs N] [--bounds drawn|measured]`.
 
-use sim::{Report, World, run};
+use sim::{Bounds, Report, World, run_with};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +11,7 @@ struct Options {
     from: u64,
     seeds: u64,
     jobs: u64,
+    bounds: Bounds,
 }
 
 fn main() -> ExitCode {
@@ -19,7 +20,7 @@ fn main() -> ExitCode {
         Err(word) => {
             let names = World::ALL.map(|(name, _)| name).join(", ");
             eprintln!(
-                "not understood: {word}\nsim [--world NAME] [--from SEED] [--seeds N] [--jobs N]; worlds: {names}"
+                "not understood: {word}\nsim [--world NAME] [--from SEED] [--seeds N] [--jobs N] [--bounds drawn|measured]; worlds: {names}"
             );
             return ExitCode::from(2);
         }
@@ -51,11 +52,12 @@ fn main() -> ExitCode {
 fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
     let worlds = World::ALL.iter().map(|(_, world)| *world).collect();
     let jobs = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    let mut options = Options { worlds, from: 0, seeds: 100, jobs };
+    let mut options = Options { worlds, from: 0, seeds: 100, jobs, bounds: Bounds::Drawn };
     while let Some(word) = words.next() {
         let value = words.next().unwrap_or_default();
         let known = match word.as_str() {
             "--world" => World::by_name(&value).map(|world| options.worlds = vec![world]),
+            "--bounds" => Bounds::by_name(&value).map(|bounds| options.bounds = bounds),
             "--from" => value.parse().ok().map(|value| options.from = value),
             "--seeds" => value.parse().ok().map(|value| options.seeds = value),
             "--jobs" => value.parse().ok().map(|value| options.jobs = value),
@@ -78,7 +80,7 @@ fn perform(world: World, options: &Options) -> (Report, Vec<u64>) {
                         return;
                     }
                     let seed = options.from + index;
-                    let outcome = catch_unwind(AssertUnwindSafe(|| run(world, seed)));
+                    let outcome = catch_unwind(AssertUnwindSafe(|| run_with(world, seed, options.bounds)));
                     let mut result = result.lock().unwrap_or_else(PoisonError::into_inner);
                     match outcome {
                         Ok(Ok(report)) => {
