@@ -196,6 +196,8 @@ fn a_shelf_on_files_is_there_again_after_reopening() {
     let drives = || paths.iter().map(|path| open(&ring, path).unwrap()).collect::<Vec<_>>();
     let options = FormatOptions { array: 1, ..FormatOptions::default() };
     let shelf = block_on(DriveShelf::format(drives(), options)).unwrap();
+    let superblock = crate::Superblock { journal_from: JournalPos(1), payload: Bytes::from_static(b"root") };
+    call(|done| shelf.write_superblock(superblock, done)).unwrap();
     for byte in 0..50 {
         let head = Bytes::from(vec![byte; 10]);
         call(|done| shelf.append(head, vec![pages(3, byte)], done)).unwrap();

@@ -32,7 +32,7 @@ fn label() -> Label {
         generation: 2,
         epoch: 3,
         bytes: 16 << 20,
-        journal: 0b111,
+        journal: 0b11,
         slot: 1,
         sealed: false,
         promises: None,
@@ -58,7 +58,7 @@ fn a_label_of_version_5() {
         "0200000000000000",
         "0300000000000000",
         "0000000100000000",
-        "0700000000000000",
+        "0300000000000000",
         "0100",
         "00",
         "00",
@@ -313,7 +313,7 @@ const SEALED: [&str; 3] = [
     "bfab6deb3febf3e24daa0a850127ca89b438a39387e4",
     "c8d8900b8ddfcc32fc1c59acf226c534613bf601fd1c",
 ];
-const LABEL_CHECKSUM: &str = "cef624b2";
+const LABEL_CHECKSUM: &str = "0f145528";
 const HEADER_CHECKSUM: &str = "e399d0ca";
 const STRIPED_CHECKSUM: &str = "c65f20bb";
 const PAYLOAD_CHECKSUM: &str = "9f5f80d9";

@@ -1,5 +1,5 @@
 use super::*;
-use crate::raid::tests::{call, now};
+use crate::raid::tests::{call, now, put};
 use crate::{
     AlignedBuf, Backing, Done, FormatOptions, JournalPos, MemDrive, Opening, SegmentId, Shelf, Standing,
 };
@@ -106,7 +106,10 @@ impl Rig {
     }
 
     fn format(&self) -> Result<Arc<DriveShelf>> {
-        now(DriveShelf::format(self.given(), FormatOptions { array: 7, ..FormatOptions::default() }))
+        let options = FormatOptions { array: 7, ..FormatOptions::default() };
+        let shelf = now(DriveShelf::format(self.given(), options))?;
+        put(&shelf, 1, b"root")?;
+        Ok(shelf)
     }
 
     fn open(&self) -> Arc<DriveShelf> {

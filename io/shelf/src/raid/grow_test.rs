@@ -1,6 +1,6 @@
 use super::*;
 use crate::Contents;
-use crate::raid::tests::{call, now};
+use crate::raid::tests::{call, now, put};
 use crate::{AlignedBuf, FormatOptions, MemDrive, Opening, SegmentId, Shelf};
 
 fn mem(name: &str) -> Arc<MemDrive> {
@@ -16,6 +16,7 @@ fn make(mem: &[Arc<MemDrive>], segments: u32) -> Arc<DriveShelf> {
     let drives = mem.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
     let shelf =
         now(DriveShelf::format(drives, FormatOptions { array: 7, ..FormatOptions::default() })).unwrap();
+    put(&shelf, 1, b"root").unwrap();
     (0..segments).for_each(|segment| write(&shelf, segment));
     call(|done| shelf.sync(done)).unwrap();
     shelf
