@@ -37,8 +37,8 @@ mod tests {
 
     #[test]
     fn the_directory_of_map_pages_takes_its_part_of_memory() {
-        assert_eq!(map_pages(32 << 30), (1 << 30) / 40);
-        assert_eq!(map_pages(1 << 30), 1 << 19);
+        assert_eq!(map_pages(32 << 30), (1u64 << 30) / 40);
+        assert_eq!(map_pages(256 << 20), 1 << 19);
     }
 
     #[test]
