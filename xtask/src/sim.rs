@@ -19,6 +19,10 @@ pub struct Args {
     /// One world: shelf, array, full, rot, dead, kept or lies; all without one
     #[arg(long)]
     world: Option<String>,
+    /// How internal limits are chosen: `drawn` by each seed, or `measured`, those of the product, with which older seeds
+    /// were found
+    #[arg(long, value_name = "HOW")]
+    bounds: Option<String>,
     /// Built for speed, without overflow checks: for many seeds
     #[arg(long)]
     release: bool,
@@ -39,6 +43,9 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(world) = &args.world {
         words.extend(["--world", world]);
     }
+    if let Some(bounds) = &args.bounds {
+        words.extend(["--bounds", bounds]);
+    }
     let jobs = args.jobs.map(|jobs| jobs.to_string());
     if let Some(jobs) = &jobs {
         words.extend(["--jobs", jobs]);
@@ -48,13 +55,13 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// What `cargo xtask test` runs: the same seeds every time.
 pub fn short() -> Result<()> {
-    run(&Args { from: 0, day: None, seeds: 50, world: None, release: false, jobs: None })
+    run(&Args { from: 0, day: None, seeds: 50, world: None, bounds: None, release: false, jobs: None })
 }
 
 /// What `cargo xtask ci` runs besides: seeds that no day before had.
 pub fn fresh(day: &str) -> Result<()> {
     let day = seeds_of_day(day).map_err(anyhow::Error::msg)?;
-    run(&Args { from: 0, day: Some(day), seeds: 300, world: None, release: false, jobs: None })
+    run(&Args { from: 0, day: Some(day), seeds: 300, world: None, bounds: None, release: false, jobs: None })
 }
 
 /// The first seed of a day given as YYYY-MM-DD, or of today.
