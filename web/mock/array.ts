@@ -149,11 +149,12 @@ export function status(state: State): SchemaArray {
     target_iqn: "iqn.2026-11.io.ashlar:6fa1c0de91b24477",
     portals: ["10.0.0.1:3260", "10.0.1.1:3260"],
     uptime_seconds: 86_400 * 12 + 3_600 * 4,
-    space: { provisioned, mapped, zero: 0, snapshot: 0, unique, shared: mapped - unique, physical, metadata, reclaimable: 0, free: TOTAL - physical - metadata, total: TOTAL },
+    space: { provisioned, mapped, zero: 0, snapshot: 0, logical: mapped, unique, shared: mapped - unique, physical, metadata, reclaimable: 0, free: TOTAL - physical - metadata, total: TOTAL },
     reduction: {
       data: ratio(mapped, physical),
       deduplication: ratio(mapped, unique),
       compression: ratio(unique, physical),
+      thin_provisioning: ratio(provisioned, mapped),
       total: ratio(provisioned, physical),
     },
     volumes: state.volumes.length,
