@@ -5,7 +5,7 @@ use crate::catalog::{Catalog, VolumeState};
 use crate::codec::Malformed;
 use crate::contradiction::Doubts;
 use crate::core::Core;
-use crate::directory::{CHUNK, Chunk, Listing};
+use crate::directory::{CHUNK, Chunk, Directory, Listing};
 use crate::engine::{Engine, Options};
 use crate::entry::{BLOCK, SlotId};
 use crate::frame::{self, ObjectKind};
@@ -286,12 +286,8 @@ impl Core {
         state.catalog = catalog;
         let maps = &mut state.maps;
         maps.slots_before = payload.replay_from;
-        for (number, place, chunk) in map_chunks {
-            maps.listings.load(number, chunk, place);
-        }
-        for (number, place, chunk) in table_chunks {
-            maps.table.directory.load(number, chunk, place);
-        }
+        take_chunks(&mut maps.listings, map_chunks);
+        take_chunks(&mut maps.table.directory, table_chunks);
         self.take_usage(maps, &root, &payload.root, doubts);
         take_numbers(maps, &root, doubts);
         take_pending(maps, &root, doubts);
@@ -373,7 +369,7 @@ impl Core {
         kind: ObjectKind,
         chunks: &[(u64, Place)],
         doubts: &mut Doubts,
-    ) -> block::Result<Vec<(u64, Place, Chunk)>> {
+    ) -> block::Result<Vec<ReadChunk>> {
         let mut read = Vec::with_capacity(chunks.len());
         let mut known = BTreeSet::new();
         for group in chunks.chunks(self.options.limits.reads_at_once) {
@@ -389,8 +385,8 @@ impl Core {
                 });
                 match chunk {
                     Ok(mut chunk) => {
-                        self.doubt_listings(kind, *number, &mut chunk, doubts)?;
-                        read.push((*number, *place, chunk));
+                        let changed = self.doubt_listings(kind, *number, &mut chunk, doubts)?;
+                        read.push(ReadChunk { number: *number, place: *place, chunk, changed });
                     }
                     Err(why) => doubts.grave(format_args!("chunk {number} of the {kind:?}: {why}"))?,
                 }
@@ -399,27 +395,31 @@ impl Core {
         Ok(read)
     }
 
-    /// Leaves out of a chunk what can't be.
+    /// Leaves out of a chunk what can't be; a page of the frame table only needs a place. True when it changed the chunk.
     fn doubt_listings(
         &self,
         kind: ObjectKind,
         number: u64,
         chunk: &mut Chunk,
         doubts: &mut Doubts,
-    ) -> block::Result<()> {
+    ) -> block::Result<bool> {
         let (segments, bytes) = (self.layout.segments, self.layout.segment_bytes);
         let listed: Vec<(u64, Listing)> = chunk.iter().collect();
+        let mut changed = false;
         for (index, listing) in listed {
             let simple = Listing { refs: 1, place: listing.place, ..Listing::default() };
             let fits = kind == ObjectKind::MapDirectory || listing == simple;
-            if listing.place.is_none() || !sound::is_inside(listing.place, segments, bytes) || !fits {
+            let is_placed = !listing.place.is_none() && sound::is_inside(listing.place, segments, bytes);
+            if !is_placed || !fits {
                 let page = number * CHUNK + index;
                 doubts
                     .grave(format_args!("page {page} in the {kind:?}: it can't be as listed: {listing:?}"))?;
-                chunk.set(index, Listing::default());
+                let placed_table = is_placed && kind == ObjectKind::TableDirectory;
+                chunk.set(index, if placed_table { simple } else { Listing::default() });
+                changed = true;
             }
         }
-        Ok(())
+        Ok(changed)
     }
 
     /// New frames get numbers that no frame has, in a page of the frame table that can be read.
@@ -428,6 +428,25 @@ impl Core {
         if let Err(why) = self.try_load(Need::Table(next / FRAMES)).await {
             doubts.note(why);
             self.state.write().maps.table.next = next.next_multiple_of(FRAMES);
+        }
+    }
+}
+
+/// A chunk of a directory as it was read.
+struct ReadChunk {
+    number: u64,
+    place: Place,
+    chunk: Chunk,
+    /// It is not what the log has: what could not be was left out.
+    changed: bool,
+}
+
+/// Takes in chunks; the next checkpoint writes those anew that were changed.
+fn take_chunks(directory: &mut Directory, chunks: Vec<ReadChunk>) {
+    for ReadChunk { number, place, chunk, changed } in chunks {
+        directory.load(number, chunk, place);
+        if changed {
+            directory.mark(number);
         }
     }
 }

@@ -1,3 +1,4 @@
 //! What the fuzz targets have in common.
 
+pub mod array;
 pub mod initiator;

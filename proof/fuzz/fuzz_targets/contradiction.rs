@@ -1,0 +1,49 @@
+//! Media whose checksums hold and whose contents contradict each other: opening, using, checking and repairing end, with
+//! what is there or with errors, and a repair leaves nothing to find.
+//!
+//! The first byte chooses what is changed and whether the array is encrypted, the others how.
+#![no_main]
+
+use engine::Engine;
+use engine::media::{TARGETS, tamper};
+use fuzz::array::{Array, World, options, run, use_all};
+use std::sync::OnceLock;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    static ARRAYS: OnceLock<[Array; 2]> = OnceLock::new();
+    let arrays = ARRAYS.get_or_init(|| [Array::new(false), Array::new(true)]);
+    let Some((choice, rest)) = bytes.split_first() else { return };
+    let array = &arrays[usize::from(choice >> 7)];
+    let tampered = || {
+        array.restore();
+        let mut numbers = rest.iter();
+        let mut pick = |end: u64| {
+            let word = (0..3).fold(0, |word, _| word << 8 | u64::from(numbers.next().copied().unwrap_or(0)));
+            word % end
+        };
+        let shelf = array.open(3).expect("opened");
+        let target = TARGETS[usize::from(choice & 127) % TARGETS.len()];
+        run(tamper(shelf, target, &mut pick)).is_ok()
+    };
+    if !tampered() {
+        return;
+    }
+    if let Ok(mut world) = World::open(array.open(4).expect("opened")) {
+        use_all(&mut world);
+        let engine = world.engine.clone();
+        let _ = world.run(engine.check());
+        let _ = world.shut_down();
+    }
+    tampered();
+    let Ok((engine, found)) = run(Engine::open_leniently(array.open(4).expect("opened"), options())) else {
+        return;
+    };
+    run(engine.repair(found, &mut |_| {})).expect("repaired");
+    run(engine.write_repair()).expect("written");
+    drop(engine);
+    let mut world = World::open(array.open(5).expect("opened")).expect("opened after a repair");
+    let engine = world.engine.clone();
+    assert_eq!(world.run(engine.check()).expect("checked"), [""; 0]);
+    use_all(&mut world);
+    assert_eq!(world.run(engine.check()).expect("checked"), [""; 0]);
+});
