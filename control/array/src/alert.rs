@@ -15,7 +15,7 @@ const PATHS_OVER: u64 = 300;
 /// Where conditions are found: not more often than every so many seconds, with what was found last time and the time now.
 type Look = fn(&Array, &Conditions, u64) -> Conditions;
 
-const LOOKS: [(u64, Look); 13] = [
+const LOOKS: [(u64, Look); 14] = [
     (0, |array, _, _| array.history_conditions()),
     (0, |array, _, _| array.reported_conditions()),
     (10, |array, _, _| array.secret_conditions()),
@@ -26,6 +26,7 @@ const LOOKS: [(u64, Look); 13] = [
         found.extend(condition::of_contradictions(&array.parts.engine.contradictions()));
         found
     }),
+    (5, |array, _, _| condition::of_map(&array.parts.engine.space())),
     (5, |array, before, _| array.scrub_conditions(before)),
     (5, |array, _, _| array.health_conditions()),
     (5, |array, _, _| array.state_conditions()),
@@ -121,7 +122,6 @@ impl Array {
                 )
             });
         }
-        found.extend(condition::of_map(&self.parts.engine.space()));
         for group in self.config().groups.iter() {
             let about = condition::About {
                 noun: "volume group",
