@@ -6,7 +6,7 @@ use crate::action::{Action, Caller, Credential, Outcome};
 use crate::array::{Array, Change};
 use crate::certificate::Certificate;
 use crate::config::{Edit, Named, Secret};
-use crate::record::Thing;
+use crate::record::Record;
 use crate::{Error, Result, check};
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -174,7 +174,7 @@ impl Array {
         match caller.credential {
             Credential::Machine => Some(caller.role),
             Credential::Token(id) => {
-                let (now, config) = (self.world.seconds(), self.config());
+                let (now, config) = (self.env.seconds(), self.config());
                 let token = config.tokens.get(id)?;
                 let user = config.users.get(token.user)?;
                 token.is_good(now).then_some(token.role.min(user.role))
@@ -264,7 +264,7 @@ fn hash_token(secret: &str) -> Hashed {
 impl Array {
     /// Random letters and digits that nobody guesses: 256 bits.
     pub fn secret(&self) -> String {
-        format!("{:032x}{:032x}", (self.world.random)(), (self.world.random)())
+        format!("{:032x}{:032x}", (self.env.random)(), (self.env.random)())
     }
 
     /// Makes the first user when there is none; its password, to be shown once.
@@ -307,14 +307,14 @@ impl Array {
             return None;
         }
         // Digests are compared: how long that takes tells nothing about the token.
-        let (hash, now, config) = (hash_token(secret), self.world.seconds(), self.config());
+        let (hash, now, config) = (hash_token(secret), self.env.seconds(), self.config());
         let token = config.tokens.iter().find(|entry| entry.hash == hash)?;
         let user = config.users.get(token.user)?;
         token.is_good(now).then(|| (token.id, user.name.clone(), token.role.min(user.role)))
     }
 
     /// Keeps an event about somebody who logged in, or could not.
-    pub fn tell_login(&self, user: &str, origin: &str, done: bool) {
+    pub fn log_login(&self, user: &str, origin: &str, done: bool) {
         let shown: String = user.chars().take(64).collect();
         let (severity, kind, message) = match done {
             true => (Severity::Info, "session.begun", format!("user {shown:?} logged in from {origin}")),
@@ -324,12 +324,12 @@ impl Array {
                 format!("a log-in as {shown:?} from {origin} was refused"),
             ),
         };
-        self.tell(severity, kind, None, message);
+        self.log_event(severity, kind, None, message);
     }
 
     /// The time of day, in seconds since 1970.
     pub fn now(&self) -> u64 {
-        self.world.seconds()
+        self.env.seconds()
     }
 
     /// Answers the questions about users and tokens; none when the action is another one.
@@ -384,10 +384,10 @@ impl Change<'_> {
     pub async fn create_user(&mut self, name: String, role: Role, password: &Secret) -> Result<Outcome> {
         check::name("user", &name)?;
         self.array.config().users.free(&name)?;
-        let hash = hash_password(password, (self.array.world.random)())?;
+        let hash = hash_password(password, (self.array.env.random)())?;
         let (id, now) = (UserId(self.id64()), self.now());
         let entry = UserEntry { id, name, created: now, role, hash, password_set: now };
-        self.commit(vec![Edit::Put(Thing::User(entry.clone()))]).await?;
+        self.commit(vec![Edit::Put(Record::User(entry.clone()))]).await?;
         self.done("user.created", "user", &entry.name, "was created");
         Ok(Outcome::User(User::of(&entry)))
     }
@@ -406,11 +406,11 @@ impl Change<'_> {
             entry.role = role;
         }
         if let Some(password) = password {
-            entry.hash = hash_password(password, (self.array.world.random)())?;
+            entry.hash = hash_password(password, (self.array.env.random)())?;
             // Sessions know their password by its time: no two of a user have the same one.
             entry.password_set = self.now().max(entry.password_set + 1);
         }
-        self.commit(vec![Edit::Put(Thing::User(entry.clone()))]).await?;
+        self.commit(vec![Edit::Put(Record::User(entry.clone()))]).await?;
         self.done("user.changed", "user", name, "was changed");
         Ok(Outcome::User(User::of(&entry)))
     }
@@ -436,8 +436,8 @@ impl Change<'_> {
         if user.role == Role::Admin {
             self.keep_an_admin(&user)?;
         }
-        let mut edits: Vec<_> = tokens.into_iter().map(|token| Edit::Remove(Thing::Token(token))).collect();
-        edits.push(Edit::Remove(Thing::User(user)));
+        let mut edits: Vec<_> = tokens.into_iter().map(|token| Edit::Remove(Record::Token(token))).collect();
+        edits.push(Edit::Remove(Record::User(user)));
         self.commit(edits).await?;
         self.done("user.deleted", "user", name, "was deleted");
         Ok(Outcome::Gone)
@@ -491,14 +491,14 @@ impl Change<'_> {
         let role = role.unwrap_or(user.role).min(user.role);
         let (id, hash) = (TokenId(self.id64()), hash_token(&secret));
         let entry = TokenEntry { id, name, created: now, user: user.id, role, expires, hash };
-        self.commit(vec![Edit::Put(Thing::Token(entry.clone()))]).await?;
+        self.commit(vec![Edit::Put(Record::Token(entry.clone()))]).await?;
         self.done("token.created", "token", &entry.name, "was created");
         Ok(Outcome::NewToken(Token::of(&entry, &user.name), Secret::new(secret)))
     }
 
     pub async fn delete_token(&mut self, name: &str) -> Result<Outcome> {
         let entry = self.array.config().tokens.named(name)?.clone();
-        self.commit(vec![Edit::Remove(Thing::Token(entry))]).await?;
+        self.commit(vec![Edit::Remove(Record::Token(entry))]).await?;
         self.done("token.deleted", "token", name, "was deleted");
         Ok(Outcome::Gone)
     }

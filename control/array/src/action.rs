@@ -593,7 +593,7 @@ pub enum SubjectName {
     Group(String),
 }
 
-/// What to change of a snapshot: one thing at a time, as each is a step of its own.
+/// What to change of a snapshot: one record at a time, as each is a step of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SnapshotChange {

@@ -1,8 +1,8 @@
 //! Alerts: conditions that need somebody's attention, from when they begin until they are over. What is the matter is
-//! looked up again and again from how things are, so that a restart neither loses nor repeats an alert.
+//! looked up again and again from how records are, so that a restart neither loses nor repeats an alert.
 
 use crate::action::{Action, Outcome};
-use crate::array::{Array, Change, Happening};
+use crate::array::{Array, Change, Update};
 use crate::condition::{self, Conditions};
 use crate::performance::Stretch;
 use crate::{Error, Result};
@@ -50,7 +50,7 @@ pub(crate) fn word<S: serde::Serializer>(
 
 /// What is remembered between two looks.
 #[derive(Debug, Default)]
-pub(crate) struct Attention {
+pub(crate) struct AlertTable {
     /// What each look found last, and when.
     found: [Option<(u64, Conditions)>; LOOKS.len()],
     /// Conditions that somebody declared to be over although they are not, with how much they mattered: silent until
@@ -63,7 +63,7 @@ impl Array {
     pub(crate) fn watch_alerts(&self) {
         let now = self.now();
         let conditions = self.conditions(now);
-        let mut attention = self.attention.lock();
+        let mut attention = self.alert_table.lock();
         attention.silent.retain(|key, severity| {
             conditions.get(key).is_some_and(|condition| condition.severity <= *severity)
         });
@@ -78,7 +78,7 @@ impl Array {
                 Ok(None) => {}
                 Ok(Some((turn, alert))) => {
                     tracing::warn!(key, message = condition.message, "alert");
-                    self.happens(Happening::Alert(turn, alert));
+                    self.publish(Update::Alert(turn, alert));
                 }
                 Err(error) => tracing::error!(%error, key, "an alert can't be kept"),
             }
@@ -86,7 +86,7 @@ impl Array {
         let known: BTreeSet<&str> = conditions.keys().map(String::as_str).collect();
         for alert in open.iter().filter(|alert| !known.contains(alert.key.as_str())) {
             match history.close(now, &alert.key) {
-                Ok(Some(alert)) => self.happens(Happening::Alert(Turn::Closed, alert)),
+                Ok(Some(alert)) => self.publish(Update::Alert(Turn::Closed, alert)),
                 Ok(None) => {}
                 Err(error) => tracing::error!(%error, alert.key, "the end of an alert can't be kept"),
             }
@@ -95,7 +95,7 @@ impl Array {
 
     /// What is the matter now.
     fn conditions(&self, now: u64) -> Conditions {
-        let mut found = std::mem::take(&mut self.attention.lock().found);
+        let mut found = std::mem::take(&mut self.alert_table.lock().found);
         for ((every, look), last) in LOOKS.iter().zip(&mut found) {
             let fresh = last.as_ref().is_some_and(|(looked, _)| now.abs_diff(*looked) < *every);
             if !fresh {
@@ -104,7 +104,7 @@ impl Array {
             }
         }
         let all = found.iter().flatten().flat_map(|(_, found)| found.clone()).collect();
-        self.attention.lock().found = found;
+        self.alert_table.lock().found = found;
         all
     }
 
@@ -227,12 +227,12 @@ impl Change<'_> {
                 (Turn::Changed, history.acknowledge(now, id, Some(&self.caller.user)))
             }
             AlertState::Closed => {
-                array.attention.lock().silent.insert(alert.key.clone(), alert.condition.severity);
+                array.alert_table.lock().silent.insert(alert.key.clone(), alert.condition.severity);
                 (Turn::Closed, history.close(now, &alert.key))
             }
         };
         let alert = changed.map_err(failed)?.ok_or_else(|| no_alert(id))?;
-        array.happens(Happening::Alert(turn, alert.clone()));
+        array.publish(Update::Alert(turn, alert.clone()));
         Ok(Outcome::Alert(alert))
     }
 }

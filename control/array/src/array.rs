@@ -5,27 +5,27 @@
 //! stop anywhere (see [`crate::config::Stage`]), and only then the configuration in memory, `scsi` and `iscsi`.
 
 use crate::action::{Action, Caller, Outcome};
-use crate::alert::Attention;
+use crate::alert::AlertTable;
 use crate::audit::Changes;
 use crate::bundle::File;
 use crate::clock::{self, Clock, Moment, Uptime};
 use crate::condition::Conditions;
 use crate::config::{Config, Edit, HostId, Identity, Stage};
 use crate::connection::Peer;
-use crate::directory::Asked;
-use crate::drive::{Machine, Seen};
-use crate::health::Told;
+use crate::directory::DirectoryClients;
+use crate::drive::{DriveStates, Machine};
+use crate::health::HealthCache;
 use crate::job::{Job, Jobs};
 use crate::login::{self, Logins};
-use crate::notification::Outboxes;
+use crate::notification::DeliveryQueues;
 use crate::performance::Meter;
-use crate::policy::Treated;
-use crate::record::Thing;
+use crate::policy::Affected;
+use crate::record::Record;
 use crate::scrub::Scrubbing;
+use crate::sealing::SealingKey;
 use crate::topic::{self, Topic};
-use crate::vault::Vault;
 use crate::verb::Effect;
-use crate::watch::Watched;
+use crate::watch::WatchState;
 use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
@@ -57,11 +57,11 @@ pub struct Parts {
     /// Who remembers what happened.
     pub history: Arc<Store>,
     /// What seals secrets.
-    pub vault: Arc<Vault>,
+    pub sealing: Arc<SealingKey>,
 }
 
 /// What is not the array's own: chance and time.
-pub struct World {
+pub struct Env {
     /// Random numbers for identities that stay unique for ever.
     pub random: Box<dyn Fn() -> u128 + Send + Sync>,
     /// The time of day.
@@ -72,7 +72,7 @@ pub struct World {
     pub system: Box<dyn Fn() -> Vec<File> + Send + Sync>,
 }
 
-impl World {
+impl Env {
     /// The time of day in seconds since 1970.
     pub(crate) fn seconds(&self) -> u64 {
         self.millis() / 1000
@@ -87,7 +87,7 @@ impl World {
 
 /// Something that listeners hear of at once.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Happening {
+pub enum Update {
     /// An event.
     Event(history::Event),
     /// Things of this kind are not what they were.
@@ -103,25 +103,25 @@ pub enum Happening {
 /// The array: configuration, and the parts that carry it out.
 pub struct Array {
     pub(crate) parts: Parts,
-    pub(crate) world: World,
+    pub(crate) env: Env,
     pub(crate) identity: Identity,
     pub(crate) version: String,
     pub(crate) started: u64,
     config: RwLock<Config>,
     pub(crate) clock: Mutex<Clock>,
-    happenings: broadcast::Sender<Happening>,
-    pub(crate) watched: Mutex<Watched>,
+    updates: broadcast::Sender<Update>,
+    pub(crate) watched: Mutex<WatchState>,
     pub(crate) meter: Mutex<Meter>,
-    pub(crate) attention: Mutex<Attention>,
+    pub(crate) alert_table: Mutex<AlertTable>,
     /// What the machine reported and is not over.
     pub(crate) reported: Mutex<Conditions>,
-    pub(crate) seen: Mutex<Seen>,
-    pub(crate) told: Arc<Mutex<Told>>,
+    pub(crate) seen: Mutex<DriveStates>,
+    pub(crate) health_cache: Arc<Mutex<HealthCache>>,
     pub(crate) jobs: Mutex<Jobs>,
     pub(crate) scrubbing: Mutex<Option<Arc<Scrubbing>>>,
-    pub(crate) outboxes: Mutex<Outboxes>,
+    pub(crate) queues: Mutex<DeliveryQueues>,
     pub(crate) logins: Arc<Logins>,
-    pub(crate) asked: Mutex<Asked>,
+    pub(crate) directory_clients: Mutex<DirectoryClients>,
     /// Held by the one change under way.
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Held while all maps of a volume are looked at.
@@ -131,39 +131,39 @@ pub struct Array {
 impl Array {
     pub(crate) fn new(
         parts: Parts,
-        world: World,
+        env: Env,
         identity: Identity,
         version: String,
         config: Config,
     ) -> Result<Self> {
-        let started = world.seconds();
-        let moment = Moment { wall: started, uptime: (world.uptime)() };
+        let started = env.seconds();
+        let moment = Moment { wall: started, uptime: (env.uptime)() };
         let clock = Mutex::new(clock::load(&parts.engine, &moment)?);
         let (config, changing) = (RwLock::new(config), tokio::sync::Mutex::new(()));
-        let happenings = broadcast::Sender::new(BACKLOG);
+        let updates = broadcast::Sender::new(BACKLOG);
         let watched = Mutex::default();
-        let meter = Mutex::new(Meter::open(&parts.history, &world));
+        let meter = Mutex::new(Meter::open(&parts.history, &env));
         let logins = login::observe(&parts.server);
         Ok(Self {
             parts,
-            world,
+            env,
             identity,
             version,
             started,
             config,
             clock,
-            happenings,
+            updates,
             watched,
             meter,
-            attention: Mutex::default(),
+            alert_table: Mutex::default(),
             reported: Mutex::default(),
             seen: Mutex::default(),
-            told: Arc::default(),
+            health_cache: Arc::default(),
             jobs: Mutex::default(),
             scrubbing: Mutex::default(),
-            outboxes: Mutex::default(),
+            queues: Mutex::default(),
             logins,
-            asked: Mutex::default(),
+            directory_clients: Mutex::default(),
             changing,
             measuring: tokio::sync::Mutex::default(),
         })
@@ -219,17 +219,17 @@ impl Array {
     }
 
     /// Hears of everything that happens from now on.
-    pub fn listen(&self) -> broadcast::Receiver<Happening> {
-        self.happenings.subscribe()
+    pub fn subscribe(&self) -> broadcast::Receiver<Update> {
+        self.updates.subscribe()
     }
 
-    /// Tells listeners that things of a kind are not what they were.
-    pub(crate) fn tell_changed(&self, topic: Topic) {
-        self.happens(Happening::Changed(topic));
+    /// Tells listeners that records of a kind are not what they were.
+    pub(crate) fn publish_change(&self, topic: Topic) {
+        self.publish(Update::Changed(topic));
     }
 
     /// Keeps an event and tells listeners.
-    pub(crate) fn tell(
+    pub(crate) fn log_event(
         &self,
         severity: Severity,
         kind: &str,
@@ -237,7 +237,7 @@ impl Array {
         message: String,
     ) {
         let event = NewEvent {
-            time: self.world.seconds(),
+            time: self.env.seconds(),
             severity,
             kind: kind.into(),
             message,
@@ -245,15 +245,15 @@ impl Array {
             name: subject.map(|(_, name)| name.into()),
         };
         match self.parts.history.add_event(&event) {
-            Ok(id) => self.happens(Happening::Event(history::Event { id, event })),
+            Ok(id) => self.publish(Update::Event(history::Event { id, event })),
             Err(error) => tracing::error!(%error, ?event, "an event could not be kept"),
         }
     }
 
     /// Tells listeners.
-    pub(crate) fn happens(&self, happening: Happening) {
+    pub(crate) fn publish(&self, update: Update) {
         // Nobody need listen.
-        let _ = self.happenings.send(happening);
+        let _ = self.updates.send(update);
     }
 
     /// The configuration. Whoever reads it may ask what reads it again: a change that waits does not come between.
@@ -286,7 +286,7 @@ impl Array {
             }
             Action::ShowDrive { which } => self.show_drive(&which)?,
             Action::ShowKey => Outcome::Key(self.key()),
-            Action::ListJobs => Outcome::Jobs(self.tell_jobs()),
+            Action::ListJobs => Outcome::Jobs(self.list_jobs()),
             Action::ShowJob { id } => Outcome::Job(self.job(&id)?),
             Action::ListVolumes => Outcome::Volumes(self.volumes(&config)),
             Action::ShowVolume { name } => {
@@ -474,12 +474,12 @@ impl Change<'_> {
     fn records(&mut self, edits: &[Edit]) -> Vec<(String, Option<Vec<u8>>)> {
         let mut records = Vec::with_capacity(edits.len());
         for edit in edits {
-            let (thing, value) = match edit {
-                Edit::Put(thing) => (thing, Some(thing.value())),
-                Edit::Remove(thing) => (thing, None),
+            let (record, value) = match edit {
+                Edit::Put(record) => (record, Some(record.value())),
+                Edit::Remove(record) => (record, None),
             };
             self.note(edit);
-            records.push((thing.key(), value));
+            records.push((record.key(), value));
         }
         records
     }
@@ -489,28 +489,28 @@ impl Change<'_> {
         let mut config = self.array.config.write();
         let mut changed = BTreeSet::new();
         let mut hosts = BTreeSet::new();
-        let mut treated = Treated::default();
+        let mut affected = Affected::default();
         for edit in edits {
             changed.extend(topic::of_edit(&edit, stage_of(&config, &edit)));
             hosts.extend(concerned(&config, &edit));
-            treated.note(&config, &edit);
+            affected.note(&config, &edit);
             self.forget_initiators(&config, &edit);
             config.apply(edit.clone());
-            treated.note(&config, &edit);
+            affected.note(&config, &edit);
             hosts.extend(concerned(&config, &edit));
         }
-        self.array.treat(&config, &treated);
+        self.array.enforce(&config, &affected);
         hosts.iter().for_each(|host| self.array.show_host(&config, *host));
         if changed.contains(&Topic::Hosts) {
             self.array.admit(&config);
         }
         drop(config);
-        changed.into_iter().for_each(|topic| self.array.tell_changed(topic));
+        changed.into_iter().for_each(|topic| self.array.publish_change(topic));
     }
 
     /// An initiator that no longer belongs to a host sees nothing.
     fn forget_initiators(&self, config: &Config, edit: &Edit) {
-        let (Edit::Put(Thing::Host(now)) | Edit::Remove(Thing::Host(now))) = edit else { return };
+        let (Edit::Put(Record::Host(now)) | Edit::Remove(Record::Host(now))) = edit else { return };
         let gone = matches!(edit, Edit::Remove(_));
         let before = config.hosts.get(now.id).into_iter().flat_map(|host| &host.initiators);
         for name in before.filter(|name| gone || !now.initiators.contains(name)) {
@@ -520,10 +520,10 @@ impl Change<'_> {
 
     /// Notes a record's change for the audit trail.
     fn note(&mut self, edit: &Edit) {
-        let (Edit::Put(thing) | Edit::Remove(thing)) = edit;
-        let key = thing.key();
+        let (Edit::Put(record) | Edit::Remove(record)) = edit;
+        let key = record.key();
         let before = self.array.parts.engine.records(&key).into_iter().find(|(found, _)| *found == key);
-        let before = before.and_then(|(key, value)| Thing::read(&key, &value).ok().flatten());
+        let before = before.and_then(|(key, value)| Record::read(&key, &value).ok().flatten());
         self.changes.note(&self.array.config(), before.as_ref(), edit);
     }
 
@@ -540,37 +540,37 @@ impl Change<'_> {
     /// Keeps an event about what was done.
     pub fn done(&self, kind: &str, noun: &str, name: &str, what: &str) {
         let message = format!("{noun} {name:?} {what} by {}", self.caller.user);
-        self.array.tell(Severity::Info, kind, Some((noun, name)), message);
+        self.array.log_event(Severity::Info, kind, Some((noun, name)), message);
     }
 
     pub fn id64(&self) -> u64 {
-        (self.array.world.random)() as u64
+        (self.array.env.random)() as u64
     }
 
     pub fn now(&self) -> u64 {
-        self.array.world.seconds()
+        self.array.env.seconds()
     }
 }
 
 /// How far the volume or snapshot of an edit is before it.
 fn stage_of(config: &Config, edit: &Edit) -> Option<Stage> {
-    let (Edit::Put(thing) | Edit::Remove(thing)) = edit;
-    match thing {
-        Thing::Volume(it) => config.volumes.get(it.id).map(|it| it.stage),
-        Thing::Snapshot(it) => config.snapshots.get(it.id).map(|it| it.stage),
+    let (Edit::Put(record) | Edit::Remove(record)) = edit;
+    match record {
+        Record::Volume(it) => config.volumes.get(it.id).map(|it| it.stage),
+        Record::Snapshot(it) => config.snapshots.get(it.id).map(|it| it.stage),
         _ => None,
     }
 }
 
 /// The hosts whose view an edit may change.
 fn concerned(config: &Config, edit: &Edit) -> Vec<HostId> {
-    let (Edit::Put(thing) | Edit::Remove(thing)) = edit;
-    match thing {
-        Thing::Host(host) => vec![host.id],
-        Thing::HostGroup(group) => {
+    let (Edit::Put(record) | Edit::Remove(record)) = edit;
+    match record {
+        Record::Host(host) => vec![host.id],
+        Record::HostGroup(group) => {
             config.hosts_of(Peer::HostGroup(group.id)).iter().map(|host| host.id).collect()
         }
-        Thing::Connection(entry) => config.hosts_of(entry.peer).iter().map(|host| host.id).collect(),
+        Record::Connection(entry) => config.hosts_of(entry.peer).iter().map(|host| host.id).collect(),
         _ => Vec::new(),
     }
 }

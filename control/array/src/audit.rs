@@ -1,14 +1,14 @@
 //! Entries of the audit trail: who asked for which verb on which object, and the fields that changed.
 //!
 //! An entry is begun before the action is carried out, so that a crash leaves it as interrupted, and ended with what
-//! came of it. Secrets never get here: see [`crate::shown`].
+//! came of it. Secrets never get here: see [`crate::redact`].
 
 use crate::action::{Action, Caller, PeerName, SubjectName};
 use crate::array::Array;
 use crate::config::{Config, Edit, GroupId, HostGroupId, HostId, Named, ScheduleId};
 use crate::connection::Peer;
-use crate::record::Thing;
-use crate::shown::Show;
+use crate::record::Record;
+use crate::redact::Show;
 use crate::{Result, UserId};
 use block::DiskId;
 use history::{Attempt, AuditId};
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Request {
     /// What was to be done: `create`.
     pub verb: String,
-    /// To what kind of thing: `volume`.
+    /// To what kind of record: `volume`.
     pub noun: String,
     /// Which one; none when the noun says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -205,7 +205,7 @@ fn request(config: &Config, caller: &Caller, action: &Action) -> Request {
 }
 
 impl Config {
-    /// The name of a thing whose identity, of this type, has these hex digits.
+    /// The name of a record whose identity, of this type, has these hex digits.
     fn name_of(&self, kind: &str, digits: &str) -> Option<String> {
         let id = u128::from_str_radix(digits, 16).ok()?;
         let short = u64::try_from(id).ok();
@@ -226,21 +226,21 @@ impl Config {
         found.next().map(|entry| entry.name().to_owned())
     }
 
-    /// What a thing is called.
-    fn thing_name(&self, thing: &Thing) -> Option<String> {
-        Some(match thing {
-            Thing::Settings(_) | Thing::Scrub(_) | Thing::Certificate(_) => return None,
-            Thing::Volume(it) => it.name.clone(),
-            Thing::Snapshot(it) => it.name.clone(),
-            Thing::Schedule(it) => it.name.clone(),
-            Thing::Group(it) => it.name.clone(),
-            Thing::Host(it) => it.name.clone(),
-            Thing::HostGroup(it) => it.name.clone(),
-            Thing::Directory(it) => it.name.clone(),
-            Thing::Target(it) => it.name.clone(),
-            Thing::User(it) => it.name.clone(),
-            Thing::Token(it) => it.name.clone(),
-            Thing::Connection(it) => {
+    /// What a record is called.
+    fn record_name(&self, record: &Record) -> Option<String> {
+        Some(match record {
+            Record::Settings(_) | Record::Scrub(_) | Record::Certificate(_) => return None,
+            Record::Volume(it) => it.name.clone(),
+            Record::Snapshot(it) => it.name.clone(),
+            Record::Schedule(it) => it.name.clone(),
+            Record::Group(it) => it.name.clone(),
+            Record::Host(it) => it.name.clone(),
+            Record::HostGroup(it) => it.name.clone(),
+            Record::Directory(it) => it.name.clone(),
+            Record::Target(it) => it.name.clone(),
+            Record::User(it) => it.name.clone(),
+            Record::Token(it) => it.name.clone(),
+            Record::Connection(it) => {
                 let peer = match it.peer {
                     Peer::Host(id) => self.hosts.get(id).map(|host| format!("host {}", host.name)),
                     Peer::HostGroup(id) => {
@@ -285,15 +285,15 @@ pub(crate) struct Changes(Vec<Noted>);
 
 impl Changes {
     /// Notes a step, with what its record held.
-    pub fn note(&mut self, config: &Config, before: Option<&Thing>, edit: &Edit) {
-        let (thing, after) = match edit {
-            Edit::Put(thing) => (thing, Some(thing)),
-            Edit::Remove(thing) => (thing, None),
+    pub fn note(&mut self, config: &Config, before: Option<&Record>, edit: &Edit) {
+        let (record, after) = match edit {
+            Edit::Put(record) => (record, Some(record)),
+            Edit::Remove(record) => (record, None),
         };
         let noted = Noted {
-            record: thing.key(),
-            noun: thing.noun(),
-            name: config.thing_name(before.unwrap_or(thing)),
+            record: record.key(),
+            noun: record.noun(),
+            name: config.record_name(before.unwrap_or(record)),
             before: Side::of(config, before),
             after: Side::of(config, after),
         };
@@ -404,9 +404,9 @@ pub(crate) fn shown_records(
 ) -> BTreeMap<String, Value> {
     let shown = |(key, value): (String, _)| {
         let value: &[u8] = AsRef::as_ref(&value);
-        let thing = Thing::read(&key, value).ok().flatten();
-        let shown = match thing {
-            Some(thing) => Side::of(config, Some(&thing)).shown,
+        let record = Record::read(&key, value).ok().flatten();
+        let shown = match record {
+            Some(record) => Side::of(config, Some(&record)).shown,
             None if key == crate::record::ARRAY => serde_json::from_slice(value).unwrap_or_default(),
             None => Value::Null,
         };

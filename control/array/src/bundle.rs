@@ -49,7 +49,7 @@ impl Array {
                 "physical": it.physical, "metadata": it.metadata, "total": it.total })
         });
         put("capacity", points.collect());
-        let system = (self.world.system)();
+        let system = (self.env.system)();
         files.extend(system.into_iter().map(|(name, bytes)| (format!("system/{name}"), bytes)));
         Ok(Outcome::Bundle(files))
     }

@@ -5,8 +5,8 @@ use crate::Result;
 use crate::action::Outcome;
 use crate::array::{Array, Change};
 use crate::config::{Edit, Secret};
-use crate::record::Thing;
-use crate::vault::Sealed;
+use crate::record::Record;
+use crate::sealing::Sealed;
 use serde::{Deserialize, Serialize};
 
 /// Where its key belongs.
@@ -49,7 +49,7 @@ impl Array {
     /// When its key can't be opened.
     pub fn certificate(&self) -> Result<Option<(String, Secret)>> {
         let Some(entry) = self.config().certificate.clone() else { return Ok(None) };
-        let key = self.parts.vault.open(&entry.secret, PLACE)?;
+        let key = self.parts.sealing.open(&entry.secret, PLACE)?;
         Ok(Some((entry.chain, key)))
     }
 }
@@ -64,11 +64,11 @@ impl Change<'_> {
     /// The caller has made sure that they belong together.
     pub async fn replace_certificate(&mut self, chain: String, key: &Secret) -> Result<Outcome> {
         let array = self.array;
-        let secret = array.parts.vault.seal(key, PLACE, (array.world.random)())?;
+        let secret = array.parts.sealing.seal(key, PLACE, (array.env.random)())?;
         let entry = CertificateEntry { chain, secret, since: self.now() };
-        self.commit(vec![Edit::Put(Thing::Certificate(entry.clone()))]).await?;
+        self.commit(vec![Edit::Put(Record::Certificate(entry.clone()))]).await?;
         let message = format!("the certificate was replaced by {}", self.caller.user);
-        array.tell(history::Severity::Info, "certificate.replaced", None, message);
+        array.log_event(history::Severity::Info, "certificate.replaced", None, message);
         Ok(Outcome::Certificate(Certificate::of(&entry)))
     }
 }

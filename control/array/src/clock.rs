@@ -164,12 +164,12 @@ pub(crate) fn load(engine: &Engine, now: &Moment) -> Result<Clock> {
 
 impl Array {
     fn moment(&self) -> Moment {
-        Moment { wall: self.world.seconds(), uptime: (self.world.uptime)() }
+        Moment { wall: self.env.seconds(), uptime: (self.env.uptime)() }
     }
 
     /// How long the machine is up, in seconds: for what must not depend on the time of day.
     pub fn uptime(&self) -> u64 {
-        (self.world.uptime)().since.as_secs()
+        (self.env.uptime)().since.as_secs()
     }
 
     /// What the retention clock shows, in seconds since 1970: whatever is kept until a later time is kept.
@@ -289,7 +289,7 @@ impl Change<'_> {
             "the time was confirmed by {}: the retention clock was set {way} by {by}",
             self.caller.user
         );
-        array.tell(Severity::Warning, "clock.confirmed", None, message);
+        array.log_event(Severity::Warning, "clock.confirmed", None, message);
         Ok(Outcome::Gone)
     }
 }

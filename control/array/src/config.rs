@@ -1,4 +1,4 @@
-//! The configuration in memory: the things that the records say, by identity and by name.
+//! The configuration in memory: the records that the records say, by identity and by name.
 //!
 //! A change is a list of [`Edit`]s that is written as one step and then applied here; a start applies what was
 //! written. What is in memory is therefore always what a restart would read.
@@ -9,7 +9,7 @@ use crate::connection::Connections;
 use crate::directory::DirectoryEntry;
 use crate::notification::TargetEntry;
 use crate::policy::{Limits, Policy};
-use crate::record::Thing;
+use crate::record::Record;
 use crate::schedule::ScheduleEntry;
 use crate::scrub::Scrub;
 use crate::{Error, Result};
@@ -62,7 +62,7 @@ impl Secret {
 
 impl Serialize for Secret {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.serialize_newtype_struct(mark::SECRET, crate::shown::HIDDEN)
+        serializer.serialize_newtype_struct(mark::SECRET, crate::redact::HIDDEN)
     }
 }
 
@@ -88,16 +88,16 @@ impl Chap {
     }
 }
 
-/// One direction of CHAP, as it is kept: the secret is sealed (see [`crate::vault`]).
+/// One direction of CHAP, as it is kept: the secret is sealed (see [`crate::sealing`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedChap {
     /// The CHAP name.
     pub user: String,
     /// The sealed secret.
-    pub secret: crate::vault::Sealed,
+    pub secret: crate::sealing::Sealed,
 }
 
-/// Types for the identities of things.
+/// Types for the identities of records.
 macro_rules! identities {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -155,17 +155,17 @@ impl<T: Named> Default for Table<T> {
 }
 
 impl<T: Named> Table<T> {
-    /// The thing of that identity.
+    /// The record of that identity.
     pub fn get(&self, id: T::Id) -> Option<&T> {
         self.by_id.get(&id)
     }
 
-    /// The thing of that name, or the refusal that there is none.
+    /// The record of that name, or the refusal that there is none.
     pub fn named(&self, name: &str) -> Result<&T> {
         self.find(name).ok_or_else(|| Error::not_found(format!("there is no {} {name:?}", T::NOUN)))
     }
 
-    /// The thing of that name.
+    /// The record of that name.
     pub fn find(&self, name: &str) -> Option<&T> {
         self.names.get(name).and_then(|id| self.by_id.get(id))
     }
@@ -195,18 +195,18 @@ impl<T: Named> Table<T> {
         self.by_id.values()
     }
 
-    /// Puts a thing in the place of what had its identity. False when another one has its name.
-    pub fn put(&mut self, thing: T) -> bool {
-        self.remove(thing.id());
-        let unique = match thing.name() {
-            Some(name) => self.names.insert(name.to_owned(), thing.id()).is_none(),
+    /// Puts a record in the place of what had its identity. False when another one has its name.
+    pub fn put(&mut self, record: T) -> bool {
+        self.remove(record.id());
+        let unique = match record.name() {
+            Some(name) => self.names.insert(name.to_owned(), record.id()).is_none(),
             None => true,
         };
-        self.by_id.insert(thing.id(), thing);
+        self.by_id.insert(record.id(), record);
         unique
     }
 
-    /// Takes a thing out.
+    /// Takes a record out.
     pub fn remove(&mut self, id: T::Id) -> Option<T> {
         let old = self.by_id.remove(&id)?;
         if let Some(name) = old.name() {
@@ -455,10 +455,10 @@ impl Default for Settings {
 /// A step of a change.
 #[derive(Clone, Debug)]
 pub enum Edit {
-    /// A thing is there, in the place of what had its identity.
-    Put(Thing),
+    /// A record is there, in the place of what had its identity.
+    Put(Record),
     /// It is gone.
-    Remove(Thing),
+    Remove(Record),
 }
 
 /// Everything that is configured.
@@ -498,34 +498,34 @@ impl Config {
     /// Applies one step. False when a name is there twice, which only a damaged configuration says.
     pub fn apply(&mut self, edit: Edit) -> bool {
         match edit {
-            Edit::Put(Thing::Volume(entry)) => return self.volumes.put(entry),
-            Edit::Put(Thing::Snapshot(entry)) => return self.snapshots.put(entry),
-            Edit::Put(Thing::Schedule(entry)) => return self.schedules.put(entry),
-            Edit::Put(Thing::Group(entry)) => return self.groups.put(entry),
-            Edit::Put(Thing::Host(entry)) => return self.hosts.put(entry),
-            Edit::Put(Thing::HostGroup(entry)) => return self.host_groups.put(entry),
-            Edit::Put(Thing::Connection(entry)) => return self.connections.put(entry),
-            Edit::Put(Thing::User(entry)) => return self.users.put(entry),
-            Edit::Put(Thing::Token(entry)) => return self.tokens.put(entry),
-            Edit::Put(Thing::Directory(entry)) => return self.directories.put(entry),
-            Edit::Put(Thing::Target(entry)) => return self.targets.put(entry),
-            Edit::Put(Thing::Certificate(entry)) => self.certificate = Some(entry),
-            Edit::Put(Thing::Settings(settings)) => self.settings = settings,
-            Edit::Put(Thing::Scrub(scrub)) => self.scrub = Some(scrub),
-            Edit::Remove(Thing::Volume(entry)) => drop(self.volumes.remove(entry.id)),
-            Edit::Remove(Thing::Snapshot(entry)) => drop(self.snapshots.remove(entry.id)),
-            Edit::Remove(Thing::Schedule(entry)) => drop(self.schedules.remove(entry.id)),
-            Edit::Remove(Thing::Group(entry)) => drop(self.groups.remove(entry.id)),
-            Edit::Remove(Thing::Host(entry)) => drop(self.hosts.remove(entry.id)),
-            Edit::Remove(Thing::HostGroup(entry)) => drop(self.host_groups.remove(entry.id)),
-            Edit::Remove(Thing::Connection(entry)) => self.connections.remove(&entry),
-            Edit::Remove(Thing::User(entry)) => drop(self.users.remove(entry.id)),
-            Edit::Remove(Thing::Token(entry)) => drop(self.tokens.remove(entry.id)),
-            Edit::Remove(Thing::Directory(entry)) => drop(self.directories.remove(entry.id)),
-            Edit::Remove(Thing::Target(entry)) => drop(self.targets.remove(entry.id)),
-            Edit::Remove(Thing::Certificate(_)) => self.certificate = None,
-            Edit::Remove(Thing::Settings(_)) => self.settings = Settings::default(),
-            Edit::Remove(Thing::Scrub(_)) => self.scrub = None,
+            Edit::Put(Record::Volume(entry)) => return self.volumes.put(entry),
+            Edit::Put(Record::Snapshot(entry)) => return self.snapshots.put(entry),
+            Edit::Put(Record::Schedule(entry)) => return self.schedules.put(entry),
+            Edit::Put(Record::Group(entry)) => return self.groups.put(entry),
+            Edit::Put(Record::Host(entry)) => return self.hosts.put(entry),
+            Edit::Put(Record::HostGroup(entry)) => return self.host_groups.put(entry),
+            Edit::Put(Record::Connection(entry)) => return self.connections.put(entry),
+            Edit::Put(Record::User(entry)) => return self.users.put(entry),
+            Edit::Put(Record::Token(entry)) => return self.tokens.put(entry),
+            Edit::Put(Record::Directory(entry)) => return self.directories.put(entry),
+            Edit::Put(Record::Target(entry)) => return self.targets.put(entry),
+            Edit::Put(Record::Certificate(entry)) => self.certificate = Some(entry),
+            Edit::Put(Record::Settings(settings)) => self.settings = settings,
+            Edit::Put(Record::Scrub(scrub)) => self.scrub = Some(scrub),
+            Edit::Remove(Record::Volume(entry)) => drop(self.volumes.remove(entry.id)),
+            Edit::Remove(Record::Snapshot(entry)) => drop(self.snapshots.remove(entry.id)),
+            Edit::Remove(Record::Schedule(entry)) => drop(self.schedules.remove(entry.id)),
+            Edit::Remove(Record::Group(entry)) => drop(self.groups.remove(entry.id)),
+            Edit::Remove(Record::Host(entry)) => drop(self.hosts.remove(entry.id)),
+            Edit::Remove(Record::HostGroup(entry)) => drop(self.host_groups.remove(entry.id)),
+            Edit::Remove(Record::Connection(entry)) => self.connections.remove(&entry),
+            Edit::Remove(Record::User(entry)) => drop(self.users.remove(entry.id)),
+            Edit::Remove(Record::Token(entry)) => drop(self.tokens.remove(entry.id)),
+            Edit::Remove(Record::Directory(entry)) => drop(self.directories.remove(entry.id)),
+            Edit::Remove(Record::Target(entry)) => drop(self.targets.remove(entry.id)),
+            Edit::Remove(Record::Certificate(_)) => self.certificate = None,
+            Edit::Remove(Record::Settings(_)) => self.settings = Settings::default(),
+            Edit::Remove(Record::Scrub(_)) => self.scrub = None,
         }
         true
     }

@@ -8,8 +8,8 @@ use crate::action::{Action, Outcome};
 use crate::array::{Array, Change, some_of};
 use crate::audit::{Changes, Request};
 use crate::config::{Edit, Named, Secret, identities};
-use crate::record::Thing;
-use crate::vault::Sealed;
+use crate::record::Record;
+use crate::sealing::Sealed;
 use crate::{Error, Result, check};
 use ::directory::{Error as Unvouched, Journey, Person, Proof, Settings};
 use serde::{Deserialize, Serialize};
@@ -156,11 +156,11 @@ pub struct Guest {
 }
 
 /// Directories that were asked, with when they were set: they remember what they need not ask again.
-pub(crate) type Asked = BTreeMap<DirectoryId, (DirectoryEntry, Arc<dyn ::directory::Directory>)>;
+pub(crate) type DirectoryClients = BTreeMap<DirectoryId, (DirectoryEntry, Arc<dyn ::directory::Directory>)>;
 
 impl Array {
     /// Names of the directories that browsers are sent to.
-    pub fn sign_ins(&self) -> Vec<String> {
+    pub fn sign_in_directories(&self) -> Vec<String> {
         let config = self.config();
         let sends = |it: &&DirectoryEntry| it.enabled && matches!(it.settings, Settings::Oidc(_));
         config.directories.iter().filter(sends).map(|it| it.name.clone()).collect()
@@ -222,7 +222,7 @@ impl Array {
     }
 
     /// Whether a directory has to be asked for somebody's password.
-    pub fn is_elsewhere(&self, user: &str) -> bool {
+    pub fn has_password_directory(&self, user: &str) -> bool {
         !self.password_directories(user).is_empty()
     }
 
@@ -231,7 +231,7 @@ impl Array {
     ///
     /// # Errors
     /// Forbidden when somebody may do nothing here; else, when a directory can't be asked.
-    pub fn log_in_elsewhere(&self, user: &str, password: &Secret, origin: &str) -> Result<Option<Guest>> {
+    pub fn log_in_by_directory(&self, user: &str, password: &Secret, origin: &str) -> Result<Option<Guest>> {
         let mut silent = None;
         for entry in self.password_directories(user) {
             let user = match user.split_once('/') {
@@ -295,11 +295,11 @@ impl Array {
 
     /// The directory itself; the one that was asked before when it is still the same.
     fn ask_directory(&self, entry: &DirectoryEntry) -> Result<Arc<dyn ::directory::Directory>> {
-        let mut asked = self.asked.lock();
+        let mut asked = self.directory_clients.lock();
         if let Some((_, known)) = asked.get(&entry.id).filter(|(then, _)| then == entry) {
             return Ok(known.clone());
         }
-        let secret = entry.secret.as_ref().map(|sealed| self.parts.vault.open(sealed, &entry.place()));
+        let secret = entry.secret.as_ref().map(|sealed| self.parts.sealing.open(sealed, &entry.place()));
         let secret = secret.transpose()?;
         let opened: Arc<dyn ::directory::Directory> =
             entry.settings.open(secret.as_ref().map(Secret::expose)).into();
@@ -384,8 +384,8 @@ impl Change<'_> {
 
     pub async fn delete_directory(&mut self, name: &str) -> Result<Outcome> {
         let entry = self.array.config().directories.named(name)?.clone();
-        self.array.asked.lock().remove(&entry.id);
-        self.commit(vec![Edit::Remove(Thing::Directory(entry))]).await?;
+        self.array.directory_clients.lock().remove(&entry.id);
+        self.commit(vec![Edit::Remove(Record::Directory(entry))]).await?;
         self.done("directory.deleted", DirectoryEntry::NOUN, name, "was deleted");
         Ok(Outcome::Gone)
     }
@@ -396,7 +396,7 @@ impl Change<'_> {
             return Err(Error::invalid("a secret is not empty: leave it out when there is none"));
         }
         let array = self.array;
-        let seal = |secret| array.parts.vault.seal(secret, &entry.place(), (array.world.random)());
+        let seal = |secret| array.parts.sealing.seal(secret, &entry.place(), (array.env.random)());
         entry.secret = secret.map(seal).transpose()?;
         Ok(())
     }
@@ -405,7 +405,7 @@ impl Change<'_> {
         let wrong = |error: Unvouched| Error::invalid(error.to_string());
         entry.settings.check(entry.secret.is_some()).map_err(wrong)?;
         check_grants(&entry.grants)?;
-        self.commit(vec![Edit::Put(Thing::Directory(entry.clone()))]).await?;
+        self.commit(vec![Edit::Put(Record::Directory(entry.clone()))]).await?;
         self.done(&format!("directory.{what}"), DirectoryEntry::NOUN, &entry.name, &format!("was {what}"));
         Ok(Outcome::Directory(Box::new(Directory::of(&entry))))
     }

@@ -5,10 +5,10 @@
 
 use crate::action::Outcome;
 use crate::array::{Array, Change};
-use crate::blank::{Examined, Words, refusal};
 use crate::health::Health;
 use crate::job::{JobKind, JobState};
 use crate::key::NewKey;
+use crate::overwrite::{Examined, Words, refusal};
 use crate::topic::Topic;
 use crate::view;
 use crate::{Error, Result};
@@ -82,7 +82,7 @@ const WORDS: Words = Words { force: "add it with force", take: "--take-from-arra
 
 /// What was seen of the drives when they were last looked at.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct DriveStates {
     drives: BTreeMap<usize, (u128, Standing, String)>,
     paths: Vec<String>,
     repaired: u64,
@@ -141,35 +141,35 @@ impl Array {
         let status = self.parts.shelf.status();
         self.watch_placing(&status);
         let before = std::mem::take(&mut *seen);
-        let mut now = Seen { repaired: status.repaired, lost: status.lost, ..Seen::default() };
+        let mut now = DriveStates { repaired: status.repaired, lost: status.lost, ..DriveStates::default() };
         let mut changed = false;
         for drive in &status.drives {
             let old = before.drives.get(&drive.slot);
             let standing = old.filter(|(id, ..)| *id == drive.drive).map(|(_, standing, _)| *standing);
             if standing != Some(drive.standing) {
                 changed = true;
-                self.tell_standing(drive, standing);
+                self.log_standing(drive, standing);
             }
             now.drives.insert(drive.slot, (drive.drive, drive.standing, called(drive)));
         }
         for (slot, (_, standing, called)) in &before.drives {
             if !now.drives.contains_key(slot) {
                 changed = true;
-                self.tell_gone(*slot, *standing, called);
+                self.log_removal(*slot, *standing, called);
             }
         }
-        self.tell_pages(&before, &now);
+        self.log_pages(&before, &now);
         now.paths = self.remember(&status, before.paths);
         *seen = now;
         if changed {
-            self.tell_changed(Topic::Drives);
+            self.publish_change(Topic::Drives);
         }
     }
 
-    fn tell_standing(&self, drive: &DriveStatus, before: Option<Standing>) {
+    fn log_standing(&self, drive: &DriveStatus, before: Option<Standing>) {
         let slot = drive.slot.to_string();
         let tell = |severity, kind: &str, message: String| {
-            self.tell(severity, kind, Some(("drive", &slot)), message);
+            self.log_event(severity, kind, Some(("drive", &slot)), message);
         };
         let called = called(drive);
         match (before, drive.standing) {
@@ -184,29 +184,29 @@ impl Array {
         }
     }
 
-    fn tell_gone(&self, slot: usize, standing: Standing, called: &str) {
+    fn log_removal(&self, slot: usize, standing: Standing, called: &str) {
         let (kind, what) = match standing {
             Standing::Leaving => {
                 ("drive.emptied", "is empty and no part of the array any more: take it away")
             }
             _ => ("drive.gone", "is no part of the array any more: what it held is on the others"),
         };
-        self.tell(Severity::Info, kind, Some(("drive", &slot.to_string())), format!("{called} {what}"));
+        self.log_event(Severity::Info, kind, Some(("drive", &slot.to_string())), format!("{called} {what}"));
     }
 
-    fn tell_pages(&self, before: &Seen, now: &Seen) {
+    fn log_pages(&self, before: &DriveStates, now: &DriveStates) {
         let (repaired, lost) =
             (now.repaired.saturating_sub(before.repaired), now.lost.saturating_sub(before.lost));
         if repaired > 0 {
             let message = format!("{repaired} pages were not what had been written, and were written again");
-            self.tell(Severity::Warning, "drive.pages-repaired", None, message);
+            self.log_event(Severity::Warning, "drive.pages-repaired", None, message);
         }
         if lost > 0 {
             let message = format!(
                 "{lost} pages can't be given back: hosts get errors where they belong; write there again, or restore \
                  a snapshot from elsewhere"
             );
-            self.tell(Severity::Critical, "drive.pages-lost", None, message);
+            self.log_event(Severity::Critical, "drive.pages-lost", None, message);
         }
     }
 

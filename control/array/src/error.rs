@@ -3,13 +3,13 @@
 /// What kind of refusal; what a program can act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The thing named does not exist.
+    /// The record named does not exist.
     NotFound,
     /// The name, initiator or LUN is taken.
     Conflict,
     /// The request itself is wrong and will be wrong again.
     Invalid,
-    /// Not in the present state of things; the message says what to do first.
+    /// Not in the present state of records; the message says what to do first.
     Precondition,
     /// Not to this caller.
     Forbidden,
@@ -31,12 +31,12 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// A thing that is not there.
+    /// A record that is not there.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self { kind: Kind::NotFound, message: message.into() }
     }
 
-    /// A thing that is taken.
+    /// A record that is taken.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self { kind: Kind::Conflict, message: message.into() }
     }

@@ -4,7 +4,7 @@ use crate::action::{GroupChange, Outcome};
 use crate::array::Change;
 use crate::config::{Edit, GroupEntry, GroupId, Stage, VolumeEntry};
 use crate::policy::{Limits, Policy};
-use crate::record::Thing;
+use crate::record::Record;
 use crate::schedule::Subject;
 use crate::{Error, Result, check};
 
@@ -16,7 +16,7 @@ impl Change<'_> {
         let (policy, limits) = (Policy::default(), Limits::default());
         let mut entry = GroupEntry { id, name, created, soft_quota: None, hard_quota: None, policy, limits };
         set(&mut entry, change)?;
-        self.commit(vec![Edit::Put(Thing::Group(entry.clone()))]).await?;
+        self.commit(vec![Edit::Put(Record::Group(entry.clone()))]).await?;
         self.done("group.created", "volume group", &entry.name, "was created");
         self.group_now(id)
     }
@@ -31,7 +31,7 @@ impl Change<'_> {
         }
         set(&mut new, change)?;
         if new != entry {
-            self.commit(vec![Edit::Put(Thing::Group(new))]).await?;
+            self.commit(vec![Edit::Put(Record::Group(new))]).await?;
             self.done("group.changed", "volume group", name, "was changed");
         }
         self.group_now(entry.id)
@@ -46,10 +46,10 @@ impl Change<'_> {
         };
         self.refuse_scheduled(Subject::Group(entry.id))?;
         let leave = |volume: VolumeEntry| {
-            Edit::Put(Thing::Volume(VolumeEntry { group: None, stage: Stage::Ready, ..volume }))
+            Edit::Put(Record::Volume(VolumeEntry { group: None, stage: Stage::Ready, ..volume }))
         };
         let mut edits: Vec<_> = members.into_iter().map(leave).collect();
-        edits.push(Edit::Remove(Thing::Group(entry)));
+        edits.push(Edit::Remove(Record::Group(entry)));
         self.commit(edits).await?;
         self.done("group.deleted", "volume group", name, "was deleted");
         Ok(Outcome::Gone)

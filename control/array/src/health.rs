@@ -41,9 +41,9 @@ pub struct Health {
     pub read_bytes: Option<u64>,
 }
 
-/// What the drives told last.
+/// What the drives cache last.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct HealthCache {
     /// By the identity of the drive.
     drives: BTreeMap<u128, Health>,
     /// When they were asked, in seconds since 1970.
@@ -53,24 +53,24 @@ pub(crate) struct Told {
 }
 
 impl Array {
-    /// What a drive told last; nothing before it was asked.
+    /// What a drive cache last; nothing before it was asked.
     pub(crate) fn health(&self, drive: u128) -> Health {
-        self.told.lock().drives.get(&drive).cloned().unwrap_or_default()
+        self.health_cache.lock().drives.get(&drive).cloned().unwrap_or_default()
     }
 
     /// Has all drives asked when it is time, or one of them never was.
     pub(crate) fn watch_health(&self) {
         let there = self.drives().into_iter().filter_map(|drive| Some((drive.drive, drive.name?)));
-        let (drives, now): (Vec<(u128, String)>, u64) = (there.collect(), self.world.seconds());
+        let (drives, now): (Vec<(u128, String)>, u64) = (there.collect(), self.env.seconds());
         {
-            let mut told = self.told.lock();
-            let fresh = told.asked.is_some_and(|asked| now.abs_diff(asked) < EVERY);
-            if told.asking || fresh && drives.iter().all(|(drive, _)| told.drives.contains_key(drive)) {
+            let mut cache = self.health_cache.lock();
+            let fresh = cache.asked.is_some_and(|asked| now.abs_diff(asked) < EVERY);
+            if cache.asking || fresh && drives.iter().all(|(drive, _)| cache.drives.contains_key(drive)) {
                 return;
             }
-            (told.asking, told.asked) = (true, Some(now));
+            (cache.asking, cache.asked) = (true, Some(now));
         }
-        tokio::spawn(ask(self.parts.machine.clone(), drives, self.told.clone()));
+        tokio::spawn(ask(self.parts.machine.clone(), drives, self.health_cache.clone()));
     }
 
     /// Drives that fail, or are worn.
@@ -81,13 +81,13 @@ impl Array {
 }
 
 /// Asks one drive after the other: they share buses.
-async fn ask(machine: Arc<dyn crate::Machine>, drives: Vec<(u128, String)>, told: Arc<Mutex<Told>>) {
+async fn ask(machine: Arc<dyn crate::Machine>, drives: Vec<(u128, String)>, cache: Arc<Mutex<HealthCache>>) {
     let mut found = BTreeMap::new();
     for (drive, path) in drives {
         found.insert(drive, machine.drive_health(&path).await);
     }
-    let mut told = told.lock();
-    (told.drives, told.asking) = (found, false);
+    let mut cache = cache.lock();
+    (cache.drives, cache.asking) = (found, false);
 }
 
 /// What drives tell that is worth an alert.

@@ -4,7 +4,7 @@ use crate::action::{HostChange, HostGroupChange, Outcome, PeerName};
 use crate::array::{Array, Change, some_of};
 use crate::config::{Chap, Config, Edit, HostEntry, HostGroupEntry, HostGroupId, HostId, SealedChap};
 use crate::connection::{ConnectionEntry, Peer};
-use crate::record::Thing;
+use crate::record::Record;
 use crate::topic::Topic;
 use crate::{Error, Result, check};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ impl Array {
     pub(crate) fn access(&self, host: &HostEntry) -> Result<iscsi::Access> {
         let credentials = |chap: &Option<SealedChap>, direction: &str| {
             let open = |chap: &SealedChap| {
-                let secret = self.parts.vault.open(&chap.secret, &place(host.id, direction))?;
+                let secret = self.parts.sealing.open(&chap.secret, &place(host.id, direction))?;
                 Ok(iscsi::Credentials { name: chap.user.clone(), secret: secret.expose().into() })
             };
             chap.as_ref().map(open).transpose()
@@ -47,15 +47,15 @@ impl Change<'_> {
         let id = HostId(self.id64());
         let (chap, mutual) = (self.seal(id, "chap", chap)?, self.seal(id, "mutual", mutual)?);
         let entry = HostEntry { id, name, initiators, chap, mutual, created: self.now() };
-        self.commit(vec![Edit::Put(Thing::Host(entry.clone()))]).await?;
+        self.commit(vec![Edit::Put(Record::Host(entry.clone()))]).await?;
         self.done("host.created", "host", &entry.name, "was created");
         self.host_now(id)
     }
 
     fn seal(&self, host: HostId, direction: &str, chap: Option<Chap>) -> Result<Option<SealedChap>> {
         let Some(Chap { user, secret }) = chap else { return Ok(None) };
-        let random = (self.array.world.random)();
-        let secret = self.array.parts.vault.seal(&secret, &place(host, direction), random)?;
+        let random = (self.array.env.random)();
+        let secret = self.array.parts.sealing.seal(&secret, &place(host, direction), random)?;
         Ok(Some(SealedChap { user, secret }))
     }
 
@@ -79,7 +79,7 @@ impl Change<'_> {
             new.mutual = self.seal(entry.id, "mutual", mutual)?;
         }
         if new != entry {
-            self.commit(vec![Edit::Put(Thing::Host(new))]).await?;
+            self.commit(vec![Edit::Put(Record::Host(new))]).await?;
             self.done("host.changed", "host", name, "was changed");
         }
         self.host_now(entry.id)
@@ -95,7 +95,7 @@ impl Change<'_> {
     ) -> Result<Option<Chap>> {
         let Some(given) = given else {
             let open = |kept: &SealedChap| {
-                let secret = self.array.parts.vault.open(&kept.secret, &place(host.id, direction))?;
+                let secret = self.array.parts.sealing.open(&kept.secret, &place(host.id, direction))?;
                 Ok(Chap { user: kept.user.clone(), secret })
             };
             return kept.as_ref().map(open).transpose();
@@ -110,9 +110,9 @@ impl Change<'_> {
         if let Some(group) = self.array.config().group_of(entry.id) {
             let mut group = group.clone();
             group.hosts.remove(&entry.id);
-            edits.push(Edit::Put(Thing::HostGroup(group)));
+            edits.push(Edit::Put(Record::HostGroup(group)));
         }
-        edits.push(Edit::Remove(Thing::Host(entry)));
+        edits.push(Edit::Remove(Record::Host(entry)));
         self.commit(edits).await?;
         self.done("host.deleted", "host", name, "was deleted");
         Ok(Outcome::Gone)
@@ -138,7 +138,7 @@ impl Change<'_> {
         let id = HostGroupId(self.id64());
         let hosts = self.joinable(id, hosts)?;
         let entry = HostGroupEntry { id, name, created: self.now(), hosts };
-        self.commit(vec![Edit::Put(Thing::HostGroup(entry.clone()))]).await?;
+        self.commit(vec![Edit::Put(Record::HostGroup(entry.clone()))]).await?;
         self.done("host-group.created", "host group", &entry.name, "was created");
         self.host_group_now(id)
     }
@@ -155,7 +155,7 @@ impl Change<'_> {
             new.hosts = self.joinable(entry.id, &hosts)?;
         }
         if new != entry {
-            self.commit(vec![Edit::Put(Thing::HostGroup(new))]).await?;
+            self.commit(vec![Edit::Put(Record::HostGroup(new))]).await?;
             self.done("host-group.changed", "host group", name, "was changed");
         }
         self.host_group_now(entry.id)
@@ -191,7 +191,7 @@ impl Change<'_> {
     pub async fn delete_host_group(&mut self, name: &str) -> Result<Outcome> {
         let entry = self.array.config().host_groups.named(name)?.clone();
         self.refuse_connected(Peer::HostGroup(entry.id))?;
-        self.commit(vec![Edit::Remove(Thing::HostGroup(entry))]).await?;
+        self.commit(vec![Edit::Remove(Record::HostGroup(entry))]).await?;
         self.done("host-group.deleted", "host group", name, "was deleted");
         Ok(Outcome::Gone)
     }
@@ -216,7 +216,7 @@ impl Change<'_> {
         if noun == "snapshot" && self.array.config().connections.of_volume(entry.volume).next().is_none() {
             self.array.serve(entry.volume);
         }
-        self.commit(vec![Edit::Put(Thing::Connection(entry.clone()))]).await?;
+        self.commit(vec![Edit::Put(Record::Connection(entry.clone()))]).await?;
         self.done(
             &format!("{noun}.connected"),
             noun,
@@ -238,7 +238,7 @@ impl Change<'_> {
         };
         let entry = entry.ok_or_else(|| Error::not_found(format!("{who} is not connected to {volume:?}")))?;
         let (id, noun) = (entry.volume, self.noun_of_disk(entry.volume));
-        self.commit(vec![Edit::Remove(Thing::Connection(entry))]).await?;
+        self.commit(vec![Edit::Remove(Record::Connection(entry))]).await?;
         if noun == "snapshot" && self.array.config().connections.of_volume(id).next().is_none() {
             self.array.parts.target.remove_unit(id);
         }
@@ -259,7 +259,7 @@ impl Change<'_> {
         let what = "has no reservations any more and takes writes again: its saved state, which could not be understood, \
                     was cleared";
         self.done(&format!("{noun}.state-cleared"), noun, name, what);
-        self.array.tell_changed(if noun == "snapshot" { Topic::Snapshots } else { Topic::Volumes });
+        self.array.publish_change(if noun == "snapshot" { Topic::Snapshots } else { Topic::Volumes });
         Ok(Outcome::Gone)
     }
 

@@ -2,7 +2,7 @@
 //! scrub from its record, so that both go on after a restart; jobs that have ended are forgotten then.
 
 use crate::action::Outcome;
-use crate::array::{Array, Change, Happening};
+use crate::array::{Array, Change, Update};
 use crate::drive::called;
 use crate::{Error, Result};
 use shelf::{DriveStatus, Standing, Status};
@@ -83,7 +83,7 @@ impl Jobs {
 }
 
 impl Array {
-    pub(crate) fn tell_jobs(&self) -> Vec<Job> {
+    pub(crate) fn list_jobs(&self) -> Vec<Job> {
         self.jobs.lock().list.iter().cloned().collect()
     }
 
@@ -100,12 +100,12 @@ impl Array {
 
     pub(crate) fn begin_job(&self, kind: JobKind, slot: Option<usize>, what: String, user: &str) -> Job {
         let job = Job {
-            id: format!("{:08x}", (self.world.random)() as u32),
+            id: format!("{:08x}", (self.env.random)() as u32),
             kind,
             slot,
             what,
             user: user.into(),
-            started: self.world.seconds(),
+            started: self.env.seconds(),
             ended: None,
             state: JobState::Running,
             progress: 0.0,
@@ -116,7 +116,7 @@ impl Array {
             jobs.list.push_back(job.clone());
             jobs.forget_old();
         }
-        self.happens(Happening::Job(job.clone()));
+        self.publish(Update::Job(job.clone()));
         job
     }
 
@@ -128,12 +128,12 @@ impl Array {
             let before = job.clone();
             change(job);
             if job.state != JobState::Running {
-                job.ended = Some(self.world.seconds());
+                job.ended = Some(self.env.seconds());
             }
             (*job != before).then(|| job.clone())
         };
         if let Some(job) = told {
-            self.happens(Happening::Job(job));
+            self.publish(Update::Job(job));
         }
     }
 

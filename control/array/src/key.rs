@@ -71,7 +71,7 @@ impl Change<'_> {
         let made = tokio::task::spawn_blocking(move || machine.next_key(&envelope, &new)).await;
         let (lock, with) = made.map_err(|error| Error::failed(WHAT, error))?.map_err(Error::precondition)?;
         let mut nonce = [0; 12];
-        nonce.copy_from_slice(&(array.world.random)().to_le_bytes()[..12]);
+        nonce.copy_from_slice(&(array.env.random)().to_le_bytes()[..12]);
         let changed = array.parts.shelf.change_lock(lock, &with, nonce).await;
         let absent = changed.map_err(|error| Error::failed(WHAT, error))?;
         let machine = array.parts.machine.clone();
@@ -81,7 +81,7 @@ impl Change<'_> {
         let kept = tokio::task::spawn_blocking(keep).await;
         self.note_change("key", None, [&before, &after]);
         let user = &self.caller.user;
-        array.tell(
+        array.log_event(
             Severity::Info,
             "key.rotated",
             None,
@@ -92,15 +92,15 @@ impl Change<'_> {
                 "the drives of slots {absent:?} could not be reached when the key was changed: the old key opens what \
                  they hold until the array is started with them, so destroy it"
             );
-            array.tell(Severity::Warning, "key.rotated", None, message);
+            array.log_event(Severity::Warning, "key.rotated", None, message);
         }
         for drive in array.parts.shelf.status().unwiped {
             let message = format!(
                 "{drive} keeps a key wrapped by an older one: destroy the drive, or the key that opens it"
             );
-            array.tell(Severity::Warning, "key.rotated", None, message);
+            array.log_event(Severity::Warning, "key.rotated", None, message);
         }
-        array.tell_changed(Topic::Key);
+        array.publish_change(Topic::Key);
         kept.map_err(|error| Error::failed(KEPT, error))?.map_err(|error| Error::failed(KEPT, error))?;
         Ok(Outcome::Key(after))
     }

@@ -10,8 +10,6 @@ mod action;
 mod alert;
 mod array;
 mod audit;
-mod bin;
-mod blank;
 mod bundle;
 mod certificate;
 mod check;
@@ -19,31 +17,33 @@ mod clock;
 mod condition;
 mod config;
 mod connection;
+mod delivery_queue;
 mod directory;
 mod drive;
 mod error;
+mod external;
 mod group;
 mod health;
 mod host;
 mod job;
-mod kept;
 mod key;
 mod login;
 mod notification;
-mod outbox;
+mod overwrite;
 mod performance;
 mod policy;
 mod record;
 mod recover;
+mod recycle_bin;
+mod redact;
 mod schedule;
 mod scrub;
+mod sealed_store;
+mod sealing;
 mod settings;
-mod shown;
 mod snapshot;
 mod topic;
-mod trouble;
 mod usage;
-mod vault;
 mod verb;
 mod view;
 mod volume;
@@ -55,9 +55,8 @@ pub use action::{
     Action, Caller, Credential, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, ScheduleChange,
     SettingsChange, SnapshotChange, SubjectName, VolumeChange,
 };
-pub use array::{Array, Happening, Parts, World};
+pub use array::{Array, Env, Parts, Update};
 pub use audit::Request;
-pub use blank::{Examined, Words, refusal};
 pub use bundle::File;
 pub use certificate::Certificate;
 pub use clock::Uptime;
@@ -66,6 +65,7 @@ pub use directory::{Directory, DirectoryChange, DirectoryId, Grant, Guest, NewDi
 pub use drive::{Machine, NewDrive};
 pub use engine::Ratios;
 pub use error::{Error, Kind, Result};
+pub use external::has_sealed_secrets;
 pub use health::Health;
 pub use history::{
     Alert, AlertState, Attempt, Audit, Cell, Condition, Event, Kept, KeptKey, Latencies, NewEvent, Page,
@@ -76,18 +76,18 @@ pub use key::{Key, NewKey};
 pub use login::RefusedLogin;
 pub use notification::{Target, TargetChange};
 pub use notify::{Destination, Protection as MailProtection};
+pub use overwrite::{Examined, Words, refusal};
 pub use performance::{Busy, By, Capacity, PathUse, Scope, Stretch, imbalance, kind, size_limit};
 pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
 pub use schedule::Rule;
 pub use scrub::Scrub;
 pub use scsi::Operation;
+pub use sealing::SealingKey;
 pub use shelf::seal::{Envelope, KEY_BYTES, Lock};
 pub use shelf::{DriveStatus, Standing, Status as ShelfStatus};
-pub use snapshot::MOST_EXTENTS;
+pub use snapshot::MAX_EXTENTS;
 pub use topic::Topic;
-pub use trouble::holds_secrets;
 pub use usage::Usage;
-pub use vault::Vault;
 pub use verb::{Declaration, Effect, Verb};
 pub use view::{
     ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Drive, Group, Host, HostGroup,

@@ -2,8 +2,8 @@
 //! address, so that an operator sees why a host can't log in.
 //!
 //! Whoever reaches a portal can make as many log-ins fail as it likes. So what is the same is one entry with a count,
-//! entries are bounded, and events are rationed for each host and for all unknown initiators together: what exceeds the
-//! ration is told later, with its count.
+//! entries are bounded, and events are budgeted for each host and for all unknown initiators together: what exceeds the
+//! budget is told later, with its count.
 
 use crate::array::Array;
 use crate::config::{Config, HostId};
@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Most different things that wait to be told; more are only counted.
-const MAX_NEWS: usize = 1024;
+/// Most different records that wait to be told; more are only counted.
+const MAX_PENDING: usize = 1024;
 /// Most refused log-ins that are listed.
 const MAX_LISTED: usize = 256;
 /// How long a refused log-in is listed, in seconds.
@@ -56,12 +56,12 @@ pub struct RefusedLogin {
 /// What connections tell, until the array looks at it.
 #[derive(Default)]
 pub(crate) struct Logins {
-    news: Mutex<News>,
-    book: Mutex<Book>,
+    pending: Mutex<PendingLogins>,
+    log: Mutex<LoginLog>,
 }
 
 #[derive(Default)]
-struct News {
+struct PendingLogins {
     items: Vec<Item>,
     /// Things that there was no room for.
     lost: u64,
@@ -85,17 +85,17 @@ enum What {
 
 /// What was made of it.
 #[derive(Default)]
-struct Book {
+struct LoginLog {
     refused: Vec<RefusedLogin>,
-    rations: BTreeMap<Option<HostId>, Ration>,
-    /// Events that wait for their ration.
+    budgets: BTreeMap<Option<HostId>, EventBudget>,
+    /// Events that wait for their budget.
     waiting: Vec<Item>,
     lost: u64,
 }
 
 /// How many events may be told now.
 #[derive(Clone, Copy)]
-struct Ration {
+struct EventBudget {
     left: u64,
     since: u64,
 }
@@ -122,38 +122,38 @@ fn merge(items: &mut Vec<Item>, item: Item) -> bool {
         known.what = item.what;
         return true;
     }
-    let has_room = items.len() < MAX_NEWS;
+    let has_room = items.len() < MAX_PENDING;
     items.extend(has_room.then_some(item));
     has_room
 }
 
 impl Logins {
-    fn hear(&self, what: What, initiator: Option<String>, address: IpAddr, portal: u16) {
-        let mut news = self.news.lock();
-        if !merge(&mut news.items, Item { what, initiator, address, portal, count: 1 }) {
-            news.lost += 1;
+    fn record(&self, what: What, initiator: Option<String>, address: IpAddr, portal: u16) {
+        let mut pending = self.pending.lock();
+        if !merge(&mut pending.items, Item { what, initiator, address, portal, count: 1 }) {
+            pending.lost += 1;
         }
     }
 }
 
 impl Observer for Logins {
     fn logged_in(&self, session: &SessionInfo) {
-        self.hear(What::LoggedIn, Some(session.initiator.clone()), session.peer.ip(), session.portal);
+        self.record(What::LoggedIn, Some(session.initiator.clone()), session.peer.ip(), session.portal);
     }
 
     fn logged_out(&self, session: &SessionInfo, reason: &str) {
         let reason = reason.chars().take(MAX_REASON).collect();
         let what = What::LoggedOut { reason };
-        self.hear(what, Some(session.initiator.clone()), session.peer.ip(), session.portal);
+        self.record(what, Some(session.initiator.clone()), session.peer.ip(), session.portal);
     }
 
     fn refused(&self, refused: &Refused) {
         let what = What::Refused { cause: refused.cause.kind(), reason: refused.cause.to_string() };
-        self.hear(what, refused.initiator.clone(), refused.peer.ip(), refused.portal);
+        self.record(what, refused.initiator.clone(), refused.peer.ip(), refused.portal);
     }
 }
 
-impl Ration {
+impl EventBudget {
     /// Takes one of what may be told at `now`.
     fn take(&mut self, now: u64) -> bool {
         let earned = now.saturating_sub(self.since) / EVENT_SECONDS;
@@ -165,7 +165,7 @@ impl Ration {
     }
 }
 
-impl Book {
+impl LoginLog {
     /// Enters a refused log-in. Where there is no room the oldest goes, of unknown initiators first: whoever makes up
     /// names does not push out what happened to a host.
     fn enter(&mut self, item: &Item, host: Option<&str>, now: u64) {
@@ -207,35 +207,36 @@ fn host_of<'a>(config: &'a Config, initiator: Option<&str>) -> Option<&'a crate:
 impl Array {
     /// Makes events of what connections told since it was asked last.
     pub(crate) fn watch_logins(&self) {
-        let now = self.world.seconds();
-        let News { items, lost } = std::mem::take(&mut *self.logins.news.lock());
+        let now = self.env.seconds();
+        let PendingLogins { items, lost } = std::mem::take(&mut *self.logins.pending.lock());
         let changed = !items.is_empty();
         let (mut told, mut more) = (Vec::new(), 0);
         {
-            let (config, mut book) = (self.config(), self.logins.book.lock());
-            let book = &mut *book;
-            book.lost += lost;
-            book.refused.retain(|known| now.saturating_sub(known.last) < LISTED_SECONDS);
+            let (config, mut log) = (self.config(), self.logins.log.lock());
+            let log = &mut *log;
+            log.lost += lost;
+            log.refused.retain(|known| now.saturating_sub(known.last) < LISTED_SECONDS);
             for item in items {
                 let host = host_of(&config, item.initiator.as_deref());
                 match item.what {
-                    What::Refused { .. } => book.enter(&item, host.map(|host| host.name.as_str()), now),
+                    What::Refused { .. } => log.enter(&item, host.map(|host| host.name.as_str()), now),
                     // What kept it out is over.
-                    What::LoggedIn => book
+                    What::LoggedIn => log
                         .refused
                         .retain(|known| (&known.initiator, known.address) != (&item.initiator, item.address)),
                     What::LoggedOut { .. } => {}
                 }
                 let count = item.count;
-                if !merge(&mut book.waiting, item) {
-                    book.lost += count;
+                if !merge(&mut log.waiting, item) {
+                    log.lost += count;
                 }
             }
-            book.rations.retain(|host, _| host.is_none_or(|host| config.hosts.get(host).is_some()));
-            let rations = &mut book.rations;
-            let mut may =
-                |host| rations.entry(host).or_insert(Ration { left: EVENTS_BURST, since: now }).take(now);
-            book.waiting.retain(|item| {
+            log.budgets.retain(|host, _| host.is_none_or(|host| config.hosts.get(host).is_some()));
+            let budgets = &mut log.budgets;
+            let mut may = |host| {
+                budgets.entry(host).or_insert(EventBudget { left: EVENTS_BURST, since: now }).take(now)
+            };
+            log.waiting.retain(|item| {
                 let host = host_of(&config, item.initiator.as_deref());
                 let tells = may(host.map(|host| host.id));
                 if tells {
@@ -243,23 +244,23 @@ impl Array {
                 }
                 !tells
             });
-            if book.lost > 0 && may(None) {
-                more = std::mem::take(&mut book.lost);
+            if log.lost > 0 && may(None) {
+                more = std::mem::take(&mut log.lost);
             }
         }
         if more > 0 {
             let message =
                 format!("{more} more log-ins, log-outs and refusals happened that are not told one by one");
-            self.tell(Severity::Warning, "initiator.login-refused", None, message);
+            self.log_event(Severity::Warning, "initiator.login-refused", None, message);
         }
-        told.iter().for_each(|(item, host)| self.tell_host_login(item, host.as_deref()));
+        told.iter().for_each(|(item, host)| self.log_host_login(item, host.as_deref()));
         if changed {
-            self.tell_changed(Topic::Hosts);
-            self.tell_changed(Topic::RefusedLogins);
+            self.publish_change(Topic::Hosts);
+            self.publish_change(Topic::RefusedLogins);
         }
     }
 
-    fn tell_host_login(&self, item: &Item, host: Option<&str>) {
+    fn log_host_login(&self, item: &Item, host: Option<&str>) {
         let Item { what, initiator, address, portal, count } = item;
         let name = initiator.as_deref().unwrap_or("an initiator that gave no name");
         let often = if *count > 1 { format!(", {count} times") } else { String::new() };
@@ -268,17 +269,22 @@ impl Array {
         let who = host.map_or("an unknown initiator".to_owned(), |host| format!("host {host:?}"));
         match what {
             What::LoggedIn => {
-                self.tell(Severity::Info, "host.logged-in", subject, format!("{who} logged in: {way}"));
+                self.log_event(Severity::Info, "host.logged-in", subject, format!("{who} logged in: {way}"));
             }
             What::LoggedOut { reason } => {
                 let wanted = WANTED_ENDS.contains(&reason.as_str());
                 let severity = if wanted { Severity::Info } else { Severity::Warning };
-                self.tell(severity, "host.logged-out", subject, format!("{who} logged out, {reason}: {way}"));
+                self.log_event(
+                    severity,
+                    "host.logged-out",
+                    subject,
+                    format!("{who} logged out, {reason}: {way}"),
+                );
             }
             What::Refused { reason, .. } => {
                 let kind = if host.is_some() { "host.login-refused" } else { "initiator.login-refused" };
                 let message = format!("{who} was refused, {reason}: {way}");
-                self.tell(Severity::Warning, kind, subject, message);
+                self.log_event(Severity::Warning, kind, subject, message);
             }
         }
     }
@@ -289,7 +295,7 @@ impl Array {
             host: host_of(config, refused.initiator.as_deref()).map(|host| host.name.clone()),
             ..refused.clone()
         };
-        let mut refused: Vec<_> = self.logins.book.lock().refused.iter().map(with_host).collect();
+        let mut refused: Vec<_> = self.logins.log.lock().refused.iter().map(with_host).collect();
         refused.retain(|refused| host.is_none() || refused.host.as_deref() == host);
         refused.sort_by_key(|refused| std::cmp::Reverse(refused.last));
         refused

@@ -3,12 +3,12 @@
 //! tells what is new then, not what was waiting.
 
 use crate::action::{Action, Outcome};
-use crate::array::{Array, Change, Happening};
+use crate::array::{Array, Change, Update};
 use crate::condition::{self, About, Conditions};
 use crate::config::{Edit, Named, Secret, identities};
-use crate::outbox::Outbox;
-use crate::record::Thing;
-use crate::vault::Sealed;
+use crate::delivery_queue::DeliveryQueue;
+use crate::record::Record;
+use crate::sealing::Sealed;
 use crate::{Error, Result, check};
 use history::{Alert, Condition, Severity, Turn};
 use notify::{Destination, Notice};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 
-/// How often the outboxes are looked at.
+/// How often the queues are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 /// A target that fails so often one after the other is worth an alert.
 const FAILING: u32 = 3;
@@ -110,18 +110,18 @@ pub struct TargetChange {
 }
 
 /// What waits to be sent, by target.
-pub(crate) type Outboxes = BTreeMap<TargetId, Outbox<Notice>>;
+pub(crate) type DeliveryQueues = BTreeMap<TargetId, DeliveryQueue<Notice>>;
 
 impl Array {
     /// Tells notification targets about alerts. Never ends; belongs in a task of its own.
     pub async fn deliver(self: Arc<Self>) {
-        let mut happenings = self.listen();
+        let mut updates = self.subscribe();
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                happening = happenings.recv() => match happening {
-                    Ok(Happening::Alert(turn, alert)) => self.put(turn, &alert),
+                update = updates.recv() => match update {
+                    Ok(Update::Alert(turn, alert)) => self.put(turn, &alert),
                     Ok(_) => continue,
                     Err(RecvError::Lagged(count)) => {
                         tracing::error!(count, "alerts may have been missed by notification targets");
@@ -134,17 +134,17 @@ impl Array {
         }
     }
 
-    /// Puts a notice into the outboxes of those who want it.
+    /// Puts a notice into the queues of those who want it.
     fn put(&self, turn: Turn, alert: &Alert) {
         if turn == Turn::Changed {
             return;
         }
         let (config, notice) = (self.config(), self.notice(Some(turn), alert.clone()));
-        let mut outboxes = self.outboxes.lock();
-        outboxes.retain(|id, _| config.targets.get(*id).is_some());
+        let mut queues = self.queues.lock();
+        queues.retain(|id, _| config.targets.get(*id).is_some());
         let wants = |target: &&TargetEntry| target.enabled && alert.condition.severity >= target.least;
         for target in config.targets.iter().filter(wants) {
-            if !outboxes.entry(target.id).or_default().put(notice.clone()) {
+            if !queues.entry(target.id).or_default().put(notice.clone()) {
                 tracing::warn!(target = target.name, "a notice is lost: too many wait");
             }
         }
@@ -161,9 +161,9 @@ impl Array {
         let uptime = self.uptime();
         let due: Vec<_> = {
             let config = self.config();
-            let mut outboxes = self.outboxes.lock();
+            let mut queues = self.queues.lock();
             let enabled = config.targets.iter().filter(|target| target.enabled);
-            enabled.filter_map(|it| Some((it.clone(), outboxes.get_mut(&it.id)?.take(uptime)?))).collect()
+            enabled.filter_map(|it| Some((it.clone(), queues.get_mut(&it.id)?.take(uptime)?))).collect()
         };
         for (target, notice) in due {
             let array = self.clone();
@@ -184,13 +184,13 @@ impl Array {
     }
 
     fn finish(&self, id: TargetId, outcome: std::result::Result<(), String>) {
-        if let Some(outbox) = self.outboxes.lock().get_mut(&id) {
-            outbox.done(self.uptime(), self.now(), outcome);
+        if let Some(queue) = self.queues.lock().get_mut(&id) {
+            queue.done(self.uptime(), self.now(), outcome);
         }
     }
 
     fn send(&self, target: &TargetEntry, notice: &Notice) -> std::result::Result<(), String> {
-        let secret = target.secret.as_ref().map(|sealed| self.parts.vault.open(sealed, &target.place()));
+        let secret = target.secret.as_ref().map(|sealed| self.parts.sealing.open(sealed, &target.place()));
         let secret = secret.transpose().map_err(|error| error.message)?;
         let secret = secret.as_ref().map(Secret::expose);
         target.destination.send(secret, notice, self.now()).map_err(|error| error.to_string())
@@ -210,7 +210,7 @@ impl Array {
         let (key, acknowledged, closed) = ("test".into(), None, None);
         let alert = Alert { id: 0, key, condition, opened: now, changed: now, acknowledged, closed };
         let notice = self.notice(None, alert);
-        let secret = target.secret.as_ref().map(|sealed| self.parts.vault.open(sealed, &target.place()));
+        let secret = target.secret.as_ref().map(|sealed| self.parts.sealing.open(sealed, &target.place()));
         let secret = secret.transpose()?;
         let (told, sent) = tokio::sync::oneshot::channel();
         let started = on_thread(move || {
@@ -228,9 +228,9 @@ impl Array {
 
     /// Targets that nothing gets to.
     pub(crate) fn target_conditions(&self) -> Conditions {
-        let (mut found, config, outboxes) = (Conditions::default(), self.config(), self.outboxes.lock());
+        let (mut found, config, queues) = (Conditions::default(), self.config(), self.queues.lock());
         for target in config.targets.iter().filter(|target| target.enabled) {
-            let failing = outboxes.get(&target.id).is_some_and(|outbox| outbox.tries() >= FAILING);
+            let failing = queues.get(&target.id).is_some_and(|queue| queue.tries() >= FAILING);
             if failing {
                 let about = About { noun: TargetEntry::NOUN, name: &target.name, key: &target.place() };
                 condition::add(&mut found, "notification.failing", Severity::Warning, Some(about), &|| {
@@ -259,8 +259,8 @@ impl Array {
     }
 
     fn target(&self, entry: &TargetEntry) -> Target {
-        let outboxes = self.outboxes.lock();
-        let outbox = outboxes.get(&entry.id);
+        let queues = self.queues.lock();
+        let queue = queues.get(&entry.id);
         let TargetEntry { name, created, destination, least, enabled, secret, .. } = entry.clone();
         Target {
             name,
@@ -269,10 +269,10 @@ impl Array {
             least,
             enabled,
             has_secret: secret.is_some(),
-            delivered: outbox.and_then(Outbox::delivered),
-            failing: outbox.and_then(|it| it.error().map(str::to_owned)),
-            waiting: outbox.map_or(0, Outbox::waiting),
-            lost: outbox.map_or(0, Outbox::lost),
+            delivered: queue.and_then(DeliveryQueue::delivered),
+            failing: queue.and_then(|it| it.error().map(str::to_owned)),
+            waiting: queue.map_or(0, DeliveryQueue::waiting),
+            lost: queue.map_or(0, DeliveryQueue::lost),
         }
     }
 }
@@ -323,14 +323,14 @@ impl Change<'_> {
         entry.least = change.least.unwrap_or(entry.least);
         entry.enabled = change.enabled.unwrap_or(entry.enabled);
         // What waits may go now.
-        self.array.outboxes.lock().get_mut(&entry.id).map(Outbox::hurry);
+        self.array.queues.lock().get_mut(&entry.id).map(DeliveryQueue::hurry);
         self.put_target(entry, "changed").await
     }
 
     pub async fn delete_target(&mut self, name: &str) -> Result<Outcome> {
         let entry = self.array.config().targets.named(name)?.clone();
-        self.array.outboxes.lock().remove(&entry.id);
-        self.commit(vec![Edit::Remove(Thing::Target(entry))]).await?;
+        self.array.queues.lock().remove(&entry.id);
+        self.commit(vec![Edit::Remove(Record::Target(entry))]).await?;
         self.done("notification.deleted", TargetEntry::NOUN, name, "was deleted");
         Ok(Outcome::Gone)
     }
@@ -340,14 +340,14 @@ impl Change<'_> {
         if let Some(secret) = secret {
             entry.destination.check_secret(secret.expose()).map_err(wrong)?;
         }
-        let seal = |secret| array.parts.vault.seal(secret, &entry.place(), (array.world.random)());
+        let seal = |secret| array.parts.sealing.seal(secret, &entry.place(), (array.env.random)());
         entry.secret = secret.map(seal).transpose()?;
         Ok(())
     }
 
     async fn put_target(&mut self, entry: TargetEntry, what: &str) -> Result<Outcome> {
         entry.destination.check(entry.secret.is_some()).map_err(wrong)?;
-        self.commit(vec![Edit::Put(Thing::Target(entry.clone()))]).await?;
+        self.commit(vec![Edit::Put(Record::Target(entry.clone()))]).await?;
         self.done(&format!("notification.{what}"), TargetEntry::NOUN, &entry.name, &format!("was {what}"));
         Ok(Outcome::Target(Box::new(self.array.target(&entry))))
     }

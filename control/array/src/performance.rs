@@ -6,7 +6,7 @@
 //! initiators and a group the sum of its volumes, as they are configured when somebody asks.
 
 use crate::action::{Action, Outcome};
-use crate::array::{Array, Happening, World};
+use crate::array::{Array, Env, Update};
 use crate::config::{Config, HostEntry};
 use crate::{Error, Result};
 use block::DiskId;
@@ -112,12 +112,12 @@ struct Before {
 
 impl Meter {
     /// Goes on where the history ends. Nothing is counted yet: what hosts do from now on is measured.
-    pub fn open(store: &Store, world: &World) -> Self {
-        let recorder = Recorder::open(store, world.seconds()).unwrap_or_else(|error| {
+    pub fn open(store: &Store, env: &Env) -> Self {
+        let recorder = Recorder::open(store, env.seconds()).unwrap_or_else(|error| {
             tracing::error!(%error, "old measurements can't be read");
             Recorder::default()
         });
-        let before = Before { millis: world.millis(), ..Before::default() };
+        let before = Before { millis: env.millis(), ..Before::default() };
         Self { recorder, before, ..Self::default() }
     }
 }
@@ -191,7 +191,7 @@ impl Array {
     /// work for a moment.
     pub fn measure(&self) {
         let counted = self.parts.target.statistics();
-        let millis = self.world.millis();
+        let millis = self.env.millis();
         // The second that is over, or nearly.
         let time = millis.saturating_sub(500) / 1000;
         let mut meter = self.meter.lock();
@@ -212,7 +212,7 @@ impl Array {
             tracing::error!(%error, "measurements are lost");
         }
         drop(meter);
-        self.happens(Happening::Measured(time, Box::new(all)));
+        self.publish(Update::Measured(time, Box::new(all)));
     }
 
     /// Answers the questions about performance; none when the action is another one. The past is read without holding
@@ -234,7 +234,7 @@ impl Array {
 
     /// Writes the measurements that are only in memory.
     pub fn keep_measurements(&self) {
-        let now = self.world.seconds();
+        let now = self.env.seconds();
         if let Err(error) = self.meter.lock().recorder.flush(&self.parts.history, now) {
             tracing::error!(%error, "the last measurements are lost");
         }
@@ -263,7 +263,7 @@ impl Array {
     }
 
     fn series(&self, subjects: &[String], stretch: Stretch) -> Result<Series> {
-        let now = self.world.seconds();
+        let now = self.env.seconds();
         let (from, to) = self.ends(stretch)?;
         let points = stretch.points.unwrap_or(USUAL_POINTS).clamp(1, MOST_POINTS);
         let span = history::tier_for(now, from, to, points.into(), subjects.len()).ok_or_else(|| {
@@ -277,7 +277,7 @@ impl Array {
     }
 
     fn ends(&self, stretch: Stretch) -> Result<(u64, u64)> {
-        let now = self.world.seconds();
+        let now = self.env.seconds();
         // What comes after now is not known; a second that has begun is not over.
         let to = stretch.to.unwrap_or(now).min(now);
         let from = stretch.from.unwrap_or_else(|| to.saturating_sub(USUAL_LENGTH));
@@ -350,7 +350,7 @@ impl Array {
 
     /// How the space was used, and how it goes on.
     pub(crate) fn capacity(&self, stretch: Stretch) -> Result<Capacity> {
-        let now = self.world.seconds();
+        let now = self.env.seconds();
         let (from, to) = self.ends(stretch)?;
         let points = stretch.points.unwrap_or(USUAL_POINTS).clamp(1, MOST_POINTS);
         let told = |from, to, points| {

@@ -1,9 +1,9 @@
-//! How volumes are treated: reduction policies and limits, set on a volume or on its whole group, and how they are put
+//! How volumes are affected: reduction policies and limits, set on a volume or on its whole group, and how they are put
 //! in force.
 
 use crate::array::Array;
 use crate::config::{Config, Edit, GroupEntry, GroupId, Stage, VolumeEntry};
-use crate::record::Thing;
+use crate::record::Record;
 use crate::watch::mapped;
 use crate::{Error, Result};
 use block::DiskId;
@@ -209,26 +209,26 @@ impl Config {
 
 /// The volumes and groups whose treatment some edits may change.
 #[derive(Debug, Default)]
-pub(crate) struct Treated {
+pub(crate) struct Affected {
     volumes: BTreeSet<DiskId>,
     groups: BTreeSet<GroupId>,
     throttle: bool,
 }
 
-impl Treated {
+impl Affected {
     /// Notes what an edit is about; called before and after it is applied.
     pub fn note(&mut self, config: &Config, edit: &Edit) {
-        let (Edit::Put(thing) | Edit::Remove(thing)) = edit;
-        match thing {
-            Thing::Volume(volume) => {
+        let (Edit::Put(record) | Edit::Remove(record)) = edit;
+        match record {
+            Record::Volume(volume) => {
                 self.volumes.insert(volume.id);
                 self.groups.extend(config.volumes.get(volume.id).and_then(|before| before.group));
             }
-            Thing::Group(group) => {
+            Record::Group(group) => {
                 self.groups.insert(group.id);
                 self.volumes.extend(config.members(group.id).map(|volume| volume.id));
             }
-            Thing::Settings(_) => self.throttle = true,
+            Record::Settings(_) => self.throttle = true,
             _ => {}
         }
     }
@@ -236,22 +236,22 @@ impl Treated {
 
 impl Array {
     /// Puts limits and options in force.
-    pub(crate) fn treat(&self, config: &Config, treated: &Treated) {
-        for id in &treated.volumes {
+    pub(crate) fn enforce(&self, config: &Config, affected: &Affected) {
+        for id in &affected.volumes {
             if let Some(volume) = config.volumes.get(*id).filter(|volume| volume.stage == Stage::Ready) {
                 self.parts.target.set_limits(*id, volume.limits.rates());
                 self.parts.target.set_simple_reservations(*id, volume.scsi2_reservations);
             }
         }
-        treated.groups.iter().for_each(|id| self.limit_group(config, *id));
-        if treated.throttle {
+        affected.groups.iter().for_each(|id| self.limit_group(config, *id));
+        if affected.throttle {
             self.parts.target.set_unmap_throttle(config.settings.unmap_throttle);
         }
         self.look_at_quotas(config, true);
     }
 
     /// Everything that is set, when the array comes up.
-    pub(crate) fn treat_all(&self, config: &Config) {
+    pub(crate) fn enforce_all(&self, config: &Config) {
         for volume in config.volumes.iter() {
             if !volume.limits.is_none() {
                 self.parts.target.set_limits(volume.id, volume.limits.rates());

@@ -1,4 +1,4 @@
-//! The configuration on media: one small JSON record for each thing, under a key that never changes.
+//! The configuration on media: one small JSON record for each record, under a key that never changes.
 //!
 //! | key | what it holds |
 //! |---|---|
@@ -59,12 +59,12 @@ struct ArrayRecord {
 }
 
 /// A key with the bytes to be kept under it.
-pub type Record = (String, Vec<u8>);
+pub type KeyValue = (String, Vec<u8>);
 
 /// Whatever a record can hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Thing {
+pub enum Record {
     /// The array's settings.
     Settings(Settings),
     /// A scrub.
@@ -95,96 +95,96 @@ pub enum Thing {
     Token(TokenEntry),
 }
 
-impl Thing {
+impl Record {
     /// Where it is kept.
     pub fn key(&self) -> String {
         match self {
-            Thing::Settings(_) => "settings".into(),
-            Thing::Scrub(_) => "scrub".into(),
-            Thing::Volume(it) => format!("volume/{:032x}", it.id.0),
-            Thing::Snapshot(it) => format!("snapshot/{:032x}", it.id.0),
-            Thing::Schedule(it) => format!("schedule/{:016x}", it.id.0),
-            Thing::Group(it) => format!("group/{:016x}", it.id.0),
-            Thing::Host(it) => format!("host/{:016x}", it.id.0),
-            Thing::HostGroup(it) => format!("host-group/{:016x}", it.id.0),
-            Thing::Connection(it) => format!("connection/{:032x}/{}", it.volume.0, it.peer),
-            Thing::Directory(it) => it.place(),
-            Thing::Target(it) => format!("notification/{:016x}", it.id.0),
-            Thing::Certificate(_) => "certificate".into(),
-            Thing::User(it) => format!("user/{:016x}", it.id.0),
-            Thing::Token(it) => format!("token/{:016x}", it.id.0),
+            Record::Settings(_) => "settings".into(),
+            Record::Scrub(_) => "scrub".into(),
+            Record::Volume(it) => format!("volume/{:032x}", it.id.0),
+            Record::Snapshot(it) => format!("snapshot/{:032x}", it.id.0),
+            Record::Schedule(it) => format!("schedule/{:016x}", it.id.0),
+            Record::Group(it) => format!("group/{:016x}", it.id.0),
+            Record::Host(it) => format!("host/{:016x}", it.id.0),
+            Record::HostGroup(it) => format!("host-group/{:016x}", it.id.0),
+            Record::Connection(it) => format!("connection/{:032x}/{}", it.volume.0, it.peer),
+            Record::Directory(it) => it.place(),
+            Record::Target(it) => format!("notification/{:016x}", it.id.0),
+            Record::Certificate(_) => "certificate".into(),
+            Record::User(it) => format!("user/{:016x}", it.id.0),
+            Record::Token(it) => format!("token/{:016x}", it.id.0),
         }
     }
 
-    /// What kind of thing it is, for people.
+    /// What kind of record it is, for people.
     pub fn noun(&self) -> &'static str {
         match self {
-            Thing::Settings(_) => "settings",
-            Thing::Scrub(_) => "scrub",
-            Thing::Volume(_) => VolumeEntry::NOUN,
-            Thing::Snapshot(_) => SnapshotEntry::NOUN,
-            Thing::Schedule(_) => ScheduleEntry::NOUN,
-            Thing::Group(_) => GroupEntry::NOUN,
-            Thing::Host(_) => HostEntry::NOUN,
-            Thing::HostGroup(_) => HostGroupEntry::NOUN,
-            Thing::Connection(_) => "connection",
-            Thing::Directory(_) => DirectoryEntry::NOUN,
-            Thing::Target(_) => TargetEntry::NOUN,
-            Thing::Certificate(_) => "certificate",
-            Thing::User(_) => UserEntry::NOUN,
-            Thing::Token(_) => TokenEntry::NOUN,
+            Record::Settings(_) => "settings",
+            Record::Scrub(_) => "scrub",
+            Record::Volume(_) => VolumeEntry::NOUN,
+            Record::Snapshot(_) => SnapshotEntry::NOUN,
+            Record::Schedule(_) => ScheduleEntry::NOUN,
+            Record::Group(_) => GroupEntry::NOUN,
+            Record::Host(_) => HostEntry::NOUN,
+            Record::HostGroup(_) => HostGroupEntry::NOUN,
+            Record::Connection(_) => "connection",
+            Record::Directory(_) => DirectoryEntry::NOUN,
+            Record::Target(_) => TargetEntry::NOUN,
+            Record::Certificate(_) => "certificate",
+            Record::User(_) => UserEntry::NOUN,
+            Record::Token(_) => TokenEntry::NOUN,
         }
     }
 
     /// What is kept there.
     pub fn value(&self) -> Vec<u8> {
         match self {
-            Thing::Settings(it) => encode(it),
-            Thing::Scrub(it) => encode(it),
-            Thing::Volume(it) => encode(it),
-            Thing::Snapshot(it) => encode(it),
-            Thing::Schedule(it) => encode(it),
-            Thing::Group(it) => encode(it),
-            Thing::Host(it) => encode(it),
-            Thing::HostGroup(it) => encode(it),
-            Thing::Connection(it) => encode(it),
-            Thing::Directory(it) => encode(it),
-            Thing::Target(it) => encode(it),
-            Thing::Certificate(it) => encode(it),
-            Thing::User(it) => encode(it),
-            Thing::Token(it) => encode(it),
+            Record::Settings(it) => encode(it),
+            Record::Scrub(it) => encode(it),
+            Record::Volume(it) => encode(it),
+            Record::Snapshot(it) => encode(it),
+            Record::Schedule(it) => encode(it),
+            Record::Group(it) => encode(it),
+            Record::Host(it) => encode(it),
+            Record::HostGroup(it) => encode(it),
+            Record::Connection(it) => encode(it),
+            Record::Directory(it) => encode(it),
+            Record::Target(it) => encode(it),
+            Record::Certificate(it) => encode(it),
+            Record::User(it) => encode(it),
+            Record::Token(it) => encode(it),
         }
     }
 
-    /// The thing in a record. None when the key is not one of the configuration's.
-    pub fn read(key: &str, value: &[u8]) -> Result<Option<Thing>> {
+    /// The record in a record. None when the key is not one of the configuration's.
+    pub fn read(key: &str, value: &[u8]) -> Result<Option<Record>> {
         let noun = key.split_once('/').map_or(key, |(noun, _)| noun);
-        let thing = match noun {
-            "settings" => Thing::Settings(decode(key, value)?),
-            "scrub" => Thing::Scrub(decode(key, value)?),
-            "volume" => Thing::Volume(decode(key, value)?),
-            "snapshot" => Thing::Snapshot(decode(key, value)?),
-            "schedule" => Thing::Schedule(decode(key, value)?),
-            "group" => Thing::Group(decode(key, value)?),
-            "host" => Thing::Host(decode(key, value)?),
-            "host-group" => Thing::HostGroup(decode(key, value)?),
-            "connection" => Thing::Connection(decode(key, value)?),
-            "directory" => Thing::Directory(decode(key, value)?),
-            "notification" => Thing::Target(decode(key, value)?),
-            "certificate" => Thing::Certificate(decode(key, value)?),
-            "user" => Thing::User(decode(key, value)?),
-            "token" => Thing::Token(decode(key, value)?),
+        let record = match noun {
+            "settings" => Record::Settings(decode(key, value)?),
+            "scrub" => Record::Scrub(decode(key, value)?),
+            "volume" => Record::Volume(decode(key, value)?),
+            "snapshot" => Record::Snapshot(decode(key, value)?),
+            "schedule" => Record::Schedule(decode(key, value)?),
+            "group" => Record::Group(decode(key, value)?),
+            "host" => Record::Host(decode(key, value)?),
+            "host-group" => Record::HostGroup(decode(key, value)?),
+            "connection" => Record::Connection(decode(key, value)?),
+            "directory" => Record::Directory(decode(key, value)?),
+            "notification" => Record::Target(decode(key, value)?),
+            "certificate" => Record::Certificate(decode(key, value)?),
+            "user" => Record::User(decode(key, value)?),
+            "token" => Record::Token(decode(key, value)?),
             _ => return Ok(None),
         };
-        match thing.key() == key {
-            true => Ok(Some(thing)),
-            false => Err(damaged(key, format!("it is about {}", thing.key()))),
+        match record.key() == key {
+            true => Ok(Some(record)),
+            false => Err(damaged(key, format!("it is about {}", record.key()))),
         }
     }
 }
 
 /// The record of the array's identity.
-pub fn identity(identity: &Identity) -> Record {
+pub fn identity(identity: &Identity) -> KeyValue {
     let Identity { name, serial, created } = identity.clone();
     (ARRAY.into(), encode(&ArrayRecord { name, serial, created }))
 }
@@ -196,7 +196,7 @@ pub fn read_identity(value: &[u8]) -> Result<Identity> {
 }
 
 /// The record of the retention clock.
-pub fn clock(entry: &ClockEntry) -> Record {
+pub fn clock(entry: &ClockEntry) -> KeyValue {
     (CLOCK.into(), encode(entry))
 }
 

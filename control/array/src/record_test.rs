@@ -25,9 +25,9 @@ fn host() -> HostEntry {
     }
 }
 
-type Kept = (Thing, &'static str, &'static str);
+type Kept = (Record, &'static str, &'static str);
 
-fn things() -> Vec<Kept> {
+fn records() -> Vec<Kept> {
     [disks(), peers()].concat()
 }
 
@@ -65,22 +65,22 @@ fn disks() -> Vec<Kept> {
     };
     vec![
         (
-            Thing::Snapshot(snapshot),
+            Record::Snapshot(snapshot),
             "snapshot/00000000000000000000000000000077",
             r#"{"version":2,"id":"00000000000000000000000000000077","name":"db1.hourly","source":"00000000000000000000000000006a51","created":11,"stage":"binned","set":"00000000000000fe","binned":12,"schedule":"0000000000000006","rules":["hourly"]}"#,
         ),
         (
-            Thing::Schedule(schedule),
+            Record::Schedule(schedule),
             "schedule/0000000000000006",
             r#"{"version":2,"id":"0000000000000006","name":"gold","created":13,"subject":{"group":"0000000000000099"},"rules":[{"when":"hourly","keep":24}],"immutable":3600,"enabled":true,"seen":14}"#,
         ),
         (
-            Thing::Volume(volume()),
+            Record::Volume(volume()),
             "volume/00000000000000000000000000006a51",
             r#"{"version":2,"id":"00000000000000000000000000006a51","name":"db1","created":7,"stage":"ready","group":"0000000000000099"}"#,
         ),
         (
-            Thing::Group(group),
+            Record::Group(group),
             "group/0000000000000099",
             r#"{"version":2,"id":"0000000000000099","name":"sql","created":8,"soft_quota":1073741824,"policy":{"dedup":false},"limits":{"iops":5000}}"#,
         ),
@@ -102,22 +102,22 @@ fn peers() -> Vec<Kept> {
     };
     vec![
         (
-            Thing::Host(host()),
+            Record::Host(host()),
             "host/0000000000000abc",
             r#"{"version":2,"id":"0000000000000abc","name":"esx1","initiators":["iqn.1998-01.com.vmware:esx1"],"created":1795000000}"#,
         ),
         (
-            Thing::HostGroup(cluster),
+            Record::HostGroup(cluster),
             "host-group/0000000000000005",
             r#"{"version":2,"id":"0000000000000005","name":"cluster","created":9,"hosts":["0000000000000abc"]}"#,
         ),
         (
-            Thing::Connection(connection),
+            Record::Connection(connection),
             "connection/00000000000000000000000000006a51/host-group-0000000000000005",
             r#"{"version":2,"volume":"00000000000000000000000000006a51","peer":{"host_group":"0000000000000005"},"lun":16383}"#,
         ),
         (
-            Thing::Settings(Settings {
+            Record::Settings(Settings {
                 name: None,
                 bin_seconds: 5,
                 unmap_throttle: 9,
@@ -131,8 +131,11 @@ fn peers() -> Vec<Kept> {
 
 #[test]
 fn the_format_of_version_2_stays() {
-    for (thing, key, value) in things() {
-        assert_eq!((thing.key().as_str(), String::from_utf8(thing.value()).unwrap().as_str()), (key, value));
+    for (record, key, value) in records() {
+        assert_eq!(
+            (record.key().as_str(), String::from_utf8(record.value()).unwrap().as_str()),
+            (key, value)
+        );
     }
 }
 
@@ -140,23 +143,23 @@ fn the_format_of_version_2_stays() {
 fn records_come_back_as_written() {
     let who = Identity { name: "ashlar".into(), serial: "0123456789abcdef".into(), created: 1_795_000_000 };
     assert_eq!(read_identity(&identity(&who).1).unwrap(), who);
-    for (thing, key, value) in things() {
-        assert_eq!(Thing::read(key, value.as_bytes()).unwrap(), Some(thing));
+    for (record, key, value) in records() {
+        assert_eq!(Record::read(key, value.as_bytes()).unwrap(), Some(record));
     }
-    assert_eq!(Thing::read("something/else", b"{}").unwrap(), None);
+    assert_eq!(Record::read("something/else", b"{}").unwrap(), None);
 }
 
 #[test]
 fn a_newer_or_damaged_record_is_refused_with_its_key() {
     let newer = read_identity(br#"{"version":3,"anything":true}"#).unwrap_err();
     assert_eq!(newer.kind, Kind::Precondition);
-    let elsewhere = Thing::Host(host()).value();
+    let elsewhere = Record::Host(host()).value();
     for (key, value) in [
         ("volume/12", &b"{}"[..]),
         ("volume/00000000000000000000000000006a51", b"not json"),
         ("host/0000000000000001", &elsewhere),
     ] {
-        let error = Thing::read(key, value).unwrap_err();
+        let error = Record::read(key, value).unwrap_err();
         assert!(error.message.contains(key), "{error}");
     }
 }

@@ -1,10 +1,10 @@
 //! Coming up from the drives alone: the identity, then the configuration, with what a crash left half-way finished
 //! or taken back.
 
-use crate::array::{Array, Parts, World, put_records};
-use crate::bin::DiskEntry;
+use crate::array::{Array, Env, Parts, put_records};
 use crate::config::{Config, Edit, Identity, SnapshotEntry, Stage, VolumeEntry};
-use crate::record::{self, Thing};
+use crate::record::{self, Record};
+use crate::recycle_bin::DiskEntry;
 use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
@@ -28,11 +28,11 @@ impl Identity {
 impl Array {
     /// Reads the configuration, reconciles it with the volumes that are there, and shows hosts what they may see.
     /// Portals should listen only after this answered: until then there are no units.
-    pub async fn open(parts: Parts, identity: Identity, version: &str, world: World) -> Result<Array> {
+    pub async fn open(parts: Parts, identity: Identity, version: &str, env: Env) -> Result<Array> {
         let mut config = read(&parts.engine)?;
         finish_or_take_back(&parts.engine, &mut config).await?;
-        adopt_strays(&parts.engine, &mut config, world.seconds()).await?;
-        let array = Array::new(parts, world, identity, version.into(), config)?;
+        adopt_strays(&parts.engine, &mut config, env.seconds()).await?;
+        let array = Array::new(parts, env, identity, version.into(), config)?;
         array.reduce().await?;
         array.show_all();
         array.resume_scrub();
@@ -44,7 +44,7 @@ impl Array {
         config.volumes.iter().for_each(|entry| self.serve(entry.id));
         let seen = |entry: &&SnapshotEntry| config.connections.of_volume(entry.id).next().is_some();
         config.snapshots.iter().filter(seen).for_each(|entry| self.serve(entry.id));
-        self.treat_all(&config);
+        self.enforce_all(&config);
         config.hosts.iter().for_each(|host| self.show_host(&config, host.id));
         self.admit(&config);
     }
@@ -57,12 +57,12 @@ pub(crate) fn read(engine: &Engine) -> Result<Config> {
         if key == record::ARRAY || key == record::CLOCK {
             continue;
         }
-        let thing = Thing::read(&key, &value)?.ok_or_else(|| {
+        let record = Record::read(&key, &value)?.ok_or_else(|| {
             Error::precondition(format!(
                 "the configuration record {key} is not known to this software: start the software that wrote it"
             ))
         })?;
-        if !config.apply(Edit::Put(thing)) {
+        if !config.apply(Edit::Put(record)) {
             return Err(Error::failed("the configuration can't be used", format!("{key} is there twice")));
         }
     }
@@ -80,9 +80,9 @@ async fn finish_or_take_back(engine: &Engine, config: &mut Config) -> Result<()>
             let deleted = engine.delete_volume(entry.id(), u64::MAX).await;
             deleted.map_err(|error| Error::failed("an unfinished volume could not be deleted", error))?;
         }
-        let thing = entry.thing();
-        put_records(engine, vec![(thing.key(), None)]).await?;
-        config.apply(Edit::Remove(thing));
+        let record = entry.record();
+        put_records(engine, vec![(record.key(), None)]).await?;
+        config.apply(Edit::Remove(record));
     }
     for entry in config.disks().filter(|entry| engine.volume(entry.id()).is_none()) {
         tracing::error!(name = entry.name(), "a configured volume or snapshot has no data");
@@ -97,18 +97,18 @@ async fn adopt_strays(engine: &Engine, config: &mut Config, created: u64) -> Res
     for disk in engine.disks().into_iter().filter(|disk| !known.contains(&disk.id)) {
         let (id, stage, name) = (disk.id, Stage::Ready, format!("recovered-{:032x}", disk.id.0));
         tracing::warn!(%name, "a volume or snapshot without configuration was found");
-        let thing = match disk.parent.filter(|_| disk.snapshot) {
+        let record = match disk.parent.filter(|_| disk.snapshot) {
             Some(source) => {
                 let created = disk.created;
                 let (set, binned, schedule, rules, order) = (0, None, None, Vec::new(), 0);
                 let entry =
                     SnapshotEntry { id, name, source, created, stage, set, binned, schedule, rules, order };
-                Thing::Snapshot(entry)
+                Record::Snapshot(entry)
             }
-            None => Thing::Volume(VolumeEntry::new(id, name, created, stage, None)),
+            None => Record::Volume(VolumeEntry::new(id, name, created, stage, None)),
         };
-        put_records(engine, vec![(thing.key(), Some(thing.value()))]).await?;
-        config.apply(Edit::Put(thing));
+        put_records(engine, vec![(record.key(), Some(record.value()))]).await?;
+        config.apply(Edit::Put(record));
     }
     Ok(())
 }

@@ -8,9 +8,9 @@
 
 use crate::action::{Action, Caller, Outcome, ScheduleChange, SubjectName};
 use crate::array::{Array, Change};
-use crate::bin::DiskEntry;
 use crate::config::{Config, Edit, Named, ScheduleId, SnapshotEntry, VolumeEntry};
-use crate::record::Thing;
+use crate::record::Record;
+use crate::recycle_bin::DiskEntry;
 use crate::{Error, Result, check};
 use block::DiskId;
 use croner::Cron;
@@ -203,7 +203,7 @@ impl Change<'_> {
         };
         change.rules.get_or_insert_default();
         set(&mut entry, change, now)?;
-        self.commit(vec![Edit::Put(Thing::Schedule(entry.clone()))]).await?;
+        self.commit(vec![Edit::Put(Record::Schedule(entry.clone()))]).await?;
         self.done("schedule.created", "schedule", &entry.name, "was created");
         self.schedule_now(id)
     }
@@ -218,7 +218,7 @@ impl Change<'_> {
         }
         set(&mut new, change, self.array.schedule_now())?;
         if new != entry {
-            self.commit(vec![Edit::Put(Thing::Schedule(new))]).await?;
+            self.commit(vec![Edit::Put(Record::Schedule(new))]).await?;
             self.done("schedule.changed", "schedule", name, "was changed");
         }
         self.schedule_now(entry.id)
@@ -226,7 +226,7 @@ impl Change<'_> {
 
     pub async fn delete_schedule(&mut self, name: &str) -> Result<Outcome> {
         let entry = self.array.config().schedules.named(name)?.clone();
-        self.commit(vec![Edit::Remove(Thing::Schedule(entry))]).await?;
+        self.commit(vec![Edit::Remove(Record::Schedule(entry))]).await?;
         self.done("schedule.deleted", "schedule", name, "was deleted; its snapshots stay");
         Ok(Outcome::Gone)
     }
@@ -238,7 +238,7 @@ impl Change<'_> {
         if entry.is_ahead(time) && !now {
             // It goes on from here, instead of sleeping until then.
             entry.seen = time;
-            self.commit(vec![Edit::Put(Thing::Schedule(entry))]).await?;
+            self.commit(vec![Edit::Put(Record::Schedule(entry))]).await?;
             return Ok(Outcome::Snapshots(Vec::new()));
         }
         let rules = match now {
@@ -252,7 +252,7 @@ impl Change<'_> {
         entry.seen = time;
         let taken = match sources.is_empty() {
             true => {
-                self.commit(vec![Edit::Put(Thing::Schedule(entry.clone()))]).await?;
+                self.commit(vec![Edit::Put(Record::Schedule(entry.clone()))]).await?;
                 Vec::new()
             }
             false => {
@@ -353,7 +353,7 @@ impl Array {
                 Err(error) => {
                     self.watched.lock().failed.insert(id, uptime);
                     let message = format!("schedule {name:?} could not run: {error}; it is tried again");
-                    self.tell(Severity::Warning, "schedule.failed", Some(("schedule", &name)), message);
+                    self.log_event(Severity::Warning, "schedule.failed", Some(("schedule", &name)), message);
                 }
             }
         }

@@ -6,7 +6,7 @@ use crate::array::{Array, Change, put_records};
 use crate::condition::{self, Conditions};
 use crate::config::{Config, Edit};
 use crate::job::{JobKind, JobState};
-use crate::record::Thing;
+use crate::record::Record;
 use crate::topic::Topic;
 use crate::{Error, Result};
 use history::Severity;
@@ -108,7 +108,7 @@ impl Array {
 
     /// Begins a scrub when it is time, and nothing is at risk: what is missing comes before what may be wrong.
     pub(crate) async fn scrub_when_due(&self) {
-        let now = self.world.seconds();
+        let now = self.env.seconds();
         let every = self.config().settings.scrub_seconds;
         // Later than ever: the last one ended by a clock that was wrong.
         let due =
@@ -122,7 +122,7 @@ impl Array {
         self.watched.lock().scrub_failed = begun.as_ref().err().map(|_| now);
         if let Err(error) = begun {
             let message = format!("the scrub that is due could not begin: {error}; it is tried again");
-            self.tell(Severity::Warning, "scrub.failed", None, message);
+            self.log_event(Severity::Warning, "scrub.failed", None, message);
         }
     }
 
@@ -148,7 +148,7 @@ impl Array {
         self.begin_job(JobKind::Scrub, None, "read and verify everything on the drives".into(), &begin.user);
         let next = begin.next;
         let now = Mutex::new(Progress { next, ..Progress::default() });
-        let stored = Mutex::new(self.world.seconds());
+        let stored = Mutex::new(self.env.seconds());
         let scrubbing = Arc::new(Scrubbing { begin, now, stored });
         *self.scrubbing.lock() = Some(scrubbing.clone());
         let shelf = self.parts.shelf.clone();
@@ -172,7 +172,7 @@ impl Array {
             // The shelf reads nothing any more. The record says where it goes on.
             return;
         }
-        let now = self.world.seconds();
+        let now = self.env.seconds();
         if over {
             scrub.ended = Some(now);
         } else {
@@ -183,23 +183,23 @@ impl Array {
         let due = scrubbing.stored.lock().saturating_add(STORED_EVERY) <= now;
         if over || due {
             let _one_at_a_time = self.changing.lock().await;
-            let thing = Thing::Scrub(scrub.clone());
+            let record = Record::Scrub(scrub.clone());
             // A place that is not stored is read again after a restart.
             if let Err(error) =
-                put_records(&self.parts.engine, vec![(thing.key(), Some(thing.value()))]).await
+                put_records(&self.parts.engine, vec![(record.key(), Some(record.value()))]).await
             {
                 tracing::error!(%error, "how far the scrub is can't be stored");
             }
             *scrubbing.stored.lock() = now;
-            self.configure(Edit::Put(thing));
+            self.configure(Edit::Put(record));
         }
         if over {
             *self.scrubbing.lock() = None;
-            self.tell_scrubbed(&scrub);
+            self.log_scrub_result(&scrub);
         }
     }
 
-    fn tell_scrubbed(&self, scrub: &Scrub) {
+    fn log_scrub_result(&self, scrub: &Scrub) {
         let found = match (scrub.errors, scrub.lost) {
             (0, 0) => "nothing was wrong".to_owned(),
             (errors, lost) => {
@@ -211,7 +211,7 @@ impl Array {
             _ => ("scrub.finished", Severity::Critical),
         };
         let end = if scrub.cancelled { "was cancelled" } else { "is finished" };
-        self.tell(severity, kind, None, format!("the scrub {end}: {} bytes read, {found}", scrub.bytes));
+        self.log_event(severity, kind, None, format!("the scrub {end}: {} bytes read, {found}", scrub.bytes));
         self.change_job(JobKind::Scrub, None, |job| {
             job.state = if scrub.cancelled { JobState::Cancelled } else { JobState::Done };
             if !scrub.cancelled {
@@ -219,7 +219,7 @@ impl Array {
             }
             job.message = Some(found);
         });
-        self.tell_changed(Topic::Drives);
+        self.publish_change(Topic::Drives);
     }
 }
 
@@ -229,11 +229,11 @@ impl Change<'_> {
             return Err(Error::conflict("a scrub is under way already: see the jobs"));
         }
         let scrub = Scrub { started: self.now(), user: self.caller.user.clone(), ..Scrub::default() };
-        self.commit(vec![Edit::Put(Thing::Scrub(scrub.clone()))]).await?;
+        self.commit(vec![Edit::Put(Record::Scrub(scrub.clone()))]).await?;
         self.array.run_scrub(scrub);
         let message = format!("a scrub was started by {}", self.caller.user);
-        self.array.tell(Severity::Info, "scrub.started", None, message);
-        let jobs = self.array.tell_jobs();
+        self.array.log_event(Severity::Info, "scrub.started", None, message);
+        let jobs = self.array.list_jobs();
         let job = jobs.into_iter().rev().find(|job| job.kind == JobKind::Scrub);
         Ok(Outcome::Job(job.ok_or_else(|| Error::failed("the scrub runs", "and has no job"))?))
     }

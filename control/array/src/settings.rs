@@ -3,7 +3,7 @@
 use crate::action::{Outcome, SettingsChange};
 use crate::array::{Array, Change};
 use crate::config::Edit;
-use crate::record::Thing;
+use crate::record::Record;
 use crate::{Error, Result, check};
 use std::ops::RangeInclusive;
 
@@ -41,9 +41,9 @@ impl Change<'_> {
             new.scrub_seconds = seconds;
         }
         if new != old {
-            self.commit(vec![Edit::Put(Thing::Settings(new))]).await?;
+            self.commit(vec![Edit::Put(Record::Settings(new))]).await?;
             let message = format!("settings were changed by {}", self.caller.user);
-            self.array.tell(history::Severity::Info, "settings.changed", None, message);
+            self.array.log_event(history::Severity::Info, "settings.changed", None, message);
         }
         let config = self.array.config();
         Ok(Outcome::Settings(self.array.settings(&config)))

@@ -3,9 +3,9 @@
 
 use crate::action::{Outcome, SnapshotChange, SubjectName};
 use crate::array::{Array, Change};
-use crate::bin::DiskEntry;
 use crate::config::{Edit, SnapshotEntry, Stage, VolumeEntry};
-use crate::record::Thing;
+use crate::record::Record;
+use crate::recycle_bin::DiskEntry;
 use crate::schedule::ScheduleEntry;
 use crate::topic::Topic;
 use crate::view::{Difference, DifferentExtent};
@@ -14,7 +14,7 @@ use block::{Disk, DiskId, Provisioning};
 use serde_json::json;
 
 /// Most extents of one answer to a comparison.
-pub const MOST_EXTENTS: usize = 100_000;
+pub const MAX_EXTENTS: usize = 100_000;
 
 impl Change<'_> {
     pub async fn create_snapshots(
@@ -55,7 +55,7 @@ impl Change<'_> {
         let rules = rules.unwrap_or_default();
         let order = schedule.map_or(0, |schedule| self.array.config().newest_of(schedule.id) + 1);
         let entry = |source: &VolumeEntry| SnapshotEntry {
-            id: DiskId((self.array.world.random)()),
+            id: DiskId((self.array.env.random)()),
             name: format!("{}.{suffix}", source.name),
             source: source.id,
             created,
@@ -67,9 +67,9 @@ impl Change<'_> {
             order,
         };
         let entries: Vec<_> = sources.iter().map(entry).collect();
-        let snapshots = entries.iter().cloned().map(Thing::Snapshot);
-        let things = snapshots.chain(schedule.cloned().map(Thing::Schedule));
-        let edits = things.map(Edit::Put).collect();
+        let snapshots = entries.iter().cloned().map(Record::Snapshot);
+        let records = snapshots.chain(schedule.cloned().map(Record::Schedule));
+        let edits = records.map(Edit::Put).collect();
         let pairs: Vec<_> = entries.iter().map(|entry| (entry.source, entry.id)).collect();
         self.commit_snapshots(&pairs, edits, keep_until).await?;
         for entry in &entries {
@@ -122,7 +122,7 @@ impl Change<'_> {
                 self.array.config().disk_name_free(&new)?;
                 let what = format!("was renamed {new:?}");
                 let renamed = SnapshotEntry { name: new, ..entry.clone() };
-                self.commit(vec![Edit::Put(Thing::Snapshot(renamed))]).await?;
+                self.commit(vec![Edit::Put(Record::Snapshot(renamed))]).await?;
                 what
             }
             SnapshotChange::Writable(writable) => {
@@ -150,7 +150,7 @@ impl Change<'_> {
             }
         };
         self.done("snapshot.changed", "snapshot", name, &what);
-        self.array.tell_changed(Topic::Snapshots);
+        self.array.publish_change(Topic::Snapshots);
         self.snapshot_now(entry.id)
     }
 
@@ -182,7 +182,7 @@ impl Change<'_> {
         }
         self.array.parts.target.content_replaced(id);
         self.done("volume.overwritten", "volume", volume, &format!("was restored from {source:?}"));
-        self.array.tell_changed(Topic::Volumes);
+        self.array.publish_change(Topic::Volumes);
         self.volume_now(id)
     }
 
@@ -206,8 +206,8 @@ impl Array {
             let config = self.config();
             (base.map(|base| config.disk_named(&base)).transpose()?, config.disk_named(name)?)
         };
-        if !(1..=MOST_EXTENTS).contains(&most) {
-            return Err(Error::invalid(format!("ask for 1 to {MOST_EXTENTS} extents")));
+        if !(1..=MAX_EXTENTS).contains(&most) {
+            return Err(Error::invalid(format!("ask for 1 to {MAX_EXTENTS} extents")));
         }
         let each = u64::from(self.disk(new, name)?.geometry().block_bytes);
         let found = self.parts.engine.diff(old, new, from / each, most).await;

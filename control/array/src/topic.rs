@@ -1,12 +1,12 @@
-//! Topics of the event stream: the kinds of things that listeners are told of when they change. The API's description
+//! Topics of the event stream: the kinds of records that listeners are told of when they change. The API's description
 //! has them as an enumeration, so the web interface's types know them, too.
 
 use crate::config::{Edit, Stage};
-use crate::record::Thing;
+use crate::record::Record;
 
 macro_rules! topics {
     ($($(#[$doc:meta])* $name:ident: $text:literal;)*) => {
-        /// A kind of things that change.
+        /// A kind of records that change.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Topic {
             $($(#[$doc])* $name,)*
@@ -63,25 +63,25 @@ topics! {
 
 /// The topics of a step. `before`: how far the volume or snapshot was.
 pub(crate) fn of_edit(edit: &Edit, before: Option<Stage>) -> impl Iterator<Item = Topic> {
-    let (thing, put) = match edit {
-        Edit::Put(thing) => (thing, true),
-        Edit::Remove(thing) => (thing, false),
+    let (record, put) = match edit {
+        Edit::Put(record) => (record, true),
+        Edit::Remove(record) => (record, false),
     };
-    let (topic, stage) = match thing {
-        Thing::Settings(_) => (Topic::Settings, None),
-        Thing::Scrub(_) => (Topic::Drives, None),
-        Thing::Volume(it) => (Topic::Volumes, Some(it.stage)),
-        Thing::Snapshot(it) => (Topic::Snapshots, Some(it.stage)),
-        Thing::Schedule(_) => (Topic::Schedules, None),
-        Thing::Group(_) => (Topic::Groups, None),
-        Thing::Host(_) => (Topic::Hosts, None),
-        Thing::HostGroup(_) => (Topic::HostGroups, None),
-        Thing::Connection(_) => (Topic::Connections, None),
-        Thing::Directory(_) => (Topic::Directories, None),
-        Thing::Target(_) => (Topic::NotificationTargets, None),
-        Thing::Certificate(_) => (Topic::Certificate, None),
-        Thing::User(_) => (Topic::Users, None),
-        Thing::Token(_) => (Topic::Tokens, None),
+    let (topic, stage) = match record {
+        Record::Settings(_) => (Topic::Settings, None),
+        Record::Scrub(_) => (Topic::Drives, None),
+        Record::Volume(it) => (Topic::Volumes, Some(it.stage)),
+        Record::Snapshot(it) => (Topic::Snapshots, Some(it.stage)),
+        Record::Schedule(_) => (Topic::Schedules, None),
+        Record::Group(_) => (Topic::Groups, None),
+        Record::Host(_) => (Topic::Hosts, None),
+        Record::HostGroup(_) => (Topic::HostGroups, None),
+        Record::Connection(_) => (Topic::Connections, None),
+        Record::Directory(_) => (Topic::Directories, None),
+        Record::Target(_) => (Topic::NotificationTargets, None),
+        Record::Certificate(_) => (Topic::Certificate, None),
+        Record::User(_) => (Topic::Users, None),
+        Record::Token(_) => (Topic::Tokens, None),
     };
     let after = stage.filter(|_| put);
     let in_bin = before == Some(Stage::Binned) || after == Some(Stage::Binned);

@@ -22,7 +22,7 @@ pub enum Effect {
 pub struct Declaration {
     /// What is done: `create`.
     pub verb: &'static str,
-    /// To what kind of thing: `volume`.
+    /// To what kind of record: `volume`.
     pub noun: &'static str,
     /// What it does to the array.
     pub effect: Effect,

@@ -2,12 +2,12 @@
 
 use crate::action::SubjectName;
 use crate::array::Array;
-use crate::bin::DiskEntry;
 use crate::config::{Config, GroupEntry, HostEntry, HostGroupEntry, SnapshotEntry, VolumeEntry};
 use crate::connection::{ConnectionEntry, Peer};
 use crate::health::Health;
 use crate::login::RefusedLogin;
 use crate::policy::{Limits, Policy, PolicyInForce};
+use crate::recycle_bin::DiskEntry;
 use crate::schedule::{Rule, ScheduleEntry, Subject};
 use crate::scrub::Scrub;
 use block::{Disk, DiskId};
@@ -368,7 +368,7 @@ impl Array {
             target_iqn: self.identity.target_iqn(),
             encryption: self.parts.shelf.envelope().and_then(|envelope| LockKind::of(&envelope.lock)),
             portals: self.parts.server.portals(),
-            uptime: Duration::from_secs(self.world.seconds().saturating_sub(self.started)),
+            uptime: Duration::from_secs(self.env.seconds().saturating_sub(self.started)),
             space: Space {
                 provisioned: space.provisioned,
                 mapped: space.mapped,

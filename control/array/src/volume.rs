@@ -2,9 +2,9 @@
 
 use crate::action::{Outcome, VolumeChange};
 use crate::array::Change;
-use crate::bin::DiskEntry;
 use crate::config::{Edit, GroupId, Stage, VolumeEntry};
-use crate::record::Thing;
+use crate::record::Record;
+use crate::recycle_bin::DiskEntry;
 use crate::topic::Topic;
 use crate::{Error, Result, check};
 use block::{Disk, DiskId, Geometry};
@@ -19,7 +19,7 @@ enum Contents {
 }
 
 fn put(entry: &VolumeEntry, stage: Stage) -> Edit {
-    Edit::Put(Thing::Volume(VolumeEntry { stage, ..entry.clone() }))
+    Edit::Put(Record::Volume(VolumeEntry { stage, ..entry.clone() }))
 }
 
 impl Change<'_> {
@@ -52,7 +52,7 @@ impl Change<'_> {
         check::name("volume", &name)?;
         self.array.config().disk_name_free(&name)?;
         let group = self.group_named(group)?;
-        let (id, created) = (DiskId((self.array.world.random)()), self.now());
+        let (id, created) = (DiskId((self.array.env.random)()), self.now());
         let entry = VolumeEntry::new(id, name, created, Stage::Creating, group);
         self.commit(vec![put(&entry, Stage::Creating)]).await?;
         let engine = &self.array.parts.engine;
@@ -62,7 +62,7 @@ impl Change<'_> {
         };
         if let Err(error) = made {
             let what = format!("volume {:?} could not be made", entry.name);
-            self.commit(vec![Edit::Remove(Thing::Volume(entry))]).await?;
+            self.commit(vec![Edit::Remove(Record::Volume(entry))]).await?;
             return Err(Error::refused(&what, error));
         }
         self.array.serve(entry.id);
@@ -134,7 +134,7 @@ impl Change<'_> {
             self.array.parts.target.capacity_changed(entry.id);
             let [before, after] = [now.bytes(), bytes].map(|bytes| json!({ "bytes": bytes }));
             self.note_change("volume", Some(name), [&before, &after]);
-            self.array.tell_changed(Topic::Volumes);
+            self.array.publish_change(Topic::Volumes);
             let what = format!("was resized from {} to {bytes} bytes", now.bytes());
             self.done("volume.resized", "volume", name, &what);
         }
@@ -151,7 +151,7 @@ impl Change<'_> {
             self.note_change("volume", Some(name), [&before, &after]);
             let what = if read_only { "was made read-only" } else { "takes changes again" };
             self.done("volume.changed", "volume", name, what);
-            self.array.tell_changed(Topic::Volumes);
+            self.array.publish_change(Topic::Volumes);
         }
         self.volume_now(entry.id)
     }

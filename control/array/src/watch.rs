@@ -14,7 +14,7 @@ const THRESHOLDS: &[(u64, Severity)] =
 
 /// What was found, so that everything is told once.
 #[derive(Debug, Default)]
-pub(crate) struct Watched {
+pub(crate) struct WatchState {
     /// Groups beyond their soft quota.
     soft: BTreeSet<GroupId>,
     /// Groups that reached their hard quota.
@@ -68,8 +68,8 @@ impl Array {
             let is_out = |quota| used >= quota || used.saturating_add(wanted) > quota;
             let is_hard = group.hard_quota.is_some_and(is_out);
             if told {
-                self.tell_soft_quota(config, group, (was_soft, is_soft));
-                self.tell_hard_quota(group, (was_hard, met, is_hard));
+                self.log_soft_quota(config, group, (was_soft, is_soft));
+                self.log_hard_quota(group, (was_hard, met, is_hard));
             }
             soft.extend(is_soft.then_some(group.id));
             hard.extend(is_hard.then_some(group.id));
@@ -79,22 +79,22 @@ impl Array {
         (watched.soft, watched.hard, watched.refused) = (soft, hard, refused);
     }
 
-    fn tell_group(&self, group: &GroupEntry, severity: Severity, kind: &str, what: &str) {
+    fn log_quota(&self, group: &GroupEntry, severity: Severity, kind: &str, what: &str) {
         let name = &group.name;
-        self.tell(severity, kind, Some(("volume group", name)), format!("volume group {name:?} {what}"));
+        self.log_event(severity, kind, Some(("volume group", name)), format!("volume group {name:?} {what}"));
     }
 
     /// Tells what became of the soft quota: whether the group was beyond it, and is.
-    fn tell_soft_quota(&self, config: &Config, group: &GroupEntry, (was, is): (bool, bool)) {
+    fn log_soft_quota(&self, config: &Config, group: &GroupEntry, (was, is): (bool, bool)) {
         match (was, is) {
             (false, true) => {
                 config.members(group.id).for_each(|volume| self.parts.target.threshold_crossed(volume.id));
                 let what = format!("crossed its soft quota of {} bytes", group.soft_quota.unwrap_or(0));
-                self.tell_group(group, Severity::Warning, "group.soft-quota-crossed", &what);
+                self.log_quota(group, Severity::Warning, "group.soft-quota-crossed", &what);
             }
             (true, false) => {
                 let what = "is below its soft quota again";
-                self.tell_group(group, Severity::Info, "group.soft-quota-over", what);
+                self.log_quota(group, Severity::Info, "group.soft-quota-over", what);
             }
             _ => {}
         }
@@ -102,17 +102,17 @@ impl Array {
 
     /// Tells what became of the hard quota: whether the group had reached it, a host met it since, and it is reached
     /// now.
-    fn tell_hard_quota(&self, group: &GroupEntry, (was, met, is): (bool, bool, bool)) {
+    fn log_hard_quota(&self, group: &GroupEntry, (was, met, is): (bool, bool, bool)) {
         if !was && (met || is) {
             let what = format!(
                 "reached its hard quota of {} bytes: its volumes take no new space until something is unmapped or the \
                  quota is raised",
                 group.hard_quota.unwrap_or(0)
             );
-            self.tell_group(group, Severity::Critical, "group.hard-quota-reached", &what);
+            self.log_quota(group, Severity::Critical, "group.hard-quota-reached", &what);
         }
         if (was || met) && !is {
-            self.tell_group(group, Severity::Info, "group.hard-quota-over", "takes new space again");
+            self.log_quota(group, Severity::Info, "group.hard-quota-over", "takes new space again");
         }
     }
 
@@ -138,11 +138,11 @@ impl Array {
                      or add drives",
                     space.free
                 );
-                self.tell(*severity, "space.threshold-crossed", None, message);
+                self.log_event(*severity, "space.threshold-crossed", None, message);
             }
             _ if now < before => {
                 let message = format!("less than {before} % of the drives' space is in use again");
-                self.tell(Severity::Info, "space.threshold-over", None, message);
+                self.log_event(Severity::Info, "space.threshold-over", None, message);
             }
             _ => {}
         }

@@ -205,12 +205,12 @@ impl Folder {
                          not trust it; hosts are served. Make room, or see to the file system: it is tried again",
                         path.display()
                     );
-                    self.array.report(&kind, Severity::Warning, message);
+                    self.array.raise_condition(&kind, Severity::Warning, message);
                 }
             }
             _ => {
                 waiting.remove(name);
-                self.array.is_over(&kind);
+                self.array.clear_condition(&kind);
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::access::Folder;
 use crate::args::Args;
 use anyhow::{Context, Result, anyhow};
 use api::Tls;
-use array::{Action, Array, Caller, FIRST_USER, Happening, Secret, Severity};
+use array::{Action, Array, Caller, FIRST_USER, Secret, Severity, Update};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use std::io::Write;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub async fn prepare(array: &Array, args: &Args, folder: &Folder) -> Result<Tls>
          made for now, which nobody has reason to trust; replace the certificate (ashlar certificate replace), or see to \
          its key"
     );
-    array.report("certificate.temporary", Severity::Warning, message);
+    array.raise_condition("certificate.temporary", Severity::Warning, message);
     let (chain, key) = self_signed(args)?;
     Tls::new(&chain, key.expose()).map_err(|wrong| anyhow!(wrong))
 }
@@ -72,10 +72,10 @@ fn self_signed(args: &Args) -> Result<(String, Secret)> {
 
 /// Uses every certificate that replaces the one in use. Ends when the array does.
 pub async fn follow(array: Arc<Array>, tls: Tls, folder: Arc<Folder>) {
-    let mut happenings = array.listen();
+    let mut updates = array.subscribe();
     loop {
-        match happenings.recv().await {
-            Ok(Happening::Changed(array::Topic::Certificate)) | Err(RecvError::Lagged(_)) => {
+        match updates.recv().await {
+            Ok(Update::Changed(array::Topic::Certificate)) | Err(RecvError::Lagged(_)) => {
                 renew(&array, &tls, &folder)
             }
             Ok(_) => {}
@@ -94,7 +94,7 @@ fn renew(array: &Array, tls: &Tls, folder: &Folder) {
         tracing::error!(error, "the new certificate can't be used");
         return;
     }
-    array.is_over("certificate.temporary");
+    array.clear_condition("certificate.temporary");
     folder.show(FILE, chain.into_bytes());
 }
 

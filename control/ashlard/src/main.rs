@@ -25,7 +25,7 @@ mod web;
 use access::Folder;
 use anyhow::{Context, Result};
 use args::{Args, Command, KeyCommand};
-use array::{Array, Identity, Parts, Vault, World};
+use array::{Array, Env, Identity, Parts, SealingKey};
 use clap::Parser;
 use engine::Engine;
 use fatal::Supervised;
@@ -201,24 +201,24 @@ async fn assemble(
     settings.places = iscsi::PlaceLimits::new(connections.iscsi);
     settings.session_bytes = memory::sessions(memory::total());
     let server = iscsi::Server::new(target.clone(), settings);
-    let world = World {
+    let env = Env {
         random: Box::new(|| u128::from_le_bytes(random().expect("the system gave random numbers before"))),
         now: Box::new(SystemTime::now),
         uptime: Box::new(machine::uptime(random()?)),
         system: Box::new(move || log::system(&log)),
     };
     let history = Store::open(&args.data().join("history.db"));
-    let vault = match access::secrets_key(args.data(), array::holds_secrets(engine)?) {
-        Ok(key) => Vault::new(key),
+    let sealing_key = match access::secrets_key(args.data(), array::has_sealed_secrets(engine)?) {
+        Ok(key) => SealingKey::new(key),
         Err(why) => {
             tracing::error!(why, "secrets can't be opened");
-            Vault::locked(why)
+            SealingKey::locked(why)
         }
     };
-    let (history, vault) = (Arc::new(history), Arc::new(vault));
+    let (history, sealing) = (Arc::new(history), Arc::new(sealing_key));
     let (engine, shelf) = (engine.clone(), shelf.clone());
-    let parts = Parts { engine, shelf, machine, target, server: server.clone(), history, vault };
-    let array = Arc::new(Array::open(parts, identity.clone(), VERSION, world).await?);
+    let parts = Parts { engine, shelf, machine, target, server: server.clone(), history, sealing };
+    let array = Arc::new(Array::open(parts, identity.clone(), VERSION, env).await?);
     Ok(Assembled { identity, server, array, api_connections: connections.api })
 }
 

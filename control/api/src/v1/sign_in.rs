@@ -68,7 +68,8 @@ struct Arrival {
     Problems,
 ))]
 async fn list_sign_ins(State(context): State<Context>) -> Answer<SignIns> {
-    let items: Vec<_> = context.array.sign_ins().into_iter().map(|directory| SignIn { directory }).collect();
+    let items: Vec<_> =
+        context.array.sign_in_directories().into_iter().map(|directory| SignIn { directory }).collect();
     let total = items.len();
     Ok(Json(SignIns { items, total }))
 }
@@ -134,11 +135,11 @@ async fn end_sign_in(
         Ok(guest) => guest,
         Err(problem) => {
             context.sessions.failed(&whom, context.array.uptime());
-            context.array.tell_login(&format!("{directory}/…"), &origin, false);
+            context.array.log_login(&format!("{directory}/…"), &origin, false);
             return Err(problem);
         }
     };
-    context.array.tell_login(&guest.user, &origin, true);
+    context.array.log_login(&guest.user, &origin, true);
     let (user, role) = (guest.user.clone(), guest.role.into());
     let (secret, until) = context.sessions.begin_guest(guest, &context.array);
     let mut extensions = Extensions::new();

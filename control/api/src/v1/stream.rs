@@ -7,7 +7,7 @@ use super::performance::Point;
 use crate::Context;
 use crate::auth::Operator;
 use crate::problem::Problems;
-use array::Happening;
+use array::Update;
 use axum::extract::State;
 use axum::response::sse::{self, KeepAlive, Sse};
 use serde::Serialize;
@@ -108,17 +108,17 @@ async fn stream(
     _operator: Operator,
     State(context): State<Context>,
 ) -> Sse<impl Stream<Item = Result<sse::Event, Infallible>>> {
-    let happenings = BroadcastStream::new(context.array.listen()).map(|happening| Ok(tell(happening)));
-    Sse::new(happenings).keep_alive(KeepAlive::default())
+    let updates = BroadcastStream::new(context.array.subscribe()).map(|update| Ok(tell(update)));
+    Sse::new(updates).keep_alive(KeepAlive::default())
 }
 
-fn tell(happening: Result<Happening, BroadcastStreamRecvError>) -> sse::Event {
-    match happening {
-        Ok(Happening::Measured(time, sample)) => named("performance", &Point::of(time, &sample)),
-        Ok(Happening::Job(job)) => named("job", &Job::from(job)),
-        Ok(Happening::Event(event)) => named("event", &Event::from(event)),
-        Ok(Happening::Alert(_, alert)) => named("alert", &Alert::from(alert)),
-        Ok(Happening::Changed(topic)) => named("change", &Change { noun: topic.into() }),
+fn tell(update: Result<Update, BroadcastStreamRecvError>) -> sse::Event {
+    match update {
+        Ok(Update::Measured(time, sample)) => named("performance", &Point::of(time, &sample)),
+        Ok(Update::Job(job)) => named("job", &Job::from(job)),
+        Ok(Update::Event(event)) => named("event", &Event::from(event)),
+        Ok(Update::Alert(_, alert)) => named("alert", &Alert::from(alert)),
+        Ok(Update::Changed(topic)) => named("change", &Change { noun: topic.into() }),
         Err(BroadcastStreamRecvError::Lagged(count)) => named("missed", &json!({ "count": count })),
     }
 }

@@ -101,7 +101,7 @@ async fn log_in(
         }),
     };
     let shown = found.as_ref().map_or(&user, |(user, ..)| user);
-    context.array.tell_login(shown, &origin, found.is_ok());
+    context.array.log_login(shown, &origin, found.is_ok());
     let (user, role, (secret, until)) = found?;
     let mut extensions = Extensions::new();
     extensions.insert(ConnectInfo(peer));
@@ -126,7 +126,7 @@ async fn check_password(
     let asked = user.to_owned();
     let found = tokio::task::spawn_blocking(move || array.log_in(&asked, &password)).await;
     let found = found.map_err(|error| Problem::internal(format!("the log-in broke off: {error}")))?;
-    if found.is_none() && !context.array.is_elsewhere(user) {
+    if found.is_none() && !context.array.has_password_directory(user) {
         context.sessions.failed(whom, context.array.uptime());
     }
     Ok(found)
@@ -152,7 +152,7 @@ async fn elsewhere(
     password: Secret,
 ) -> Result<array::Guest, Problem> {
     let nobody = || Problem::unauthorized("there is no such user, or the password is wrong");
-    if !context.array.is_elsewhere(user) {
+    if !context.array.has_password_directory(user) {
         return Err(nobody());
     }
     let _turn = context.journeys.asking.acquire().await;
@@ -161,7 +161,7 @@ async fn elsewhere(
     }
     let (array, name) = (context.array.clone(), user.to_owned());
     let origin = whom.first().copied().unwrap_or_default().to_owned();
-    let asked = move || array.log_in_elsewhere(&name, &password, &origin);
+    let asked = move || array.log_in_by_directory(&name, &password, &origin);
     let found = tokio::task::spawn_blocking(asked).await;
     match found.map_err(|error| Problem::internal(format!("the log-in broke off: {error}")))?? {
         Some(guest) => Ok(guest),

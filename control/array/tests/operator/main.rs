@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
 mod actions;
-mod attention;
+mod alerts;
 mod clock;
+mod configuration;
 mod drives;
-mod furniture;
 mod keys;
 mod logins;
 mod measured;

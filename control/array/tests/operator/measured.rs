@@ -73,7 +73,7 @@ async fn commands_are_told_by_volume_group_and_array_and_survive_a_restart() {
     let up = rig.up().await;
     prepared(&up).await;
     assert_eq!(up.luns(IQN), [0]);
-    let mut heard = up.array.listen();
+    let mut heard = up.array.subscribe();
     up.array.measure();
     for _ in 0..3 {
         rig.clock.fetch_add(1, Ordering::SeqCst);
@@ -93,7 +93,7 @@ async fn commands_are_told_by_volume_group_and_array_and_survive_a_restart() {
     let idle = series(&up, Scope::Volume("idle".into())).await;
     assert_eq!(idle.samples.iter().flatten().filter(|sample| sample.is_idle()).count(), 3);
     let told = std::iter::from_fn(|| heard.try_recv().ok());
-    assert_eq!(told.filter(|it| matches!(it, array::Happening::Measured(..))).count(), 3);
+    assert_eq!(told.filter(|it| matches!(it, array::Update::Measured(..))).count(), 3);
 
     let Outcome::Busiest { millis, busiest } =
         up.perform(Action::ListBusiest { by: By::Volume, seconds: 2 }).await.unwrap()

@@ -1,8 +1,8 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
 use array::{
-    Action, Array, Caller, Credential, Envelope, Error, Examined, Health, Identity, KEY_BYTES, Lock, Machine,
-    NewKey, Outcome, Parts, Role, Uptime, Vault, World,
+    Action, Array, Caller, Credential, Env, Envelope, Error, Examined, Health, Identity, KEY_BYTES, Lock,
+    Machine, NewKey, Outcome, Parts, Role, SealingKey, Uptime,
 };
 use bytes::Bytes;
 use engine::Engine;
@@ -239,7 +239,7 @@ impl Rig {
             iscsi::Server::new(target.clone(), iscsi::Settings::new(identity.target_iqn(), vec![portal]));
         let (random, clock, passed) = (self.random.clone(), self.clock.clone(), self.clock.clone());
         let (skew, boot) = (self.skew.clone(), self.boot.clone());
-        let world = World {
+        let env = Env {
             random: Box::new(move || {
                 u128::from(random.fetch_add(1, Ordering::SeqCst)) * 0x0101_0000_0000_0000_0101
             }),
@@ -253,12 +253,19 @@ impl Rig {
                 since: Duration::from_secs(passed.load(Ordering::SeqCst)),
             }),
         };
-        let (history, vault) = (self.history.clone(), Arc::new(Vault::new([7; 32])));
+        let (history, sealing) = (self.history.clone(), Arc::new(SealingKey::new([7; 32])));
         let (engine, machine) = (engine.clone(), self.machine.clone());
         let (target, server) = (target.clone(), server.clone());
-        let parts =
-            Parts { engine, shelf, machine, target: target.clone(), server: server.clone(), history, vault };
-        Ok((Arc::new(Array::open(parts, identity, "0.0", world).await?), target, server))
+        let parts = Parts {
+            engine,
+            shelf,
+            machine,
+            target: target.clone(),
+            server: server.clone(),
+            history,
+            sealing,
+        };
+        Ok((Arc::new(Array::open(parts, identity, "0.0", env).await?), target, server))
     }
 }
 

@@ -2,19 +2,19 @@
 
 use crate::rig::{Rig, Up};
 use array::{
-    Action, Destination, DirectorySettings, GroupChange, Happening, HostChange, Ldap, NewDirectory, PeerName,
-    Role, Rule, ScheduleChange, Secret, SettingsChange, Severity, SnapshotChange, SubjectName, TargetChange,
-    Topic, VolumeChange,
+    Action, Destination, DirectorySettings, GroupChange, HostChange, Ldap, NewDirectory, PeerName, Role,
+    Rule, ScheduleChange, Secret, SettingsChange, Severity, SnapshotChange, SubjectName, TargetChange, Topic,
+    Update, VolumeChange,
 };
 use std::collections::BTreeSet;
 
 /// Does it, and tells which topics were heard of.
 async fn heard(up: &Up, action: Action) -> BTreeSet<Topic> {
-    let mut ear = up.array.listen();
+    let mut ear = up.array.subscribe();
     up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"));
     let mut topics = BTreeSet::new();
-    while let Ok(happening) = ear.try_recv() {
-        if let Happening::Changed(topic) = happening {
+    while let Ok(update) = ear.try_recv() {
+        if let Update::Changed(topic) = update {
             topics.insert(topic);
         }
     }

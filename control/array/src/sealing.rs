@@ -42,17 +42,17 @@ impl Sealed {
 }
 
 /// What seals and opens; without its key, the reason.
-pub struct Vault(std::result::Result<LessSafeKey, String>);
+pub struct SealingKey(std::result::Result<LessSafeKey, String>);
 
-impl Vault {
-    /// A vault with this key.
+impl SealingKey {
+    /// A key that is there.
     pub fn new(key: [u8; 32]) -> Self {
         let key = Zeroizing::new(key);
         let key = UnboundKey::new(&AES_256_GCM, &*key).expect("AES-256 takes 32 bytes");
         Self(Ok(LessSafeKey::new(key)))
     }
 
-    /// A vault whose key is not there, and why. It seals and opens nothing.
+    /// A key that is not there, and why. It seals and opens nothing.
     pub fn locked(why: impl Into<String>) -> Self {
         Self(Err(why.into()))
     }
@@ -115,13 +115,13 @@ mod tests {
 
     #[test]
     fn a_secret_opens_with_its_key_at_its_place_and_nowhere_else() {
-        let vault = Vault::new([1; 32]);
-        let sealed = vault.seal(&Secret::new("twelve chars"), "host/1", 77).unwrap();
-        assert_eq!(vault.open(&sealed, "host/1").unwrap().expose(), "twelve chars");
-        assert!(vault.open(&sealed, "host/2").is_err());
-        assert!(Vault::new([2; 32]).open(&sealed, "host/1").is_err());
-        assert!(vault.open(&Sealed("AAAA".into()), "host/1").is_err());
-        let locked = Vault::locked("secrets.key is missing");
+        let sealing = SealingKey::new([1; 32]);
+        let sealed = sealing.seal(&Secret::new("twelve chars"), "host/1", 77).unwrap();
+        assert_eq!(sealing.open(&sealed, "host/1").unwrap().expose(), "twelve chars");
+        assert!(sealing.open(&sealed, "host/2").is_err());
+        assert!(SealingKey::new([2; 32]).open(&sealed, "host/1").is_err());
+        assert!(sealing.open(&Sealed("AAAA".into()), "host/1").is_err());
+        let locked = SealingKey::locked("secrets.key is missing");
         let said = locked.open(&sealed, "host/1").err().unwrap().message;
         assert!(said.contains("secrets.key is missing"), "{said}");
         assert!(locked.seal(&Secret::new("twelve chars"), "host/1", 78).is_err());

@@ -4,7 +4,7 @@
 use crate::array::{Array, some_of};
 use crate::condition::{self, Conditions};
 use crate::config::Config;
-use crate::vault::Sealed;
+use crate::sealing::Sealed;
 use crate::{Result, host, recover};
 use engine::Engine;
 use history::{Condition, Severity};
@@ -13,7 +13,7 @@ use history::{Condition, Severity};
 ///
 /// # Errors
 /// When the configuration can't be read.
-pub fn holds_secrets(engine: &Engine) -> Result<bool> {
+pub fn has_sealed_secrets(engine: &Engine) -> Result<bool> {
     Ok(!recover::read(engine)?.sealed().is_empty())
 }
 
@@ -49,16 +49,16 @@ impl Config {
 }
 
 impl Array {
-    /// Raises an alert about something outside the array, until [`Array::is_over`]. `kind`: for programs, and one at a
+    /// Raises an alert about something outside the array, until [`Array::clear_condition`]. `kind`: for programs, and one at a
     /// time.
-    pub fn report(&self, kind: &str, severity: Severity, message: String) {
+    pub fn raise_condition(&self, kind: &str, severity: Severity, message: String) {
         tracing::error!(kind, "{message}");
         let condition = Condition { kind: kind.into(), severity, message, noun: None, name: None };
         self.reported.lock().insert(kind.into(), condition);
     }
 
     /// What was reported is over.
-    pub fn is_over(&self, kind: &str) {
+    pub fn clear_condition(&self, kind: &str) {
         self.reported.lock().remove(kind);
     }
 
@@ -70,7 +70,7 @@ impl Array {
     pub(crate) fn watch_history(&self) {
         self.parts.history.heal(self.now());
         for notice in self.parts.history.take_notices() {
-            self.tell(Severity::Warning, "history.set-aside", None, notice);
+            self.log_event(Severity::Warning, "history.set-aside", None, notice);
         }
     }
 
@@ -91,11 +91,11 @@ impl Array {
     /// Secrets that can't be opened, or sealed.
     pub(crate) fn secret_conditions(&self) -> Conditions {
         let mut found = Conditions::default();
-        let vault = &self.parts.vault;
-        let opens = |(_, place, sealed): &SealedSecret| vault.open(sealed, place).is_ok();
+        let sealing = &self.parts.sealing;
+        let opens = |(_, place, sealed): &SealedSecret| sealing.open(sealed, place).is_ok();
         let shut: Vec<_> = self.config().sealed().into_iter().filter(|it| !opens(it)).collect();
         let shut: Vec<String> = shut.into_iter().map(|(what, ..)| what).collect();
-        let why = match (vault.locked_because(), shut.is_empty()) {
+        let why = match (sealing.locked_because(), shut.is_empty()) {
             (None, true) => return found,
             (Some(why), _) => why,
             (None, false) => "secrets.key in the array's folder is not the key that sealed them",

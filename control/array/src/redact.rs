@@ -14,7 +14,7 @@ pub const HIDDEN: &str = "(hidden)";
 /// What stands for an optional field that is set to nothing, as against one that is not set.
 const NOTHING: &str = "none";
 
-/// The name of a thing, from the type of its identity and the digits.
+/// The name of a record, from the type of its identity and the digits.
 pub type Names<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
 
 /// How a value is shown.
@@ -328,5 +328,5 @@ structs! {
 }
 
 #[cfg(test)]
-#[path = "shown_test.rs"]
+#[path = "redact_test.rs"]
 mod tests;

@@ -4,7 +4,7 @@
 
 use crate::array::Array;
 use crate::config::Secret;
-use crate::vault::Sealed;
+use crate::sealing::Sealed;
 use history::{Kept, KeptKey};
 
 /// Longest body that is kept, in bytes.
@@ -17,11 +17,11 @@ fn place(what: Kept, key: &KeptKey) -> String {
 
 impl Array {
     /// Keeps something until a time, in seconds since 1970. `key` is a hash that tells nothing.
-    pub fn keep(&self, what: Kept, key: &KeptKey, until: u64, body: &str) {
+    pub fn store_sealed(&self, what: Kept, key: &KeptKey, until: u64, body: &str) {
         if body.len() > LONGEST {
             return;
         }
-        let sealed = self.parts.vault.seal(&Secret::new(body), &place(what, key), (self.world.random)());
+        let sealed = self.parts.sealing.seal(&Secret::new(body), &place(what, key), (self.env.random)());
         // Without its key nothing is remembered; that there is none, an alert says.
         let Ok(sealed) = sealed else { return };
         if let Err(error) = self.parts.history.keep(what, key, until, sealed.text(), self.now()) {
@@ -30,9 +30,9 @@ impl Array {
     }
 
     /// What was kept by a key and is not over.
-    pub fn kept(&self, what: Kept, key: &KeptKey) -> Option<String> {
+    pub fn load_sealed(&self, what: Kept, key: &KeptKey) -> Option<String> {
         let found = self.parts.history.kept(what, key, self.now());
-        self.open_kept(
+        self.open_sealed(
             what,
             key,
             found.inspect_err(|error| tracing::warn!(%error, "can't be looked up")).ok()??,
@@ -40,23 +40,23 @@ impl Array {
     }
 
     /// Everything of a kind that is not over.
-    pub fn all_kept(&self, what: Kept) -> Vec<(KeptKey, String)> {
+    pub fn load_all_sealed(&self, what: Kept) -> Vec<(KeptKey, String)> {
         let found = self.parts.history.all_kept(what, self.now());
         let found =
             found.inspect_err(|error| tracing::warn!(%error, "can't be looked up")).unwrap_or_default();
-        found.into_iter().filter_map(|(key, body)| Some((key, self.open_kept(what, &key, body)?))).collect()
+        found.into_iter().filter_map(|(key, body)| Some((key, self.open_sealed(what, &key, body)?))).collect()
     }
 
     /// Keeps something no longer.
-    pub fn drop_kept(&self, what: Kept, key: &KeptKey) {
+    pub fn delete_sealed(&self, what: Kept, key: &KeptKey) {
         if let Err(error) = self.parts.history.drop_kept(what, key) {
             tracing::warn!(%error, what = what.name(), "may be there after a restart");
         }
     }
 
     /// What was sealed by another key was kept by another array.
-    fn open_kept(&self, what: Kept, key: &KeptKey, body: String) -> Option<String> {
-        let opened = self.parts.vault.open(&Sealed::of_text(body), &place(what, key)).ok()?;
+    fn open_sealed(&self, what: Kept, key: &KeptKey, body: String) -> Option<String> {
+        let opened = self.parts.sealing.open(&Sealed::of_text(body), &place(what, key)).ok()?;
         Some(opened.expose().to_owned())
     }
 }

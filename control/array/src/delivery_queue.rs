@@ -8,7 +8,7 @@ const MOST: usize = 256;
 const AGAIN: (u64, u64) = (2, 300);
 
 #[derive(Debug)]
-pub(crate) struct Outbox<T> {
+pub(crate) struct DeliveryQueue<T> {
     waiting: VecDeque<T>,
     /// The first one is on its way.
     sending: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Outbox<T> {
     lost: u64,
 }
 
-impl<T> Default for Outbox<T> {
+impl<T> Default for DeliveryQueue<T> {
     fn default() -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -35,7 +35,7 @@ impl<T> Default for Outbox<T> {
     }
 }
 
-impl<T: Clone> Outbox<T> {
+impl<T: Clone> DeliveryQueue<T> {
     /// Lets something wait. False when something older is lost for it.
     pub fn put(&mut self, it: T) -> bool {
         let full = self.waiting.len() >= MOST;
@@ -48,7 +48,7 @@ impl<T: Clone> Outbox<T> {
         !full
     }
 
-    /// What is to be sent at an uptime. [`Outbox::done`] must follow.
+    /// What is to be sent at an uptime. [`DeliveryQueue::done`] must follow.
     pub fn take(&mut self, uptime: u64) -> Option<T> {
         if self.sending || uptime < self.next {
             return None;
@@ -76,7 +76,7 @@ impl<T: Clone> Outbox<T> {
     }
 }
 
-impl<T> Outbox<T> {
+impl<T> DeliveryQueue<T> {
     /// Lets what waits be sent at once.
     pub fn hurry(&mut self) {
         self.next = 0;
@@ -114,30 +114,30 @@ mod tests {
 
     #[test]
     fn what_fails_is_tried_again_later_and_later_in_order() {
-        let mut outbox = Outbox::default();
-        assert!(outbox.put('a') && outbox.put('b'));
+        let mut queue = DeliveryQueue::default();
+        assert!(queue.put('a') && queue.put('b'));
         let mut now = 100;
         for wait in [2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
-            assert_eq!(outbox.take(now), Some('a'));
-            assert_eq!(outbox.take(now), None, "it is on its way");
-            outbox.done(now, 7, Err("no".into()));
-            assert_eq!(outbox.take(now + wait - 1), None);
+            assert_eq!(queue.take(now), Some('a'));
+            assert_eq!(queue.take(now), None, "it is on its way");
+            queue.done(now, 7, Err("no".into()));
+            assert_eq!(queue.take(now + wait - 1), None);
             now += wait;
         }
-        assert_eq!((outbox.tries(), outbox.error(), outbox.delivered()), (10, Some("no"), None));
-        assert_eq!(outbox.take(now), Some('a'));
-        outbox.done(now, 7, Ok(()));
-        assert_eq!((outbox.tries(), outbox.error(), outbox.delivered()), (0, None, Some(7)));
-        assert_eq!(outbox.take(now), Some('b'));
+        assert_eq!((queue.tries(), queue.error(), queue.delivered()), (10, Some("no"), None));
+        assert_eq!(queue.take(now), Some('a'));
+        queue.done(now, 7, Ok(()));
+        assert_eq!((queue.tries(), queue.error(), queue.delivered()), (0, None, Some(7)));
+        assert_eq!(queue.take(now), Some('b'));
     }
 
     #[test]
     fn the_oldest_that_is_not_on_its_way_makes_place() {
-        let mut outbox = Outbox::default();
-        (0..MOST).for_each(|number| assert!(outbox.put(number)));
-        assert_eq!(outbox.take(0), Some(0));
-        assert!(!outbox.put(MOST));
-        outbox.done(0, 0, Ok(()));
-        assert_eq!((outbox.take(0), outbox.waiting(), outbox.lost()), (Some(2), MOST - 1, 1));
+        let mut queue = DeliveryQueue::default();
+        (0..MOST).for_each(|number| assert!(queue.put(number)));
+        assert_eq!(queue.take(0), Some(0));
+        assert!(!queue.put(MOST));
+        queue.done(0, 0, Ok(()));
+        assert_eq!((queue.take(0), queue.waiting(), queue.lost()), (Some(2), MOST - 1, 1));
     }
 }

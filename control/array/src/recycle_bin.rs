@@ -3,7 +3,7 @@
 use crate::action::{Action, Caller, Outcome};
 use crate::array::{Array, Change, some_of};
 use crate::config::{Config, Edit, SnapshotEntry, Stage, VolumeEntry};
-use crate::record::Thing;
+use crate::record::Record;
 use crate::schedule::Subject;
 use crate::{Error, Result, check};
 use block::DiskId;
@@ -54,10 +54,10 @@ impl DiskEntry {
         }
     }
 
-    pub fn thing(self) -> Thing {
+    pub fn record(self) -> Record {
         match self {
-            DiskEntry::Volume(it) => Thing::Volume(it),
-            DiskEntry::Snapshot(it) => Thing::Snapshot(it),
+            DiskEntry::Volume(it) => Record::Volume(it),
+            DiskEntry::Snapshot(it) => Record::Snapshot(it),
         }
     }
 
@@ -119,7 +119,7 @@ impl Change<'_> {
         if let DiskEntry::Volume(volume) = &mut binned {
             volume.group = None;
         }
-        self.commit(vec![Edit::Put(binned.thing())]).await?;
+        self.commit(vec![Edit::Put(binned.record())]).await?;
         self.array.parts.target.remove_unit(id);
         self.done(&format!("{noun}.deleted"), noun, &name, "was moved to the recycle bin");
         Ok(Outcome::Gone)
@@ -144,7 +144,7 @@ impl Change<'_> {
             self.array.serve(id);
         }
         let ready = entry.at(Stage::Ready, None);
-        self.commit(vec![Edit::Put(ready.clone().thing())]).await?;
+        self.commit(vec![Edit::Put(ready.clone().record())]).await?;
         self.done(&format!("{noun}.restored"), noun, &name, "was restored from the recycle bin");
         match ready {
             DiskEntry::Volume(_) => self.volume_now(id),
@@ -160,7 +160,7 @@ impl Change<'_> {
     pub(crate) async fn eradicate(&mut self, entry: DiskEntry) -> Result<Outcome> {
         let (id, noun, name, binned) = (entry.id(), entry.noun(), entry.name().to_owned(), entry.binned());
         self.refuse_kept(id, &name)?;
-        let deleting = entry.at(Stage::Deleting, binned).thing();
+        let deleting = entry.at(Stage::Deleting, binned).record();
         self.commit(vec![Edit::Put(deleting.clone())]).await?;
         self.array.parts.target.remove_unit(id);
         let engine = &self.array.parts.engine;

@@ -74,5 +74,5 @@ pub fn refusal(
 }
 
 #[cfg(test)]
-#[path = "blank_test.rs"]
+#[path = "overwrite_test.rs"]
 mod tests;

@@ -1,6 +1,6 @@
 use super::{HIDDEN, Show, mark, site};
 use crate::config::{HostId, Secret};
-use crate::vault::Sealed;
+use crate::sealing::Sealed;
 use serde::Serialize;
 use serde_json::json;
 

@@ -234,7 +234,7 @@ async fn who_did_what_is_remembered_without_secrets() {
 async fn listeners_hear_of_changes() {
     let rig = Rig::new();
     let up = rig.up().await;
-    let mut ear = up.array.listen();
+    let mut ear = up.array.subscribe();
     up.array.perform(&Caller::array(), create("db1", None)).await.unwrap();
-    assert_eq!(ear.recv().await.unwrap(), array::Happening::Changed(array::Topic::Volumes));
+    assert_eq!(ear.recv().await.unwrap(), array::Update::Changed(array::Topic::Volumes));
 }
