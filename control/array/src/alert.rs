@@ -23,7 +23,7 @@ const LOOKS: [(u64, Look); 14] = [
     (0, |array, _, _| array.target_conditions()),
     (5, |array, _, _| {
         let mut found = condition::of_drives(&array.parts.shelf.status());
-        found.extend(condition::of_contradictions(&array.parts.engine.contradictions()));
+        found.extend(condition::of_contradictions(&array.parts.engine.inconsistencies()));
         found
     }),
     (5, |array, _, _| condition::of_map(&array.parts.engine.space())),

@@ -41,7 +41,7 @@ async fn look(check: &Check) -> Result<Vec<String>> {
         drives.push(Overlay::new(device::open_read_only(&ring, path)?));
     }
     let (shelf, engine, mut defects) = open(check, drives).await?;
-    defects.extend(engine.check_telling(&mut progress()).await?);
+    defects.extend(engine.check_with_progress(&mut progress()).await?);
     engine.discard_unused();
     let report = shelf.scrub().await;
     if report.errors > 0 {
@@ -75,9 +75,9 @@ async fn repair(check: &Check) -> Result<usize> {
     let trial = drives.iter().map(|drive| Overlay::new(drive.clone()) as Arc<dyn Drive>).collect();
     let (_, engine, found) = open(check, trial).await?;
     let planned = engine.repair(found, &mut progress()).await?;
-    let left = engine.check_telling(&mut progress()).await?;
+    let left = engine.check_with_progress(&mut progress()).await?;
     tell(&planned, check.limit)?;
-    if planned.wrong.is_empty() && left.is_empty() {
+    if planned.defects.is_empty() && left.is_empty() {
         writeln!(std::io::stdout().lock(), "no defects: nothing was changed")?;
         return Ok(0);
     }
@@ -93,7 +93,7 @@ async fn repair(check: &Check) -> Result<usize> {
     let done = engine.repair(found, &mut progress()).await?;
     ensure!(done == planned, "the drives changed meanwhile: nothing was written; try again");
     engine.write_repair().await.context("the repair could not be written: the array is as it was")?;
-    let left = engine.check_telling(&mut progress()).await?;
+    let left = engine.check_with_progress(&mut progress()).await?;
     print_some(&left, check.limit)?;
     writeln!(std::io::stdout().lock(), "repaired: {} defects are left", left.len())?;
     Ok(left.len())
@@ -113,7 +113,7 @@ fn is_confirmed() -> Result<bool> {
 
 /// Says what is wrong, and what is lost.
 fn tell(repair: &Repair, limit: usize) -> Result<()> {
-    print_some(&repair.wrong, limit)?;
+    print_some(&repair.defects, limit)?;
     let mut out = std::io::stdout().lock();
     for loss in &repair.lost {
         let Loss { disk, snapshot, geometry, extents, more } = loss;

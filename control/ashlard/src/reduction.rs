@@ -4,7 +4,7 @@ use crate::args::{Output, ReductionReport};
 use crate::memory;
 use anyhow::{Context, Result};
 use bytesize::ByteSize;
-use engine::{Amounts, COMPARED, Compression, Forecast, Forecaster, Ratios};
+use engine::{Amounts, COMPARED_POLICIES, Compression, Estimate, Estimator, Ratios};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -29,22 +29,22 @@ pub fn run(report: &ReductionReport) -> Result<()> {
     }
     let needed = (total / 4096 * INDEX_PER_BLOCK).max(1 << 20);
     let index = report.index_memory.unwrap_or_else(|| needed.min(memory::total() / 4));
-    let mut forecaster = Forecaster::new(&COMPARED, usize::try_from(index).unwrap_or(usize::MAX));
+    let mut estimator = Estimator::new(&COMPARED_POLICIES, usize::try_from(index).unwrap_or(usize::MAX));
     for (volume, (path, file)) in (1..).zip(&mut files) {
-        feed(&mut forecaster, volume, file).with_context(|| format!("{} can't be read", path.display()))?;
+        feed(&mut estimator, volume, file).with_context(|| format!("{} can't be read", path.display()))?;
     }
     let mut out = std::io::stdout().lock();
     match report.output {
         Output::Json => {
             let paths: Vec<_> = files.iter().map(|(path, _)| path.as_path()).collect();
-            writeln!(out, "{}", to_json(&paths, &forecaster))?;
+            writeln!(out, "{}", to_json(&paths, &estimator))?;
         }
-        Output::Table => print(&mut out, &forecaster)?,
+        Output::Table => print(&mut out, &estimator)?,
     }
     Ok(())
 }
 
-fn feed(forecaster: &mut Forecaster, volume: u32, file: &mut File) -> std::io::Result<()> {
+fn feed(estimator: &mut Estimator, volume: u32, file: &mut File) -> std::io::Result<()> {
     let mut step = Vec::with_capacity(STEP);
     let mut block = 0;
     loop {
@@ -53,18 +53,18 @@ fn feed(forecaster: &mut Forecaster, volume: u32, file: &mut File) -> std::io::R
         if step.is_empty() {
             return Ok(());
         }
-        forecaster.feed(volume, block, &step);
+        estimator.feed(volume, block, &step);
         block += (STEP / 4096) as u64;
     }
 }
 
 /// As the array would show them when it held what was read, and nothing else. Zeros count in the total alone.
-fn ratios(forecaster: &Forecaster, forecast: &Forecast) -> Ratios {
+fn ratios(estimator: &Estimator, estimate: &Estimate) -> Ratios {
     Amounts {
-        provisioned: forecaster.bytes(),
-        logical: forecaster.bytes() - forecaster.zeros(),
-        unique: forecast.unique,
-        physical: forecast.stored,
+        provisioned: estimator.bytes(),
+        logical: estimator.bytes() - estimator.zeros(),
+        unique: estimate.unique,
+        physical: estimate.stored,
     }
     .ratios()
 }
@@ -78,27 +78,27 @@ fn name(compression: Compression) -> &'static str {
     }
 }
 
-fn to_json(paths: &[&Path], forecaster: &Forecaster) -> Value {
-    let policy = |forecast: Forecast| {
-        let Ratios { data, deduplication, compression, total, .. } = ratios(forecaster, &forecast);
+fn to_json(paths: &[&Path], estimator: &Estimator) -> Value {
+    let policy = |estimate: Estimate| {
+        let Ratios { data, deduplication, compression, total, .. } = ratios(estimator, &estimate);
         json!({
-            "dedup": forecast.policy.dedup,
-            "compression": name(forecast.policy.compression),
-            "unique": forecast.unique,
-            "stored": forecast.stored,
+            "dedup": estimate.policy.dedup,
+            "compression": name(estimate.policy.compression),
+            "unique": estimate.unique,
+            "stored": estimate.stored,
             "ratios": { "dedup": deduplication, "compression": compression, "data": data, "total": total },
         })
     };
     json!({
         "paths": paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>(),
-        "bytes": forecaster.bytes(),
-        "zeros": forecaster.zeros(),
-        "policies": forecaster.forecasts().map(policy).collect::<Vec<_>>(),
+        "bytes": estimator.bytes(),
+        "zeros": estimator.zeros(),
+        "policies": estimator.estimates().map(policy).collect::<Vec<_>>(),
     })
 }
 
-fn print(out: &mut impl Write, forecaster: &Forecaster) -> std::io::Result<()> {
-    let (bytes, zeros) = (forecaster.bytes(), forecaster.zeros());
+fn print(out: &mut impl Write, estimator: &Estimator) -> std::io::Result<()> {
+    let (bytes, zeros) = (estimator.bytes(), estimator.zeros());
     writeln!(out, "{} read, {} of it zeros", ByteSize(bytes), ByteSize(zeros))?;
     writeln!(
         out,
@@ -106,15 +106,15 @@ fn print(out: &mut impl Write, forecaster: &Forecaster) -> std::io::Result<()> {
         "DEDUP", "COMPRESSION", "UNIQUE", "STORED", "DEDUP", "COMPRESSION", "TOTAL"
     )?;
     let tell = |ratio: Option<f64>| ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}:1"));
-    for forecast in forecaster.forecasts() {
-        let Ratios { deduplication, compression, total, .. } = ratios(forecaster, &forecast);
+    for estimate in estimator.estimates() {
+        let Ratios { deduplication, compression, total, .. } = ratios(estimator, &estimate);
         writeln!(
             out,
             "{:<6} {:<12} {:>10} {:>10} {:>8} {:>12} {:>8}",
-            if forecast.policy.dedup { "on" } else { "off" },
-            name(forecast.policy.compression),
-            ByteSize(forecast.unique).to_string(),
-            ByteSize(forecast.stored).to_string(),
+            if estimate.policy.dedup { "on" } else { "off" },
+            name(estimate.policy.compression),
+            ByteSize(estimate.unique).to_string(),
+            ByteSize(estimate.stored).to_string(),
             tell(deduplication),
             tell(compression),
             tell(total),

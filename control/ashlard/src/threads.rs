@@ -168,7 +168,7 @@ pub struct Background(JoinHandle<()>);
 /// Starts the engine's background work: flushing, checkpoints, cleaning.
 pub fn background(engine: Arc<Engine>) -> Result<Background> {
     let runtime = runtime()?;
-    named("background", move || runtime.block_on(engine.background_resting(|rest| sleep(length(rest)))))
+    named("background", move || runtime.block_on(engine.background_with_rest(|rest| sleep(length(rest)))))
         .map(Background)
 }
 

@@ -27,13 +27,13 @@ struct Region {
 pub struct Adapt {
     regions: Box<[Region]>,
     /// Blocks in a row without a copy after which only a sample is looked for.
-    unique_max: u16,
+    unique_blocks_max: u16,
 }
 
 impl Adapt {
     /// Nothing is known yet.
-    pub fn new(unique_max: u16) -> Self {
-        Self { regions: vec![Region::default(); PLACES].into(), unique_max }
+    pub fn new(unique_blocks_max: u16) -> Self {
+        Self { regions: vec![Region::default(); PLACES].into(), unique_blocks_max }
     }
 
     fn region(&mut self, volume: u32, block: u64) -> &mut Region {
@@ -56,7 +56,7 @@ impl Adapt {
 
     /// True when all blocks from here on should be looked for in the deduplication index; else a sample will do.
     pub fn repeats(&mut self, volume: u32, block: u64) -> bool {
-        let most = self.unique_max;
+        let most = self.unique_blocks_max;
         self.region(volume, block).unique < most
     }
 

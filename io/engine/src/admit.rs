@@ -78,7 +78,7 @@ impl Core {
 
     /// Bytes of changed metadata at which a checkpoint is made; at twice of it changes wait.
     pub fn dirty_limit(&self) -> u64 {
-        (self.reserve_bytes() / 32).min(self.options.limits.dirty_bytes_max)
+        (self.reserve_bytes() / 32).min(self.options.tunables.dirty_bytes_max)
     }
 
     /// Upper bound of the bytes that metadata pages take which a checkpoint would write.

@@ -4,16 +4,16 @@
 use crate::adapt::Adapt;
 use crate::core::Core;
 use crate::dedup::{Fingerprinter, Index};
-use crate::deepen::Deepen;
 use crate::engine::Engine;
 use crate::frame::Packer;
 use crate::gate::pause;
 use crate::log::{Segments, Stream, Writer};
+use crate::log_writes::LogWrites;
 use crate::neighbours::Neighbours;
+use crate::recompress::Deepen;
 use crate::relearn::Relearn;
 use crate::space::Place;
 use crate::tempo::{Done, Tempo};
-use crate::traffic::Traffic;
 use parking_lot::Mutex;
 use shelf::{Room, SegmentId};
 use std::collections::BTreeSet;
@@ -93,9 +93,9 @@ pub struct Worker {
     pub fingerprinter: Fingerprinter,
     pub adapt: Adapt,
     pub packer: Packer,
-    pub traffic: Traffic,
+    pub log_writes: LogWrites,
     pub relearn: Relearn,
-    pub deepen: Deepen,
+    pub recompress: Deepen,
     /// The hosts' activity when it was last looked at, and whether it was the same a long rest before.
     activity: u64,
     cool: bool,
@@ -173,17 +173,17 @@ impl Worker {
         let relearn = Relearn::up_to(state.maps.table.directory.last());
         drop(state);
         let mut worker = Self {
-            writer: Writer::new(core.log.clone(), core.options.limits.stripes_in_flight),
+            writer: Writer::new(core.log.clone(), core.options.tunables.stripes_in_flight),
             streams: Streams::default(),
             space: Space { free, taken, clock: 0, leave: 0, yields: true },
             index: Index::new(core.options.index_bytes),
-            neighbours: Neighbours::new(core.options.limits.neighbour_frames),
+            neighbours: Neighbours::new(core.options.tunables.locality_frames),
             fingerprinter: Fingerprinter::new(&core.key),
-            adapt: Adapt::new(core.options.limits.unique_max),
+            adapt: Adapt::new(core.options.tunables.unique_blocks_max),
             packer: Packer::default(),
-            traffic: Traffic::default(),
+            log_writes: LogWrites::default(),
             relearn,
-            deepen: Deepen::everything(),
+            recompress: Deepen::everything(),
             activity: 0,
             cool: false,
             root,
@@ -240,7 +240,7 @@ impl Worker {
             if busy {
                 self.exhausted = None;
             }
-            let before = self.traffic.data;
+            let before = self.log_writes.data;
             match self.flush().await? {
                 Step::Done => busy = true,
                 Step::Idle => {}
@@ -252,7 +252,7 @@ impl Worker {
             }
             self.core.set_full(full);
             self.keep_pace();
-            busy |= self.keep_clean(self.traffic.data - before).await?;
+            busy |= self.keep_clean(self.log_writes.data - before).await?;
             // Space is known when everything has been flushed and written.
             let settle = !busy && self.core.wants_space.swap(false, Ordering::AcqRel);
             if self.is_checkpoint_due() || settle || (!busy && self.wants_trim()) {
@@ -308,7 +308,7 @@ impl Worker {
             self.relearn().await;
         } else {
             self.cool = true;
-            self.deepen().await?;
+            self.recompress().await?;
         }
         Ok(())
     }
@@ -327,20 +327,20 @@ impl Worker {
         self.core.set_free(self.space.free.len() as u32);
         self.keep_pace();
         self.core.room.freed();
-        *self.core.traffic.lock() = Traffic { padding: self.writer.padding, ..self.traffic };
+        *self.core.log_writes.lock() = LogWrites { padding: self.writer.padding, ..self.log_writes };
     }
 
     fn done(&self) -> (Done, u64) {
         let slots = &self.core.state.read().maps.slots;
-        (Done { flushed: slots.progress(), written: self.traffic.total() }, slots.bytes() as u64)
+        (Done { flushed: slots.progress(), written: self.log_writes.total() }, slots.bytes() as u64)
     }
 
     /// Lets acknowledgements go on as far as work has got on; all of them where little waits to be flushed, or nothing can be.
     pub fn keep_pace(&mut self) {
         let unpaced = self.core.unpaced_bytes();
         let (done, waiting) = self.done();
-        let limits = &self.core.options.limits;
-        let quantum = limits.quantum_bytes.min(unpaced / limits.quantum_divisor);
+        let tunables = &self.core.options.tunables;
+        let quantum = tunables.credit_quantum_bytes.min(unpaced / tunables.credit_quantum_divisor);
         self.core.pace.advance(self.tempo.advance(done, quantum));
         self.core.pace.set_open(waiting <= unpaced || self.core.full.load(Ordering::Acquire));
     }
@@ -354,7 +354,7 @@ impl Worker {
     /// Releases what dropped trees referred to.
     async fn release(&mut self) -> block::Result<bool> {
         let mut busy = false;
-        for _ in 0..self.core.options.limits.released_pages {
+        for _ in 0..self.core.options.tunables.released_pages {
             let outcome = self.core.state.write().maps.release_orphan();
             match outcome {
                 Ok(true) => busy = true,
@@ -371,7 +371,7 @@ impl Worker {
     async fn look_up_deferred(&mut self) -> block::Result<()> {
         let pages: Vec<u64> = {
             let state = self.core.state.read();
-            if state.maps.table.deferred() <= self.core.options.limits.deferred_changes_max {
+            if state.maps.table.deferred() <= self.core.options.tunables.deferred_changes_max {
                 return Ok(());
             }
             state.maps.table.deferred.keys().copied().collect()
@@ -393,15 +393,15 @@ impl Worker {
     }
 
     fn is_checkpoint_due(&mut self) -> bool {
-        if std::mem::take(&mut self.deepen.wants_checkpoint) {
+        if std::mem::take(&mut self.recompress.wants_checkpoint) {
             return true;
         }
-        let (journal, limits) = (&self.core.journal, &self.core.options.limits);
+        let (journal, tunables) = (&self.core.journal, &self.core.options.tunables);
         let wanted = self.core.wants_room.load(Ordering::Acquire);
         let limit = journal.limit();
-        let (used, worth) = (journal.used(), limit / limits.trim_divisor);
+        let (used, worth) = (journal.used(), limit / tunables.trim_divisor);
         let short = wanted > 0 && used > limit / 4 || journal.is_crowded(wanted);
-        let least = limits.trim_min_bytes.min(limit / limits.trim_min_divisor);
+        let least = tunables.trim_min_bytes.min(limit / tunables.trim_min_divisor);
         if used > limit / 2 && self.trims(worth) || short && self.trims(least) {
             self.core.wants_room.store(0, Ordering::Release);
             return true;
@@ -438,11 +438,11 @@ impl Worker {
 
     /// Free segments below which cleaning begins.
     pub fn clean_below(&self) -> usize {
-        let limits = &self.core.options.limits;
+        let tunables = &self.core.options.tunables;
         let reserve = self.core.reserve_bytes() / u64::from(self.core.layout.segment_bytes);
         self.core.kept_from_data()
             + 1
-            + (reserve as usize / limits.clean_divisor).max(limits.clean_min_segments)
+            + (reserve as usize / tunables.clean_reserve_divisor).max(tunables.clean_min_segments)
     }
 
     /// Cleans when there is little room: the more data have been flushed, and the less room there is, the more, so that hosts
@@ -457,18 +457,18 @@ impl Worker {
         }
         let (missing, all) = (enough.saturating_sub(free), enough - least);
         self.to_move +=
-            flushed * self.core.options.limits.moved_per_flushed_byte_max * missing.min(all) as u64
+            flushed * self.core.options.tunables.moved_per_flushed_byte_max * missing.min(all) as u64
                 / all as u64;
         // While hosts are quiet there is time.
         let mut busy = flushed == 0 && self.make_space().await?;
         while self.to_move > 0 && self.free() < enough {
-            let before = self.traffic.total();
+            let before = self.log_writes.total();
             if !self.make_space().await? {
                 self.to_move = 0;
                 break;
             }
             busy = true;
-            let moved = self.traffic.total() - before;
+            let moved = self.log_writes.total() - before;
             self.to_move = self.to_move.saturating_sub(moved.max(u64::from(self.core.layout.stripe_bytes)));
         }
         Ok(busy)
@@ -485,7 +485,7 @@ impl Worker {
         if self.rounds.changes != changes {
             self.rounds = Rounds { changes, free: self.space.free.len(), vain: 0 };
         }
-        if self.rounds.vain >= self.core.options.limits.vain_rounds_max {
+        if self.rounds.vain >= self.core.options.tunables.fruitless_rounds_max {
             self.exhausted = Some(now);
             return Ok(false);
         }
@@ -526,11 +526,11 @@ impl Engine {
     /// The background work. Whoever opened the engine drives this future, on a thread of its own if there is one;
     /// it ends after [`Engine::shutdown`], or when the engine stopped. Only the first call has work to do.
     pub fn background(&self) -> impl Future<Output = ()> + Send + 'static {
-        self.background_resting(|_| std::future::ready(()))
+        self.background_with_rest(|_| std::future::ready(()))
     }
 
     /// [`Engine::background`] with a clock: it waits for what `gather` gives where it says how long to rest.
-    pub fn background_resting<R>(
+    pub fn background_with_rest<R>(
         &self,
         gather: impl Fn(Rest) -> R + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static

@@ -1,8 +1,8 @@
 //! The volumes and the array's small records: what a checkpoint writes whole when it changed.
 
 use crate::codec::{Malformed, Put, Take};
-use crate::contradiction::Doubts;
 use crate::entry::Entry;
+use crate::inconsistency::Doubts;
 use crate::map::{MAX_LEVEL, Tree};
 use crate::policy::Policy;
 use crate::stage::is_hidden;

@@ -234,6 +234,6 @@ impl Core {
     /// more than leaves room in the journal for what has been flushed and waits for a checkpoint.
     pub fn unpaced_bytes(&self) -> u64 {
         (self.options.slot_bytes as u64 / 2)
-            .min(self.journal.most_held() / self.options.limits.unpaced_divisor)
+            .min(self.journal.most_held() / self.options.tunables.backpressure_divisor)
     }
 }

@@ -78,14 +78,14 @@ impl Engine {
     /// # Errors
     /// When the engine has stopped: what is in memory is not what is on the drives.
     pub async fn check(&self) -> block::Result<Vec<String>> {
-        self.check_telling(&mut |_| {}).await
+        self.check_with_progress(&mut |_| {}).await
     }
 
     /// [`Engine::check`], which tells how far it has got.
     ///
     /// # Errors
     /// When the engine has stopped: what is in memory is not what is on the drives.
-    pub async fn check_telling(&self, tell: Tell<'_>) -> block::Result<Vec<String>> {
+    pub async fn check_with_progress(&self, tell: Tell<'_>) -> block::Result<Vec<String>> {
         let core = &self.core;
         let mut found = Found::default();
         core.check_catalog(&mut found);

@@ -124,7 +124,7 @@ impl Worker {
             ObjectKind::Map | ObjectKind::Table => &mut self.streams.pages,
             _ => &mut self.streams.roots,
         };
-        self.traffic.metadata(kind, object.len() as u64);
+        self.log_writes.metadata(kind, object.len() as u64);
         let placed = self.writer.place(stream, &mut self.space, object).await;
         let full = |_| block::Error::Stopped("no segment is left for a checkpoint".into());
         placed.map_err(failed)?.map_err(full)
@@ -132,7 +132,7 @@ impl Worker {
 
     async fn write_nodes(&mut self, numbers: Vec<u64>) -> block::Result<Moves> {
         let mut moves = Moves::default();
-        for batch in numbers.chunks(self.core.options.limits.checkpoint_pages) {
+        for batch in numbers.chunks(self.core.options.tunables.checkpoint_pages) {
             let thawed: Vec<_> = {
                 let mut state = self.core.state.write();
                 batch.iter().filter_map(|number| thaw_node(&mut state.maps, *number)).collect()
@@ -159,7 +159,7 @@ impl Worker {
 
     async fn write_tables(&mut self, numbers: Vec<u64>) -> block::Result<Moves> {
         let mut moves = Moves::default();
-        for batch in numbers.chunks(self.core.options.limits.checkpoint_pages) {
+        for batch in numbers.chunks(self.core.options.tunables.checkpoint_pages) {
             let thawed: Vec<_> = {
                 let pages = &mut self.core.state.write().maps.table.pages;
                 batch.iter().filter_map(|number| Some((*number, pages.thaw(*number)?))).collect()
@@ -225,7 +225,8 @@ impl Worker {
 
     /// Writes bytes of any length in parts.
     async fn write_parts(&mut self, kind: ObjectKind, bytes: &[u8]) -> block::Result<Vec<Place>> {
-        let part = self.core.options.limits.part_bytes.min(self.core.layout.segment_bytes as usize / 4);
+        let part =
+            self.core.options.tunables.object_part_bytes.min(self.core.layout.segment_bytes as usize / 4);
         let mut places = Vec::new();
         for (number, part) in bytes.chunks(part).enumerate() {
             let object = frame::metadata(kind, number as u64, |out| out.extend_from_slice(part));
@@ -289,7 +290,7 @@ impl Worker {
         self.core.journal.trimmed(journal_from);
         self.root = root;
         let cleaned = std::mem::take(&mut self.cleaned) > 0;
-        self.traffic.checkpoints += 1;
+        self.log_writes.checkpoints += 1;
         self.left_dirty = self.core.dirty_bytes();
         self.marked.clear();
         self.note_roots();

@@ -131,7 +131,7 @@ impl Worker {
             let base = at / stripe * stripe;
             let mut next = base;
             while next < size
-                && (next < at + len || next - base < self.core.options.limits.clean_window_bytes)
+                && (next < at + len || next - base < self.core.options.tunables.clean_window_bytes)
             {
                 let (done, read) = wait();
                 self.core.log.shelf().read(SegmentId(segment), next, stripe, done);
@@ -197,7 +197,7 @@ impl Worker {
         if frame.stored != header.stored || live & !header.stored != 0 {
             let (has, stored) = (header.stored, frame.stored);
             let what = format!("frame {number} at {place} holds blocks {has:#b}, not {stored:#b}");
-            self.core.contradictions.note(what);
+            self.core.inconsistencies.note(what);
             return Ok(true);
         }
         let object = if live == header.stored {
@@ -210,7 +210,7 @@ impl Worker {
         };
         let placed = self.writer.place(&mut self.streams.moved, &mut self.space, object).await;
         let Ok(new) = placed.map_err(failed)? else { return Ok(false) };
-        self.traffic.moved += u64::from(new.len);
+        self.log_writes.moved += u64::from(new.len);
         let maps = &mut self.core.state.write().maps;
         // It may have died while it was written; then the copy is dead too.
         let current = maps.table.get(number).ok().flatten().is_some_and(|frame| frame.place == place);

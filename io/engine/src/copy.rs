@@ -84,7 +84,7 @@ pub async fn perform(asked: &Handle, copy: &Copy) -> Result {
 /// Bytes that are copied as data by one change; more than that is prepared aside, in pieces of this size.
 fn piece(copy: &Copy) -> u64 {
     let limit = copy.source.core.journal.limit() / 4;
-    let most = copy.source.core.options.limits.copy_piece_bytes;
+    let most = copy.source.core.options.tunables.copy_piece_bytes;
     (most.min(limit) / STEP * STEP).max(STEP)
 }
 

@@ -2,16 +2,16 @@
 
 use crate::cache::Cache;
 use crate::change::{Change, Made};
-use crate::contradiction::Contradictions;
 use crate::engine::Options;
 use crate::gate::{Pace, Room, Signal};
+use crate::inconsistency::Inconsistencies;
 use crate::journal::Journal;
 use crate::log::Log;
+use crate::log_writes::LogWrites;
 use crate::shared::{Line, Shared};
 use crate::space::Usage;
 use crate::stage::Stages;
 use crate::state::{Refusal, State};
-use crate::traffic::Traffic;
 use block::{Error, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -58,11 +58,11 @@ pub struct Core {
     /// Times that hosts have had frames read.
     pub fetches: AtomicU64,
     /// What the background wrote to the log.
-    pub traffic: Mutex<Traffic>,
+    pub log_writes: Mutex<LogWrites>,
     /// Key of the fingerprints.
     pub key: [u8; 32],
     /// What media say that can't be.
-    pub contradictions: Contradictions,
+    pub inconsistencies: Inconsistencies,
     /// For a repair: the pages of the journal, by batch.
     pub journal_pages: Mutex<BTreeMap<u64, Bytes>>,
 }
@@ -75,11 +75,11 @@ impl Core {
         mut state: State,
         journal: Arc<Journal>,
     ) -> Arc<Self> {
-        options.limits.assert();
+        options.tunables.assert();
         state.maps.usage = Usage::new(shelf.layout().segments);
-        let contradictions = Contradictions::default();
-        state.maps.contradictions = contradictions.clone();
-        state.maps.table.contradictions = contradictions.clone();
+        let inconsistencies = Inconsistencies::default();
+        state.maps.inconsistencies = inconsistencies.clone();
+        state.maps.table.inconsistencies = inconsistencies.clone();
         Arc::new(Self {
             layout: shelf.layout(),
             segments: AtomicU32::new(shelf.layout().segments),
@@ -100,9 +100,9 @@ impl Core {
             full: AtomicBool::new(false),
             changes: Line::default(),
             fetches: AtomicU64::new(0),
-            traffic: Mutex::default(),
+            log_writes: Mutex::default(),
             key,
-            contradictions,
+            inconsistencies,
             journal_pages: Mutex::default(),
             state: Shared::new(state),
         })

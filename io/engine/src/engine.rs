@@ -5,10 +5,10 @@ use crate::background::Worker;
 use crate::change::Change;
 use crate::core::Core;
 use crate::entry::BLOCK;
-use crate::limits::Limits;
 use crate::policy::Policy;
 use crate::record::Action;
 use crate::space::{DiskSpace, Place, SpaceReport};
+use crate::tunables::Tunables;
 use crate::volume::Volume;
 use block::{Disk, DiskId, Error, Geometry, Result};
 use bytes::Bytes;
@@ -33,9 +33,9 @@ pub struct Options {
     /// that needs more is refused as if the drives were full.
     pub map_pages: u64,
     /// Whether what is stored is reduced further while the array is idle.
-    pub deepen: bool,
+    pub recompress: bool,
     /// How its work is divided.
-    pub limits: Limits,
+    pub tunables: Tunables,
 }
 
 impl Options {
@@ -48,8 +48,8 @@ impl Options {
             index_bytes: 128 << 20,
             page_bytes: 512 << 20,
             map_pages: 16 << 20,
-            deepen: true,
-            limits: Limits::default(),
+            recompress: true,
+            tunables: Tunables::default(),
         }
     }
 }
@@ -195,8 +195,8 @@ impl Engine {
     }
 
     /// What media were found to say that can't be, since the opening: what it concerns can't be read, everything else can.
-    pub fn contradictions(&self) -> Vec<String> {
-        self.core.contradictions.list()
+    pub fn inconsistencies(&self) -> Vec<String> {
+        self.core.inconsistencies.list()
     }
 
     /// Why the engine stopped for good, if it did: nothing is changed any more.

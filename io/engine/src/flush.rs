@@ -98,7 +98,7 @@ impl Worker {
                     break;
                 }
             }
-            if packed.len().is_multiple_of(self.core.options.limits.flush_frames) {
+            if packed.len().is_multiple_of(self.core.options.tunables.flush_frames) {
                 self.keep_pace();
                 pause().await;
             }
@@ -120,7 +120,7 @@ impl Worker {
         let durable = self.core.journal.durable();
         let mut items: Vec<Item> = {
             let state = &mut *self.core.state.write();
-            let taken = state.maps.slots.take_oldest(durable, self.core.options.limits.flush_slots);
+            let taken = state.maps.slots.take_oldest(durable, self.core.options.tunables.flush_slots);
             let item = |slot: SlotId| {
                 let found = state.maps.slots.get(slot)?;
                 let (volume, block, page) = (found.volume, found.block, found.page.clone());
@@ -215,7 +215,7 @@ impl Worker {
         }
         let placed = self.writer.place(&mut self.streams.data, &mut self.space, object).await;
         let place = placed.map_err(failed)?.ok();
-        self.traffic.data += place.map_or(0, |place| u64::from(place.len));
+        self.log_writes.data += place.map_or(0, |place| u64::from(place.len));
         Ok(place)
     }
 
@@ -260,7 +260,11 @@ impl Worker {
                 let frame = Frame { place: *place, stored: stored(items.len()), deep: false, refs };
                 maps.table.insert(*number, frame, &mut maps.usage).expect("the page was loaded");
                 let first = &sorted.new[items.start];
-                self.deepen.note(first.volume, first.block, self.core.options.limits.deepen_queue_max);
+                self.recompress.note(
+                    first.volume,
+                    first.block,
+                    self.core.options.tunables.recompress_queue_max,
+                );
             }
         }
         let twins = sorted.twins.iter().map(|item| (item, fresh.get(&key(&item.fingerprint)).copied()));

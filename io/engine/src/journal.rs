@@ -3,9 +3,9 @@
 
 use crate::entry::{BLOCK, SlotId};
 use crate::gate::Signal;
-use crate::limits::Limits;
 use crate::record::{self, Action};
 use crate::shared::Line;
+use crate::tunables::Tunables;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use shelf::{JournalPos, Layout, Shelf};
@@ -66,14 +66,19 @@ pub struct Journal {
     recovered: AtomicBool,
     batch_bytes: usize,
     journal_bytes: u64,
-    limits: Limits,
+    tunables: Tunables,
     /// Woken when a batch is durable, and when the journal stops.
     signal: Arc<Signal>,
 }
 
 impl Journal {
     /// A journal whose next batch is `next`, behind the recovered ones.
-    pub fn new(shelf: Arc<dyn Shelf>, next: u64, recovered: &[shelf::Batch], limits: Limits) -> Arc<Self> {
+    pub fn new(
+        shelf: Arc<dyn Shelf>,
+        next: u64,
+        recovered: &[shelf::Batch],
+        tunables: Tunables,
+    ) -> Arc<Self> {
         let layout = shelf.layout();
         let sizes: VecDeque<u64> =
             recovered.iter().map(|batch| most_bytes(batch.head.len(), batch.body.len())).collect();
@@ -97,7 +102,7 @@ impl Journal {
             recovered: true.into(),
             batch_bytes: layout.batch_bytes as usize,
             journal_bytes: layout.journal_bytes,
-            limits,
+            tunables,
             signal: Arc::default(),
             state: Line::new(Mutex::new(state)),
         };
@@ -124,7 +129,7 @@ impl Journal {
     /// them all.
     pub fn most_held(&self) -> u64 {
         let limit = self.limit();
-        (self.limits.journal_density_max * limit).min(self.limits.journal_held_max).max(limit)
+        (self.tunables.journal_density_max * limit).min(self.tunables.journal_held_max).max(limit)
     }
 
     /// The part of the ring that stands for so much of what batches may hold.
@@ -144,7 +149,7 @@ impl Journal {
     pub fn is_crowded(&self, cost: u64) -> bool {
         let limit = self.limit();
         let all = self.recovered.load(Ordering::Relaxed) || cost > limit / 2;
-        self.used() + cost > if all { limit } else { limit - limit / self.limits.journal_kept_divisor }
+        self.used() + cost > if all { limit } else { limit - limit / self.tunables.journal_kept_divisor }
     }
 
     /// An upper bound of what a change adds.
@@ -196,7 +201,9 @@ impl Journal {
 
     fn pump_locked<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) {
         loop {
-            if state.submitting || state.in_flight >= self.limits.appends_in_flight || state.stopped.is_some()
+            if state.submitting
+                || state.in_flight >= self.tunables.appends_in_flight
+                || state.stopped.is_some()
             {
                 return;
             }
@@ -324,7 +331,7 @@ impl Writer<'_> {
     /// Puts the pages of a change, a multiple of 4 KiB, into batches. The record of at most `record` bytes has to
     /// follow before the lock is given back; it goes to the same batch as the last page.
     pub fn stage(&mut self, pages: &Bytes, record: usize) -> SmallVec<[Staged; 1]> {
-        let (capacity, pieces) = (self.journal.batch_bytes, self.journal.limits.batch_pieces);
+        let (capacity, pieces) = (self.journal.batch_bytes, self.journal.tunables.batch_pieces);
         let total = pages.len() / BLOCK;
         let room = |open: &Gathering| {
             let used = (open.head.len() + record + 512).next_multiple_of(BLOCK) + open.pages * BLOCK;

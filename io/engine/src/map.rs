@@ -2,9 +2,9 @@
 //! within one; a page counts as one holder of everything its entries name, however many share it. Changing a shared
 //! page copies it. Dropping a tree takes one step; what was below is released in the background.
 
-use crate::contradiction::Contradictions;
 use crate::directory::{CHUNK, Directory, Listing};
 use crate::entry::{BlockId, Entry, FAN, Kind, Node, SlotId};
+use crate::inconsistency::Inconsistencies;
 use crate::pages::Pages;
 use crate::slots::Slots;
 use crate::space::{Place, Tally, Usage};
@@ -119,7 +119,7 @@ pub struct Maps {
     /// Map pages in the log name slots of batches before this one alone.
     pub slots_before: u64,
     /// What media say that can't be.
-    pub contradictions: Contradictions,
+    pub inconsistencies: Inconsistencies,
 }
 
 /// The children of a page of `level` that `from..to` touches: index, and the part of the child's span.
@@ -480,7 +480,7 @@ impl Maps {
         let Listing { refs, tally, level, .. } = self.listings.get(page);
         let found = self.nodes.get(page).map(|node| **node).filter(|_| level == tree.level);
         let Some(mut copy) = found else {
-            self.contradictions
+            self.inconsistencies
                 .note(format_args!("map page {page} has another place in the tree, or is gone"));
             let lost = self.lost_tree(tree.level);
             return lost.as_page().unwrap_or_default();
@@ -549,7 +549,7 @@ impl Maps {
     pub fn share_tree(&mut self, root: Entry) {
         let Some(page) = root.as_page() else { return };
         if self.listings.get(page).refs == 0 {
-            self.contradictions.note(format_args!("map page {page} is named, but has no references"));
+            self.inconsistencies.note(format_args!("map page {page} is named, but has no references"));
             return;
         }
         self.listings.edit(page, |listing| listing.refs += 1);
@@ -559,7 +559,7 @@ impl Maps {
     pub fn drop_tree(&mut self, root: Entry) {
         let Some(page) = root.as_page() else { return };
         if self.listings.get(page).refs == 0 {
-            self.contradictions.note(format_args!("map page {page} is dropped, but has no references"));
+            self.inconsistencies.note(format_args!("map page {page} is dropped, but has no references"));
             return;
         }
         let left = self.listings.edit(page, |listing| {

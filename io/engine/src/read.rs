@@ -112,7 +112,7 @@ impl Gather<'_> {
         match known.filter(|frame| frame.stored >> block.index & 1 == 1) {
             Some(frame) => self.run = Some((block, 1, frame)),
             None if !self.may_be_fetched(block) => {
-                sound::note_lost(&self.core.contradictions, block);
+                sound::note_lost(&self.core.inconsistencies, block);
                 self.lost.get_or_insert(self.block);
             }
             None if self.missing.last().is_some_and(|(frame, _)| *frame == block.frame) => {}
@@ -253,7 +253,7 @@ impl Core {
             };
             if tried == Some(place) {
                 // Not moved meanwhile: these are the bytes that should have been the frame.
-                self.contradictions.note(format_args!("frame {number} at {place} can't be read"));
+                self.inconsistencies.note(format_args!("frame {number} at {place} can't be read"));
                 return Err(Error::Medium { lba: 0 });
             }
             if let Ok(object) = self.log.read(place).await
@@ -271,7 +271,7 @@ impl Core {
         match self.try_load(need).await {
             Ok(()) => Ok(()),
             Err(why) => {
-                self.contradictions.note(why);
+                self.inconsistencies.note(why);
                 Err(Error::Medium { lba: 0 })
             }
         }
@@ -309,14 +309,14 @@ impl Core {
         let mut wanted: Vec<(Place, Need)> =
             needs.filter_map(|need| Some((self.listing(need)?, need))).collect();
         wanted.sort_unstable();
-        let limits = &self.options.limits;
+        let tunables = &self.options.tunables;
         let near = |one: &(Place, Need), next: &(Place, Need)| {
             let end = one.0.offset.saturating_add(one.0.len);
-            one.0.segment == next.0.segment && next.0.offset <= end.saturating_add(limits.near_bytes)
+            one.0.segment == next.0.segment && next.0.offset <= end.saturating_add(tunables.read_gap_bytes)
         };
         let pieces: Vec<&[(Place, Need)]> =
-            wanted.chunk_by(near).flat_map(|run| run.chunks(limits.pages_in_piece)).collect();
-        for group in pieces.chunks(limits.reads_at_once) {
+            wanted.chunk_by(near).flat_map(|run| run.chunks(tunables.read_pages)).collect();
+        for group in pieces.chunks(tunables.reads_in_flight) {
             join(group.iter().map(|piece| self.load_piece(piece))).await;
         }
     }

@@ -3,12 +3,12 @@
 use crate::background::Worker;
 use crate::catalog::{Catalog, VolumeState};
 use crate::codec::Malformed;
-use crate::contradiction::Doubts;
 use crate::core::Core;
 use crate::directory::{CHUNK, Chunk, Directory, Listing};
 use crate::engine::{Engine, Options};
 use crate::entry::{BLOCK, SlotId};
 use crate::frame::{self, ObjectKind};
+use crate::inconsistency::Doubts;
 use crate::journal::Journal;
 use crate::map::{Maps, Need};
 use crate::record::{self, Action, Record};
@@ -36,7 +36,7 @@ impl Engine {
     pub async fn open(shelf: Arc<dyn Shelf>, options: Options) -> block::Result<Arc<Self>> {
         let mut doubts = Doubts::default();
         let engine = Self::open_doubting(shelf, options, &mut doubts).await?;
-        doubts.found.into_iter().for_each(|what| engine.core.contradictions.note(what));
+        doubts.found.into_iter().for_each(|what| engine.core.inconsistencies.note(what));
         Ok(engine)
     }
 
@@ -91,7 +91,7 @@ impl Engine {
                 next - 1
             )));
         }
-        let journal = Journal::new(shelf.clone(), next, &batches, options.limits);
+        let journal = Journal::new(shelf.clone(), next, &batches, options.tunables);
         let core = Core::new(shelf, options, payload.key, State::default(), journal);
         let catalog = core.load_root(&payload, &batches, doubts).await?;
         core.make_room_for_frames(doubts).await;
@@ -155,7 +155,7 @@ impl Core {
             let records =
                 doubts.grave_err(format_args!("journal batch {number}, whose changes are lost"), records)?;
             window.extend(records.into_iter().flatten().map(|record| (number, record)));
-            if window.len() >= self.options.limits.replay_records {
+            if window.len() >= self.options.tunables.replay_records {
                 self.replay_window(std::mem::take(&mut window), &bodies, doubts).await?;
             }
         }
@@ -182,7 +182,7 @@ impl Core {
     /// Loads pages that records will need, many at a time. What it misses, or can't read, is loaded where it is needed.
     async fn load_ahead(&self, window: &[(u64, Record)]) {
         let mut tried = BTreeSet::new();
-        for _ in 0..self.options.limits.replay_levels {
+        for _ in 0..self.options.tunables.replay_levels {
             let needs: BTreeSet<Need> = {
                 let state = self.state.read();
                 let need = |record: &Record| match state.probe(record) {
@@ -372,7 +372,7 @@ impl Core {
     ) -> block::Result<Vec<ReadChunk>> {
         let mut read = Vec::with_capacity(chunks.len());
         let mut known = BTreeSet::new();
-        for group in chunks.chunks(self.options.limits.reads_at_once) {
+        for group in chunks.chunks(self.options.tunables.reads_in_flight) {
             let objects =
                 join(group.iter().map(|(number, place)| self.read_metadata(kind, *number, *place))).await;
             for (object, (number, place)) in objects.into_iter().zip(group) {

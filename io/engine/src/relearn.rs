@@ -34,7 +34,7 @@ impl Worker {
         if self.relearn.frames.is_empty() {
             self.next_frames().await;
         }
-        let rest = self.relearn.frames.len().saturating_sub(self.core.options.limits.relearn_frames);
+        let rest = self.relearn.frames.len().saturating_sub(self.core.options.tunables.index_rebuild_frames);
         for (number, frame) in self.relearn.frames.split_off(rest) {
             let Ok(object) = self.core.log.read(frame.place).await else { continue };
             // It may have died meanwhile, and other bytes be in its place.
@@ -52,7 +52,7 @@ impl Worker {
             let state = self.core.state.read();
             let Relearn { next, end, .. } = self.relearn;
             // Numbers of frames that are gone leave gaps.
-            let looked = end.min(next + self.core.options.limits.relearn_looks);
+            let looked = end.min(next + self.core.options.tunables.index_rebuild_pages);
             let there = |page: &u64| state.maps.table.directory.get(*page).refs > 0;
             let found = (next..looked).find(there);
             self.relearn.next = found.map_or(looked, |page| page + 1);

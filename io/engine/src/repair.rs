@@ -34,7 +34,7 @@ const MAX_RUNS: usize = 1000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repair {
     /// What was wrong, a line each, with what became of it.
-    pub wrong: Vec<String>,
+    pub defects: Vec<String>,
     /// What can't be read any more.
     pub lost: Vec<Loss>,
 }
@@ -72,7 +72,7 @@ struct Walk {
     pages: NumberMap<u64, Visited>,
     blocks: NumberMap<u64, u64>,
     slots: BTreeMap<SlotId, u64>,
-    wrong: Vec<String>,
+    defects: Vec<String>,
 }
 
 /// Where in which volume a page is met first.
@@ -91,7 +91,7 @@ impl Engine {
     /// When something can't be read that may be readable when all drives are there, or memory is not what was opened.
     pub async fn repair(&self, found: Vec<String>, tell: Tell<'_>) -> Result<Repair> {
         let core = &self.core;
-        let mut walk = Walk { wrong: found, ..Walk::default() };
+        let mut walk = Walk { defects: found, ..Walk::default() };
         core.state.write().maps.table.deferred.retain(|_, changes| !changes.is_empty());
         let tables = core.read_tables(&mut walk, tell).await?;
         core.walk_volumes(&mut walk, tell).await?;
@@ -101,7 +101,7 @@ impl Engine {
         let roots = self.roots.lock().clone();
         core.put_usage_right(&roots, &mut walk).await;
         let lost = core.losses(&walk).await?;
-        Ok(Repair { wrong: walk.wrong, lost })
+        Ok(Repair { defects: walk.defects, lost })
     }
 
     /// Makes what [`Engine::repair`] did durable.
@@ -138,7 +138,7 @@ impl Core {
                 Ok(body) => body,
                 Err(why) => {
                     self.may_be_gone(place).await?;
-                    walk.wrong.push(format!("frame table page {page}: {why}: its frames are gone"));
+                    walk.defects.push(format!("frame table page {page}: {why}: its frames are gone"));
                     TablePage::default()
                 }
             };
@@ -158,14 +158,15 @@ impl Core {
                             if is_inside {
                                 self.may_be_gone(frame.place).await?;
                             }
-                            walk.wrong.push(format!("frame {number} at {}: {why}: it is gone", frame.place));
+                            walk.defects
+                                .push(format!("frame {number} at {}: {why}: it is gone", frame.place));
                         }
                     }
                 }
             }
             let last = frames.last().map_or(0, |(number, _)| number + 1);
             if last > next {
-                walk.wrong
+                walk.defects
                     .push(format!("frame {} is in the table, but its number was not given yet", last - 1));
                 let table = &mut self.state.write().maps.table;
                 table.next = table.next.max(last);
@@ -196,7 +197,7 @@ impl Core {
             let Some(page) = tree.root.as_page() else { continue };
             let at = At { volume: number, block: 0, level: tree.level };
             if self.put_right(walk, page, at).await?.is_none() {
-                walk.wrong
+                walk.defects
                     .push(format!("volume {number}: its map begins with page {page}: all of it is lost"));
                 let root = self.lost_tree(walk, tree.level);
                 let catalog = &mut self.state.write().catalog;
@@ -237,7 +238,7 @@ impl Core {
             if let Some(visited) = walk.pages.get_mut(&page) {
                 if visited.level != level {
                     let other = visited.level;
-                    walk.wrong.push(format!("map page {page} is used at level {level} and at {other}"));
+                    walk.defects.push(format!("map page {page} is used at level {level} and at {other}"));
                     return Ok(None);
                 }
                 visited.refs += 1;
@@ -250,12 +251,12 @@ impl Core {
                     if sound::is_inside(listing.place, self.layout.segments, self.layout.segment_bytes) {
                         self.may_be_gone(listing.place).await?;
                     }
-                    walk.wrong.push(format!("map page {page}: {why}"));
+                    walk.defects.push(format!("map page {page}: {why}"));
                     return Ok(None);
                 }
             };
             if listing.level != level {
-                walk.wrong.push(format!(
+                walk.defects.push(format!(
                     "map page {page} is used at level {level}; it is listed at {}",
                     listing.level
                 ));
@@ -323,7 +324,7 @@ impl Core {
         if let Some(visited) = child {
             return Ok((entry, visited));
         }
-        walk.wrong.push(format!("map page {page} names {entry:?}: {} blocks are lost", span(level)));
+        walk.defects.push(format!("map page {page} names {entry:?}: {} blocks are lost", span(level)));
         let lost = self.lost_tree(walk, level);
         let tally = Tally { mapped: span(level), zero: 0 };
         Ok((lost, Visited { tally, lossy: true, ..Visited::default() }))
@@ -341,7 +342,7 @@ impl Core {
                     *walk.blocks.entry(block.bits()).or_default() += 1;
                     return (entry, kept(false));
                 }
-                walk.wrong.push(format!("map page {page} names {block}, which is not there: it is lost"));
+                walk.defects.push(format!("map page {page} names {block}, which is not there: it is lost"));
                 (Entry::lost(), lost)
             }
             Kind::Slot(slot) => {
@@ -349,7 +350,7 @@ impl Core {
                     *walk.slots.entry(slot).or_default() += 1;
                     return (entry, kept(false));
                 }
-                walk.wrong.push(format!("map page {page} names {slot}, which is not there: it is lost"));
+                walk.defects.push(format!("map page {page} names {slot}, which is not there: it is lost"));
                 (Entry::lost(), lost)
             }
         }
@@ -376,7 +377,7 @@ impl Core {
         let waiting = maps.orphans.len();
         let orphans: BTreeSet<u64> = std::mem::take(&mut maps.orphans).into_iter().collect();
         let listed: Vec<(u64, Listing)> = maps.listings.iter().collect();
-        let (mut gone, mut wrong) = (0, Vec::new());
+        let (mut gone, mut defects) = (0, Vec::new());
         for (page, listing) in listed {
             let Some(visited) = walk.pages.get(&page) else {
                 gone += u64::from(!orphans.contains(&page));
@@ -389,7 +390,7 @@ impl Core {
             let right = Listing { level, refs, tally, names_slots, ..listing };
             if right != listing {
                 let (was, is) = ((listing.refs, listing.tally), (refs, tally));
-                wrong.push(format!(
+                defects.push(format!(
                     "map page {page} was listed with {} references and {} at level {}; it has {}, {} at {level}",
                     was.0, was.1, listing.level, is.0, is.1
                 ));
@@ -397,7 +398,7 @@ impl Core {
             }
         }
         if gone > 0 {
-            wrong.push(format!("{gone} map pages that nobody refers to were listed: they are free"));
+            defects.push(format!("{gone} map pages that nobody refers to were listed: they are free"));
         }
         if waiting > 0 {
             tracing::debug!(waiting, "map pages that waited to be released are free");
@@ -407,13 +408,13 @@ impl Core {
         let next = maps.next_page;
         maps.free = maps.listings.gaps();
         maps.free.retain(|page| *page < next);
-        walk.wrong.extend(wrong);
+        walk.defects.extend(defects);
     }
 
     fn put_slots_right(&self, walk: &mut Walk) {
         let maps = &mut self.state.write().maps;
-        let wrong = maps.slots.recount(&walk.slots);
-        walk.wrong.extend(wrong);
+        let defects = maps.slots.recount(&walk.slots);
+        walk.defects.extend(defects);
         for (slot, holders) in &walk.slots {
             if let Some(block) = maps.slots.get(*slot).and_then(|slot| slot.flushed) {
                 *walk.blocks.entry(block.bits()).or_default() += holders;
@@ -442,7 +443,7 @@ impl Core {
                     if refs.checked_add_signed(change) != Some(counted) {
                         let waits =
                             if change == 0 { String::new() } else { format!(", and {change} waited") };
-                        walk.wrong.push(format!("{block} had {refs} references{waits}; it has {counted}"));
+                        walk.defects.push(format!("{block} had {refs} references{waits}; it has {counted}"));
                     }
                     *refs = counted;
                 }
@@ -490,8 +491,8 @@ impl Core {
         }
         let differ =
             usage.segments().iter().zip(maps.usage.segments()).filter(|(one, other)| one != other).count();
-        if usage != maps.usage && !walk.wrong.is_empty() || differ > 0 {
-            walk.wrong.push(format!("{differ} segments held other amounts than was counted"));
+        if usage != maps.usage && !walk.defects.is_empty() || differ > 0 {
+            walk.defects.push(format!("{differ} segments held other amounts than was counted"));
         }
         maps.usage = usage;
     }

@@ -107,18 +107,18 @@ impl Slots {
     /// Corrects how many entries name each slot; answers with what was wrong. What nobody names goes.
     pub fn recount(&mut self, counted: &BTreeMap<SlotId, u64>) -> Vec<String> {
         let held: Vec<(SlotId, u64)> = self.iter().map(|(id, slot)| (id, slot.holders)).collect();
-        let mut wrong = Vec::new();
+        let mut defects = Vec::new();
         for (id, holders) in held {
             let right = counted.get(&id).copied().unwrap_or(0);
             if right != holders {
-                wrong.push(format!("{id} had {holders} references, not {right}"));
+                defects.push(format!("{id} had {holders} references, not {right}"));
                 self.edit(id).holders = right.max(1);
                 if right == 0 {
                     self.release(id);
                 }
             }
         }
-        wrong
+        defects
     }
 
     fn edit(&mut self, id: SlotId) -> &mut Slot {

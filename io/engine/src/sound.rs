@@ -2,8 +2,8 @@
 //! what else is known, so that whoever works with pages in memory finds them in order. What can't be held against
 //! anything without reading more, such as counts of references, is met later, and noted then.
 
-use crate::contradiction::Contradictions;
 use crate::entry::{BlockId, Entry, Kind, Node};
+use crate::inconsistency::Inconsistencies;
 use crate::map::{Maps, span};
 use crate::space::{Place, Tally, Usage};
 use crate::table::{FRAMES, Table, TablePage};
@@ -65,7 +65,7 @@ impl Maps {
         for child in node.iter().filter(|_| listing.level > 0).filter_map(|entry| entry.as_page()) {
             if self.listings.get(child).refs == 0 {
                 let what = format_args!("map page {page} names map page {child}, which does not exist");
-                self.contradictions.note(what);
+                self.inconsistencies.note(what);
                 // Nobody else may get the number while somebody names it.
                 self.free.retain(|free| *free != child);
                 if child < MAX_PAGES {
@@ -76,7 +76,7 @@ impl Maps {
         let tally = self.tally_of(listing.level, &node);
         if tally != listing.tally {
             let (counted, listed) = (tally, listing.tally);
-            self.contradictions
+            self.inconsistencies
                 .note(format_args!("map page {page} maps {counted}, not {listed} as its listing says"));
             self.listings.edit(page, |listing| listing.tally = tally);
         }
@@ -133,8 +133,8 @@ pub fn doubt_frames(
 }
 
 /// Notes what somebody who reads found to be gone.
-pub fn note_lost(contradictions: &Contradictions, block: BlockId) {
+pub fn note_lost(inconsistencies: &Inconsistencies, block: BlockId) {
     if block != BlockId::LOST {
-        contradictions.note(format_args!("{block} is named by a map, but is not there"));
+        inconsistencies.note(format_args!("{block} is named by a map, but is not there"));
     }
 }

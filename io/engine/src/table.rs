@@ -5,9 +5,9 @@
 //! applied when the page comes in: nobody who writes or unmaps waits for the table.
 
 use crate::codec::{Malformed, Put, Take};
-use crate::contradiction::Contradictions;
 use crate::directory::Directory;
 use crate::entry::BlockId;
+use crate::inconsistency::Inconsistencies;
 use crate::pages::{NumberMap, Pages};
 use crate::space::{Place, Usage};
 use smallvec::SmallVec;
@@ -151,7 +151,7 @@ pub struct Table {
     pub(crate) deferred: NumberMap<u64, Vec<(BlockId, i64)>>,
     /// The number of the next frame.
     pub next: u64,
-    pub(crate) contradictions: Contradictions,
+    pub(crate) inconsistencies: Inconsistencies,
 }
 
 impl Table {
@@ -229,7 +229,7 @@ impl Table {
         let page = block.frame / FRAMES;
         if self.pages.get(page).is_none() {
             if self.directory.get(page).refs == 0 {
-                self.contradictions
+                self.inconsistencies
                     .note(format_args!("{block} is named by a map, but its frame does not exist"));
                 return;
             }
@@ -250,7 +250,7 @@ impl Table {
         // Which other reference it is that was not counted nobody knows: the block stays until the last one is dropped.
         let Some(after) = before.checked_add_signed(change).filter(|_| before > 0) else {
             let before = if known.is_some() { before.to_string() } else { "no frame and no".into() };
-            self.contradictions
+            self.inconsistencies
                 .note(format_args!("{block} has {before} references, which change by {change}"));
             return;
         };

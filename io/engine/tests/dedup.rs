@@ -21,7 +21,7 @@ const LAYOUT: Layout = Layout {
 
 /// A world with two volumes whose index has room for this many blocks.
 fn world(entries: usize, compression: Compression) -> World {
-    let bounds = Options { index_bytes: entries * 24, deepen: false, ..options() };
+    let bounds = Options { index_bytes: entries * 24, recompress: false, ..options() };
     let mut world = World::open_with(MemShelf::new(LAYOUT), bounds);
     let engine = world.engine.clone();
     for id in [1, 2] {

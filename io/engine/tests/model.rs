@@ -29,7 +29,7 @@ const EXTRAS: usize = 3;
 impl Pair {
     fn new(seed: u64) -> Self {
         let deepens = seed.is_multiple_of(2);
-        let mut world = World::open_with(MemShelf::small(), Options { deepen: deepens, ..options() });
+        let mut world = World::open_with(MemShelf::small(), Options { recompress: deepens, ..options() });
         let model = MemArray::new();
         for (id, block_bytes, mib) in VOLUMES {
             world.create(id, block_bytes, mib << 20);
@@ -358,7 +358,7 @@ fn run(seed: u64, rounds: u64, ops: u64) {
             let mut dice = pair.dice.clone();
             pair.dice.next();
             let shelf = pair.world.shelf.crash(&mut dice);
-            let bounds = Options { deepen: pair.deepens, ..options() };
+            let bounds = Options { recompress: pair.deepens, ..options() };
             pair = Pair { world: World::open_with(shelf, bounds), ..pair };
             pair.world.check();
             pair.compare_all();

@@ -48,7 +48,7 @@ fn hosts_overwrite_everything_at_any_point_of_a_checkpoint() {
         copy.settle();
         copy.check();
     }
-    assert!(world.engine.traffic().checkpoints > 5, "{:?}", world.engine.traffic());
+    assert!(world.engine.log_writes().checkpoints > 5, "{:?}", world.engine.log_writes());
 }
 
 /// A few more pages than a checkpoint writes at once, and all leaves that are not among the first.

@@ -161,8 +161,8 @@ fn a_group_with_a_mistake_in_it_is_refused_whole() {
     let mut world = World::open(MemShelf::small());
     world.create(1, 512, 1 << 20);
     world.create(2, 4096, 1 << 20);
-    for wrong in [&[(1, 5), (9, 6)][..], &[(1, 5), (2, 5)], &[(1, 5), (2, 1)]] {
-        assert!(snapshot(&mut world, wrong).is_err());
+    for defects in [&[(1, 5), (9, 6)][..], &[(1, 5), (2, 5)], &[(1, 5), (2, 1)]] {
+        assert!(snapshot(&mut world, defects).is_err());
         assert!(world.engine.volume(DiskId(5)).is_none());
     }
     assert!(matches!(restore(&mut world, 1, 2), Err(Error::Malformed(_))), "other block length");

@@ -6,7 +6,7 @@ use crate::recover::compare;
 use crate::rig::{Rig, Shape, cpu_us, write};
 use crate::rows::{Bound, DEPTH, GIB, Measure, Row, measure, row, shuffled};
 use block::{CopySegment, DiskId, Op};
-use engine::Traffic;
+use engine::LogWrites;
 use shelf::Sizes;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,7 +48,7 @@ fn overwrite(name: &str, shape: Shape, percent: u64, bound: Bound) -> Vec<Row> {
     let mut maker = Maker::new(Content::Random);
     rig.perform(&*volume, DEPTH, (0..blocks).map(|block| write(block, maker.next(1))));
     rig.settle();
-    let before = (load(&rig.written.durable), load(&rig.written.log), rig.engine.traffic());
+    let before = (load(&rig.written.durable), load(&rig.written.log), rig.engine.log_writes());
     let each = blocks * PASSES / PARTS as u64;
     let mut order = shuffled(40, u64::MAX).map(|n| n % blocks);
     let (mut times, mut parts) = (Vec::new(), Vec::with_capacity(PARTS));
@@ -63,7 +63,7 @@ fn overwrite(name: &str, shape: Shape, percent: u64, bound: Bound) -> Vec<Row> {
     let journal = (load(&rig.written.durable) - before.0) as f64 / host;
     let log = (load(&rig.written.log) - before.1) as f64 / host;
     let mut media = row(&format!("{name}: media bytes for a host byte"), bound, journal + log, "bytes");
-    media.note = breakdown(rig.engine.traffic() - before.2, host, journal, log);
+    media.note = breakdown(rig.engine.log_writes() - before.2, host, journal, log);
     times.sort_by(f32::total_cmp);
     let of =
         |share: f64| times.get((times.len() as f64 * share) as usize).map_or(0.0, |us| f64::from(*us) / 1e3);
@@ -84,21 +84,21 @@ fn overwrite(name: &str, shape: Shape, percent: u64, bound: Bound) -> Vec<Row> {
     vec![media, stall, steady]
 }
 
-fn breakdown(traffic: Traffic, host: f64, journal: f64, log: f64) -> String {
+fn breakdown(log_writes: LogWrites, host: f64, journal: f64, log: f64) -> String {
     let part = |bytes: u64| bytes as f64 / host;
     format!(
         "journal {journal:.2}; data {:.2}; cleaning {:.2}; maps {:.2}; frame table {:.2}; directories {:.2}; catalog and \
          roots {:.2}; padding {:.2}; parity {:.2}; {} checkpoints, one for {:.1} MiB of the host",
-        part(traffic.data),
-        part(traffic.moved),
-        part(traffic.maps),
-        part(traffic.table),
-        part(traffic.directories),
-        part(traffic.roots),
-        part(traffic.padding),
-        log - part(traffic.total()),
-        traffic.checkpoints,
-        host / traffic.checkpoints.max(1) as f64 / f64::from(1 << 20)
+        part(log_writes.data),
+        part(log_writes.moved),
+        part(log_writes.maps),
+        part(log_writes.table),
+        part(log_writes.directories),
+        part(log_writes.roots),
+        part(log_writes.padding),
+        log - part(log_writes.total()),
+        log_writes.checkpoints,
+        host / log_writes.checkpoints.max(1) as f64 / f64::from(1 << 20)
     )
 }
 

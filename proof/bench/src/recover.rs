@@ -28,7 +28,7 @@ pub fn first_answers(folder: &Path) {
     };
     let drives = (0..).take_while(|number| folder.join(number.to_string()).exists()).map(drive).collect();
     let shelf = sleep_on(DriveShelf::open(drives, Opening { salt: 2, key: None })).expect("the drives");
-    let options = Options { deepen: false, ..Options::new([7; 32]) };
+    let options = Options { recompress: false, ..Options::new([7; 32]) };
     let engine = sleep_on(Engine::open(shelf, options)).expect("an array in order");
     let volume = engine.volume(DiskId(1)).expect("the volume is there");
     sleep_on(volume.execute(read(0, 1))).expect("a read");

@@ -227,7 +227,7 @@ fn zstd(scratch: &Scratch, bytes: &[u8]) -> io::Result<Option<Vec<u8>>> {
 /// A rig with room for so many bytes that do not reduce; of twelve drives, as two of four would be parity.
 fn rig(bytes: usize) -> Rig {
     let mut shape = Shape { drives: 12, ..Shape::new((bytes as u64 >> 20) / 10 + 96) };
-    shape.options.deepen = true;
+    shape.options.recompress = true;
     Rig::new(shape)
 }
 

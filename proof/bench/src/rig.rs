@@ -118,7 +118,7 @@ impl Shape {
     /// Four drives of `drive_mib` MiB and the engine's default bounds.
     pub fn new(drive_mib: u64) -> Self {
         // What the array does while nobody asks is no part of what an operation costs.
-        let options = Options { deepen: false, ..Options::new([7; 32]) };
+        let options = Options { recompress: false, ..Options::new([7; 32]) };
         Self { drives: 4, drive_mib, sizes: Sizes::default(), options }
     }
 }

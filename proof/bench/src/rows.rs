@@ -197,14 +197,14 @@ fn read_misses(name: &str, blocks: usize, most: f64) -> Vec<Row> {
 fn deep_reads(name: &str) -> Vec<Row> {
     const BITS: u32 = 16;
     let mut shape = Shape::new(512);
-    (shape.options.cache_bytes, shape.options.deepen) = (0, true);
+    (shape.options.cache_bytes, shape.options.recompress) = (0, true);
     let mut rig = Rig::new(shape);
     let volume = rig.volume(1, GIB);
     let mut maker = Maker::new(Content::Half);
     rig.perform(&*volume, DEPTH, shuffled(BITS, 1 << BITS).map(|block| write(block, maker.next(1))));
     rig.settle();
     rig.finish();
-    let moved = rig.engine.traffic().moved as f64 / (f64::from(1 << BITS) * BLOCK as f64);
+    let moved = rig.engine.log_writes().moved as f64 / (f64::from(1 << BITS) * BLOCK as f64);
     let start = cpu_us();
     rig.perform_alone(&*volume, DEPTH, shuffled(BITS, 1 << BITS).map(|block| read(block, 1)));
     let mut row = row(name, Bound::AtMost(14.0), (cpu_us() - start) / f64::from(1 << BITS), "µs");

@@ -196,7 +196,7 @@ impl Run {
         }
         let long = self.setting.long_rest;
         let rest = move |rest| polls(if rest == Rest::Long { long } else { 0 });
-        self.machine.start_background(life.engine.background_resting(rest));
+        self.machine.start_background(life.engine.background_with_rest(rest));
         life.fresh = false;
         Ok(Some(life))
     }

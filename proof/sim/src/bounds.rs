@@ -2,7 +2,7 @@
 //! often as large ones, so that steps that many pages take elsewhere are many here for few.
 
 use block::workload::Random;
-use engine::{Limits, Options};
+use engine::{Options, Tunables};
 
 /// How a world comes to its internal limits, and how tasks take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,25 +36,25 @@ fn one(random: &mut Random, measured: u64) -> u64 {
 }
 
 /// Limits of the engine.
-pub fn limits(random: &mut Random) -> Limits {
-    let measured = Limits::default();
+pub fn tunables(random: &mut Random) -> Tunables {
+    let measured = Tunables::default();
     let mut few = |limit: usize| one(random, limit as u64) as usize;
-    let limits = Limits {
+    let tunables = Tunables {
         checkpoint_pages: few(measured.checkpoint_pages),
-        part_bytes: few(measured.part_bytes).max(1024),
+        object_part_bytes: few(measured.object_part_bytes).max(1024),
         released_pages: few(measured.released_pages),
         deferred_changes_max: few(measured.deferred_changes_max),
-        clean_divisor: few(measured.clean_divisor),
+        clean_reserve_divisor: few(measured.clean_reserve_divisor),
         clean_min_segments: few(measured.clean_min_segments),
         flush_slots: few(measured.flush_slots),
         flush_frames: few(measured.flush_frames),
-        deepen_windows: few(measured.deepen_windows),
-        deepen_looks: few(measured.deepen_looks),
-        deepen_queue_max: few(measured.deepen_queue_max),
-        relearn_frames: few(measured.relearn_frames),
-        neighbour_frames: few(measured.neighbour_frames),
-        reads_at_once: few(measured.reads_at_once),
-        pages_in_piece: few(measured.pages_in_piece),
+        recompress_windows: few(measured.recompress_windows),
+        recompress_leaves: few(measured.recompress_leaves),
+        recompress_queue_max: few(measured.recompress_queue_max),
+        index_rebuild_frames: few(measured.index_rebuild_frames),
+        locality_frames: few(measured.locality_frames),
+        reads_in_flight: few(measured.reads_in_flight),
+        read_pages: few(measured.read_pages),
         appends_in_flight: few(8),
         batch_pieces: few(measured.batch_pieces),
         stripes_in_flight: few(8),
@@ -63,7 +63,7 @@ pub fn limits(random: &mut Random) -> Limits {
         ..measured
     };
     let mut much = |limit: u64| one(random, limit);
-    Limits {
+    Tunables {
         // Mostly so that a checkpoint has a few pages, and hosts need not wait for its end.
         dirty_bytes_max: match much(4) {
             1 => much(measured.dirty_bytes_max),
@@ -72,32 +72,32 @@ pub fn limits(random: &mut Random) -> Limits {
         trim_divisor: much(16),
         trim_min_bytes: much(measured.trim_min_bytes),
         trim_min_divisor: much(32),
-        quantum_bytes: much(measured.quantum_bytes),
-        quantum_divisor: much(32),
-        unpaced_divisor: much(64),
+        credit_quantum_bytes: much(measured.credit_quantum_bytes),
+        credit_quantum_divisor: much(32),
+        backpressure_divisor: much(64),
         moved_per_flushed_byte_max: much(64),
-        vain_rounds_max: much(u64::from(measured.vain_rounds_max)) as u32,
+        fruitless_rounds_max: much(u64::from(measured.fruitless_rounds_max)) as u32,
         clean_window_bytes: much(u64::from(measured.clean_window_bytes)) as u32,
-        relearn_looks: much(measured.relearn_looks),
-        unique_max: much(u64::from(measured.unique_max)) as u16,
-        near_bytes: much(u64::from(measured.near_bytes)) as u32,
+        index_rebuild_pages: much(measured.index_rebuild_pages),
+        unique_blocks_max: much(u64::from(measured.unique_blocks_max)) as u16,
+        read_gap_bytes: much(u64::from(measured.read_gap_bytes)) as u32,
         journal_density_max: much(8),
         journal_held_max: much(measured.journal_held_max),
         journal_kept_divisor: much(64).max(2),
         copy_piece_bytes: much(measured.copy_piece_bytes),
-        ..limits
+        ..tunables
     }
 }
 
 /// Draws what the engine is opened with.
 pub fn draw(options: &mut Options, random: &mut Random) {
-    options.limits = limits(random);
+    options.tunables = tunables(random);
     let mut memory = |bytes: usize| one(random, bytes as u64) as usize;
     options.slot_bytes = memory(options.slot_bytes);
     options.cache_bytes = memory(options.cache_bytes);
     options.index_bytes = memory(options.index_bytes);
     options.page_bytes = memory(options.page_bytes);
-    options.deepen = random.chance(80);
+    options.recompress = random.chance(80);
 }
 
 #[cfg(test)]
@@ -107,13 +107,13 @@ mod tests {
     #[test]
     fn all_limits_come_down_to_one_and_are_ones_that_the_engine_takes() {
         let mut random = Random::new(1);
-        let drawn: Vec<Limits> = (0..1000).map(|_| limits(&mut random)).collect();
-        drawn.iter().for_each(Limits::assert);
+        let drawn: Vec<Tunables> = (0..1000).map(|_| tunables(&mut random)).collect();
+        drawn.iter().for_each(Tunables::assert);
         for least in [
-            drawn.iter().map(|limits| limits.checkpoint_pages).min(),
-            drawn.iter().map(|limits| limits.flush_slots).min(),
-            drawn.iter().map(|limits| limits.batch_pieces).min(),
-            drawn.iter().map(|limits| limits.quantum_bytes as usize).min(),
+            drawn.iter().map(|tunables| tunables.checkpoint_pages).min(),
+            drawn.iter().map(|tunables| tunables.flush_slots).min(),
+            drawn.iter().map(|tunables| tunables.batch_pieces).min(),
+            drawn.iter().map(|tunables| tunables.credit_quantum_bytes as usize).min(),
         ] {
             assert_eq!(least, Some(1));
         }

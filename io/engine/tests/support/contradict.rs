@@ -217,7 +217,7 @@ pub struct Seen {
     pub right: usize,
     pub lost: usize,
     /// Volume, block, and what was there instead.
-    pub wrong: Vec<(u128, u64, String)>,
+    pub defects: Vec<(u128, u64, String)>,
 }
 
 fn is_refusal(error: &Error) -> bool {
@@ -264,7 +264,7 @@ fn compare(seen: &mut Seen, id: u128, volume: &BTreeMap<u64, u64>, first: u64, b
             seen.right += 1;
         } else {
             let text = String::from_utf8_lossy(&found[..24]).into_owned();
-            seen.wrong.push((id, block, format!("{text:?} instead of {name}")));
+            seen.defects.push((id, block, format!("{text:?} instead of {name}")));
         }
     }
 }

@@ -6,7 +6,7 @@ pub mod contradict;
 
 use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
 use bytes::Bytes;
-use engine::{Engine, Limits, Options, Rest, Volume};
+use engine::{Engine, Options, Rest, Tunables, Volume};
 use parking_lot::Mutex;
 use shelf::{AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, SegmentId, Shelf, Superblock};
 use std::collections::{BTreeMap, VecDeque};
@@ -501,8 +501,8 @@ pub fn options() -> Options {
         index_bytes: 1 << 16,
         page_bytes: 1 << 20,
         map_pages: 1 << 20,
-        deepen: true,
-        limits: Limits::default(),
+        recompress: true,
+        tunables: Tunables::default(),
     }
 }
 
@@ -544,7 +544,8 @@ impl World {
         let rest = |rest| {
             std::future::poll_fn(move |_| if rest == Rest::Long { Poll::Pending } else { Poll::Ready(()) })
         };
-        let background = Some(Box::pin(engine.background_resting(rest)) as Pin<Box<dyn Future<Output = ()>>>);
+        let background =
+            Some(Box::pin(engine.background_with_rest(rest)) as Pin<Box<dyn Future<Output = ()>>>);
         Self { shelf, engine, background, dice: Dice::new(1) }
     }
 

@@ -5,7 +5,7 @@ use crate::frame::ObjectKind;
 
 /// Bytes written to the log since the engine was opened, before the shelf adds its parity, and checkpoints made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
+pub struct LogWrites {
     /// Frames with what hosts wrote.
     pub data: u64,
     /// Frames that cleaning moved, or that idle time made smaller.
@@ -24,7 +24,7 @@ pub struct Traffic {
     pub checkpoints: u64,
 }
 
-impl Traffic {
+impl LogWrites {
     /// Counts an object that a checkpoint wrote.
     pub(crate) fn metadata(&mut self, kind: ObjectKind, bytes: u64) {
         *match kind {
@@ -43,7 +43,7 @@ impl Traffic {
     }
 }
 
-impl std::ops::Sub for Traffic {
+impl std::ops::Sub for LogWrites {
     type Output = Self;
 
     fn sub(self, before: Self) -> Self {
@@ -62,7 +62,7 @@ impl std::ops::Sub for Traffic {
 
 impl Engine {
     /// What was written to the log since the engine was opened.
-    pub fn traffic(&self) -> Traffic {
-        *self.core.traffic.lock()
+    pub fn log_writes(&self) -> LogWrites {
+        *self.core.log_writes.lock()
     }
 }

@@ -14,13 +14,13 @@ use crate::entry::{BlockId, Entry, FAN, Kind};
 use crate::flush::stored;
 use crate::frame::{Decoded, Fingerprint, Method, UNKNOWN};
 use crate::gate::pause;
-use crate::limits::Limits;
 use crate::map::{Maps, Need, Tree};
 use crate::pages::NumberMap;
 use crate::policy::{Compression, Policy};
 use crate::recover::failed;
 use crate::space::Place;
 use crate::table::{FRAMES, Frame};
+use crate::tunables::Tunables;
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -98,24 +98,24 @@ fn reduces(policy: Policy) -> bool {
 impl Worker {
     /// True when there is something to deepen, and room for it.
     pub fn may_deepen(&self) -> bool {
-        self.core.options.deepen
-            && self.deepen.is_waiting()
-            && self.deepen.refused != Some(self.core.changes.load(Ordering::Acquire))
+        self.core.options.recompress
+            && self.recompress.is_waiting()
+            && self.recompress.refused != Some(self.core.changes.load(Ordering::Acquire))
             && self.free() > self.clean_below()
             && self.core.free_bytes(&self.core.state.read()) > 2 * self.core.dirty_limit()
     }
 
     /// Deepens some windows. It ends early when a host asks for something.
-    pub async fn deepen(&mut self) -> block::Result<()> {
+    pub async fn recompress(&mut self) -> block::Result<()> {
         let activity = self.core.activity();
         let is_over = |worker: &Self| {
             worker.core.activity() != activity || worker.core.stopping.load(Ordering::Acquire)
         };
-        let Limits { deepen_windows, deepen_looks, .. } = self.core.options.limits;
+        let Tunables { recompress_windows, recompress_leaves, .. } = self.core.options.tunables;
         let (mut windows, mut looks) = (0, 0);
-        while windows < deepen_windows && looks < deepen_looks && !is_over(self) {
+        while windows < recompress_windows && looks < recompress_leaves && !is_over(self) {
             looks += 1;
-            let Some(leaf) = self.deepen.leaf else {
+            let Some(leaf) = self.recompress.leaf else {
                 if self.next_leaf().await {
                     continue;
                 }
@@ -124,18 +124,18 @@ impl Worker {
             if let Some(at) = self.next_window(leaf).await {
                 windows += 1;
                 let fits = self.fits(leaf.page, at);
-                let held_up = self.deepen.held_up.replace((leaf.page, at));
+                let held_up = self.recompress.held_up.replace((leaf.page, at));
                 let again = held_up == Some((leaf.page, at));
                 if !fits && !again && self.core.dirty_bytes() > self.left_dirty {
-                    self.deepen.wants_checkpoint = true;
+                    self.recompress.wants_checkpoint = true;
                     return Ok(());
                 }
-                self.deepen.leaf = Some(Leaf { next: at + WINDOW, ..leaf });
+                self.recompress.leaf = Some(Leaf { next: at + WINDOW, ..leaf });
                 if fits {
                     self.deepen_window(leaf, at).await?;
                 }
             } else {
-                self.deepen.leaf = None;
+                self.recompress.leaf = None;
             }
             pause().await;
         }
@@ -144,9 +144,9 @@ impl Worker {
 
     /// Finds the next leaf of the queue or of the walk; false when there is none.
     async fn next_leaf(&mut self) -> bool {
-        let queued = self.deepen.queue.pop_first();
+        let queued = self.recompress.queue.pop_first();
         let Some((volume, from)) =
-            queued.map(|(volume, leaf)| (volume, leaf * FAN as u64)).or(self.deepen.walk)
+            queued.map(|(volume, leaf)| (volume, leaf * FAN as u64)).or(self.recompress.walk)
         else {
             return false;
         };
@@ -157,7 +157,7 @@ impl Worker {
         };
         let Some((number, tree, policy)) = known.filter(|known| queued.is_none() || known.0 == volume) else {
             if queued.is_none() {
-                (self.deepen.walk, self.deepen.met) = (None, NumberMap::default());
+                (self.recompress.walk, self.recompress.met) = (None, NumberMap::default());
             }
             return true;
         };
@@ -165,10 +165,10 @@ impl Worker {
         let found = if reduces(policy) { self.leaf_from(number, tree, from).await } else { None };
         if queued.is_none() {
             let after = found.map_or((number + 1, 0), |(base, _)| (number, base + FAN as u64));
-            self.deepen.walk = Some(after);
+            self.recompress.walk = Some(after);
         }
         let wanted = found.filter(|(base, _)| queued.is_none() || *base == from);
-        self.deepen.leaf = wanted.map(|(_, page)| Leaf { page, policy, next: 0 });
+        self.recompress.leaf = wanted.map(|(_, page)| Leaf { page, policy, next: 0 });
         true
     }
 
@@ -178,7 +178,7 @@ impl Worker {
         loop {
             let need = {
                 let state = self.core.state.read();
-                match leaf_from(&state.maps, &mut self.deepen.met, volume, tree, from) {
+                match leaf_from(&state.maps, &mut self.recompress.met, volume, tree, from) {
                     Ok(found) => return found,
                     Err(need) => need,
                 }
@@ -414,9 +414,9 @@ impl Worker {
         self.leave_for_cleaning();
         let placed = self.writer.place(&mut self.streams.moved, &mut self.space, object).await;
         let place = placed.map_err(failed)?.ok();
-        self.traffic.moved += place.map_or(0, |place| u64::from(place.len));
+        self.log_writes.moved += place.map_or(0, |place| u64::from(place.len));
         if place.is_none() {
-            self.deepen.refused = Some(self.core.changes.load(Ordering::Acquire));
+            self.recompress.refused = Some(self.core.changes.load(Ordering::Acquire));
         }
         Ok(place)
     }

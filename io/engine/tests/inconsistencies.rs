@@ -40,15 +40,15 @@ fn mended(shelf: &MemShelf, model: &Model, seed: u64) -> Vec<String> {
         Ok(world) => world,
         Err(error) => return vec![format!("refused after repair: {error}")],
     };
-    let mut notes = world.engine.contradictions();
+    let mut notes = world.engine.inconsistencies();
     let engine = world.engine.clone();
     notes.extend(world.run(async move { engine.check().await }).expect("checked"));
     notes.truncate(4);
     let seen = read_all(&mut world, model);
-    if seen.lost > 0 && repair.lost.is_empty() && repair.wrong.is_empty() {
+    if seen.lost > 0 && repair.lost.is_empty() && repair.defects.is_empty() {
         notes.push("blocks are lost without a word".into());
     }
-    notes.extend(seen.wrong.iter().take(3).map(|wrong| format!("wrong: {wrong:?}")));
+    notes.extend(seen.defects.iter().take(3).map(|defects| format!("wrong: {defects:?}")));
     let mut model = model.clone();
     use_all(&mut world, &mut model, seed);
     let engine = world.engine.clone();
@@ -75,13 +75,13 @@ fn life(shelf: &MemShelf, model: &Model, seed: u64) -> Vec<String> {
     let mut model = model.clone();
     for round in 0..2 {
         let seen = read_all(&mut world, &model);
-        notes.extend(seen.wrong.iter().take(3).map(|wrong| format!("wrong {round}: {wrong:?}")));
+        notes.extend(seen.defects.iter().take(3).map(|defects| format!("wrong {round}: {defects:?}")));
         use_all(&mut world, &mut model, seed + round);
         let engine = world.engine.clone();
         let _ = world.run(async move { engine.check().await });
     }
     let seen = read_all(&mut world, &model);
-    notes.extend(seen.wrong.iter().take(3).map(|wrong| format!("wrong at last: {wrong:?}")));
+    notes.extend(seen.defects.iter().take(3).map(|defects| format!("wrong at last: {defects:?}")));
     let engine = world.engine.clone();
     let _ = world.run(engine.shutdown());
     let shelf = world.shelf.crash(&mut Dice::new(1));
@@ -180,6 +180,6 @@ fn what_is_written_anew_as_it_was_is_in_order() {
     let (same, _) = tampered(&shelf, Target::Nothing, &mut Dice::new(1));
     let mut world = World::open_with(same, bounds());
     let seen = read_all(&mut world, &model);
-    assert_eq!((seen.lost, seen.wrong), (0, Vec::new()));
+    assert_eq!((seen.lost, seen.defects), (0, Vec::new()));
     world.check();
 }

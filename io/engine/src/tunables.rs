@@ -2,13 +2,13 @@
 //! never what is right. The simulator draws all of them from wide ranges, down to one, so that a checkpoint of three pages
 //! takes as many steps there as one of three thousand elsewhere.
 
-/// The bounds. [`Limits::default`] are those that the array is measured with.
+/// The bounds. [`Tunables::default`] are those that the array is measured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct Tunables {
     /// Pages that a checkpoint takes under one lock.
     pub checkpoint_pages: usize,
     /// Bytes of a part of the catalog or of the root; the superblock names the parts of the root.
-    pub part_bytes: usize,
+    pub object_part_bytes: usize,
     /// Bytes of changed metadata at which a checkpoint is made, however large the log is.
     pub dirty_bytes_max: u64,
     /// Map pages that nothing refers to any more, released in one step.
@@ -22,19 +22,19 @@ pub struct Limits {
     /// The same of a small journal, as a divisor.
     pub trim_min_divisor: u64,
     /// Bytes that acknowledgements are granted at once.
-    pub quantum_bytes: u64,
+    pub credit_quantum_bytes: u64,
     /// The same as a part of what may wait without back-pressure, as a divisor; the smaller of both counts.
-    pub quantum_divisor: u64,
+    pub credit_quantum_divisor: u64,
     /// The part of the journal that may wait to be flushed before there is back-pressure, as a divisor.
-    pub unpaced_divisor: u64,
+    pub backpressure_divisor: u64,
     /// Bytes that cleaning moves at most for a byte of data that is flushed.
     pub moved_per_flushed_byte_max: u64,
     /// Segments that cleaning keeps free of data, as a part of the reserve, as a divisor.
-    pub clean_divisor: usize,
+    pub clean_reserve_divisor: usize,
     /// The least number of these.
     pub clean_min_segments: usize,
     /// Rounds of cleaning that win nothing before the log is taken to be full.
-    pub vain_rounds_max: u32,
+    pub fruitless_rounds_max: u32,
     /// Bytes of a segment that cleaning reads at once.
     pub clean_window_bytes: u32,
     /// Slots flushed in one step.
@@ -42,25 +42,25 @@ pub struct Limits {
     /// Frames packed before others get their turn.
     pub flush_frames: usize,
     /// Windows that are recompressed in one step.
-    pub deepen_windows: usize,
+    pub recompress_windows: usize,
     /// Leaves that are looked at for them.
-    pub deepen_looks: usize,
+    pub recompress_leaves: usize,
     /// Leaves remembered for recompression; when there are more, all maps are walked.
-    pub deepen_queue_max: usize,
+    pub recompress_queue_max: usize,
     /// Frames read in one step of rebuilding the index.
-    pub relearn_frames: usize,
+    pub index_rebuild_frames: usize,
     /// Pages of the frame table looked for in one step.
-    pub relearn_looks: u64,
+    pub index_rebuild_pages: u64,
     /// Frames whose fingerprints are remembered because their neighbours repeat.
-    pub neighbour_frames: usize,
+    pub locality_frames: usize,
     /// Blocks in a row without a copy after which only a sample is looked for.
-    pub unique_max: u16,
+    pub unique_blocks_max: u16,
     /// Pieces of the log that are read at the same time.
-    pub reads_at_once: usize,
+    pub reads_in_flight: usize,
     /// Metadata pages that are read as one piece.
-    pub pages_in_piece: usize,
+    pub read_pages: usize,
     /// Bytes between two of them that are cheaper to read along than to leave out.
-    pub near_bytes: u32,
+    pub read_gap_bytes: u32,
     /// Journal appends under way at the same time.
     pub appends_in_flight: usize,
     /// Pieces of the body of a journal batch.
@@ -81,37 +81,37 @@ pub struct Limits {
     pub copy_piece_bytes: u64,
 }
 
-impl Default for Limits {
+impl Default for Tunables {
     fn default() -> Self {
         Self {
             checkpoint_pages: 32,
-            part_bytes: 128 << 10,
+            object_part_bytes: 128 << 10,
             dirty_bytes_max: 128 << 20,
             released_pages: 16,
             deferred_changes_max: 4096,
             trim_divisor: 4,
             trim_min_bytes: 1 << 20,
             trim_min_divisor: 8,
-            quantum_bytes: 512 << 10,
-            quantum_divisor: 8,
-            unpaced_divisor: 4,
+            credit_quantum_bytes: 512 << 10,
+            credit_quantum_divisor: 8,
+            backpressure_divisor: 4,
             moved_per_flushed_byte_max: 16,
-            clean_divisor: 8,
+            clean_reserve_divisor: 8,
             clean_min_segments: 4,
-            vain_rounds_max: 20,
+            fruitless_rounds_max: 20,
             clean_window_bytes: 1 << 20,
             flush_slots: 512,
             flush_frames: 64,
-            deepen_windows: 16,
-            deepen_looks: 256,
-            deepen_queue_max: 1 << 16,
-            relearn_frames: 8,
-            relearn_looks: 4096,
-            neighbour_frames: 2048,
-            unique_max: 1024,
-            reads_at_once: 64,
-            pages_in_piece: 64,
-            near_bytes: 16 << 10,
+            recompress_windows: 16,
+            recompress_leaves: 256,
+            recompress_queue_max: 1 << 16,
+            index_rebuild_frames: 8,
+            index_rebuild_pages: 4096,
+            locality_frames: 2048,
+            unique_blocks_max: 1024,
+            reads_in_flight: 64,
+            read_pages: 64,
+            read_gap_bytes: 16 << 10,
             appends_in_flight: 2,
             batch_pieces: 500,
             journal_density_max: 4,
@@ -125,7 +125,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl Tunables {
     /// Asserts what they have to be to each other and to nothing: whatever else they are, the engine is right.
     ///
     /// # Panics
@@ -134,15 +134,15 @@ impl Limits {
         let steps = [
             self.checkpoint_pages,
             self.released_pages,
-            self.clean_divisor,
+            self.clean_reserve_divisor,
             self.clean_min_segments,
             self.flush_slots,
             self.flush_frames,
-            self.deepen_windows,
-            self.deepen_looks,
-            self.relearn_frames,
-            self.reads_at_once,
-            self.pages_in_piece,
+            self.recompress_windows,
+            self.recompress_leaves,
+            self.index_rebuild_frames,
+            self.reads_in_flight,
+            self.read_pages,
             self.appends_in_flight,
             self.batch_pieces,
             self.stripes_in_flight,
@@ -152,15 +152,15 @@ impl Limits {
         let divisors = [
             self.trim_divisor,
             self.trim_min_divisor,
-            self.quantum_divisor,
-            self.unpaced_divisor,
+            self.credit_quantum_divisor,
+            self.backpressure_divisor,
             self.journal_density_max,
         ];
         assert!(divisors.iter().all(|divisor| *divisor > 0), "a part of nothing: {self:?}");
-        assert!(self.relearn_looks > 0 && self.vain_rounds_max > 0, "{self:?}");
+        assert!(self.index_rebuild_pages > 0 && self.fruitless_rounds_max > 0, "{self:?}");
         assert!(self.journal_kept_divisor > 1, "all of the journal is kept for the first writes: {self:?}");
         assert!(
-            self.part_bytes >= 1024,
+            self.object_part_bytes >= 1024,
             "the superblock has no room for so many parts of the root: {self:?}"
         );
         assert!(self.batch_pieces <= 1000, "a vectored write takes 1024 pieces: {self:?}");

@@ -6,13 +6,13 @@ use crate::dedup::{Fingerprinter, Index};
 use crate::entry::{BLOCK, BlockId};
 use crate::flush::{runs, stored};
 use crate::frame::{self, Fingerprint, Method, Packer, UNKNOWN};
-use crate::limits::Limits;
 use crate::policy::{Compression, Policy};
+use crate::tunables::Tunables;
 use block::is_zero;
 
 /// What so much data would take under one policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forecast {
+pub struct Estimate {
     /// The policy.
     pub policy: Policy,
     /// Bytes of blocks that are not zeros and would be stored once: all of them without deduplication.
@@ -22,7 +22,7 @@ pub struct Forecast {
 }
 
 /// Reduces what it is fed, keeps nothing of it, and counts. Bytes are those of whole blocks of 4 KiB.
-pub struct Forecaster {
+pub struct Estimator {
     bytes: u64,
     zeros: u64,
     fingerprinter: Fingerprinter,
@@ -33,7 +33,7 @@ pub struct Forecaster {
 }
 
 struct Trial {
-    forecast: Forecast,
+    estimate: Estimate,
     adapt: Adapt,
 }
 
@@ -46,7 +46,7 @@ struct Item<'a> {
 }
 
 /// Policies worth comparing: every way to compress, with and without deduplication.
-pub const COMPARED: [Policy; 7] = {
+pub const COMPARED_POLICIES: [Policy; 7] = {
     use Compression::{Adaptive, Fast, High, Off};
     const fn policy(dedup: bool, compression: Compression) -> Policy {
         Policy { dedup, compression, verify: false }
@@ -62,12 +62,12 @@ pub const COMPARED: [Policy; 7] = {
     ]
 };
 
-impl Forecaster {
+impl Estimator {
     /// For these policies, with a deduplication index of up to `index_bytes`.
     pub fn new(policies: &[Policy], index_bytes: usize) -> Self {
         let trial = |policy: &Policy| Trial {
-            forecast: Forecast { policy: *policy, unique: 0, stored: 0 },
-            adapt: Adapt::new(Limits::default().unique_max),
+            estimate: Estimate { policy: *policy, unique: 0, stored: 0 },
+            adapt: Adapt::new(Tunables::default().unique_blocks_max),
         };
         Self {
             bytes: 0,
@@ -107,11 +107,11 @@ impl Forecaster {
             items.push(Item { number, bytes, fingerprint, is_copy });
         }
         for trial in &mut self.trials {
-            let dedup = trial.forecast.policy.dedup;
+            let dedup = trial.estimate.policy.dedup;
             let new: Vec<_> = items.iter().filter(|item| !(dedup && item.is_copy)).collect();
-            trial.forecast.unique += (new.len() * BLOCK) as u64;
+            trial.estimate.unique += (new.len() * BLOCK) as u64;
             for run in runs(new.iter().map(|item| (volume, item.number))) {
-                trial.forecast.stored += trial.pack(&mut self.packer, volume, &new[run]);
+                trial.estimate.stored += trial.pack(&mut self.packer, volume, &new[run]);
             }
         }
     }
@@ -127,15 +127,15 @@ impl Forecaster {
     }
 
     /// What all that was fed would take, for each policy.
-    pub fn forecasts(&self) -> impl Iterator<Item = Forecast> + '_ {
-        self.trials.iter().map(|trial| trial.forecast)
+    pub fn estimates(&self) -> impl Iterator<Item = Estimate> + '_ {
+        self.trials.iter().map(|trial| trial.estimate)
     }
 }
 
 impl Trial {
     /// Bytes of the frame that holds these blocks.
     fn pack(&mut self, packer: &mut Packer, volume: u32, items: &[&Item<'_>]) -> u64 {
-        let Policy { dedup, compression, .. } = self.forecast.policy;
+        let Policy { dedup, compression, .. } = self.estimate.policy;
         let first = items[0].number;
         let adapts = compression == Compression::Adaptive;
         let leave = adapts && !self.adapt.pays(volume, first);
@@ -152,5 +152,5 @@ impl Trial {
 }
 
 #[cfg(test)]
-#[path = "forecast_test.rs"]
+#[path = "estimate_test.rs"]
 mod tests;

@@ -35,7 +35,7 @@ fn scattered(options: Options, blocks: usize) -> World {
 
 #[test]
 fn small_frames_are_joined_and_compressed_with_more_effort_while_nobody_asks() {
-    let mut hasty = scattered(Options { deepen: false, ..options() }, 100);
+    let mut hasty = scattered(Options { recompress: false, ..options() }, 100);
     hasty.settle();
     let mut world = scattered(options(), 100);
     world.settle();
@@ -57,7 +57,7 @@ fn small_frames_are_joined_and_compressed_with_more_effort_while_nobody_asks() {
 
 #[test]
 fn what_disks_share_stays_shared() {
-    let mut world = scattered(Options { deepen: false, ..options() }, 64);
+    let mut world = scattered(Options { recompress: false, ..options() }, 64);
     let engine = world.engine.clone();
     world.run(engine.snapshot(&[(DiskId(1), DiskId(2))], &[], 0, 0)).expect("a snapshot");
     // The first half is a leaf's block of its own from here on, the rest too: they are in one leaf.
@@ -102,7 +102,7 @@ fn nothing_begins_before_the_array_has_been_idle_for_long() {
 #[test]
 fn a_power_loss_at_any_step_loses_nothing() {
     for seed in 0..60 {
-        let mut world = scattered(Options { deepen: false, ..options() }, 48);
+        let mut world = scattered(Options { recompress: false, ..options() }, 48);
         world.settle();
         let mut world = World::open(world.shelf);
         world.slow(seed);

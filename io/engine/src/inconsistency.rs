@@ -19,9 +19,9 @@ const ADVICE: &str = "`ashlard check` lists everything that is wrong, `ashlard c
 
 /// The contradictions that were met since the engine was opened.
 #[derive(Clone, Default)]
-pub struct Contradictions(Arc<Mutex<BTreeSet<String>>>);
+pub struct Inconsistencies(Arc<Mutex<BTreeSet<String>>>);
 
-impl Contradictions {
+impl Inconsistencies {
     /// Notes one, once.
     pub fn note(&self, what: impl Display) {
         let mut kept = self.0.lock();
