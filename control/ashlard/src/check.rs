@@ -145,10 +145,10 @@ fn print_some(lines: &[String], limit: usize) -> Result<()> {
 /// Says on standard error now and then how far it has got.
 fn progress() -> impl FnMut(Progress) + Send {
     let mut last = Instant::now();
-    move |Progress { what, done, all }| {
+    move |Progress { phase, done, total }| {
         if last.elapsed() >= PROGRESS_EVERY {
             last = Instant::now();
-            tracing::info!("{what}: {done} of {all}");
+            tracing::info!("{phase}: {done} of {total}");
         }
     }
 }

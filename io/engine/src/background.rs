@@ -1,19 +1,19 @@
 //! What goes on behind the acknowledgements, one step at a time: flush, checkpoint, clean, release, relearn, deepen. One task
 //! does it all, so that the steps never meet each other; foreground operations go on between and beside them.
 
-use crate::adapt::Adapt;
+use crate::adaptivity::Adaptivity;
+use crate::backpressure::{CreditMeter, Done};
 use crate::core::Core;
 use crate::dedup::{Fingerprinter, Index};
 use crate::engine::Engine;
 use crate::frame::Packer;
-use crate::gate::pause;
+use crate::index_rebuild::IndexRebuild;
+use crate::locality::LocalityCache;
 use crate::log::{Segments, Stream, Writer};
 use crate::log_writes::LogWrites;
-use crate::neighbours::Neighbours;
-use crate::recompress::Deepen;
-use crate::relearn::Relearn;
-use crate::space::Place;
-use crate::tempo::{Done, Tempo};
+use crate::recompress::Recompression;
+use crate::space::Location;
+use crate::wake::pause;
 use parking_lot::Mutex;
 use shelf::{Room, SegmentId};
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ pub struct Space {
     /// Free segments that the stream at hand must leave.
     pub leave: usize,
     /// Protection yields to the stream at hand. To what wins space back it always does.
-    pub yields: bool,
+    pub reduced_redundancy: bool,
 }
 
 impl Segments for Space {
@@ -89,20 +89,20 @@ pub struct Worker {
     pub streams: Streams,
     pub space: Space,
     pub index: Index,
-    pub neighbours: Neighbours,
+    pub locality: LocalityCache,
     pub fingerprinter: Fingerprinter,
-    pub adapt: Adapt,
+    pub adaptivity: Adaptivity,
     pub packer: Packer,
     pub log_writes: LogWrites,
-    pub relearn: Relearn,
-    pub recompress: Deepen,
+    pub index_rebuild: IndexRebuild,
+    pub recompress: Recompression,
     /// The hosts' activity when it was last looked at, and whether it was the same a long rest before.
     activity: u64,
     cool: bool,
     /// Where the root of the last checkpoint is.
-    pub root: Vec<Place>,
+    pub root: Vec<Location>,
     /// Where the catalog was put last.
-    pub catalog: Vec<Place>,
+    pub catalog: Vec<Location>,
     /// Pages in the log that name slots and are not dirty in memory.
     pub stale: Vec<u64>,
     /// Segments that cleaning could not empty, with the live bytes that they had.
@@ -110,7 +110,7 @@ pub struct Worker {
     /// Segments whose metadata has been marked for the next checkpoint.
     pub marked: BTreeSet<u32>,
     /// For the check: see [`Worker::note_roots`].
-    pub roots: Arc<Mutex<Vec<Place>>>,
+    pub roots: Arc<Mutex<Vec<Location>>>,
     /// Segments cleaned since the last checkpoint.
     pub cleaned: usize,
     /// Changed metadata that the last checkpoint left behind: pages with blocks that have not been flushed.
@@ -121,13 +121,13 @@ pub struct Worker {
     /// The newest batch when the journal was last trimmed because the shelf wanted it.
     trimmed: u64,
     /// What acknowledgements keep pace with.
-    tempo: Tempo,
+    meter: CreditMeter,
     /// Bytes that cleaning should move before more is flushed.
     to_move: u64,
     /// What the last rounds of cleaning brought.
     pub rounds: Rounds,
     /// Nothing could be won back, and hosts go on at the cost of protection until there is room again.
-    pressed: bool,
+    reduced_redundancy: bool,
 }
 
 /// Rounds of cleaning, each ended by a checkpoint, with no change of the hosts between them.
@@ -137,13 +137,13 @@ pub struct Rounds {
     /// The most segments that were free.
     free: usize,
     /// Rounds in a row that won no segment.
-    vain: u32,
+    fruitless: u32,
 }
 
 impl Space {
     /// Segments that can be written now by the stream at hand: those that are free, and that drives have room for.
     fn writable(&self, room: Room) -> usize {
-        self.within(if self.yields { room.any } else { room.protected })
+        self.within(if self.reduced_redundancy { room.any } else { room.protected })
     }
 
     /// Free segments, no more than so many.
@@ -162,28 +162,28 @@ impl Space {
 
 impl Worker {
     /// The background of an engine that has been opened.
-    pub fn new(core: Arc<Core>, root: Vec<Place>, catalog: Vec<Place>) -> Self {
+    pub fn new(core: Arc<Core>, root: Vec<Location>, catalog: Vec<Location>) -> Self {
         let state = core.state.read();
         let segments = state.maps.usage.segments();
         let free: BTreeSet<u32> =
             (0..segments.len() as u32).filter(|one| segments[*one as usize].total() == 0).collect();
         let taken = vec![0; segments.len()];
-        let listings = state.maps.listings.iter();
-        let stale = listings.filter(|(_, listing)| listing.names_slots).map(|(page, _)| page).collect();
-        let relearn = Relearn::up_to(state.maps.table.directory.last());
+        let page_index = state.maps.page_index.iter();
+        let stale = page_index.filter(|(_, info)| info.names_slots).map(|(page, _)| page).collect();
+        let index_rebuild = IndexRebuild::up_to(state.maps.table.page_index.last());
         drop(state);
         let mut worker = Self {
             writer: Writer::new(core.log.clone(), core.options.tunables.stripes_in_flight),
             streams: Streams::default(),
-            space: Space { free, taken, clock: 0, leave: 0, yields: true },
+            space: Space { free, taken, clock: 0, leave: 0, reduced_redundancy: true },
             index: Index::new(core.options.index_bytes),
-            neighbours: Neighbours::new(core.options.tunables.locality_frames),
+            locality: LocalityCache::new(core.options.tunables.locality_frames),
             fingerprinter: Fingerprinter::new(&core.key),
-            adapt: Adapt::new(core.options.tunables.unique_blocks_max),
+            adaptivity: Adaptivity::new(core.options.tunables.unique_blocks_max),
             packer: Packer::default(),
             log_writes: LogWrites::default(),
-            relearn,
-            recompress: Deepen::everything(),
+            index_rebuild,
+            recompress: Recompression::everything(),
             activity: 0,
             cool: false,
             root,
@@ -196,14 +196,14 @@ impl Worker {
             left_dirty: 0,
             exhausted: None,
             trimmed: u64::MAX,
-            tempo: Tempo::default(),
+            meter: CreditMeter::default(),
             to_move: 0,
             rounds: Rounds::default(),
-            pressed: false,
+            reduced_redundancy: false,
             core,
         };
         worker.note_roots();
-        worker.tell_progress();
+        worker.publish_progress();
         worker
     }
 
@@ -221,9 +221,9 @@ impl Worker {
             core.journal.stop(error.to_string());
         }
         core.stopping.store(true, Ordering::Release);
-        core.pace.advance(u64::MAX);
+        core.credit.advance(u64::MAX);
         core.finished.advance(1);
-        core.room.freed();
+        core.room_queue.freed();
     }
 
     async fn work<R: Future<Output = ()>>(&mut self, gather: impl Fn(Rest) -> R) -> block::Result<()> {
@@ -245,32 +245,32 @@ impl Worker {
                 Step::Done => busy = true,
                 Step::Idle => {}
                 Step::Full => {
-                    let won = self.make_space().await? || self.press();
+                    let won = self.make_space().await? || self.allow_reduced_redundancy();
                     busy |= won;
                     full = !won;
                 }
             }
             self.core.set_full(full);
-            self.keep_pace();
-            busy |= self.keep_clean(self.log_writes.data - before).await?;
+            self.grant_credit();
+            busy |= self.clean_as_needed(self.log_writes.data - before).await?;
             // Space is known when everything has been flushed and written.
             let settle = !busy && self.core.wants_space.swap(false, Ordering::AcqRel);
             if self.is_checkpoint_due() || settle || (!busy && self.wants_trim()) {
                 self.checkpoint().await?;
                 busy = true;
             }
-            self.look_up_deferred().await?;
+            self.load_deferred().await?;
             self.evict();
-            self.tell_progress();
+            self.publish_progress();
             if !busy && stopping {
                 self.checkpoint().await?;
                 self.evict();
-                self.tell_progress();
+                self.publish_progress();
                 return Ok(());
             }
             if busy {
                 pause().await;
-            } else if !self.relearn.is_over() || self.may_deepen() {
+            } else if !self.index_rebuild.is_over() || self.may_recompress() {
                 let rest = gather(self.next_rest());
                 self.work_idly(rest).await?;
                 pause().await;
@@ -287,7 +287,7 @@ impl Worker {
     fn next_rest(&mut self) -> Rest {
         let activity = self.core.activity();
         self.cool &= std::mem::replace(&mut self.activity, activity) == activity;
-        if self.cool || !self.relearn.is_over() { Rest::Short } else { Rest::Long }
+        if self.cool || !self.index_rebuild.is_over() { Rest::Short } else { Rest::Long }
     }
 
     /// Waits, and uses the time when the hosts leave some.
@@ -304,8 +304,8 @@ impl Worker {
         self.activity = self.core.activity();
         if disturbed || self.activity != before {
             self.cool = false;
-        } else if !self.relearn.is_over() {
-            self.relearn().await;
+        } else if !self.index_rebuild.is_over() {
+            self.index_rebuild().await;
         } else {
             self.cool = true;
             self.recompress().await?;
@@ -323,10 +323,10 @@ impl Worker {
         }
     }
 
-    fn tell_progress(&mut self) {
+    fn publish_progress(&mut self) {
         self.core.set_free(self.space.free.len() as u32);
-        self.keep_pace();
-        self.core.room.freed();
+        self.grant_credit();
+        self.core.room_queue.freed();
         *self.core.log_writes.lock() = LogWrites { padding: self.writer.padding, ..self.log_writes };
     }
 
@@ -336,19 +336,19 @@ impl Worker {
     }
 
     /// Lets acknowledgements go on as far as work has got on; all of them where little waits to be flushed, or nothing can be.
-    pub fn keep_pace(&mut self) {
-        let unpaced = self.core.unpaced_bytes();
+    pub fn grant_credit(&mut self) {
+        let start = self.core.backpressure_start_bytes();
         let (done, waiting) = self.done();
         let tunables = &self.core.options.tunables;
-        let quantum = tunables.credit_quantum_bytes.min(unpaced / tunables.credit_quantum_divisor);
-        self.core.pace.advance(self.tempo.advance(done, quantum));
-        self.core.pace.set_open(waiting <= unpaced || self.core.full.load(Ordering::Acquire));
+        let quantum = tunables.credit_quantum_bytes.min(start / tunables.credit_quantum_divisor);
+        self.core.credit.advance(self.meter.advance(done, quantum));
+        self.core.credit.set_open(waiting <= start || self.core.full.load(Ordering::Acquire));
     }
 
     /// A checkpoint has ended.
     pub fn end_cycle(&mut self) {
         let (done, _) = self.done();
-        self.tempo.end_cycle(done);
+        self.meter.end_cycle(done);
     }
 
     /// Releases what dropped trees referred to.
@@ -368,7 +368,7 @@ impl Worker {
     }
 
     /// Reads pages of the frame table that many changes wait for.
-    async fn look_up_deferred(&mut self) -> block::Result<()> {
+    async fn load_deferred(&mut self) -> block::Result<()> {
         let pages: Vec<u64> = {
             let state = self.core.state.read();
             if state.maps.table.deferred() <= self.core.options.tunables.deferred_changes_max {
@@ -429,10 +429,10 @@ impl Worker {
     }
 
     /// Has protection yield to what hosts write, now that nothing can be won back; false when that gives no more room.
-    fn press(&mut self) -> bool {
+    fn allow_reduced_redundancy(&mut self) -> bool {
         let Room { protected, any } = self.core.log.shelf().room();
-        let more = !self.pressed && self.space.within(any) > self.space.within(protected);
-        self.pressed |= more;
+        let more = !self.reduced_redundancy && self.space.within(any) > self.space.within(protected);
+        self.reduced_redundancy |= more;
         more
     }
 
@@ -447,12 +447,12 @@ impl Worker {
 
     /// Cleans when there is little room: the more data have been flushed, and the less room there is, the more, so that hosts
     /// find the same array at every moment. False when there was nothing to do.
-    async fn keep_clean(&mut self, flushed: u64) -> block::Result<bool> {
+    async fn clean_as_needed(&mut self, flushed: u64) -> block::Result<bool> {
         let (least, enough) = (self.core.kept_from_data(), self.clean_below());
         // What has been cleaned becomes free with the next checkpoint.
         let free = self.free() + self.cleaned;
         if self.free() >= enough {
-            (self.pressed, self.to_move) = (false, 0);
+            (self.reduced_redundancy, self.to_move) = (false, 0);
             return Ok(false);
         }
         let (missing, all) = (enough.saturating_sub(free), enough - least);
@@ -483,14 +483,14 @@ impl Worker {
             return Ok(false);
         }
         if self.rounds.changes != changes {
-            self.rounds = Rounds { changes, free: self.space.free.len(), vain: 0 };
+            self.rounds = Rounds { changes, free: self.space.free.len(), fruitless: 0 };
         }
-        if self.rounds.vain >= self.core.options.tunables.fruitless_rounds_max {
+        if self.rounds.fruitless >= self.core.options.tunables.fruitless_rounds_max {
             self.exhausted = Some(now);
             return Ok(false);
         }
         let kept = self.core.kept_for_checkpoints();
-        (self.space.leave, self.space.yields) = (kept, true);
+        (self.space.leave, self.space.reduced_redundancy) = (kept, true);
         let dead = self.dead_segments();
         let winnable = self.cleaned > 0 || dead > 0;
         let soon = self.space.writable(now.1) <= kept || dead >= self.clean_below();
@@ -509,18 +509,19 @@ impl Worker {
     /// A checkpoint has freed what cleaning had moved things out of: a round is over.
     pub fn end_round(&mut self) {
         let free = self.space.free.len();
-        self.rounds.vain = if free > self.rounds.free { 0 } else { self.rounds.vain + 1 };
+        self.rounds.fruitless = if free > self.rounds.free { 0 } else { self.rounds.fruitless + 1 };
         self.rounds.free = free.max(self.rounds.free);
     }
 
     /// The stream of flushed data must leave these segments alone.
     pub fn leave_for_cleaning(&mut self) {
-        (self.space.leave, self.space.yields) = (self.core.kept_from_data(), self.pressed);
+        (self.space.leave, self.space.reduced_redundancy) =
+            (self.core.kept_from_data(), self.reduced_redundancy);
     }
 }
 
 /// About what a page of the frame table takes in memory.
-const TABLE_PAGE_BYTES: usize = 64 * size_of::<Option<crate::table::Frame>>();
+const TABLE_PAGE_BYTES: usize = 64 * size_of::<Option<crate::frame_table::Frame>>();
 
 impl Engine {
     /// The background work. Whoever opened the engine drives this future, on a thread of its own if there is one;

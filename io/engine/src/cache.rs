@@ -3,7 +3,7 @@
 
 use crate::frame::Decoded;
 use crate::pages::NumberMap;
-use crate::shared::{Shared, note_use};
+use crate::sharded_lock::{ShardedLock, note_use};
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 
@@ -25,17 +25,17 @@ struct Shard {
 /// Frames by number. Frame numbers are never used again and a frame's blocks never change, so nothing in the cache
 /// can be stale.
 pub struct Cache {
-    shards: Vec<Shared<Shard>>,
+    shards: Vec<ShardedLock<Shard>>,
     limit: usize,
 }
 
 impl Cache {
     /// A cache of up to `bytes`.
     pub fn new(bytes: usize) -> Self {
-        Self { shards: (0..SHARDS).map(|_| Shared::default()).collect(), limit: bytes / SHARDS }
+        Self { shards: (0..SHARDS).map(|_| ShardedLock::default()).collect(), limit: bytes / SHARDS }
     }
 
-    fn shard(&self, frame: u64) -> &Shared<Shard> {
+    fn shard(&self, frame: u64) -> &ShardedLock<Shard> {
         &self.shards[(frame % SHARDS as u64) as usize]
     }
 

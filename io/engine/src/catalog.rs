@@ -2,10 +2,10 @@
 
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::Entry;
-use crate::inconsistency::Doubts;
+use crate::inconsistency::Findings;
 use crate::map::{MAX_LEVEL, Tree};
 use crate::policy::Policy;
-use crate::stage::is_hidden;
+use crate::staged_copy::is_hidden;
 use block::{DiskId, Geometry};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub struct VolumeState {
     /// What the layer above keeps with it.
     pub saved: Bytes,
     /// How it began.
-    pub birth: Birth,
+    pub provenance: Provenance,
     /// It takes no changes.
     pub read_only: bool,
     /// It can't be deleted, nor take changes, before this time.
@@ -36,7 +36,7 @@ pub struct VolumeState {
 
 /// How a volume began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Birth {
+pub struct Provenance {
     /// When, as the layer above counts time.
     pub created: u64,
     /// The volume whose content it began with, and the one that this content came from first.
@@ -54,7 +54,7 @@ impl VolumeState {
             tree: Tree::empty(Self::blocks(geometry)),
             policy: Policy::default(),
             saved: Bytes::new(),
-            birth: Birth { created, ..Birth::default() },
+            provenance: Provenance { created, ..Provenance::default() },
             read_only: false,
             kept_until: 0,
             changed: 0,
@@ -69,7 +69,7 @@ impl VolumeState {
         self.tree.root.put(out);
         out.u8(self.policy.to_byte());
         out.blob(&self.saved);
-        let Birth { created, from, snapshot } = self.birth;
+        let Provenance { created, from, snapshot } = self.provenance;
         out.u8(u8::from(snapshot) | u8::from(self.read_only) << 1 | u8::from(from.is_some()) << 2);
         out.var(created);
         out.var(self.kept_until);
@@ -97,7 +97,7 @@ impl VolumeState {
             note(format!("a map of level {} can't hold {} blocks", tree.level, geometry.blocks));
             tree.level = tree.level.min(MAX_LEVEL);
         }
-        if tree.root.is_slot() || !tree.root.is_sound() {
+        if tree.root.is_slot() || !tree.root.is_valid() {
             note("its map does not begin with a page".into());
             tree.root = Entry::lost();
         }
@@ -115,13 +115,13 @@ impl VolumeState {
             0 => None,
             _ => Some((DiskId(take.u128()?), DiskId(take.u128()?))),
         };
-        let birth = Birth { created, from, snapshot: bits & 1 != 0 };
+        let provenance = Provenance { created, from, snapshot: bits & 1 != 0 };
         let mut read_only = bits & 2 != 0;
-        if kept_until > 0 && !read_only && !birth.snapshot {
+        if kept_until > 0 && !read_only && !provenance.snapshot {
             note("it is kept, but takes changes".into());
             read_only = true;
         }
-        Ok(Self { id, geometry, tree, policy, saved, birth, read_only, kept_until, changed: 0 })
+        Ok(Self { id, geometry, tree, policy, saved, provenance, read_only, kept_until, changed: 0 })
     }
 
     /// Blocks of 4 KiB, the last one perhaps used in part.
@@ -142,7 +142,7 @@ pub struct Catalog {
     pub next: u32,
     /// The journal batch of the last change of what refusals tell of: which volumes there are, their sizes, whether they
     /// take changes, how long they are kept. Not kept on media.
-    pub shaped: u64,
+    pub catalog_batch: u64,
     /// Something changed since the last checkpoint.
     pub dirty: bool,
     /// Upper bound of what [`Catalog::encode`] writes.
@@ -234,19 +234,19 @@ impl Catalog {
     /// Reads what [`Catalog::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut notes = Vec::new();
-        let catalog = Self::decode_noting(bytes, &mut notes)?;
+        let catalog = Self::decode_with_notes(bytes, &mut notes)?;
         if notes.is_empty() { Ok(catalog) } else { Err(Malformed("catalog")) }
     }
 
     /// The same; what it says and can't be is a doubt, and put right.
-    pub fn decode_doubting(bytes: &[u8], doubts: &mut Doubts) -> block::Result<Self> {
+    pub fn decode_reporting(bytes: &[u8], findings: &mut Findings) -> block::Result<Self> {
         let mut notes = Vec::new();
-        let catalog = Self::decode_noting(bytes, &mut notes).map_err(crate::recover::damaged)?;
-        notes.into_iter().try_for_each(|note| doubts.grave(note))?;
+        let catalog = Self::decode_with_notes(bytes, &mut notes).map_err(crate::recover::damaged)?;
+        notes.into_iter().try_for_each(|note| findings.fatal(note))?;
         Ok(catalog)
     }
 
-    fn decode_noting(bytes: &[u8], notes: &mut Vec<String>) -> Result<Self, Malformed> {
+    fn decode_with_notes(bytes: &[u8], notes: &mut Vec<String>) -> Result<Self, Malformed> {
         let mut take = Take::new(bytes, "catalog");
         let mut catalog = Self::default();
         let (next, mut homeless) = (take.var()?, Vec::new());
@@ -306,9 +306,10 @@ mod tests {
         let policy = Policy { verify: true, ..Policy::default() };
         let new = VolumeState::new(DiskId(1 << 100), geometry, 1 << 33);
         let volume = VolumeState { tree, policy, saved, ..new };
-        let birth = Birth { created: 5, from: Some((DiskId(1 << 100), DiskId(u128::MAX))), snapshot: true };
+        let provenance =
+            Provenance { created: 5, from: Some((DiskId(1 << 100), DiskId(u128::MAX))), snapshot: true };
         catalog.add(4, volume.clone());
-        catalog.add(5, VolumeState { id: DiskId(7), birth, read_only: true, kept_until: 9, ..volume });
+        catalog.add(5, VolumeState { id: DiskId(7), provenance, read_only: true, kept_until: 9, ..volume });
         catalog.put_record("hosts/a", Some(Bytes::from_static(b"{}")));
         let mut bytes = Vec::new();
         catalog.encode(&mut bytes);

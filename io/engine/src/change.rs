@@ -1,13 +1,13 @@
 //! A change that has been prepared outside the locks: actions, the pages they put in the journal, and what must
 //! still be true when they take effect.
 
-use crate::admit::SLOT_WORST;
+use crate::capacity::BLOCK_MAX_LOG_BYTES;
 use crate::core::Core;
 use crate::entry::{BLOCK, Entry, SlotId};
 use crate::frame;
 use crate::journal::Staged;
 use crate::policy::Compression;
-use crate::record::{self, Action, Record};
+use crate::record::{self, Mutation, Record};
 use crate::state::{Refusal, State};
 use crate::volume::Span;
 use block::Error;
@@ -43,13 +43,13 @@ pub struct Cover {
 #[derive(Clone, Debug, Default)]
 pub struct Change {
     /// What to do. Slots name pages of `pages`: their `page`-th, in batch zero.
-    pub actions: Record,
+    pub mutations: Record,
     /// Whole blocks for the journal, on a 4096-byte border of memory.
     pub pages: Bytes,
     /// What must not have changed.
     pub expected: Expected,
     /// The volume that was asked for it, which must be there even where no action names it.
-    pub asked: Option<u32>,
+    pub addressed: Option<u32>,
     /// Logical blocks that the volume asked must have, no fewer and no more.
     pub size: Option<u64>,
     /// What volumes must have at least.
@@ -68,16 +68,16 @@ pub struct Made {
     /// It is durable when this batch is.
     pub batch: u64,
     /// Progress of the flusher that its acknowledgement waits for; zero when it need not.
-    pub pace: u64,
+    pub credit: u64,
 }
 
 /// The most pages of a change.
-pub const MOST_PAGES: usize = 1 << 16;
+pub const MAX_CHANGE_PAGES: usize = 1 << 16;
 
 impl Change {
     /// A change of one action without data.
-    pub fn of(action: Action) -> Self {
-        Self { actions: [action].into_iter().collect(), ..Self::default() }
+    pub fn of(mutation: Mutation) -> Self {
+        Self { mutations: [mutation].into_iter().collect(), ..Self::default() }
     }
 
     /// The change, made at this time.
@@ -87,7 +87,7 @@ impl Change {
 
     /// What the pages take in the log when each is compressed alone.
     fn measure(&self, how: Compression) -> u64 {
-        let overhead = SLOT_WORST - BLOCK as u64;
+        let overhead = BLOCK_MAX_LOG_BYTES - BLOCK as u64;
         let packed = |page: &[u8]| frame::compressed_len(page, how) as u64 + overhead;
         self.pages.chunks(BLOCK).map(packed).sum()
     }
@@ -99,13 +99,13 @@ impl Change {
     /// The actions with the slots that the pages got. A run of pages may have been split over several batches.
     fn placed(&self, staged: &[Staged]) -> Record {
         let mut placed = Record::new();
-        for action in &self.actions {
-            match action {
-                Action::Slots { volume, block, count, first } => {
+        for mutation in &self.mutations {
+            match mutation {
+                Mutation::Slots { volume, block, count, first } => {
                     let (from, to) = (usize::from(first.page), usize::from(first.page) + *count as usize);
                     for run in staged.iter().filter(|run| run.page < to && run.page + run.count > from) {
                         let (start, end) = (run.page.max(from), (run.page + run.count).min(to));
-                        placed.push(Action::Slots {
+                        placed.push(Mutation::Slots {
                             volume: *volume,
                             block: block + (start - from) as u64,
                             count: (end - start) as u32,
@@ -113,11 +113,11 @@ impl Change {
                         });
                     }
                 }
-                Action::Same { volume, block, count, slot } => {
+                Mutation::Same { volume, block, count, slot } => {
                     let slot = slot_of(staged, usize::from(slot.page));
-                    placed.push(Action::Same { volume: *volume, block: *block, count: *count, slot });
+                    placed.push(Mutation::Same { volume: *volume, block: *block, count: *count, slot });
                 }
-                action => placed.push(action.clone()),
+                mutation => placed.push(mutation.clone()),
             }
         }
         placed
@@ -134,15 +134,15 @@ impl Core {
     /// Makes a change: validates it, applies it to the maps and puts it in the open journal batch, in one step.
     /// `first` is true for the operation at the head of the queue for room.
     pub fn make(&self, change: &Change, first: bool) -> Result<Made, Refusal> {
-        if change.pages() > MOST_PAGES {
+        if change.pages() > MAX_CHANGE_PAGES {
             return Err(Error::Malformed("more than 256 MiB in one operation").into());
         }
         let parts = change.pages.len() / (self.layout.batch_bytes as usize / 2) + 2;
-        let bound = record::bound(&change.actions) + 56 * parts;
+        let bound = record::bound(&change.mutations) + 56 * parts;
         let mut state = self.state.write();
-        let asked = change.asked.map(|asked| state.volume(asked)).transpose()?;
-        if let (Some(asked), Some(size)) = (asked, change.size)
-            && asked.geometry.blocks != size
+        let addressed = change.addressed.map(|addressed| state.volume(addressed)).transpose()?;
+        if let (Some(addressed), Some(size)) = (addressed, change.size)
+            && addressed.geometry.blocks != size
         {
             return Err(Refusal::Changed);
         }
@@ -161,8 +161,8 @@ impl Core {
                 return Err(Refusal::Changed);
             }
         }
-        state.check_kept(&change.actions, change.now)?;
-        state.probe(&change.actions)?;
+        state.check_kept(&change.mutations, change.now)?;
+        state.probe(&change.mutations)?;
         let mut journal = self.journal.lock();
         if journal.is_stopped() {
             drop(journal);
@@ -181,21 +181,23 @@ impl Core {
             let at = (run.page + usize::from(slot.page - run.slot.page)) * BLOCK;
             change.pages.slice(at..at + BLOCK)
         };
-        record.iter().for_each(|action| state.apply(action, batch, &page));
-        let pace = if change.pages.is_empty() { 0 } else { self.pace_of(&state) };
+        record.iter().for_each(|mutation| state.apply(mutation, batch, &page));
+        let credit = if change.pages.is_empty() { 0 } else { self.credit_needed(&state) };
         drop(state);
         self.changes.fetch_add(1, Ordering::Relaxed);
-        Ok(Made { batch, pace })
+        Ok(Made { batch, credit })
     }
 
     /// The change with what its pages take in the log.
     pub fn measured(&self, change: &Change) -> Change {
-        let compresses = |action: &Action| {
-            let (Action::Slots { volume, .. } | Action::Same { volume, .. }) = action else { return true };
+        let compresses = |mutation: &Mutation| {
+            let (Mutation::Slots { volume, .. } | Mutation::Same { volume, .. }) = mutation else {
+                return true;
+            };
             let state = self.state.read();
             state.volume(*volume).is_ok_and(|volume| volume.policy.compression != Compression::Off)
         };
-        let all = change.actions.iter().all(compresses);
+        let all = change.mutations.iter().all(compresses);
         let how = if all { Compression::Fast } else { Compression::Off };
         Change { packed: Some(change.measure(how)), ..change.clone() }
     }
@@ -207,33 +209,33 @@ impl Core {
         if record > self.journal.record_limit() || cost > self.journal.limit() {
             return Err(Error::Malformed("larger than the journal").into());
         }
-        self.admit_space(state, change)?;
+        self.check_capacity(state, change)?;
         let bytes = state.maps.slots.bytes();
         let full = bytes > 0 && bytes + change.pages.len() > self.options.slot_bytes;
         let crowded = self.journal.is_crowded(cost);
-        if full || crowded || !first && self.room.is_queued() {
+        if full || crowded || !first && self.room_queue.is_queued() {
             // The background may be at rest since it looked at what was wanted before; a checkpoint is due now.
             if self.wants_room.fetch_max(cost, Ordering::AcqRel) < cost && crowded {
                 self.signal.notify();
             }
-            return Err(Refusal::Room);
+            return Err(Refusal::Backpressure);
         }
         Ok(())
     }
 
     /// An acknowledgement waits for an eighth of what memory holds beyond what needs no pace: latency grows with the
     /// amount, and what comes in settles at what the background can do.
-    fn pace_of(&self, state: &State) -> u64 {
-        match (state.maps.slots.bytes() as u64).saturating_sub(self.unpaced_bytes()) / 8 {
+    fn credit_needed(&self, state: &State) -> u64 {
+        match (state.maps.slots.bytes() as u64).saturating_sub(self.backpressure_start_bytes()) / 8 {
             0 => 0,
-            debt => self.pace.now().saturating_add(debt),
+            debt => self.credit.now().saturating_add(debt),
         }
     }
 
     /// Bytes that may wait to be flushed before acknowledgements wait for the flusher: half of what memory may hold, and no
     /// more than leaves room in the journal for what has been flushed and waits for a checkpoint.
-    pub fn unpaced_bytes(&self) -> u64 {
+    pub fn backpressure_start_bytes(&self) -> u64 {
         (self.options.slot_bytes as u64 / 2)
-            .min(self.journal.most_held() / self.options.tunables.backpressure_divisor)
+            .min(self.journal.max_held_bytes() / self.options.tunables.backpressure_divisor)
     }
 }

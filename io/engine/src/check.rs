@@ -12,8 +12,8 @@ use crate::entry::{BlockId, Entry, Kind, Node, SlotId, decode_node};
 use crate::frame::{self, ObjectKind};
 use crate::map::Tree;
 use crate::pages::NumberMap;
-use crate::sound;
-use crate::space::{Place, Tally};
+use crate::space::{Location, Tally};
+use crate::validate;
 use shelf::join;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -22,21 +22,21 @@ use std::sync::Arc;
 mod log;
 
 /// Pages read at once.
-const READS: usize = 32;
+const READS_IN_FLIGHT: usize = 32;
 
 /// How far a check or a repair has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// What is being looked at.
-    pub what: &'static str,
+    pub phase: &'static str,
     /// How many have been.
     pub done: u64,
     /// How many there are.
-    pub all: u64,
+    pub total: u64,
 }
 
 /// Who is told of progress.
-pub type Tell<'a> = &'a mut (dyn FnMut(Progress) + Send);
+pub type ProgressSink<'a> = &'a mut (dyn FnMut(Progress) + Send);
 
 /// What the walk over all maps found.
 #[derive(Default)]
@@ -85,16 +85,16 @@ impl Engine {
     ///
     /// # Errors
     /// When the engine has stopped: what is in memory is not what is on the drives.
-    pub async fn check_with_progress(&self, tell: Tell<'_>) -> block::Result<Vec<String>> {
+    pub async fn check_with_progress(&self, progress: ProgressSink<'_>) -> block::Result<Vec<String>> {
         let core = &self.core;
         let mut found = Found::default();
         core.check_catalog(&mut found);
-        core.walk(&mut found, tell).await;
+        core.walk(&mut found, progress).await;
         core.check_pages(&mut found);
         let frames = core.check_table(&mut found).await;
         core.check_slots(&mut found);
         core.check_space(&frames, &self.roots.lock().clone(), &mut found);
-        core.check_objects(&frames, &mut found, tell).await;
+        core.check_objects(&frames, &mut found, progress).await;
         core.journal.stopped().map_or(Ok(found.defects), |why| Err(block::Error::Stopped(why)))
     }
 }
@@ -111,14 +111,14 @@ impl Core {
             if crate::map::span(tree.level) < VolumeState::blocks(*geometry) {
                 found.defect(format_args!("volume {number}: {geometry:?} is more than its map can hold"));
             }
-            if *kept_until > 0 && !read_only && !volume.birth.snapshot {
+            if *kept_until > 0 && !read_only && !volume.provenance.snapshot {
                 found.defect(format_args!("volume {number}: it is kept, but takes changes"));
             }
         }
     }
 
     /// Visits every map page once, from the roots and from what waits to be released.
-    async fn walk(&self, found: &mut Found, tell: Tell<'_>) {
+    async fn walk(&self, found: &mut Found, progress: ProgressSink<'_>) {
         let mut open: Vec<(u64, u8)> = Vec::new();
         {
             let state = self.state.read();
@@ -130,15 +130,15 @@ impl Core {
             }
             for page in &state.maps.orphans {
                 found.pages.entry(*page).or_default();
-                open.push((*page, state.maps.listings.get(*page).level));
+                open.push((*page, state.maps.page_index.get(*page).level));
             }
         }
         let mut seen: NumberMap<u64, u8> = NumberMap::default();
-        let all = self.state.read().maps.listings.iter().count() as u64;
+        let total = self.state.read().maps.page_index.iter().count() as u64;
         while !open.is_empty() {
-            tell(Progress { what: "map pages", done: seen.len() as u64, all });
+            progress(Progress { phase: "map pages", done: seen.len() as u64, total });
             let mut next = Vec::new();
-            while let Some((page, level)) = open.pop_if(|_| next.len() < READS) {
+            while let Some((page, level)) = open.pop_if(|_| next.len() < READS_IN_FLIGHT) {
                 match seen.insert(page, level) {
                     None => next.push((page, level)),
                     Some(before) if before == level => {}
@@ -180,45 +180,50 @@ impl Core {
 
     /// A map page, and whether it is as the log has it.
     pub async fn read_node(&self, page: u64) -> Result<(Arc<Node>, bool), String> {
-        let place = {
+        let location = {
             let maps = &self.state.read().maps;
             if let Some(node) = maps.nodes.get(page) {
                 return Ok((node.clone(), false));
             }
-            maps.listings.get(page).place
+            maps.page_index.get(page).location
         };
-        let payload = self.read_page(ObjectKind::Map, page, place).await?;
-        let node = decode_node(&payload).map_err(|why| format!("{why} at {place}"))?;
+        let payload = self.read_page(ObjectKind::Map, page, location).await?;
+        let node = decode_node(&payload).map_err(|why| format!("{why} at {location}"))?;
         Ok((Arc::new(node), true))
     }
 
     /// The payload of a metadata object.
-    async fn read_page(&self, kind: ObjectKind, number: u64, place: Place) -> Result<bytes::Bytes, String> {
-        if place.is_none() {
+    async fn read_page(
+        &self,
+        kind: ObjectKind,
+        number: u64,
+        location: Location,
+    ) -> Result<bytes::Bytes, String> {
+        if location.is_none() {
             return Err("it is nowhere".into());
         }
-        if !sound::is_inside(place, self.layout.segments, self.layout.segment_bytes) {
-            return Err(format!("it lies outside of the log: {place}"));
+        if !validate::is_inside(location, self.layout.segments, self.layout.segment_bytes) {
+            return Err(format!("it lies outside of the log: {location}"));
         }
-        let object = self.log.read(place).await.map_err(|why| format!("{why} at {place}"))?;
-        frame::payload(&object, kind, number).map_err(|why| format!("{why} at {place}"))
+        let object = self.log.read(location).await.map_err(|why| format!("{why} at {location}"))?;
+        frame::payload(&object, kind, number).map_err(|why| format!("{why} at {location}"))
     }
 
     fn check_node(&self, page: u64, level: u8, node: &Node, on_media: bool, found: &mut Found) {
         let maps = &self.state.read().maps;
-        let listing = maps.listings.get(page);
+        let info = maps.page_index.get(page);
         let tally: Tally = maps.tally_of(level, node);
-        if (tally, level) != (listing.tally, listing.level) {
+        if (tally, level) != (info.tally, info.level) {
             found.defect(format_args!(
                 "map page {page}: {tally:?} below it at level {level}; its listing says {:?} at {}",
-                listing.tally, listing.level
+                info.tally, info.level
             ));
         }
         let slots = node.iter().any(|entry| entry.is_slot());
         if slots && level > 0 {
             found.defect(format_args!("map page {page} at level {level} names blocks of the journal"));
         }
-        if slots && on_media && !listing.names_slots {
+        if slots && on_media && !info.names_slots {
             found.defect(format_args!(
                 "map page {page} names blocks of the journal; its listing says it does not"
             ));
@@ -230,12 +235,12 @@ impl Core {
 
     fn check_pages(&self, found: &mut Found) {
         let state = self.state.read();
-        let listings = &state.maps.listings;
+        let page_index = &state.maps.page_index;
         let free: BTreeSet<u64> = state.maps.free.iter().copied().collect();
         let mut pages: Vec<(u64, u64)> = found.pages.iter().map(|(page, refs)| (*page, *refs)).collect();
         pages.sort_unstable();
         for (page, refs) in pages {
-            let kept = listings.get(page).refs;
+            let kept = page_index.get(page).refs;
             if found.differs(refs, kept) {
                 found.defect(format_args!("map page {page} has {refs} references, not {kept}"));
             }
@@ -245,7 +250,7 @@ impl Core {
         }
         if !found.partial {
             for (page, _) in
-                listings.iter().filter(|(page, _)| !found.pages.contains_key(page)).collect::<Vec<_>>()
+                page_index.iter().filter(|(page, _)| !found.pages.contains_key(page)).collect::<Vec<_>>()
             {
                 found.defect(format_args!("map page {page} is listed, but nothing refers to it"));
             }
@@ -283,7 +288,7 @@ impl Core {
     }
 }
 
-impl Display for Place {
+impl Display for Location {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "segment {}, offset {}, {} bytes", self.segment, self.offset, self.len)
     }

@@ -1,7 +1,7 @@
 use crate::codec::Put;
 use crate::engine::{Engine, Options};
 use crate::map::Maps;
-use crate::space::Place;
+use crate::space::Location;
 use block::{Data, Disk, DiskId, Geometry, Op};
 use shelf::{Drive, DriveShelf, FormatOptions, MemDrive};
 use std::future::Future;
@@ -68,7 +68,7 @@ fn after(damage: impl FnOnce(&mut Maps)) -> Vec<String> {
 }
 
 fn first_page(maps: &Maps, level: u8) -> u64 {
-    maps.listings.iter().find(|(_, listing)| listing.level == level).expect("there is one").0
+    maps.page_index.iter().find(|(_, info)| info.level == level).expect("there is one").0
 }
 
 #[test]
@@ -79,16 +79,16 @@ fn every_count_that_is_wrong_is_found() {
     };
     one("references, not 3", &|maps| {
         let root = first_page(maps, 1);
-        maps.listings.edit(root, |listing| listing.refs += 1);
+        maps.page_index.edit(root, |info| info.refs += 1);
     });
     one("its listing says Tally { mapped: 6", &|maps| {
         let leaf = first_page(maps, 0);
-        maps.listings.edit(leaf, |listing| listing.tally.mapped = 6);
+        maps.page_index.edit(leaf, |info| info.tally.mapped = 6);
     });
     one("nothing refers to it", &|maps| {
         let (page, leaf) = (maps.next_page, first_page(maps, 0));
-        let listing = maps.listings.get(leaf);
-        maps.listings.edit(page, |new| *new = listing);
+        let info = maps.page_index.get(leaf);
+        maps.page_index.edit(page, |new| *new = info);
     });
     one("its number is free", &|maps| {
         let leaf = first_page(maps, 0);
@@ -101,16 +101,16 @@ fn every_count_that_is_wrong_is_found() {
     one("data and metadata take", &|maps| maps.usage.physical += 1);
     one("distinct blocks", &|maps| maps.usage.unique_blocks -= 1);
     one("segment 0 holds", &|maps| {
-        maps.usage.move_meta(Place::default(), Place { segment: 0, offset: 0, len: 9 })
+        maps.usage.move_meta(Location::default(), Location { segment: 0, offset: 0, len: 9 })
     });
     one("outside of the log", &|maps| {
         let page = first_page(maps, 0);
-        maps.listings.edit(page, |one| one.place = Place { segment: 1 << 20, offset: 0, len: 9 });
+        maps.page_index.edit(page, |one| one.location = Location { segment: 1 << 20, offset: 0, len: 9 });
     });
     one("overlap", &|maps| {
         let (leaf, root) = (first_page(maps, 0), first_page(maps, 1));
-        let place = maps.listings.get(root).place;
-        maps.listings.edit(leaf, |one| one.place = place);
+        let location = maps.page_index.get(root).location;
+        maps.page_index.edit(leaf, |one| one.location = location);
     });
     one("is referred to, but not in the table", &|maps| {
         let (page, frames) = maps.table.pages.iter().next().expect("there is one");
@@ -119,7 +119,7 @@ fn every_count_that_is_wrong_is_found() {
         let mut bytes = Vec::new();
         bytes.u8(0);
         maps.table.pages.remove(page);
-        maps.table.pages.create(page, crate::table::TablePage::default());
+        maps.table.pages.create(page, crate::frame_table::TablePage::default());
     });
 }
 

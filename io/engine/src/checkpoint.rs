@@ -19,15 +19,15 @@
 //!   and counted for the checkpoint, not for what is in memory.
 
 use crate::background::{Streams, Worker};
-use crate::directory::{CHUNK, Directory};
 use crate::entry::{Kind, Node, encode_node};
 use crate::frame::{self, ObjectKind};
-use crate::gate::pause;
 use crate::map::{Maps, Need};
+use crate::page_index::{CHUNK, PageIndex};
 use crate::pages::NumberMap;
 use crate::recover::failed;
 use crate::root::{Payload, Root, Unflushed, chunks_of};
-use crate::space::{Place, Usage};
+use crate::space::{Location, Usage};
+use crate::wake::pause;
 use bytes::Bytes;
 use shelf::{JournalPos, SegmentId, Superblock, wait};
 use std::sync::Arc;
@@ -45,23 +45,23 @@ struct Cut {
 }
 
 /// Where the checkpoint put pages of one kind, and whether they name slots.
-type Moves = NumberMap<u64, (Place, bool)>;
+type Moves = NumberMap<u64, (Location, bool)>;
 
 impl Worker {
     /// Writes a checkpoint.
     pub async fn checkpoint(&mut self) -> block::Result<()> {
         self.load_stale().await?;
-        (self.space.leave, self.space.yields) = (0, true);
+        (self.space.leave, self.space.reduced_redundancy) = (0, true);
         let mut cut = self.cut();
         self.core.journal.pump();
         let nodes = std::mem::take(&mut cut.nodes);
         let moves = self.write_nodes(nodes).await?;
         let chunks = std::mem::take(&mut cut.map_chunks);
-        self.write_chunks(ObjectKind::MapDirectory, chunks, &moves, &mut cut.usage).await?;
+        self.write_chunks(ObjectKind::MapIndex, chunks, &moves, &mut cut.usage).await?;
         let tables = std::mem::take(&mut cut.tables);
         let moves = self.write_tables(tables).await?;
         let chunks = std::mem::take(&mut cut.table_chunks);
-        self.write_chunks(ObjectKind::TableDirectory, chunks, &moves, &mut cut.usage).await?;
+        self.write_chunks(ObjectKind::TableIndex, chunks, &moves, &mut cut.usage).await?;
         self.write_catalog(&mut cut).await?;
         let root = self.write_root(&mut cut).await?;
         self.publish(cut, root).await
@@ -111,21 +111,21 @@ impl Worker {
             replay_from,
             nodes: maps.nodes.freeze(),
             tables: maps.table.pages.freeze(),
-            map_chunks: maps.listings.freeze(),
-            table_chunks: maps.table.directory.freeze(),
+            map_chunks: maps.page_index.freeze(),
+            table_chunks: maps.table.page_index.freeze(),
             catalog,
             usage: maps.usage.clone(),
             root,
         }
     }
 
-    async fn place(&mut self, kind: ObjectKind, object: Bytes) -> block::Result<Place> {
+    async fn location(&mut self, kind: ObjectKind, object: Bytes) -> block::Result<Location> {
         let stream = match kind {
             ObjectKind::Map | ObjectKind::Table => &mut self.streams.pages,
             _ => &mut self.streams.roots,
         };
         self.log_writes.metadata(kind, object.len() as u64);
-        let placed = self.writer.place(stream, &mut self.space, object).await;
+        let placed = self.writer.location(stream, &mut self.space, object).await;
         let full = |_| block::Error::Stopped("no segment is left for a checkpoint".into());
         placed.map_err(failed)?.map_err(full)
     }
@@ -141,7 +141,7 @@ impl Worker {
                 let node = resolved.as_ref().map_or(&*body, |resolved| &**resolved);
                 let names_slots = node.iter().any(|entry| entry.is_slot());
                 let object = frame::metadata(ObjectKind::Map, number, |out| encode_node(node, out));
-                moves.insert(number, (self.place(ObjectKind::Map, object).await?, names_slots));
+                moves.insert(number, (self.location(ObjectKind::Map, object).await?, names_slots));
                 let maps = &mut self.core.state.write().maps;
                 if let Some(resolved) = &resolved {
                     maps.settle(number, &body, resolved);
@@ -150,7 +150,7 @@ impl Worker {
                     maps.mark(number);
                 }
             }
-            self.keep_pace();
+            self.grant_credit();
             pause().await;
         }
         self.core.state.write().maps.slots.thaw();
@@ -166,9 +166,9 @@ impl Worker {
             };
             for (number, body) in thawed {
                 let object = frame::metadata(ObjectKind::Table, number, |out| body.encode(out));
-                moves.insert(number, (self.place(ObjectKind::Table, object).await?, false));
+                moves.insert(number, (self.location(ObjectKind::Table, object).await?, false));
             }
-            self.keep_pace();
+            self.grant_credit();
             pause().await;
         }
         Ok(moves)
@@ -183,23 +183,23 @@ impl Worker {
         usage: &mut Usage,
     ) -> block::Result<()> {
         for number in numbers {
-            let Some(frozen) = directory(kind, &mut self.core.state.write().maps).thaw(number) else {
+            let Some(frozen) = page_index(kind, &mut self.core.state.write().maps).thaw(number) else {
                 continue;
             };
             let mut chunk = (*frozen).clone();
             let mut moved = Vec::new();
             for index in 0..CHUNK {
                 let page = number * CHUNK + index;
-                if let Some((place, names_slots)) = moves.get(&page) {
-                    let mut listing = chunk.get(index);
-                    moved.push((page, listing.place, *place, *names_slots));
-                    (listing.place, listing.names_slots) = (*place, *names_slots);
-                    chunk.set(index, listing);
+                if let Some((location, names_slots)) = moves.get(&page) {
+                    let mut info = chunk.get(index);
+                    moved.push((page, info.location, *location, *names_slots));
+                    (info.location, info.names_slots) = (*location, *names_slots);
+                    chunk.set(index, info);
                 }
             }
-            let place = match chunk.is_empty() {
-                true => Place::default(),
-                false => self.place(kind, frame::metadata(kind, number, |out| chunk.encode(out))).await?,
+            let location = match chunk.is_empty() {
+                true => Location::default(),
+                false => self.location(kind, frame::metadata(kind, number, |out| chunk.encode(out))).await?,
             };
             let mut state = self.core.state.write();
             let maps = &mut state.maps;
@@ -207,69 +207,69 @@ impl Worker {
                 usage.move_meta(*old, *new);
             }
             let current = &mut maps.usage;
-            let directory = match kind {
-                ObjectKind::MapDirectory => &mut maps.listings,
-                _ => &mut maps.table.directory,
+            let page_index = match kind {
+                ObjectKind::MapIndex => &mut maps.page_index,
+                _ => &mut maps.table.page_index,
             };
-            directory.moved(number, &moved, current, kind == ObjectKind::TableDirectory);
-            let before = match place.is_none() {
-                true => directory.places.remove(&number),
-                false => directory.places.insert(number, place),
+            page_index.moved(number, &moved, current, kind == ObjectKind::TableIndex);
+            let before = match location.is_none() {
+                true => page_index.locations.remove(&number),
+                false => page_index.locations.insert(number, location),
             };
             for counted in [current, usage] {
-                counted.move_meta(before.unwrap_or_default(), place);
+                counted.move_meta(before.unwrap_or_default(), location);
             }
         }
         Ok(())
     }
 
     /// Writes bytes of any length in parts.
-    async fn write_parts(&mut self, kind: ObjectKind, bytes: &[u8]) -> block::Result<Vec<Place>> {
+    async fn write_parts(&mut self, kind: ObjectKind, bytes: &[u8]) -> block::Result<Vec<Location>> {
         let part =
             self.core.options.tunables.object_part_bytes.min(self.core.layout.segment_bytes as usize / 4);
-        let mut places = Vec::new();
+        let mut locations = Vec::new();
         for (number, part) in bytes.chunks(part).enumerate() {
             let object = frame::metadata(kind, number as u64, |out| out.extend_from_slice(part));
-            places.push(self.place(kind, object).await?);
+            locations.push(self.location(kind, object).await?);
         }
-        Ok(places)
+        Ok(locations)
     }
 
     async fn write_catalog(&mut self, cut: &mut Cut) -> block::Result<()> {
         if let Some(bytes) = cut.catalog.take() {
-            let places = self.write_parts(ObjectKind::Catalog, &bytes).await?;
-            let before = std::mem::replace(&mut self.catalog, places);
+            let locations = self.write_parts(ObjectKind::Catalog, &bytes).await?;
+            let before = std::mem::replace(&mut self.catalog, locations);
             let current = &mut self.core.state.write().maps.usage;
             for counted in [current, &mut cut.usage] {
-                before.iter().for_each(|place| counted.move_meta(*place, Place::default()));
-                self.catalog.iter().for_each(|place| counted.move_meta(Place::default(), *place));
+                before.iter().for_each(|location| counted.move_meta(*location, Location::default()));
+                self.catalog.iter().for_each(|location| counted.move_meta(Location::default(), *location));
             }
         }
         Ok(())
     }
 
-    async fn write_root(&mut self, cut: &mut Cut) -> block::Result<Vec<Place>> {
+    async fn write_root(&mut self, cut: &mut Cut) -> block::Result<Vec<Location>> {
         let before = std::mem::take(&mut self.root);
         {
             let maps = &mut self.core.state.write().maps;
             for counted in [&mut maps.usage, &mut cut.usage] {
-                before.iter().for_each(|place| counted.move_meta(*place, Place::default()));
+                before.iter().for_each(|location| counted.move_meta(*location, Location::default()));
             }
-            cut.root.map_chunks = chunks_of(&maps.listings.places);
-            cut.root.table_chunks = chunks_of(&maps.table.directory.places);
+            cut.root.map_chunks = chunks_of(&maps.page_index.locations);
+            cut.root.table_chunks = chunks_of(&maps.table.page_index.locations);
         }
         cut.root.catalog = self.catalog.clone();
         cut.root.segments = cut.usage.segments().to_vec();
         let root = self.write_parts(ObjectKind::Root, &cut.root.encode()).await?;
         let current = &mut self.core.state.write().maps.usage;
         for counted in [current, &mut cut.usage] {
-            root.iter().for_each(|place| counted.move_meta(Place::default(), *place));
+            root.iter().for_each(|location| counted.move_meta(Location::default(), *location));
         }
         Ok(root)
     }
 
     /// Makes everything durable, then valid; then frees what only the checkpoint before needed.
-    async fn publish(&mut self, cut: Cut, root: Vec<Place>) -> block::Result<()> {
+    async fn publish(&mut self, cut: Cut, root: Vec<Location>) -> block::Result<()> {
         let Streams { data, moved, pages, roots } = &mut self.streams;
         for stream in [data, moved, pages, roots] {
             self.writer.flush(stream).await.map_err(failed)?;
@@ -334,10 +334,10 @@ impl Worker {
 }
 
 /// The directory whose chunks are of this kind.
-pub fn directory(kind: ObjectKind, maps: &mut Maps) -> &mut Directory {
+pub fn page_index(kind: ObjectKind, maps: &mut Maps) -> &mut PageIndex {
     match kind {
-        ObjectKind::MapDirectory => &mut maps.listings,
-        _ => &mut maps.table.directory,
+        ObjectKind::MapIndex => &mut maps.page_index,
+        _ => &mut maps.table.page_index,
     }
 }
 

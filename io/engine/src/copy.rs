@@ -1,11 +1,11 @@
 //! Copies that are not aligned to 4 KiB. Where source and target lie alike within their blocks, only the blocks at
 //! the ends are read and written; else the data is, in pieces.
 
+use crate::builder::ChangeBuilder;
 use crate::change::{Change, Cover};
-use crate::draft::Draft;
 use crate::entry::BLOCK;
-use crate::record::Action;
-use crate::stage;
+use crate::record::Mutation;
+use crate::staged_copy;
 use crate::volume::{Handle, Span};
 use block::{Reply, Result};
 use std::collections::BTreeMap;
@@ -28,8 +28,8 @@ pub struct Copy {
 
 impl Copy {
     /// The copy of whole blocks.
-    pub fn action(&self, from: Span, to: Span) -> Action {
-        Action::Copy {
+    pub fn mutation(&self, from: Span, to: Span) -> Mutation {
+        Mutation::Copy {
             source: self.source.number,
             from: from.from / STEP,
             target: self.target.number,
@@ -62,22 +62,22 @@ impl Copy {
 }
 
 /// Performs a list in which some segment is not aligned. Segments that lie alike and do not meet share their whole
-/// blocks; of others the data are moved, by one change as far as that goes. `asked` is the volume that got the command.
-pub async fn copy_edges(asked: Handle, copies: Vec<Copy>) -> Result {
+/// blocks; of others the data are moved, by one change as far as that goes. `addressed` is the volume that got the command.
+pub async fn copy_edges(addressed: Handle, copies: Vec<Copy>) -> Result {
     if copies.iter().all(Copy::is_alike) && are_apart(&copies) {
-        return alike(&asked, &copies).await;
+        return alike(&addressed, &copies).await;
     }
     if copies.iter().map(|copy| copy.to.len()).sum::<u64>() <= piece(&copies[0]) {
-        return together(&asked, &copies).await;
+        return together(&addressed, &copies).await;
     }
-    stage::copy(&asked, &copies).await
+    staged_copy::copy(&addressed, &copies).await
 }
 
 /// Performs one segment, in several steps where the data have to be moved.
-pub async fn perform(asked: &Handle, copy: &Copy) -> Result {
+pub async fn perform(addressed: &Handle, copy: &Copy) -> Result {
     match copy.is_alike() {
-        true => alike(asked, std::slice::from_ref(copy)).await,
-        false => shifted(asked, copy).await,
+        true => alike(addressed, std::slice::from_ref(copy)).await,
+        false => shifted(addressed, copy).await,
     }
 }
 
@@ -103,26 +103,26 @@ fn are_apart(copies: &[Copy]) -> bool {
 }
 
 /// Segments that lie alike and do not meet: whole blocks are shared, blocks at the ends are read and written.
-async fn alike(asked: &Handle, copies: &[Copy]) -> Result {
+async fn alike(addressed: &Handle, copies: &[Copy]) -> Result {
     loop {
-        let mut draft = Draft::new(2 * copies.len());
+        let mut builder = ChangeBuilder::new(2 * copies.len());
         for copy in copies {
-            draft.covers.extend(copy.covers());
+            builder.covers.extend(copy.covers());
             let parts = copy.to.parts();
             if parts.whole.len() > 0 {
-                draft.action(copy.action(copy.back(parts.whole), parts.whole));
+                builder.mutation(copy.mutation(copy.back(parts.whole), parts.whole));
             }
         }
         // What the whole blocks are copied from is read before they are written, and so are the ends.
         for copy in copies {
             for (block, part) in copy.to.parts().edges {
-                let (old, _) = copy.source.edge(&mut draft, copy.back(part)).await?;
+                let (old, _) = copy.source.edge(&mut builder, copy.back(part)).await?;
                 let at = (part.from - block * STEP) as usize;
                 let bytes = old[at..at + part.len() as usize].to_vec();
-                copy.target.draft_write(&mut draft, part, &bytes.into()).await?;
+                copy.target.build_write(&mut builder, part, &bytes.into()).await?;
             }
         }
-        if let Some(reply) = asked.attempt(draft.finish()).await? {
+        if let Some(reply) = addressed.attempt(builder.finish()).await? {
             return Ok(reply);
         }
     }
@@ -136,14 +136,14 @@ impl Overlay {
     /// The block for reading, or for writing.
     async fn block(
         &mut self,
-        draft: &mut Draft,
+        builder: &mut ChangeBuilder,
         of: &Handle,
         part: Span,
         write: bool,
     ) -> Result<&mut Vec<u8>> {
         let (bytes, written) = match self.0.entry((of.number, part.from / STEP)) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert((of.edge(draft, part).await?.0, false)),
+            Entry::Vacant(unknown) => unknown.insert((of.edge(builder, part).await?.0, false)),
         };
         *written |= write;
         Ok(bytes)
@@ -151,34 +151,34 @@ impl Overlay {
 }
 
 /// Any segments, as data, in one step.
-async fn together(asked: &Handle, copies: &[Copy]) -> Result {
+async fn together(addressed: &Handle, copies: &[Copy]) -> Result {
     loop {
         let blocks: u64 = copies.iter().map(|copy| copy.to.blocks().1).sum();
-        let mut draft = Draft::new(blocks as usize);
+        let mut builder = ChangeBuilder::new(blocks as usize);
         let mut overlay = Overlay::default();
         for copy in copies {
-            draft.covers.extend(copy.covers());
+            builder.covers.extend(copy.covers());
             let mut bytes = Vec::with_capacity(copy.from.len() as usize);
             for part in copy.from.each_block() {
-                let source = overlay.block(&mut draft, &copy.source, part, false).await?;
+                let source = overlay.block(&mut builder, &copy.source, part, false).await?;
                 bytes.extend_from_slice(&source[part.in_block()]);
             }
             for part in copy.to.each_block() {
                 let at = (part.from - copy.to.from) as usize;
-                let target = overlay.block(&mut draft, &copy.target, part, true).await?;
+                let target = overlay.block(&mut builder, &copy.target, part, true).await?;
                 target[part.in_block()].copy_from_slice(&bytes[at..at + part.len() as usize]);
             }
         }
         for ((volume, block), (bytes, _)) in overlay.0.iter().filter(|(_, (_, written))| *written) {
-            draft.block(*volume, *block, bytes);
+            builder.block(*volume, *block, bytes);
         }
-        if let Some(reply) = asked.attempt(draft.finish()).await? {
+        if let Some(reply) = addressed.attempt(builder.finish()).await? {
             return Ok(reply);
         }
     }
 }
 
-async fn shifted(asked: &Handle, copy: &Copy) -> Result {
+async fn shifted(addressed: &Handle, copy: &Copy) -> Result {
     let piece = piece(copy);
     let mut starts: Vec<u64> = (0..copy.to.len()).step_by(piece as usize).collect();
     if copy.overlaps() && copy.from.from < copy.to.from {
@@ -189,7 +189,7 @@ async fn shifted(asked: &Handle, copy: &Copy) -> Result {
         let end = (start + piece).min(copy.to.len());
         let part = |of: Span| Span { from: of.from + start, to: of.from + end };
         let piece = Copy { from: part(copy.from), to: part(copy.to), ..copy.clone() };
-        while asked.attempt(shifted_piece(&piece).await?).await?.is_none() {}
+        while addressed.attempt(shifted_piece(&piece).await?).await?.is_none() {}
     }
     Ok(Reply::Done)
 }
@@ -200,10 +200,10 @@ async fn shifted_piece(copy: &Copy) -> Result<Change> {
     let view = copy.source.core.view(copy.source.number, from).await;
     let (data, entries) = view.map_err(|error| copy.source.in_blocks(error, from.from))?;
     let skip = (from.from - first * STEP) as usize;
-    let mut draft = Draft::new(to.blocks().1 as usize);
-    draft.covers.extend(copy.covers());
+    let mut builder = ChangeBuilder::new(to.blocks().1 as usize);
+    builder.covers.extend(copy.covers());
     let numbered = entries.into_iter().zip(first..);
-    draft.expected.extend(numbered.map(|(entry, block)| (copy.source.number, block, entry)));
-    copy.target.draft_write(&mut draft, to, &data.slice(skip, skip + from.len() as usize)).await?;
-    Ok(draft.finish())
+    builder.expected.extend(numbered.map(|(entry, block)| (copy.source.number, block, entry)));
+    copy.target.build_write(&mut builder, to, &data.slice(skip, skip + from.len() as usize)).await?;
+    Ok(builder.finish())
 }

@@ -3,15 +3,15 @@
 use crate::cache::Cache;
 use crate::change::{Change, Made};
 use crate::engine::Options;
-use crate::gate::{Pace, Room, Signal};
 use crate::inconsistency::Inconsistencies;
 use crate::journal::Journal;
 use crate::log::Log;
 use crate::log_writes::LogWrites;
-use crate::shared::{Line, Shared};
+use crate::sharded_lock::{CachePadded, ShardedLock};
 use crate::space::Usage;
-use crate::stage::Stages;
+use crate::staged_copy::Stages;
 use crate::state::{Refusal, State};
+use crate::wake::{RoomQueue, Signal, Watermark};
 use block::{Error, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -31,30 +31,30 @@ pub struct Core {
     pub free_segments: AtomicU32,
     /// Those that are in use, and the free ones that drives have room for.
     pub usable_segments: AtomicU32,
-    pub state: Shared<State>,
+    pub state: ShardedLock<State>,
     pub journal: Arc<Journal>,
     pub log: Arc<Log>,
     pub cache: Cache,
     /// Wakes the background.
     pub signal: Arc<Signal>,
     /// Operations that wait for room.
-    pub room: Room,
+    pub room_queue: RoomQueue,
     /// The most media bytes of the journal that one of those needs which were refused since the background looked; zero
     /// when nobody was.
     pub wants_room: AtomicU64,
     /// Somebody waits until it is known what space there really is.
     pub wants_space: AtomicBool,
     /// Acknowledgements that wait for the flusher.
-    pub pace: Pace,
+    pub credit: Watermark,
     pub stopping: AtomicBool,
     /// Reaches one when the background has ended.
-    pub finished: Pace,
+    pub finished: Watermark,
     /// Copies that are being prepared.
     pub stages: Stages,
     /// The flusher has no room in the log.
     pub full: AtomicBool,
     /// Number of changes made.
-    pub changes: Line<AtomicU64>,
+    pub changes: CachePadded<AtomicU64>,
     /// Times that hosts have had frames read.
     pub fetches: AtomicU64,
     /// What the background wrote to the log.
@@ -90,29 +90,29 @@ impl Core {
             signal: journal.signal(),
             journal,
             log: Arc::new(Log::new(shelf)),
-            room: Room::default(),
+            room_queue: RoomQueue::default(),
             wants_room: AtomicU64::new(0),
             wants_space: AtomicBool::new(false),
-            pace: Pace::default(),
+            credit: Watermark::default(),
             stopping: AtomicBool::new(false),
-            finished: Pace::default(),
+            finished: Watermark::default(),
             stages: Stages::default(),
             full: AtomicBool::new(false),
-            changes: Line::default(),
+            changes: CachePadded::default(),
             fetches: AtomicU64::new(0),
             log_writes: Mutex::default(),
             key,
             inconsistencies,
             journal_pages: Mutex::default(),
-            state: Shared::new(state),
+            state: ShardedLock::new(state),
         })
     }
 
     /// Makes a change that needs nothing prepared, and waits until it is durable.
     pub async fn change(&self, change: Change) -> Result<()> {
         loop {
-            let made = self.make_soon(&change).await;
-            if let Some(made) = self.settle_refusal(made).await? {
+            let made = self.make_when_possible(&change).await;
+            if let Some(made) = self.confirm_error(made).await? {
                 return self.acknowledge(made).await;
             }
         }
@@ -126,14 +126,14 @@ impl Core {
     /// Waits until a change is durable, and then as long as the flusher is behind.
     pub async fn acknowledge(&self, made: Made) -> Result<()> {
         self.journal.until(made.batch).await?;
-        if made.pace > 0 {
-            self.pace.reached(made.pace).await;
+        if made.credit > 0 {
+            self.credit.reached(made.credit).await;
         }
         Ok(())
     }
 
     /// Makes a change as soon as it can be made; none when a block that it expects has changed.
-    pub async fn make_soon(&self, change: &Change) -> Result<Option<Made>> {
+    pub async fn make_when_possible(&self, change: &Change) -> Result<Option<Made>> {
         let mut attempt = self.make(change, false);
         loop {
             match attempt {
@@ -141,7 +141,7 @@ impl Core {
                 Err(Refusal::Error(Error::NoSpace))
                     if change.packed.is_none() && !change.pages.is_empty() =>
                 {
-                    return Box::pin(self.make_soon(&self.measured(change))).await;
+                    return Box::pin(self.make_when_possible(&self.measured(change))).await;
                 }
                 Err(Refusal::Error(error)) => return Err(error),
                 Err(Refusal::Changed) => return Ok(None),
@@ -149,11 +149,11 @@ impl Core {
                     self.load(need).await?;
                     attempt = self.make(change, false);
                 }
-                Err(Refusal::Room) => {
-                    let ticket = self.room.ticket();
+                Err(Refusal::Backpressure) => {
+                    let ticket = self.room_queue.ticket();
                     self.signal.notify();
                     let try_again = || match self.make(change, true) {
-                        Err(Refusal::Room) => None,
+                        Err(Refusal::Backpressure) => None,
                         attempt => Some(attempt),
                     };
                     attempt = ticket.turn(try_again).await;
@@ -164,17 +164,17 @@ impl Core {
 
     /// Waits until an answer that a volume is not there, or is not as it would have to be, can't be undone by a power
     /// loss, whichever volume it tells of.
-    pub async fn settle_refusal<T>(&self, outcome: Result<T>) -> Result<T> {
-        if outcome.as_ref().is_err_and(tells_of_volumes) {
-            self.settle_shape().await?;
+    pub async fn confirm_error<T>(&self, outcome: Result<T>) -> Result<T> {
+        if outcome.as_ref().is_err_and(depends_on_catalog) {
+            self.confirm_catalog().await?;
         }
         outcome
     }
 
     /// Waits until a power loss can't undo which volumes there are, and what they take.
-    pub async fn settle_shape(&self) -> Result<()> {
-        let shaped = self.state.read().catalog.shaped;
-        self.journal.until(shaped).await
+    pub async fn confirm_catalog(&self) -> Result<()> {
+        let catalog_batch = self.state.read().catalog.catalog_batch;
+        self.journal.until(catalog_batch).await
     }
 
     pub fn check_running(&self) -> Result<()> {
@@ -191,7 +191,7 @@ impl Core {
 }
 
 /// Whether an error follows from which volumes there are and from what is known of them.
-pub fn tells_of_volumes(error: &Error) -> bool {
+pub fn depends_on_catalog(error: &Error) -> bool {
     match error {
         Error::Gone | Error::Foreign(_) | Error::ReadOnly | Error::Kept { .. } => true,
         Error::OutOfRange { .. } | Error::Malformed(_) => true,

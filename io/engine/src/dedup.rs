@@ -10,13 +10,13 @@ use aegis::aegis256x4::Aegis256X4Mac;
 const WAYS: usize = 8;
 
 /// Of these, the ones that keep what stands highest; the others have what came last, whatever it is.
-const KEPT: usize = 6;
+const RANKED_WAYS: usize = 6;
 
 /// Entries that come to each place of the index until what stands there loses one of its standing.
-const GENERATION: u64 = 16;
+const GENERATION_INSERTS_PER_ENTRY: u64 = 16;
 
 /// Entries for each bucket before the index grows by one, as long as it may.
-const FILL: usize = 1;
+const MAX_ENTRIES_PER_BUCKET: usize = 1;
 
 /// A fingerprint, and where its block is: one more than the bits of the block, then how often it was found and the
 /// generation of that. Zeros for none.
@@ -30,7 +30,7 @@ const BLOCK: u64 = (1 << BLOCK_BITS) - 1;
 
 /// What being found once is worth, in halvings of what stays of what was not, and how often counts.
 const WORTH: i64 = 8;
-const MOST_FOUND: u64 = 3;
+const MAX_HITS: u64 = 3;
 
 fn halves(fingerprint: &Fingerprint) -> [u64; 2] {
     let bits = u128::from_le_bytes(*fingerprint);
@@ -39,12 +39,12 @@ fn halves(fingerprint: &Fingerprint) -> [u64; 2] {
 
 /// Times found, and when.
 fn merits(entry: &Entry) -> (u64, u8) {
-    (entry[2] >> BLOCK_BITS & MOST_FOUND, (entry[2] >> (BLOCK_BITS + 2)) as u8)
+    (entry[2] >> BLOCK_BITS & MAX_HITS, (entry[2] >> (BLOCK_BITS + 2)) as u8)
 }
 
 /// An entry found `found` times, the last time in this generation.
 fn entry(fingerprint: [u64; 2], block: u64, found: u64, now: u8) -> Entry {
-    let merits = found.min(MOST_FOUND) | u64::from(now) << 2;
+    let merits = found.min(MAX_HITS) | u64::from(now) << 2;
     [fingerprint[0], fingerprint[1], block | merits << BLOCK_BITS]
 }
 
@@ -57,7 +57,7 @@ fn standing(entry: &Entry, now: u8) -> i64 {
 }
 
 /// Fingerprint → block. When there are more blocks than it has room for, it keeps what is found again and again, a
-/// sample of the rest, and what came last; see `neighbours` for how copies of runs are found with that.
+/// sample of the rest, and what came last; see `locality` for how copies of runs are found with that.
 ///
 /// It grows by one bucket at a time, which takes its entries from one that is there (linear hashing): memory is touched
 /// as there is something to keep, in order, and no step is longer than others. A table of its full size from the start
@@ -113,7 +113,7 @@ impl Index {
     }
 
     fn now(&self) -> u8 {
-        (self.inserted / (GENERATION * WAYS as u64 * self.limit as u64)) as u8
+        (self.inserted / (GENERATION_INSERTS_PER_ENTRY * WAYS as u64 * self.limit as u64)) as u8
     }
 
     /// The bucket of a fingerprint: of a full-grown index evenly one of all, before that by as many of the low bits of
@@ -133,7 +133,7 @@ impl Index {
     /// Adds a bucket, when there are entries for it, and brings over what belongs there.
     fn grow(&mut self) {
         let new = self.buckets.len();
-        if new == self.limit || self.taken <= new * FILL {
+        if new == self.limit || self.taken <= new * MAX_ENTRIES_PER_BUCKET {
             return;
         }
         self.buckets.push([NONE; WAYS]);
@@ -158,7 +158,7 @@ impl Index {
         let at = Self::position(bucket, wanted)?;
         let block = bucket[at][2] & BLOCK;
         bucket[at] = entry(wanted, block, merits(&bucket[at]).0 + 1, now);
-        if at >= KEPT {
+        if at >= RANKED_WAYS {
             let weakest = weakest(bucket, now);
             bucket.swap(at, weakest);
         }
@@ -182,8 +182,8 @@ impl Index {
             return;
         }
         let pushed = bucket[WAYS - 1];
-        bucket[KEPT..].rotate_right(1);
-        bucket[KEPT] = entry(wanted, bits, 0, now);
+        bucket[RANKED_WAYS..].rotate_right(1);
+        bucket[RANKED_WAYS] = entry(wanted, bits, 0, now);
         let weakest = weakest(bucket, now);
         if standing(&pushed, now) >= standing(&bucket[weakest], now) {
             bucket[weakest] = pushed;
@@ -204,7 +204,7 @@ impl Index {
 
 /// The place of what stands lowest of what is kept.
 fn weakest(bucket: &[Entry; WAYS], now: u8) -> usize {
-    (0..KEPT).min_by_key(|at| standing(&bucket[*at], now)).unwrap_or(0)
+    (0..RANKED_WAYS).min_by_key(|at| standing(&bucket[*at], now)).unwrap_or(0)
 }
 
 #[cfg(test)]

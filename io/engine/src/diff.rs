@@ -6,15 +6,15 @@ use crate::core::Core;
 use crate::engine::Engine;
 use crate::entry::{BLOCK, Entry, FAN, Kind};
 use crate::map::{Maps, Need, Tree, span};
-use crate::read::{Blocked, Fetched, Moment};
+use crate::read::{Blocked, Fetched, Observed};
 use crate::state::{Refusal, State};
 use block::{DiskId, Error, Extent, Provisioning, Region, Result};
 
 /// Map pages looked at in one step, which holds the lock of the state.
-const PAGES: usize = 128;
+const PAGES_PER_STEP: usize = 128;
 
 /// Steps of one answer.
-const STEPS: usize = 64;
+const MAX_STEPS_PER_CALL: usize = 64;
 
 /// A part of what differs between two disks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -177,7 +177,7 @@ impl Engine {
             return Err(Error::Malformed("a difference of at most nothing"));
         }
         let mut part = Difference { regions: Vec::new(), next: Some(from) };
-        for _ in 0..STEPS {
+        for _ in 0..MAX_STEPS_PER_CALL {
             let Some(from) = part.next.filter(|_| part.regions.len() < most) else { break };
             match self.core.diff_step(old, new, from, most - part.regions.len()) {
                 Ok(step) => part.append(self.core.durable(step).await?),
@@ -210,7 +210,7 @@ impl Core {
         new: u32,
         from: u64,
         most: usize,
-    ) -> std::result::Result<Moment<Difference>, Blocked> {
+    ) -> std::result::Result<Observed<Difference>, Blocked> {
         let state = self.state.read();
         let newer = state.volume(new)?;
         let each = u64::from(newer.geometry.block_bytes);
@@ -225,10 +225,10 @@ impl Core {
         let per_block = BLOCK as u64 / each;
         let (first, end) = (from / per_block, VolumeState::blocks(newer.geometry));
         if first >= end {
-            return Ok(Moment { what: Difference::default(), batch });
+            return Ok(Observed { what: Difference::default(), batch });
         }
         let maps = &state.maps;
-        let mut walk = Walk { maps, reached: first, pages: PAGES, most, found: Vec::new(), batch };
+        let mut walk = Walk { maps, reached: first, pages: PAGES_PER_STEP, most, found: Vec::new(), batch };
         let level = tree.level.max(newer.tree.level);
         match walk.trees([tree, newer.tree], level, 0, first, end) {
             Err(Stop::Need(need)) if walk.reached == first => return Err(need.into()),
@@ -241,6 +241,6 @@ impl Core {
         };
         let next = (walk.reached < end).then_some(walk.reached * per_block);
         let regions = walk.found.into_iter().map(region).collect();
-        Ok(Moment { what: Difference { regions, next }, batch: walk.batch })
+        Ok(Observed { what: Difference { regions, next }, batch: walk.batch })
     }
 }

@@ -1,13 +1,13 @@
 //! The engine: opening, operations on whole volumes, the array's records, space.
 
-use crate::admit::disk_space;
 use crate::background::Worker;
+use crate::capacity::disk_space;
 use crate::change::Change;
 use crate::core::Core;
 use crate::entry::BLOCK;
 use crate::policy::Policy;
-use crate::record::Action;
-use crate::space::{DiskSpace, Place, SpaceReport};
+use crate::record::Mutation;
+use crate::space::{DiskSpace, Location, SpaceReport};
 use crate::tunables::Tunables;
 use crate::volume::Volume;
 use block::{Disk, DiskId, Error, Geometry, Result};
@@ -60,7 +60,7 @@ pub struct Engine {
     /// The background, until somebody drives it.
     pub(crate) worker: Mutex<Option<Worker>>,
     /// For the check: where the checkpoint's root and catalog are.
-    pub(crate) roots: Arc<Mutex<Vec<Place>>>,
+    pub(crate) roots: Arc<Mutex<Vec<Location>>>,
     volumes: RwLock<BTreeMap<DiskId, Arc<Volume>>>,
 }
 
@@ -89,7 +89,7 @@ impl Engine {
 
     /// The volume with this identity. That there is none is certain when it is answered.
     async fn there(&self, id: DiskId) -> Result<Arc<Volume>> {
-        self.core.settle_refusal(self.volume(id).ok_or(Error::Gone)).await
+        self.core.confirm_error(self.volume(id).ok_or(Error::Gone)).await
     }
 
     /// All volumes, by identity.
@@ -99,15 +99,15 @@ impl Engine {
 
     /// Creates an empty volume at time `now`; durable when answered.
     pub async fn create_volume(&self, id: DiskId, geometry: Geometry, now: u64) -> Result<Arc<Volume>> {
-        let action = |volume| Action::Create { volume, id, geometry, created: now };
-        self.add_volumes(&[id], |volume, _| action(volume), &[]).await.map(|mut made| made.remove(0))
+        let mutation = |volume| Mutation::Create { volume, id, geometry, created: now };
+        self.add_volumes(&[id], |volume, _| mutation(volume), &[]).await.map(|mut made| made.remove(0))
     }
 
     /// Adds volumes and records, all in one step. The action of each volume gets its number, and its index in `ids`.
     pub(crate) async fn add_volumes(
         &self,
         ids: &[DiskId],
-        action: impl Fn(u32, usize) -> Action,
+        mutation: impl Fn(u32, usize) -> Mutation,
         records: &[(String, Option<Bytes>)],
     ) -> Result<Vec<Arc<Volume>>> {
         let next = || self.core.state.read().catalog.next;
@@ -115,13 +115,13 @@ impl Engine {
             // Two that begin at the same time may choose the same numbers; then one of them tries again.
             let first = next();
             let numbered = || (first..).zip(ids).enumerate();
-            let volumes = numbered().map(|(index, (number, _))| action(number, index));
-            let put = |(key, value): &(String, Option<Bytes>)| Action::PutRecord {
+            let volumes = numbered().map(|(index, (number, _))| mutation(number, index));
+            let put = |(key, value): &(String, Option<Bytes>)| Mutation::PutRecord {
                 key: key.clone(),
                 value: value.clone(),
             };
-            let actions = volumes.chain(records.iter().map(put)).collect();
-            match self.core.make_soon(&Change { actions, ..Change::default() }).await {
+            let mutations = volumes.chain(records.iter().map(put)).collect();
+            match self.core.make_when_possible(&Change { mutations, ..Change::default() }).await {
                 Ok(Some(made)) => {
                     let volumes = numbered().map(|(_, (number, id))| self.register(number, *id)).collect();
                     self.core.acknowledge(made).await?;
@@ -129,7 +129,7 @@ impl Engine {
                 }
                 Ok(None) => {}
                 Err(_) if next() != first => {}
-                Err(error) => return self.core.settle_refusal(Err(error)).await,
+                Err(error) => return self.core.confirm_error(Err(error)).await,
             }
         }
     }
@@ -138,17 +138,17 @@ impl Engine {
     pub async fn resize_volume(&self, id: DiskId, blocks: u64) -> Result<()> {
         let volume = self.there(id).await?;
         if volume.is_read_only() {
-            return self.core.settle_refusal(Err(Error::ReadOnly)).await;
+            return self.core.confirm_error(Err(Error::ReadOnly)).await;
         }
         let resized = volume.handle().resize(blocks).await;
-        self.core.settle_refusal(resized.map(drop)).await
+        self.core.confirm_error(resized.map(drop)).await
     }
 
     /// Says how the data of a volume are reduced from now on; a clone begins with the policy of its source. Durable
     /// when answered.
     pub async fn set_policy(&self, id: DiskId, policy: Policy) -> Result<()> {
         let volume = self.there(id).await?.number();
-        self.core.change(Change::of(Action::SetPolicy { volume, policy })).await
+        self.core.change(Change::of(Mutation::SetPolicy { volume, policy })).await
     }
 
     /// How the data of a volume are reduced; none when it is gone.
@@ -164,10 +164,10 @@ impl Engine {
     /// [`Error::Kept`] when it is kept for longer.
     pub async fn delete_volume(&self, id: DiskId, now: u64) -> Result<()> {
         let volume = self.there(id).await?;
-        let delete = Change::of(Action::Delete { volume: volume.number() }).at(now);
+        let delete = Change::of(Mutation::Delete { volume: volume.number() }).at(now);
         // Gone with the change, not with its answer: nobody may be there any more to wait for that.
-        let made = self.core.make_soon(&delete).await;
-        let made = self.core.settle_refusal(made).await?;
+        let made = self.core.make_when_possible(&delete).await;
+        let made = self.core.confirm_error(made).await?;
         self.volumes.write().remove(&id);
         match made {
             Some(made) => self.core.acknowledge(made).await,
@@ -177,14 +177,14 @@ impl Engine {
 
     /// Keeps a small record under a key, or removes it. Durable when answered.
     pub async fn put_record(&self, key: &str, value: Option<Bytes>) -> Result<()> {
-        self.core.change(Change::of(Action::PutRecord { key: key.to_owned(), value })).await
+        self.core.change(Change::of(Mutation::PutRecord { key: key.to_owned(), value })).await
     }
 
     /// Keeps and removes several records in one step: after a crash there are all of these changes or none. Durable
     /// when answered.
     pub async fn put_records(&self, records: Vec<(String, Option<Bytes>)>) -> Result<()> {
-        let actions = records.into_iter().map(|(key, value)| Action::PutRecord { key, value }).collect();
-        self.core.change(Change { actions, ..Change::default() }).await
+        let mutations = records.into_iter().map(|(key, value)| Mutation::PutRecord { key, value }).collect();
+        self.core.change(Change { mutations, ..Change::default() }).await
     }
 
     /// The records whose keys begin with `prefix`, by key.
@@ -208,11 +208,11 @@ impl Engine {
     /// idle engine asks nothing of its drives. While the background waits for space below the drives, hosts are refused
     /// what takes space, and nobody waits for the background.
     pub fn watch_drives(&self) {
-        self.core.look_for_room();
+        self.core.update_usable_segments();
         if self.core.log.shelf().is_starved() {
             self.core.set_full(true);
-            self.core.pace.set_open(true);
-            self.core.room.freed();
+            self.core.credit.set_open(true);
+            self.core.room_queue.freed();
         }
         if self.core.log.shelf().wants_trim() {
             self.core.signal.notify();
@@ -221,10 +221,10 @@ impl Engine {
 
     /// Space of the whole array.
     pub fn space(&self) -> SpaceReport {
-        self.core.look_for_room();
+        self.core.update_usable_segments();
         let state = self.core.state.read();
         let sum = |snapshots: bool| -> DiskSpace {
-            let volumes = state.catalog.shown().filter(|(_, volume)| volume.birth.snapshot == snapshots);
+            let volumes = state.catalog.shown().filter(|(_, volume)| volume.provenance.snapshot == snapshots);
             volumes.map(|(_, volume)| disk_space(&state, volume)).sum()
         };
         let (volumes, snapshots) = (sum(false), sum(true));

@@ -128,7 +128,7 @@ impl Entry {
     }
 
     /// Whether it is one that is written: only slots and blocks have a value.
-    pub fn is_sound(self) -> bool {
+    pub fn is_valid(self) -> bool {
         self.tag() >= 2 || self.value() == 0
     }
 

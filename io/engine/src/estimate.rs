@@ -1,7 +1,7 @@
 //! What data would take on an array: the reducer of the data path over any bytes, without an array. Zeros, copies
 //! and frames are found, packed and counted as flushing does it, for several policies at once.
 
-use crate::adapt::Adapt;
+use crate::adaptivity::Adaptivity;
 use crate::dedup::{Fingerprinter, Index};
 use crate::entry::{BLOCK, BlockId};
 use crate::flush::{runs, stored};
@@ -34,7 +34,7 @@ pub struct Estimator {
 
 struct Trial {
     estimate: Estimate,
-    adapt: Adapt,
+    adaptivity: Adaptivity,
 }
 
 /// A block that is not zeros.
@@ -67,7 +67,7 @@ impl Estimator {
     pub fn new(policies: &[Policy], index_bytes: usize) -> Self {
         let trial = |policy: &Policy| Trial {
             estimate: Estimate { policy: *policy, unique: 0, stored: 0 },
-            adapt: Adapt::new(Tunables::default().unique_blocks_max),
+            adaptivity: Adaptivity::new(Tunables::default().unique_blocks_max),
         };
         Self {
             bytes: 0,
@@ -138,14 +138,14 @@ impl Trial {
         let Policy { dedup, compression, .. } = self.estimate.policy;
         let first = items[0].number;
         let adapts = compression == Compression::Adaptive;
-        let leave = adapts && !self.adapt.pays(volume, first);
+        let leave = adapts && !self.adaptivity.should_compress(volume, first);
         let how = if leave { Method::Raw } else { Method::of(compression) };
         let fingerprint = |item: &&Item<'_>| if dedup { item.fingerprint } else { UNKNOWN };
         let fingerprints: Vec<_> = items.iter().map(fingerprint).collect();
         let blocks = items.iter().map(|item| item.bytes);
         let object = packer.pack(0, stored(items.len()), blocks, &fingerprints, how, false);
         if adapts && !leave {
-            self.adapt.tried(volume, first, frame::is_compressed(&object));
+            self.adaptivity.note_compression(volume, first, frame::is_compressed(&object));
         }
         object.len() as u64
     }

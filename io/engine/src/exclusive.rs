@@ -10,7 +10,7 @@ use block::{DiskId, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Map pages looked at in one step, which holds the lock of the state.
-const PAGES: usize = 32;
+const PAGES_PER_STEP: usize = 32;
 
 /// Bytes that only some disks hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,9 +42,9 @@ fn is_last(count: &mut u64, refs: u64) -> bool {
 
 impl Walk {
     fn meet_page(&mut self, maps: &Maps, page: u64) {
-        let listing = maps.listings.get(page);
-        if listing.refs == 1 || is_last(self.pages.entry(page).or_default(), listing.refs) {
-            self.found.metadata += u64::from(listing.place.len);
+        let info = maps.page_index.get(page);
+        if info.refs == 1 || is_last(self.pages.entry(page).or_default(), info.refs) {
+            self.found.metadata += u64::from(info.location.len);
             self.open.push(page);
         }
     }
@@ -69,14 +69,14 @@ impl Walk {
     /// Looks at the next page.
     fn step(&mut self, maps: &Maps) -> std::result::Result<(), Need> {
         let Some(page) = self.open.last().copied() else { return Ok(()) };
-        let listing = maps.listings.get(page);
-        if listing.refs == 0 {
+        let info = maps.page_index.get(page);
+        if info.refs == 0 {
             // It has gone meanwhile.
             self.open.pop();
             return Ok(());
         }
         let node = maps.page(page)?.clone();
-        if listing.level > 0 {
+        if info.level > 0 {
             self.open.pop();
             node.iter().filter_map(|entry| entry.as_page()).for_each(|child| self.meet_page(maps, child));
             return Ok(());
@@ -117,12 +117,12 @@ impl Engine {
         while !walk.open.is_empty() {
             let outcome = {
                 let maps = &self.core.state.read().maps;
-                (0..PAGES).try_for_each(|_| walk.step(maps))
+                (0..PAGES_PER_STEP).try_for_each(|_| walk.step(maps))
             };
             if let Err(need) = outcome {
                 self.core.load(need).await?;
             }
-            crate::gate::pause().await;
+            crate::wake::pause().await;
         }
         Ok(walk.found)
     }

@@ -4,14 +4,14 @@
 use crate::background::{Step, Worker};
 use crate::entry::{BLOCK, BlockId, SlotId};
 use crate::frame::{self, Fingerprint, Method, UNKNOWN};
-use crate::gate::pause;
+use crate::frame_table::{Absent, FRAMES, Frame};
 use crate::map::{Maps, Need};
 use crate::pages::NumberMap;
 use crate::policy::{Compression, Policy};
 use crate::recover::failed;
-use crate::space::Place;
+use crate::space::Location;
 use crate::state::State;
-use crate::table::{Absent, FRAMES, Frame};
+use crate::wake::pause;
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -40,7 +40,7 @@ impl Item {
 /// A frame in the log that the table does not know yet.
 struct Packed {
     number: u64,
-    place: Place,
+    location: Location,
     /// Its blocks among those that are new.
     items: Range<usize>,
 }
@@ -72,7 +72,10 @@ impl Worker {
         }
         for item in items.iter_mut().filter(|item| item.policy.dedup) {
             let adapts = item.policy.compression == Compression::Adaptive;
-            if adapts && !is_sample(&item.page) && !self.adapt.repeats(item.volume, item.block) {
+            if adapts
+                && !is_sample(&item.page)
+                && !self.adaptivity.should_look_up_all(item.volume, item.block)
+            {
                 self.index.leave_out();
                 continue;
             }
@@ -82,7 +85,7 @@ impl Worker {
         let sorted = sort(items);
         for (items, found) in [(&sorted.new, false), (&sorted.known, true), (&sorted.twins, true)] {
             for item in items.iter().filter(|item| item.fingerprint != UNKNOWN) {
-                self.adapt.looked(item.volume, item.block, found);
+                self.adaptivity.note_lookup(item.volume, item.block, found);
             }
         }
         self.leave_for_cleaning();
@@ -92,14 +95,14 @@ impl Worker {
         let mut step = Step::Done;
         for (number, run) in (first..).zip(runs) {
             match self.pack(number, &sorted.new[run.clone()]).await? {
-                Some(place) => packed.push(Packed { number, place, items: run }),
+                Some(location) => packed.push(Packed { number, location, items: run }),
                 None => {
                     step = Step::Full;
                     break;
                 }
             }
             if packed.len().is_multiple_of(self.core.options.tunables.flush_frames) {
-                self.keep_pace();
+                self.grant_credit();
                 pause().await;
             }
         }
@@ -136,8 +139,7 @@ impl Worker {
     /// Finds live blocks with the same bytes, of what the index remembers.
     async fn find(&mut self, items: &mut [Item]) -> block::Result<()> {
         for item in items.iter_mut().filter(|item| item.fingerprint != UNKNOWN) {
-            item.known =
-                self.index.find(&item.fingerprint).or_else(|| self.neighbours.find(&item.fingerprint));
+            item.known = self.index.find(&item.fingerprint).or_else(|| self.locality.find(&item.fingerprint));
         }
         self.follow(items).await?;
         loop {
@@ -150,7 +152,7 @@ impl Worker {
                         Ok(true) => {}
                         Ok(false) => {
                             self.index.remove(&item.fingerprint);
-                            self.neighbours.remove(&item.fingerprint);
+                            self.locality.remove(&item.fingerprint);
                             item.known = None;
                         }
                         Err(Absent(page)) => _ = absent.insert(page),
@@ -200,23 +202,23 @@ impl Worker {
     }
 
     /// Compresses a run and places it in the log; none when there is no room.
-    async fn pack(&mut self, number: u64, items: &[Item]) -> block::Result<Option<Place>> {
+    async fn pack(&mut self, number: u64, items: &[Item]) -> block::Result<Option<Location>> {
         let fingerprints: SmallVec<[_; BlockId::PER_FRAME]> =
             items.iter().map(|item| item.fingerprint).collect();
         let (first, pages) = (&items[0], items.iter().map(|item| &item.page[..]));
         // Where space is short a host may have been let write because its data compress.
         let adapts = first.policy.compression == Compression::Adaptive && !self.is_short();
-        let leave = adapts && !self.adapt.pays(first.volume, first.block);
+        let leave = adapts && !self.adaptivity.should_compress(first.volume, first.block);
         let how = if leave { Method::Raw } else { Method::of(first.policy.compression) };
         let skipped = items.iter().any(Item::is_skipped);
         let object = self.packer.pack(number, stored(items.len()), pages, &fingerprints, how, skipped);
         if adapts && !leave {
-            self.adapt.tried(first.volume, first.block, frame::is_compressed(&object));
+            self.adaptivity.note_compression(first.volume, first.block, frame::is_compressed(&object));
         }
-        let placed = self.writer.place(&mut self.streams.data, &mut self.space, object).await;
-        let place = placed.map_err(failed)?.ok();
-        self.log_writes.data += place.map_or(0, |place| u64::from(place.len));
-        Ok(place)
+        let placed = self.writer.location(&mut self.streams.data, &mut self.space, object).await;
+        let location = placed.map_err(failed)?.ok();
+        self.log_writes.data += location.map_or(0, |location| u64::from(location.len));
+        Ok(location)
     }
 
     /// True when the log has little room left.
@@ -230,7 +232,7 @@ impl Worker {
         let mut pages: Vec<u64> = packed.iter().map(|frame| frame.number / FRAMES).collect();
         pages.dedup();
         for page in pages {
-            let known = self.core.state.read().maps.table.directory.get(page).refs > 0;
+            let known = self.core.state.read().maps.table.page_index.get(page).refs > 0;
             if known && self.core.load(Need::Table(page)).await.is_err() {
                 return false;
             }
@@ -245,7 +247,7 @@ impl Worker {
         let mut fresh: Seen<BlockId> = Seen::default();
         let mut state = self.core.state.write();
         let waits = |maps: &Maps, slot| maps.slots.get(slot).is_some_and(|slot| slot.is_waiting());
-        for Packed { number, place, items } in packed {
+        for Packed { number, location, items } in packed {
             let maps = &mut state.maps;
             let mut refs = SmallVec::new();
             for (index, item) in sorted.new[items.clone()].iter().enumerate() {
@@ -257,7 +259,7 @@ impl Worker {
                 }
             }
             if refs.iter().any(|count| *count > 0) {
-                let frame = Frame { place: *place, stored: stored(items.len()), deep: false, refs };
+                let frame = Frame { location: *location, stored: stored(items.len()), deep: false, refs };
                 maps.table.insert(*number, frame, &mut maps.usage).expect("the page was loaded");
                 let first = &sorted.new[items.start];
                 self.recompress.note(
@@ -337,10 +339,10 @@ fn sort(items: Vec<Item>) -> Sorted {
 }
 
 /// Runs of neighbours that a frame can hold, of blocks by volume and number.
-pub fn runs(places: impl Iterator<Item = (u32, u64)>) -> Vec<Range<usize>> {
+pub fn runs(locations: impl Iterator<Item = (u32, u64)>) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut last = None;
-    for (at, (volume, block)) in places.enumerate() {
+    for (at, (volume, block)) in locations.enumerate() {
         match runs.last_mut() {
             Some(run)
                 if run.len() < BlockId::PER_FRAME

@@ -20,9 +20,9 @@ pub enum ObjectKind {
     /// A page of the frame table.
     Table = 3,
     /// A chunk of the directory of map pages.
-    MapDirectory = 4,
+    MapIndex = 4,
     /// A chunk of the directory of frame table pages.
-    TableDirectory = 5,
+    TableIndex = 5,
     /// A part of the catalog; the number is the part's.
     Catalog = 6,
     /// A part of a checkpoint's root.
@@ -31,10 +31,8 @@ pub enum ObjectKind {
 
 impl ObjectKind {
     fn from_byte(byte: u8) -> Option<Self> {
-        use ObjectKind::{Catalog, Frame, Map, MapDirectory, Root, Table, TableDirectory};
-        [Frame, Map, Table, MapDirectory, TableDirectory, Catalog, Root]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        use ObjectKind::{Catalog, Frame, Map, MapIndex, Root, Table, TableIndex};
+        [Frame, Map, Table, MapIndex, TableIndex, Catalog, Root].into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 

@@ -2,7 +2,7 @@
 //! what it concerns, and goes on: an operation that needs it ends with an error, all others don't notice.
 //!
 //! While the engine is opened a contradiction either has an obvious resolution without loss, or the opening is refused:
-//! see [`Doubts`].
+//! see [`Findings`].
 
 use crate::codec::Malformed;
 use block::Error;
@@ -12,7 +12,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 /// Most contradictions that are remembered.
-const MAX_KEPT: usize = 100;
+const MAX_REMEMBERED: usize = 100;
 
 /// What to do about a contradiction.
 const ADVICE: &str = "`ashlard check` lists everything that is wrong, `ashlard check --repair` mends it";
@@ -26,7 +26,7 @@ impl Inconsistencies {
     pub fn note(&self, what: impl Display) {
         let mut kept = self.0.lock();
         let what = what.to_string();
-        if kept.len() < MAX_KEPT && !kept.contains(&what) {
+        if kept.len() < MAX_REMEMBERED && !kept.contains(&what) {
             tracing::error!("contradiction on media: {what}; {ADVICE}");
             kept.insert(what);
         }
@@ -41,14 +41,14 @@ impl Inconsistencies {
 /// What an opening does about contradictions: it refuses those that it can't resolve, or, for check and repair, goes on
 /// with what is left.
 #[derive(Default)]
-pub struct Doubts {
+pub struct Findings {
     /// Goes on whatever is found.
     pub lenient: bool,
     /// What was found.
     pub found: Vec<String>,
 }
 
-impl Doubts {
+impl Findings {
     /// Notes what was resolved without loss.
     pub fn note(&mut self, what: impl Display) {
         self.found.push(what.to_string());
@@ -58,7 +58,7 @@ impl Doubts {
     ///
     /// # Errors
     /// [`Error::Stopped`] with what to do, unless this opening goes on whatever is found.
-    pub fn grave(&mut self, what: impl Display) -> block::Result<()> {
+    pub fn fatal(&mut self, what: impl Display) -> block::Result<()> {
         if !self.lenient {
             return Err(Error::Stopped(format!("{what}: {ADVICE}")));
         }
@@ -66,18 +66,18 @@ impl Doubts {
         Ok(())
     }
 
-    /// The value, or [`Doubts::grave`] and nothing.
+    /// The value, or [`Findings::fatal`] and nothing.
     ///
     /// # Errors
-    /// As [`Doubts::grave`].
-    pub fn grave_err<T>(
+    /// As [`Findings::fatal`].
+    pub fn fatal_err<T>(
         &mut self,
         what: impl Display,
         value: Result<T, Malformed>,
     ) -> block::Result<Option<T>> {
         match value {
             Ok(value) => Ok(Some(value)),
-            Err(why) => self.grave(format_args!("{what}: {why}")).map(|()| None),
+            Err(why) => self.fatal(format_args!("{what}: {why}")).map(|()| None),
         }
     }
 }

@@ -2,10 +2,10 @@
 //! the next one gathers. Several operations share one durable write; the order of records is the order of batches.
 
 use crate::entry::{BLOCK, SlotId};
-use crate::gate::Signal;
-use crate::record::{self, Action};
-use crate::shared::Line;
+use crate::record::{self, Mutation};
+use crate::sharded_lock::CachePadded;
 use crate::tunables::Tunables;
+use crate::wake::Signal;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use shelf::{JournalPos, Layout, Shelf};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 /// What a batch takes of the journal at most.
-fn most_bytes(head: usize, body: usize) -> u64 {
+fn max_bytes(head: usize, body: usize) -> u64 {
     Layout::journal_cost(head, body)
 }
 
@@ -58,10 +58,10 @@ struct State {
 /// The journal of the engine.
 pub struct Journal {
     shelf: Arc<dyn Shelf>,
-    state: Line<Mutex<State>>,
-    durable: Line<AtomicU64>,
+    state: CachePadded<Mutex<State>>,
+    durable: CachePadded<AtomicU64>,
     stopped: AtomicBool,
-    used: Line<AtomicU64>,
+    used: CachePadded<AtomicU64>,
     /// There was no checkpoint since the engine was opened.
     recovered: AtomicBool,
     batch_bytes: usize,
@@ -81,7 +81,7 @@ impl Journal {
     ) -> Arc<Self> {
         let layout = shelf.layout();
         let sizes: VecDeque<u64> =
-            recovered.iter().map(|batch| most_bytes(batch.head.len(), batch.body.len())).collect();
+            recovered.iter().map(|batch| max_bytes(batch.head.len(), batch.body.len())).collect();
         let state = State {
             open: Gathering::new(next),
             sealed: VecDeque::new(),
@@ -96,15 +96,15 @@ impl Journal {
         };
         let journal = Self {
             shelf,
-            durable: Line::new(AtomicU64::new(next - 1)),
+            durable: CachePadded::new(AtomicU64::new(next - 1)),
             stopped: false.into(),
-            used: Line::default(),
+            used: CachePadded::default(),
             recovered: true.into(),
             batch_bytes: layout.batch_bytes as usize,
             journal_bytes: layout.journal_bytes,
             tunables,
             signal: Arc::default(),
-            state: Line::new(Mutex::new(state)),
+            state: CachePadded::new(Mutex::new(state)),
         };
         journal.count(&journal.state.lock());
         Arc::new(journal)
@@ -127,14 +127,14 @@ impl Journal {
 
     /// Bytes that batches may hold: striped batches take less of the ring than they are long, and recovery has to read
     /// them all.
-    pub fn most_held(&self) -> u64 {
+    pub fn max_held_bytes(&self) -> u64 {
         let limit = self.limit();
         (self.tunables.journal_density_max * limit).min(self.tunables.journal_held_max).max(limit)
     }
 
     /// The part of the ring that stands for so much of what batches may hold.
     fn scaled(&self, held: u64) -> u64 {
-        (u128::from(held) * u128::from(self.limit()) / u128::from(self.most_held().max(1))) as u64
+        (u128::from(held) * u128::from(self.limit()) / u128::from(self.max_held_bytes().max(1))) as u64
     }
 
     /// Bytes of the ring that may be used: some are left for batches that are not full.
@@ -155,7 +155,7 @@ impl Journal {
     /// An upper bound of what a change adds.
     pub fn cost(&self, record: usize, pages: usize) -> u64 {
         let batches = (record + pages * BLOCK).div_ceil(self.batch_bytes / 2) + 1;
-        most_bytes(record, pages * BLOCK) + (batches * 2 * BLOCK) as u64
+        max_bytes(record, pages * BLOCK) + (batches * 2 * BLOCK) as u64
     }
 
     /// The largest record.
@@ -214,7 +214,7 @@ impl Journal {
             state.submitting = true;
             state.in_flight += 1;
             drop(state);
-            let bytes = most_bytes(batch.head.len(), batch.pages * BLOCK);
+            let bytes = max_bytes(batch.head.len(), batch.pages * BLOCK);
             self.submit(batch);
             state = self.state.lock();
             state.submitting = false;
@@ -258,7 +258,7 @@ impl Journal {
         }
         let next = Gathering::new(state.open.number + 1);
         let full = std::mem::replace(&mut state.open, next);
-        let bytes = most_bytes(full.head.len(), full.pages * BLOCK);
+        let bytes = max_bytes(full.head.len(), full.pages * BLOCK);
         state.sizes.push_back(bytes);
         state.held += bytes;
         state.unplaced += bytes;
@@ -362,7 +362,7 @@ impl Writer<'_> {
     }
 
     /// Adds a record to the open batch; answers with the batch's number.
-    pub fn record(&mut self, record: &[Action]) -> u64 {
+    pub fn record(&mut self, record: &[Mutation]) -> u64 {
         let open = &mut self.state.open;
         record::encode(record, open.number, &mut open.head);
         open.number

@@ -1,7 +1,7 @@
 //! Reading and writing objects in segments. Objects are packed byte by byte into stripes; what has been placed but
 //! not written yet is read from memory.
 
-use crate::space::Place;
+use crate::space::Location;
 use bytes::Bytes;
 use parking_lot::RwLock;
 use shelf::{AlignedBuf, Layout, Room, SegmentId, Shelf, Wait, wait};
@@ -21,13 +21,13 @@ impl Log {
     }
 
     /// Reads an object; its bytes are those of the place, not yet verified.
-    pub async fn read(&self, place: Place) -> shelf::Result<Bytes> {
-        let placed = self.placed.read().get(&(place.segment, place.offset)).cloned();
-        if let Some(object) = placed.filter(|object| object.len() == place.len as usize) {
+    pub async fn read(&self, location: Location) -> shelf::Result<Bytes> {
+        let placed = self.placed.read().get(&(location.segment, location.offset)).cloned();
+        if let Some(object) = placed.filter(|object| object.len() == location.len as usize) {
             return Ok(object);
         }
         let (done, read) = wait();
-        self.shelf.read(place.segment(), place.offset, place.len, done);
+        self.shelf.read(location.segment(), location.offset, location.len, done);
         read.await
     }
 
@@ -89,12 +89,12 @@ impl Writer {
     }
 
     /// Places an object. It can be read at once; it is durable when [`Writer::finish`] and a sync have followed.
-    pub async fn place(
+    pub async fn location(
         &mut self,
         stream: &mut Stream,
         segments: &mut impl Segments,
         object: Bytes,
-    ) -> shelf::Result<Result<Place, Full>> {
+    ) -> shelf::Result<Result<Location, Full>> {
         let len = object.len() as u32;
         assert!(len <= self.layout.segment_bytes, "an object fits in a segment");
         let left = stream
@@ -110,8 +110,8 @@ impl Writer {
             stream.open = Some(self.begin(segment, 0));
         }
         let open = stream.open.as_ref().expect("a segment is open");
-        let place = Place { segment: open.segment, offset: open.base + open.stripe.len() as u32, len };
-        self.log.placed.write().insert((place.segment, place.offset), object.clone());
+        let location = Location { segment: open.segment, offset: open.base + open.stripe.len() as u32, len };
+        self.log.placed.write().insert((location.segment, location.offset), object.clone());
         let mut rest = &object[..];
         while !rest.is_empty() {
             let open = stream.open.as_mut().expect("a segment is open");
@@ -120,14 +120,14 @@ impl Writer {
             open.stripe.push(now);
             if later.is_empty() {
                 // Readers find the object in memory until its last stripe is written.
-                open.objects.push(place.offset);
+                open.objects.push(location.offset);
             }
             rest = later;
             if open.stripe.len() == self.layout.stripe_bytes as usize {
                 self.flush(stream).await?;
             }
         }
-        Ok(Ok(place))
+        Ok(Ok(location))
     }
 
     fn begin(&self, segment: u32, base: u32) -> Open {

@@ -30,7 +30,7 @@ impl LogWrites {
         *match kind {
             ObjectKind::Map => &mut self.maps,
             ObjectKind::Table => &mut self.table,
-            ObjectKind::MapDirectory | ObjectKind::TableDirectory => &mut self.directories,
+            ObjectKind::MapIndex | ObjectKind::TableIndex => &mut self.directories,
             ObjectKind::Catalog | ObjectKind::Root => &mut self.roots,
             ObjectKind::Frame => &mut self.moved,
         } += bytes;

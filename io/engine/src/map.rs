@@ -2,13 +2,13 @@
 //! within one; a page counts as one holder of everything its entries name, however many share it. Changing a shared
 //! page copies it. Dropping a tree takes one step; what was below is released in the background.
 
-use crate::directory::{CHUNK, Directory, Listing};
 use crate::entry::{BlockId, Entry, FAN, Kind, Node, SlotId};
+use crate::frame_table::{Absent, FrameTable};
 use crate::inconsistency::Inconsistencies;
+use crate::page_index::{CHUNK, PageIndex, PageInfo};
 use crate::pages::Pages;
 use crate::slots::Slots;
-use crate::space::{Place, Tally, Usage};
-use crate::table::{Absent, Table};
+use crate::space::{Location, Tally, Usage};
 use std::collections::VecDeque;
 
 /// A metadata page that must be read before the operation can go on.
@@ -103,11 +103,11 @@ pub struct Maps {
     /// Map pages in memory.
     pub nodes: Pages<Node>,
     /// Every map page.
-    pub listings: Directory,
+    pub page_index: PageIndex,
     /// Pages that nothing refers to any more, whose entries have not been released yet.
     pub orphans: VecDeque<u64>,
     /// The frame table.
-    pub table: Table,
+    pub table: FrameTable,
     /// Blocks in the journal.
     pub slots: Slots,
     /// Bytes in use.
@@ -134,7 +134,7 @@ pub fn children(level: u8, from: u64, to: u64) -> impl DoubleEndedIterator<Item 
 impl Maps {
     /// A page that is in memory.
     pub fn page(&self, page: u64) -> Result<&std::sync::Arc<Node>, Need> {
-        self.nodes.get(page).ok_or_else(|| match self.listings.get(page).place.is_none() {
+        self.nodes.get(page).ok_or_else(|| match self.page_index.get(page).location.is_none() {
             true => Need::Lost(page),
             false => Need::Map(page),
         })
@@ -186,7 +186,7 @@ impl Maps {
     /// What is mapped in a tree.
     pub fn tally(&self, tree: Tree) -> Tally {
         match tree.root.as_page() {
-            Some(page) => self.listings.get(page).tally,
+            Some(page) => self.page_index.get(page).tally,
             None => Tally::of(tree.root) * span(tree.level),
         }
     }
@@ -194,7 +194,7 @@ impl Maps {
     /// Bytes of the log that come back when `from..to` is overwritten: the parts of frames that nothing else refers
     /// to. Only what is in memory is looked at.
     pub fn exclusive_bytes(&self, tree: Tree, from: u64, to: u64) -> u64 {
-        let Some(page) = tree.root.as_page().filter(|page| self.listings.get(*page).refs == 1) else {
+        let Some(page) = tree.root.as_page().filter(|page| self.page_index.get(*page).refs == 1) else {
             return 0;
         };
         let Some(node) = self.nodes.get(page) else { return 0 };
@@ -282,7 +282,7 @@ impl Maps {
                     Entry::slot(slot)
                 }
                 Some(child) => {
-                    self.listings.edit(*child, |listing| listing.refs += FAN as u64);
+                    self.page_index.edit(*child, |info| info.refs += FAN as u64);
                     Entry::page(*child)
                 }
             };
@@ -322,7 +322,7 @@ impl Maps {
             return root;
         }
         let page = self.own(Tree { root, level });
-        let mut tally = self.listings.get(page).tally;
+        let mut tally = self.page_index.get(page).tally;
         if level == 0 {
             let (more, less) = self.set_leaf(page, from, to, content, skip);
             tally = tally + more - less;
@@ -348,7 +348,7 @@ impl Maps {
     /// True when nothing is mapped in a page, whatever its count says.
     fn is_vacant(&self, page: u64, level: u8) -> bool {
         let vacant = |entry: &Entry| match entry.as_page().filter(|_| level > 0) {
-            Some(child) => self.listings.get(child).tally.mapped == 0,
+            Some(child) => self.page_index.get(child).tally.mapped == 0,
             None => !entry.is_mapped(),
         };
         self.node(page).iter().all(vacant)
@@ -375,8 +375,8 @@ impl Maps {
     }
 
     fn set_tally(&mut self, page: u64, tally: Tally) {
-        if self.listings.get(page).tally != tally {
-            self.listings.edit(page, |listing| listing.tally = tally);
+        if self.page_index.get(page).tally != tally {
+            self.page_index.edit(page, |info| info.tally = tally);
         }
     }
 
@@ -393,7 +393,7 @@ impl Maps {
     fn edit(&mut self, page: u64) -> &mut Node {
         let (node, fresh) = self.nodes.edit(page).expect("the operation was probed");
         if fresh {
-            self.listings.mark(page / CHUNK);
+            self.page_index.mark(page / CHUNK);
         }
         node
     }
@@ -434,7 +434,9 @@ impl Maps {
 
     /// Replaces the slots of a leaf that have been flushed by their blocks.
     pub fn settle_leaf(&mut self, page: u64) {
-        let Some(node) = self.nodes.get(page).filter(|_| self.listings.get(page).level == 0) else { return };
+        let Some(node) = self.nodes.get(page).filter(|_| self.page_index.get(page).level == 0) else {
+            return;
+        };
         let flushed = |maps: &Self, entry: Entry| entry.is_slot() && maps.resolve(entry) != entry;
         if !node.iter().any(|entry| flushed(self, *entry)) {
             return;
@@ -460,7 +462,7 @@ impl Maps {
     /// Has a leaf name another block with the same bytes, if it still names this one.
     pub fn rename(&mut self, page: u64, index: usize, block: BlockId, other: BlockId) {
         let named = self.nodes.get(page).is_some_and(|node| node[index] == Entry::block(block));
-        if named && self.listings.get(page).level == 0 {
+        if named && self.page_index.get(page).level == 0 {
             self.table.refer(other, 1, &mut self.usage);
             self.rename_new(page, index, block, other);
         }
@@ -477,7 +479,7 @@ impl Maps {
         let Some(page) = tree.root.as_page() else {
             return self.create([tree.root; FAN], self.tally(tree), tree.level);
         };
-        let Listing { refs, tally, level, .. } = self.listings.get(page);
+        let PageInfo { refs, tally, level, .. } = self.page_index.get(page);
         let found = self.nodes.get(page).map(|node| **node).filter(|_| level == tree.level);
         let Some(mut copy) = found else {
             self.inconsistencies
@@ -495,7 +497,7 @@ impl Maps {
             }
         }
         // One that waits to be released, though somebody names it, is released all the same.
-        self.listings.edit(page, |listing| listing.refs = listing.refs.saturating_sub(1));
+        self.page_index.edit(page, |info| info.refs = info.refs.saturating_sub(1));
         self.create(copy, tally, level)
     }
 
@@ -505,7 +507,7 @@ impl Maps {
         if level > 0 {
             below = self.lost_tree(level - 1);
             if let Some(child) = below.as_page() {
-                self.listings.edit(child, |listing| listing.refs = FAN as u64);
+                self.page_index.edit(child, |info| info.refs = FAN as u64);
             }
         }
         let tally = Tally { mapped: span(level), zero: 0 };
@@ -518,8 +520,7 @@ impl Maps {
             self.next_page - 1
         });
         self.nodes.create(page, node);
-        self.listings
-            .edit(page, |listing| *listing = Listing { refs: 1, tally, level, ..Listing::default() });
+        self.page_index.edit(page, |info| *info = PageInfo { refs: 1, tally, level, ..PageInfo::default() });
         page
     }
 
@@ -548,23 +549,23 @@ impl Maps {
     /// Adds a reference to the root of a tree: a clone.
     pub fn share_tree(&mut self, root: Entry) {
         let Some(page) = root.as_page() else { return };
-        if self.listings.get(page).refs == 0 {
+        if self.page_index.get(page).refs == 0 {
             self.inconsistencies.note(format_args!("map page {page} is named, but has no references"));
             return;
         }
-        self.listings.edit(page, |listing| listing.refs += 1);
+        self.page_index.edit(page, |info| info.refs += 1);
     }
 
     /// Drops a reference to the root of a tree. When it was the last the page waits to be released.
     pub fn drop_tree(&mut self, root: Entry) {
         let Some(page) = root.as_page() else { return };
-        if self.listings.get(page).refs == 0 {
+        if self.page_index.get(page).refs == 0 {
             self.inconsistencies.note(format_args!("map page {page} is dropped, but has no references"));
             return;
         }
-        let left = self.listings.edit(page, |listing| {
-            listing.refs -= 1;
-            listing.refs
+        let left = self.page_index.edit(page, |info| {
+            info.refs -= 1;
+            info.refs
         });
         if left == 0 {
             self.orphans.push_back(page);
@@ -576,13 +577,13 @@ impl Maps {
         let Some(page) = self.orphans.front().copied() else { return Ok(false) };
         let node = *self.page(page)?.as_ref();
         self.orphans.pop_front();
-        let leaf = self.listings.get(page).level == 0;
+        let leaf = self.page_index.get(page).level == 0;
         for entry in node {
             if leaf { self.release(entry) } else { self.drop_tree(entry) }
         }
         self.nodes.remove(page);
-        let listing = self.listings.edit(page, std::mem::take);
-        self.usage.move_meta(listing.place, Place::default());
+        let info = self.page_index.edit(page, std::mem::take);
+        self.usage.move_meta(info.location, Location::default());
         self.free.push(page);
         Ok(true)
     }
@@ -666,7 +667,7 @@ impl Maps {
         let old = Tree { root: self.node(page)[index], level: tree.level - 1 };
         let less = self.tally(old);
         let child = Tree { root: self.graft(old, at % each, new), ..old };
-        let tally = self.listings.get(page).tally + self.tally(child) - less;
+        let tally = self.page_index.get(page).tally + self.tally(child) - less;
         self.set_child(page, index, child.root);
         self.set_tally(page, tally);
         Entry::page(page)

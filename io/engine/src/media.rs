@@ -7,12 +7,12 @@ mod tamper;
 pub use tamper::{Pick, TARGETS, Target, tamper};
 
 use crate::catalog::Catalog;
-use crate::directory::Chunk;
 use crate::entry::decode_node;
 use crate::frame;
+use crate::frame_table::TablePage;
+use crate::page_index::Chunk;
 use crate::record;
 use crate::root::{Payload, Root};
-use crate::table::TablePage;
 use bytes::Bytes;
 
 /// Has every decoder read `bytes`, which may be anything.

@@ -3,7 +3,7 @@
 //! A page is clean (equal to what the log holds), dirty, or frozen: dirty at the moment of the checkpoint that is
 //! being written. Freezing costs nothing per page; the first change of a frozen page keeps its old version aside.
 
-use crate::shared::note_use;
+use crate::sharded_lock::note_use;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};

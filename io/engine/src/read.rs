@@ -2,15 +2,15 @@
 //! read, and the look-up is done again, so that an answer is what was there at one moment.
 
 use crate::core::Core;
-use crate::directory::Listing;
 use crate::entry::{BLOCK, BlockId, Entry, Kind, decode_node};
 use crate::frame::{self, Decoded, ObjectKind};
+use crate::frame_table::{Frame, TablePage};
 use crate::map::{Need, Seen};
+use crate::page_index::PageInfo;
 use crate::pages::NumberMap;
-use crate::sound;
-use crate::space::Place;
+use crate::space::Location;
 use crate::state::{Refusal, State};
-use crate::table::{Frame, TablePage};
+use crate::validate;
 use crate::volume::Span;
 use block::{Data, Error, Result};
 use bytes::Bytes;
@@ -37,7 +37,7 @@ pub enum Blocked {
 
 /// What was there at one moment, and the journal batch that has to be durable before anybody is told. Changes made
 /// later need not be: whoever reads is not held up by a row of writers.
-pub struct Moment<T> {
+pub struct Observed<T> {
     pub what: T,
     pub batch: u64,
 }
@@ -112,7 +112,7 @@ impl Gather<'_> {
         match known.filter(|frame| frame.stored >> block.index & 1 == 1) {
             Some(frame) => self.run = Some((block, 1, frame)),
             None if !self.may_be_fetched(block) => {
-                sound::note_lost(&self.core.inconsistencies, block);
+                validate::note_lost(&self.core.inconsistencies, block);
                 self.lost.get_or_insert(self.block);
             }
             None if self.missing.last().is_some_and(|(frame, _)| *frame == block.frame) => {}
@@ -148,7 +148,7 @@ impl Core {
         span: Span,
         fetched: &Fetched,
         mut entries: Option<&mut Entries>,
-    ) -> std::result::Result<Moment<Data>, Blocked> {
+    ) -> std::result::Result<Observed<Data>, Blocked> {
         let found = state.volume(volume)?;
         span.check(found.geometry)?;
         let (from, count) = span.blocks();
@@ -187,7 +187,7 @@ impl Core {
         if !gather.missing.is_empty() {
             return Err(Blocked::Frames(gather.missing));
         }
-        Ok(Moment { what: gather.data, batch: gather.batch })
+        Ok(Observed { what: gather.data, batch: gather.batch })
     }
 
     /// The bytes of all blocks that a span touches as soon as they can be had, with their entries.
@@ -204,7 +204,7 @@ impl Core {
     }
 
     /// What was there, as soon as it is durable.
-    pub async fn durable<T>(&self, moment: Moment<T>) -> Result<T> {
+    pub async fn durable<T>(&self, moment: Observed<T>) -> Result<T> {
         self.journal.until(moment.batch).await.map(|()| moment.what)
     }
 
@@ -241,28 +241,28 @@ impl Core {
     pub async fn fetch_object(&self, number: u64) -> Result<Option<(Bytes, Decoded)>> {
         let mut tried = None;
         loop {
-            let known = |frame: &Frame| (frame.place, frame.stored);
+            let known = |frame: &Frame| (frame.location, frame.stored);
             let found = self.state.read().maps.table.get(number).map(|frame| frame.map(known));
-            let (place, stored) = match found {
+            let (location, stored) = match found {
                 Err(absent) => {
                     self.load(absent.into()).await?;
                     continue;
                 }
                 Ok(None) => return Ok(None),
-                Ok(Some(place)) => place,
+                Ok(Some(location)) => location,
             };
-            if tried == Some(place) {
+            if tried == Some(location) {
                 // Not moved meanwhile: these are the bytes that should have been the frame.
-                self.inconsistencies.note(format_args!("frame {number} at {place} can't be read"));
+                self.inconsistencies.note(format_args!("frame {number} at {location} can't be read"));
                 return Err(Error::Medium { lba: 0 });
             }
-            if let Ok(object) = self.log.read(place).await
+            if let Ok(object) = self.log.read(location).await
                 && let Ok(frame) = frame::unpack(&object, number)
                 && frame.stored == stored
             {
                 return Ok(Some((object, frame)));
             }
-            tried = Some(place);
+            tried = Some(location);
         }
     }
 
@@ -284,67 +284,67 @@ impl Core {
         }
         let mut tried = None;
         loop {
-            let Some(place) = self.listing(need) else { return Ok(()) };
-            let why = match self.log.read(place).await {
-                Ok(object) => match self.install(need, place, &object) {
+            let Some(location) = self.info(need) else { return Ok(()) };
+            let why = match self.log.read(location).await {
+                Ok(object) => match self.install(need, location, &object) {
                     Ok(()) => return Ok(()),
                     Err(why) => why,
                 },
                 Err(why) => why.to_string(),
             };
-            if tried == Some(place) {
+            if tried == Some(location) {
                 let what = match need {
                     Need::Map(page) | Need::Lost(page) => format!("map page {page}"),
                     Need::Table(page) => format!("frame table page {page}"),
                 };
-                return Err(format!("{what} at {place}: {why}"));
+                return Err(format!("{what} at {location}: {why}"));
             }
-            tried = Some(place);
+            tried = Some(location);
         }
     }
 
     /// Reads metadata pages into memory, many at the same time, and those that lie near each other in one piece. What
     /// can't be read so is left to [`Core::load`].
     pub async fn load_many(&self, needs: impl Iterator<Item = Need>) {
-        let mut wanted: Vec<(Place, Need)> =
-            needs.filter_map(|need| Some((self.listing(need)?, need))).collect();
+        let mut wanted: Vec<(Location, Need)> =
+            needs.filter_map(|need| Some((self.info(need)?, need))).collect();
         wanted.sort_unstable();
         let tunables = &self.options.tunables;
-        let near = |one: &(Place, Need), next: &(Place, Need)| {
+        let near = |one: &(Location, Need), next: &(Location, Need)| {
             let end = one.0.offset.saturating_add(one.0.len);
             one.0.segment == next.0.segment && next.0.offset <= end.saturating_add(tunables.read_gap_bytes)
         };
-        let pieces: Vec<&[(Place, Need)]> =
+        let pieces: Vec<&[(Location, Need)]> =
             wanted.chunk_by(near).flat_map(|run| run.chunks(tunables.read_pages)).collect();
         for group in pieces.chunks(tunables.reads_in_flight) {
             join(group.iter().map(|piece| self.load_piece(piece))).await;
         }
     }
 
-    async fn load_piece(&self, piece: &[(Place, Need)]) {
-        let end = piece.iter().map(|(place, _)| place.offset.saturating_add(place.len)).max();
+    async fn load_piece(&self, piece: &[(Location, Need)]) {
+        let end = piece.iter().map(|(location, _)| location.offset.saturating_add(location.len)).max();
         let (Some((first, _)), Some(end)) = (piece.first(), end) else { return };
-        let whole = Place { len: end - first.offset, ..*first };
+        let whole = Location { len: end - first.offset, ..*first };
         let Ok(bytes) = self.log.read(whole).await else { return };
-        for (place, need) in piece {
-            let from = (place.offset - first.offset) as usize;
-            let to = from + place.len as usize;
+        for (location, need) in piece {
+            let from = (location.offset - first.offset) as usize;
+            let to = from + location.len as usize;
             if to <= bytes.len() {
                 // One that is not right is read again, and told of, by who needs it.
-                let _ = self.install(*need, *place, &bytes.slice(from..to));
+                let _ = self.install(*need, *location, &bytes.slice(from..to));
             }
         }
     }
 
     /// Takes the bytes of a metadata page's place into memory.
-    fn install(&self, need: Need, place: Place, object: &Bytes) -> std::result::Result<(), String> {
+    fn install(&self, need: Need, location: Location, object: &Bytes) -> std::result::Result<(), String> {
         let text = |why: &dyn Display| why.to_string();
         match need {
             Need::Map(page) | Need::Lost(page) => {
                 let payload = frame::payload(object, ObjectKind::Map, page).map_err(|why| text(&why))?;
                 let node = decode_node(&payload).map_err(|why| text(&why))?;
                 let maps = &mut self.state.write().maps;
-                if maps.listings.get(page).place == place && maps.nodes.get(page).is_none() {
+                if maps.page_index.get(page).location == location && maps.nodes.get(page).is_none() {
                     maps.take_in(page, node)?;
                 }
             }
@@ -352,7 +352,9 @@ impl Core {
                 let payload = frame::payload(object, ObjectKind::Table, page).map_err(|why| text(&why))?;
                 let body = TablePage::decode(&payload).map_err(|why| text(&why))?;
                 let maps = &mut self.state.write().maps;
-                if maps.table.directory.get(page).place == place && maps.table.pages.get(page).is_none() {
+                if maps.table.page_index.get(page).location == location
+                    && maps.table.pages.get(page).is_none()
+                {
                     maps.table.take_in(page, body, &mut maps.usage, self.layout.segment_bytes)?;
                 }
             }
@@ -361,14 +363,14 @@ impl Core {
     }
 
     /// Where a page is that is not in memory.
-    fn listing(&self, need: Need) -> Option<crate::space::Place> {
+    fn info(&self, need: Need) -> Option<crate::space::Location> {
         let state = self.state.read();
         let maps = &state.maps;
-        let (held, Listing { place, .. }) = match need {
-            Need::Map(page) | Need::Lost(page) => (maps.nodes.get(page).is_some(), maps.listings.get(page)),
-            Need::Table(page) => (maps.table.pages.get(page).is_some(), maps.table.directory.get(page)),
+        let (held, PageInfo { location, .. }) = match need {
+            Need::Map(page) | Need::Lost(page) => (maps.nodes.get(page).is_some(), maps.page_index.get(page)),
+            Need::Table(page) => (maps.table.pages.get(page).is_some(), maps.table.page_index.get(page)),
         };
-        (!held && !place.is_none()).then_some(place)
+        (!held && !location.is_none()).then_some(location)
     }
 }
 
@@ -377,7 +379,7 @@ impl From<Refusal> for Blocked {
         match refusal {
             Refusal::Need(need) => Blocked::Need(need),
             Refusal::Error(error) => Blocked::Error(error),
-            Refusal::Changed | Refusal::Room => unreachable!("a read refuses nothing"),
+            Refusal::Changed | Refusal::Backpressure => unreachable!("a read refuses nothing"),
         }
     }
 }

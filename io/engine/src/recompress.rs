@@ -13,24 +13,24 @@ use crate::background::Worker;
 use crate::entry::{BlockId, Entry, FAN, Kind};
 use crate::flush::stored;
 use crate::frame::{Decoded, Fingerprint, Method, UNKNOWN};
-use crate::gate::pause;
+use crate::frame_table::{FRAMES, Frame};
 use crate::map::{Maps, Need, Tree};
 use crate::pages::NumberMap;
 use crate::policy::{Compression, Policy};
 use crate::recover::failed;
-use crate::space::Place;
-use crate::table::{FRAMES, Frame};
+use crate::space::Location;
 use crate::tunables::Tunables;
+use crate::wake::pause;
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 /// Blocks looked at together, from a border of as many: what a frame can hold.
-const WINDOW: usize = BlockId::PER_FRAME;
+const WINDOW_BLOCKS: usize = BlockId::PER_FRAME;
 
 /// A frame with as many live blocks is compressed again as it is; smaller ones are joined.
-const LARGE: u32 = 4;
+const LARGE_FRAME_BLOCKS: u32 = 4;
 
 /// A leaf of a map that is being worked on.
 #[derive(Clone, Copy)]
@@ -43,7 +43,7 @@ struct Leaf {
 
 /// What waits for the array to be idle.
 #[derive(Default)]
-pub struct Deepen {
+pub struct Recompression {
     /// Leaves with new frames: volume, and number of the leaf in it.
     queue: BTreeSet<(u32, u64)>,
     /// A walk over all maps: volume and block that come next.
@@ -56,10 +56,10 @@ pub struct Deepen {
     /// It goes on after a checkpoint.
     pub wants_checkpoint: bool,
     /// The window that the last checkpoint was for.
-    held_up: Option<(u64, usize)>,
+    postponed: Option<(u64, usize)>,
 }
 
-impl Deepen {
+impl Recompression {
     /// Everything may have been left as it was written: a walk over all maps will see.
     pub fn everything() -> Self {
         Self { walk: Some((0, 0)), ..Self::default() }
@@ -88,7 +88,7 @@ struct Opened {
 }
 
 /// Blocks of a window: index in the leaf, and name.
-type Blocks = SmallVec<[(usize, BlockId); WINDOW]>;
+type Blocks = SmallVec<[(usize, BlockId); WINDOW_BLOCKS]>;
 
 /// True when a policy leaves something to be done.
 fn reduces(policy: Policy) -> bool {
@@ -97,7 +97,7 @@ fn reduces(policy: Policy) -> bool {
 
 impl Worker {
     /// True when there is something to deepen, and room for it.
-    pub fn may_deepen(&self) -> bool {
+    pub fn may_recompress(&self) -> bool {
         self.core.options.recompress
             && self.recompress.is_waiting()
             && self.recompress.refused != Some(self.core.changes.load(Ordering::Acquire))
@@ -124,15 +124,15 @@ impl Worker {
             if let Some(at) = self.next_window(leaf).await {
                 windows += 1;
                 let fits = self.fits(leaf.page, at);
-                let held_up = self.recompress.held_up.replace((leaf.page, at));
-                let again = held_up == Some((leaf.page, at));
+                let postponed = self.recompress.postponed.replace((leaf.page, at));
+                let again = postponed == Some((leaf.page, at));
                 if !fits && !again && self.core.dirty_bytes() > self.left_dirty {
                     self.recompress.wants_checkpoint = true;
                     return Ok(());
                 }
-                self.recompress.leaf = Some(Leaf { next: at + WINDOW, ..leaf });
+                self.recompress.leaf = Some(Leaf { next: at + WINDOW_BLOCKS, ..leaf });
                 if fits {
-                    self.deepen_window(leaf, at).await?;
+                    self.recompress_window(leaf, at).await?;
                 }
             } else {
                 self.recompress.leaf = None;
@@ -196,7 +196,7 @@ impl Worker {
         }
         let state = self.core.state.read();
         let maps = &state.maps;
-        let node = maps.nodes.get(page).filter(|_| maps.listings.get(page).level == 0)?;
+        let node = maps.nodes.get(page).filter(|_| maps.page_index.get(page).level == 0)?;
         let is_shallow = |entry: &Entry| match entry.kind() {
             Kind::Block(block) => match maps.table.get(block.frame) {
                 Ok(frame) => frame.is_some_and(|frame| !frame.deep),
@@ -204,7 +204,7 @@ impl Worker {
             },
             _ => false,
         };
-        (next..FAN).step_by(WINDOW).find(|at| node[*at..at + WINDOW].iter().any(is_shallow))
+        (next..FAN).step_by(WINDOW_BLOCKS).find(|at| node[*at..at + WINDOW_BLOCKS].iter().any(is_shallow))
     }
 
     /// Whether the next checkpoint has room for what a window changes.
@@ -214,7 +214,7 @@ impl Worker {
         self.core.may_change(1, pages.len() + 1)
     }
 
-    async fn deepen_window(&mut self, leaf: Leaf, at: usize) -> block::Result<()> {
+    async fn recompress_window(&mut self, leaf: Leaf, at: usize) -> block::Result<()> {
         let blocks = self.blocks_of(leaf.page, at);
         let mut opened: NumberMap<u64, Opened> = NumberMap::default();
         for (_, block) in &blocks {
@@ -241,7 +241,7 @@ impl Worker {
         let left = self.blocks_of(leaf.page, at);
         alone.extend(left.iter().filter(|(_, block)| shallow(block)).map(|(_, block)| block.frame));
         for number in alone {
-            if !self.deepen_frame(number, &opened[&number], leaf.policy).await? {
+            if !self.recompress_frame(number, &opened[&number], leaf.policy).await? {
                 break;
             }
         }
@@ -252,7 +252,7 @@ impl Worker {
     fn blocks_of(&self, page: u64, at: usize) -> Blocks {
         let state = self.core.state.read();
         let Some(node) = state.maps.nodes.get(page) else { return Blocks::new() };
-        let named = node[at..at + WINDOW].iter().enumerate();
+        let named = node[at..at + WINDOW_BLOCKS].iter().enumerate();
         let block = |(n, entry): (usize, &Entry)| match entry.kind() {
             Kind::Block(block) => Some((at + n, block)),
             _ => None,
@@ -312,7 +312,9 @@ impl Worker {
         let state = self.core.state.read();
         let is_small = |block: &BlockId| {
             let frame = state.maps.table.get(block.frame).ok().flatten();
-            frame.is_some_and(|frame| frame.live().count_ones() < LARGE && frame.refs(block.index) == 1)
+            frame.is_some_and(|frame| {
+                frame.live().count_ones() < LARGE_FRAME_BLOCKS && frame.refs(block.index) == 1
+            })
         };
         let fits = |block: &BlockId| opened.contains_key(&block.frame) && is_small(block);
         blocks.iter().filter(|(_, block)| fits(block)).copied().collect()
@@ -331,7 +333,7 @@ impl Worker {
         let Some(bytes) = whole else { return Ok(true) };
         let known =
             |(_, block): &(usize, BlockId)| opened[&block.frame].fingerprints[usize::from(block.index)];
-        let fingerprints: SmallVec<[Fingerprint; WINDOW]> = blocks.iter().map(known).collect();
+        let fingerprints: SmallVec<[Fingerprint; WINDOW_BLOCKS]> = blocks.iter().map(known).collect();
         let before: u64 = {
             let state = self.core.state.read();
             let share = |block: &BlockId| {
@@ -347,7 +349,7 @@ impl Worker {
         if !is_better(object.len(), before) {
             return Ok(true);
         }
-        let Some(place) = self.place_deep(object).await? else { return Ok(false) };
+        let Some(location) = self.place_deep(object).await? else { return Ok(false) };
         if self.core.load(Need::Table(number / FRAMES)).await.is_err() {
             return Ok(true);
         }
@@ -358,10 +360,10 @@ impl Worker {
         };
         // What was overwritten meanwhile is left out.
         let refs: SmallVec<[u64; 2]> = blocks.iter().map(|named| u64::from(names(maps, named))).collect();
-        if maps.listings.get(leaf.page).level > 0 || refs.iter().all(|refs| *refs == 0) {
+        if maps.page_index.get(leaf.page).level > 0 || refs.iter().all(|refs| *refs == 0) {
             return Ok(true);
         }
-        let frame = Frame { place, stored: all, deep: true, refs: refs.clone() };
+        let frame = Frame { location, stored: all, deep: true, refs: refs.clone() };
         maps.table.insert(number, frame, &mut maps.usage).expect("the page was loaded");
         for (index, (position, block)) in (0..).zip(blocks).filter(|(index, _)| refs[*index] > 0) {
             let new = BlockId { frame: number, index: index as u8 };
@@ -375,9 +377,16 @@ impl Worker {
 
     /// Writes a frame again if that makes it smaller, and notes that nothing more can be done. False when there is no
     /// room.
-    async fn deepen_frame(&mut self, number: u64, opened: &Opened, policy: Policy) -> block::Result<bool> {
+    async fn recompress_frame(
+        &mut self,
+        number: u64,
+        opened: &Opened,
+        policy: Policy,
+    ) -> block::Result<bool> {
         let found = self.core.state.read().maps.table.get(number).ok().flatten().cloned();
-        let Some(frame) = found.filter(|frame| frame.place == opened.frame.place) else { return Ok(true) };
+        let Some(frame) = found.filter(|frame| frame.location == opened.frame.location) else {
+            return Ok(true);
+        };
         let live = frame.live();
         let indexes = || (0..8u8).filter(|index| live >> index & 1 == 1);
         let bytes: Vec<Bytes> = indexes().filter_map(|index| opened.decoded.blocks(index, 1)).collect();
@@ -393,32 +402,32 @@ impl Worker {
             method(policy),
             false,
         );
-        let place = if is_better(object.len(), u64::from(frame.place.len)) {
-            let Some(place) = self.place_deep(object).await? else { return Ok(false) };
-            Some(place)
+        let location = if is_better(object.len(), u64::from(frame.location.len)) {
+            let Some(location) = self.place_deep(object).await? else { return Ok(false) };
+            Some(location)
         } else {
             None
         };
         let maps = &mut self.core.state.write().maps;
         let current = maps.table.get(number).ok().flatten();
-        if current.is_some_and(|current| current.place == frame.place) {
-            if let Some(place) = place {
-                maps.table.relocate(number, place, live, &mut maps.usage);
+        if current.is_some_and(|current| current.location == frame.location) {
+            if let Some(location) = location {
+                maps.table.relocate(number, location, live, &mut maps.usage);
             }
-            maps.table.deepened(number);
+            maps.table.mark_deep(number);
         }
         Ok(true)
     }
 
-    async fn place_deep(&mut self, object: Bytes) -> block::Result<Option<Place>> {
+    async fn place_deep(&mut self, object: Bytes) -> block::Result<Option<Location>> {
         self.leave_for_cleaning();
-        let placed = self.writer.place(&mut self.streams.moved, &mut self.space, object).await;
-        let place = placed.map_err(failed)?.ok();
-        self.log_writes.moved += place.map_or(0, |place| u64::from(place.len));
-        if place.is_none() {
+        let placed = self.writer.location(&mut self.streams.moved, &mut self.space, object).await;
+        let location = placed.map_err(failed)?.ok();
+        self.log_writes.moved += location.map_or(0, |location| u64::from(location.len));
+        if location.is_none() {
             self.recompress.refused = Some(self.core.changes.load(Ordering::Acquire));
         }
-        Ok(place)
+        Ok(location)
     }
 }
 
@@ -441,7 +450,7 @@ fn leaf_from(
     from: u64,
 ) -> Result<Option<(u64, u64)>, Need> {
     let Some(page) = tree.root.as_page() else { return Ok(None) };
-    if maps.listings.get(page).refs > 1 && *met.entry(page).or_insert(volume) != volume {
+    if maps.page_index.get(page).refs > 1 && *met.entry(page).or_insert(volume) != volume {
         return Ok(None);
     }
     if tree.level == 0 {

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 /// One step of a change. Volumes go by number, blocks are of 4 KiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum Mutation {
     /// Blocks get the bytes of as many consecutive slots.
     Slots { volume: u32, block: u64, count: u32, first: SlotId },
     /// All blocks get the bytes of one slot.
@@ -40,36 +40,36 @@ pub enum Action {
     SetPolicy { volume: u32, policy: Policy },
 }
 
-impl Action {
+impl Mutation {
     /// True when pages of a map change.
     pub fn changes_a_map(&self) -> bool {
         match self {
-            Action::Slots { .. }
-            | Action::Same { .. }
-            | Action::Hole { .. }
-            | Action::Copy { .. }
-            | Action::Resize { .. } => true,
-            Action::Create { .. }
-            | Action::Clone { .. }
-            | Action::Restore { .. }
-            | Action::Access { .. }
-            | Action::Keep { .. }
-            | Action::Delete { .. }
-            | Action::SaveState { .. }
-            | Action::PutRecord { .. }
-            | Action::SetPolicy { .. } => false,
+            Mutation::Slots { .. }
+            | Mutation::Same { .. }
+            | Mutation::Hole { .. }
+            | Mutation::Copy { .. }
+            | Mutation::Resize { .. } => true,
+            Mutation::Create { .. }
+            | Mutation::Clone { .. }
+            | Mutation::Restore { .. }
+            | Mutation::Access { .. }
+            | Mutation::Keep { .. }
+            | Mutation::Delete { .. }
+            | Mutation::SaveState { .. }
+            | Mutation::PutRecord { .. }
+            | Mutation::SetPolicy { .. } => false,
         }
     }
 
     /// The blocks of a volume that it changes: volume, first block, and number of blocks.
     pub fn target(&self) -> Option<(u32, u64, u64)> {
         match *self {
-            Action::Slots { volume, block, count, .. } => Some((volume, block, u64::from(count))),
-            Action::Same { volume, block, count, .. } | Action::Hole { volume, block, count, .. } => {
+            Mutation::Slots { volume, block, count, .. } => Some((volume, block, u64::from(count))),
+            Mutation::Same { volume, block, count, .. } | Mutation::Hole { volume, block, count, .. } => {
                 Some((volume, block, count))
             }
-            Action::Copy { target, to, count, .. } => Some((target, to, count)),
-            Action::Restore { volume, .. } => Some((volume, 0, u64::MAX)),
+            Mutation::Copy { target, to, count, .. } => Some((target, to, count)),
+            Mutation::Restore { volume, .. } => Some((volume, 0, u64::MAX)),
             _ => None,
         }
     }
@@ -77,21 +77,21 @@ impl Action {
     /// What it is, in a few words.
     pub fn summary(&self) -> String {
         match self {
-            Action::SaveState { volume, state } => {
+            Mutation::SaveState { volume, state } => {
                 format!("{} bytes of state of volume {volume}", state.len())
             }
-            Action::PutRecord { key, .. } => format!("record {key:?}"),
-            action => format!("{action:?}"),
+            Mutation::PutRecord { key, .. } => format!("record {key:?}"),
+            mutation => format!("{mutation:?}"),
         }
     }
 
     /// The first and the last slot that it names.
     pub fn slots(&self) -> impl Iterator<Item = SlotId> {
         let (first, last) = match self {
-            Action::Slots { count, first, .. } if *count > 0 => {
+            Mutation::Slots { count, first, .. } if *count > 0 => {
                 (Some(*first), Some(first.offset(*count as usize - 1)))
             }
-            Action::Same { slot, .. } => (Some(*slot), None),
+            Mutation::Same { slot, .. } => (Some(*slot), None),
             _ => (None, None),
         };
         first.into_iter().chain(last)
@@ -99,67 +99,67 @@ impl Action {
 }
 
 /// Actions that take effect together.
-pub type Record = SmallVec<[Action; 1]>;
+pub type Record = SmallVec<[Mutation; 1]>;
 
 /// An upper bound of the bytes that [`encode`] needs.
-pub fn bound(record: &[Action]) -> usize {
-    let each = |action: &Action| match action {
-        Action::SaveState { state, .. } => 32 + state.len(),
-        Action::PutRecord { key, value } => 32 + key.len() + value.as_ref().map_or(0, Bytes::len),
+pub fn bound(record: &[Mutation]) -> usize {
+    let each = |mutation: &Mutation| match mutation {
+        Mutation::SaveState { state, .. } => 32 + state.len(),
+        Mutation::PutRecord { key, value } => 32 + key.len() + value.as_ref().map_or(0, Bytes::len),
         _ => 56,
     };
     10 + record.iter().map(each).sum::<usize>()
 }
 
 /// Writes a record into the head of batch `batch`; slots are named by their distance to it.
-pub fn encode(record: &[Action], batch: u64, out: &mut Vec<u8>) {
+pub fn encode(record: &[Mutation], batch: u64, out: &mut Vec<u8>) {
     out.var(record.len() as u64);
-    record.iter().for_each(|action| encode_action(action, batch, out));
+    record.iter().for_each(|mutation| encode_mutation(mutation, batch, out));
 }
 
-fn encode_action(action: &Action, batch: u64, out: &mut Vec<u8>) {
+fn encode_mutation(mutation: &Mutation, batch: u64, out: &mut Vec<u8>) {
     let mut fields = |kind: u8, numbers: &[u64]| {
         out.u8(kind);
         numbers.iter().for_each(|number| out.var(*number));
     };
     let n = u64::from;
     let back = |slot: &SlotId| batch - slot.batch;
-    match action {
-        Action::Slots { volume, block, count, first } => {
+    match mutation {
+        Mutation::Slots { volume, block, count, first } => {
             fields(1, &[n(*volume), *block, n(*count), back(first), u64::from(first.page)]);
         }
-        Action::Same { volume, block, count, slot } => {
+        Mutation::Same { volume, block, count, slot } => {
             fields(2, &[n(*volume), *block, *count, back(slot), u64::from(slot.page)]);
         }
-        Action::Hole { volume, block, count, mapped } => {
+        Mutation::Hole { volume, block, count, mapped } => {
             fields(3, &[n(*volume), *block, *count, u64::from(*mapped)]);
         }
-        Action::Copy { source, from, target, to, count } => {
+        Mutation::Copy { source, from, target, to, count } => {
             fields(4, &[n(*source), *from, n(*target), *to, *count]);
         }
-        Action::Create { volume, id, geometry, created } => {
+        Mutation::Create { volume, id, geometry, created } => {
             fields(5, &[n(*volume), n(geometry.block_bytes), geometry.blocks, *created]);
             out.u128(id.0);
         }
-        Action::Clone { volume, id, source, created, snapshot, kept_until } => {
+        Mutation::Clone { volume, id, source, created, snapshot, kept_until } => {
             fields(6, &[n(*volume), n(*source), *created, u64::from(*snapshot), *kept_until]);
             out.u128(id.0);
         }
-        Action::Restore { volume, source } => fields(12, &[n(*volume), n(*source)]),
-        Action::Access { volume, read_only } => fields(13, &[n(*volume), u64::from(*read_only)]),
-        Action::Keep { volume, until } => fields(14, &[n(*volume), *until]),
-        Action::Resize { volume, blocks } => fields(7, &[n(*volume), *blocks]),
-        Action::Delete { volume } => fields(8, &[n(*volume)]),
-        Action::SaveState { volume, state } => {
+        Mutation::Restore { volume, source } => fields(12, &[n(*volume), n(*source)]),
+        Mutation::Access { volume, read_only } => fields(13, &[n(*volume), u64::from(*read_only)]),
+        Mutation::Keep { volume, until } => fields(14, &[n(*volume), *until]),
+        Mutation::Resize { volume, blocks } => fields(7, &[n(*volume), *blocks]),
+        Mutation::Delete { volume } => fields(8, &[n(*volume)]),
+        Mutation::SaveState { volume, state } => {
             fields(9, &[n(*volume)]);
             out.blob(state);
         }
-        Action::PutRecord { key, value } => {
+        Mutation::PutRecord { key, value } => {
             fields(10, &[u64::from(value.is_some())]);
             out.blob(key.as_bytes());
             out.blob(value.as_deref().unwrap_or_default());
         }
-        Action::SetPolicy { volume, policy } => fields(11, &[n(*volume), n(policy.to_byte().into())]),
+        Mutation::SetPolicy { volume, policy } => fields(11, &[n(*volume), n(policy.to_byte().into())]),
     }
 }
 
@@ -172,49 +172,49 @@ fn take_slot(take: &mut Take<'_>, batch: u64) -> Result<SlotId, Malformed> {
 /// Reads what [`encode`] wrote into the head of `batch`.
 pub fn decode(take: &mut Take<'_>, batch: u64) -> Result<Record, Malformed> {
     let count = take.count()?;
-    (0..count).map(|_| decode_action(take, batch)).collect()
+    (0..count).map(|_| decode_mutation(take, batch)).collect()
 }
 
-fn decode_action(take: &mut Take<'_>, batch: u64) -> Result<Action, Malformed> {
+fn decode_mutation(take: &mut Take<'_>, batch: u64) -> Result<Mutation, Malformed> {
     let kind = take.u8()?;
     if kind == 10 {
         let some = take.var()? == 1;
         let key = String::from_utf8(take.blob()?.to_vec()).map_err(|_| take.malformed())?;
         let value = Bytes::copy_from_slice(take.blob()?);
-        return Ok(Action::PutRecord { key, value: some.then_some(value) });
+        return Ok(Mutation::PutRecord { key, value: some.then_some(value) });
     }
     let volume = take.var32()?;
     Ok(match kind {
         1 => {
             let (block, count, first) = (take.var()?, take.var32()?, take_slot(take, batch)?);
             take.check(u64::from(first.page) + u64::from(count) <= 1 << 16)?;
-            Action::Slots { volume, block, count, first }
+            Mutation::Slots { volume, block, count, first }
         }
-        2 => Action::Same { volume, block: take.var()?, count: take.var()?, slot: take_slot(take, batch)? },
-        3 => Action::Hole { volume, block: take.var()?, count: take.var()?, mapped: take.var()? != 0 },
+        2 => Mutation::Same { volume, block: take.var()?, count: take.var()?, slot: take_slot(take, batch)? },
+        3 => Mutation::Hole { volume, block: take.var()?, count: take.var()?, mapped: take.var()? != 0 },
         4 => {
             let (from, target, to, count) = (take.var()?, take.var32()?, take.var()?, take.var()?);
-            Action::Copy { source: volume, from, target, to, count }
+            Mutation::Copy { source: volume, from, target, to, count }
         }
         5 => {
             let geometry = Geometry { block_bytes: take.var32()?, blocks: take.var()? };
-            Action::Create { volume, geometry, created: take.var()?, id: DiskId(take.u128()?) }
+            Mutation::Create { volume, geometry, created: take.var()?, id: DiskId(take.u128()?) }
         }
         6 => {
             let (source, created, snapshot) = (take.var32()?, take.var()?, take.var()? != 0);
             let kept_until = take.var()?;
-            Action::Clone { volume, source, created, snapshot, kept_until, id: DiskId(take.u128()?) }
+            Mutation::Clone { volume, source, created, snapshot, kept_until, id: DiskId(take.u128()?) }
         }
-        7 => Action::Resize { volume, blocks: take.var()? },
-        8 => Action::Delete { volume },
-        9 => Action::SaveState { volume, state: Bytes::copy_from_slice(take.blob()?) },
+        7 => Mutation::Resize { volume, blocks: take.var()? },
+        8 => Mutation::Delete { volume },
+        9 => Mutation::SaveState { volume, state: Bytes::copy_from_slice(take.blob()?) },
         11 => {
             let policy = u8::try_from(take.var()?).ok().and_then(Policy::from_byte);
-            Action::SetPolicy { volume, policy: policy.ok_or(take.malformed())? }
+            Mutation::SetPolicy { volume, policy: policy.ok_or(take.malformed())? }
         }
-        12 => Action::Restore { volume, source: take.var32()? },
-        13 => Action::Access { volume, read_only: take.var()? != 0 },
-        14 => Action::Keep { volume, until: take.var()? },
+        12 => Mutation::Restore { volume, source: take.var32()? },
+        13 => Mutation::Access { volume, read_only: take.var()? != 0 },
+        14 => Mutation::Keep { volume, until: take.var()? },
         _ => return Err(take.malformed()),
     })
 }
@@ -264,16 +264,16 @@ pub fn checksum(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    fn every_action() -> Record {
+    fn every_mutation() -> Record {
         let (volume, id, first) = (7, DiskId(u128::MAX - 5), SlotId { batch: 90, page: 3 });
         let geometry = Geometry { block_bytes: 512, blocks: 1 << 45 };
         [
-            Action::Slots { volume, block: 1 << 40, count: 300, first },
-            Action::Same { volume, block: 2, count: 1 << 33, slot: first },
-            Action::Hole { volume, block: 0, count: u64::MAX, mapped: true },
-            Action::Copy { source: 1, from: 2, target: 3, to: 4, count: 5 },
-            Action::Create { volume: u32::MAX, id, geometry, created: u64::MAX },
-            Action::Clone {
+            Mutation::Slots { volume, block: 1 << 40, count: 300, first },
+            Mutation::Same { volume, block: 2, count: 1 << 33, slot: first },
+            Mutation::Hole { volume, block: 0, count: u64::MAX, mapped: true },
+            Mutation::Copy { source: 1, from: 2, target: 3, to: 4, count: 5 },
+            Mutation::Create { volume: u32::MAX, id, geometry, created: u64::MAX },
+            Mutation::Clone {
                 volume: u32::MAX,
                 id,
                 source: u32::MAX,
@@ -281,15 +281,15 @@ mod tests {
                 snapshot: true,
                 kept_until: u64::MAX,
             },
-            Action::Restore { volume, source: 8 },
-            Action::Access { volume, read_only: true },
-            Action::Keep { volume, until: 1 << 40 },
-            Action::Resize { volume, blocks: 9 },
-            Action::Delete { volume },
-            Action::SaveState { volume, state: Bytes::from(vec![5; 300]) },
-            Action::PutRecord { key: "hosts/a".into(), value: Some(Bytes::from_static(b"{}")) },
-            Action::PutRecord { key: "hosts/b".into(), value: None },
-            Action::SetPolicy { volume, policy: Policy { dedup: false, ..Policy::default() } },
+            Mutation::Restore { volume, source: 8 },
+            Mutation::Access { volume, read_only: true },
+            Mutation::Keep { volume, until: 1 << 40 },
+            Mutation::Resize { volume, blocks: 9 },
+            Mutation::Delete { volume },
+            Mutation::SaveState { volume, state: Bytes::from(vec![5; 300]) },
+            Mutation::PutRecord { key: "hosts/a".into(), value: Some(Bytes::from_static(b"{}")) },
+            Mutation::PutRecord { key: "hosts/b".into(), value: None },
+            Mutation::SetPolicy { volume, policy: Policy { dedup: false, ..Policy::default() } },
         ]
         .into_iter()
         .collect()
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn records_come_back() {
-        let record = every_action();
+        let record = every_mutation();
         let mut head = vec![0; FRONT];
         encode(&record, 91, &mut head);
         assert!(head.len() - FRONT <= bound(&record));
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn a_changed_byte_or_another_batch_is_malformed() {
         let mut head = vec![0; FRONT];
-        encode(&every_action(), 91, &mut head);
+        encode(&every_mutation(), 91, &mut head);
         seal(&mut head, 91, 0);
         assert!(open(&head, 92, 0).is_err());
         assert!(open(&head, 91, 4096).is_err());
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_copy_command_costs_few_bytes() {
-        let copy = Action::Copy { source: 1000, from: 1 << 31, target: 1001, to: 1 << 30, count: 4096 };
+        let copy = Mutation::Copy { source: 1000, from: 1 << 31, target: 1001, to: 1 << 30, count: 4096 };
         let mut out = Vec::new();
         encode(&[copy], 1, &mut out);
         assert!(out.len() <= 24, "{} bytes", out.len());

@@ -4,20 +4,20 @@ use crate::background::Worker;
 use crate::catalog::{Catalog, VolumeState};
 use crate::codec::Malformed;
 use crate::core::Core;
-use crate::directory::{CHUNK, Chunk, Directory, Listing};
 use crate::engine::{Engine, Options};
 use crate::entry::{BLOCK, SlotId};
 use crate::frame::{self, ObjectKind};
-use crate::inconsistency::Doubts;
+use crate::frame_table::{FRAMES, MAX_FRAMES};
+use crate::inconsistency::Findings;
 use crate::journal::Journal;
 use crate::map::{Maps, Need};
-use crate::record::{self, Action, Record};
+use crate::page_index::{CHUNK, Chunk, PageIndex, PageInfo};
+use crate::record::{self, Mutation, Record};
 use crate::root::{Payload, Root, VERSION};
 use crate::slots::Slot;
-use crate::sound::{self, MAX_PAGES};
-use crate::space::{Place, Usage};
+use crate::space::{Location, Usage};
 use crate::state::{Refusal, State};
-use crate::table::{FRAMES, MAX_FRAMES};
+use crate::validate::{self, MAX_PAGES};
 use block::Error;
 use bytes::Bytes;
 use shelf::{Batch, JournalPos, Shelf, Superblock, join, wait};
@@ -34,9 +34,9 @@ impl Engine {
     /// # Errors
     /// [`Error::Stopped`] when the shelf fails or what it holds is damaged, contradicts itself, or is of a newer version.
     pub async fn open(shelf: Arc<dyn Shelf>, options: Options) -> block::Result<Arc<Self>> {
-        let mut doubts = Doubts::default();
-        let engine = Self::open_doubting(shelf, options, &mut doubts).await?;
-        doubts.found.into_iter().for_each(|what| engine.core.inconsistencies.note(what));
+        let mut findings = Findings::default();
+        let engine = Self::open_reporting(shelf, options, &mut findings).await?;
+        findings.found.into_iter().for_each(|what| engine.core.inconsistencies.note(what));
         Ok(engine)
     }
 
@@ -49,15 +49,15 @@ impl Engine {
         shelf: Arc<dyn Shelf>,
         options: Options,
     ) -> block::Result<(Arc<Self>, Vec<String>)> {
-        let mut doubts = Doubts { lenient: true, ..Doubts::default() };
-        let engine = Self::open_doubting(shelf, options, &mut doubts).await?;
-        Ok((engine, doubts.found))
+        let mut findings = Findings { lenient: true, ..Findings::default() };
+        let engine = Self::open_reporting(shelf, options, &mut findings).await?;
+        Ok((engine, findings.found))
     }
 
-    async fn open_doubting(
+    async fn open_reporting(
         shelf: Arc<dyn Shelf>,
         options: Options,
-        doubts: &mut Doubts,
+        findings: &mut Findings,
     ) -> block::Result<Arc<Self>> {
         let superblock = match shelf.superblock() {
             Some(superblock) => superblock,
@@ -93,11 +93,11 @@ impl Engine {
         }
         let journal = Journal::new(shelf.clone(), next, &batches, options.tunables);
         let core = Core::new(shelf, options, payload.key, State::default(), journal);
-        let catalog = core.load_root(&payload, &batches, doubts).await?;
-        core.make_room_for_frames(doubts).await;
+        let catalog = core.load_root(&payload, &batches, findings).await?;
+        core.make_room_for_frames(findings).await;
         let worker = Worker::new(core.clone(), payload.root, catalog);
-        core.replay(&batches, payload.replay_from, doubts).await?;
-        if doubts.lenient {
+        core.replay(&batches, payload.replay_from, findings).await?;
+        if findings.lenient {
             *core.journal_pages.lock() =
                 batches.iter().map(|batch| (batch.pos.0, batch.body.clone())).collect();
         }
@@ -146,33 +146,34 @@ fn bodies(batches: &[Batch]) -> Bodies<'_> {
 
 impl Core {
     /// Applies every record from batch `from` on.
-    async fn replay(&self, batches: &[Batch], from: u64, doubts: &mut Doubts) -> block::Result<()> {
+    async fn replay(&self, batches: &[Batch], from: u64, findings: &mut Findings) -> block::Result<()> {
         let bodies = bodies(batches);
         let mut window = Vec::new();
         for batch in batches.iter().filter(|batch| batch.pos.0 >= from) {
             let number = batch.pos.0;
             let records = record::open(&batch.head, number, batch.body.len());
-            let records =
-                doubts.grave_err(format_args!("journal batch {number}, whose changes are lost"), records)?;
+            let records = findings
+                .fatal_err(format_args!("journal batch {number}, whose changes are lost"), records)?;
             window.extend(records.into_iter().flatten().map(|record| (number, record)));
             if window.len() >= self.options.tunables.replay_records {
-                self.replay_window(std::mem::take(&mut window), &bodies, doubts).await?;
+                self.replay_window(std::mem::take(&mut window), &bodies, findings).await?;
             }
         }
-        self.replay_window(window, &bodies, doubts).await
+        self.replay_window(window, &bodies, findings).await
     }
 
     async fn replay_window(
         &self,
         window: Vec<(u64, Record)>,
         bodies: &Bodies<'_>,
-        doubts: &mut Doubts,
+        findings: &mut Findings,
     ) -> block::Result<()> {
         self.load_ahead(&window).await;
         for (batch, record) in &window {
             if let Err(why) = self.replay_record(record, *batch, bodies).await {
-                let named = record.iter().map(|action| format!("{}, ", action.summary())).collect::<String>();
-                doubts.grave(format_args!("journal batch {batch}: {named}can't be applied: {why}"))?;
+                let named =
+                    record.iter().map(|mutation| format!("{}, ", mutation.summary())).collect::<String>();
+                findings.fatal(format_args!("journal batch {batch}: {named}can't be applied: {why}"))?;
                 self.lose_targets(record).await;
             }
         }
@@ -206,7 +207,7 @@ impl Core {
         batch: u64,
         bodies: &Bodies<'_>,
     ) -> std::result::Result<(), String> {
-        for slot in record.iter().flat_map(|action| action.slots()) {
+        for slot in record.iter().flat_map(|mutation| mutation.slots()) {
             if bodies.page(slot).is_none() {
                 return Err(format!("{slot} is not there"));
             }
@@ -219,12 +220,12 @@ impl Core {
                 check_slots(&state, record)?;
                 match state.probe(record) {
                     Ok(()) => {
-                        record.iter().for_each(|action| state.apply(action, batch, &page));
+                        record.iter().for_each(|mutation| state.apply(mutation, batch, &page));
                         return Ok(());
                     }
                     Err(Refusal::Need(need)) => need,
                     Err(Refusal::Error(error)) => return Err(error.to_string()),
-                    Err(Refusal::Changed | Refusal::Room) => return Err("it was refused".into()),
+                    Err(Refusal::Changed | Refusal::Backpressure) => return Err("it was refused".into()),
                 }
             };
             if !loaded.insert(need) {
@@ -236,7 +237,7 @@ impl Core {
 
     /// What a record that can't be applied would have changed must not be taken for what it was before.
     async fn lose_targets(&self, record: &Record) {
-        for (number, block, count) in record.iter().filter_map(Action::target) {
+        for (number, block, count) in record.iter().filter_map(Mutation::target) {
             while let Some(need) = self.lose(number, block, count) {
                 // What can't be read is lost anyway.
                 if self.try_load(need).await.is_err() {
@@ -265,32 +266,32 @@ impl Core {
         &self,
         payload: &Payload,
         batches: &[Batch],
-        doubts: &mut Doubts,
-    ) -> block::Result<Vec<Place>> {
+        findings: &mut Findings,
+    ) -> block::Result<Vec<Location>> {
         if payload.root.is_empty() {
             return Ok(Vec::new());
         }
         let bytes = self.read_parts(ObjectKind::Root, &payload.root).await?;
         let mut root = Root::decode(&bytes).map_err(damaged)?;
         let catalog = self.read_parts(ObjectKind::Catalog, &root.catalog).await?;
-        let catalog = Catalog::decode_doubting(&catalog, doubts)?;
-        let (maps, tables) = (ObjectKind::MapDirectory, ObjectKind::TableDirectory);
-        let map_chunks = self.read_chunks(maps, &root.map_chunks, doubts).await?;
-        let table_chunks = self.read_chunks(tables, &root.table_chunks, doubts).await?;
+        let catalog = Catalog::decode_reporting(&catalog, findings)?;
+        let (maps, tables) = (ObjectKind::MapIndex, ObjectKind::TableIndex);
+        let map_chunks = self.read_chunks(maps, &root.map_chunks, findings).await?;
+        let table_chunks = self.read_chunks(tables, &root.table_chunks, findings).await?;
         if root.segments.len() > self.layout.segments as usize {
             let (more, there) = (root.segments.len(), self.layout.segments);
-            doubts.grave(format_args!("checkpoint root: it has {more} segments, the shelf {there}"))?;
+            findings.fatal(format_args!("checkpoint root: it has {more} segments, the shelf {there}"))?;
             root.segments.truncate(there as usize);
         }
         let mut state = self.state.write();
         state.catalog = catalog;
         let maps = &mut state.maps;
         maps.slots_before = payload.replay_from;
-        take_chunks(&mut maps.listings, map_chunks);
-        take_chunks(&mut maps.table.directory, table_chunks);
-        self.take_usage(maps, &root, &payload.root, doubts);
-        take_numbers(maps, &root, doubts);
-        take_pending(maps, &root, doubts);
+        take_chunks(&mut maps.page_index, map_chunks);
+        take_chunks(&mut maps.table.page_index, table_chunks);
+        self.take_usage(maps, &root, &payload.root, findings);
+        take_numbers(maps, &root, findings);
+        take_pending(maps, &root, findings);
         let bodies = bodies(batches);
         for one in &root.unflushed {
             let takes = one.holders > 0 && maps.slots.takes(one.slot);
@@ -299,50 +300,52 @@ impl Core {
                     let (holders, volume, block) = (one.holders, one.volume, one.block);
                     maps.slots.add(one.slot, Slot { page, holders, flushed: None, volume, block });
                 }
-                None => doubts.grave(format_args!(
+                None => findings.fatal(format_args!(
                     "checkpoint root: {} waits with {} references, but is not there, or not so",
                     one.slot, one.holders
                 ))?,
             }
         }
-        check_roots(&mut state, doubts)?;
+        check_roots(&mut state, findings)?;
         Ok(root.catalog)
     }
 
     /// Takes over what a checkpoint counted. Metadata are counted anew: all of them are listed.
-    fn take_usage(&self, maps: &mut Maps, root: &Root, parts: &[Place], doubts: &mut Doubts) {
+    fn take_usage(&self, maps: &mut Maps, root: &Root, parts: &[Location], findings: &mut Findings) {
         let most = u64::from(self.layout.segment_bytes);
         let mut sane =
             Root { segments: root.segments.clone(), unique_blocks: root.unique_blocks, ..Root::default() };
         for (segment, live) in sane.segments.iter_mut().enumerate().filter(|(_, live)| live.data > most) {
-            doubts.note(format_args!("checkpoint root: segment {segment} holds {} bytes of data", live.data));
+            findings
+                .note(format_args!("checkpoint root: segment {segment} holds {} bytes of data", live.data));
             live.data = most;
         }
         let blocks = most / 16 * u64::from(self.layout.segments);
         if sane.unique_blocks > blocks {
-            doubts.note(format_args!("checkpoint root: there are {} distinct blocks", sane.unique_blocks));
+            findings.note(format_args!("checkpoint root: there are {} distinct blocks", sane.unique_blocks));
             sane.unique_blocks = blocks;
         }
         let mut usage = Usage::data_of(&sane, self.layout.segments);
-        let pages = maps.listings.iter().chain(maps.table.directory.iter()).map(|(_, listing)| listing.place);
-        let chunks = maps.listings.places.values().chain(maps.table.directory.places.values()).copied();
-        pages.chain(chunks).chain(root.catalog.iter().copied()).for_each(|place| usage.add_meta(place));
+        let pages = maps.page_index.iter().chain(maps.table.page_index.iter()).map(|(_, info)| info.location);
+        let chunks =
+            maps.page_index.locations.values().chain(maps.table.page_index.locations.values()).copied();
+        pages.chain(chunks).chain(root.catalog.iter().copied()).for_each(|location| usage.add_meta(location));
         for (segment, (counted, kept)) in usage.segments().iter().zip(&root.segments).enumerate() {
             if counted.meta != kept.meta {
                 let (counted, kept) = (counted.meta, kept.meta);
-                doubts.note(format_args!(
+                findings.note(format_args!(
                     "checkpoint root: segment {segment} holds {counted} bytes of metadata, not {kept}"
                 ));
             }
         }
-        parts.iter().for_each(|place| usage.add_meta(*place));
+        parts.iter().for_each(|location| usage.add_meta(*location));
         maps.usage = usage;
     }
 
-    async fn read_parts(&self, kind: ObjectKind, places: &[Place]) -> block::Result<Vec<u8>> {
+    async fn read_parts(&self, kind: ObjectKind, locations: &[Location]) -> block::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        for (number, place) in (0..).zip(places) {
-            let part = self.read_metadata(kind, number, *place).await;
+        for (number, location) in (0..).zip(locations) {
+            let part = self.read_metadata(kind, number, *location).await;
             bytes.extend_from_slice(
                 &part.map_err(|why| Error::Stopped(format!("part {number} of the {kind:?}: {why}")))?,
             );
@@ -354,41 +357,42 @@ impl Core {
         &self,
         kind: ObjectKind,
         number: u64,
-        place: Place,
+        location: Location,
     ) -> std::result::Result<Bytes, String> {
-        if !sound::is_inside(place, self.layout.segments, self.layout.segment_bytes) {
-            return Err(format!("it lies outside of the log: {place}"));
+        if !validate::is_inside(location, self.layout.segments, self.layout.segment_bytes) {
+            return Err(format!("it lies outside of the log: {location}"));
         }
-        let object = self.log.read(place).await.map_err(|why| format!("{why} at {place}"))?;
-        frame::payload(&object, kind, number).map_err(|why| format!("{why} at {place}"))
+        let object = self.log.read(location).await.map_err(|why| format!("{why} at {location}"))?;
+        frame::payload(&object, kind, number).map_err(|why| format!("{why} at {location}"))
     }
 
     /// Reads the chunks of a directory. Pages that lie nowhere are not listed.
     async fn read_chunks(
         &self,
         kind: ObjectKind,
-        chunks: &[(u64, Place)],
-        doubts: &mut Doubts,
+        chunks: &[(u64, Location)],
+        findings: &mut Findings,
     ) -> block::Result<Vec<ReadChunk>> {
         let mut read = Vec::with_capacity(chunks.len());
         let mut known = BTreeSet::new();
         for group in chunks.chunks(self.options.tunables.reads_in_flight) {
             let objects =
-                join(group.iter().map(|(number, place)| self.read_metadata(kind, *number, *place))).await;
-            for (object, (number, place)) in objects.into_iter().zip(group) {
+                join(group.iter().map(|(number, location)| self.read_metadata(kind, *number, *location)))
+                    .await;
+            for (object, (number, location)) in objects.into_iter().zip(group) {
                 let chunk = object
-                    .and_then(|object| Chunk::decode(&object).map_err(|why| format!("{why} at {place}")));
-                let most = if kind == ObjectKind::MapDirectory { MAX_PAGES } else { MAX_FRAMES / FRAMES };
+                    .and_then(|object| Chunk::decode(&object).map_err(|why| format!("{why} at {location}")));
+                let most = if kind == ObjectKind::MapIndex { MAX_PAGES } else { MAX_FRAMES / FRAMES };
                 let chunk = chunk.and_then(|chunk| match known.insert(*number) && *number < most / CHUNK {
                     true => Ok(chunk),
                     false => Err("it is there twice, or can't be".to_owned()),
                 });
                 match chunk {
                     Ok(mut chunk) => {
-                        let changed = self.doubt_listings(kind, *number, &mut chunk, doubts)?;
-                        read.push(ReadChunk { number: *number, place: *place, chunk, changed });
+                        let changed = self.validate_infos(kind, *number, &mut chunk, findings)?;
+                        read.push(ReadChunk { number: *number, location: *location, chunk, changed });
                     }
-                    Err(why) => doubts.grave(format_args!("chunk {number} of the {kind:?}: {why}"))?,
+                    Err(why) => findings.fatal(format_args!("chunk {number} of the {kind:?}: {why}"))?,
                 }
             }
         }
@@ -396,26 +400,26 @@ impl Core {
     }
 
     /// Leaves out of a chunk what can't be; a page of the frame table only needs a place. True when it changed the chunk.
-    fn doubt_listings(
+    fn validate_infos(
         &self,
         kind: ObjectKind,
         number: u64,
         chunk: &mut Chunk,
-        doubts: &mut Doubts,
+        findings: &mut Findings,
     ) -> block::Result<bool> {
         let (segments, bytes) = (self.layout.segments, self.layout.segment_bytes);
-        let listed: Vec<(u64, Listing)> = chunk.iter().collect();
+        let listed: Vec<(u64, PageInfo)> = chunk.iter().collect();
         let mut changed = false;
-        for (index, listing) in listed {
-            let simple = Listing { refs: 1, place: listing.place, ..Listing::default() };
-            let fits = kind == ObjectKind::MapDirectory || listing == simple;
-            let is_placed = !listing.place.is_none() && sound::is_inside(listing.place, segments, bytes);
+        for (index, info) in listed {
+            let simple = PageInfo { refs: 1, location: info.location, ..PageInfo::default() };
+            let fits = kind == ObjectKind::MapIndex || info == simple;
+            let is_placed = !info.location.is_none() && validate::is_inside(info.location, segments, bytes);
             if !is_placed || !fits {
                 let page = number * CHUNK + index;
-                doubts
-                    .grave(format_args!("page {page} in the {kind:?}: it can't be as listed: {listing:?}"))?;
-                let placed_table = is_placed && kind == ObjectKind::TableDirectory;
-                chunk.set(index, if placed_table { simple } else { Listing::default() });
+                findings
+                    .fatal(format_args!("page {page} in the {kind:?}: it can't be as listed: {info:?}"))?;
+                let placed_table = is_placed && kind == ObjectKind::TableIndex;
+                chunk.set(index, if placed_table { simple } else { PageInfo::default() });
                 changed = true;
             }
         }
@@ -423,10 +427,10 @@ impl Core {
     }
 
     /// New frames get numbers that no frame has, in a page of the frame table that can be read.
-    async fn make_room_for_frames(&self, doubts: &mut Doubts) {
+    async fn make_room_for_frames(&self, findings: &mut Findings) {
         let next = self.state.read().maps.table.next;
         if let Err(why) = self.try_load(Need::Table(next / FRAMES)).await {
-            doubts.note(why);
+            findings.note(why);
             self.state.write().maps.table.next = next.next_multiple_of(FRAMES);
         }
     }
@@ -435,28 +439,28 @@ impl Core {
 /// A chunk of a directory as it was read.
 struct ReadChunk {
     number: u64,
-    place: Place,
+    location: Location,
     chunk: Chunk,
     /// It is not what the log has: what could not be was left out.
     changed: bool,
 }
 
 /// Takes in chunks; the next checkpoint writes those anew that were changed.
-fn take_chunks(directory: &mut Directory, chunks: Vec<ReadChunk>) {
-    for ReadChunk { number, place, chunk, changed } in chunks {
-        directory.load(number, chunk, place);
+fn take_chunks(page_index: &mut PageIndex, chunks: Vec<ReadChunk>) {
+    for ReadChunk { number, location, chunk, changed } in chunks {
+        page_index.load(number, chunk, location);
         if changed {
-            directory.mark(number);
+            page_index.mark(number);
         }
     }
 }
 
 /// Fails when a record names a slot that somebody holds already, or one that is too old.
 fn check_slots(state: &State, record: &Record) -> std::result::Result<(), String> {
-    for action in record {
-        let (first, count) = match action {
-            Action::Slots { count, first, .. } => (*first, *count as usize),
-            Action::Same { slot, .. } => (*slot, 1),
+    for mutation in record {
+        let (first, count) = match mutation {
+            Mutation::Slots { count, first, .. } => (*first, *count as usize),
+            Mutation::Same { slot, .. } => (*slot, 1),
             _ => continue,
         };
         let mut named = (0..count).map(|n| first.offset(n));
@@ -468,24 +472,24 @@ fn check_slots(state: &State, record: &Record) -> std::result::Result<(), String
 }
 
 /// The numbers of the next page and the next frame are beyond all that are in use.
-fn take_numbers(maps: &mut Maps, root: &Root, doubts: &mut Doubts) {
-    let pages = maps.listings.last().map_or(0, |page| page + 1);
+fn take_numbers(maps: &mut Maps, root: &Root, findings: &mut Findings) {
+    let pages = maps.page_index.last().map_or(0, |page| page + 1);
     let is_sane = (pages..MAX_PAGES).contains(&root.next_page);
     if !is_sane {
-        doubts.note(format_args!(
+        findings.note(format_args!(
             "checkpoint root: the next map page is {}, {pages} are in use",
             root.next_page
         ));
     }
     maps.next_page = if is_sane { root.next_page } else { pages };
-    maps.free = maps.listings.gaps();
+    maps.free = maps.page_index.gaps();
     let next = maps.next_page;
     maps.free.retain(|page| *page < next);
-    let frames = maps.table.directory.last().map_or(0, |page| page * FRAMES);
+    let frames = maps.table.page_index.last().map_or(0, |page| page * FRAMES);
     let is_sane = (frames..MAX_FRAMES).contains(&root.next_frame);
     if !is_sane {
         let next = root.next_frame;
-        doubts.note(format_args!(
+        findings.note(format_args!(
             "checkpoint root: the next frame is {next}, but {frames} and more are in use"
         ));
     }
@@ -493,22 +497,22 @@ fn take_numbers(maps: &mut Maps, root: &Root, doubts: &mut Doubts) {
 }
 
 /// Takes over what waited at the cut, as far as it concerns what there is.
-fn take_pending(maps: &mut Maps, root: &Root, doubts: &mut Doubts) {
+fn take_pending(maps: &mut Maps, root: &Root, findings: &mut Findings) {
     let mut known = BTreeSet::new();
     for page in &root.orphans {
-        let listing = maps.listings.get(*page);
-        if listing == Listing::default() || listing.refs > 0 || !known.insert(*page) {
-            doubts.note(format_args!("checkpoint root: map page {page} is to be released, but {listing:?}"));
+        let info = maps.page_index.get(*page);
+        if info == PageInfo::default() || info.refs > 0 || !known.insert(*page) {
+            findings.note(format_args!("checkpoint root: map page {page} is to be released, but {info:?}"));
             continue;
         }
         maps.orphans.push_back(*page);
     }
-    for (page, _) in maps.listings.iter().filter(|(page, one)| one.refs == 0 && !known.contains(page)) {
-        doubts.note(format_args!("map page {page} has no references, and is not to be released"));
+    for (page, _) in maps.page_index.iter().filter(|(page, one)| one.refs == 0 && !known.contains(page)) {
+        findings.note(format_args!("map page {page} has no references, and is not to be released"));
     }
     for (block, change) in &root.deferred {
-        if maps.table.directory.get(block.frame / FRAMES).refs == 0 {
-            doubts.note(format_args!(
+        if maps.table.page_index.get(block.frame / FRAMES).refs == 0 {
+            findings.note(format_args!(
                 "checkpoint root: {block}, which does not exist, has {change} more references"
             ));
             continue;
@@ -518,18 +522,18 @@ fn take_pending(maps: &mut Maps, root: &Root, doubts: &mut Doubts) {
 }
 
 /// Every volume's map begins with a page of its height, and is high enough.
-fn check_roots(state: &mut State, doubts: &mut Doubts) -> block::Result<()> {
+fn check_roots(state: &mut State, findings: &mut Findings) -> block::Result<()> {
     let State { catalog, maps } = state;
     for (number, volume) in &mut catalog.volumes {
         if let Some(page) = volume.tree.root.as_page() {
-            let listing = maps.listings.get(page);
-            if listing.refs == 0 {
-                doubts.note(format_args!(
+            let info = maps.page_index.get(page);
+            if info.refs == 0 {
+                findings.note(format_args!(
                     "volume {number}: its map begins with page {page}, which does not exist"
                 ));
-            } else if listing.level != volume.tree.level {
-                let (level, found) = (volume.tree.level, listing.level);
-                doubts.grave(format_args!(
+            } else if info.level != volume.tree.level {
+                let (level, found) = (volume.tree.level, info.level);
+                findings.fatal(format_args!(
                     "volume {number}: its map begins with page {page} at level {level}, which is at level {found}"
                 ))?;
             }

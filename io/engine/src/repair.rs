@@ -7,17 +7,17 @@
 
 use crate::background::Worker;
 use crate::catalog::VolumeState;
-use crate::check::{Progress, Tell};
+use crate::check::{Progress, ProgressSink};
 use crate::core::Core;
-use crate::directory::Listing;
 use crate::engine::Engine;
 use crate::entry::{BLOCK, BlockId, Entry, FAN, Kind, Node, SlotId};
+use crate::frame_table::{FRAMES, Frame, TablePage};
 use crate::map::{Tree, span};
+use crate::page_index::PageInfo;
 use crate::pages::NumberMap;
 use crate::slots::Slot;
-use crate::sound;
-use crate::space::{Place, Tally, Usage};
-use crate::table::{FRAMES, Frame, TablePage};
+use crate::space::{Location, Tally, Usage};
+use crate::validate;
 use block::{DiskId, Error, Extent, Geometry, Result};
 use shelf::join;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 /// Frames and pages read at once.
-const READS: usize = 32;
+const READS_IN_FLIGHT: usize = 32;
 
 /// Runs of lost blocks that are listed for one volume.
 const MAX_RUNS: usize = 1000;
@@ -89,12 +89,12 @@ impl Engine {
     ///
     /// # Errors
     /// When something can't be read that may be readable when all drives are there, or memory is not what was opened.
-    pub async fn repair(&self, found: Vec<String>, tell: Tell<'_>) -> Result<Repair> {
+    pub async fn repair(&self, found: Vec<String>, progress: ProgressSink<'_>) -> Result<Repair> {
         let core = &self.core;
         let mut walk = Walk { defects: found, ..Walk::default() };
         core.state.write().maps.table.deferred.retain(|_, changes| !changes.is_empty());
-        let tables = core.read_tables(&mut walk, tell).await?;
-        core.walk_volumes(&mut walk, tell).await?;
+        let tables = core.read_tables(&mut walk, progress).await?;
+        core.walk_volumes(&mut walk, progress).await?;
         core.put_pages_right(&mut walk);
         core.put_slots_right(&mut walk);
         core.put_table_right(tables, &mut walk);
@@ -124,20 +124,24 @@ impl Engine {
 
 impl Core {
     /// The frames that are there and sound, as the pages of the table have them.
-    async fn read_tables(&self, walk: &mut Walk, tell: Tell<'_>) -> Result<BTreeMap<u64, TablePage>> {
-        let (pages, next): (Vec<(u64, Place)>, u64) = {
+    async fn read_tables(
+        &self,
+        walk: &mut Walk,
+        progress: ProgressSink<'_>,
+    ) -> Result<BTreeMap<u64, TablePage>> {
+        let (pages, next): (Vec<(u64, Location)>, u64) = {
             let table = &self.state.read().maps.table;
-            (table.directory.iter().map(|(page, listing)| (page, listing.place)).collect(), table.next)
+            (table.page_index.iter().map(|(page, info)| (page, info.location)).collect(), table.next)
         };
         let mut tables = BTreeMap::new();
-        let all = pages.len() as u64;
-        for (done, (page, place)) in (0..).zip(pages) {
-            tell(Progress { what: "frames, by pages of the frame table,", done, all });
+        let total = pages.len() as u64;
+        for (done, (page, location)) in (0..).zip(pages) {
+            progress(Progress { phase: "frames, by pages of the frame table,", done, total });
             let (segments, bytes) = (self.layout.segments, self.layout.segment_bytes);
-            let body = match self.read_table(page, place).await {
+            let body = match self.read_table(page, location).await {
                 Ok(body) => body,
                 Err(why) => {
-                    self.may_be_gone(place).await?;
+                    self.may_be_gone(location).await?;
                     walk.defects.push(format!("frame table page {page}: {why}: its frames are gone"));
                     TablePage::default()
                 }
@@ -145,10 +149,10 @@ impl Core {
             let mut kept = TablePage::default();
             let frames: Vec<(u64, Frame)> =
                 body.iter().map(|(index, frame)| (page * FRAMES + index, frame.clone())).collect();
-            for group in frames.chunks(READS) {
+            for group in frames.chunks(READS_IN_FLIGHT) {
                 let checks = group.iter().map(|(number, frame)| self.check_frame(*number, frame));
                 for (outcome, (number, frame)) in join(checks).await.into_iter().zip(group) {
-                    let is_inside = sound::is_inside(frame.place, segments, bytes);
+                    let is_inside = validate::is_inside(frame.location, segments, bytes);
                     match outcome {
                         Ok(()) => {
                             *kept.slot(number % FRAMES) = Some(frame.clone());
@@ -156,10 +160,10 @@ impl Core {
                         }
                         Err(why) => {
                             if is_inside {
-                                self.may_be_gone(frame.place).await?;
+                                self.may_be_gone(frame.location).await?;
                             }
                             walk.defects
-                                .push(format!("frame {number} at {}: {why}: it is gone", frame.place));
+                                .push(format!("frame {number} at {}: {why}: it is gone", frame.location));
                         }
                     }
                 }
@@ -177,23 +181,23 @@ impl Core {
     }
 
     /// Fails when bytes that are not right may only be out of reach.
-    async fn may_be_gone(&self, place: Place) -> Result<()> {
-        match self.log.read(place).await {
+    async fn may_be_gone(&self, location: Location) -> Result<()> {
+        match self.log.read(location).await {
             Ok(_) | Err(shelf::Error::Corrupt { .. }) => Ok(()),
             Err(why) => Err(Error::Stopped(format!(
-                "{why} at {place}: nothing is given up before all drives can be read; repair again when they are there"
+                "{why} at {location}: nothing is given up before all drives can be read; repair again when they are there"
             ))),
         }
     }
 
-    async fn walk_volumes(&self, walk: &mut Walk, tell: Tell<'_>) -> Result<()> {
+    async fn walk_volumes(&self, walk: &mut Walk, progress: ProgressSink<'_>) -> Result<()> {
         let volumes: Vec<(u32, Tree)> = {
             let volumes = &self.state.read().catalog.volumes;
             volumes.iter().map(|(number, volume)| (*number, volume.tree)).collect()
         };
-        let all = volumes.len() as u64;
+        let total = volumes.len() as u64;
         for (done, (number, tree)) in (0..).zip(volumes) {
-            tell(Progress { what: "volumes", done, all });
+            progress(Progress { phase: "volumes", done, total });
             let Some(page) = tree.root.as_page() else { continue };
             let at = At { volume: number, block: 0, level: tree.level };
             if self.put_right(walk, page, at).await?.is_none() {
@@ -244,24 +248,24 @@ impl Core {
                 visited.refs += 1;
                 return Ok(Some(*visited));
             }
-            let listing = self.state.read().maps.listings.get(page);
+            let info = self.state.read().maps.page_index.get(page);
             let node = match self.read_node(page).await {
                 Ok((node, _)) => node,
                 Err(why) => {
-                    if sound::is_inside(listing.place, self.layout.segments, self.layout.segment_bytes) {
-                        self.may_be_gone(listing.place).await?;
+                    if validate::is_inside(info.location, self.layout.segments, self.layout.segment_bytes) {
+                        self.may_be_gone(info.location).await?;
                     }
                     walk.defects.push(format!("map page {page}: {why}"));
                     return Ok(None);
                 }
             };
-            if listing.level != level {
+            if info.level != level {
                 walk.defects.push(format!(
                     "map page {page} is used at level {level}; it is listed at {}",
-                    listing.level
+                    info.level
                 ));
                 let fits = |level| self.fits(walk, level, &node);
-                if !fits(level) || fits(listing.level) {
+                if !fits(level) || fits(info.level) {
                     return Ok(None);
                 }
             }
@@ -296,11 +300,11 @@ impl Core {
 
     /// Whether a page can be one of this level, by what it names.
     fn fits(&self, walk: &Walk, level: u8, node: &Node) -> bool {
-        let listings = &self.state.read().maps.listings;
+        let page_index = &self.state.read().maps.page_index;
         node.iter().all(|entry| match (entry.kind(), level) {
             (Kind::Slot(_), 1..) => false,
             (Kind::Block(block), 0) => block == BlockId::LOST || walk.frames.contains_key(&block.frame),
-            (Kind::Block(_), 1..) => entry.as_page().is_some_and(|child| listings.get(child).refs > 0),
+            (Kind::Block(_), 1..) => entry.as_page().is_some_and(|child| page_index.get(child).refs > 0),
             _ => true,
         })
     }
@@ -376,25 +380,25 @@ impl Core {
         let maps = &mut self.state.write().maps;
         let waiting = maps.orphans.len();
         let orphans: BTreeSet<u64> = std::mem::take(&mut maps.orphans).into_iter().collect();
-        let listed: Vec<(u64, Listing)> = maps.listings.iter().collect();
+        let listed: Vec<(u64, PageInfo)> = maps.page_index.iter().collect();
         let (mut gone, mut defects) = (0, Vec::new());
-        for (page, listing) in listed {
+        for (page, info) in listed {
             let Some(visited) = walk.pages.get(&page) else {
                 gone += u64::from(!orphans.contains(&page));
                 maps.nodes.remove(page);
-                maps.listings.edit(page, std::mem::take);
+                maps.page_index.edit(page, std::mem::take);
                 continue;
             };
             let Visited { level, refs, tally, .. } = *visited;
-            let names_slots = listing.names_slots || visited.names_slots && maps.nodes.get(page).is_none();
-            let right = Listing { level, refs, tally, names_slots, ..listing };
-            if right != listing {
-                let (was, is) = ((listing.refs, listing.tally), (refs, tally));
+            let names_slots = info.names_slots || visited.names_slots && maps.nodes.get(page).is_none();
+            let right = PageInfo { level, refs, tally, names_slots, ..info };
+            if right != info {
+                let (was, is) = ((info.refs, info.tally), (refs, tally));
                 defects.push(format!(
                     "map page {page} was listed with {} references and {} at level {}; it has {}, {} at {level}",
-                    was.0, was.1, listing.level, is.0, is.1
+                    was.0, was.1, info.level, is.0, is.1
                 ));
-                maps.listings.edit(page, |listing| *listing = right);
+                maps.page_index.edit(page, |info| *info = right);
             }
         }
         if gone > 0 {
@@ -403,10 +407,10 @@ impl Core {
         if waiting > 0 {
             tracing::debug!(waiting, "map pages that waited to be released are free");
         }
-        let last = maps.listings.last().map_or(0, |page| page + 1);
+        let last = maps.page_index.last().map_or(0, |page| page + 1);
         maps.next_page = maps.next_page.max(last);
         let next = maps.next_page;
-        maps.free = maps.listings.gaps();
+        maps.free = maps.page_index.gaps();
         maps.free.retain(|page| *page < next);
         walk.defects.extend(defects);
     }
@@ -453,9 +457,9 @@ impl Core {
             }
             let before = maps.table.pages.get(page).map(|body| (**body).clone());
             let is_same = |one: &TablePage| {
-                one.iter()
-                    .map(|(index, frame)| (index, frame.place, frame.stored, frame.live()))
-                    .eq(right.iter().map(|(index, frame)| (index, frame.place, frame.stored, frame.live())))
+                one.iter().map(|(index, frame)| (index, frame.location, frame.stored, frame.live())).eq(right
+                    .iter()
+                    .map(|(index, frame)| (index, frame.location, frame.stored, frame.live())))
                     && one.iter().zip(right.iter()).all(|((_, one), (_, other))| {
                         (0..8).all(|index| one.refs(index) == other.refs(index))
                     })
@@ -467,27 +471,28 @@ impl Core {
     }
 
     /// What lies where, counted from what there is now.
-    async fn put_usage_right(&self, roots: &[Place], walk: &mut Walk) {
-        let pages: Vec<(u64, Place)> = {
+    async fn put_usage_right(&self, roots: &[Location], walk: &mut Walk) {
+        let pages: Vec<(u64, Location)> = {
             let state = self.state.read();
-            state.maps.table.directory.iter().map(|(page, listing)| (page, listing.place)).collect()
+            state.maps.table.page_index.iter().map(|(page, info)| (page, info.location)).collect()
         };
         let mut usage = Usage::new(self.state.read().maps.usage.segments().len() as u32);
-        for (page, place) in pages {
-            let Ok(body) = self.read_table(page, place).await else { continue };
+        for (page, location) in pages {
+            let Ok(body) = self.read_table(page, location).await else { continue };
             for (_, frame) in body.iter() {
                 let live = frame.live();
                 for index in (0..8).filter(|index| live >> index & 1 == 1) {
-                    usage.add_block(frame.place.segment, frame.share(index));
+                    usage.add_block(frame.location.segment, frame.share(index));
                 }
             }
         }
         let maps = &mut self.state.write().maps;
         let listed =
-            maps.listings.iter().chain(maps.table.directory.iter()).map(|(_, listing)| listing.place);
-        let chunks = maps.listings.places.values().chain(maps.table.directory.places.values()).copied();
-        for place in listed.chain(chunks).chain(roots.iter().copied()) {
-            usage.add_meta(place);
+            maps.page_index.iter().chain(maps.table.page_index.iter()).map(|(_, info)| info.location);
+        let chunks =
+            maps.page_index.locations.values().chain(maps.table.page_index.locations.values()).copied();
+        for location in listed.chain(chunks).chain(roots.iter().copied()) {
+            usage.add_meta(location);
         }
         let differ =
             usage.segments().iter().zip(maps.usage.segments()).filter(|(one, other)| one != other).count();
@@ -570,6 +575,6 @@ fn loss_of(volume: &VolumeState, runs: &[(u64, u64)]) -> Option<Loss> {
     let mut extents: Vec<Extent> = runs.iter().map(extent).filter(|extent| extent.blocks > 0).collect();
     let more = extents.len() > MAX_RUNS;
     extents.truncate(MAX_RUNS);
-    let loss = Loss { disk: volume.id, snapshot: volume.birth.snapshot, geometry, extents, more };
+    let loss = Loss { disk: volume.id, snapshot: volume.provenance.snapshot, geometry, extents, more };
     (!loss.extents.is_empty()).then_some(loss)
 }

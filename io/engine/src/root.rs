@@ -2,10 +2,10 @@
 
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::{BlockId, SlotId};
+use crate::frame_table::MAX_REFS;
 use crate::pages::NumberMap;
 use crate::record::checksum;
-use crate::space::{Live, Place};
-use crate::table::MAX_REFS;
+use crate::space::{Live, Location};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"ALE1");
 
@@ -20,7 +20,7 @@ pub struct Payload {
     /// The first journal batch that is replayed. Earlier ones only hold slots that the root names.
     pub replay_from: u64,
     /// The parts of the root; none for an array that has just been formatted.
-    pub root: Vec<Place>,
+    pub root: Vec<Location>,
 }
 
 impl Payload {
@@ -33,7 +33,7 @@ impl Payload {
         out.extend_from_slice(&self.key);
         out.u64(self.replay_from);
         out.var(self.root.len() as u64);
-        self.root.iter().for_each(|place| place.put(&mut out));
+        self.root.iter().for_each(|location| location.put(&mut out));
         Self::sealed(out)
     }
 
@@ -62,7 +62,7 @@ impl Payload {
         let mut key = [0; 32];
         key.copy_from_slice(take.bytes(32)?);
         let replay_from = take.u64()?;
-        let root = (0..take.count()?).map(|_| Place::take(&mut take)).collect::<Result<_, _>>()?;
+        let root = (0..take.count()?).map(|_| Location::take(&mut take)).collect::<Result<_, _>>()?;
         take.check(take.is_empty())?;
         Ok(Self { key, replay_from, root })
     }
@@ -93,11 +93,11 @@ pub struct Root {
     /// Blocks in frames with at least one reference.
     pub unique_blocks: u64,
     /// The parts of the catalog.
-    pub catalog: Vec<Place>,
+    pub catalog: Vec<Location>,
     /// The chunks of the directory of map pages.
-    pub map_chunks: Vec<(u64, Place)>,
+    pub map_chunks: Vec<(u64, Location)>,
     /// The chunks of the directory of frame table pages.
-    pub table_chunks: Vec<(u64, Place)>,
+    pub table_chunks: Vec<(u64, Location)>,
     /// Map pages that wait to be released.
     pub orphans: Vec<u64>,
     /// Changes of references that wait for their page of the frame table.
@@ -106,16 +106,16 @@ pub struct Root {
     pub unflushed: Vec<Unflushed>,
 }
 
-fn put_chunks(out: &mut Vec<u8>, chunks: &[(u64, Place)]) {
+fn put_chunks(out: &mut Vec<u8>, chunks: &[(u64, Location)]) {
     out.var(chunks.len() as u64);
-    for (number, place) in chunks {
+    for (number, location) in chunks {
         out.var(*number);
-        place.put(out);
+        location.put(out);
     }
 }
 
-fn take_chunks(take: &mut Take<'_>) -> Result<Vec<(u64, Place)>, Malformed> {
-    (0..take.count()?).map(|_| Ok((take.var()?, Place::take(take)?))).collect()
+fn take_chunks(take: &mut Take<'_>) -> Result<Vec<(u64, Location)>, Malformed> {
+    (0..take.count()?).map(|_| Ok((take.var()?, Location::take(take)?))).collect()
 }
 
 impl Root {
@@ -131,7 +131,7 @@ impl Root {
             out.var(live.meta);
         }
         out.var(self.catalog.len() as u64);
-        self.catalog.iter().for_each(|place| place.put(&mut out));
+        self.catalog.iter().for_each(|location| location.put(&mut out));
         put_chunks(&mut out, &self.map_chunks);
         put_chunks(&mut out, &self.table_chunks);
         out.var(self.orphans.len() as u64);
@@ -160,7 +160,7 @@ impl Root {
         let segments = (0..take.count()?)
             .map(|_| Ok(Live { data: take.var()?, meta: take.var()? }))
             .collect::<Result<_, Malformed>>()?;
-        let catalog = (0..take.count()?).map(|_| Place::take(&mut take)).collect::<Result<_, _>>()?;
+        let catalog = (0..take.count()?).map(|_| Location::take(&mut take)).collect::<Result<_, _>>()?;
         let (map_chunks, table_chunks) = (take_chunks(&mut take)?, take_chunks(&mut take)?);
         let orphans = (0..take.count()?).map(|_| take.var()).collect::<Result<_, _>>()?;
         let deferred = (0..take.count()?)
@@ -198,8 +198,8 @@ impl Root {
 }
 
 /// Chunks of a directory by number.
-pub fn chunks_of(places: &NumberMap<u64, Place>) -> Vec<(u64, Place)> {
-    let mut chunks: Vec<_> = places.iter().map(|(number, place)| (*number, *place)).collect();
+pub fn chunks_of(locations: &NumberMap<u64, Location>) -> Vec<(u64, Location)> {
+    let mut chunks: Vec<_> = locations.iter().map(|(number, location)| (*number, *location)).collect();
     chunks.sort_unstable();
     chunks
 }
@@ -210,8 +210,8 @@ mod tests {
 
     #[test]
     fn the_superblock_and_the_root_come_back() {
-        let place = Place { segment: 3, offset: 4096, len: 500 };
-        let payload = Payload { key: [7; 32], replay_from: 12, root: vec![place, place] };
+        let location = Location { segment: 3, offset: 4096, len: 500 };
+        let payload = Payload { key: [7; 32], replay_from: 12, root: vec![location, location] };
         let bytes = payload.encode();
         assert_eq!(Payload::decode(&bytes), Ok(payload));
         assert!(Payload::decode(&bytes[..bytes.len() - 1]).is_err());
@@ -220,8 +220,8 @@ mod tests {
             next_page: 9,
             segments: vec![Live { data: 5, meta: 6 }; 3],
             unique_blocks: 77,
-            catalog: vec![place],
-            map_chunks: vec![(0, place), (1 << 33, place)],
+            catalog: vec![location],
+            map_chunks: vec![(0, location), (1 << 33, location)],
             table_chunks: vec![],
             orphans: vec![1, 2],
             deferred: vec![(BlockId { frame: 8, index: 7 }, -3)],

@@ -2,11 +2,11 @@
 //! so that each of these is one record of the journal, whatever the size. Times are the caller's: the engine reads no
 //! clock and only compares.
 
-use crate::admit::disk_space;
+use crate::capacity::disk_space;
 use crate::catalog::VolumeState;
 use crate::change::Change;
 use crate::engine::Engine;
-use crate::record::Action;
+use crate::record::Mutation;
 use crate::space::DiskSpace;
 use crate::volume::Volume;
 use block::{DiskId, Error, Geometry, Result};
@@ -85,7 +85,7 @@ impl Engine {
         if ids.iter().collect::<BTreeSet<_>>().len() < ids.len() {
             return Err(Error::Malformed("two snapshots with the same identity"));
         }
-        let action = |volume, index: usize| Action::Clone {
+        let mutation = |volume, index: usize| Mutation::Clone {
             volume,
             id: ids[index],
             source: numbers[index],
@@ -93,16 +93,16 @@ impl Engine {
             snapshot: true,
             kept_until: keep_until,
         };
-        self.add_volumes(&ids, action, records).await
+        self.add_volumes(&ids, mutation, records).await
     }
 
     /// Creates a volume at time `now` with the content and size of another disk, which both share until one of them
     /// changes. Durable when answered.
     pub async fn clone_volume(&self, source: DiskId, id: DiskId, now: u64) -> Result<Arc<Volume>> {
         let source = self.number(source).await?;
-        let action =
-            |volume, _| Action::Clone { volume, id, source, created: now, snapshot: false, kept_until: 0 };
-        self.add_volumes(&[id], action, &[]).await.map(|mut made| made.remove(0))
+        let mutation =
+            |volume, _| Mutation::Clone { volume, id, source, created: now, snapshot: false, kept_until: 0 };
+        self.add_volumes(&[id], mutation, &[]).await.map(|mut made| made.remove(0))
     }
 
     /// Gives a volume the content and size of another disk, most often of its snapshot. Its identity, its saved state
@@ -115,7 +115,7 @@ impl Engine {
         if volume == source {
             return Err(Error::Malformed("restore of a disk from itself"));
         }
-        self.core.change(Change::of(Action::Restore { volume, source })).await
+        self.core.change(Change::of(Mutation::Restore { volume, source })).await
     }
 
     /// Says at time `now` whether a disk takes changes: a snapshot that does is a writable one. Durable when answered.
@@ -124,7 +124,7 @@ impl Engine {
     /// [`Error::Kept`] when the disk is kept as it is for longer.
     pub async fn set_read_only(&self, id: DiskId, read_only: bool, now: u64) -> Result<()> {
         let volume = self.number(id).await?;
-        self.core.change(Change::of(Action::Access { volume, read_only }).at(now)).await
+        self.core.change(Change::of(Mutation::Access { volume, read_only }).at(now)).await
     }
 
     /// Keeps a disk that takes no changes until a time: longer than before, or, when `now` is behind the time that it
@@ -134,13 +134,13 @@ impl Engine {
     /// [`Error::Kept`] for a shorter time, [`Error::Malformed`] for a disk that takes changes.
     pub async fn keep_until(&self, id: DiskId, until: u64, now: u64) -> Result<()> {
         let volume = self.number(id).await?;
-        self.core.change(Change::of(Action::Keep { volume, until }).at(now)).await
+        self.core.change(Change::of(Mutation::Keep { volume, until }).at(now)).await
     }
 
     /// The number of a disk. That there is none is certain when it is answered.
     pub(crate) async fn number(&self, id: DiskId) -> Result<u32> {
         let found = self.core.state.read().catalog.number(id).ok_or(Error::Gone);
-        self.core.settle_refusal(found).await
+        self.core.confirm_error(found).await
     }
 }
 
@@ -148,11 +148,11 @@ fn info(volume: &VolumeState, space: DiskSpace) -> DiskInfo {
     DiskInfo {
         id: volume.id,
         geometry: volume.geometry,
-        snapshot: volume.birth.snapshot,
+        snapshot: volume.provenance.snapshot,
         read_only: volume.read_only,
-        parent: volume.birth.from.map(|(parent, _)| parent),
-        origin: volume.birth.from.map(|(_, origin)| origin),
-        created: volume.birth.created,
+        parent: volume.provenance.from.map(|(parent, _)| parent),
+        origin: volume.provenance.from.map(|(_, origin)| origin),
+        created: volume.provenance.created,
         kept_until: volume.kept_until,
         space,
     }

@@ -7,7 +7,7 @@ use shelf::SegmentId;
 
 /// Where an object lies in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct Location {
     /// Segment.
     pub segment: u32,
     /// Offset in bytes from the segment's start.
@@ -16,7 +16,7 @@ pub struct Place {
     pub len: u32,
 }
 
-impl Place {
+impl Location {
     /// The segment as the shelf names it.
     pub fn segment(self) -> SegmentId {
         SegmentId(self.segment)
@@ -36,7 +36,7 @@ impl Place {
         }
     }
 
-    /// Reads what [`Place::put`] wrote.
+    /// Reads what [`Location::put`] wrote.
     pub fn take(take: &mut Take<'_>) -> Result<Self, Malformed> {
         match take.var32()? {
             0 => Ok(Self::default()),
@@ -92,8 +92,8 @@ impl Usage {
     }
 
     /// Counts an object of metadata.
-    pub fn add_meta(&mut self, place: Place) {
-        self.move_meta(Place::default(), place);
+    pub fn add_meta(&mut self, location: Location) {
+        self.move_meta(Location::default(), location);
     }
 
     /// Goes on with more segments; they are empty.
@@ -129,13 +129,13 @@ impl Usage {
     }
 
     /// Metadata moved from one place to another; either may be none.
-    pub fn move_meta(&mut self, from: Place, to: Place) {
-        for (place, grow) in [(from, false), (to, true)] {
-            if place.is_none() {
+    pub fn move_meta(&mut self, from: Location, to: Location) {
+        for (location, grow) in [(from, false), (to, true)] {
+            if location.is_none() {
                 continue;
             }
-            let len = u64::from(place.len);
-            let live = &mut self.segments[place.segment as usize].meta;
+            let len = u64::from(location.len);
+            let live = &mut self.segments[location.segment as usize].meta;
             (*live, self.metadata) = if grow {
                 (*live + len, self.metadata + len)
             } else {

@@ -1,10 +1,10 @@
 //! Everything that an operation changes, behind one lock that is held for the change alone: never across a device
 //! operation, hashing or compression. What is done live and what recovery does is the same [`State::apply`].
 
-use crate::catalog::{Birth, Catalog, MAX_BYTES, MAX_VOLUMES, VolumeState};
+use crate::catalog::{Catalog, MAX_BYTES, MAX_VOLUMES, Provenance, VolumeState};
 use crate::entry::{BLOCK, Entry, SlotId};
 use crate::map::{Maps, Need, Tree};
-use crate::record::Action;
+use crate::record::Mutation;
 use crate::slots::Slot;
 use block::{DiskId, Error, Extent};
 use bytes::Bytes;
@@ -26,7 +26,7 @@ pub enum Refusal {
     /// A block is not what it was when the change was prepared.
     Changed,
     /// The background has to make room in the journal or in memory first.
-    Room,
+    Backpressure,
     /// It can't be made.
     Error(Error),
 }
@@ -79,11 +79,11 @@ impl State {
     }
 
     /// Fails when an action would end what is kept for longer than `now`.
-    pub fn check_kept(&self, actions: &[Action], now: u64) -> Result<(), Error> {
-        actions.iter().try_for_each(|action| {
-            let (volume, until) = match *action {
-                Action::Delete { volume } | Action::Access { volume, read_only: false } => (volume, 0),
-                Action::Keep { volume, until } => (volume, until),
+    pub fn check_kept(&self, mutations: &[Mutation], now: u64) -> Result<(), Error> {
+        mutations.iter().try_for_each(|mutation| {
+            let (volume, until) = match *mutation {
+                Mutation::Delete { volume } | Mutation::Access { volume, read_only: false } => (volume, 0),
+                Mutation::Keep { volume, until } => (volume, until),
                 _ => return Ok(()),
             };
             match self.volume(volume)?.kept_until {
@@ -107,23 +107,23 @@ impl State {
     }
 
     /// Fails unless all actions can be applied one after the other without reading a page.
-    pub fn probe(&self, actions: &[Action]) -> Result<(), Refusal> {
+    pub fn probe(&self, mutations: &[Mutation]) -> Result<(), Refusal> {
         // A copy behind another may look into what that one shared: then the sharing must be in memory too.
-        let alone = actions.iter().filter(|action| matches!(action, Action::Copy { .. })).count() < 2;
-        actions.iter().try_for_each(|action| self.probe_one(action, alone))
+        let alone = mutations.iter().filter(|mutation| matches!(mutation, Mutation::Copy { .. })).count() < 2;
+        mutations.iter().try_for_each(|mutation| self.probe_one(mutation, alone))
     }
 
-    fn probe_one(&self, action: &Action, alone: bool) -> Result<(), Refusal> {
+    fn probe_one(&self, mutation: &Mutation, alone: bool) -> Result<(), Refusal> {
         let change = |volume, block, count| -> Result<(), Refusal> {
             let tree = Self::check(self.writable(volume)?, block, count)?;
             self.maps.probe_change(tree, block, block + count)?;
             Ok(())
         };
-        match *action {
-            Action::Slots { volume, block, count, .. } => change(volume, block, u64::from(count))?,
-            Action::Same { volume, block, count, .. } => change(volume, block, count)?,
-            Action::Hole { volume, block, count, .. } => change(volume, block, count)?,
-            Action::Copy { source, from, target, to, count } => {
+        match *mutation {
+            Mutation::Slots { volume, block, count, .. } => change(volume, block, u64::from(count))?,
+            Mutation::Same { volume, block, count, .. } => change(volume, block, count)?,
+            Mutation::Hole { volume, block, count, .. } => change(volume, block, count)?,
+            Mutation::Copy { source, from, target, to, count } => {
                 let tree = Self::check(self.volume(source)?, from, count)?;
                 let share = alone.then(|| Maps::shareable(from, to)).flatten();
                 if count > 0 {
@@ -131,7 +131,7 @@ impl State {
                 }
                 change(target, to, count)?;
             }
-            Action::Create { id, volume, geometry, .. } => {
+            Mutation::Create { id, volume, geometry, .. } => {
                 let fine = matches!(geometry.block_bytes, 512 | 4096)
                     && geometry.blocks <= MAX_BYTES / u64::from(geometry.block_bytes);
                 if !fine {
@@ -141,22 +141,22 @@ impl State {
                 }
                 self.is_new(volume, id)?;
             }
-            Action::Clone { id, volume, source, .. } => {
+            Mutation::Clone { id, volume, source, .. } => {
                 self.volume(source)?;
                 self.is_new(volume, id)?;
             }
-            Action::Restore { volume, source } => {
+            Mutation::Restore { volume, source } => {
                 let (volume, from) = (self.writable(volume)?, self.volume(source)?);
                 if volume.geometry.block_bytes != from.geometry.block_bytes {
                     return Err(Error::Malformed("restore between different block lengths").into());
                 }
             }
-            Action::Keep { volume, until } => {
+            Mutation::Keep { volume, until } => {
                 if until > 0 && !self.volume(volume)?.read_only {
                     return Err(Error::Malformed("only a read-only volume can be kept").into());
                 }
             }
-            Action::Resize { volume, blocks } => {
+            Mutation::Resize { volume, blocks } => {
                 let volume = self.writable(volume)?;
                 if blocks > MAX_BYTES / u64::from(volume.geometry.block_bytes) {
                     return Err(Error::Malformed("a volume has at most 64 PiB").into());
@@ -168,13 +168,13 @@ impl State {
                     self.maps.probe_change(volume.tree, kept, end)?;
                 }
             }
-            Action::Delete { volume }
-            | Action::SaveState { volume, .. }
-            | Action::SetPolicy { volume, .. }
-            | Action::Access { volume, .. } => {
+            Mutation::Delete { volume }
+            | Mutation::SaveState { volume, .. }
+            | Mutation::SetPolicy { volume, .. }
+            | Mutation::Access { volume, .. } => {
                 self.volume(volume)?;
             }
-            Action::PutRecord { .. } => {}
+            Mutation::PutRecord { .. } => {}
         }
         Ok(())
     }
@@ -186,9 +186,9 @@ impl State {
     }
 
     /// Applies an action of batch `batch` that has been probed. `page` gives the bytes of the slots it names.
-    pub fn apply(&mut self, action: &Action, batch: u64, page: &dyn Fn(SlotId) -> Bytes) {
-        match action {
-            Action::Slots { volume, block, count, first } => {
+    pub fn apply(&mut self, mutation: &Mutation, batch: u64, page: &dyn Fn(SlotId) -> Bytes) {
+        match mutation {
+            Mutation::Slots { volume, block, count, first } => {
                 for n in 0..u64::from(*count) {
                     let id = first.offset(n as usize);
                     let slot =
@@ -199,7 +199,7 @@ impl State {
                 self.maps.set_slots(&mut tree, *block, u64::from(*count), *first);
                 self.set_tree(*volume, tree, beyond(*first, batch));
             }
-            Action::Same { volume, block, count, slot } => {
+            Mutation::Same { volume, block, count, slot } => {
                 let (volume, block, count, id) = (*volume, *block, *count, *slot);
                 if count > 0 {
                     // The one holder stands for this function, until the maps hold the slot.
@@ -211,39 +211,46 @@ impl State {
                     self.set_tree(volume, tree, beyond(id, batch));
                 }
             }
-            Action::Hole { volume, block, count, mapped } => {
+            Mutation::Hole { volume, block, count, mapped } => {
                 let hole = if *mapped { Entry::ZERO } else { Entry::UNMAPPED };
                 let mut tree = self.tree(*volume);
                 self.maps.set_hole(&mut tree, *block, block + count, hole);
                 self.set_tree(*volume, tree, Some(batch));
             }
-            Action::Copy { source, from, target, to, count } => {
+            Mutation::Copy { source, from, target, to, count } => {
                 let mut tree = self.tree(*target);
                 self.maps.copy(self.tree(*source), *from, &mut tree, *to, *count);
                 // What was copied may itself be on its way to the journal, in this or an earlier batch.
                 self.set_tree(*target, tree, Some(batch));
             }
-            _ => self.apply_to_catalog(action, batch),
+            _ => self.apply_to_catalog(mutation, batch),
         }
     }
 
-    fn apply_to_catalog(&mut self, action: &Action, batch: u64) {
+    fn apply_to_catalog(&mut self, mutation: &Mutation, batch: u64) {
         self.catalog.dirty = true;
-        if !matches!(action, Action::SaveState { .. } | Action::SetPolicy { .. } | Action::PutRecord { .. }) {
-            self.catalog.shaped = batch;
+        if !matches!(
+            mutation,
+            Mutation::SaveState { .. } | Mutation::SetPolicy { .. } | Mutation::PutRecord { .. }
+        ) {
+            self.catalog.catalog_batch = batch;
         }
-        match action {
-            Action::Create { volume, id, geometry, created } => {
+        match mutation {
+            Mutation::Create { volume, id, geometry, created } => {
                 let new = VolumeState { changed: batch, ..VolumeState::new(*id, *geometry, *created) };
                 self.catalog.add(*volume, new);
             }
-            Action::Clone { volume, id, source, created, snapshot, kept_until } => {
+            Mutation::Clone { volume, id, source, created, snapshot, kept_until } => {
                 let source = self.volume(*source).expect("the operation was checked");
-                let origin = source.birth.from.map_or(source.id, |(_, origin)| origin);
+                let origin = source.provenance.from.map_or(source.id, |(_, origin)| origin);
                 let new = VolumeState {
                     tree: source.tree,
                     policy: source.policy,
-                    birth: Birth { created: *created, from: Some((source.id, origin)), snapshot: *snapshot },
+                    provenance: Provenance {
+                        created: *created,
+                        from: Some((source.id, origin)),
+                        snapshot: *snapshot,
+                    },
                     read_only: *snapshot,
                     kept_until: *kept_until,
                     changed: batch,
@@ -252,7 +259,7 @@ impl State {
                 self.maps.share_tree(new.tree.root);
                 self.catalog.add(*volume, new);
             }
-            Action::Restore { volume, source } => {
+            Mutation::Restore { volume, source } => {
                 let source = self.volume(*source).expect("the operation was checked");
                 let (tree, geometry) = (source.tree, source.geometry);
                 self.maps.share_tree(tree.root);
@@ -260,7 +267,7 @@ impl State {
                 self.edit(*volume).geometry = geometry;
                 self.set_tree(*volume, tree, Some(batch));
             }
-            Action::Access { volume, read_only } => {
+            Mutation::Access { volume, read_only } => {
                 let volume = self.edit(*volume);
                 (volume.read_only, volume.changed) = (*read_only, batch);
                 if !volume.read_only {
@@ -268,8 +275,8 @@ impl State {
                     volume.kept_until = 0;
                 }
             }
-            Action::Keep { volume, until } => self.edit(*volume).kept_until = *until,
-            Action::Resize { volume, blocks } => {
+            Mutation::Keep { volume, until } => self.edit(*volume).kept_until = *until,
+            Mutation::Resize { volume, blocks } => {
                 let state = self.edit(*volume);
                 let (old, mut tree) = (VolumeState::blocks(state.geometry), state.tree);
                 state.geometry.blocks = *blocks;
@@ -280,18 +287,18 @@ impl State {
                 }
                 self.set_tree(*volume, tree, Some(batch));
             }
-            Action::Delete { volume } => {
+            Mutation::Delete { volume } => {
                 if let Some(state) = self.catalog.remove(*volume) {
                     self.maps.drop_tree(state.tree.root);
                 }
             }
-            Action::SaveState { volume, state } => {
+            Mutation::SaveState { volume, state } => {
                 self.catalog.save(*volume, state.clone());
             }
-            Action::SetPolicy { volume, policy } => {
+            Mutation::SetPolicy { volume, policy } => {
                 self.edit(*volume).policy = *policy;
             }
-            Action::PutRecord { key, value } => {
+            Mutation::PutRecord { key, value } => {
                 self.catalog.put_record(key, value.clone());
             }
             _ => unreachable!("a change of a map"),

@@ -1,15 +1,15 @@
 //! A volume: the spine of every operation. What is aligned and in memory is done before `execute` returns; what has
 //! to wait for a device, for durability or for room goes on in the answer's future.
 
-use crate::admit::disk_space;
+use crate::builder::{ChangeBuilder, each_block};
+use crate::capacity::disk_space;
 use crate::catalog::VolumeState;
-use crate::change::{Change, MOST_PAGES, Made};
-use crate::core::{Core, tells_of_volumes};
-use crate::draft::{Draft, each_block};
+use crate::change::{Change, MAX_CHANGE_PAGES, Made};
+use crate::core::{Core, depends_on_catalog};
 use crate::entry::BLOCK;
 use crate::map::Seen;
-use crate::read::{Blocked, Fetched, Moment};
-use crate::record::Action;
+use crate::read::{Blocked, Fetched, Observed};
+use crate::record::Mutation;
 use crate::state::Refusal;
 use block::{
     CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Op, Pending, Provisioning, Region, Reply,
@@ -34,10 +34,10 @@ pub struct Handle {
 }
 
 /// The most that one operation writes.
-const MOST_BYTES: usize = MOST_PAGES * BLOCK / 2;
+const MAX_WRITE_BYTES: usize = MAX_CHANGE_PAGES * BLOCK / 2;
 
 /// Largest [`Op::SaveState`].
-const STATE_BYTES: usize = 64 << 10;
+const MAX_SAVED_STATE_BYTES: usize = 64 << 10;
 
 impl Volume {
     pub(crate) fn new(core: Arc<Core>, number: u32, id: DiskId) -> Self {
@@ -139,7 +139,7 @@ impl Span {
 impl Handle {
     /// Answers with an error as soon as it is certain.
     fn refuse(&self, error: Error) -> Pending {
-        match tells_of_volumes(&error) {
+        match depends_on_catalog(&error) {
             true => self.later(|_| std::future::ready(Err(error))),
             false => Pending::ready(Err(error)),
         }
@@ -182,12 +182,12 @@ impl Handle {
                 Ok(self.later(move |volume| volume.or(span, data)))
             }
             Op::Copy(segments) => self.copy(segments),
-            Op::SaveState(state) if state.len() > STATE_BYTES => {
+            Op::SaveState(state) if state.len() > MAX_SAVED_STATE_BYTES => {
                 Err(Error::Malformed("a state of more than 64 KiB"))
             }
             Op::SaveState(state) => {
                 let volume = self.number;
-                Ok(self.submit(Change::of(Action::SaveState { volume, state })))
+                Ok(self.submit(Change::of(Mutation::SaveState { volume, state })))
             }
         }
     }
@@ -197,7 +197,7 @@ impl Handle {
         F: Future<Output = Result> + Send + 'static,
     {
         let (volume, work) = (self.clone(), work(self.clone()));
-        Pending::later(async move { volume.core.settle_refusal(work.await).await })
+        Pending::later(async move { volume.core.confirm_error(work.await).await })
     }
 
     pub fn geometry(&self) -> Result<Geometry> {
@@ -213,7 +213,7 @@ impl Handle {
     fn aligned(&self, lba: u64, data: &Data) -> Option<Span> {
         let from = lba.checked_mul(u64::from(self.block_bytes))?;
         let span = Span { from, to: from.checked_add(data.len() as u64)? };
-        (span.is_aligned() && span.len() > 0 && data.len() <= MOST_BYTES).then_some(span)
+        (span.is_aligned() && span.len() > 0 && data.len() <= MAX_WRITE_BYTES).then_some(span)
     }
 
     fn span_of(&self, lba: u64, data: &Data) -> Result<Span> {
@@ -221,7 +221,7 @@ impl Handle {
         if !data.len().is_multiple_of(each) {
             return Err(Error::Malformed("data is not a whole number of blocks"));
         }
-        if data.len() > MOST_BYTES {
+        if data.len() > MAX_WRITE_BYTES {
             return Err(Error::Malformed("more than 128 MiB in one operation"));
         }
         self.span(Extent::new(lba, (data.len() / each) as u64))
@@ -229,12 +229,12 @@ impl Handle {
 
     /// Makes a change now if that is possible, else as soon as it is.
     fn submit(&self, mut change: Change) -> Pending {
-        if change.actions.is_empty() {
+        if change.mutations.is_empty() {
             // That it is taken tells of the volume, as a refusal does.
             return self
-                .later(|volume| async move { volume.core.settle_shape().await.map(|()| Reply::Done) });
+                .later(|volume| async move { volume.core.confirm_catalog().await.map(|()| Reply::Done) });
         }
-        change.asked = Some(self.number);
+        change.addressed = Some(self.number);
         let core = self.core.clone();
         match core.make(&change, false) {
             Ok(made) => Pending::later(async move { core.acknowledge(made).await.map(|()| Reply::Done) }),
@@ -247,23 +247,23 @@ impl Handle {
 
     /// Makes a change prepared from blocks that it expects; none when one of them has changed.
     pub async fn attempt(&self, mut change: Change) -> Result<Option<Reply>> {
-        if change.actions.is_empty() {
-            return self.core.settle_shape().await.map(|()| Some(Reply::Done));
+        if change.mutations.is_empty() {
+            return self.core.confirm_catalog().await.map(|()| Some(Reply::Done));
         }
-        change.asked = Some(self.number);
-        let Some(made): Option<Made> = self.core.make_soon(&change).await? else { return Ok(None) };
+        change.addressed = Some(self.number);
+        let Some(made): Option<Made> = self.core.make_when_possible(&change).await? else { return Ok(None) };
         self.core.acknowledge(made).await.map(|()| Some(Reply::Done))
     }
 
     fn write(&self, span: Span, data: &Data) -> Change {
         let (first, count) = span.blocks();
-        let mut draft = Draft::of(self.number, span, count as usize);
+        let mut builder = ChangeBuilder::of(self.number, span, count as usize);
         let mut block = first;
         each_block(data, 0, data.len(), |bytes| {
-            draft.block(self.number, block, bytes);
+            builder.block(self.number, block, bytes);
             block += 1;
         });
-        draft.finish()
+        builder.finish()
     }
 
     fn fill(&self, extent: Extent, block: Data) -> Result<Pending> {
@@ -275,9 +275,9 @@ impl Handle {
             return Ok(self.later(move |volume| volume.fill_edges(span, block)));
         }
         let (first, count) = span.blocks();
-        let mut draft = Draft::of(self.number, span, 1);
-        draft.same(self.number, first, count, &block.to_bytes().repeat(BLOCK / block.len()));
-        Ok(self.submit(draft.finish()))
+        let mut builder = ChangeBuilder::of(self.number, span, 1);
+        builder.same(self.number, first, count, &block.to_bytes().repeat(BLOCK / block.len()));
+        Ok(self.submit(builder.finish()))
     }
 
     fn unmap(&self, extents: Vec<Extent>) -> Result<Pending> {
@@ -294,13 +294,13 @@ impl Handle {
         if !spans.iter().all(|span| span.is_aligned()) {
             return Ok(self.later(move |volume| volume.unmap_edges(spans)));
         }
-        let mut draft = Draft::new(0);
+        let mut builder = ChangeBuilder::new(0);
         for span in spans {
             let (first, count) = span.blocks();
-            draft.writes(self.number, span);
-            draft.hole(self.number, first, count, false);
+            builder.writes(self.number, span);
+            builder.hole(self.number, first, count, false);
         }
-        Ok(self.submit(draft.finish()))
+        Ok(self.submit(builder.finish()))
     }
 
     fn copy(&self, segments: Vec<CopySegment>) -> Result<Pending> {
@@ -326,12 +326,12 @@ impl Handle {
         if !copies.iter().all(|copy| copy.from.is_aligned() && copy.to.is_aligned()) {
             return Ok(self.later(move |volume| crate::copy::copy_edges(volume, copies)));
         }
-        let mut draft = Draft::new(0);
+        let mut builder = ChangeBuilder::new(0);
         for copy in &copies {
-            draft.covers.extend(copy.covers());
-            draft.action(copy.action(copy.from, copy.to));
+            builder.covers.extend(copy.covers());
+            builder.mutation(copy.mutation(copy.from, copy.to));
         }
-        Ok(self.submit(draft.finish()))
+        Ok(self.submit(builder.finish()))
     }
 
     fn read(&self, extent: Extent) -> Result<Pending> {
@@ -357,18 +357,18 @@ impl Handle {
     }
 
     /// What blocks hold, under one lock.
-    fn look(&self, extent: Extent, fetched: &Fetched) -> std::result::Result<Moment<Data>, Blocked> {
+    fn look(&self, extent: Extent, fetched: &Fetched) -> std::result::Result<Observed<Data>, Blocked> {
         let state = self.core.state.read();
         let span = Span::of(state.volume(self.number)?.geometry, extent)?;
         if span.len() == 0 {
-            return Ok(Moment { what: Data::new(), batch: 0 });
+            return Ok(Observed { what: Data::new(), batch: 0 });
         }
-        let Moment { what, batch } = self.core.look_in(&state, self.number, span, fetched, None)?;
+        let Observed { what, batch } = self.core.look_in(&state, self.number, span, fetched, None)?;
         if span.is_aligned() {
-            return Ok(Moment { what, batch });
+            return Ok(Observed { what, batch });
         }
         let skip = (span.from % BLOCK as u64) as usize;
-        Ok(Moment { what: what.slice(skip, skip + span.len() as usize), batch })
+        Ok(Observed { what: what.slice(skip, skip + span.len() as usize), batch })
     }
 
     /// An error that names a 4 KiB block, in logical blocks of the volume, from this byte of it on.
@@ -396,7 +396,7 @@ impl Handle {
         }))
     }
 
-    fn regions(&self, span: Span) -> std::result::Result<Moment<Vec<Region>>, Blocked> {
+    fn regions(&self, span: Span) -> std::result::Result<Observed<Vec<Region>>, Blocked> {
         let state = self.core.state.read();
         let volume = state.volume(self.number)?;
         let mut regions: Vec<Region> = Vec::new();
@@ -426,6 +426,6 @@ impl Handle {
                 }),
             })?;
         }
-        Ok(Moment { what: regions, batch })
+        Ok(Observed { what: regions, batch })
     }
 }

@@ -1,31 +1,31 @@
 //! The part of the check that looks at the log: frames, the frame table, and where everything lies.
 
-use super::{Found, Progress, Tell};
+use super::{Found, Progress, ProgressSink};
 use crate::core::Core;
 use crate::dedup::Fingerprinter;
 use crate::entry::{BLOCK, BlockId};
 use crate::frame::{self, ObjectKind, UNKNOWN};
+use crate::frame_table::{FRAMES, Frame, TablePage};
 use crate::pages::NumberMap;
-use crate::sound;
-use crate::space::{Live, Place};
-use crate::table::{FRAMES, Frame, TablePage};
+use crate::space::{Live, Location};
+use crate::validate;
 use shelf::join;
 
 /// Frames read at once.
-const READS: usize = 32;
+const READS_IN_FLIGHT: usize = 32;
 
 impl Core {
     /// Compares every frame's references with those found; answers with all frames.
     pub(super) async fn check_table(&self, found: &mut Found) -> Vec<(u64, Frame)> {
         self.resolve_slots(found);
-        let pages: Vec<(u64, Place)> = {
+        let pages: Vec<(u64, Location)> = {
             let state = self.state.read();
-            state.maps.table.directory.iter().map(|(page, listing)| (page, listing.place)).collect()
+            state.maps.table.page_index.iter().map(|(page, info)| (page, info.location)).collect()
         };
         let mut frames = Vec::new();
         let mut damaged = false;
-        for (page, place) in pages {
-            match self.read_table(page, place).await {
+        for (page, location) in pages {
+            match self.read_table(page, location).await {
                 Ok(body) => {
                     let numbered = body.iter().map(|(index, frame)| (page * FRAMES + index, frame.clone()));
                     frames.extend(numbered);
@@ -70,12 +70,12 @@ impl Core {
         frames
     }
 
-    pub async fn read_table(&self, page: u64, place: Place) -> Result<TablePage, String> {
+    pub async fn read_table(&self, page: u64, location: Location) -> Result<TablePage, String> {
         if let Some(body) = self.state.read().maps.table.pages.get(page) {
             return Ok((**body).clone());
         }
-        let payload = self.read_page(ObjectKind::Table, page, place).await?;
-        TablePage::decode(&payload).map_err(|why| format!("{why} at {place}"))
+        let payload = self.read_page(ObjectKind::Table, page, location).await?;
+        TablePage::decode(&payload).map_err(|why| format!("{why} at {location}"))
     }
 
     /// Changes of references that wait for their page, by block.
@@ -89,34 +89,37 @@ impl Core {
     }
 
     /// Counts what lies where, and compares with what is kept.
-    pub(super) fn check_space(&self, frames: &[(u64, Frame)], roots: &[Place], found: &mut Found) {
+    pub(super) fn check_space(&self, frames: &[(u64, Frame)], roots: &[Location], found: &mut Found) {
         let waiting = self.deferred();
         let state = self.state.read();
         let maps = &state.maps;
         let mut segments = vec![Live::default(); maps.usage.segments().len()];
-        let mut places: Vec<Place> = Vec::new();
+        let mut locations: Vec<Location> = Vec::new();
         let mut unique = 0;
         for (number, frame) in frames {
-            places.push(frame.place);
+            locations.push(frame.location);
             for index in (0..8u8).filter(|index| frame.stored >> index & 1 == 1) {
                 // What is kept does not know yet of changes that wait.
                 let change = waiting.get(&BlockId { frame: *number, index }.bits()).copied().unwrap_or(0);
                 let before = frame.refs(index).saturating_add_signed(-change);
                 if before > 0 {
                     unique += 1;
-                    if let Some(live) = segments.get_mut(frame.place.segment as usize) {
+                    if let Some(live) = segments.get_mut(frame.location.segment as usize) {
                         live.data += frame.share(index);
                     }
                 }
             }
         }
         let listed =
-            maps.listings.iter().chain(maps.table.directory.iter()).map(|(_, listing)| listing.place);
-        let chunks = maps.listings.places.values().chain(maps.table.directory.places.values()).copied();
-        for place in listed.chain(chunks).chain(roots.iter().copied()).filter(|place| !place.is_none()) {
-            places.push(place);
-            if let Some(live) = segments.get_mut(place.segment as usize) {
-                live.meta += u64::from(place.len);
+            maps.page_index.iter().chain(maps.table.page_index.iter()).map(|(_, info)| info.location);
+        let chunks =
+            maps.page_index.locations.values().chain(maps.table.page_index.locations.values()).copied();
+        for location in
+            listed.chain(chunks).chain(roots.iter().copied()).filter(|location| !location.is_none())
+        {
+            locations.push(location);
+            if let Some(live) = segments.get_mut(location.segment as usize) {
+                live.meta += u64::from(location.len);
             }
         }
         if unique != maps.usage.unique_blocks {
@@ -134,19 +137,19 @@ impl Core {
             let kept = (maps.usage.physical, maps.usage.metadata);
             found.defect(format_args!("data and metadata take {sums:?} bytes, not {kept:?}"));
         }
-        self.check_places(places, segments.len(), found);
+        self.check_places(locations, segments.len(), found);
     }
 
     /// No two objects share a byte, and none lies outside of the log.
-    fn check_places(&self, mut places: Vec<Place>, segments: usize, found: &mut Found) {
-        places.sort_unstable();
-        let end = |place: &Place| u64::from(place.offset) + u64::from(place.len);
-        for place in &places {
-            if place.segment as usize >= segments || end(place) > u64::from(self.layout.segment_bytes) {
-                found.defect(format_args!("an object lies outside of the log: {place}"));
+    fn check_places(&self, mut locations: Vec<Location>, segments: usize, found: &mut Found) {
+        locations.sort_unstable();
+        let end = |location: &Location| u64::from(location.offset) + u64::from(location.len);
+        for location in &locations {
+            if location.segment as usize >= segments || end(location) > u64::from(self.layout.segment_bytes) {
+                found.defect(format_args!("an object lies outside of the log: {location}"));
             }
         }
-        for pair in places.windows(2) {
+        for pair in locations.windows(2) {
             let [one, other] = pair else { continue };
             if one.segment == other.segment && end(one) > u64::from(other.offset) {
                 found.defect(format_args!("two objects overlap: {one}; {other}"));
@@ -155,24 +158,29 @@ impl Core {
     }
 
     /// Reads every frame: checksum, what it holds, whether it decompresses, and the fingerprints of its blocks.
-    pub(super) async fn check_objects(&self, frames: &[(u64, Frame)], found: &mut Found, tell: Tell<'_>) {
-        for (number, group) in frames.chunks(READS).enumerate() {
-            let done = (number * READS) as u64;
-            tell(Progress { what: "frames", done, all: frames.len() as u64 });
+    pub(super) async fn check_objects(
+        &self,
+        frames: &[(u64, Frame)],
+        found: &mut Found,
+        progress: ProgressSink<'_>,
+    ) {
+        for (number, group) in frames.chunks(READS_IN_FLIGHT).enumerate() {
+            let done = (number * READS_IN_FLIGHT) as u64;
+            progress(Progress { phase: "frames", done, total: frames.len() as u64 });
             let checks = group.iter().map(|(number, frame)| self.check_frame(*number, frame));
             for (why, (number, frame)) in join(checks).await.into_iter().zip(group) {
                 if let Err(why) = why {
-                    found.defect(format_args!("frame {number} at {}: {why}", frame.place));
+                    found.defect(format_args!("frame {number} at {}: {why}", frame.location));
                 }
             }
         }
     }
 
     pub async fn check_frame(&self, number: u64, frame: &Frame) -> Result<(), String> {
-        if !sound::is_inside(frame.place, self.layout.segments, self.layout.segment_bytes) {
+        if !validate::is_inside(frame.location, self.layout.segments, self.layout.segment_bytes) {
             return Err("it lies outside of the log".into());
         }
-        let object = self.log.read(frame.place).await.map_err(|why| why.to_string())?;
+        let object = self.log.read(frame.location).await.map_err(|why| why.to_string())?;
         let header = frame::verify(&object).map_err(|why| why.to_string())?;
         let decoded = frame::unpack(&object, number).map_err(|why| why.to_string())?;
         if header.stored != frame.stored {

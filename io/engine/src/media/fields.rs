@@ -92,7 +92,7 @@ impl Fields<'_> {
         Ok(())
     }
 
-    fn place(&mut self) -> Result<(), Malformed> {
+    fn location(&mut self) -> Result<(), Malformed> {
         match self.var()? {
             0 => Ok(()),
             _ => self.vars(2),
@@ -107,11 +107,11 @@ impl Fields<'_> {
     fn root(&mut self) -> Result<(), Malformed> {
         self.vars(3)?;
         self.each(|fields| fields.vars(2))?;
-        self.each(Self::place)?;
+        self.each(Self::location)?;
         for _ in 0..2 {
             self.each(|fields| {
                 fields.var()?;
-                fields.place()
+                fields.location()
             })?;
         }
         self.each(|fields| fields.var().map(drop))?;
@@ -150,7 +150,7 @@ impl Fields<'_> {
     fn chunk(&mut self) -> Result<(), Malformed> {
         while !self.take.is_empty() {
             self.byte()?;
-            self.place()?;
+            self.location()?;
             self.vars(3)?;
             self.byte()?;
         }
@@ -211,7 +211,7 @@ pub fn of_object(kind: ObjectKind, payload: &[u8]) -> Result<Vec<Field>, Malform
         ObjectKind::Frame => {}
         ObjectKind::Map => fields.node()?,
         ObjectKind::Table => fields.table()?,
-        ObjectKind::MapDirectory | ObjectKind::TableDirectory => fields.chunk()?,
+        ObjectKind::MapIndex | ObjectKind::TableIndex => fields.chunk()?,
         ObjectKind::Catalog => fields.catalog()?,
         ObjectKind::Root => fields.root()?,
     }
@@ -230,7 +230,7 @@ pub fn of_records(head: &[u8]) -> Result<Vec<Field>, Malformed> {
 pub fn of_superblock(payload: &[u8]) -> Result<Vec<Field>, Malformed> {
     let mut fields = Fields { take: Take::new(payload, "superblock"), noted: Vec::new() };
     fields.long()?;
-    fields.each(Fields::place)?;
+    fields.each(Fields::location)?;
     Ok(fields.noted)
 }
 

@@ -3,15 +3,15 @@
 //! changed; what refers to it is written anew, so that nothing else on the shelf is different.
 
 use super::fields::{self, Field};
-use crate::directory::{CHUNK, Chunk};
 use crate::entry::BLOCK;
 use crate::frame::{self, ObjectKind};
+use crate::frame_table::{FRAMES, TablePage};
 use crate::log::Log;
+use crate::page_index::{CHUNK, Chunk};
 use crate::record;
 use crate::recover::{damaged, failed};
 use crate::root::{Payload, Root};
-use crate::space::Place;
-use crate::table::{FRAMES, TablePage};
+use crate::space::Location;
 use block::Result;
 use bytes::Bytes;
 use shelf::{AlignedBuf, Batch, JournalPos, SegmentId, Shelf, Superblock, wait};
@@ -30,9 +30,9 @@ pub enum Target {
     /// The catalog.
     Catalog,
     /// A chunk of the directory of map pages.
-    MapDirectory,
+    MapIndex,
     /// A chunk of the directory of frame table pages.
-    TableDirectory,
+    TableIndex,
     /// A map page.
     Map,
     /// A page of the frame table.
@@ -48,8 +48,8 @@ pub const TARGETS: [Target; 9] = [
     Target::Superblock,
     Target::Root,
     Target::Catalog,
-    Target::MapDirectory,
-    Target::TableDirectory,
+    Target::MapIndex,
+    Target::TableIndex,
     Target::Map,
     Target::Table,
     Target::Frame,
@@ -81,8 +81,8 @@ struct Media {
     /// The superblock's payload, when it is to be another one than [`Media::payload`] says.
     superblock: Option<Vec<u8>>,
     root: Root,
-    maps: BTreeMap<u64, (Place, Chunk)>,
-    tables: BTreeMap<u64, (Place, Chunk)>,
+    maps: BTreeMap<u64, (Location, Chunk)>,
+    tables: BTreeMap<u64, (Location, Chunk)>,
     scratch: u32,
     written: Vec<u8>,
 }
@@ -110,19 +110,18 @@ impl Media {
         let root = media.parts(ObjectKind::Root, &media.payload.root).await?;
         media.root = Root::decode(&root).map_err(damaged)?;
         for (kind, chunks) in [
-            (ObjectKind::MapDirectory, media.root.map_chunks.clone()),
-            (ObjectKind::TableDirectory, media.root.table_chunks.clone()),
+            (ObjectKind::MapIndex, media.root.map_chunks.clone()),
+            (ObjectKind::TableIndex, media.root.table_chunks.clone()),
         ] {
-            for (number, place) in chunks {
-                let chunk = Chunk::decode(&media.object(kind, number, place).await?).map_err(damaged)?;
-                let chunks =
-                    if kind == ObjectKind::MapDirectory { &mut media.maps } else { &mut media.tables };
-                chunks.insert(number, (place, chunk));
+            for (number, location) in chunks {
+                let chunk = Chunk::decode(&media.object(kind, number, location).await?).map_err(damaged)?;
+                let chunks = if kind == ObjectKind::MapIndex { &mut media.maps } else { &mut media.tables };
+                chunks.insert(number, (location, chunk));
             }
         }
         let used = |segment: u32| {
             media.root.segments.get(segment as usize).is_some_and(|live| live.total() > 0)
-                || media.payload.root.iter().any(|place| place.segment == segment)
+                || media.payload.root.iter().any(|location| location.segment == segment)
         };
         let free = (0..media.shelf.layout().segments).rev().find(|segment| !used(*segment));
         media.scratch = free.ok_or(block::Error::NoSpace)?;
@@ -130,69 +129,69 @@ impl Media {
         Ok(media)
     }
 
-    async fn object(&self, kind: ObjectKind, number: u64, place: Place) -> Result<Bytes> {
-        let object = self.log.read(place).await.map_err(failed)?;
+    async fn object(&self, kind: ObjectKind, number: u64, location: Location) -> Result<Bytes> {
+        let object = self.log.read(location).await.map_err(failed)?;
         frame::payload(&object, kind, number).map_err(damaged)
     }
 
-    async fn parts(&self, kind: ObjectKind, places: &[Place]) -> Result<Vec<u8>> {
+    async fn parts(&self, kind: ObjectKind, locations: &[Location]) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        for (number, place) in (0..).zip(places) {
-            bytes.extend_from_slice(&self.object(kind, number, *place).await?);
+        for (number, location) in (0..).zip(locations) {
+            bytes.extend_from_slice(&self.object(kind, number, *location).await?);
         }
         Ok(bytes)
     }
 
-    fn put_object(&mut self, object: &[u8]) -> Place {
-        let place =
-            Place { segment: self.scratch, offset: self.written.len() as u32, len: object.len() as u32 };
+    fn put_object(&mut self, object: &[u8]) -> Location {
+        let location =
+            Location { segment: self.scratch, offset: self.written.len() as u32, len: object.len() as u32 };
         self.written.extend_from_slice(object);
-        place
+        location
     }
 
     /// Puts an object in the place of another one; the caller says so to what refers to it.
-    fn replace(&mut self, before: &[Place], kind: ObjectKind, number: u64, payload: &[u8]) -> Place {
+    fn replace(&mut self, before: &[Location], kind: ObjectKind, number: u64, payload: &[u8]) -> Location {
         let object = frame::metadata(kind, number, |out| out.extend_from_slice(payload));
-        let place = self.put_object(&object);
+        let location = self.put_object(&object);
         let segments = &mut self.root.segments;
         for old in before {
             segments[old.segment as usize].meta -= u64::from(old.len);
         }
-        segments[place.segment as usize].meta += u64::from(place.len);
-        place
+        segments[location.segment as usize].meta += u64::from(location.len);
+        location
     }
 
     fn replace_chunk(&mut self, kind: ObjectKind, number: u64, payload: &[u8]) {
-        let chunks = if kind == ObjectKind::MapDirectory { &self.maps } else { &self.tables };
-        let before = chunks.get(&number).map_or(Place::default(), |(place, _)| *place);
-        let place = self.replace(&[before], kind, number, payload);
+        let chunks = if kind == ObjectKind::MapIndex { &self.maps } else { &self.tables };
+        let before = chunks.get(&number).map_or(Location::default(), |(location, _)| *location);
+        let location = self.replace(&[before], kind, number, payload);
         let listed = match kind {
-            ObjectKind::MapDirectory => &mut self.root.map_chunks,
+            ObjectKind::MapIndex => &mut self.root.map_chunks,
             _ => &mut self.root.table_chunks,
         };
-        listed.iter_mut().filter(|(one, _)| *one == number).for_each(|(_, old)| *old = place);
+        listed.iter_mut().filter(|(one, _)| *one == number).for_each(|(_, old)| *old = location);
     }
 
     fn replace_page(&mut self, kind: ObjectKind, number: u64, payload: &[u8]) {
-        let (chunks, directory) = match kind {
-            ObjectKind::Map => (&self.maps, ObjectKind::MapDirectory),
-            _ => (&self.tables, ObjectKind::TableDirectory),
+        let (chunks, page_index) = match kind {
+            ObjectKind::Map => (&self.maps, ObjectKind::MapIndex),
+            _ => (&self.tables, ObjectKind::TableIndex),
         };
         let Some((_, chunk)) = chunks.get(&(number / CHUNK)) else { return };
-        let (mut chunk, mut listing) = (chunk.clone(), chunk.get(number % CHUNK));
-        listing.place = self.replace(&[listing.place], kind, number, payload);
-        chunk.set(number % CHUNK, listing);
+        let (mut chunk, mut info) = (chunk.clone(), chunk.get(number % CHUNK));
+        info.location = self.replace(&[info.location], kind, number, payload);
+        chunk.set(number % CHUNK, info);
         let mut bytes = Vec::new();
         chunk.encode(&mut bytes);
-        self.replace_chunk(directory, number / CHUNK, &bytes);
+        self.replace_chunk(page_index, number / CHUNK, &bytes);
     }
 
-    fn pages(&self, kind: ObjectKind) -> Vec<(u64, Place)> {
+    fn pages(&self, kind: ObjectKind) -> Vec<(u64, Location)> {
         let chunks = if kind == ObjectKind::Map { &self.maps } else { &self.tables };
         let pages = chunks.iter().flat_map(|(number, (_, chunk))| {
-            chunk.iter().map(move |(index, listing)| (number * CHUNK + index, listing.place))
+            chunk.iter().map(move |(index, info)| (number * CHUNK + index, info.location))
         });
-        pages.filter(|(_, place)| !place.is_none()).collect()
+        pages.filter(|(_, location)| !location.is_none()).collect()
     }
 
     async fn change(&mut self, target: Target, pick: Pick<'_>) -> Result<String> {
@@ -217,12 +216,12 @@ impl Media {
                 let before = self.root.catalog.clone();
                 let bytes = self.parts(ObjectKind::Catalog, &before).await?;
                 let (what, bytes) = self.changed(ObjectKind::Catalog, bytes, pick)?;
-                let place = self.replace(&before, ObjectKind::Catalog, 0, &bytes);
-                self.root.catalog = vec![place];
+                let location = self.replace(&before, ObjectKind::Catalog, 0, &bytes);
+                self.root.catalog = vec![location];
                 Ok(what)
             }
-            Target::MapDirectory => self.change_chunk(ObjectKind::MapDirectory, pick),
-            Target::TableDirectory => self.change_chunk(ObjectKind::TableDirectory, pick),
+            Target::MapIndex => self.change_chunk(ObjectKind::MapIndex, pick),
+            Target::TableIndex => self.change_chunk(ObjectKind::TableIndex, pick),
             Target::Map => self.change_page(ObjectKind::Map, pick).await,
             Target::Table => self.change_page(ObjectKind::Table, pick).await,
             Target::Frame => self.change_frame(pick).await,
@@ -247,7 +246,7 @@ impl Media {
     }
 
     fn change_chunk(&mut self, kind: ObjectKind, pick: Pick<'_>) -> Result<String> {
-        let chunks = if kind == ObjectKind::MapDirectory { &self.maps } else { &self.tables };
+        let chunks = if kind == ObjectKind::MapIndex { &self.maps } else { &self.tables };
         let Some((number, (_, chunk))) = chunks.iter().nth(pick(chunks.len().max(1) as u64) as usize) else {
             return Ok("there is none".into());
         };
@@ -263,14 +262,14 @@ impl Media {
         if pages.is_empty() {
             return Ok("there is none".into());
         }
-        let (number, place) = pages[pick(pages.len() as u64) as usize];
+        let (number, location) = pages[pick(pages.len() as u64) as usize];
         if pick(12) == 0 {
-            let (other, place) = pages[pick(pages.len() as u64) as usize];
-            let payload = self.object(kind, other, place).await?;
+            let (other, location) = pages[pick(pages.len() as u64) as usize];
+            let payload = self.object(kind, other, location).await?;
             self.replace_page(kind, number, &payload);
             return Ok(format!("{number} has the content of {other}"));
         }
-        let payload = self.object(kind, number, place).await?;
+        let payload = self.object(kind, number, location).await?;
         let (what, bytes) = self.changed(kind, payload.to_vec(), pick)?;
         self.replace_page(kind, number, &bytes);
         Ok(format!("{number}, {what}"))
@@ -281,12 +280,12 @@ impl Media {
         if pages.is_empty() {
             return Ok("there is none".into());
         }
-        let (number, place) = pages[pick(pages.len() as u64) as usize];
-        let payload = self.object(ObjectKind::Table, number, place).await?;
+        let (number, location) = pages[pick(pages.len() as u64) as usize];
+        let payload = self.object(ObjectKind::Table, number, location).await?;
         let mut page = TablePage::decode(&payload).map_err(damaged)?;
         let frames: Vec<_> = page.iter().map(|(index, frame)| (index, frame.clone())).collect();
         let (index, mut frame) = frames[pick(frames.len() as u64) as usize].clone();
-        let object = self.log.read(frame.place).await.map_err(failed)?;
+        let object = self.log.read(frame.location).await.map_err(failed)?;
         let header = frame::verify(&object).map_err(damaged)?;
         let (mut how, mut name) = ([object[9], object[10], object[11]], header.number);
         let at = pick(4);
@@ -294,13 +293,13 @@ impl Media {
             3 => name = name.wrapping_add(pick(5)).wrapping_sub(2),
             at => how[at as usize] = pick(256) as u8,
         }
-        let share = |frame: &crate::table::Frame| -> u64 {
+        let share = |frame: &crate::frame_table::Frame| -> u64 {
             let live = (0..8).filter(|index| frame.live() >> index & 1 == 1);
             live.map(|index| frame.share(index)).sum()
         };
-        self.root.segments[frame.place.segment as usize].data -= share(&frame);
-        frame.place = self.put_object(&frame::sealed_again(&object, how, name));
-        self.root.segments[frame.place.segment as usize].data += share(&frame);
+        self.root.segments[frame.location.segment as usize].data -= share(&frame);
+        frame.location = self.put_object(&frame::sealed_again(&object, how, name));
+        self.root.segments[frame.location.segment as usize].data += share(&frame);
         *page.slot(index) = Some(frame);
         let mut bytes = Vec::new();
         page.encode(&mut bytes);

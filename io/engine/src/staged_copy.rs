@@ -6,8 +6,8 @@ use crate::background::Worker;
 use crate::change::{Change, Unchanged};
 use crate::copy::{Copy, perform};
 use crate::core::Core;
-use crate::edges::Parts;
-use crate::record::{Action, Record};
+use crate::record::{Mutation, Record};
+use crate::unaligned::Parts;
 use crate::volume::Handle;
 use block::{DiskId, Error, Result};
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 const HIDDEN: u128 = !(u32::MAX as u128);
 
 /// How often a list is prepared while others change what it reads.
-const ATTEMPTS: usize = 16;
+const MAX_ATTEMPTS: usize = 16;
 
 /// Whether the identity is of a clone that only the engine sees.
 pub fn is_hidden(id: DiskId) -> bool {
@@ -82,13 +82,13 @@ struct Stage {
 }
 
 /// Performs the segments one after the other, all of them at one moment.
-pub async fn copy(asked: &Handle, copies: &[Copy]) -> Result {
-    for _ in 0..ATTEMPTS {
-        let stage = Stage::begin(&asked.core, copies).await?;
+pub async fn copy(addressed: &Handle, copies: &[Copy]) -> Result {
+    for _ in 0..MAX_ATTEMPTS {
+        let stage = Stage::begin(&addressed.core, copies).await?;
         for copy in copies {
-            perform(asked, &stage.shifted_to_clones(copy)).await?;
+            perform(addressed, &stage.shifted_to_clones(copy)).await?;
         }
-        if let Some(reply) = asked.attempt(stage.change(copies)).await? {
+        if let Some(reply) = addressed.attempt(stage.change(copies)).await? {
             return Ok(reply);
         }
     }
@@ -108,11 +108,11 @@ impl Stage {
         loop {
             let first = core.state.read().catalog.next;
             let mut new = (first..).zip(&names.ids);
-            let mut actions = Record::new();
+            let mut mutations = Record::new();
             let mut clone = |source| {
                 let (volume, id) = new.next().expect("there is a name for each clone");
                 let (snapshot, created, kept_until) = (false, 0, 0);
-                actions.push(Action::Clone { volume, id: *id, source, created, snapshot, kept_until });
+                mutations.push(Mutation::Clone { volume, id: *id, source, created, snapshot, kept_until });
                 volume
             };
             let both = |(&volume, &written): (&u32, &bool)| {
@@ -120,7 +120,7 @@ impl Stage {
                 (volume, Clones { before, after: if written { clone(volume) } else { before } })
             };
             let clones = written.iter().map(both).collect();
-            match core.make_soon(&Change { actions, ..Change::default() }).await {
+            match core.make_when_possible(&Change { mutations, ..Change::default() }).await {
                 Ok(Some(_)) => return Ok(Self { clones, _names: names }),
                 Ok(None) => {}
                 // Another volume that began at the same time took the number.
@@ -154,7 +154,7 @@ impl Stage {
             let Parts { edges, .. } = copy.to.parts();
             change.unchanged.extend(edges.iter().map(|(block, _)| expect(target, *block, 1)));
             let (to, count) = copy.to.blocks();
-            change.actions.push(Action::Copy {
+            change.mutations.push(Mutation::Copy {
                 source: self.clones[&target].after,
                 from: to,
                 target,
@@ -164,7 +164,7 @@ impl Stage {
         }
         let ended = self.clones.values().flat_map(|clones| [clones.before, clones.after]);
         let ended: BTreeSet<u32> = ended.collect();
-        change.actions.extend(ended.into_iter().map(|volume| Action::Delete { volume }));
+        change.mutations.extend(ended.into_iter().map(|volume| Mutation::Delete { volume }));
         change
     }
 }
@@ -178,7 +178,7 @@ impl Worker {
             let hidden = state.catalog.from(DiskId(HIDDEN));
             hidden.filter(|(id, _)| !live.ids.contains(id)).map(|(_, number)| number).collect()
         };
-        let end = |volume| self.core.make(&Change::of(Action::Delete { volume }), true).is_ok();
+        let end = |volume| self.core.make(&Change::of(Mutation::Delete { volume }), true).is_ok();
         // All of them are tried, whatever becomes of one.
         abandoned.into_iter().filter(|volume| end(*volume)).count() > 0
     }

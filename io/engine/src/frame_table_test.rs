@@ -3,14 +3,14 @@ use super::*;
 fn frame(offset: u32, len: u32, refs: &[u64]) -> Frame {
     let stored = (1u16 << refs.len()) as u8;
     let stored = if refs.len() == 8 { 0xff } else { stored - 1 };
-    Frame { place: Place { segment: 1, offset, len }, stored, deep: stored == 1, refs: refs.into() }
+    Frame { location: Location { segment: 1, offset, len }, stored, deep: stored == 1, refs: refs.into() }
 }
 
 #[test]
 fn shares_add_up_to_the_length() {
     for stored in 1..=255u8 {
         let frame = Frame {
-            place: Place { segment: 0, offset: 0, len: 12347 },
+            location: Location { segment: 0, offset: 0, len: 12347 },
             stored,
             deep: false,
             refs: [1; 8].into_iter().collect(),
@@ -22,7 +22,7 @@ fn shares_add_up_to_the_length() {
 
 #[test]
 fn a_frame_lives_until_its_last_block_is_dropped() {
-    let (mut table, mut usage) = (Table { next: 64, ..Table::default() }, Usage::new(2));
+    let (mut table, mut usage) = (FrameTable { next: 64, ..FrameTable::default() }, Usage::new(2));
     table.insert(0, frame(0, 1001, &[1, 2]), &mut usage).unwrap();
     assert_eq!((usage.physical, usage.unique_blocks), (1001, 2));
     let block = |index| BlockId { frame: 0, index };
@@ -37,7 +37,7 @@ fn a_frame_lives_until_its_last_block_is_dropped() {
 
 #[test]
 fn references_to_a_page_in_the_log_are_noted_until_it_is_read() {
-    let (mut table, mut usage) = (Table { next: 640, ..Table::default() }, Usage::new(2));
+    let (mut table, mut usage) = (FrameTable { next: 640, ..FrameTable::default() }, Usage::new(2));
     table.insert(5, frame(0, 100, &[3]), &mut usage).unwrap();
     table.pages.freeze();
     let page = (*table.pages.thaw(0).unwrap()).clone();

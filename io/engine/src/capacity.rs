@@ -10,35 +10,35 @@ use crate::change::Change;
 use crate::core::Core;
 use crate::entry::{BLOCK, Entry, FAN};
 use crate::map::{Maps, Tree};
-use crate::record::Action;
+use crate::record::Mutation;
 use crate::space::DiskSpace;
 use crate::state::{Refusal, State};
 use block::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What a block takes in the log when it does not reduce: a frame of its own, and its part of the frame table.
-pub const SLOT_WORST: u64 = (BLOCK + crate::frame::HEADER + 16 + 16) as u64;
+pub const BLOCK_MAX_LOG_BYTES: u64 = (BLOCK + crate::frame::HEADER + 16 + 16) as u64;
 
 /// What a map page takes at most: 512 entries of ten bytes would be more, but their values are near each other.
-const NODE_WORST: u64 = 4096;
+const MAP_PAGE_MAX_BYTES: u64 = 4096;
 
 /// What a page of the frame table takes, rather more than less.
-const TABLE_WORST: u64 = 1024;
+const TABLE_PAGE_MAX_BYTES: u64 = 1024;
 
 /// What a chunk of a directory takes, rather more than less.
-const CHUNK_WORST: u64 = 6 << 10;
+const INDEX_CHUNK_MAX_BYTES: u64 = 6 << 10;
 
 /// What a new volume takes in the catalog, and again in the next catalog beside it.
-const VOLUME_WORST: u64 = 256;
+const VOLUME_MAX_BYTES: u64 = 256;
 
 /// Segments that cleaning leaves to checkpoints besides those that a checkpoint fills: those that it ends in.
-const SPARE: usize = 2;
+const CHECKPOINT_SPARE_SEGMENTS: usize = 2;
 
 /// Segments that data leave to cleaning, at least; as many bytes where segments are small, but no more than this part of
 /// the reserve. A checkpoint is made whenever cleaning has used them up, and should then free more than it fills.
-const FOR_CLEANING: usize = 2;
-const BYTES_FOR_CLEANING: u64 = 16 << 20;
-const PART_FOR_CLEANING: u64 = 8;
+const CLEANING_RESERVE_MIN_SEGMENTS: usize = 2;
+const CLEANING_RESERVE_MAX_BYTES: u64 = 16 << 20;
+const CLEANING_RESERVE_DIVISOR: u64 = 8;
 
 impl Core {
     fn bytes_of(&self, segments: &AtomicU32) -> u64 {
@@ -53,17 +53,17 @@ impl Core {
     /// Takes note of how many segments are free.
     pub fn set_free(&self, segments: u32) {
         self.free_segments.store(segments, Ordering::Release);
-        self.look_for_room();
+        self.update_usable_segments();
     }
 
     /// Takes note of what drives have room for: less than was promised, when some have gone for good.
-    pub fn look_for_room(&self) {
+    pub fn update_usable_segments(&self) {
         let free = self.free_segments.load(Ordering::Acquire);
         let used = self.segments.load(Ordering::Acquire) - free;
         self.usable_segments.store(used + free.min(self.log.shelf().room().any), Ordering::Release);
     }
 
-    /// Says whether the flusher is stuck without room in the log, which [`Core::admit_space`] should have prevented.
+    /// Says whether the flusher is stuck without room in the log, which [`Core::check_capacity`] should have prevented.
     pub fn set_full(&self, full: bool) {
         if self.full.swap(full, Ordering::AcqRel) != full && full {
             tracing::warn!("the log is full");
@@ -89,7 +89,8 @@ impl Core {
     /// Whether idle time may change so many map pages and pages of the frame table before the next checkpoint, which
     /// has room for no more than changes wait at.
     pub fn may_change(&self, nodes: usize, tables: usize) -> bool {
-        let changed = nodes as u64 * (NODE_WORST + CHUNK_WORST) + tables as u64 * (TABLE_WORST + CHUNK_WORST);
+        let changed = nodes as u64 * (MAP_PAGE_MAX_BYTES + INDEX_CHUNK_MAX_BYTES)
+            + tables as u64 * (TABLE_PAGE_MAX_BYTES + INDEX_CHUNK_MAX_BYTES);
         self.dirty_bytes() + changed <= 2 * self.dirty_limit()
     }
 
@@ -97,19 +98,19 @@ impl Core {
     /// write to the next, with what changed meanwhile: twice of what changes wait at.
     pub fn kept_for_checkpoints(&self) -> usize {
         let most = 4 * self.dirty_limit() + renewed_bytes(&self.state.read());
-        most.div_ceil(u64::from(self.layout.segment_bytes)) as usize + SPARE
+        most.div_ceil(u64::from(self.layout.segment_bytes)) as usize + CHECKPOINT_SPARE_SEGMENTS
     }
 
     /// Free segments that data must leave to cleaning and checkpoints.
     pub fn kept_from_data(&self) -> usize {
-        let bytes = BYTES_FOR_CLEANING.min(self.reserve_bytes() / PART_FOR_CLEANING);
+        let bytes = CLEANING_RESERVE_MAX_BYTES.min(self.reserve_bytes() / CLEANING_RESERVE_DIVISOR);
         let segments = bytes / u64::from(self.layout.segment_bytes);
-        self.kept_for_checkpoints() + FOR_CLEANING.max(segments as usize)
+        self.kept_for_checkpoints() + CLEANING_RESERVE_MIN_SEGMENTS.max(segments as usize)
     }
 
     /// Bytes in use or promised, if nothing that waits to be written reduces.
     pub fn used_bytes(&self, state: &State) -> u64 {
-        let waiting = (state.maps.slots.bytes() / BLOCK) as u64 * SLOT_WORST;
+        let waiting = (state.maps.slots.bytes() / BLOCK) as u64 * BLOCK_MAX_LOG_BYTES;
         live_bytes(state) + waiting + dirty_bytes(state)
     }
 
@@ -127,13 +128,13 @@ impl Core {
 
     /// Refuses a change that might not find space in the log. What waits to be flushed and metadata that waits for a
     /// checkpoint are counted at their worst: where that alone is the reason, it has to settle first.
-    pub fn admit_space(&self, state: &State, change: &Change) -> Result<(), Refusal> {
+    pub fn check_capacity(&self, state: &State, change: &Change) -> Result<(), Refusal> {
         let pages = (change.pages.len() / BLOCK) as u64;
         let full = self.full.load(Ordering::Acquire);
-        let growth = growth(state, &change.actions);
-        let needed = pages * SLOT_WORST + growth;
+        let growth = growth(state, &change.mutations);
+        let needed = pages * BLOCK_MAX_LOG_BYTES + growth;
         if growth > 0 {
-            self.admit_map_pages(state, change, growth / NODE_WORST)?;
+            self.check_map_pages(state, change, growth / MAP_PAGE_MAX_BYTES)?;
         }
         if needed > 0 {
             if full {
@@ -143,24 +144,24 @@ impl Core {
             }
             if live_bytes(state) + needed > self.total_bytes() {
                 // Overwriting with what takes less than what it replaces goes on.
-                let shrinks = change.packed.is_some_and(|packed| packed <= won_back(state, change));
+                let shrinks = change.packed.is_some_and(|packed| packed <= reclaimed_bytes(state, change));
                 // The background looks whether drives were added.
                 self.signal.notify();
                 return if shrinks { Ok(()) } else { Err(Error::NoSpace.into()) };
             }
             if self.free_bytes(state) < needed {
                 self.wants_space.store(true, Ordering::Release);
-                return Err(Refusal::Room);
+                return Err(Refusal::Backpressure);
             }
         }
         let (dirty, limit) = (dirty_bytes(state), self.dirty_limit());
-        if dirty > 2 * limit && !full && change.actions.iter().any(Action::changes_a_map) {
-            return Err(Refusal::Room);
+        if dirty > 2 * limit && !full && change.mutations.iter().any(Mutation::changes_a_map) {
+            return Err(Refusal::Backpressure);
         }
-        let spread = spread(state, &change.actions);
+        let transient_growth = transient_growth(state, &change.mutations);
         // Whatever drives have gone: giving back is the way out.
         let most = self.bytes_of(&self.segments) - self.reserve_bytes() / 2;
-        if spread > 0 && live_bytes(state) + dirty + spread > most {
+        if transient_growth > 0 && live_bytes(state) + dirty + transient_growth > most {
             self.signal.notify();
             return Err(Error::NoSpace.into());
         }
@@ -171,9 +172,10 @@ impl Core {
 impl Core {
     /// Refuses a change that would make more map pages than [`crate::Options::map_pages`]: the directory of map pages is
     /// in memory, and is read whole when the array starts. `worst` is the most that the change can make.
-    fn admit_map_pages(&self, state: &State, change: &Change, worst: u64) -> Result<(), Refusal> {
+    fn check_map_pages(&self, state: &State, change: &Change, worst: u64) -> Result<(), Refusal> {
         let left = self.options.map_pages.saturating_sub(state.maps.page_count());
-        if worst <= left || change.actions.iter().map(|action| pages_made(state, action)).sum::<u64>() <= left
+        if worst <= left
+            || change.mutations.iter().map(|mutation| pages_made(state, mutation)).sum::<u64>() <= left
         {
             return Ok(());
         }
@@ -182,14 +184,16 @@ impl Core {
 }
 
 /// Map pages that an action of [`growth`] makes, by what is in memory; pages that are not are taken to be there.
-fn pages_made(state: &State, action: &Action) -> u64 {
+fn pages_made(state: &State, mutation: &Mutation) -> u64 {
     let written = |volume: u32, from: u64, count: u64| {
         let tree = state.volume(volume).map(|volume| volume.tree);
         tree.map_or(0, |tree| written_pages(&state.maps, tree, from, from + count, false))
     };
-    match *action {
-        Action::Slots { volume, block, count, .. } => written(volume, block, u64::from(count)),
-        Action::Same { .. } | Action::Copy { .. } => growth(state, std::slice::from_ref(action)) / NODE_WORST,
+    match *mutation {
+        Mutation::Slots { volume, block, count, .. } => written(volume, block, u64::from(count)),
+        Mutation::Same { .. } | Mutation::Copy { .. } => {
+            growth(state, std::slice::from_ref(mutation)) / MAP_PAGE_MAX_BYTES
+        }
         _ => 0,
     }
 }
@@ -203,7 +207,7 @@ fn written_pages(maps: &Maps, tree: Tree, from: u64, to: u64, shared: bool) -> u
         let of_level = |level| (to - 1) / crate::map::span(level) - from / crate::map::span(level) + 1;
         return (0..=tree.level).map(of_level).sum();
     };
-    let shared = shared || maps.listings.get(page).refs > 1;
+    let shared = shared || maps.page_index.get(page).refs > 1;
     let below = maps.nodes.get(page).filter(|_| tree.level > 0).map_or(0, |node| {
         let child = |(index, from, to): (usize, u64, u64)| {
             written_pages(maps, Tree { root: node[index], level: tree.level - 1 }, from, to, shared)
@@ -215,15 +219,17 @@ fn written_pages(maps: &Maps, tree: Tree, from: u64, to: u64, shared: bool) -> u
 
 fn dirty_bytes(state: &State) -> u64 {
     let (maps, tables) = (&state.maps, &state.maps.table);
-    let chunks = (maps.listings.dirty() + tables.directory.dirty()) as u64;
-    maps.nodes.dirty() as u64 * NODE_WORST + tables.pages.dirty() as u64 * TABLE_WORST + chunks * CHUNK_WORST
+    let chunks = (maps.page_index.dirty() + tables.page_index.dirty()) as u64;
+    maps.nodes.dirty() as u64 * MAP_PAGE_MAX_BYTES
+        + tables.pages.dirty() as u64 * TABLE_PAGE_MAX_BYTES
+        + chunks * INDEX_CHUNK_MAX_BYTES
 }
 
 /// Upper bound of what every checkpoint writes anew and whole: the catalog, and the root with the places of chunks,
 /// the live bytes of segments and the slots that wait.
 fn renewed_bytes(state: &State) -> u64 {
     let maps = &state.maps;
-    let chunks = maps.listings.places.len() + maps.table.directory.places.len();
+    let chunks = maps.page_index.locations.len() + maps.table.page_index.locations.len();
     let lists = chunks + maps.usage.segments().len() + maps.slots.bytes() / BLOCK + maps.orphans.len();
     state.catalog.bytes() + 16 * lists as u64
 }
@@ -234,55 +240,57 @@ fn live_bytes(state: &State) -> u64 {
 }
 
 /// What actions add to the metadata of an array that lives on, at most.
-fn growth(state: &State, actions: &[Action]) -> u64 {
+fn growth(state: &State, mutations: &[Mutation]) -> u64 {
     let height = |volume: u32| state.volume(volume).map_or(0, |volume| u64::from(volume.tree.level));
     let leaves = |blocks: u64| blocks.div_ceil(FAN as u64) + 1;
-    let grows = |action: &Action| match *action {
-        Action::Slots { volume, count, .. } => (leaves(u64::from(count)) + height(volume)) * NODE_WORST,
+    let grows = |mutation: &Mutation| match *mutation {
+        Mutation::Slots { volume, count, .. } => {
+            (leaves(u64::from(count)) + height(volume)) * MAP_PAGE_MAX_BYTES
+        }
         // The paths to both ends, and one page of each level for what lies between.
-        Action::Same { volume, .. } => 3 * (height(volume) + 1) * NODE_WORST,
-        Action::Copy { source, from, target, to, count } => {
+        Mutation::Same { volume, .. } => 3 * (height(volume) + 1) * MAP_PAGE_MAX_BYTES,
+        Mutation::Copy { source, from, target, to, count } => {
             // Whole pages are shared where they can be; else there is a leaf for what is mapped.
             let mapped = state.volume(source).map_or(0, |source| state.maps.tally(source.tree).mapped);
             let copied = if Maps::shareable(from, to).is_some() { 0 } else { leaves(count.min(mapped)) };
-            (copied + copied / FAN as u64 + 2 * (height(target) + 1)) * NODE_WORST
+            (copied + copied / FAN as u64 + 2 * (height(target) + 1)) * MAP_PAGE_MAX_BYTES
         }
-        Action::Create { .. } | Action::Clone { .. } => VOLUME_WORST,
-        Action::Resize { volume, blocks } => {
+        Mutation::Create { .. } | Mutation::Clone { .. } => VOLUME_MAX_BYTES,
+        Mutation::Resize { volume, blocks } => {
             let grows = state.volume(volume).is_ok_and(|volume| blocks > volume.geometry.blocks);
-            if grows { 8 * NODE_WORST } else { 0 }
+            if grows { 8 * MAP_PAGE_MAX_BYTES } else { 0 }
         }
         _ => 0,
     };
-    actions.iter().map(grows).sum()
+    mutations.iter().map(grows).sum()
 }
 
 /// What actions that give space back, or are too small to refuse, add to the metadata for now.
-fn spread(state: &State, actions: &[Action]) -> u64 {
-    let spreads = |action: &Action| match action {
-        Action::Hole { volume, block, count, mapped } => {
+fn transient_growth(state: &State, mutations: &[Mutation]) -> u64 {
+    let grows_transiently = |mutation: &Mutation| match mutation {
+        Mutation::Hole { volume, block, count, mapped } => {
             let hole = if *mapped { Entry::ZERO } else { Entry::UNMAPPED };
             let tree = state.volume(*volume).map(|volume| volume.tree);
             let pages =
                 tree.map_or(0, |tree| new_pages(&state.maps, tree, *block, block + count, hole, false));
-            pages * NODE_WORST
+            pages * MAP_PAGE_MAX_BYTES
         }
-        Action::Resize { volume, blocks } => {
+        Mutation::Resize { volume, blocks } => {
             let shrinks = state.volume(*volume).is_ok_and(|volume| *blocks < volume.geometry.blocks);
-            if shrinks { 8 * NODE_WORST } else { 0 }
+            if shrinks { 8 * MAP_PAGE_MAX_BYTES } else { 0 }
         }
-        Action::SaveState { volume, state: new } => {
+        Mutation::SaveState { volume, state: new } => {
             let old = state.volume(*volume).map_or(0, |volume| volume.saved.len());
             2 * new.len().saturating_sub(old) as u64
         }
-        Action::PutRecord { key, value } => {
+        Mutation::PutRecord { key, value } => {
             let len = |value: &bytes::Bytes| value.len() + key.len();
             let old = state.catalog.records.get(key).map_or(0, len);
             2 * value.as_ref().map_or(0, len).saturating_sub(old) as u64
         }
         _ => 0,
     };
-    actions.iter().map(spreads).sum()
+    mutations.iter().map(grows_transiently).sum()
 }
 
 /// Pages that come into being when `from..to` becomes a hole: those at its ends that are shared, or not there yet.
@@ -293,7 +301,7 @@ fn new_pages(maps: &Maps, tree: Tree, from: u64, to: u64, hole: Entry, shared: b
     let Some(page) = tree.root.as_page() else {
         return if tree.root == hole { 0 } else { 2 * u64::from(tree.level) + 1 };
     };
-    let shared = shared || maps.listings.get(page).refs > 1;
+    let shared = shared || maps.page_index.get(page).refs > 1;
     let own = u64::from(shared);
     if tree.level == 0 {
         return own;
@@ -307,17 +315,17 @@ fn new_pages(maps: &Maps, tree: Tree, from: u64, to: u64, hole: Entry, shared: b
 }
 
 /// Bytes of the log that a change makes free at once.
-fn won_back(state: &State, change: &Change) -> u64 {
-    let overwritten = |action: &Action| match *action {
-        Action::Slots { volume, block, count, .. } => Some((volume, block, u64::from(count))),
-        Action::Same { volume, block, count, .. } => Some((volume, block, count)),
+fn reclaimed_bytes(state: &State, change: &Change) -> u64 {
+    let overwritten = |mutation: &Mutation| match *mutation {
+        Mutation::Slots { volume, block, count, .. } => Some((volume, block, u64::from(count))),
+        Mutation::Same { volume, block, count, .. } => Some((volume, block, count)),
         _ => None,
     };
     let won = |(volume, block, count)| {
         let tree = state.volume(volume).ok().map(|volume| volume.tree);
         tree.map_or(0, |tree| state.maps.exclusive_bytes(tree, block, block + count))
     };
-    change.actions.iter().filter_map(overwritten).map(won).sum()
+    change.mutations.iter().filter_map(overwritten).map(won).sum()
 }
 
 /// Space of a volume.

@@ -1,10 +1,10 @@
 //! Changes that cover 4 KiB blocks in part, or depend on what is there: what is there is read without a lock, the
 //! change is prepared, and made only if nothing of it has changed since; else all over again.
 
+use crate::builder::{ChangeBuilder, each_block};
 use crate::change::Change;
-use crate::draft::{Draft, each_block};
 use crate::entry::{BLOCK, Entry};
-use crate::record::Action;
+use crate::record::Mutation;
 use crate::volume::{Handle, Span};
 use block::{Data, Error, Reply, Result};
 
@@ -50,32 +50,34 @@ impl Span {
 
 impl Handle {
     /// Reads the block that a change covers this part of, and has the change expect it.
-    pub async fn edge(&self, draft: &mut Draft, part: Span) -> Result<(Vec<u8>, Entry)> {
+    pub async fn edge(&self, builder: &mut ChangeBuilder, part: Span) -> Result<(Vec<u8>, Entry)> {
         let (data, entries) = self.core.view(self.number, part).await?;
-        draft.expected.push((self.number, part.from / STEP, entries[0]));
+        builder.expected.push((self.number, part.from / STEP, entries[0]));
         Ok((data.to_bytes().to_vec(), entries[0]))
     }
 
     /// Writes the part of a block.
-    async fn patch(&self, draft: &mut Draft, block: u64, part: Span, bytes: &[u8]) -> Result<()> {
-        let (mut old, _) = self.edge(draft, part).await?;
+    async fn patch(&self, builder: &mut ChangeBuilder, block: u64, part: Span, bytes: &[u8]) -> Result<()> {
+        let (mut old, _) = self.edge(builder, part).await?;
         old[part.in_block()].copy_from_slice(bytes);
-        draft.block(self.number, block, &old);
+        builder.block(self.number, block, &old);
         Ok(())
     }
 
     /// Adds the write of `data` at `span` to a draft.
-    pub async fn draft_write(&self, draft: &mut Draft, span: Span, data: &Data) -> Result<()> {
+    pub async fn build_write(&self, builder: &mut ChangeBuilder, span: Span, data: &Data) -> Result<()> {
         let Parts { edges, whole } = span.parts();
         let at = |byte: u64| (byte - span.from) as usize;
         for (block, part) in edges {
             let bytes = data.slice(at(part.from), at(part.to)).to_bytes();
-            self.patch(draft, block, part, &bytes).await.map_err(|error| self.in_blocks(error, span.from))?;
+            self.patch(builder, block, part, &bytes)
+                .await
+                .map_err(|error| self.in_blocks(error, span.from))?;
         }
         if whole.len() > 0 {
             let mut block = whole.from / STEP;
             each_block(data, at(whole.from), at(whole.to), |bytes| {
-                draft.block(self.number, block, bytes);
+                builder.block(self.number, block, bytes);
                 block += 1;
             });
         }
@@ -85,9 +87,9 @@ impl Handle {
     /// A write that covers blocks in part.
     pub async fn write_edges(self, span: Span, data: Data) -> Result {
         loop {
-            let mut draft = Draft::of(self.number, span, span.blocks().1 as usize);
-            self.draft_write(&mut draft, span, &data).await?;
-            if let Some(reply) = self.attempt(draft.finish()).await? {
+            let mut builder = ChangeBuilder::of(self.number, span, span.blocks().1 as usize);
+            self.build_write(&mut builder, span, &data).await?;
+            if let Some(reply) = self.attempt(builder.finish()).await? {
                 return Ok(reply);
             }
         }
@@ -97,13 +99,13 @@ impl Handle {
     pub async fn fill_edges(self, span: Span, block: Data) -> Result {
         let pattern = block.to_bytes().repeat(BLOCK / block.len());
         loop {
-            let mut draft = Draft::of(self.number, span, 3);
+            let mut builder = ChangeBuilder::of(self.number, span, 3);
             let Parts { edges, whole } = span.parts();
             for (block, part) in edges {
-                self.patch(&mut draft, block, part, &pattern[part.in_block()]).await?;
+                self.patch(&mut builder, block, part, &pattern[part.in_block()]).await?;
             }
-            draft.same(self.number, whole.from / STEP, whole.len() / STEP, &pattern);
-            if let Some(reply) = self.attempt(draft.finish()).await? {
+            builder.same(self.number, whole.from / STEP, whole.len() / STEP, &pattern);
+            if let Some(reply) = self.attempt(builder.finish()).await? {
                 return Ok(reply);
             }
         }
@@ -112,27 +114,27 @@ impl Handle {
     /// Unmaps spans that are in order and do not touch. Blocks covered in part become zeros there and stay mapped.
     pub async fn unmap_edges(self, spans: Vec<Span>) -> Result {
         loop {
-            let mut draft = Draft::new(2 * spans.len());
+            let mut builder = ChangeBuilder::new(2 * spans.len());
             let mut merged: Option<(u64, Vec<u8>)> = None;
             for span in &spans {
-                draft.writes(self.number, *span);
+                builder.writes(self.number, *span);
                 let Parts { edges, whole } = span.parts();
                 for (block, part) in edges {
                     // Two spans may have their ends in the same block.
                     let same = merged.as_ref().is_some_and(|(before, _)| *before == block);
                     if !same {
-                        self.put_merged(&mut draft, merged.take());
-                        let (old, entry) = self.edge(&mut draft, part).await?;
+                        self.put_merged(&mut builder, merged.take());
+                        let (old, entry) = self.edge(&mut builder, part).await?;
                         merged = (!entry.is_hole()).then_some((block, old));
                     }
                     if let Some((_, bytes)) = &mut merged {
                         bytes[part.in_block()].fill(0);
                     }
                 }
-                draft.hole(self.number, whole.from / STEP, whole.len() / STEP, false);
+                builder.hole(self.number, whole.from / STEP, whole.len() / STEP, false);
             }
-            self.put_merged(&mut draft, merged.take());
-            if let Some(reply) = self.attempt(draft.finish()).await? {
+            self.put_merged(&mut builder, merged.take());
+            if let Some(reply) = self.attempt(builder.finish()).await? {
                 return Ok(reply);
             }
         }
@@ -155,24 +157,24 @@ impl Handle {
         let bytes = |blocks: u64| blocks.saturating_mul(u64::from(self.block_bytes));
         let size = self.geometry()?.blocks;
         let (old, end) = (bytes(size), bytes(blocks));
-        let mut draft = Draft::new(1);
+        let mut builder = ChangeBuilder::new(1);
         if !end.is_multiple_of(STEP) && end < old {
             let behind = Span { from: end, to: old.min(end.next_multiple_of(STEP)) };
-            let (mut cut, entry) = self.edge(&mut draft, behind).await?;
+            let (mut cut, entry) = self.edge(&mut builder, behind).await?;
             let behind = &mut cut[(end % STEP) as usize..];
             if !entry.is_hole() && !block::is_zero(behind) {
                 behind.fill(0);
-                draft.block(self.number, end / STEP, &cut);
+                builder.block(self.number, end / STEP, &cut);
             }
         }
-        draft.action(Action::Resize { volume: self.number, blocks });
+        builder.mutation(Mutation::Resize { volume: self.number, blocks });
         // Were it larger by now, something would have to be cut off that nobody has looked at.
-        self.attempt(Change { size: Some(size), ..draft.finish() }).await
+        self.attempt(Change { size: Some(size), ..builder.finish() }).await
     }
 
-    fn put_merged(&self, draft: &mut Draft, merged: Option<(u64, Vec<u8>)>) {
+    fn put_merged(&self, builder: &mut ChangeBuilder, merged: Option<(u64, Vec<u8>)>) {
         if let Some((block, bytes)) = merged {
-            draft.block(self.number, block, &bytes);
+            builder.block(self.number, block, &bytes);
         }
     }
 
@@ -190,15 +192,15 @@ impl Handle {
             let mut data = all.slice(0, skip);
             data.append(new);
             data.append(all.slice(data.len(), all.len()));
-            let mut draft = Draft::of(self.number, span, count as usize);
+            let mut builder = ChangeBuilder::of(self.number, span, count as usize);
             let mut block = first;
             each_block(&data, 0, data.len(), |bytes| {
-                draft.block(self.number, block, bytes);
+                builder.block(self.number, block, bytes);
                 block += 1;
             });
             let numbered = entries.into_iter().zip(first..);
-            draft.expected.extend(numbered.map(|(entry, block)| (self.number, block, entry)));
-            if let Some(reply) = self.attempt(draft.finish()).await? {
+            builder.expected.extend(numbered.map(|(entry, block)| (self.number, block, entry)));
+            if let Some(reply) = self.attempt(builder.finish()).await? {
                 return Ok(reply);
             }
         }

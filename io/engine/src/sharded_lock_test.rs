@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn readers_see_whole_changes() {
-    let shared = Shared::new((0u64, 0u64));
+    let shared = ShardedLock::new((0u64, 0u64));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -30,7 +30,7 @@ fn readers_see_whole_changes() {
 
 #[test]
 fn a_writer_waits_for_a_reader_that_takes_its_time() {
-    let (shared, begun) = (Shared::new(0), std::sync::Barrier::new(2));
+    let (shared, begun) = (ShardedLock::new(0), std::sync::Barrier::new(2));
     std::thread::scope(|scope| {
         let reading = shared.read();
         let writer = scope.spawn(|| {
@@ -51,7 +51,7 @@ fn a_writer_waits_for_a_reader_that_takes_its_time() {
 
 #[test]
 fn several_read_at_the_same_time() {
-    let shared = Shared::new(7);
+    let shared = ShardedLock::new(7);
     let (one, two) = (shared.read(), shared.read());
     assert_eq!(*one + *two, 14);
     drop((one, two));

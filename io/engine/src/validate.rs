@@ -3,24 +3,25 @@
 //! anything without reading more, such as counts of references, is met later, and noted then.
 
 use crate::entry::{BlockId, Entry, Kind, Node};
+use crate::frame_table::{FRAMES, FrameTable, TablePage};
 use crate::inconsistency::Inconsistencies;
 use crate::map::{Maps, span};
-use crate::space::{Place, Tally, Usage};
-use crate::table::{FRAMES, Table, TablePage};
+use crate::space::{Location, Tally, Usage};
 
 /// No page of a map has a number as large.
 pub const MAX_PAGES: u64 = 1 << 48;
 
 /// Whether an object can lie there.
-pub fn is_inside(place: Place, segments: u32, segment_bytes: u32) -> bool {
-    place.segment < segments && u64::from(place.offset) + u64::from(place.len) <= u64::from(segment_bytes)
+pub fn is_inside(location: Location, segments: u32, segment_bytes: u32) -> bool {
+    location.segment < segments
+        && u64::from(location.offset) + u64::from(location.len) <= u64::from(segment_bytes)
 }
 
 impl Maps {
     /// What is mapped below a page of this level with these entries, by the listings of its children.
     pub fn tally_of(&self, level: u8, node: &Node) -> Tally {
         let below = |entry: &Entry| match entry.as_page().filter(|_| level > 0) {
-            Some(child) => self.listings.get(child).tally,
+            Some(child) => self.page_index.get(child).tally,
             None if level == 0 => Tally::of(*entry),
             None => Tally::of(*entry) * span(level - 1),
         };
@@ -28,9 +29,9 @@ impl Maps {
     }
 
     /// Why a page can't be what its listing says; nothing if it may be.
-    pub fn doubt_node(&self, page: u64, node: &Node) -> Option<String> {
-        let level = self.listings.get(page).level;
-        let doubt = |entry: &Entry| match (entry.kind(), level) {
+    pub fn node_defect(&self, page: u64, node: &Node) -> Option<String> {
+        let level = self.page_index.get(page).level;
+        let defect = |entry: &Entry| match (entry.kind(), level) {
             (Kind::Slot(slot), 1..) => Some(format!("map page {page} names {slot} at level {level}")),
             (Kind::Slot(slot), 0) if slot.batch >= self.slots_before => {
                 Some(format!("map page {page} names {slot}, which was written after it"))
@@ -40,7 +41,7 @@ impl Maps {
             }
             (Kind::Block(_), 1..) => {
                 let child = entry.as_page().unwrap_or_default();
-                let below = self.listings.get(child);
+                let below = self.page_index.get(child);
                 (below.refs > 0 && below.level != level - 1).then(|| {
                     format!(
                         "map page {page} at level {level} names map page {child} at level {}",
@@ -50,7 +51,7 @@ impl Maps {
             }
             _ => None,
         };
-        node.iter().find_map(doubt)
+        node.iter().find_map(defect)
     }
 
     /// Takes in a page that was read.
@@ -58,12 +59,12 @@ impl Maps {
     /// # Errors
     /// Says why it can't be the one that is listed.
     pub fn take_in(&mut self, page: u64, node: Node) -> Result<(), String> {
-        if let Some(doubt) = self.doubt_node(page, &node) {
-            return Err(doubt);
+        if let Some(defect) = self.node_defect(page, &node) {
+            return Err(defect);
         }
-        let listing = self.listings.get(page);
-        for child in node.iter().filter(|_| listing.level > 0).filter_map(|entry| entry.as_page()) {
-            if self.listings.get(child).refs == 0 {
+        let info = self.page_index.get(page);
+        for child in node.iter().filter(|_| info.level > 0).filter_map(|entry| entry.as_page()) {
+            if self.page_index.get(child).refs == 0 {
                 let what = format_args!("map page {page} names map page {child}, which does not exist");
                 self.inconsistencies.note(what);
                 // Nobody else may get the number while somebody names it.
@@ -73,12 +74,12 @@ impl Maps {
                 }
             }
         }
-        let tally = self.tally_of(listing.level, &node);
-        if tally != listing.tally {
-            let (counted, listed) = (tally, listing.tally);
+        let tally = self.tally_of(info.level, &node);
+        if tally != info.tally {
+            let (counted, listed) = (tally, info.tally);
             self.inconsistencies
                 .note(format_args!("map page {page} maps {counted}, not {listed} as its listing says"));
-            self.listings.edit(page, |listing| listing.tally = tally);
+            self.page_index.edit(page, |info| info.tally = tally);
         }
         self.load(page, node);
         Ok(())
@@ -91,7 +92,7 @@ impl std::fmt::Display for Tally {
     }
 }
 
-impl Table {
+impl FrameTable {
     /// Takes in a page that was read, for a log of so many segments of so many bytes.
     ///
     /// # Errors
@@ -103,7 +104,7 @@ impl Table {
         usage: &mut Usage,
         segment_bytes: u32,
     ) -> Result<(), String> {
-        doubt_frames(page, &body, self.next, usage.segments().len() as u32, segment_bytes)?;
+        validate_frames(page, &body, self.next, usage.segments().len() as u32, segment_bytes)?;
         self.load(page, body, usage);
         Ok(())
     }
@@ -113,7 +114,7 @@ impl Table {
 ///
 /// # Errors
 /// Says which, and why.
-pub fn doubt_frames(
+pub fn validate_frames(
     page: u64,
     body: &TablePage,
     next: u64,
@@ -125,8 +126,8 @@ pub fn doubt_frames(
         if number >= next {
             return Err(format!("frame {number} is in the table, but its number was not given yet"));
         }
-        if !is_inside(frame.place, segments, segment_bytes) {
-            return Err(format!("frame {number} lies outside of the log: {}", frame.place));
+        if !is_inside(frame.location, segments, segment_bytes) {
+            return Err(format!("frame {number} lies outside of the log: {}", frame.location));
         }
     }
     Ok(())

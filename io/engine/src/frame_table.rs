@@ -5,11 +5,11 @@
 //! applied when the page comes in: nobody who writes or unmaps waits for the table.
 
 use crate::codec::{Malformed, Put, Take};
-use crate::directory::Directory;
 use crate::entry::BlockId;
 use crate::inconsistency::Inconsistencies;
+use crate::page_index::PageIndex;
 use crate::pages::{NumberMap, Pages};
-use crate::space::{Place, Usage};
+use crate::space::{Location, Usage};
 use smallvec::SmallVec;
 
 /// Frames of a page.
@@ -28,7 +28,7 @@ const DEEP: u8 = 0x80;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Where it is.
-    pub place: Place,
+    pub location: Location,
     /// The blocks that are stored there, one bit each; cleaning leaves out the dead ones.
     pub stored: u8,
     /// Idle time has made of it what it can.
@@ -41,7 +41,7 @@ impl Frame {
     /// The part of the frame's bytes that a stored block answers for. The parts of all stored blocks add up to the
     /// length exactly.
     pub fn share(&self, index: u8) -> u64 {
-        let (len, stored) = (u64::from(self.place.len), u64::from(self.stored.count_ones()));
+        let (len, stored) = (u64::from(self.location.len), u64::from(self.stored.count_ones()));
         let rank = u64::from((self.stored & ((1u8 << index) - 1)).count_ones());
         len * (rank + 1) / stored - len * rank / stored
     }
@@ -59,8 +59,8 @@ impl Frame {
     fn count(&self, usage: &mut Usage, alive: bool) {
         for index in (0..8).filter(|index| self.live() >> index & 1 == 1) {
             match alive {
-                true => usage.add_block(self.place.segment, self.share(index)),
-                false => usage.sub_block(self.place.segment, self.share(index)),
+                true => usage.add_block(self.location.segment, self.share(index)),
+                false => usage.sub_block(self.location.segment, self.share(index)),
             }
         }
     }
@@ -97,7 +97,7 @@ impl TablePage {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut expected = (0u32, 0u32);
         for (index, frame) in self.iter() {
-            let Place { segment, offset, len } = frame.place;
+            let Location { segment, offset, len } = frame.location;
             out.u8(index as u8);
             out.signed(i64::from(segment) - i64::from(expected.0));
             out.signed(i64::from(offset) - i64::from(expected.1));
@@ -130,7 +130,7 @@ impl TablePage {
             take.check(stored != 0 && usize::from(blocks) <= BlockId::PER_FRAME)?;
             let refs = (0..blocks).map(|_| take.var()).collect::<Result<SmallVec<_>, _>>()?;
             take.check(len > 0 && refs.iter().all(|refs| *refs <= MAX_REFS) && page.get(index).is_none())?;
-            let frame = Frame { place: Place { segment, offset, len }, stored, deep, refs };
+            let frame = Frame { location: Location { segment, offset, len }, stored, deep, refs };
             take.check(frame.live() & !stored == 0 && frame.live() != 0)?;
             *page.slot(index) = Some(frame);
         }
@@ -144,9 +144,9 @@ pub struct Absent(pub u64);
 
 /// The frame table.
 #[derive(Default)]
-pub struct Table {
+pub struct FrameTable {
     pub(crate) pages: Pages<TablePage>,
-    pub(crate) directory: Directory,
+    pub(crate) page_index: PageIndex,
     /// Changes of references for pages that are not in memory, by page.
     pub(crate) deferred: NumberMap<u64, Vec<(BlockId, i64)>>,
     /// The number of the next frame.
@@ -154,11 +154,11 @@ pub struct Table {
     pub(crate) inconsistencies: Inconsistencies,
 }
 
-impl Table {
+impl FrameTable {
     /// The page that has to be read before anything can be said about `frame`.
     fn absent(&self, frame: u64) -> Option<Absent> {
         let page = frame / FRAMES;
-        let known = self.pages.get(page).is_some() || self.directory.get(page).refs == 0;
+        let known = self.pages.get(page).is_some() || self.page_index.get(page).refs == 0;
         (!known).then_some(Absent(page))
     }
 
@@ -181,7 +181,7 @@ impl Table {
         let page = number / FRAMES;
         if self.pages.get(page).is_none() {
             self.pages.create(page, TablePage::default());
-            self.directory.edit(page, |listing| listing.refs = 1);
+            self.page_index.edit(page, |info| info.refs = 1);
         }
         let slot = self.edit(page).slot(number % FRAMES);
         assert!(slot.is_none(), "frame {number} exists");
@@ -190,17 +190,17 @@ impl Table {
     }
 
     /// Puts a frame that cleaning has moved at its new place, where only the `stored` blocks are.
-    pub fn relocate(&mut self, number: u64, place: Place, stored: u8, usage: &mut Usage) {
+    pub fn relocate(&mut self, number: u64, location: Location, stored: u8, usage: &mut Usage) {
         let slot = self.edit(number / FRAMES).slot(number % FRAMES);
         let frame = slot.as_mut().expect("a frame that is moved is in the table");
         frame.count(usage, false);
-        (frame.place, frame.stored) = (place, stored);
+        (frame.location, frame.stored) = (location, stored);
         assert!(frame.live() & !stored == 0, "frame {number} lost a block");
         frame.count(usage, true);
     }
 
     /// Notes that idle time has made of a frame what it can.
-    pub fn deepened(&mut self, number: u64) {
+    pub fn mark_deep(&mut self, number: u64) {
         let slot = self.edit(number / FRAMES).slot(number % FRAMES);
         slot.as_mut().expect("a frame that is noted is in the table").deep = true;
     }
@@ -209,7 +209,7 @@ impl Table {
     fn edit(&mut self, page: u64) -> &mut TablePage {
         let (body, fresh) = self.pages.edit(page).expect("the page is in memory");
         if fresh {
-            self.directory.mark(page / crate::directory::CHUNK);
+            self.page_index.mark(page / crate::page_index::CHUNK);
         }
         body
     }
@@ -228,7 +228,7 @@ impl Table {
         }
         let page = block.frame / FRAMES;
         if self.pages.get(page).is_none() {
-            if self.directory.get(page).refs == 0 {
+            if self.page_index.get(page).refs == 0 {
                 self.inconsistencies
                     .note(format_args!("{block} is named by a map, but its frame does not exist"));
                 return;
@@ -260,7 +260,7 @@ impl Table {
         if after > 0 {
             return;
         }
-        usage.sub_block(frame.place.segment, frame.share(block.index));
+        usage.sub_block(frame.location.segment, frame.share(block.index));
         if frame.live() == 0 {
             *slot = None;
             self.remove_if_empty(page, usage);
@@ -271,8 +271,8 @@ impl Table {
         // The page that new frames go to stays.
         if self.pages.get(page).is_some_and(|body| body.is_empty()) && page != self.next / FRAMES {
             self.pages.remove(page);
-            let listing = self.directory.edit(page, std::mem::take);
-            usage.move_meta(listing.place, Place::default());
+            let info = self.page_index.edit(page, std::mem::take);
+            usage.move_meta(info.location, Location::default());
         }
     }
 
@@ -297,7 +297,7 @@ impl Table {
         *self.edit(page) = body;
         if self.pages.get(page).is_some_and(|body| body.is_empty()) {
             self.pages.remove(page);
-            self.directory.edit(page, std::mem::take);
+            self.page_index.edit(page, std::mem::take);
         }
     }
 
@@ -308,5 +308,5 @@ impl Table {
 }
 
 #[cfg(test)]
-#[path = "table_test.rs"]
+#[path = "frame_table_test.rs"]
 mod tests;

@@ -59,12 +59,12 @@ struct Queue {
 
 /// Operations that wait until the background has made room, first come, first served.
 #[derive(Default)]
-pub struct Room {
+pub struct RoomQueue {
     queue: Mutex<Queue>,
     waiting: AtomicUsize,
 }
 
-impl Room {
+impl RoomQueue {
     /// True when somebody waits: a newcomer has to queue up.
     pub fn is_queued(&self) -> bool {
         self.waiting.load(Ordering::Acquire) > 0
@@ -94,7 +94,7 @@ impl Room {
 
 /// A place in the queue; dropped when the operation got its room, or was cancelled.
 pub struct Ticket<'a> {
-    room: &'a Room,
+    room: &'a RoomQueue,
     number: u64,
 }
 
@@ -129,13 +129,13 @@ impl Drop for Ticket<'_> {
 
 /// How far the flusher is; acknowledgements wait for it in proportion to how full memory is.
 #[derive(Default)]
-pub struct Pace {
+pub struct Watermark {
     progress: AtomicU64,
     open: AtomicBool,
     queue: Mutex<Queue>,
 }
 
-impl Pace {
+impl Watermark {
     /// The flusher got to `progress`, a count of bytes that never goes back.
     pub fn advance(&self, progress: u64) {
         if self.progress.fetch_max(progress, Ordering::AcqRel) >= progress {

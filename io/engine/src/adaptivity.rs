@@ -3,13 +3,13 @@
 //! encrypted backups.
 
 /// Blocks of a region: 64 MiB.
-const REGION: u64 = 1 << 14;
+const REGION_BLOCKS: u64 = 1 << 14;
 
 /// Regions that are remembered; two that share a place forget each other's past.
-const PLACES: usize = 4096;
+const REGIONS: usize = 4096;
 
 /// At most this many frames, as a power of two, are left alone between two tries.
-const MOST_SKIPPED: u8 = 6;
+const MAX_SKIP_EXPONENT: u8 = 6;
 
 #[derive(Clone, Copy, Default)]
 struct Region {
@@ -24,22 +24,22 @@ struct Region {
 }
 
 /// What is known of the regions.
-pub struct Adapt {
+pub struct Adaptivity {
     regions: Box<[Region]>,
     /// Blocks in a row without a copy after which only a sample is looked for.
     unique_blocks_max: u16,
 }
 
-impl Adapt {
+impl Adaptivity {
     /// Nothing is known yet.
     pub fn new(unique_blocks_max: u16) -> Self {
-        Self { regions: vec![Region::default(); PLACES].into(), unique_blocks_max }
+        Self { regions: vec![Region::default(); REGIONS].into(), unique_blocks_max }
     }
 
     fn region(&mut self, volume: u32, block: u64) -> &mut Region {
-        let number = block / REGION;
+        let number = block / REGION_BLOCKS;
         let mixed = (number ^ u64::from(volume) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let region = &mut self.regions[(mixed >> 40) as usize % PLACES];
+        let region = &mut self.regions[(mixed >> 40) as usize % REGIONS];
         if (region.volume, region.number) != (volume, number) {
             *region = Region { volume, number, ..Region::default() };
         }
@@ -47,29 +47,29 @@ impl Adapt {
     }
 
     /// True when a frame from this block on should be compressed. Every answer counts as one frame.
-    pub fn pays(&mut self, volume: u32, block: u64) -> bool {
+    pub fn should_compress(&mut self, volume: u32, block: u64) -> bool {
         let region = self.region(volume, block);
-        let pays = region.skip == 0;
+        let should_compress = region.skip == 0;
         region.skip = region.skip.saturating_sub(1);
-        pays
+        should_compress
     }
 
     /// True when all blocks from here on should be looked for in the deduplication index; else a sample will do.
-    pub fn repeats(&mut self, volume: u32, block: u64) -> bool {
+    pub fn should_look_up_all(&mut self, volume: u32, block: u64) -> bool {
         let most = self.unique_blocks_max;
         self.region(volume, block).unique < most
     }
 
     /// Takes note of whether a copy of a block was known.
-    pub fn looked(&mut self, volume: u32, block: u64, found: bool) {
+    pub fn note_lookup(&mut self, volume: u32, block: u64, found: bool) {
         let region = self.region(volume, block);
         region.unique = if found { 0 } else { region.unique.saturating_add(1) };
     }
 
     /// Takes note of a try.
-    pub fn tried(&mut self, volume: u32, block: u64, paid: bool) {
+    pub fn note_compression(&mut self, volume: u32, block: u64, paid: bool) {
         let region = self.region(volume, block);
-        region.misses = if paid { 0 } else { (region.misses + 1).min(MOST_SKIPPED) };
+        region.misses = if paid { 0 } else { (region.misses + 1).min(MAX_SKIP_EXPONENT) };
         region.skip = (1 << region.misses) - 1;
     }
 }
@@ -79,43 +79,50 @@ mod tests {
     use super::*;
 
     /// Frames that are tried of `count`.
-    fn tries(adapt: &mut Adapt, block: u64, count: usize, paid: bool) -> usize {
+    fn tries(adaptivity: &mut Adaptivity, block: u64, count: usize, paid: bool) -> usize {
         let one = |_: &usize| {
-            let pays = adapt.pays(1, block);
-            if pays {
-                adapt.tried(1, block, paid);
+            let should_compress = adaptivity.should_compress(1, block);
+            if should_compress {
+                adaptivity.note_compression(1, block, paid);
             }
-            pays
+            should_compress
         };
         (0..count).filter(one).count()
     }
 
     #[test]
     fn where_nothing_repeats_a_sample_is_looked_for_until_a_copy_is_found() {
-        let mut adapt = Adapt::new(1024);
-        fn looks(adapt: &mut Adapt, block: u64) -> usize {
+        let mut adaptivity = Adaptivity::new(1024);
+        fn looks(adaptivity: &mut Adaptivity, block: u64) -> usize {
             let one = |_: &usize| {
-                let looks = adapt.repeats(1, block);
+                let looks = adaptivity.should_look_up_all(1, block);
                 if looks {
-                    adapt.looked(1, block, false);
+                    adaptivity.note_lookup(1, block, false);
                 }
                 looks
             };
             (0..5000).filter(one).count()
         }
-        assert_eq!(looks(&mut adapt, 0), 1024);
-        assert!(adapt.repeats(1, REGION) && adapt.repeats(2, 0), "other regions have histories of their own");
-        adapt.looked(1, 0, true);
-        assert_eq!(looks(&mut adapt, 0), 1024);
+        assert_eq!(looks(&mut adaptivity, 0), 1024);
+        assert!(
+            adaptivity.should_look_up_all(1, REGION_BLOCKS) && adaptivity.should_look_up_all(2, 0),
+            "other regions have histories of their own"
+        );
+        adaptivity.note_lookup(1, 0, true);
+        assert_eq!(looks(&mut adaptivity, 0), 1024);
     }
 
     #[test]
     fn what_does_not_pay_is_tried_ever_less_and_what_pays_again_is_resumed() {
-        let mut adapt = Adapt::new(1024);
-        assert_eq!(tries(&mut adapt, 0, 100, true), 100);
-        let vain = tries(&mut adapt, 0, 6400, false);
-        assert!((100..120).contains(&vain), "{vain}");
-        assert_eq!(tries(&mut adapt, REGION, 100, true), 100, "another region has a history of its own");
-        assert!(tries(&mut adapt, 0, 164, true) >= 100, "at the latest after 63 frames");
+        let mut adaptivity = Adaptivity::new(1024);
+        assert_eq!(tries(&mut adaptivity, 0, 100, true), 100);
+        let fruitless = tries(&mut adaptivity, 0, 6400, false);
+        assert!((100..120).contains(&fruitless), "{fruitless}");
+        assert_eq!(
+            tries(&mut adaptivity, REGION_BLOCKS, 100, true),
+            100,
+            "another region has a history of its own"
+        );
+        assert!(tries(&mut adaptivity, 0, 164, true) >= 100, "at the latest after 63 frames");
     }
 }

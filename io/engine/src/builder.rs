@@ -1,8 +1,8 @@
 //! Putting a change together: whole blocks, with zeros found and neighbours joined.
 
-use crate::change::{Change, Cover, Expected, MOST_PAGES};
+use crate::change::{Change, Cover, Expected, MAX_CHANGE_PAGES};
 use crate::entry::{BLOCK, SlotId};
-use crate::record::{Action, Record};
+use crate::record::{Mutation, Record};
 use crate::volume::Span;
 use block::{Data, is_zero};
 use bytes::BytesMut;
@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 use std::cell::RefCell;
 
 /// A change that is being put together.
-pub struct Draft {
-    actions: Record,
+pub struct ChangeBuilder {
+    mutations: Record,
     pages: BytesMut,
     /// What must not have changed.
     pub expected: Expected,
@@ -21,7 +21,7 @@ pub struct Draft {
 
 /// Bytes of memory that pages of changes are taken from, one behind the other, so that what goes to the journal
 /// together lies together, and nobody clears or aligns a piece for every write.
-const ARENA: usize = 256 << 10;
+const ARENA_BYTES: usize = 256 << 10;
 
 thread_local! {
     static REST: RefCell<BytesMut> = RefCell::default();
@@ -35,24 +35,24 @@ fn room(pages: usize) -> BytesMut {
         let border = memory.as_ptr().align_offset(BLOCK);
         memory.split_off(border)
     };
-    if bytes > ARENA / 4 {
+    if bytes > ARENA_BYTES / 4 {
         return fresh(bytes);
     }
     REST.with_borrow_mut(|rest| {
         if rest.capacity() < bytes {
-            *rest = fresh(ARENA);
+            *rest = fresh(ARENA_BYTES);
         }
         let behind = rest.split_off(bytes);
         std::mem::replace(rest, behind)
     })
 }
 
-impl Draft {
+impl ChangeBuilder {
     /// An empty change with room for so many pages.
     pub fn new(pages: usize) -> Self {
         Self {
-            actions: Record::new(),
-            pages: if pages == 0 { BytesMut::new() } else { room(pages.min(MOST_PAGES + 1)) },
+            mutations: Record::new(),
+            pages: if pages == 0 { BytesMut::new() } else { room(pages.min(MAX_CHANGE_PAGES + 1)) },
             expected: Expected::new(),
             covers: SmallVec::new(),
         }
@@ -60,9 +60,9 @@ impl Draft {
 
     /// An empty change that writes a span of a volume, with room for so many pages.
     pub fn of(volume: u32, span: Span, pages: usize) -> Self {
-        let mut draft = Self::new(pages);
-        draft.writes(volume, span);
-        draft
+        let mut builder = Self::new(pages);
+        builder.writes(volume, span);
+        builder
     }
 
     /// Says that a span of a volume is written.
@@ -76,7 +76,7 @@ impl Draft {
             return self.hole(volume, block, 1, true);
         }
         let page = self.page(bytes);
-        if let Some(Action::Slots { volume: last, block: from, count, first }) = self.actions.last_mut()
+        if let Some(Mutation::Slots { volume: last, block: from, count, first }) = self.mutations.last_mut()
             && *last == volume
             && *from + u64::from(*count) == block
             && u32::from(first.page) + *count == u32::from(page)
@@ -84,7 +84,7 @@ impl Draft {
             *count += 1;
             return;
         }
-        self.actions.push(Action::Slots { volume, block, count: 1, first: SlotId { batch: 0, page } });
+        self.mutations.push(Mutation::Slots { volume, block, count: 1, first: SlotId { batch: 0, page } });
     }
 
     fn page(&mut self, bytes: &[u8]) -> u16 {
@@ -96,15 +96,15 @@ impl Draft {
 
     /// Writes blocks of zeros, or unmaps.
     pub fn hole(&mut self, volume: u32, block: u64, count: u64, mapped: bool) {
-        if let Some(Action::Hole { volume: last, block: from, count: before, mapped: same }) =
-            self.actions.last_mut()
+        if let Some(Mutation::Hole { volume: last, block: from, count: before, mapped: same }) =
+            self.mutations.last_mut()
             && *last == volume
             && *from + *before == block
             && *same == mapped
         {
             *before += count;
         } else if count > 0 {
-            self.actions.push(Action::Hole { volume, block, count, mapped });
+            self.mutations.push(Mutation::Hole { volume, block, count, mapped });
         }
     }
 
@@ -114,18 +114,18 @@ impl Draft {
             return self.hole(volume, block, count, true);
         }
         let page = self.page(bytes);
-        self.actions.push(Action::Same { volume, block, count, slot: SlotId { batch: 0, page } });
+        self.mutations.push(Mutation::Same { volume, block, count, slot: SlotId { batch: 0, page } });
     }
 
     /// Adds any other action.
-    pub fn action(&mut self, action: Action) {
-        self.actions.push(action);
+    pub fn mutation(&mut self, mutation: Mutation) {
+        self.mutations.push(mutation);
     }
 
     /// The change.
     pub fn finish(self) -> Change {
         Change {
-            actions: self.actions,
+            mutations: self.mutations,
             pages: self.pages.freeze(),
             expected: self.expected,
             covers: self.covers,
@@ -181,9 +181,9 @@ mod tests {
     #[test]
     fn pages_of_one_thread_lie_on_borders_and_apart() {
         let pages = |count: u64| {
-            let mut draft = Draft::new(count as usize);
-            (0..count).for_each(|block| draft.block(1, block, &[count as u8; BLOCK]));
-            draft.finish().pages
+            let mut builder = ChangeBuilder::new(count as usize);
+            (0..count).for_each(|block| builder.block(1, block, &[count as u8; BLOCK]));
+            builder.finish().pages
         };
         let all: Vec<_> =
             [1, 3, 70, 2, 16, 17, 1].into_iter().cycle().take(60).map(|n| (n, pages(n))).collect();
@@ -195,19 +195,19 @@ mod tests {
 
     #[test]
     fn neighbours_are_joined_and_zeros_take_no_page() {
-        let mut draft = Draft::new(9);
+        let mut builder = ChangeBuilder::new(9);
         let (data, zeros) = ([1; BLOCK], [0; BLOCK]);
         for (block, bytes) in [(5, &data), (6, &data), (7, &zeros), (8, &zeros), (9, &data)] {
-            draft.block(1, block, bytes);
+            builder.block(1, block, bytes);
         }
-        let change = draft.finish();
+        let change = builder.finish();
         let first = |page| SlotId { batch: 0, page };
         assert_eq!(
-            change.actions.as_slice(),
+            change.mutations.as_slice(),
             [
-                Action::Slots { volume: 1, block: 5, count: 2, first: first(0) },
-                Action::Hole { volume: 1, block: 7, count: 2, mapped: true },
-                Action::Slots { volume: 1, block: 9, count: 1, first: first(2) },
+                Mutation::Slots { volume: 1, block: 5, count: 2, first: first(0) },
+                Mutation::Hole { volume: 1, block: 7, count: 2, mapped: true },
+                Mutation::Slots { volume: 1, block: 9, count: 1, first: first(2) },
             ]
         );
         assert_eq!(change.pages.len(), 3 * BLOCK);

@@ -2,17 +2,17 @@
 //! metadata by being marked for the next checkpoint, after which the segment is free.
 
 use crate::background::Worker;
-use crate::checkpoint::directory;
+use crate::checkpoint::page_index;
 use crate::frame::{self, Fingerprint, HEADER, Header, ObjectKind, Packer};
-use crate::gate::pause;
 use crate::map::Need;
 use crate::recover::failed;
-use crate::space::{Live, Place};
+use crate::space::{Live, Location};
+use crate::wake::pause;
 use bytes::{Bytes, BytesMut};
 use shelf::{SegmentId, wait};
 
 /// A segment is not cleaned when more of it than this is live, in 16ths.
-const MOST_LIVE: u64 = 15;
+const MAX_LIVE_16THS: u64 = 15;
 
 impl Worker {
     /// Cleans the segment where it pays most. False when there is none, or no room to move things to.
@@ -55,7 +55,7 @@ impl Worker {
             .filter(|(_, live)| fits(**live))
             .map(|(segment, live)| (segment, live.total()))
             .filter(|(segment, live)| {
-                (1..size * MOST_LIVE / 16).contains(live)
+                (1..size * MAX_LIVE_16THS / 16).contains(live)
                     && !self.space.free.contains(segment)
                     && !open.contains(segment)
                     && self.stuck.get(segment) != Some(live)
@@ -85,12 +85,12 @@ impl Worker {
                 at = next_stripe;
                 continue;
             };
-            let place = Place { segment, offset: at, len };
-            if !self.move_object(place, &header, object).await? {
+            let location = Location { segment, offset: at, len };
+            if !self.move_object(location, &header, object).await? {
                 return Ok(());
             }
             at += len;
-            self.keep_pace();
+            self.grant_credit();
             pause().await;
         }
         Ok(())
@@ -145,33 +145,38 @@ impl Worker {
     }
 
     /// Moves an object if it is still what it was. False when there is no room.
-    async fn move_object(&mut self, place: Place, header: &Header, object: Bytes) -> block::Result<bool> {
+    async fn move_object(
+        &mut self,
+        location: Location,
+        header: &Header,
+        object: Bytes,
+    ) -> block::Result<bool> {
         let number = header.number;
         match header.kind {
-            ObjectKind::Frame => return self.move_frame(place, header, object).await,
+            ObjectKind::Frame => return self.move_frame(location, header, object).await,
             ObjectKind::Map => {
-                if self.core.state.read().maps.listings.get(number).place == place
+                if self.core.state.read().maps.page_index.get(number).location == location
                     && self.core.load(Need::Map(number)).await.is_ok()
                 {
                     self.core.state.write().maps.mark(number);
                 }
             }
             ObjectKind::Table => {
-                if self.core.state.read().maps.table.directory.get(number).place == place
+                if self.core.state.read().maps.table.page_index.get(number).location == location
                     && self.core.load(Need::Table(number)).await.is_ok()
                 {
                     self.core.state.write().maps.table.mark(number);
                 }
             }
-            kind @ (ObjectKind::MapDirectory | ObjectKind::TableDirectory) => {
+            kind @ (ObjectKind::MapIndex | ObjectKind::TableIndex) => {
                 let mut state = self.core.state.write();
-                let directory = directory(kind, &mut state.maps);
-                if directory.places.get(&number) == Some(&place) {
-                    directory.mark(number);
+                let page_index = page_index(kind, &mut state.maps);
+                if page_index.locations.get(&number) == Some(&location) {
+                    page_index.mark(number);
                 }
             }
             ObjectKind::Catalog => {
-                if self.catalog.contains(&place) {
+                if self.catalog.contains(&location) {
                     self.core.state.write().catalog.dirty = true;
                 }
             }
@@ -180,7 +185,12 @@ impl Worker {
         Ok(true)
     }
 
-    async fn move_frame(&mut self, place: Place, header: &Header, object: Bytes) -> block::Result<bool> {
+    async fn move_frame(
+        &mut self,
+        location: Location,
+        header: &Header,
+        object: Bytes,
+    ) -> block::Result<bool> {
         let number = header.number;
         let found = self.core.state.read().maps.table.get(number).map(|frame| frame.cloned());
         let found = match found {
@@ -192,11 +202,11 @@ impl Worker {
                 self.core.state.read().maps.table.get(number).ok().flatten().cloned()
             }
         };
-        let Some(frame) = found.filter(|frame| frame.place == place) else { return Ok(true) };
+        let Some(frame) = found.filter(|frame| frame.location == location) else { return Ok(true) };
         let live = frame.live();
         if frame.stored != header.stored || live & !header.stored != 0 {
             let (has, stored) = (header.stored, frame.stored);
-            let what = format!("frame {number} at {place} holds blocks {has:#b}, not {stored:#b}");
+            let what = format!("frame {number} at {location} holds blocks {has:#b}, not {stored:#b}");
             self.core.inconsistencies.note(what);
             return Ok(true);
         }
@@ -208,12 +218,12 @@ impl Worker {
                 None => return Ok(true),
             }
         };
-        let placed = self.writer.place(&mut self.streams.moved, &mut self.space, object).await;
+        let placed = self.writer.location(&mut self.streams.moved, &mut self.space, object).await;
         let Ok(new) = placed.map_err(failed)? else { return Ok(false) };
         self.log_writes.moved += u64::from(new.len);
         let maps = &mut self.core.state.write().maps;
         // It may have died while it was written; then the copy is dead too.
-        let current = maps.table.get(number).ok().flatten().is_some_and(|frame| frame.place == place);
+        let current = maps.table.get(number).ok().flatten().is_some_and(|frame| frame.location == location);
         if current {
             maps.table.relocate(number, new, live, &mut maps.usage);
         }

@@ -3,7 +3,7 @@
 
 use crate::codec::{Malformed, Put, Take};
 use crate::pages::{NumberMap, Pages};
-use crate::space::{Place, Tally, Usage};
+use crate::space::{Location, Tally, Usage};
 use std::sync::Arc;
 
 /// Pages of a chunk.
@@ -11,9 +11,9 @@ pub const CHUNK: u64 = 256;
 
 /// What the directory says about a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Listing {
+pub struct PageInfo {
     /// Where the last checkpoint put it; none when it has not been written yet.
-    pub place: Place,
+    pub location: Location,
     /// Parents and roots that refer to it.
     pub refs: u64,
     /// What is mapped below it.
@@ -28,55 +28,55 @@ pub struct Listing {
 #[derive(Clone, Debug)]
 pub enum Chunk {
     /// Each page has one reference and nothing below it.
-    Places(Box<[Place; CHUNK as usize]>),
+    Locations(Box<[Location; CHUNK as usize]>),
     /// Everything.
-    Listings(Box<[Listing; CHUNK as usize]>),
+    Infos(Box<[PageInfo; CHUNK as usize]>),
 }
 
 /// Stands for a page that is listed and has not been written yet.
-const UNWRITTEN: Place = Place { segment: u32::MAX, offset: 0, len: 0 };
+const UNWRITTEN: Location = Location { segment: u32::MAX, offset: 0, len: 0 };
 
 impl Chunk {
     fn empty() -> Self {
-        Self::Places(Box::new([Place::default(); CHUNK as usize]))
+        Self::Locations(Box::new([Location::default(); CHUNK as usize]))
     }
 
     /// The listing at an index.
-    pub fn get(&self, index: u64) -> Listing {
+    pub fn get(&self, index: u64) -> PageInfo {
         match self {
-            Self::Listings(listings) => listings[index as usize],
-            Self::Places(places) => match places[index as usize] {
-                place if place == Place::default() => Listing::default(),
-                place if place == UNWRITTEN => Listing { refs: 1, ..Listing::default() },
-                place => Listing { place, refs: 1, ..Listing::default() },
+            Self::Infos(page_index) => page_index[index as usize],
+            Self::Locations(locations) => match locations[index as usize] {
+                location if location == Location::default() => PageInfo::default(),
+                location if location == UNWRITTEN => PageInfo { refs: 1, ..PageInfo::default() },
+                location => PageInfo { location, refs: 1, ..PageInfo::default() },
             },
         }
     }
 
     /// Replaces the listing at an index.
-    pub fn set(&mut self, index: u64, listing: Listing) {
-        let simple = Listing { place: listing.place, refs: 1, ..Listing::default() };
-        if let Self::Places(places) = self {
-            let place = &mut places[index as usize];
-            if listing == Listing::default() {
-                *place = Place::default();
+    pub fn set(&mut self, index: u64, info: PageInfo) {
+        let simple = PageInfo { location: info.location, refs: 1, ..PageInfo::default() };
+        if let Self::Locations(locations) = self {
+            let location = &mut locations[index as usize];
+            if info == PageInfo::default() {
+                *location = Location::default();
                 return;
             }
-            if listing == simple {
-                *place = if listing.place.is_none() { UNWRITTEN } else { listing.place };
+            if info == simple {
+                *location = if info.location.is_none() { UNWRITTEN } else { info.location };
                 return;
             }
             let all = std::array::from_fn(|index| self.get(index as u64));
-            *self = Self::Listings(Box::new(all));
+            *self = Self::Infos(Box::new(all));
         }
-        if let Self::Listings(listings) = self {
-            listings[index as usize] = listing;
+        if let Self::Infos(page_index) = self {
+            page_index[index as usize] = info;
         }
     }
 
     /// The listings that are not empty, with their indices.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, Listing)> {
-        (0..CHUNK).map(|index| (index, self.get(index))).filter(|(_, one)| *one != Listing::default())
+    pub fn iter(&self) -> impl Iterator<Item = (u64, PageInfo)> {
+        (0..CHUNK).map(|index| (index, self.get(index))).filter(|(_, one)| *one != PageInfo::default())
     }
 
     /// True when no page is listed.
@@ -86,13 +86,13 @@ impl Chunk {
 
     /// Writes the listings that are not empty.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        for (index, listing) in self.iter() {
+        for (index, info) in self.iter() {
             out.u8(index as u8);
-            listing.place.put(out);
-            out.var(listing.refs);
-            out.var(listing.tally.mapped);
-            out.var(listing.tally.zero);
-            out.u8(listing.level << 1 | u8::from(listing.names_slots));
+            info.location.put(out);
+            out.var(info.refs);
+            out.var(info.tally.mapped);
+            out.var(info.tally.zero);
+            out.u8(info.level << 1 | u8::from(info.names_slots));
         }
     }
 
@@ -102,13 +102,14 @@ impl Chunk {
         let mut chunk = Self::empty();
         while !take.is_empty() {
             let index = u64::from(take.u8()?);
-            let (place, refs) = (Place::take(&mut take)?, take.var()?);
+            let (location, refs) = (Location::take(&mut take)?, take.var()?);
             let (tally, bits) = (Tally { mapped: take.var()?, zero: take.var()? }, take.u8()?);
             let level = bits >> 1;
             take.check(level <= crate::map::MAX_LEVEL && tally.zero <= tally.mapped)?;
-            take.check(tally.mapped <= crate::map::span(level) && refs <= crate::table::MAX_REFS)?;
-            take.check(chunk.get(index) == Listing::default())?;
-            chunk.set(index, Listing { place, refs, tally, level: bits >> 1, names_slots: bits & 1 == 1 });
+            take.check(tally.mapped <= crate::map::span(level) && refs <= crate::frame_table::MAX_REFS)?;
+            take.check(chunk.get(index) == PageInfo::default())?;
+            chunk
+                .set(index, PageInfo { location, refs, tally, level: bits >> 1, names_slots: bits & 1 == 1 });
         }
         Ok(chunk)
     }
@@ -116,35 +117,35 @@ impl Chunk {
 
 /// The listings of one kind of page.
 #[derive(Default)]
-pub struct Directory {
+pub struct PageIndex {
     chunks: Pages<Chunk>,
     /// Where the last checkpoint put each chunk.
-    pub places: NumberMap<u64, Place>,
+    pub locations: NumberMap<u64, Location>,
 }
 
-impl Directory {
+impl PageIndex {
     /// The listing of a page; an empty one when it is not listed.
-    pub fn get(&self, page: u64) -> Listing {
+    pub fn get(&self, page: u64) -> PageInfo {
         self.chunks.get(page / CHUNK).map(|chunk| chunk.get(page % CHUNK)).unwrap_or_default()
     }
 
     /// Changes the listing of a page.
-    pub fn edit<R>(&mut self, page: u64, change: impl FnOnce(&mut Listing) -> R) -> R {
+    pub fn edit<R>(&mut self, page: u64, change: impl FnOnce(&mut PageInfo) -> R) -> R {
         let number = page / CHUNK;
         if self.chunks.get(number).is_none() {
             self.chunks.create(number, Chunk::empty());
         }
         let (chunk, _) = self.chunks.edit(number).expect("the chunk is in memory");
-        let mut listing = chunk.get(page % CHUNK);
-        let result = change(&mut listing);
-        chunk.set(page % CHUNK, listing);
+        let mut info = chunk.get(page % CHUNK);
+        let result = change(&mut info);
+        chunk.set(page % CHUNK, info);
         result
     }
 
     /// Adds a chunk as a checkpoint wrote it.
-    pub fn load(&mut self, number: u64, chunk: Chunk, place: Place) {
+    pub fn load(&mut self, number: u64, chunk: Chunk, location: Location) {
         self.chunks.load(number, chunk);
-        self.places.insert(number, place);
+        self.locations.insert(number, location);
     }
 
     /// The highest page that is listed.
@@ -157,7 +158,7 @@ impl Directory {
     /// Page numbers of chunks that are there which no page has, the highest first.
     pub fn gaps(&self) -> Vec<u64> {
         let gaps = self.chunks.iter().flat_map(|(number, chunk)| {
-            let free = (0..CHUNK).filter(|index| chunk.get(*index) == Listing::default());
+            let free = (0..CHUNK).filter(|index| chunk.get(*index) == PageInfo::default());
             free.map(move |index| number * CHUNK + index)
         });
         let mut gaps: Vec<u64> = gaps.collect();
@@ -190,25 +191,25 @@ impl Directory {
     pub fn moved(
         &mut self,
         number: u64,
-        moved: &[(u64, Place, Place, bool)],
+        moved: &[(u64, Location, Location, bool)],
         usage: &mut Usage,
         drops: bool,
     ) {
         let Some(chunk) = self.chunks.patch(number) else { return };
         for (page, old, new, names_slots) in moved {
-            let mut listing = chunk.get(page % CHUNK);
-            if drops && listing.refs == 0 {
+            let mut info = chunk.get(page % CHUNK);
+            if drops && info.refs == 0 {
                 continue;
             }
-            assert!(listing.place == *old, "page {page} was written by nobody else");
+            assert!(info.location == *old, "page {page} was written by nobody else");
             usage.move_meta(*old, *new);
-            (listing.place, listing.names_slots) = (*new, *names_slots);
-            chunk.set(page % CHUNK, listing);
+            (info.location, info.names_slots) = (*new, *names_slots);
+            chunk.set(page % CHUNK, info);
         }
     }
 
     /// Every page that is listed.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, Listing)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u64, PageInfo)> {
         self.chunks
             .iter()
             .flat_map(|(number, chunk)| chunk.iter().map(move |(index, one)| (number * CHUNK + index, one)))
@@ -221,41 +222,43 @@ mod tests {
 
     #[test]
     fn chunks_come_back() {
-        let mut directory = Directory::default();
-        let listing = Listing {
-            place: Place { segment: 7, offset: 1 << 20, len: 4000 },
+        let mut page_index = PageIndex::default();
+        let info = PageInfo {
+            location: Location { segment: 7, offset: 1 << 20, len: 4000 },
             refs: 3,
             tally: Tally { mapped: 1 << 40, zero: 9 },
             level: 4,
             names_slots: true,
         };
-        directory.edit(300, |one| *one = listing);
-        directory.edit(511, |one| one.refs = 1);
-        assert_eq!(directory.freeze(), [1]);
+        page_index.edit(300, |one| *one = info);
+        page_index.edit(511, |one| one.refs = 1);
+        assert_eq!(page_index.freeze(), [1]);
         let mut bytes = Vec::new();
-        directory.thaw(1).unwrap().encode(&mut bytes);
-        let mut other = Directory::default();
-        other.load(1, Chunk::decode(&bytes).unwrap(), Place::default());
-        assert_eq!(other.get(300), listing);
+        page_index.thaw(1).unwrap().encode(&mut bytes);
+        let mut other = PageIndex::default();
+        other.load(1, Chunk::decode(&bytes).unwrap(), Location::default());
+        assert_eq!(other.get(300), info);
         assert_eq!(other.iter().count(), 2);
-        assert_eq!(other.get(0), Listing::default());
+        assert_eq!(other.get(0), PageInfo::default());
     }
 
     #[test]
     fn a_chunk_of_places_alone_takes_more_when_it_must() {
         let mut chunk = Chunk::empty();
-        let place = Place { segment: 7, offset: 1 << 20, len: 4000 };
-        let simple =
-            [Listing { refs: 1, ..Listing::default() }, Listing { refs: 1, place, ..Listing::default() }];
+        let location = Location { segment: 7, offset: 1 << 20, len: 4000 };
+        let simple = [
+            PageInfo { refs: 1, ..PageInfo::default() },
+            PageInfo { refs: 1, location, ..PageInfo::default() },
+        ];
         chunk.set(3, simple[0]);
         chunk.set(4, simple[1]);
         chunk.set(5, simple[1]);
-        chunk.set(5, Listing::default());
-        assert!(matches!(chunk, Chunk::Places(_)));
-        assert_eq!([chunk.get(3), chunk.get(4), chunk.get(5)], [simple[0], simple[1], Listing::default()]);
-        let more = Listing { refs: 2, ..simple[1] };
+        chunk.set(5, PageInfo::default());
+        assert!(matches!(chunk, Chunk::Locations(_)));
+        assert_eq!([chunk.get(3), chunk.get(4), chunk.get(5)], [simple[0], simple[1], PageInfo::default()]);
+        let more = PageInfo { refs: 2, ..simple[1] };
         chunk.set(6, more);
-        assert!(matches!(chunk, Chunk::Listings(_)));
+        assert!(matches!(chunk, Chunk::Infos(_)));
         assert_eq!(chunk.iter().collect::<Vec<_>>(), [(3, simple[0]), (4, simple[1]), (6, more)]);
     }
 }

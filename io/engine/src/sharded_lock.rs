@@ -13,14 +13,14 @@ const LANES: usize = 16;
 
 /// Looks before a thread sleeps: most reads and changes take less than the microsecond or two that these take, and
 /// falling asleep and being woken takes several.
-const LOOKS: usize = 200;
+const SPINS: usize = 200;
 
 /// A cache line of its own, and the one that the processor fetches with it.
 #[derive(Default)]
 #[repr(align(128))]
-pub struct Line<T>(T);
+pub struct CachePadded<T>(T);
 
-impl<T> Deref for Line<T> {
+impl<T> Deref for CachePadded<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -36,10 +36,10 @@ pub fn note_use(used: &AtomicBool) {
 }
 
 /// What it guards is read by many or changed by one.
-pub struct Shared<T> {
-    lanes: [Line<AtomicUsize>; LANES],
-    gate: Line<Gate>,
-    value: Line<UnsafeCell<T>>,
+pub struct ShardedLock<T> {
+    lanes: [CachePadded<AtomicUsize>; LANES],
+    gate: CachePadded<Gate>,
+    value: CachePadded<UnsafeCell<T>>,
 }
 
 #[derive(Default)]
@@ -54,21 +54,21 @@ struct Gate {
 }
 
 // SAFETY: the value moves with the lock, and a writer on any thread has it alone.
-unsafe impl<T: Send> Send for Shared<T> {}
+unsafe impl<T: Send> Send for ShardedLock<T> {}
 // SAFETY: threads get `&T` at the same time, hence `Sync`, or one gets `&mut T`, hence `Send`.
-unsafe impl<T: Send + Sync> Sync for Shared<T> {}
+unsafe impl<T: Send + Sync> Sync for ShardedLock<T> {}
 
 /// The value, to read it.
-pub struct Reading<'a, T> {
-    shared: &'a Shared<T>,
+pub struct ReadGuard<'a, T> {
+    shared: &'a ShardedLock<T>,
     lane: &'a AtomicUsize,
     /// Stays on its thread, as other guards do.
     here: PhantomData<*const ()>,
 }
 
 /// The value, to change it.
-pub struct Writing<'a, T> {
-    shared: &'a Shared<T>,
+pub struct WriteGuard<'a, T> {
+    shared: &'a ShardedLock<T>,
     _turn: MutexGuard<'a, ()>,
 }
 
@@ -82,7 +82,7 @@ fn lane() -> usize {
 
 impl Gate {
     fn turn(&self) -> MutexGuard<'_, ()> {
-        for _ in 0..LOOKS {
+        for _ in 0..SPINS {
             if !self.turn.is_locked()
                 && let Some(turn) = self.turn.try_lock()
             {
@@ -94,14 +94,18 @@ impl Gate {
     }
 }
 
-impl<T> Shared<T> {
+impl<T> ShardedLock<T> {
     pub fn new(value: T) -> Self {
-        Self { lanes: Default::default(), gate: Line::default(), value: Line(UnsafeCell::new(value)) }
+        Self {
+            lanes: Default::default(),
+            gate: CachePadded::default(),
+            value: CachePadded(UnsafeCell::new(value)),
+        }
     }
 
     /// Waits while somebody writes. A thread that reads does not read again before it has ended: a writer between would
     /// wait for the first, and the second for the writer.
-    pub fn read(&self) -> Reading<'_, T> {
+    pub fn read(&self) -> ReadGuard<'_, T> {
         let lane: &AtomicUsize = &self.lanes[lane()];
         // In one order for all: either the writer sees the count, or this sees the writer.
         lane.fetch_add(1, Ordering::SeqCst);
@@ -112,7 +116,7 @@ impl<T> Shared<T> {
             lane.fetch_add(1, Ordering::SeqCst);
             drop(turn);
         }
-        Reading { shared: self, lane, here: PhantomData }
+        ReadGuard { shared: self, lane, here: PhantomData }
     }
 
     fn leave(&self, lane: &AtomicUsize) {
@@ -128,13 +132,13 @@ impl<T> Shared<T> {
     }
 
     /// Waits until nobody reads or writes.
-    pub fn write(&self) -> Writing<'_, T> {
+    pub fn write(&self) -> WriteGuard<'_, T> {
         let turn = self.gate.turn();
         self.gate.writing.store(true, Ordering::SeqCst);
         let mut looks = 0;
         while self.is_read() {
             looks += 1;
-            if looks < LOOKS {
+            if looks < SPINS {
                 std::hint::spin_loop();
                 continue;
             }
@@ -143,23 +147,23 @@ impl<T> Shared<T> {
                 self.gate.left.wait(&mut asleep);
             }
         }
-        Writing { shared: self, _turn: turn }
+        WriteGuard { shared: self, _turn: turn }
     }
 }
 
-impl<T> Line<T> {
+impl<T> CachePadded<T> {
     pub fn new(value: T) -> Self {
         Self(value)
     }
 }
 
-impl<T: Default> Default for Shared<T> {
+impl<T: Default> Default for ShardedLock<T> {
     fn default() -> Self {
         Self::new(T::default())
     }
 }
 
-impl<T> Deref for Reading<'_, T> {
+impl<T> Deref for ReadGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -168,13 +172,13 @@ impl<T> Deref for Reading<'_, T> {
     }
 }
 
-impl<T> Drop for Reading<'_, T> {
+impl<T> Drop for ReadGuard<'_, T> {
     fn drop(&mut self) {
         self.shared.leave(self.lane);
     }
 }
 
-impl<T> Deref for Writing<'_, T> {
+impl<T> Deref for WriteGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -184,14 +188,14 @@ impl<T> Deref for Writing<'_, T> {
     }
 }
 
-impl<T> DerefMut for Writing<'_, T> {
+impl<T> DerefMut for WriteGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as in `deref`, and the guard is borrowed mutably.
         unsafe { &mut *self.shared.value.get() }
     }
 }
 
-impl<T> Drop for Writing<'_, T> {
+impl<T> Drop for WriteGuard<'_, T> {
     fn drop(&mut self) {
         // Before the turn is given back: who has it finds that nobody writes.
         self.shared.gate.writing.store(false, Ordering::SeqCst);
@@ -199,5 +203,5 @@ impl<T> Drop for Writing<'_, T> {
 }
 
 #[cfg(test)]
-#[path = "shared_test.rs"]
+#[path = "sharded_lock_test.rs"]
 mod tests;

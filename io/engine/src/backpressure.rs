@@ -3,7 +3,7 @@
 //! writes a checkpoint, and run between.
 
 /// Part of a granted byte that a byte of work is worth at least, as a divisor.
-const LEAST_WORTH: u64 = 16;
+const MIN_WORTH_DIVISOR: u64 = 16;
 
 /// How much has been done since the engine was opened: counts of bytes that never go back.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +22,7 @@ impl Done {
 
 /// Turns work into bytes that hosts may be told to be written.
 #[derive(Debug, Default)]
-pub struct Tempo {
+pub struct CreditMeter {
     /// Bytes granted so far.
     granted: u64,
     /// Worth of work that has not been granted yet.
@@ -34,7 +34,7 @@ pub struct Tempo {
     before: Done,
 }
 
-impl Tempo {
+impl CreditMeter {
     /// Takes note of what has been done; answers with the bytes granted so far. They grow by `quantum` at least, so that
     /// what hosts write next comes together and shares batches of the journal.
     pub fn advance(&mut self, done: Done, quantum: u64) -> u64 {
@@ -42,7 +42,8 @@ impl Tempo {
         self.seen = done;
         let (flushed, whole) = (self.before.flushed, self.before.work().max(1));
         let worth = u128::from(work) * u128::from(flushed) / u128::from(whole);
-        self.owed += if self.before.work() == 0 { work } else { (worth as u64).max(work / LEAST_WORTH) };
+        self.owed +=
+            if self.before.work() == 0 { work } else { (worth as u64).max(work / MIN_WORTH_DIVISOR) };
         if self.owed >= quantum {
             self.granted += std::mem::take(&mut self.owed);
         }
@@ -69,30 +70,30 @@ mod tests {
 
     #[test]
     fn flushing_alone_grants_what_it_flushes() {
-        let mut tempo = Tempo::default();
-        assert_eq!(tempo.advance(done(3, 0), MIB), 3 * MIB);
-        tempo.end_cycle(done(3, 0));
-        assert_eq!(tempo.advance(done(5, 0), MIB), 5 * MIB);
+        let mut meter = CreditMeter::default();
+        assert_eq!(meter.advance(done(3, 0), MIB), 3 * MIB);
+        meter.end_cycle(done(3, 0));
+        assert_eq!(meter.advance(done(5, 0), MIB), 5 * MIB);
     }
 
     #[test]
     fn a_cycle_grants_what_it_flushes_evenly_over_all_its_work() {
-        let mut tempo = Tempo::default();
+        let mut meter = CreditMeter::default();
         // Four bytes of the log for one of the host.
-        tempo.end_cycle(done(10, 40));
-        let before = tempo.advance(done(10, 40), MIB);
-        let flushed = tempo.advance(done(20, 50), MIB);
+        meter.end_cycle(done(10, 40));
+        let before = meter.advance(done(10, 40), MIB);
+        let flushed = meter.advance(done(20, 50), MIB);
         assert_eq!(flushed - before, 4 * MIB, "a fifth of what was done");
-        let cleaned = tempo.advance(done(20, 80), MIB);
+        let cleaned = meter.advance(done(20, 80), MIB);
         assert_eq!(cleaned - before, 10 * MIB, "all of it, when all is done");
     }
 
     #[test]
     fn grants_come_in_quanta_and_nothing_is_lost() {
-        let mut tempo = Tempo::default();
+        let mut meter = CreditMeter::default();
         let mut granted = 0;
         for step in 1..=100 {
-            let now = tempo.advance(Done { flushed: step * MIB / 8, written: 0 }, MIB);
+            let now = meter.advance(Done { flushed: step * MIB / 8, written: 0 }, MIB);
             assert!(now == granted || now - granted >= MIB);
             granted = now;
         }
@@ -101,8 +102,8 @@ mod tests {
 
     #[test]
     fn work_is_always_worth_something() {
-        let mut tempo = Tempo::default();
-        tempo.end_cycle(done(0, 100));
-        assert!(tempo.advance(done(0, 132), MIB) >= 2 * MIB);
+        let mut meter = CreditMeter::default();
+        meter.end_cycle(done(0, 100));
+        assert!(meter.advance(done(0, 132), MIB) >= 2 * MIB);
     }
 }

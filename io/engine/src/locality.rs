@@ -6,29 +6,29 @@ use crate::background::Worker;
 use crate::entry::BlockId;
 use crate::flush::Item;
 use crate::frame::{self, Fingerprint, ObjectKind, UNKNOWN};
+use crate::frame_table::FRAMES;
 use crate::map::Need;
 use crate::pages::NumberMap;
-use crate::table::FRAMES;
 use bytes::Bytes;
 use shelf::join;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Frames read behind and before one that is known. What is written in a row has numbers in a row.
-const AHEAD: u64 = 12;
-const BEHIND: u64 = 4;
+const FRAMES_AFTER: u64 = 12;
+const FRAMES_BEFORE: u64 = 4;
 
 /// How often what was found may lead on in one step of the flusher.
-const ROUNDS: usize = 4;
+const MAX_ROUNDS: usize = 4;
 
 /// Blocks found make up for as many frames read; while less is found, fewer are read.
 const WORTH: i64 = 4;
-const MOST_CREDIT: i64 = 4096;
+const MAX_CREDIT_FRAMES: i64 = 4096;
 
 /// With no credit left one hit in this many is followed.
-const TRIES: u64 = 16;
+const PROBE_INTERVAL: u64 = 16;
 
 /// Fingerprints of frames that were read lately.
-pub struct Neighbours {
+pub struct LocalityCache {
     blocks: NumberMap<u128, BlockId>,
     frames: VecDeque<(u64, Vec<u128>)>,
     known: BTreeSet<u64>,
@@ -38,14 +38,14 @@ pub struct Neighbours {
     most: usize,
 }
 
-impl Neighbours {
+impl LocalityCache {
     /// Knows nothing; remembers the fingerprints of up to so many frames.
     pub fn new(most: usize) -> Self {
         Self {
             blocks: NumberMap::default(),
             frames: VecDeque::new(),
             known: BTreeSet::new(),
-            credit: MOST_CREDIT / 16,
+            credit: MAX_CREDIT_FRAMES / 16,
             tries: 0,
             most,
         }
@@ -84,7 +84,7 @@ impl Neighbours {
     /// True when a hit is to be followed.
     fn is_worth(&mut self) -> bool {
         self.tries += 1;
-        self.credit > 0 || self.tries.is_multiple_of(TRIES)
+        self.credit > 0 || self.tries.is_multiple_of(PROBE_INTERVAL)
     }
 }
 
@@ -96,9 +96,11 @@ fn around(items: &[Item]) -> BTreeSet<u64> {
         let beside = one.volume == next.volume && one.block + 1 == next.block;
         let asks = |item: &Item| item.known.is_none() && item.fingerprint != UNKNOWN;
         match (one.known, next.known) {
-            (Some(block), None) if beside && asks(next) => wanted.extend(block.frame..=block.frame + AHEAD),
+            (Some(block), None) if beside && asks(next) => {
+                wanted.extend(block.frame..=block.frame + FRAMES_AFTER)
+            }
             (None, Some(block)) if beside && asks(one) => {
-                wanted.extend(block.frame.saturating_sub(BEHIND)..=block.frame);
+                wanted.extend(block.frame.saturating_sub(FRAMES_BEFORE)..=block.frame);
             }
             _ => {}
         }
@@ -109,23 +111,23 @@ fn around(items: &[Item]) -> BTreeSet<u64> {
 impl Worker {
     /// Finds more of the runs of which some blocks are known.
     pub async fn follow(&mut self, items: &mut [Item]) -> block::Result<()> {
-        if !self.index.is_partial() && self.relearn.is_over() {
+        if !self.index.is_partial() && self.index_rebuild.is_over() {
             return Ok(());
         }
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let mut wanted = around(items);
-            wanted.retain(|frame| !self.neighbours.known.contains(frame));
-            if wanted.is_empty() || !self.neighbours.is_worth() {
+            wanted.retain(|frame| !self.locality.known.contains(frame));
+            if wanted.is_empty() || !self.locality.is_worth() {
                 break;
             }
-            self.neighbours.credit -= wanted.len() as i64;
+            self.locality.credit -= wanted.len() as i64;
             self.learn_frames(wanted).await?;
             let mut found = 0;
             for item in items.iter_mut().filter(|item| item.known.is_none() && item.fingerprint != UNKNOWN) {
-                item.known = self.neighbours.find(&item.fingerprint);
+                item.known = self.locality.find(&item.fingerprint);
                 found += i64::from(item.known.is_some());
             }
-            self.neighbours.credit = (self.neighbours.credit + found * WORTH).clamp(0, MOST_CREDIT);
+            self.locality.credit = (self.locality.credit + found * WORTH).clamp(0, MAX_CREDIT_FRAMES);
             if found == 0 {
                 break;
             }
@@ -139,17 +141,17 @@ impl Worker {
             // What can't be read is not shared.
             let _ = self.core.load(Need::Table(page)).await;
         }
-        let places: Vec<_> = {
+        let locations: Vec<_> = {
             let state = self.core.state.read();
-            let place = |number: &u64| Some((*number, state.maps.table.get(*number).ok()??.place));
-            numbers.iter().filter_map(place).collect()
+            let location = |number: &u64| Some((*number, state.maps.table.get(*number).ok()??.location));
+            numbers.iter().filter_map(location).collect()
         };
         let core = self.core.clone();
-        let objects = join(places.iter().map(|(_, place)| core.log.read(*place))).await;
-        for (object, (number, _)) in objects.into_iter().zip(&places) {
+        let objects = join(locations.iter().map(|(_, location)| core.log.read(*location))).await;
+        for (object, (number, _)) in objects.into_iter().zip(&locations) {
             // What can't be read is not shared, and nobody has asked for it.
             let fingerprints = object.ok().and_then(|object| self.fingerprints_of(&object, *number));
-            self.neighbours.add(*number, &fingerprints.unwrap_or_default());
+            self.locality.add(*number, &fingerprints.unwrap_or_default());
         }
         Ok(())
     }

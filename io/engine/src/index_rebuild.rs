@@ -4,11 +4,11 @@
 
 use crate::background::Worker;
 use crate::entry::BlockId;
+use crate::frame_table::{FRAMES, Frame};
 use crate::map::Need;
-use crate::table::{FRAMES, Frame};
 
 /// How far the index has learned what was there at the opening.
-pub struct Relearn {
+pub struct IndexRebuild {
     /// The next page of the frame table, and the one behind the last.
     next: u64,
     end: u64,
@@ -16,7 +16,7 @@ pub struct Relearn {
     frames: Vec<(u64, Frame)>,
 }
 
-impl Relearn {
+impl IndexRebuild {
     /// Everything in the pages of the frame table up to this one is to be learned.
     pub fn up_to(last: Option<u64>) -> Self {
         Self { next: 0, end: last.map_or(0, |page| page + 1), frames: Vec::new() }
@@ -30,13 +30,14 @@ impl Relearn {
 
 impl Worker {
     /// Learns some frames. What can't be read is left out: nobody has asked for it.
-    pub async fn relearn(&mut self) {
-        if self.relearn.frames.is_empty() {
+    pub async fn index_rebuild(&mut self) {
+        if self.index_rebuild.frames.is_empty() {
             self.next_frames().await;
         }
-        let rest = self.relearn.frames.len().saturating_sub(self.core.options.tunables.index_rebuild_frames);
-        for (number, frame) in self.relearn.frames.split_off(rest) {
-            let Ok(object) = self.core.log.read(frame.place).await else { continue };
+        let rest =
+            self.index_rebuild.frames.len().saturating_sub(self.core.options.tunables.index_rebuild_frames);
+        for (number, frame) in self.index_rebuild.frames.split_off(rest) {
+            let Ok(object) = self.core.log.read(frame.location).await else { continue };
             // It may have died meanwhile, and other bytes be in its place.
             let Some(fingerprints) = self.fingerprints_of(&object, number) else { continue };
             for (index, fingerprint) in fingerprints {
@@ -50,12 +51,12 @@ impl Worker {
     async fn next_frames(&mut self) {
         let page = {
             let state = self.core.state.read();
-            let Relearn { next, end, .. } = self.relearn;
+            let IndexRebuild { next, end, .. } = self.index_rebuild;
             // Numbers of frames that are gone leave gaps.
             let looked = end.min(next + self.core.options.tunables.index_rebuild_pages);
-            let there = |page: &u64| state.maps.table.directory.get(*page).refs > 0;
+            let there = |page: &u64| state.maps.table.page_index.get(*page).refs > 0;
             let found = (next..looked).find(there);
-            self.relearn.next = found.map_or(looked, |page| page + 1);
+            self.index_rebuild.next = found.map_or(looked, |page| page + 1);
             found
         };
         let Some(page) = page else { return };
@@ -65,7 +66,7 @@ impl Worker {
         let state = self.core.state.read();
         if let Some(body) = state.maps.table.pages.get(page) {
             let numbered = body.iter().map(|(index, frame)| (page * FRAMES + index, frame.clone()));
-            self.relearn.frames = numbered.collect();
+            self.index_rebuild.frames = numbered.collect();
         }
     }
 }
