@@ -48,9 +48,14 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// The daemon's own test of it, which everybody runs with few kills.
-fn configuration(kills: u64) -> Result<()> {
-    let mut test = cargo(&["test", "--quiet", "-p", "ashlard", "--test", "daemon", "--", "--nocapture"]);
+pub fn configuration(kills: u64) -> Result<()> {
+    let mut test = cargo(&["test", "--quiet", "--workspace", "--test", "daemon", "--", "--nocapture"]);
     exec(test.arg("killed_in_the_middle_of_changes").env("ASHLAR_KILLS", kills.to_string()))
+}
+
+/// What `cargo xtask soak` repeats.
+pub fn soak(cycles: u64) -> Result<()> {
+    run(&Args { cycles, seed: None, configuration: None })
 }
 
 /// What `cargo xtask test` runs.

@@ -58,10 +58,16 @@ pub fn check() -> Result<()> {
 
 /// Shows a new array at work, says what to type, and waits for Ctrl-C.
 fn stay(data: &Path) -> Result<()> {
-    step("building the web interface");
-    if let Err(error) = web::build() {
-        eprintln!("the array will run without its web interface: {error:#}");
-    }
+    // Side by side: npm waits for the network, cargo for the processors. The daemon takes the interface in afterwards.
+    step("building the programs and the web interface (some minutes the first time)");
+    std::thread::scope(|scope| {
+        let interface = scope.spawn(web::build);
+        let programs = programs();
+        if let Err(error) = interface.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+            eprintln!("the array will run without its web interface: {error:#}");
+        }
+        programs
+    })?;
     let mut array = start(data)?;
     if array.cli(&["volume", "list"])?.as_array().is_none_or(Vec::is_empty) {
         let scratch = Scratch::new(&target_dir(), "demo-files")?;

@@ -1,12 +1,16 @@
-//! Fuzzes every parser of outside bytes: the targets in `proof/fuzz/fuzz_targets`, with libFuzzer and the address
-//! sanitizer. The flags are those of `cargo fuzz`, which therefore need not be installed, but for one: a crate is
-//! compiled in several units, as that takes a third of the time.
+//! Fuzzing of every parser of outside bytes: the targets of `proof/fuzz` under libFuzzer and the address sanitizer. It is
+//! not part of `test`, where the same targets run over their corpus and variations of it (`proof/fuzz/tests`), since it
+//! compiles everything once more.
+//!
+//! The flags are those of `cargo fuzz`, which therefore need not be installed, but for one: a crate is compiled in
+//! several units, as that takes a third of the time.
 
 use crate::setup;
 use crate::shell::{cargo, exec, exec_quietly, root, target_dir};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 /// What to fuzz, and how long.
 #[derive(clap::Args)]
@@ -34,21 +38,32 @@ pub fn run(args: &Args) -> Result<()> {
     all(&wanted, |_| vec![format!("-max_total_time={}", args.seconds)])
 }
 
-/// What `cargo xtask test` runs: the same inputs every time, so that what it finds was brought by the change.
-pub fn short() -> Result<()> {
-    let runs = |name: &str| if SLOW.contains(&name) { 300 } else { 20_000 };
-    all(&targets()?, |name| vec![format!("-runs={}", runs(name)), "-seed=1".into()])
+/// How much [`soak`] did.
+pub struct Soaked {
+    /// Targets.
+    pub targets: usize,
+    /// Seconds for each.
+    pub seconds: u64,
 }
 
-/// Targets of which one input opens, uses and repairs a whole array.
-const SLOW: &[&str] = &["contradiction"];
+/// Divides a time among all targets.
+pub fn soak(time: Duration) -> Result<Soaked> {
+    let known = targets()?;
+    let seconds = (time.as_secs() / known.len().max(1) as u64).max(1);
+    all(&known, |_| vec![format!("-max_total_time={seconds}")])?;
+    Ok(Soaked { targets: known.len(), seconds })
+}
 
 fn all(targets: &[String], limits: impl Fn(&str) -> Vec<String>) -> Result<()> {
     setup::need(&["g++"])?;
     let built = target_dir().join("fuzz");
     // Sanitizers are unstable options; this way the compiler of the project takes them.
     let mut build = cargo(&["build", "--release", "--quiet", "--bins", "--target", PLATFORM]);
-    build.arg("--manifest-path").arg(root().join("proof/fuzz/Cargo.toml")).arg("--target-dir").arg(&built);
+    build
+        .arg("--manifest-path")
+        .arg(root().join("proof/fuzz/libfuzzer/Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&built);
     exec(build.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", FLAGS))?;
     for name in targets {
         let limits = limits(name);
@@ -59,7 +74,7 @@ fn all(targets: &[String], limits: impl Fn(&str) -> Vec<String>) -> Result<()> {
 }
 
 fn targets() -> Result<Vec<String>> {
-    let folder = root().join("proof/fuzz/fuzz_targets");
+    let folder = root().join("proof/fuzz/libfuzzer/fuzz_targets");
     let entries = std::fs::read_dir(&folder).with_context(|| format!("no {}", folder.display()))?;
     let mut names = Vec::new();
     for entry in entries {

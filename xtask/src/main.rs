@@ -16,6 +16,7 @@ mod schemathesis;
 mod setup;
 mod shell;
 mod sim;
+mod soak;
 mod test;
 mod tidy;
 mod vms;
@@ -64,6 +65,8 @@ enum Verb {
     Crash(crash::Args),
     /// Fuzz every parser of outside bytes
     Fuzz(fuzz::Args),
+    /// Long runs with fresh inputs: simulated worlds, kills and fuzzing for as long as wished
+    Soak(soak::Args),
 }
 
 /// What the lab's own program can do, and what needs machines of this project.
@@ -111,5 +114,6 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Web(args) => web::run(&args),
         Verb::Crash(args) => crash::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),
+        Verb::Soak(args) => soak::run(&args),
     }
 }

@@ -1,6 +1,6 @@
 //! The checked-in description of the API, `openapi/array.json`, against what the code says.
 
-use crate::shell::{capture, cargo, root};
+use crate::shell::{capture, command, root, test_binaries};
 use anyhow::{Context, Result, bail};
 
 /// Check or write.
@@ -14,8 +14,8 @@ pub struct Args {
 /// Compares the description that `ashlard --openapi` prints with the checked-in one, or writes it.
 pub fn run(args: &Args) -> Result<()> {
     let path = root().join("openapi/array.json");
-    let now =
-        capture(&mut cargo(&["run", "--quiet", "-p", "ashlard", "--bin", "ashlard", "--", "--openapi"]))?;
+    let daemon = test_binaries()?.join("ashlard");
+    let now = capture(&mut command(&daemon.to_string_lossy(), &["--openapi"]))?;
     if args.write {
         return std::fs::write(&path, now).with_context(|| format!("can't write {}", path.display()));
     }

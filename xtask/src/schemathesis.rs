@@ -2,11 +2,11 @@
 //! the description does not tell of. The requests are schemathesis's, installed under `target/`.
 
 use crate::python;
-use crate::shell::{cargo, command, exec, root, target_dir};
+use crate::shell::{command, root, target_dir, test_binaries};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 /// The release that the checks were made with.
@@ -31,8 +31,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let Some(environment) = python::environment("schemathesis", VERSION)? else { return Ok(()) };
     let program = environment.join("bin/schemathesis");
-    exec(&mut cargo(&["build", "--quiet", "-p", "ashlard", "--bin", "ashlard"]))?;
-    let array = Running::start()?;
+    let array = Running::start(&test_binaries()?)?;
     let access: Value = serde_json::from_slice(&std::fs::read(array.data.join("api.json"))?)?;
     let field = |name: &str| access[name].as_str().with_context(|| format!("api.json has no {name}"));
     let (url, token) = (field("url")?, field("token")?);
@@ -63,12 +62,12 @@ struct Running {
 }
 
 impl Running {
-    fn start() -> Result<Self> {
+    fn start(programs: &Path) -> Result<Self> {
         let data = target_dir().join("schemathesis/array");
         if data.exists() {
             std::fs::remove_dir_all(&data)?;
         }
-        let mut daemon = command(&target_dir().join("debug/ashlard").to_string_lossy(), &["--data"]);
+        let mut daemon = command(&programs.join("ashlard").to_string_lossy(), &["--data"]);
         daemon.arg(&data).args(["--drives", "4", "--drive-size", "256MiB", "--threads", "1"]);
         daemon.args(["--iscsi", "127.0.0.1:0", "--api", "127.0.0.1:0"]).env("RUST_LOG", "error");
         let child =

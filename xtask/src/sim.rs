@@ -64,6 +64,11 @@ pub fn fresh(day: &str) -> Result<()> {
     run(&Args { from: 0, day: Some(day), seeds: 300, world: None, bounds: None, release: false, jobs: None })
 }
 
+/// What `cargo xtask soak` repeats.
+pub fn soak(from: u64, seeds: u64) -> Result<()> {
+    run(&Args { from, day: None, seeds, world: None, bounds: None, release: true, jobs: None })
+}
+
 /// The first seed of a day given as YYYY-MM-DD, or of today.
 fn seeds_of_day(day: &str) -> Result<u64, String> {
     if day == "today" {

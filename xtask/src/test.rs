@@ -1,12 +1,16 @@
 //! Everything that must pass, in one go, with a count at the end.
+//!
+//! Steps that leave a processor idle run beside those that compile: as further processes of this program, so that their
+//! output can be kept and printed in one piece.
 
-use crate::shell::{cargo, exec, target_dir};
-use crate::{
-    conformance, crash, dashboard, demo, fuzz, guest, openapi, parity, schemathesis, setup, sim, web,
-};
+use crate::shell::{cargo, command, exec, target_dir};
+use crate::{conformance, crash, dashboard, demo, guest, openapi, parity, schemathesis, setup, sim, web};
 use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// Which steps.
@@ -15,10 +19,13 @@ pub struct Args {
     /// Only the steps that need no array: formatting, lints, tests
     #[arg(long)]
     quick: bool,
+    /// Only this step, such as `conformance`; prints nothing at the end
+    #[arg(long, conflicts_with = "quick")]
+    step: Option<String>,
 }
 
 /// Tests that passed, failed and were left out.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Passed.
     pub passed: usize,
@@ -40,63 +47,172 @@ impl Tally {
 
 struct Step {
     name: &'static str,
-    quick: bool,
     run: fn() -> Result<Tally>,
 }
 
-const STEPS: &[Step] = &[
-    Step { name: "fmt", quick: true, run: || one(exec(&mut cargo(&["fmt", "--all", "--check"]))) },
-    // Early, so that the daemon is built with it once.
-    Step { name: "web", quick: false, run: web::check },
-    Step { name: "clippy", quick: true, run: clippy },
-    Step { name: "cargo test", quick: true, run: cargo_test },
-    Step { name: "openapi", quick: true, run: || one(openapi::check()) },
-    Step { name: "parity", quick: true, run: || one(parity::check()) },
-    Step { name: "schemathesis", quick: false, run: || one(schemathesis::short()) },
-    Step { name: "dashboard", quick: false, run: || one(dashboard::check()) },
-    Step { name: "sim", quick: false, run: || one(sim::short()) },
-    Step { name: "conformance", quick: false, run: conformance::whole },
-    Step { name: "demo", quick: false, run: || one(demo::check()) },
-    Step { name: "crash", quick: false, run: || one(crash::short()) },
-    Step { name: "guest", quick: false, run: guest::short },
-    Step {
-        name: "lab",
-        quick: false,
-        run: || one(lab::command::short(&target_dir(), conformance::programs)),
+/// Steps that are run at the same time as others.
+struct Phase {
+    /// One after the other, with this terminal.
+    main: &'static [Step],
+    /// One after the other beside them; their output is printed when they end.
+    beside: &'static [Step],
+}
+
+const PHASES: &[Phase] = &[
+    Phase {
+        main: &[
+            Step { name: "fmt", run: || one(exec(&mut cargo(&["fmt", "--all", "--check"]))) },
+            Step { name: "clippy", run: clippy },
+        ],
+        // Before the daemon is built, which has the interface in it.
+        beside: &[Step { name: "web", run: web::check }],
     },
-    Step { name: "fuzz", quick: false, run: || one(fuzz::short()) },
+    Phase {
+        main: &[Step { name: "cargo test", run: cargo_test }],
+        beside: &[Step { name: "guest image", run: guest::image }],
+    },
+    Phase {
+        main: &[
+            Step { name: "openapi", run: || one(openapi::check()) },
+            Step { name: "parity", run: || one(parity::check()) },
+            Step { name: "schemathesis", run: || one(schemathesis::short()) },
+            Step { name: "dashboard", run: || one(dashboard::check()) },
+            Step { name: "pages", run: web::pages },
+            Step { name: "demo", run: || one(demo::check()) },
+            Step { name: "crash", run: || one(crash::short()) },
+        ],
+        beside: &[
+            Step { name: "guest", run: guest::short },
+            Step { name: "sim", run: || one(sim::short()) },
+            Step { name: "lab", run: || one(lab::command::short(&target_dir(), conformance::programs)) },
+            Step { name: "conformance", run: conformance::whole },
+        ],
+    },
 ];
 
-/// Runs every step even when one fails, so that one run tells all; fails at the end when any did.
+/// The steps of `--quick`.
+const QUICK: &[&str] = &["fmt", "clippy", "cargo test", "openapi", "parity"];
+
+/// What came of a step, and how long it took.
+type Outcome = (&'static str, Tally, Duration);
+
+/// Runs every step even when one fails, so that one run shows everything; fails at the end when any did.
 pub fn run(args: &Args) -> Result<()> {
+    if let Some(name) = &args.step {
+        return run_alone(name);
+    }
     if !args.quick {
         setup::need_for_test()?;
     }
-    let mut total = Tally::default();
+    let start = Instant::now();
     let mut report = Vec::new();
-    for step in STEPS.iter().filter(|step| step.quick || !args.quick) {
-        eprintln!("\n== {}", step.name);
-        let start = Instant::now();
-        let tally = (step.run)().unwrap_or_else(|error| {
-            eprintln!("{}: {error:#}", step.name);
-            Tally { failed: 1, failures: vec![format!("{error:#}")], ..Tally::default() }
+    for phase in PHASES {
+        std::thread::scope(|scope| {
+            let beside =
+                (!args.quick).then(|| scope.spawn(|| phase.beside.iter().map(beside).collect::<Vec<_>>()));
+            let steps = phase.main.iter().filter(|step| !args.quick || QUICK.contains(&step.name));
+            report.extend(steps.map(live));
+            let beside =
+                beside.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            report.extend(beside.into_iter().flatten());
         });
-        total.add(&tally);
-        report.push((step.name, tally, start.elapsed()));
     }
-    // At the end, where whoever looks at a long log looks first.
+    let mut total = Tally::default();
+    report.iter().for_each(|(_, tally, _)| total.add(tally));
+    // At the end, where a reader of a long log looks first.
     for (step, tally, _) in &report {
         tally.failures.iter().for_each(|it| println!("\nFAILED in {step}: {it}"));
     }
     print_report(&report);
     println!("{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped);
+    println!("{} minutes", start.elapsed().as_secs().div_ceil(60));
     match total.failed {
         0 => Ok(()),
         failed => bail!("{failed} failed"),
     }
 }
 
-fn print_report(report: &[(&str, Tally, Duration)]) {
+/// Runs a step with this terminal.
+fn live(step: &Step) -> Outcome {
+    eprintln!("\n== {}", step.name);
+    let start = Instant::now();
+    (step.name, tally(step.name, (step.run)()), start.elapsed())
+}
+
+/// Runs a step as a process of its own and prints what it said when it has ended.
+fn beside(step: &Step) -> Outcome {
+    eprintln!("\n== {} (in the background)", step.name);
+    let start = Instant::now();
+    let result = Beside::start(step.name).and_then(Beside::end);
+    let outcome = (step.name, tally(step.name, result), start.elapsed());
+    let log = std::fs::read(log_of(step.name)).unwrap_or_default();
+    eprintln!(
+        "\n== {} has ended after {} s:\n{}",
+        step.name,
+        outcome.2.as_secs(),
+        String::from_utf8_lossy(&log)
+    );
+    outcome
+}
+
+fn tally(name: &str, result: Result<Tally>) -> Tally {
+    result.unwrap_or_else(|error| {
+        eprintln!("{name}: {error:#}");
+        Tally { failed: 1, failures: vec![format!("{error:#}")], ..Tally::default() }
+    })
+}
+
+/// A step that runs as a process of its own.
+struct Beside {
+    child: Child,
+    tally: PathBuf,
+}
+
+impl Beside {
+    fn start(name: &str) -> Result<Self> {
+        let (log, tally) = (log_of(name), tally_of(name));
+        std::fs::create_dir_all(log.parent().context("a folder for logs")?)?;
+        // What an earlier run left there does not count.
+        if tally.exists() {
+            std::fs::remove_file(&tally)?;
+        }
+        let output = File::create(&log).with_context(|| format!("can't write {}", log.display()))?;
+        let program = std::env::current_exe().context("the path of this program")?;
+        let mut step = command(&program.to_string_lossy(), &["test", "--step", name]);
+        step.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        Ok(Self { child: step.spawn().context("can't start a step")?, tally })
+    }
+
+    fn end(mut self) -> Result<Tally> {
+        let status = self.child.wait()?;
+        let tally = std::fs::read(&self.tally).with_context(|| format!("the step ended with {status}"))?;
+        Ok(serde_json::from_slice(&tally)?)
+    }
+}
+
+fn log_of(step: &str) -> PathBuf {
+    target_dir().join("test-steps").join(format!("{step}.log"))
+}
+
+fn tally_of(step: &str) -> PathBuf {
+    target_dir().join("test-steps").join(format!("{step}.json"))
+}
+
+/// What [`Beside`] starts: one step, whose tally goes into a file.
+fn run_alone(name: &str) -> Result<()> {
+    let mut steps = PHASES.iter().flat_map(|phase| phase.main.iter().chain(phase.beside));
+    let step = steps.find(|step| step.name == name).with_context(|| format!("no step {name}"))?;
+    let tally = tally(step.name, (step.run)());
+    let path = tally_of(name);
+    std::fs::create_dir_all(path.parent().context("a folder for tallies")?)?;
+    std::fs::write(&path, serde_json::to_vec(&tally)?)?;
+    match tally.failed {
+        0 => Ok(()),
+        failed => bail!("{failed} failed"),
+    }
+}
+
+fn print_report(report: &[Outcome]) {
     println!("\n{:<14}{:>8}{:>8}{:>9}{:>9}", "step", "passed", "failed", "skipped", "seconds");
     for (name, tally, time) in report {
         let Tally { passed, failed, skipped, .. } = tally;
@@ -142,6 +258,14 @@ fn summary(line: &str) -> Option<Tally> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_quick_step_exists_once() {
+        let names: Vec<_> = PHASES.iter().flat_map(|phase| phase.main).map(|step| step.name).collect();
+        for quick in QUICK {
+            assert_eq!(names.iter().filter(|name| *name == quick).count(), 1, "{quick}");
+        }
+    }
 
     #[test]
     fn a_summary_line_is_counted() {

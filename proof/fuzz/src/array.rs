@@ -36,6 +36,7 @@ fn drive<F: Future>(background: &mut Option<Background>, future: F) -> F::Output
 
 /// An engine with its background.
 pub struct World {
+    /// The engine.
     pub engine: Arc<Engine>,
     background: Option<Background>,
 }

@@ -4,8 +4,8 @@ use block::mem::MemArray;
 use block::{DiskId, Geometry};
 use bytes::Bytes;
 use scsi::{
-    Attribute, Clock, Command, Data, Direction, Execution, Identity, InitiatorPort, Lun, Nexus, Sleep, Status, Target,
-    UnitConfig,
+    Attribute, Clock, Command, Data, Direction, Execution, Identity, InitiatorPort, Lun, Nexus, Sleep,
+    Status, Target, UnitConfig,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,8 +74,8 @@ impl Initiator {
             Execution::Done(response) => response,
             Execution::Task(mut task) => {
                 let mut context = Context::from_waker(Waker::noop());
-                let polls = (0..10_000).map(|_| task.as_mut().poll(&mut context));
-                let end = polls.filter(|poll| poll.is_ready()).next();
+                let mut polls = (0..10_000).map(|_| task.as_mut().poll(&mut context));
+                let end = polls.find(|poll| poll.is_ready());
                 match end {
                     Some(std::task::Poll::Ready(Some(response))) => response,
                     _ => panic!("a command without an end"),

@@ -30,6 +30,7 @@ const ALLOWED: &[Edges] = &[
     edges("cli", &[], &[]),
     edges("ashlard", &["api", "array", "engine", "history", "iscsi", "scsi", "shelf"], &[]),
     edges("bench", &["block", "engine", "shelf"], &[]),
+    edges("fuzz", &["block", "engine", "iscsi", "scsi", "shelf"], &[]),
     edges("sim", &["block", "engine", "shelf"], &[]),
     edges("lab", &[], &[]),
     edges("xtask", &["lab"], &[]),

@@ -1,9 +1,6 @@
 //! Parameter lists of the commands that take one, with CDBs that are right.
 
-#![no_main]
-
-use fuzz::initiator::array;
-use libfuzzer_sys::fuzz_target;
+use crate::initiator::array;
 
 /// CDBs up to the field of the parameter list length, and that field's length.
 const COMMANDS: [(&[u8], usize); 13] = [
@@ -22,7 +19,8 @@ const COMMANDS: [(&[u8], usize); 13] = [
     (&[0x83, 0x00, 0, 0, 0, 0, 0, 0, 0, 0], 4),
 ];
 
-fuzz_target!(|input: &[u8]| {
+/// One input.
+pub fn run(input: &[u8]) {
     let (_target, initiators) = array();
     let mut rest = input;
     while let [command, length, more @ ..] = rest {
@@ -33,4 +31,4 @@ fuzz_target!(|input: &[u8]| {
         initiators[usize::from(*command >> 7)].send(0, &cdb, list);
         rest = more;
     }
-});
+}

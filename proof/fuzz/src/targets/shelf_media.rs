@@ -1,7 +1,6 @@
 //! Bytes from media: no decoder of the shelf panics, whatever they are, and a plan that is accepted can be used.
 //!
 //! The first byte chooses; with its top bit the checksums of what follows are made right first.
-#![no_main]
 
 use bytes::Bytes;
 use shelf::geometry::Form;
@@ -11,7 +10,8 @@ use shelf::map::Page;
 use shelf::seal::{DataKey, Envelope, Vault};
 use shelf::superblock::Root;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+/// One input.
+pub fn run(bytes: &[u8]) {
     let Some((choice, rest)) = bytes.split_first() else { return };
     let mut page = rest.to_vec();
     page.resize(rest.len().max(4096), 0);
@@ -43,7 +43,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         3 => envelope(&mut page, choice & 128 != 0),
         _ => map(&mut page, choice & 128 != 0),
     }
-});
+}
 
 fn label(page: &mut [u8], whole: bool) {
     if whole {
@@ -55,7 +55,8 @@ fn label(page: &mut [u8], whole: bool) {
         plan.layout(label.segments);
         for drives in [1, 2, 3, 8, 64] {
             let form = Form::of(drives);
-            let (columns, pages) = (plan.granules(label.bytes) / plan.chunk_pages(form), plan.chunk_pages(form));
+            let (columns, pages) =
+                (plan.granules(label.bytes) / plan.chunk_pages(form), plan.chunk_pages(form));
             if let Some(last) = columns.checked_sub(1) {
                 let end = plan.page_at(form, last * pages, plan.rows - 1, pages - 1) + 4096;
                 assert!(end <= Label::second_at(label.bytes));
@@ -86,7 +87,10 @@ fn map(page: &mut [u8], whole: bool) {
     let array = u128::from_le_bytes(page[8..24].try_into().expect("16 bytes"));
     if let Some(decoded) = Page::decode(page, array) {
         for entry in decoded.entries.iter().flatten() {
-            assert!(entry.columns.len() == entry.form.width() && entry.column(u32::MAX, 0) == entry.column(u32::MAX, 0));
+            assert!(
+                entry.columns.len() == entry.form.width()
+                    && entry.column(u32::MAX, 0) == entry.column(u32::MAX, 0)
+            );
             entry.lost(u64::MAX).count();
         }
         assert_eq!(Page::decode(&decoded.encode(array), array), Some(decoded));

@@ -2,14 +2,14 @@
 //! what is there or with errors, and a repair leaves nothing to find.
 //!
 //! The first byte chooses what is changed and whether the array is encrypted, the others how.
-#![no_main]
 
+use crate::array::{self, Array, World, options, use_all};
 use engine::Engine;
 use engine::media::{TARGETS, tamper};
-use fuzz::array::{Array, World, options, run, use_all};
 use std::sync::OnceLock;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+/// One input.
+pub fn run(bytes: &[u8]) {
     static ARRAYS: OnceLock<[Array; 2]> = OnceLock::new();
     let arrays = ARRAYS.get_or_init(|| [Array::new(false), Array::new(true)]);
     let Some((choice, rest)) = bytes.split_first() else { return };
@@ -23,7 +23,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         };
         let shelf = array.open(3).expect("opened");
         let target = TARGETS[usize::from(choice & 127) % TARGETS.len()];
-        run(tamper(shelf, target, &mut pick)).is_ok()
+        array::run(tamper(shelf, target, &mut pick)).is_ok()
     };
     if !tampered() {
         return;
@@ -35,15 +35,16 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         let _ = world.shut_down();
     }
     tampered();
-    let Ok((engine, found)) = run(Engine::open_leniently(array.open(4).expect("opened"), options())) else {
+    let Ok((engine, found)) = array::run(Engine::open_leniently(array.open(4).expect("opened"), options()))
+    else {
         return;
     };
-    run(engine.repair(found, &mut |_| {})).expect("repaired");
-    run(engine.write_repair()).expect("written");
+    array::run(engine.repair(found, &mut |_| {})).expect("repaired");
+    array::run(engine.write_repair()).expect("written");
     drop(engine);
     let mut world = World::open(array.open(5).expect("opened")).expect("opened after a repair");
     let engine = world.engine.clone();
     assert_eq!(world.run(engine.check()).expect("checked"), [""; 0]);
     use_all(&mut world);
     assert_eq!(world.run(engine.check()).expect("checked"), [""; 0]);
-});
+}

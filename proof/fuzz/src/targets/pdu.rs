@@ -3,11 +3,8 @@
 //! The first byte chooses: bit 0 a session that is logged in, bit 1 header digests, bit 2 data digests, bit 3
 //! unsolicited data; the rest is the stream, in portions whose sizes come from it too.
 
-#![no_main]
-
 use bytes::{BufMut, Bytes};
 use iscsi::{Access, Connection, Device, Directory, Nonce, Offers, Opened, Patience, SessionLimits, Setup};
-use libfuzzer_sys::fuzz_target;
 use scsi::{Command, Data, Demand, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status};
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -105,7 +102,8 @@ fn login(choice: u8) -> Vec<u8> {
     bytes
 }
 
-fuzz_target!(|input: &[u8]| {
+/// One input.
+pub fn run(input: &[u8]) {
     let Some((choice, mut stream)) = input.split_first() else { return };
     let mut connection = connection();
     if choice & 1 != 0 {
@@ -118,4 +116,4 @@ fuzz_target!(|input: &[u8]| {
         connection.tick();
         stream = rest;
     }
-});
+}

@@ -1,11 +1,9 @@
 //! Sequences of commands with any CDB and any data from two initiators to a target over disks in memory.
 
-#![no_main]
+use crate::initiator::{Initiator, array};
 
-use fuzz::initiator::{Initiator, array};
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|input: &[u8]| {
+/// One input.
+pub fn run(input: &[u8]) {
     let (_target, initiators) = array();
     let mut rest = input;
     // Who and how much data, the CDB, the data.
@@ -16,4 +14,4 @@ fuzz_target!(|input: &[u8]| {
         initiator.send(u16::from(*first >> 1 & 1), cdb, data);
         rest = more;
     }
-});
+}

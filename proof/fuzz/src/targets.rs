@@ -1,0 +1,8 @@
+//! One module for each target.
+
+pub mod cdb;
+pub mod contradiction;
+pub mod media;
+pub mod parameter_list;
+pub mod pdu;
+pub mod shelf_media;
