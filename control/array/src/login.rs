@@ -9,7 +9,7 @@ use crate::array::Array;
 use crate::config::{Config, HostId};
 use crate::topic::Topic;
 use history::Severity;
-use iscsi::{Observer, Refused, SessionInfo};
+use iscsi::{LoginObserver, RefusedLogin as Refusal, SessionInfo};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -136,7 +136,7 @@ impl Logins {
     }
 }
 
-impl Observer for Logins {
+impl LoginObserver for Logins {
     fn logged_in(&self, session: &SessionInfo) {
         self.record(What::LoggedIn, Some(session.initiator.clone()), session.peer.ip(), session.portal);
     }
@@ -147,7 +147,7 @@ impl Observer for Logins {
         self.record(what, Some(session.initiator.clone()), session.peer.ip(), session.portal);
     }
 
-    fn refused(&self, refused: &Refused) {
+    fn refused(&self, refused: &Refusal) {
         let what = What::Refused { cause: refused.cause.kind(), reason: refused.cause.to_string() };
         self.record(what, refused.initiator.clone(), refused.peer.ip(), refused.portal);
     }

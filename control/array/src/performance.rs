@@ -11,7 +11,7 @@ use crate::config::{Config, HostEntry};
 use crate::{Error, Result};
 use block::DiskId;
 use history::{ALL, Cell, Latencies, Recorder, Sample, Series, SpacePoint, Store};
-use scsi::{Operation, Size, Table, Way};
+use scsi::{IoCounters, Operation, PathId, SizeClass};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -107,7 +107,7 @@ pub(crate) struct Meter {
 #[derive(Default)]
 struct Before {
     millis: u64,
-    counted: BTreeMap<DiskId, BTreeMap<Way, Table>>,
+    counted: BTreeMap<DiskId, BTreeMap<PathId, IoCounters>>,
 }
 
 impl Meter {
@@ -133,7 +133,7 @@ const KINDS: [(Operation, u8); 7] = [
     (Operation::Other, 6),
 ];
 
-/// Size class without an end.
+/// The size class without an upper bound.
 const ENDLESS: u8 = 63;
 
 /// The kind of command behind a number in a sample.
@@ -146,14 +146,14 @@ pub fn size_limit(number: u8) -> Option<u64> {
     (number < ENDLESS).then(|| 1 << number)
 }
 
-fn key((operation, size): (Operation, Size)) -> (u8, u8) {
+fn key((operation, size): (Operation, SizeClass)) -> (u8, u8) {
     let kind = KINDS.iter().find(|(kind, _)| *kind == operation).map_or(u8::MAX, |(_, number)| *number);
     (kind, size.limit().map_or(ENDLESS, |limit| limit.ilog2() as u8))
 }
 
 /// What was counted since an earlier count.
-fn difference(now: &Table, before: Option<&Table>) -> Sample {
-    let nothing = Table::default();
+fn difference(now: &IoCounters, before: Option<&IoCounters>) -> Sample {
+    let nothing = IoCounters::default();
     let before = before.unwrap_or(&nothing);
     let mut sample = Sample {
         shared: now.copied_by_sharing.saturating_sub(before.copied_by_sharing),
@@ -365,8 +365,8 @@ impl Array {
 
 /// What was done since before: by volume, by path, and everything together.
 fn differences(
-    now: &BTreeMap<DiskId, BTreeMap<Way, Table>>,
-    before: &BTreeMap<DiskId, BTreeMap<Way, Table>>,
+    now: &BTreeMap<DiskId, BTreeMap<PathId, IoCounters>>,
+    before: &BTreeMap<DiskId, BTreeMap<PathId, IoCounters>>,
 ) -> BTreeMap<String, Sample> {
     let mut samples: BTreeMap<String, Sample> = BTreeMap::new();
     let mut all = Sample::default();

@@ -18,9 +18,10 @@ fn the_days_to_full_follow_the_trend() {
 #[test]
 fn every_kind_and_size_has_a_number_of_its_own() {
     let keys: std::collections::BTreeSet<_> =
-        Operation::ALL.iter().flat_map(|kind| Size::all().map(|size| key((*kind, size)))).collect();
-    assert_eq!(keys.len(), Operation::ALL.len() * Size::all().count());
-    for (operation, size) in Operation::ALL.iter().flat_map(|kind| Size::all().map(move |size| (*kind, size)))
+        Operation::ALL.iter().flat_map(|kind| SizeClass::all().map(|size| key((*kind, size)))).collect();
+    assert_eq!(keys.len(), Operation::ALL.len() * SizeClass::all().count());
+    for (operation, size) in
+        Operation::ALL.iter().flat_map(|kind| SizeClass::all().map(move |size| (*kind, size)))
     {
         let (number, class) = key((operation, size));
         assert_eq!((kind(number), size_limit(class)), (Some(operation), size.limit()));

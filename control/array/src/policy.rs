@@ -158,12 +158,12 @@ impl Limits {
         Ok(new)
     }
 
-    fn rates(self) -> scsi::Limits {
+    fn rates(self) -> scsi::QosLimits {
         let rate = |per_second: u64, burst: Option<u64>| scsi::Rate {
             per_second,
             burst: burst.unwrap_or((per_second / 10).max(1)),
         };
-        scsi::Limits {
+        scsi::QosLimits {
             operations: self.iops.map(|iops| rate(iops, self.iops_burst)),
             bytes: self.bandwidth.map(|bytes| rate(bytes, self.bandwidth_burst)),
         }

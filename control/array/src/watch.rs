@@ -61,7 +61,7 @@ impl Array {
             let used = self.mapped_by(config, group.id);
             let (was_soft, was_hard) = self.quota_state(group.id);
             let is_soft = group.soft_quota.is_some_and(|quota| beyond(used, quota, was_soft));
-            let last = self.parts.target.look_at_quota(group.id.0.into());
+            let last = self.parts.target.refresh_quota(group.id.0.into());
             let met = last.operations > refused_before.get(&group.id).copied().unwrap_or(0);
             // Hosts that were refused wait until there is as much room as they asked for.
             let wanted = if met || was_hard { last.bytes } else { 0 };

@@ -188,7 +188,7 @@ async fn assemble(
 ) -> Result<Assembled> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let identity = Identity::load(engine, &args.name, u64::from_le_bytes(random()?), now).await?;
-    let names = scsi::Identity {
+    let names = scsi::TargetIdentity {
         name: identity.target_iqn(),
         vendor: VENDOR.into(),
         product: PRODUCT.into(),
@@ -196,9 +196,9 @@ async fn assemble(
         ports: args.iscsi.len() as u16,
     };
     let target = scsi::Target::new(names, Arc::new(iscsi::SystemClock::default()));
-    let mut settings = iscsi::Settings::new(identity.target_iqn(), args.iscsi.clone());
+    let mut settings = iscsi::ServerConfig::new(identity.target_iqn(), args.iscsi.clone());
     let connections = limits::connections(args.threads())?;
-    settings.places = iscsi::PlaceLimits::new(connections.iscsi);
+    settings.connection_limits = iscsi::ConnectionLimits::new(connections.iscsi);
     settings.session_bytes = memory::sessions(memory::total());
     let server = iscsi::Server::new(target.clone(), settings);
     let env = Env {

@@ -6,8 +6,8 @@ use block::mem::MemArray;
 use block::{Data, Disk, DiskId, Geometry, Op, Pending, Reply, Space};
 use bytes::Bytes;
 use clap::Parser;
-use iscsi::{Access, Credentials, Server, Settings, SystemClock};
-use scsi::{Identity, Target, UnitConfig};
+use iscsi::{Access, Credentials, Server, ServerConfig, SystemClock};
+use scsi::{Target, TargetIdentity, UnitConfig};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ fn credentials(text: &str) -> Credentials {
 fn main() {
     tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
     let options = Options::parse();
-    let identity = Identity {
+    let identity = TargetIdentity {
         name: options.name.clone(),
         vendor: "ASHLAR".to_owned(),
         product: "ALL-FLASH ARRAY".to_owned(),
@@ -135,7 +135,7 @@ fn main() {
     let table: iscsi::AccessTable = known.map(|name| (name, access.clone())).collect();
     table.keys().for_each(|name| target.set_view(name, view.clone()));
 
-    let server = Server::new(target, Settings::new(options.name, options.portals));
+    let server = Server::new(target, ServerConfig::new(options.name, options.portals));
     server.set_access(table);
     let mut shards = Vec::new();
     for _ in 0..options.shards {

@@ -43,7 +43,7 @@ pub struct Portal {
 
 /// The target's name, its portals and the access table.
 #[derive(Debug)]
-pub struct Directory {
+pub struct TargetConfig {
     /// The iSCSI name of the target.
     pub target_name: String,
     portals: RwLock<Vec<Portal>>,
@@ -64,7 +64,7 @@ pub(crate) struct Admission {
     pub(crate) number: u64,
 }
 
-impl Directory {
+impl TargetConfig {
     /// A directory without portals and initiators.
     pub fn new(target_name: impl Into<String>) -> Self {
         Self { target_name: target_name.into(), portals: RwLock::default(), access: RwLock::default() }

@@ -20,19 +20,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 /// Guarantee of a connection before login and of a discovery session, in bytes: its receive buffer, one text either
-/// way, and answers up to [`STRANGER_OUT_BYTES`].
-pub(crate) const STRANGER_BYTES: u64 = 128 << 10;
+/// way, and answers up to [`LOGIN_MAX_UNSENT_BYTES`].
+pub(crate) const LOGIN_GUARANTEE_BYTES: u64 = 128 << 10;
 /// Answers that a connection before login, or a discovery session, may leave unread, in bytes.
-pub(crate) const STRANGER_OUT_BYTES: u64 = 32 << 10;
+pub(crate) const LOGIN_MAX_UNSENT_BYTES: u64 = 32 << 10;
 /// What a session is charged for within its guarantee, in bytes.
-pub(crate) const OWN_BYTES: u64 = 512 << 10;
+pub(crate) const SESSION_GUARANTEE_BYTES: u64 = 512 << 10;
 /// Answers of a session that are never charged to its pool: responses without data, small pings.
-pub(crate) const SESSION_OUT_BYTES: u64 = 64 << 10;
+pub(crate) const SESSION_UNCHARGED_UNSENT_BYTES: u64 = 64 << 10;
 /// Guarantee of a session, in bytes: what it is charged for, the answers beside that, and its receive buffer.
-pub(crate) const SESSION_BYTES: u64 =
-    OWN_BYTES + SESSION_OUT_BYTES + crate::pdu::incoming::BUFFER_BYTES as u64;
+pub(crate) const SESSION_TOTAL_GUARANTEE_BYTES: u64 =
+    SESSION_GUARANTEE_BYTES + SESSION_UNCHARGED_UNSENT_BYTES + crate::pdu::incoming::BUFFER_BYTES as u64;
 /// Draws are multiples of this many bytes.
-const STEP_BYTES: u64 = 64 << 10;
+const DRAW_STEP_BYTES: u64 = 64 << 10;
 /// What a session keeps of its draws without need while nobody waits, until the next tick.
 const MAX_SURPLUS_BYTES: u64 = 4 << 20;
 /// The part of the budget that is kept for guarantees of new connections.
@@ -190,10 +190,10 @@ impl Pool {
 
 /// Why a wait is not begun: the pool is too small for the draw even when nobody else holds anything of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooMuch;
+pub(crate) struct ExceedsPool;
 
 /// The part of one connection.
-pub(crate) struct Share {
+pub(crate) struct BudgetShare {
     budget: Arc<Budget>,
     initiator: Arc<str>,
     guaranteed: u64,
@@ -204,23 +204,30 @@ pub(crate) struct Share {
     ticket: Option<u64>,
 }
 
-impl Share {
+impl BudgetShare {
     /// The part of a connection that has not logged in.
-    pub(crate) fn stranger(budget: Arc<Budget>) -> Self {
-        budget.pool.lock().guaranteed += STRANGER_BYTES;
-        Self { budget, initiator: "".into(), guaranteed: STRANGER_BYTES, own: 0, drawn: 0, ticket: None }
+    pub(crate) fn before_login(budget: Arc<Budget>) -> Self {
+        budget.pool.lock().guaranteed += LOGIN_GUARANTEE_BYTES;
+        Self {
+            budget,
+            initiator: "".into(),
+            guaranteed: LOGIN_GUARANTEE_BYTES,
+            own: 0,
+            drawn: 0,
+            ticket: None,
+        }
     }
 
     /// Makes it the part of a session; false when there is no room for another one.
     pub(crate) fn open(&mut self, initiator: &str) -> bool {
-        let more = SESSION_BYTES - self.guaranteed;
+        let more = SESSION_TOTAL_GUARANTEE_BYTES - self.guaranteed;
         let mut pool = self.budget.pool.lock();
         if pool.guaranteed + pool.drawn + more > pool.total {
             return false;
         }
         pool.guaranteed += more;
         self.guaranteed += more;
-        self.own = OWN_BYTES;
+        self.own = SESSION_GUARANTEE_BYTES;
         self.initiator = initiator.into();
         true
     }
@@ -252,18 +259,18 @@ impl Share {
     }
 
     fn missing(&self, bytes: u64) -> u64 {
-        bytes.saturating_sub(self.own + self.drawn).next_multiple_of(STEP_BYTES)
+        bytes.saturating_sub(self.own + self.drawn).next_multiple_of(DRAW_STEP_BYTES)
     }
 
-    /// Waits for what is missing for so many bytes in all; [`Share::poll`] says when it is there.
-    pub(crate) fn wait_for(&mut self, bytes: u64) -> Result<(), TooMuch> {
+    /// Waits for what is missing for so many bytes in all; [`BudgetShare::poll`] says when it is there.
+    pub(crate) fn wait_for(&mut self, bytes: u64) -> Result<(), ExceedsPool> {
         if self.ticket.is_some() {
             return Ok(());
         }
         let (missing, initiator) = (self.missing(bytes), self.initiator.clone());
         let ticket = self.budget.change(|pool| {
             if missing > pool.capacity() {
-                return Err(TooMuch);
+                return Err(ExceedsPool);
             }
             let ticket = pool.next_ticket;
             pool.next_ticket += 1;
@@ -297,7 +304,7 @@ impl Share {
         Poll::Ready(())
     }
 
-    /// Stops waiting. A draw that has come meanwhile is kept until [`Share::settle`].
+    /// Stops waiting. A draw that has come meanwhile is kept until [`BudgetShare::settle`].
     pub(crate) fn stop_waiting(&mut self) {
         let Some(ticket) = self.ticket.take() else { return };
         let waiting = self.budget.change(|pool| pool.waiting.remove(&ticket));
@@ -311,7 +318,7 @@ impl Share {
             return;
         }
         let surplus = (self.own + self.drawn).saturating_sub(bytes).min(self.drawn);
-        let least = if self.budget.is_contended() { STEP_BYTES } else { MAX_SURPLUS_BYTES };
+        let least = if self.budget.is_contended() { DRAW_STEP_BYTES } else { MAX_SURPLUS_BYTES };
         if surplus >= least {
             self.give_back(surplus);
         }
@@ -332,12 +339,12 @@ impl Share {
     }
 
     /// True when it has drawn from the pool while somebody waits.
-    pub(crate) fn is_in_the_way(&self) -> bool {
+    pub(crate) fn blocks_others(&self) -> bool {
         self.drawn > 0 && self.budget.is_contended()
     }
 }
 
-impl Drop for Share {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         let Self { initiator, guaranteed, drawn, ticket, .. } = self;
         self.budget.change(|pool| {

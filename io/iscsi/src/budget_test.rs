@@ -4,17 +4,18 @@ const MIB: u64 = 1 << 20;
 
 /// A budget whose pool has so many MiB for draws while the shares of [`session`] are there.
 fn budget(mib: u64, sessions: u64) -> Arc<Budget> {
-    let total = (mib * MIB + sessions * SESSION_BYTES) * HEADROOM_DIVISOR / (HEADROOM_DIVISOR - 1);
+    let total =
+        (mib * MIB + sessions * SESSION_TOTAL_GUARANTEE_BYTES) * HEADROOM_DIVISOR / (HEADROOM_DIVISOR - 1);
     Arc::new(Budget::new(total + HEADROOM_DIVISOR))
 }
 
-fn session(budget: &Arc<Budget>, initiator: &str) -> Share {
-    let mut share = Share::stranger(budget.clone());
+fn session(budget: &Arc<Budget>, initiator: &str) -> BudgetShare {
+    let mut share = BudgetShare::before_login(budget.clone());
     assert!(share.open(initiator));
     share
 }
 
-fn granted(share: &mut Share) -> bool {
+fn granted(share: &mut BudgetShare) -> bool {
     share.poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
@@ -23,10 +24,14 @@ fn the_guarantee_takes_nothing_of_the_pool() {
     let budget = budget(10, 2);
     let [mut one, other] = ["one", "other"].map(|name| session(&budget, name));
     let before = budget.used();
-    assert!(one.cover(OWN_BYTES) && other.covers(OWN_BYTES) && !other.covers(OWN_BYTES + 1));
+    assert!(
+        one.cover(SESSION_GUARANTEE_BYTES)
+            && other.covers(SESSION_GUARANTEE_BYTES)
+            && !other.covers(SESSION_GUARANTEE_BYTES + 1)
+    );
     assert_eq!(budget.used(), before);
-    assert!(one.cover(OWN_BYTES + 1));
-    assert_eq!(budget.used(), before + STEP_BYTES);
+    assert!(one.cover(SESSION_GUARANTEE_BYTES + 1));
+    assert_eq!(budget.used(), before + DRAW_STEP_BYTES);
     one.settle_all(0);
     assert_eq!(budget.used(), before);
 }
@@ -34,18 +39,18 @@ fn the_guarantee_takes_nothing_of_the_pool() {
 #[test]
 fn one_initiator_leaves_half_however_many_sessions_it_has() {
     let budget = budget(64, 9);
-    let mut hogs: Vec<Share> = (0..8).map(|_| session(&budget, "hog")).collect();
+    let mut hogs: Vec<BudgetShare> = (0..8).map(|_| session(&budget, "hog")).collect();
     let mut held = 0;
     for _ in 0..20 {
         for hog in &mut hogs {
-            let more = hog.drawn + MIB + OWN_BYTES;
+            let more = hog.drawn + MIB + SESSION_GUARANTEE_BYTES;
             held += if hog.cover(more) { MIB } else { 0 };
         }
     }
     assert_eq!(held, 32 * MIB);
     let mut other = session(&budget, "other");
-    assert!(other.cover(OWN_BYTES + 32 * MIB));
-    assert!(!other.cover(OWN_BYTES + 33 * MIB));
+    assert!(other.cover(SESSION_GUARANTEE_BYTES + 32 * MIB));
+    assert!(!other.cover(SESSION_GUARANTEE_BYTES + 33 * MIB));
 }
 
 #[test]
@@ -53,30 +58,30 @@ fn draws_that_wait_are_served_in_order_and_small_ones_do_not_overtake() {
     let budget = budget(64, 4);
     let mut hogs = ["a", "b"].map(|name| session(&budget, name));
     for hog in &mut hogs {
-        assert!(hog.cover(OWN_BYTES + 20 * MIB));
+        assert!(hog.cover(SESSION_GUARANTEE_BYTES + 20 * MIB));
     }
     let mut large = session(&budget, "large");
-    assert!(!large.cover(OWN_BYTES + 32 * MIB));
-    assert_eq!(large.wait_for(OWN_BYTES + 32 * MIB), Ok(()));
+    assert!(!large.cover(SESSION_GUARANTEE_BYTES + 32 * MIB));
+    assert_eq!(large.wait_for(SESSION_GUARANTEE_BYTES + 32 * MIB), Ok(()));
     assert!(!granted(&mut large));
     let mut small = session(&budget, "small");
-    assert!(!small.cover(OWN_BYTES + MIB), "it would take what the other waits for");
-    assert!(!hogs[0].cover(OWN_BYTES + 21 * MIB));
-    assert_eq!(small.wait_for(OWN_BYTES + MIB), Ok(()));
+    assert!(!small.cover(SESSION_GUARANTEE_BYTES + MIB), "it would take what the other waits for");
+    assert!(!hogs[0].cover(SESSION_GUARANTEE_BYTES + 21 * MIB));
+    assert_eq!(small.wait_for(SESSION_GUARANTEE_BYTES + MIB), Ok(()));
     hogs[0].settle(0);
     assert!(granted(&mut large) && granted(&mut small));
-    assert!(large.covers(OWN_BYTES + 32 * MIB) && small.covers(OWN_BYTES + MIB));
+    assert!(large.covers(SESSION_GUARANTEE_BYTES + 32 * MIB) && small.covers(SESSION_GUARANTEE_BYTES + MIB));
 }
 
 #[test]
 fn whoever_is_above_its_part_does_not_keep_others_waiting() {
     let budget = budget(64, 2);
     let mut hog = session(&budget, "hog");
-    assert!(hog.cover(OWN_BYTES + 32 * MIB));
-    assert_eq!(hog.wait_for(OWN_BYTES + 40 * MIB), Ok(()));
+    assert!(hog.cover(SESSION_GUARANTEE_BYTES + 32 * MIB));
+    assert_eq!(hog.wait_for(SESSION_GUARANTEE_BYTES + 40 * MIB), Ok(()));
     assert!(!granted(&mut hog));
     let mut other = session(&budget, "other");
-    assert!(other.cover(OWN_BYTES + 8 * MIB));
+    assert!(other.cover(SESSION_GUARANTEE_BYTES + 8 * MIB));
     hog.stop_waiting();
     assert!(!hog.waits() && !budget.is_contended());
 }
@@ -85,18 +90,18 @@ fn whoever_is_above_its_part_does_not_keep_others_waiting() {
 fn a_surplus_goes_back_at_once_when_somebody_waits_and_with_its_session() {
     let budget = budget(8, 3);
     let mut one = session(&budget, "one");
-    assert!(one.cover(OWN_BYTES + 3 * MIB));
-    one.settle(OWN_BYTES);
-    assert!(one.covers(OWN_BYTES + 3 * MIB), "kept while nobody waits");
+    assert!(one.cover(SESSION_GUARANTEE_BYTES + 3 * MIB));
+    one.settle(SESSION_GUARANTEE_BYTES);
+    assert!(one.covers(SESSION_GUARANTEE_BYTES + 3 * MIB), "kept while nobody waits");
     let mut other = session(&budget, "other");
-    assert_eq!(other.wait_for(OWN_BYTES + 8 * MIB), Ok(()));
-    assert!(budget.is_contended() && one.is_in_the_way());
-    one.settle(OWN_BYTES + MIB);
+    assert_eq!(other.wait_for(SESSION_GUARANTEE_BYTES + 8 * MIB), Ok(()));
+    assert!(budget.is_contended() && one.blocks_others());
+    one.settle(SESSION_GUARANTEE_BYTES + MIB);
     assert!(!granted(&mut other));
     drop(one);
     assert!(granted(&mut other));
     let mut third = session(&budget, "third");
-    assert_eq!(third.wait_for(OWN_BYTES + MIB), Ok(()));
+    assert_eq!(third.wait_for(SESSION_GUARANTEE_BYTES + MIB), Ok(()));
     drop(other);
     drop(third);
     assert_eq!(budget.used(), 0);
@@ -106,20 +111,21 @@ fn a_surplus_goes_back_at_once_when_somebody_waits_and_with_its_session() {
 fn a_draw_that_can_never_be_is_refused() {
     let budget = budget(8, 1);
     let mut one = session(&budget, "one");
-    assert_eq!(one.wait_for(OWN_BYTES + 9 * MIB), Err(TooMuch));
+    assert_eq!(one.wait_for(SESSION_GUARANTEE_BYTES + 9 * MIB), Err(ExceedsPool));
     assert!(!one.waits());
 }
 
 #[test]
 fn there_are_no_more_sessions_than_guarantees() {
-    let budget = Arc::new(Budget::new(10 * SESSION_BYTES));
-    let sessions: Vec<Share> = (0..9).map(|_| session(&budget, "one")).collect();
-    let mut strangers: Vec<Share> = (0..2).map(|_| Share::stranger(budget.clone())).collect();
-    assert!(!strangers[0].open("one"));
-    assert!(budget.used() <= 10 * SESSION_BYTES);
-    assert!(!strangers[1].cover(1), "a connection that has not logged in draws nothing");
+    let budget = Arc::new(Budget::new(10 * SESSION_TOTAL_GUARANTEE_BYTES));
+    let sessions: Vec<BudgetShare> = (0..9).map(|_| session(&budget, "one")).collect();
+    let mut unauthenticated: Vec<BudgetShare> =
+        (0..2).map(|_| BudgetShare::before_login(budget.clone())).collect();
+    assert!(!unauthenticated[0].open("one"));
+    assert!(budget.used() <= 10 * SESSION_TOTAL_GUARANTEE_BYTES);
+    assert!(!unauthenticated[1].cover(1), "a connection that has not logged in draws nothing");
     drop(sessions);
-    assert!(strangers[0].open("one"));
+    assert!(unauthenticated[0].open("one"));
 }
 
 #[test]
@@ -132,9 +138,9 @@ fn what_is_given_wakes_whom_it_is_for() {
     }
     let budget = budget(8, 2);
     let mut one = session(&budget, "one");
-    assert!(one.cover(OWN_BYTES + 8 * MIB));
+    assert!(one.cover(SESSION_GUARANTEE_BYTES + 8 * MIB));
     let mut other = session(&budget, "other");
-    assert_eq!(other.wait_for(OWN_BYTES + MIB), Ok(()));
+    assert_eq!(other.wait_for(SESSION_GUARANTEE_BYTES + MIB), Ok(()));
     let flag = Arc::new(Flag(AtomicBool::new(false)));
     assert!(other.poll(&mut Context::from_waker(&Waker::from(flag.clone()))).is_pending());
     one.settle_all(0);

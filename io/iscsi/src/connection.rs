@@ -4,17 +4,17 @@
 //! Whoever owns it (the portal, a test) fills [`Connection::space`], tells it with [`Connection::received`], polls
 //! its tasks, sends what [`Connection::slices`] shows, and calls [`Connection::tick`] once a second.
 
-use crate::access::Directory;
-use crate::admission::Admit;
-use crate::budget::{Budget, STRANGER_OUT_BYTES, Share};
+use crate::access::TargetConfig;
+use crate::budget::{Budget, BudgetShare, LOGIN_MAX_UNSENT_BYTES};
 use crate::chap::Nonce;
 use crate::keys::{DISCOVERY_DATA_BYTES, LOGIN_DATA_BYTES, Offers, Parameters};
-use crate::login::{Answer, Identity, Login, LoginStatus, Refusal};
-use crate::observer::Cause;
+use crate::login::{Login, LoginIdentity, LoginReply, LoginStatus, Refusal};
+use crate::memory_admission::Admit;
+use crate::observer::RefusalCause;
 use crate::pdu::incoming::{Incoming, Pdu};
 use crate::pdu::outgoing::Outgoing;
 use crate::pdu::{FINAL, Header, opcode};
-use crate::session::{Device, End, Session, SessionLimits, Start};
+use crate::session::{DeviceServer, Session, SessionEnd, SessionLimits, Start};
 use crate::wire::{StatSn, Window, Wire};
 use bytes::BytesMut;
 use bytes::buf::Limit;
@@ -27,9 +27,9 @@ use std::task::{Context, Poll};
 
 /// What a connection starts with.
 #[derive(Clone)]
-pub struct Setup {
+pub struct ConnectionConfig {
     /// The target's name, portals and access table.
-    pub directory: Arc<Directory>,
+    pub directory: Arc<TargetConfig>,
     /// What is proposed in login.
     pub offers: Offers,
     /// Bounds on the session.
@@ -37,7 +37,7 @@ pub struct Setup {
     /// Memory of all sessions together.
     pub budget: Arc<Budget>,
     /// Time-outs.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     /// Portal group tag of the portal that it came through.
     pub portal: u16,
     /// The address at which the initiator reached us.
@@ -49,11 +49,11 @@ pub struct Setup {
 }
 
 /// Finds the connection identifier of a session.
-pub type SessionLookup = Arc<dyn Fn(&Identity) -> Option<u16> + Send + Sync>;
+pub type SessionLookup = Arc<dyn Fn(&LoginIdentity) -> Option<u16> + Send + Sync>;
 
 /// Time-outs in ticks, which are seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct Timeouts {
     /// A login has to be complete after this time.
     pub login: u32,
     /// After this much silence the initiator is pinged.
@@ -62,7 +62,7 @@ pub struct Patience {
     pub dead: u32,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self { login: 30, idle: 15, dead: 15 }
     }
@@ -70,7 +70,7 @@ impl Default for Patience {
 
 /// A connection.
 pub struct Connection {
-    setup: Setup,
+    setup: ConnectionConfig,
     wire: Wire,
     stage: Stage,
     /// A PDU has come for which there is no room yet.
@@ -83,7 +83,7 @@ pub struct Connection {
     /// The name that the initiator gave in login.
     named: Option<String>,
     /// Why the login was refused.
-    refused: Option<Cause>,
+    refused: Option<RefusalCause>,
 }
 
 enum Stage {
@@ -92,32 +92,32 @@ enum Stage {
     /// Login is complete but for the session.
     Opening(Box<Opening>),
     Full(Box<Session>),
-    Ended(End),
+    Ended(SessionEnd),
 }
 
 struct Opening {
-    request: Answer,
+    request: LoginReply,
     window: Window,
     header: Header,
     taken: bool,
 }
 
 /// A session that the owner opened for a login.
-pub struct Opened {
+pub struct OpenedSession {
     /// Its handle; not zero.
     pub tsih: u16,
     /// The device server; none for discovery.
-    pub device: Option<Box<dyn Device>>,
+    pub device: Option<Box<dyn DeviceServer>>,
 }
 
 impl Connection {
     /// A connection that expects a login.
-    pub fn new(setup: Setup) -> Self {
+    pub fn new(setup: ConnectionConfig) -> Self {
         let login = Login::new(setup.offers.clone(), setup.portal, setup.nonce);
         // The window is the initiator's to begin: the first request replaces it.
         let window = Window::new(0, setup.limits.commands);
         Self {
-            wire: Wire::new(LOGIN_DATA_BYTES, Share::stranger(setup.budget.clone())),
+            wire: Wire::new(LOGIN_DATA_BYTES, BudgetShare::before_login(setup.budget.clone())),
             setup,
             stage: Stage::Login(Box::new(login), window),
             blocked: false,
@@ -151,7 +151,7 @@ impl Connection {
     /// Goes on with commands, and takes the PDUs that have arrived, as far as there is room for what they ask.
     pub fn proceed(&mut self) {
         if let Stage::Full(session) = &mut self.stage {
-            session.go_on(&mut self.wire);
+            session.advance(&mut self.wire);
         }
         self.blocked = false;
         while self.wants_input() {
@@ -162,7 +162,7 @@ impl Connection {
             let header = match self.wire.incoming.head() {
                 Ok(Some(header)) => header,
                 Ok(None) => return,
-                Err(error) => return self.end(End::Protocol(error.to_string())),
+                Err(error) => return self.end(SessionEnd::Protocol(error.to_string())),
             };
             match self.admit(&header) {
                 Ok(Admit::Take(charge)) => self.wire.incoming.accept(charge),
@@ -173,11 +173,11 @@ impl Connection {
         }
     }
 
-    fn admit(&mut self, header: &Header) -> Result<Admit, End> {
+    fn admit(&mut self, header: &Header) -> Result<Admit, SessionEnd> {
         match &mut self.stage {
             Stage::Full(session) => session.admit(&mut self.wire, header),
             // Whoever does not read the answers does not get more of them.
-            _ if self.wire.out.len() as u64 > STRANGER_OUT_BYTES / 2 => Ok(Admit::Wait),
+            _ if self.wire.out.len() as u64 > LOGIN_MAX_UNSENT_BYTES / 2 => Ok(Admit::Wait),
             _ => Ok(Admit::Take(0)),
         }
     }
@@ -199,7 +199,7 @@ impl Connection {
         if login.is_fresh() {
             if header.opcode() != opcode::LOGIN {
                 // It may not even be iSCSI: no answer (6.3).
-                return self.end(End::Protocol(format!("{header:?} instead of a login")));
+                return self.end(SessionEnd::Protocol(format!("{header:?} instead of a login")));
             }
             *window = Window::new(header.cmd_sn(), self.setup.limits.commands);
         }
@@ -226,11 +226,11 @@ impl Connection {
         let response = login_response(header, header.flags() & 0x0c, 0, refusal.status);
         self.wire.send(window, response, &Data::new(), StatSn::Next);
         self.refused = Some(refusal.cause);
-        self.end(End::Protocol(format!("login refused: {}", refusal.reason)));
+        self.end(SessionEnd::Protocol(format!("login refused: {}", refusal.reason)));
     }
 
     /// The session that has to be opened for a login to be complete; given once.
-    pub fn opening(&mut self) -> Option<(Identity, Parameters)> {
+    pub fn opening(&mut self) -> Option<(LoginIdentity, Parameters)> {
         let Stage::Opening(opening) = &mut self.stage else { return None };
         if std::mem::replace(&mut opening.taken, true) {
             return None;
@@ -240,8 +240,8 @@ impl Connection {
     }
 
     /// The session of [`Connection::opening`] is there, or can't be.
-    pub fn opened(&mut self, opened: Result<Opened, LoginStatus>) {
-        let stage = std::mem::replace(&mut self.stage, Stage::Ended(End::LoggedOut));
+    pub fn opened(&mut self, opened: Result<OpenedSession, LoginStatus>) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Ended(SessionEnd::LoggedOut));
         let Stage::Opening(opening) = stage else {
             self.stage = stage;
             return;
@@ -253,9 +253,9 @@ impl Connection {
             (_, refused) => {
                 let status = refused.err().unwrap_or(LoginStatus::ServiceUnavailable);
                 let cause = match status {
-                    LoginStatus::AuthorizationFailure => Cause::AccessChanged,
-                    LoginStatus::OutOfResources => Cause::TooManyConnections,
-                    other => Cause::BrokenOff(format!("{other:?}")),
+                    LoginStatus::AuthorizationFailure => RefusalCause::AccessChanged,
+                    LoginStatus::OutOfResources => RefusalCause::TooManyConnections,
+                    other => RefusalCause::BrokenOff(format!("{other:?}")),
                 };
                 return self.refuse(&window, &header, Refusal::new(status, cause));
             }
@@ -280,7 +280,11 @@ impl Connection {
     }
 
     /// Makes the connection's buffers and its part of the budget those of its session, if there is room for it.
-    fn make_room(&mut self, request: &Answer, opened: Opened) -> Result<Opened, LoginStatus> {
+    fn make_room(
+        &mut self,
+        request: &LoginReply,
+        opened: OpenedSession,
+    ) -> Result<OpenedSession, LoginStatus> {
         let Some(complete) = request.complete.as_ref().filter(|_| opened.device.is_some()) else {
             self.wire.incoming.set_max_data(DISCOVERY_DATA_BYTES);
             return Ok(opened);
@@ -324,11 +328,13 @@ impl Connection {
 
     /// A second has passed.
     pub fn tick(&mut self) {
-        let Patience { login, idle, dead } = self.setup.patience;
+        let Timeouts { login, idle, dead } = self.setup.timeouts;
         if let Stage::Full(session) = &mut self.stage
             && session.tick(&mut self.wire, idle + dead)
         {
-            self.end(End::Protocol("others wait for the memory that it holds and does not use".to_owned()));
+            self.end(SessionEnd::Protocol(
+                "others wait for the memory that it holds and does not use".to_owned(),
+            ));
         }
         let waits_for_initiator = self.wants_input() || self.wants_output();
         let alive = std::mem::take(&mut self.heard) || !waits_for_initiator;
@@ -340,10 +346,10 @@ impl Connection {
         self.quiet += 1;
         match &mut self.stage {
             Stage::Login(..) | Stage::Opening(_) if self.quiet >= login => {
-                self.end(End::Protocol("login took too long".to_owned()));
+                self.end(SessionEnd::Protocol("login took too long".to_owned()));
             }
             Stage::Full(_) if self.quiet >= idle + dead => {
-                self.end(End::Protocol(format!("nothing heard for {} seconds", self.quiet)));
+                self.end(SessionEnd::Protocol(format!("nothing heard for {} seconds", self.quiet)));
             }
             Stage::Full(session) if self.quiet == idle && !session.identity.discovery => {
                 session.ping(&mut self.wire);
@@ -361,18 +367,18 @@ impl Connection {
     pub fn request_logout(&mut self, seconds: u16) {
         match &mut self.stage {
             Stage::Full(session) => session.request_logout(&mut self.wire, seconds),
-            _ => self.end(End::Protocol("shutting down".to_owned())),
+            _ => self.end(SessionEnd::Protocol("shutting down".to_owned())),
         }
     }
 
     /// Ends the connection; tasks are aborted, what is queued may still be sent.
     pub fn close(&mut self, reason: &str) {
-        self.end(End::Protocol(reason.to_owned()));
+        self.end(SessionEnd::Protocol(reason.to_owned()));
     }
 
-    fn end(&mut self, end: End) {
+    fn end(&mut self, end: SessionEnd) {
         if matches!(self.stage, Stage::Login(..) | Stage::Opening(_)) && self.named.is_some() {
-            self.refused.get_or_insert_with(|| Cause::BrokenOff(end.to_string()));
+            self.refused.get_or_insert_with(|| RefusalCause::BrokenOff(end.to_string()));
         }
         if !matches!(self.stage, Stage::Ended(_)) {
             self.stage = Stage::Ended(end);
@@ -392,13 +398,13 @@ impl Connection {
     }
 
     /// Why the login was refused or broke off, and the name that the initiator gave; given once.
-    pub fn take_refusal(&mut self) -> Option<(Option<String>, Cause)> {
+    pub fn take_refusal(&mut self) -> Option<(Option<String>, RefusalCause)> {
         self.refused.take().map(|cause| (self.named.take(), cause))
     }
 
     /// True when the initiator asked for a cold reset.
     pub fn is_cold_reset(&self) -> bool {
-        matches!(self.stage, Stage::Ended(End::ColdReset))
+        matches!(self.stage, Stage::Ended(SessionEnd::ColdReset))
     }
 
     /// The initiator's name as far as it is known.

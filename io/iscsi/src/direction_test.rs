@@ -5,7 +5,7 @@ use crate::lab_test::{Lab, directory, setup};
 use crate::pdu::{FINAL, Header, opcode};
 use block::mem::MemArray;
 use block::{DiskId, Geometry};
-use scsi::{Clock, Identity, InitiatorPort, Mapping, Nexus, Sleep, Target, UnitConfig};
+use scsi::{Clock, InitiatorPort, Mapping, Nexus, Sleep, Target, TargetIdentity, UnitConfig};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ struct Announced {
 /// A session with a unit of its own that holds a pattern; the unit attention is over.
 fn lab(keys: &[(&str, &str)]) -> Lab {
     let store = MemArray::new();
-    let identity = Identity {
+    let identity = TargetIdentity {
         name: "iqn.2026-01.test:target".into(),
         vendor: "ASHLAR".into(),
         product: "ARRAY".into(),

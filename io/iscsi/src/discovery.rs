@@ -1,7 +1,7 @@
 //! Text exchanges of the full feature phase (RFC 7143 11.10, 11.11): SendTargets (Appendix C), the few keys that
 //! may change during a session, and texts that take several PDUs either way.
 
-use crate::access::Directory;
+use crate::access::TargetConfig;
 use crate::keys::{KeyError, Negotiation, Offers, Setting};
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{CONTINUE, FINAL, Header, NO_TAG, opcode};
@@ -44,8 +44,8 @@ pub(crate) struct Exchange {
 }
 
 /// What an answer depends on.
-pub(crate) struct Place<'a> {
-    pub(crate) directory: &'a Directory,
+pub(crate) struct TextContext<'a> {
+    pub(crate) directory: &'a TargetConfig,
     /// The address at which the initiator reached us.
     pub(crate) local: SocketAddr,
     pub(crate) offers: &'a Offers,
@@ -62,7 +62,7 @@ impl Exchange {
     pub(crate) fn request(
         &mut self,
         pdu: &Pdu,
-        place: &Place<'_>,
+        place: &TextContext<'_>,
         negotiation: &mut Negotiation,
     ) -> Result<(Header, Bytes), TextRequestError> {
         let header = &pdu.header;
@@ -104,7 +104,11 @@ fn response(request: &Header, flags: u8, ttt: u32) -> Header {
     Header::new(opcode::TEXT_RESPONSE, flags).put(8, request.lun()).with_itt(request.itt()).with_ttt(ttt)
 }
 
-fn answer(sent: &Pairs, place: &Place<'_>, negotiation: &mut Negotiation) -> Result<Pairs, TextRequestError> {
+fn answer(
+    sent: &Pairs,
+    place: &TextContext<'_>,
+    negotiation: &mut Negotiation,
+) -> Result<Pairs, TextRequestError> {
     let mut answers = Pairs::new();
     let mut others = Pairs::new();
     for (key, value) in sent.iter() {
@@ -124,7 +128,7 @@ fn answer(sent: &Pairs, place: &Place<'_>, negotiation: &mut Negotiation) -> Res
 }
 
 /// The answer to SendTargets: the target's name, and every portal with its portal group tag.
-fn targets(value: &str, place: &Place<'_>) -> Result<Pairs, TextRequestError> {
+fn targets(value: &str, place: &TextContext<'_>) -> Result<Pairs, TextRequestError> {
     let mut answers = Pairs::new();
     let name = place.directory.target_name.as_str();
     match value {

@@ -1,17 +1,19 @@
 //! An initiator made by hand and a device server that does what its script says, for tests without sockets.
 
-use crate::access::{Access, Directory};
+use crate::access::{Access, TargetConfig};
 use crate::chap::Nonce;
-use crate::connection::{Connection, Opened, Patience, Setup};
+use crate::connection::{Connection, ConnectionConfig, OpenedSession, Timeouts};
 use crate::keys::Offers;
 use crate::login::LoginStatus;
 use crate::pdu::incoming::{Incoming, Pdu};
 use crate::pdu::outgoing::Outgoing;
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
-use crate::session::{Device, SessionLimits};
+use crate::session::{DeviceServer, SessionLimits};
 use bytes::{BufMut, Bytes};
 use parking_lot::Mutex;
-use scsi::{Command, Data, Demand, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status};
+use scsi::{
+    Command, Data, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status, TransferBound,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -71,13 +73,13 @@ pub(crate) fn good() -> Response {
     Response { status: Status::Good, sense: Bytes::new(), data_in: Data::new(), data_out_wanted: 0 }
 }
 
-impl Device for Scripted {
-    fn demand(&self, _: Lun, cdb: &Bytes) -> Demand {
+impl DeviceServer for Scripted {
+    fn transfer_bound(&self, _: Lun, cdb: &Bytes) -> TransferBound {
         let bytes = u64::from(cdb[8]) * 512;
         match cdb[0] {
-            READ | SLOW => Demand { data_out: 0, data_in: bytes },
-            WRITE => Demand { data_out: bytes, data_in: 0 },
-            _ => Demand::default(),
+            READ | SLOW => TransferBound { data_out: 0, data_in: bytes },
+            WRITE => TransferBound { data_out: bytes, data_in: 0 },
+            _ => TransferBound::default(),
         }
     }
 
@@ -133,19 +135,19 @@ pub(crate) struct Lab {
     pub(crate) cmd_sn: u32,
     pub(crate) itt: u32,
     /// The device server of the session, when it is another than the script.
-    pub(crate) device: Option<Box<dyn Device>>,
+    pub(crate) device: Option<Box<dyn DeviceServer>>,
     out: Outgoing,
     input: Incoming,
 }
 
-pub(crate) fn setup(directory: Arc<Directory>) -> Setup {
+pub(crate) fn setup(directory: Arc<TargetConfig>) -> ConnectionConfig {
     directory.set_portals(vec![crate::access::Portal { tag: 3, address: "[::1]:3260".parse().unwrap() }]);
-    Setup {
+    ConnectionConfig {
         directory,
         offers: Offers::default(),
         limits: SessionLimits { commands: 8, ..SessionLimits::default() },
         budget: Arc::default(),
-        patience: Patience { login: 5, idle: 3, dead: 2 },
+        timeouts: Timeouts { login: 5, idle: 3, dead: 2 },
         portal: 3,
         local: "10.0.0.1:3260".parse().unwrap(),
         nonce: NONCE,
@@ -153,14 +155,14 @@ pub(crate) fn setup(directory: Arc<Directory>) -> Setup {
     }
 }
 
-pub(crate) fn directory() -> Arc<Directory> {
-    let directory = Directory::new(TARGET);
+pub(crate) fn directory() -> Arc<TargetConfig> {
+    let directory = TargetConfig::new(TARGET);
     directory.set_access([(INITIATOR.to_owned(), Access::default())].into());
     Arc::new(directory)
 }
 
 impl Lab {
-    pub(crate) fn new(setup: Setup) -> Self {
+    pub(crate) fn new(setup: ConnectionConfig) -> Self {
         Self {
             connection: Connection::new(setup),
             script: Arc::default(),
@@ -177,7 +179,7 @@ impl Lab {
         Self::session_with(setup(directory()), keys)
     }
 
-    pub(crate) fn session_with(setup: Setup, keys: &[(&str, &str)]) -> Self {
+    pub(crate) fn session_with(setup: ConnectionConfig, keys: &[(&str, &str)]) -> Self {
         Self::new(setup).logged_in(keys)
     }
 
@@ -232,10 +234,10 @@ impl Lab {
     /// Lets everything happen that can.
     pub(crate) fn settle(&mut self) {
         if let Some((identity, _)) = self.connection.opening() {
-            let scripted = || -> Box<dyn Device> { Box::new(Scripted(self.script.clone())) };
+            let scripted = || -> Box<dyn DeviceServer> { Box::new(Scripted(self.script.clone())) };
             let device = self.device.take().unwrap_or_else(scripted);
             let device = (!identity.discovery).then_some(device);
-            self.connection.opened(Ok(Opened { tsih: 42, device }));
+            self.connection.opened(Ok(OpenedSession { tsih: 42, device }));
         }
         while self.connection.poll_tasks(&mut Context::from_waker(Waker::noop())).is_ready() {}
         self.connection.proceed();

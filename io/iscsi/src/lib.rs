@@ -4,29 +4,27 @@
 //! crate knows PDUs, login, sessions and data transfer, but no block lengths and no CDBs.
 
 mod access;
-mod admission;
-mod answer;
 mod budget;
 mod chap;
 mod connection;
+mod connection_limits;
 mod discovery;
 mod keys;
 mod login;
-mod manage;
+mod memory_admission;
 mod observer;
 mod pdu;
-mod places;
 mod portal;
+mod response;
 mod server;
 mod session;
 mod sessions;
+mod task_management;
 mod tasks;
 mod text;
 mod transfer;
 mod wire;
 
-#[cfg(test)]
-mod admission_test;
 #[cfg(test)]
 mod connection_test;
 #[cfg(test)]
@@ -34,19 +32,21 @@ mod direction_test;
 #[cfg(test)]
 mod lab_test;
 #[cfg(test)]
-mod manage_test;
+mod memory_admission_test;
 #[cfg(test)]
 mod server_test;
+#[cfg(test)]
+mod task_management_test;
 
-pub use access::{Access, AccessTable, Credentials, Directory, Portal};
+pub use access::{Access, AccessTable, Credentials, Portal, TargetConfig};
 pub use budget::Budget;
 pub use chap::Nonce;
-pub use connection::{Connection, Opened, Patience, Setup};
+pub use connection::{Connection, ConnectionConfig, OpenedSession, Timeouts};
+pub use connection_limits::ConnectionLimits;
 pub use keys::{Offers, Parameters};
-pub use login::{Identity, LoginStatus};
-pub use observer::{Cause, Observer, Refused};
-pub use places::PlaceLimits;
+pub use login::{LoginIdentity, LoginStatus};
+pub use observer::{LoginObserver, RefusalCause, RefusedLogin};
 pub use portal::{Shard, SystemClock};
-pub use server::{Server, Settings};
-pub use session::{Device, SessionLimits};
+pub use server::{Server, ServerConfig};
+pub use session::{DeviceServer, SessionLimits};
 pub use sessions::SessionInfo;

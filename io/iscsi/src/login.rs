@@ -1,10 +1,10 @@
 //! The login phase (RFC 7143 clause 6.3, 11.12, 11.13): security negotiation, operational negotiation, and the
 //! step into the full feature phase, as a state machine over whole requests.
 
-use crate::access::{Access, Directory};
+use crate::access::{Access, TargetConfig};
 use crate::chap::{Challenge, ChapError, Nonce};
 use crate::keys::{DISCOVERY_DATA_BYTES, KeyError, Negotiation, Offers, Setting};
-use crate::observer::Cause;
+use crate::observer::RefusalCause;
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{CONTINUE, FINAL, Header, opcode};
 use crate::text::{Pairs, TextError};
@@ -53,17 +53,17 @@ pub(crate) struct Refusal {
     pub(crate) status: LoginStatus,
     pub(crate) reason: String,
     /// What operators learn.
-    pub(crate) cause: Cause,
+    pub(crate) cause: RefusalCause,
 }
 
 /// A breach of the protocol.
 fn refuse<T>(status: LoginStatus, reason: impl ToString) -> Result<T, Refusal> {
     let reason = reason.to_string();
-    Err(Refusal { status, cause: Cause::Protocol(reason.clone()), reason })
+    Err(Refusal { status, cause: RefusalCause::Protocol(reason.clone()), reason })
 }
 
 impl Refusal {
-    pub(crate) fn new(status: LoginStatus, cause: Cause) -> Self {
+    pub(crate) fn new(status: LoginStatus, cause: RefusalCause) -> Self {
         Refusal { status, reason: cause.to_string(), cause }
     }
 }
@@ -71,14 +71,14 @@ impl Refusal {
 impl From<TextError> for Refusal {
     fn from(error: TextError) -> Self {
         let reason = error.to_string();
-        Refusal { status: LoginStatus::InitiatorError, cause: Cause::Protocol(reason.clone()), reason }
+        Refusal { status: LoginStatus::InitiatorError, cause: RefusalCause::Protocol(reason.clone()), reason }
     }
 }
 
 impl From<KeyError> for Refusal {
     fn from(error: KeyError) -> Self {
         let reason = error.to_string();
-        Refusal { status: LoginStatus::InitiatorError, cause: Cause::Protocol(reason.clone()), reason }
+        Refusal { status: LoginStatus::InitiatorError, cause: RefusalCause::Protocol(reason.clone()), reason }
     }
 }
 
@@ -86,11 +86,11 @@ impl From<KeyError> for Refusal {
 fn chap_refusal(error: ChapError, sent: &Pairs) -> Refusal {
     let user = || sent.get("CHAP_N").unwrap_or_default().to_owned();
     let cause = match error {
-        ChapError::Name => Cause::WrongChapUser(user()),
-        ChapError::Response => Cause::WrongChapSecret(user()),
-        ChapError::NoMutual => Cause::MutualChapNotConfigured,
+        ChapError::Name => RefusalCause::WrongChapUser(user()),
+        ChapError::Response => RefusalCause::WrongChapSecret(user()),
+        ChapError::NoMutual => RefusalCause::MutualChapNotConfigured,
         ChapError::Algorithm | ChapError::Malformed(_) | ChapError::Reflection => {
-            Cause::Protocol(error.to_string())
+            RefusalCause::Protocol(error.to_string())
         }
     };
     Refusal { status: LoginStatus::AuthenticationFailure, reason: error.to_string(), cause }
@@ -98,7 +98,7 @@ fn chap_refusal(error: ChapError, sent: &Pairs) -> Refusal {
 
 /// Who logs in, and for what.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct LoginIdentity {
     /// InitiatorName in canonical form ([`scsi::iscsi_name`]).
     pub initiator: String,
     /// Initiator session identifier.
@@ -116,13 +116,13 @@ pub struct Identity {
 /// A login that succeeded but for the session that has to be opened.
 #[derive(Debug)]
 pub(crate) struct Complete {
-    pub(crate) identity: Identity,
+    pub(crate) identity: LoginIdentity,
     pub(crate) negotiation: Negotiation,
 }
 
 /// What to answer to a request.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct LoginReply {
     /// Byte 1 of the response: transit, stages.
     pub(crate) flags: u8,
     pub(crate) text: Pairs,
@@ -169,7 +169,7 @@ pub(crate) struct Login {
     text: Vec<u8>,
     /// The name that the initiator gave.
     named: Option<String>,
-    identity: Option<Identity>,
+    identity: Option<LoginIdentity>,
     access: Access,
     authentication: Authentication,
     negotiation: Negotiation,
@@ -216,9 +216,9 @@ impl Login {
     pub(crate) fn request(
         &mut self,
         pdu: &Pdu,
-        directory: &Directory,
-        exists: impl Fn(&Identity) -> Option<u16>,
-    ) -> Result<Answer, Refusal> {
+        directory: &TargetConfig,
+        exists: impl Fn(&LoginIdentity) -> Option<u16>,
+    ) -> Result<LoginReply, Refusal> {
         self.requests += 1;
         if pdu.header.opcode() != opcode::LOGIN {
             return refuse(LoginStatus::InvalidDuringLogin, format!("{:?} during login", pdu.header));
@@ -232,7 +232,7 @@ impl Login {
         }
         self.text.extend_from_slice(&pdu.data);
         if pdu.header.flags() & CONTINUE != 0 {
-            return Ok(Answer { flags: (self.stage as u8) << 2, text: Pairs::new(), complete: None });
+            return Ok(LoginReply { flags: (self.stage as u8) << 2, text: Pairs::new(), complete: None });
         }
         let sent = Pairs::parse(&std::mem::take(&mut self.text))?;
         let mut answer = Pairs::new();
@@ -287,8 +287,8 @@ impl Login {
     fn identify(
         &mut self,
         sent: &Pairs,
-        directory: &Directory,
-        exists: impl Fn(&Identity) -> Option<u16>,
+        directory: &TargetConfig,
+        exists: impl Fn(&LoginIdentity) -> Option<u16>,
         answer: &mut Pairs,
     ) -> Result<(), Refusal> {
         let (isid, tsih, cid) = self.first.unwrap_or_default();
@@ -308,17 +308,20 @@ impl Login {
         };
         let known = directory.admission(&name);
         let admission = known.as_ref().map_or(0, |admission| admission.number);
-        let identity = Identity { initiator: name, isid, tsih, cid, discovery, admission };
+        let identity = LoginIdentity { initiator: name, isid, tsih, cid, discovery, admission };
         if !discovery {
             match sent.get("TargetName") {
                 None => return refuse(LoginStatus::MissingParameter, "no TargetName"),
                 Some(name) if !name.eq_ignore_ascii_case(&directory.target_name) => {
-                    return Err(Refusal::new(LoginStatus::NotFound, Cause::UnknownTarget(name.to_owned())));
+                    return Err(Refusal::new(
+                        LoginStatus::NotFound,
+                        RefusalCause::UnknownTarget(name.to_owned()),
+                    ));
                 }
                 Some(_) => {}
             }
             if known.is_none() {
-                return Err(Refusal::new(LoginStatus::AuthorizationFailure, Cause::UnknownInitiator));
+                return Err(Refusal::new(LoginStatus::AuthorizationFailure, RefusalCause::UnknownInitiator));
             }
             answer.push("TargetPortalGroupTag", self.portal.to_string());
         }
@@ -328,7 +331,10 @@ impl Login {
                     return refuse(LoginStatus::SessionDoesNotExist, format!("no session with TSIH {tsih}"));
                 }
                 Some(other) if other != cid => {
-                    return Err(Refusal::new(LoginStatus::TooManyConnections, Cause::TooManyConnections));
+                    return Err(Refusal::new(
+                        LoginStatus::TooManyConnections,
+                        RefusalCause::TooManyConnections,
+                    ));
                 }
                 // Connection reinstatement (6.3.4): it takes the place of the one there is.
                 Some(_) => {}
@@ -358,7 +364,8 @@ impl Login {
                 }
                 _ => {
                     let asked = self.access.chap.is_some();
-                    let cause = if asked { Cause::ChapRequired } else { Cause::ChapNotConfigured };
+                    let cause =
+                        if asked { RefusalCause::ChapRequired } else { RefusalCause::ChapNotConfigured };
                     return Err(Refusal::new(LoginStatus::AuthenticationFailure, cause));
                 }
             };
@@ -402,7 +409,7 @@ impl Login {
     }
 
     /// Goes to the next stage when the initiator wants to and nothing is missing.
-    fn transit(&mut self, wanted: Option<Stage>, text: Pairs) -> Result<Answer, Refusal> {
+    fn transit(&mut self, wanted: Option<Stage>, text: Pairs) -> Result<LoginReply, Refusal> {
         let here = (self.stage as u8) << 2;
         let authenticated = match self.authentication {
             Authentication::Done => true,
@@ -411,10 +418,10 @@ impl Login {
         };
         let skipped = matches!(self.authentication, Authentication::Open) && wanted.is_some();
         if !authenticated && (skipped || self.stage == Stage::Operational) {
-            return Err(Refusal::new(LoginStatus::AuthenticationFailure, Cause::ChapRequired));
+            return Err(Refusal::new(LoginStatus::AuthenticationFailure, RefusalCause::ChapRequired));
         }
         let Some(next) = wanted.filter(|_| authenticated) else {
-            return Ok(Answer { flags: here, text, complete: None });
+            return Ok(LoginReply { flags: here, text, complete: None });
         };
         self.stage = next;
         let flags = FINAL | here | next as u8;
@@ -424,7 +431,7 @@ impl Login {
             }
             _ => None,
         };
-        Ok(Answer { flags, text, complete })
+        Ok(LoginReply { flags, text, complete })
     }
 }
 

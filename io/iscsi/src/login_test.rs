@@ -12,7 +12,7 @@ fn fresh() -> Lab {
 }
 
 fn with_chap(mutual: bool) -> Lab {
-    let directory = Directory::new(TARGET);
+    let directory = TargetConfig::new(TARGET);
     let credentials =
         |name: &str, secret: &str| Credentials { name: name.to_owned(), secret: secret.to_owned() };
     let access = Access {
@@ -87,9 +87,9 @@ fn names_are_case_insensitive() {
 }
 
 /// Flags and keys of a first request, and the status that refuses it.
-type Refused = (u8, &'static [(&'static str, &'static str)], LoginStatus);
+type RefusedLogin = (u8, &'static [(&'static str, &'static str)], LoginStatus);
 
-const REFUSED: &[Refused] = &[
+const REFUSED: &[RefusedLogin] = &[
     (0x87, &[THERE], LoginStatus::MissingParameter),
     (0x87, &[ME], LoginStatus::MissingParameter),
     (0x87, &[], LoginStatus::MissingParameter),

@@ -9,18 +9,18 @@ use std::net::SocketAddr;
 const MAX_SHOWN: usize = 64;
 
 /// Hears of log-ins and log-outs. It is called on the threads of connections and must not wait.
-pub trait Observer: Send + Sync {
+pub trait LoginObserver: Send + Sync {
     /// A normal session began.
     fn logged_in(&self, session: &SessionInfo);
     /// A normal session ended.
     fn logged_out(&self, session: &SessionInfo, reason: &str);
     /// A login was refused, or did not come to its end.
-    fn refused(&self, refused: &Refused);
+    fn refused(&self, refused: &RefusedLogin);
 }
 
 /// A login that was refused, or did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedLogin {
     /// The name that the initiator gave, when it gave one.
     pub initiator: Option<String>,
     /// From where.
@@ -28,12 +28,12 @@ pub struct Refused {
     /// Portal group tag of the portal that it came to.
     pub portal: u16,
     /// Why.
-    pub cause: Cause,
+    pub cause: RefusalCause,
 }
 
 /// Why a login was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum RefusalCause {
     /// The access table does not have the initiator.
     UnknownInitiator,
     /// There is no target of this name.
@@ -58,43 +58,43 @@ pub enum Cause {
     Protocol(String),
 }
 
-impl Cause {
+impl RefusalCause {
     /// A short name for programs.
     pub fn kind(&self) -> &'static str {
         match self {
-            Cause::UnknownInitiator => "unknown-initiator",
-            Cause::UnknownTarget(_) => "unknown-target",
-            Cause::ChapRequired => "chap-required",
-            Cause::ChapNotConfigured => "chap-not-configured",
-            Cause::WrongChapUser(_) => "wrong-chap-user",
-            Cause::WrongChapSecret(_) => "wrong-chap-secret",
-            Cause::MutualChapNotConfigured => "mutual-chap-not-configured",
-            Cause::TooManyConnections => "too-many-connections",
-            Cause::AccessChanged => "access-changed",
-            Cause::BrokenOff(_) => "broken-off",
-            Cause::Protocol(_) => "protocol-error",
+            RefusalCause::UnknownInitiator => "unknown-initiator",
+            RefusalCause::UnknownTarget(_) => "unknown-target",
+            RefusalCause::ChapRequired => "chap-required",
+            RefusalCause::ChapNotConfigured => "chap-not-configured",
+            RefusalCause::WrongChapUser(_) => "wrong-chap-user",
+            RefusalCause::WrongChapSecret(_) => "wrong-chap-secret",
+            RefusalCause::MutualChapNotConfigured => "mutual-chap-not-configured",
+            RefusalCause::TooManyConnections => "too-many-connections",
+            RefusalCause::AccessChanged => "access-changed",
+            RefusalCause::BrokenOff(_) => "broken-off",
+            RefusalCause::Protocol(_) => "protocol-error",
         }
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for RefusalCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cause::UnknownInitiator => f.write_str("no host has this initiator name"),
-            Cause::UnknownTarget(name) => write!(f, "there is no target named {}", shown(name)),
-            Cause::ChapRequired => f.write_str("CHAP is required, and the initiator does not use it"),
-            Cause::ChapNotConfigured => {
+            RefusalCause::UnknownInitiator => f.write_str("no host has this initiator name"),
+            RefusalCause::UnknownTarget(name) => write!(f, "there is no target named {}", shown(name)),
+            RefusalCause::ChapRequired => f.write_str("CHAP is required, and the initiator does not use it"),
+            RefusalCause::ChapNotConfigured => {
                 f.write_str("the initiator asks for CHAP, and the host has no CHAP user and secret here")
             }
-            Cause::WrongChapUser(user) => write!(f, "wrong CHAP user {}", shown(user)),
-            Cause::WrongChapSecret(user) => write!(f, "wrong CHAP secret for user {}", shown(user)),
-            Cause::MutualChapNotConfigured => f.write_str(
+            RefusalCause::WrongChapUser(user) => write!(f, "wrong CHAP user {}", shown(user)),
+            RefusalCause::WrongChapSecret(user) => write!(f, "wrong CHAP secret for user {}", shown(user)),
+            RefusalCause::MutualChapNotConfigured => f.write_str(
                 "the initiator asks for mutual CHAP, and the host has no mutual user and secret here",
             ),
-            Cause::TooManyConnections => f.write_str("too many connections"),
-            Cause::AccessChanged => f.write_str("its access was changed while it logged in"),
-            Cause::BrokenOff(why) => write!(f, "the login did not come to its end: {}", shown(why)),
-            Cause::Protocol(why) => write!(f, "protocol error: {}", shown(why)),
+            RefusalCause::TooManyConnections => f.write_str("too many connections"),
+            RefusalCause::AccessChanged => f.write_str("its access was changed while it logged in"),
+            RefusalCause::BrokenOff(why) => write!(f, "the login did not come to its end: {}", shown(why)),
+            RefusalCause::Protocol(why) => write!(f, "protocol error: {}", shown(why)),
         }
     }
 }

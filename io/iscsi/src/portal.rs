@@ -3,10 +3,10 @@
 
 use crate::access::Portal;
 use crate::chap::Nonce;
-use crate::connection::{Connection, Opened};
+use crate::connection::{Connection, OpenedSession};
+use crate::connection_limits::{ConnectionSlot, Connections};
 use crate::login::LoginStatus;
-use crate::observer::{Cause, Refused};
-use crate::places::{Connections, Place};
+use crate::observer::{RefusalCause, RefusedLogin};
 use crate::server::Server;
 use crate::sessions::{Control, Registration, SessionInfo};
 use std::future::poll_fn;
@@ -70,14 +70,14 @@ impl Portals {
     ) -> io::Result<(Self, Vec<SocketAddr>)> {
         assert!(!shards.is_empty(), "connections need a shard to live on");
         let mut sockets = Vec::new();
-        for address in &server.settings.portals {
+        for address in &server.config.portals {
             sockets.push(TcpListener::bind(address).await?);
         }
         let addresses = sockets.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
         let portals: Vec<Portal> =
             (1..).zip(&addresses).map(|(tag, address)| Portal { tag, address: *address }).collect();
         server.directory.set_portals(portals);
-        let connections = Connections::new(shards, server.settings.places);
+        let connections = Connections::new(shards, server.config.connection_limits);
         let mut listeners = Vec::new();
         for (index, socket) in sockets.into_iter().enumerate() {
             // On a shard, where nothing else runs than connections: whatever the other threads of the process do,
@@ -154,8 +154,9 @@ fn start(
     stream.set_nodelay(true)?;
     let local = stream.local_addr()?;
     let (sender, receiver) = unbounded_channel();
-    let Some(place) = Place::take(connections, sender.clone(), peer.ip()) else {
-        let refused = Refused { initiator: None, peer, portal: tag, cause: Cause::TooManyConnections };
+    let Some(place) = ConnectionSlot::take(connections, sender.clone(), peer.ip()) else {
+        let refused =
+            RefusedLogin { initiator: None, peer, portal: tag, cause: RefusalCause::TooManyConnections };
         server.tell(|observer| observer.refused(&refused));
         return Err(io::Error::other("too many connections"));
     };
@@ -198,7 +199,8 @@ fn nonce() -> io::Result<Nonce> {
     Ok(Nonce { id, challenge })
 }
 
-type Opening = Pin<Box<dyn Future<Output = Result<(Opened, Option<Registration>), LoginStatus>> + Send>>;
+type Opening =
+    Pin<Box<dyn Future<Output = Result<(OpenedSession, Option<Registration>), LoginStatus>> + Send>>;
 
 /// Moves bytes and time between a socket and a connection. What it holds goes in this order, so that whoever waits
 /// for the receiver to close finds the nexus and the registration gone.
@@ -206,7 +208,7 @@ struct Driver {
     connection: Connection,
     opening: Option<Opening>,
     registration: Option<Registration>,
-    place: Place,
+    place: ConnectionSlot,
     receiver: UnboundedReceiver<Control>,
     sender: UnboundedSender<Control>,
     ticks: Interval,
@@ -227,7 +229,7 @@ impl Driver {
         tracing::info!(%peer, initiator, reason, "connection closed");
         self.tell_end(&reason);
         if self.connection.is_cold_reset() {
-            self.server.close_companions(&initiator);
+            self.server.close_sessions_sharing_with(&initiator);
         }
         let Self { connection, opening, registration, place, mut receiver, mut stream, evicted, .. } = self;
         let is_host = registration.is_some();
@@ -261,7 +263,7 @@ impl Driver {
         self.connection.close(reason);
         if let Some((initiator, cause)) = self.connection.take_refusal() {
             let SessionInfo { peer, portal, .. } = self.info;
-            self.server.tell(|observer| observer.refused(&Refused { initiator, peer, portal, cause }));
+            self.server.tell(|observer| observer.refused(&RefusedLogin { initiator, peer, portal, cause }));
         }
     }
 

@@ -1,21 +1,22 @@
 //! The iSCSI target as a whole: its settings, access table, portals and sessions.
 
-use crate::access::{AccessTable, Directory};
+use crate::access::{AccessTable, TargetConfig};
 use crate::budget::Budget;
 use crate::chap::Nonce;
-use crate::connection::{Opened, Patience, Setup};
+use crate::connection::{ConnectionConfig, OpenedSession, Timeouts};
+use crate::connection_limits::ConnectionLimits;
 use crate::keys::Offers;
-use crate::login::{Identity, LoginStatus};
-use crate::observer::Observer;
-use crate::places::PlaceLimits;
+use crate::login::{LoginIdentity, LoginStatus};
+use crate::observer::LoginObserver;
 use crate::portal::Portals;
 use crate::portal::Shard;
-use crate::session::{Device, SessionLimits};
+use crate::session::{DeviceServer, SessionLimits};
 use crate::sessions::{Control, Registration, SessionInfo, Sessions};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use scsi::{
-    Command, Demand, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Nexus, Target,
+    Command, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Nexus, Target,
+    TransferBound,
 };
 use std::io;
 use std::net::SocketAddr;
@@ -24,13 +25,13 @@ use tokio::sync::mpsc::UnboundedSender;
 
 /// What a server is made with.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ServerConfig {
     /// The target's iSCSI name.
     pub target_name: String,
     /// Where to listen. The portal at index *i* has target portal group tag and relative target port *i* + 1.
     pub portals: Vec<SocketAddr>,
     /// Connections at a time.
-    pub places: PlaceLimits,
+    pub connection_limits: ConnectionLimits,
     /// What is proposed in login.
     pub offers: Offers,
     /// Bounds on each session.
@@ -38,22 +39,22 @@ pub struct Settings {
     /// Bytes that all connections together may hold: what each is guaranteed, and a pool for what they need beyond.
     pub session_bytes: u64,
     /// Time-outs of each connection.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     /// Seconds that initiators get to log out when the server shuts down.
     pub logout_seconds: u16,
 }
 
-impl Settings {
-    /// Settings with the defaults for everything else.
+impl ServerConfig {
+    /// ServerConfig with the defaults for everything else.
     pub fn new(target_name: impl Into<String>, portals: Vec<SocketAddr>) -> Self {
         Self {
             target_name: target_name.into(),
             portals,
-            places: PlaceLimits::default(),
+            connection_limits: ConnectionLimits::default(),
             offers: Offers::default(),
             session: SessionLimits::default(),
             session_bytes: 1 << 30,
-            patience: Patience::default(),
+            timeouts: Timeouts::default(),
             logout_seconds: 3,
         }
     }
@@ -62,17 +63,17 @@ impl Settings {
 /// An iSCSI target that serves a SCSI target.
 pub struct Server {
     target: Arc<Target>,
-    pub(crate) settings: Settings,
-    pub(crate) directory: Arc<Directory>,
+    pub(crate) config: ServerConfig,
+    pub(crate) directory: Arc<TargetConfig>,
     pub(crate) sessions: Arc<Sessions>,
     budget: Arc<Budget>,
     portals: Mutex<Option<Portals>>,
-    observer: RwLock<Option<Arc<dyn Observer>>>,
+    observer: RwLock<Option<Arc<dyn LoginObserver>>>,
 }
 
-impl Device for Nexus {
-    fn demand(&self, lun: Lun, cdb: &Bytes) -> Demand {
-        Nexus::demand(self, lun, cdb)
+impl DeviceServer for Nexus {
+    fn transfer_bound(&self, lun: Lun, cdb: &Bytes) -> TransferBound {
+        Nexus::transfer_bound(self, lun, cdb)
     }
 
     fn execute(&mut self, command: Command) -> Execution {
@@ -86,12 +87,12 @@ impl Device for Nexus {
 
 impl Server {
     /// A server that does not listen yet, with an empty access table.
-    pub fn new(target: Arc<Target>, settings: Settings) -> Arc<Self> {
-        let directory = Arc::new(Directory::new(settings.target_name.clone()));
-        let budget = Arc::new(Budget::new(settings.session_bytes));
+    pub fn new(target: Arc<Target>, config: ServerConfig) -> Arc<Self> {
+        let directory = Arc::new(TargetConfig::new(config.target_name.clone()));
+        let budget = Arc::new(Budget::new(config.session_bytes));
         Arc::new(Self {
             target,
-            settings,
+            config,
             directory,
             sessions: Arc::default(),
             budget,
@@ -108,12 +109,12 @@ impl Server {
     }
 
     /// Tells `observer` of log-ins, log-outs and refused log-ins from now on, instead of whom it told before.
-    pub fn observe(&self, observer: Arc<dyn Observer>) {
+    pub fn observe(&self, observer: Arc<dyn LoginObserver>) {
         *self.observer.write() = Some(observer);
     }
 
     /// Tells the observer, if there is one.
-    pub(crate) fn tell(&self, what: impl FnOnce(&dyn Observer)) {
+    pub(crate) fn tell(&self, what: impl FnOnce(&dyn LoginObserver)) {
         let observer = self.observer.read().clone();
         if let Some(observer) = observer {
             what(&*observer);
@@ -121,7 +122,7 @@ impl Server {
     }
 
     /// Binds every portal and serves connections on the shards' runtimes until [`Server::shutdown`]. Gives the
-    /// addresses bound, in the order of the settings.
+    /// addresses bound, in the order of the config.
     ///
     /// # Errors
     /// What the system says of an address that can't be bound; then nothing is served.
@@ -136,15 +137,15 @@ impl Server {
     }
 
     /// Stops listening, asks every initiator to log out, and closes what is left after
-    /// [`Settings::logout_seconds`].
+    /// [`ServerConfig::logout_seconds`].
     pub async fn shutdown(&self) {
         let portals = self.portals.lock().take();
         if let Some(portals) = portals {
-            portals.close(self.settings.logout_seconds).await;
+            portals.close(self.config.logout_seconds).await;
         }
     }
 
-    /// The addresses that it listens on, in the order of the settings; empty before [`Server::serve`].
+    /// The addresses that it listens on, in the order of the config; empty before [`Server::serve`].
     pub fn portals(&self) -> Vec<SocketAddr> {
         self.directory.portals().iter().map(|portal| portal.address).collect()
     }
@@ -155,21 +156,21 @@ impl Server {
     }
 
     /// Ends the sessions of an initiator, and of those that share a unit with it.
-    pub(crate) fn close_companions(&self, initiator: &str) {
-        let companions = self.target.companions(initiator);
+    pub(crate) fn close_sessions_sharing_with(&self, initiator: &str) {
+        let companions = self.target.hosts_sharing_with(initiator);
         let is_meant = |name: &str| name == initiator || companions.contains(name);
         self.sessions.close("target cold reset", is_meant);
     }
 
     /// What a connection starts with that came through `portal` to `local`.
-    pub(crate) fn setup(&self, portal: u16, local: SocketAddr, nonce: Nonce) -> Setup {
+    pub(crate) fn setup(&self, portal: u16, local: SocketAddr, nonce: Nonce) -> ConnectionConfig {
         let sessions = self.sessions.clone();
-        Setup {
+        ConnectionConfig {
             directory: self.directory.clone(),
-            offers: self.settings.offers.clone(),
-            limits: self.settings.session.clone(),
+            offers: self.config.offers.clone(),
+            limits: self.config.session.clone(),
             budget: self.budget.clone(),
-            patience: self.settings.patience,
+            timeouts: self.config.timeouts,
             portal,
             local,
             nonce,
@@ -180,13 +181,13 @@ impl Server {
     /// Opens the session of a login.
     pub(crate) async fn open(
         &self,
-        identity: Identity,
+        identity: LoginIdentity,
         info: SessionInfo,
         control: UnboundedSender<Control>,
-    ) -> Result<(Opened, Option<Registration>), LoginStatus> {
+    ) -> Result<(OpenedSession, Option<Registration>), LoginStatus> {
         // A discovery session has no nexus; any handle will do.
         if identity.discovery {
-            return Ok((Opened { tsih: 1, device: None }, None));
+            return Ok((OpenedSession { tsih: 1, device: None }, None));
         }
         let portal = info.portal;
         let registration = self.sessions.register(&identity, info, &control).await;
@@ -198,6 +199,6 @@ impl Server {
         }
         let port = InitiatorPort { name: identity.initiator, isid: identity.isid };
         let nexus = self.target.attach(port, portal);
-        Ok((Opened { tsih: registration.tsih, device: Some(Box::new(nexus)) }, Some(registration)))
+        Ok((OpenedSession { tsih: registration.tsih, device: Some(Box::new(nexus)) }, Some(registration)))
     }
 }

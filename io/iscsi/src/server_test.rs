@@ -1,18 +1,18 @@
 //! The whole server over loopback sockets, with a SCSI target over disks in memory.
 
 use crate::access::{Access, AccessTable, Credentials};
-use crate::observer::{Observer, Refused};
+use crate::connection_limits::ConnectionLimits;
+use crate::observer::{LoginObserver, RefusedLogin};
 use crate::pdu::incoming::{Incoming, Pdu};
 use crate::pdu::outgoing::Outgoing;
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
-use crate::places::PlaceLimits;
 use crate::portal::SystemClock;
-use crate::server::{Server, Settings};
+use crate::server::{Server, ServerConfig};
 use crate::sessions::SessionInfo;
 use block::mem::MemArray;
 use block::{DiskId, Geometry};
 use bytes::Bytes;
-use scsi::{Data, Identity, Target, UnitConfig};
+use scsi::{Data, Target, TargetIdentity, UnitConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -34,13 +34,13 @@ fn access() -> AccessTable {
 }
 
 impl World {
-    async fn new(change: impl FnOnce(&mut Settings)) -> Self {
+    async fn new(change: impl FnOnce(&mut ServerConfig)) -> Self {
         Self::on(tokio::runtime::Handle::current(), change).await
     }
 
     /// The same with connections on another runtime.
-    async fn on(shard: tokio::runtime::Handle, change: impl FnOnce(&mut Settings)) -> Self {
-        let identity = Identity {
+    async fn on(shard: tokio::runtime::Handle, change: impl FnOnce(&mut ServerConfig)) -> Self {
+        let identity = TargetIdentity {
             name: TARGET.to_owned(),
             vendor: "TEST".to_owned(),
             product: "TEST".to_owned(),
@@ -57,10 +57,10 @@ impl World {
             target.set_view(host, [(0, DiskId(disk))].into());
         }
         let any = "127.0.0.1:0".parse().unwrap();
-        let mut settings = Settings::new(TARGET, vec![any, any]);
-        settings.logout_seconds = 1;
-        change(&mut settings);
-        let server = Server::new(target, settings);
+        let mut config = ServerConfig::new(TARGET, vec![any, any]);
+        config.logout_seconds = 1;
+        change(&mut config);
+        let server = Server::new(target, config);
         server.set_access(access());
         let portals = server.serve(vec![shard]).await.unwrap();
         Self { server, portals }
@@ -298,7 +298,7 @@ async fn a_cold_reset_closes_the_sessions_of_everyone_who_sees_what_is_reset() {
 
 #[tokio::test]
 async fn a_shutdown_asks_for_logouts_and_waits_for_them() {
-    let world = World::new(|settings| settings.logout_seconds = 60).await;
+    let world = World::new(|config| config.logout_seconds = 60).await;
     let mut host = world.host(0, HOST, 1).await;
     let shutdown = tokio::spawn(async move { world.server.shutdown().await });
     let message = host.receive().await.unwrap().header;
@@ -312,7 +312,7 @@ async fn a_shutdown_asks_for_logouts_and_waits_for_them() {
 
 #[tokio::test]
 async fn a_shutdown_closes_who_does_not_log_out() {
-    let world = World::new(|settings| settings.logout_seconds = 0).await;
+    let world = World::new(|config| config.logout_seconds = 0).await;
     let host = world.host(0, HOST, 1).await;
     world.server.shutdown().await;
     host.closed().await;
@@ -322,7 +322,7 @@ async fn a_shutdown_closes_who_does_not_log_out() {
 
 #[tokio::test]
 async fn connections_are_bounded() {
-    let world = World::new(|settings| settings.places.connections = 2).await;
+    let world = World::new(|config| config.connection_limits.total = 2).await;
     let first = world.host(0, HOST, 1).await;
     let second = world.host(0, HOST, 2).await;
     Host::connect(world.portals[0]).await.closed().await;
@@ -334,7 +334,7 @@ async fn connections_are_bounded() {
 
 #[tokio::test]
 async fn who_only_connects_gives_way_to_hosts() {
-    let world = World::new(|settings| settings.places.connections = 2).await;
+    let world = World::new(|config| config.connection_limits.total = 2).await;
     let oldest = Host::connect(world.portals[0]).await;
     let mut discovering = Host::connect(world.portals[0]).await;
     let answer = discovering.login("iqn.2026-01.test:stranger", 1, "SessionType=Discovery\0").await;
@@ -352,8 +352,9 @@ async fn who_only_connects_gives_way_to_hosts() {
 
 #[tokio::test]
 async fn who_only_connects_from_one_address_loses_its_own_connections() {
-    let world = World::new(|settings| {
-        settings.places = PlaceLimits { connections: 64, strangers: 8, strangers_by_address: 4 };
+    let world = World::new(|config| {
+        config.connection_limits =
+            ConnectionLimits { total: 64, unauthenticated: 8, unauthenticated_per_address: 4 };
     })
     .await;
     let mut host = world.host(0, HOST, 1).await;
@@ -527,7 +528,7 @@ async fn a_login_that_began_before_its_access_changed_is_refused() {
 #[derive(Default)]
 struct Heard(parking_lot::Mutex<Vec<String>>);
 
-impl Observer for Heard {
+impl LoginObserver for Heard {
     fn logged_in(&self, session: &SessionInfo) {
         let SessionInfo { initiator, portal, .. } = session;
         self.0.lock().push(format!("{initiator} in at {portal}"));
@@ -538,8 +539,8 @@ impl Observer for Heard {
         self.0.lock().push(format!("{initiator} out at {portal}: {reason}"));
     }
 
-    fn refused(&self, refused: &Refused) {
-        let Refused { initiator, portal, cause, peer } = refused;
+    fn refused(&self, refused: &RefusedLogin) {
+        let RefusedLogin { initiator, portal, cause, peer } = refused;
         assert!(peer.ip().is_loopback());
         self.0.lock().push(format!("{} refused at {portal}: {cause}", initiator.as_deref().unwrap_or("-")));
     }
@@ -547,7 +548,7 @@ impl Observer for Heard {
 
 #[tokio::test]
 async fn an_observer_hears_of_every_login_and_logout() {
-    let world = World::new(|settings| settings.places.connections = 3).await;
+    let world = World::new(|config| config.connection_limits.total = 3).await;
     let heard = Arc::new(Heard::default());
     world.server.observe(heard.clone());
     let mut host = world.host(0, HOST, 1).await;

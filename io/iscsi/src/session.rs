@@ -1,21 +1,22 @@
 //! A session in the full feature phase: sequencing of commands (RFC 7143 4.2.2.1), and what each request does.
 //! A session has one connection (MaxConnections=1) and ends with it (ErrorRecoveryLevel=0).
 
-use crate::access::Directory;
-use crate::admission::{Claimed, WAITING_RECORD_BYTES};
-use crate::answer::{Condition, Expectation, answer, task_set_full};
-use crate::budget::OWN_BYTES;
-use crate::discovery::{Exchange, Place};
+use crate::access::TargetConfig;
+use crate::budget::SESSION_GUARANTEE_BYTES;
+use crate::discovery::{Exchange, TextContext};
 use crate::keys::{Negotiation, Offers};
-use crate::login::Identity;
+use crate::login::LoginIdentity;
+use crate::memory_admission::{Claimed, WAITING_RECORD_BYTES};
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{FINAL, Header, NO_TAG, RejectReason, opcode};
+use crate::response::{Condition, Expectation, send_response, task_set_full};
 use crate::tasks::Tasks;
-use crate::transfer::{Pending, Taken, Transfers};
-use crate::wire::{StatSn, Turn, Window, Wire};
+use crate::transfer::{PendingCommand, Taken, Transfers};
+use crate::wire::{StatSn, Window, WindowPosition, Wire};
 use bytes::{Bytes, BytesMut};
 use scsi::{
-    Attribute, Command, Data, Demand, Direction, Execution, Lun, ManagementFunction, ManagementResponse,
+    Command, Data, Direction, Execution, Lun, ManagementFunction, ManagementResponse, TaskAttribute,
+    TransferBound,
 };
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,9 +38,9 @@ const EXTENDED_CDB: u8 = 1;
 const BIDIRECTIONAL_LENGTH: u8 = 2;
 
 /// The device server as a session sees it: a SCSI nexus.
-pub trait Device: Send {
+pub trait DeviceServer: Send {
     /// What a command takes by its CDB. It may be any bytes, for any logical unit.
-    fn demand(&self, lun: Lun, cdb: &Bytes) -> Demand;
+    fn transfer_bound(&self, lun: Lun, cdb: &Bytes) -> TransferBound;
     /// Performs a command that has all its data.
     fn execute(&mut self, command: Command) -> Execution;
     /// Performs a task management function.
@@ -68,7 +69,7 @@ impl Default for SessionLimits {
 
 /// Why a session ends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum End {
+pub(crate) enum SessionEnd {
     #[error("logged out")]
     LoggedOut,
     #[error("target cold reset")]
@@ -79,14 +80,14 @@ pub(crate) enum End {
 
 /// Everything a session is made of.
 pub(crate) struct Session {
-    pub(crate) identity: Identity,
+    pub(crate) identity: LoginIdentity,
     pub(super) negotiation: Negotiation,
     pub(super) offers: Offers,
     pub(super) limits: SessionLimits,
-    directory: Arc<Directory>,
+    directory: Arc<TargetConfig>,
     local: SocketAddr,
     /// None in a discovery session.
-    device: Option<Box<dyn Device>>,
+    device: Option<Box<dyn DeviceServer>>,
     pub(super) window: Window,
     immediate: u32,
     /// Requests that came before their turn.
@@ -117,13 +118,13 @@ struct Progress {
 
 /// What a session starts with.
 pub(crate) struct Start {
-    pub(crate) identity: Identity,
+    pub(crate) identity: LoginIdentity,
     pub(crate) negotiation: Negotiation,
     pub(crate) offers: Offers,
     pub(crate) limits: SessionLimits,
-    pub(crate) directory: Arc<Directory>,
+    pub(crate) directory: Arc<TargetConfig>,
     pub(crate) local: SocketAddr,
-    pub(crate) device: Option<Box<dyn Device>>,
+    pub(crate) device: Option<Box<dyn DeviceServer>>,
     /// CmdSN of the login, which the first command repeats.
     pub(crate) cmd_sn: u32,
 }
@@ -131,7 +132,7 @@ pub(crate) struct Start {
 impl Session {
     pub(crate) fn new(start: Start) -> Self {
         let commands = if start.device.is_some() { start.limits.commands + MAX_IMMEDIATE } else { 0 };
-        let waiting_room = (u64::from(commands) * WAITING_RECORD_BYTES).min(OWN_BYTES / 2);
+        let waiting_room = (u64::from(commands) * WAITING_RECORD_BYTES).min(SESSION_GUARANTEE_BYTES / 2);
         Self {
             identity: start.identity,
             negotiation: start.negotiation,
@@ -161,7 +162,7 @@ impl Session {
     }
 
     /// Takes a PDU.
-    pub(crate) fn receive(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), End> {
+    pub(crate) fn receive(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), SessionEnd> {
         if pdu.damaged {
             self.reject(wire, &pdu.header, RejectReason::DataDigest);
         }
@@ -184,23 +185,25 @@ impl Session {
             | opcode::TASK_MANAGEMENT
             | opcode::TEXT
             | opcode::LOGOUT => {}
-            other => return Err(End::Protocol(format!("opcode {other:#04x} in the full feature phase"))),
+            other => {
+                return Err(SessionEnd::Protocol(format!("opcode {other:#04x} in the full feature phase")));
+            }
         }
         if pdu.header.immediate() {
             return self.perform(wire, pdu);
         }
-        match self.window.turn(pdu.header.cmd_sn()) {
-            Turn::Now => self.in_order(wire, pdu),
+        match self.window.position(pdu.header.cmd_sn()) {
+            WindowPosition::Expected => self.in_order(wire, pdu),
             // Aborted before it came.
-            Turn::Later if self.void.contains(&pdu.header.cmd_sn()) => Ok(()),
-            Turn::Later => {
+            WindowPosition::Ahead if self.void.contains(&pdu.header.cmd_sn()) => Ok(()),
+            WindowPosition::Ahead => {
                 if let Entry::Vacant(place) = self.early.entry(pdu.header.cmd_sn()) {
                     self.early_bytes += Self::early_charge(&pdu);
                     place.insert(pdu);
                 }
                 Ok(())
             }
-            Turn::Never => {
+            WindowPosition::Outside => {
                 tracing::debug!(cmd_sn = pdu.header.cmd_sn(), "outside the command window, ignored");
                 Ok(())
             }
@@ -208,14 +211,14 @@ impl Session {
     }
 
     /// Performs the request whose turn it is, and those that waited for it.
-    fn in_order(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), End> {
+    fn in_order(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), SessionEnd> {
         self.window.advance();
         self.perform(wire, pdu)?;
         self.catch_up(wire)
     }
 
     /// Performs what is not early any more.
-    pub(super) fn catch_up(&mut self, wire: &mut Wire) -> Result<(), End> {
+    pub(super) fn catch_up(&mut self, wire: &mut Wire) -> Result<(), SessionEnd> {
         loop {
             let expected = self.window.expected();
             if self.void.remove(&expected) {
@@ -230,7 +233,7 @@ impl Session {
         }
     }
 
-    fn perform(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), End> {
+    fn perform(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), SessionEnd> {
         match pdu.header.opcode() {
             opcode::SCSI_COMMAND => self.command(wire, pdu),
             opcode::TASK_MANAGEMENT => self.manage(wire, &pdu.header),
@@ -241,7 +244,7 @@ impl Session {
     }
 
     /// SCSI Command (11.3).
-    fn command(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), End> {
+    fn command(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), SessionEnd> {
         let Pdu { header, ahs, data, skipped, .. } = pdu;
         let (flags, itt) = (header.flags(), header.itt());
         let (read, write, more) = (flags & READ != 0, flags & WRITE != 0, !header.is_final());
@@ -291,7 +294,7 @@ impl Session {
             data_in_limit: if read { u64::from(transfer_length) } else { 0 },
         };
         self.transfers.begin(expectation, command, data, more, &claim, &self.negotiation.parameters);
-        self.go_on(wire);
+        self.advance(wire);
         Ok(())
     }
 
@@ -299,14 +302,14 @@ impl Session {
     fn data_out(&mut self, wire: &mut Wire, pdu: Pdu) {
         let header = pdu.header;
         match self.transfers.data_out(pdu) {
-            Taken::Used => self.go_on(wire),
+            Taken::Used => self.advance(wire),
             Taken::Ignored => {}
             Taken::Unasked => self.reject(wire, &header, RejectReason::Protocol),
         }
     }
 
     /// Admits commands, gives the device server what is ready for it, and asks for more data, as far as there is room.
-    pub(super) fn go_on(&mut self, wire: &mut Wire) {
+    pub(super) fn advance(&mut self, wire: &mut Wire) {
         loop {
             while self.has_room(wire) {
                 let Some((pending, failure)) = self.transfers.next_ready() else { break };
@@ -328,8 +331,8 @@ impl Session {
         self.settle(wire);
     }
 
-    fn execute(&mut self, wire: &mut Wire, pending: Pending) {
-        let Pending { expectation, command, charge, .. } = pending;
+    fn execute(&mut self, wire: &mut Wire, pending: PendingCommand) {
+        let PendingCommand { expectation, command, charge, .. } = pending;
         let Some(device) = &mut self.device else { return };
         let lun = command.lun;
         match device.execute(command) {
@@ -341,7 +344,7 @@ impl Session {
     /// Answers a command.
     fn end(&mut self, wire: &mut Wire, expectation: &Expectation, response: scsi::Response) {
         self.forget(expectation);
-        answer(wire, &self.window, &self.negotiation.parameters, expectation, response);
+        send_response(wire, &self.window, &self.negotiation.parameters, expectation, response);
     }
 
     /// Answers a command for which there is no room. The initiator sends it again.
@@ -373,7 +376,7 @@ impl Session {
                 None => self.forget(&expectation),
             }
         }
-        self.go_on(wire);
+        self.advance(wire);
         Poll::Ready(())
     }
 
@@ -381,13 +384,13 @@ impl Session {
         self.device.is_some()
     }
 
-    pub(super) fn demand(&self, lun: Lun, cdb: &Bytes) -> Demand {
-        self.device.as_ref().map_or(Demand::default(), |device| device.demand(lun, cdb))
+    pub(super) fn transfer_bound(&self, lun: Lun, cdb: &Bytes) -> TransferBound {
+        self.device.as_ref().map_or(TransferBound::default(), |device| device.transfer_bound(lun, cdb))
     }
 
     /// A second has passed. True when the session is in the way of others: it holds memory that they wait for, and
-    /// has moved next to nothing of what it is to send or to receive for `patience` ticks.
-    pub(crate) fn tick(&mut self, wire: &mut Wire, patience: u32) -> bool {
+    /// has moved next to nothing of what it is to send or to receive for `stall_limit_ticks` ticks.
+    pub(crate) fn tick(&mut self, wire: &mut Wire, stall_limit_ticks: u32) -> bool {
         self.settle_all(wire);
         let awaits = self.transfers.awaits_solicited();
         let moved = if awaits { self.transfers.taken() } else { wire.out.sent() };
@@ -395,22 +398,22 @@ impl Session {
         let stalls = waits_for_initiator && moved.wrapping_sub(self.progress.moved) < MIN_PROGRESS_BYTES;
         self.progress.moved = moved;
         self.progress.stalled =
-            if stalls && wire.share.is_in_the_way() { self.progress.stalled + 1 } else { 0 };
-        self.progress.stalled >= patience
+            if stalls && wire.share.blocks_others() { self.progress.stalled + 1 } else { 0 };
+        self.progress.stalled >= stall_limit_ticks
     }
 
-    pub(super) fn device(&mut self) -> Option<&mut Box<dyn Device>> {
+    pub(super) fn device(&mut self) -> Option<&mut Box<dyn DeviceServer>> {
         self.device.as_mut()
     }
 
     /// Text Request (11.10).
-    fn text(&mut self, wire: &mut Wire, pdu: &Pdu) -> Result<(), End> {
+    fn text(&mut self, wire: &mut Wire, pdu: &Pdu) -> Result<(), SessionEnd> {
         if pdu.skipped {
             self.exchange = Exchange::default();
             self.reject(wire, &pdu.header, RejectReason::LongOperation);
             return Ok(());
         }
-        let place = Place {
+        let place = TextContext {
             directory: &self.directory,
             local: self.local,
             offers: &self.offers,
@@ -428,7 +431,7 @@ impl Session {
     }
 
     /// Logout Request (11.14): whatever it asks to close is this connection and its session.
-    fn logout(&mut self, wire: &mut Wire, header: &Header) -> Result<(), End> {
+    fn logout(&mut self, wire: &mut Wire, header: &Header) -> Result<(), SessionEnd> {
         const CLOSE_SESSION: u8 = 0;
         const CLOSE_CONNECTION: u8 = 1;
         const NO_SUCH_CID: u8 = 1;
@@ -449,7 +452,7 @@ impl Session {
             self.drop_everything();
         }
         wire.send(&self.window, header, &Data::new(), StatSn::Next);
-        if response == 0 { Err(End::LoggedOut) } else { Ok(()) }
+        if response == 0 { Err(SessionEnd::LoggedOut) } else { Ok(()) }
     }
 
     /// Aborts whatever is under way, without answers.
@@ -460,7 +463,7 @@ impl Session {
     }
 
     /// NOP-Out (11.18): a ping to be answered, or the answer to ours.
-    fn nop_out(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), End> {
+    fn nop_out(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), SessionEnd> {
         let header = pdu.header;
         if header.itt() == NO_TAG {
             return Ok(());
@@ -502,12 +505,12 @@ impl Session {
 }
 
 /// Task attribute (11.3.1); untagged tasks are simple ones.
-fn attribute(flags: u8) -> Attribute {
+fn attribute(flags: u8) -> TaskAttribute {
     match flags & 0x07 {
-        2 => Attribute::Ordered,
-        3 => Attribute::HeadOfQueue,
-        4 => Attribute::Aca,
-        _ => Attribute::Simple,
+        2 => TaskAttribute::Ordered,
+        3 => TaskAttribute::HeadOfQueue,
+        4 => TaskAttribute::Aca,
+        _ => TaskAttribute::Simple,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The sessions of a server: who is logged in through which portal, and a way to end each.
 
-use crate::login::Identity;
+use crate::login::LoginIdentity;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -44,7 +44,7 @@ struct NexusKey {
 }
 
 impl NexusKey {
-    fn of(identity: &Identity, portal: u16) -> Self {
+    fn of(identity: &LoginIdentity, portal: u16) -> Self {
         Self { initiator: identity.initiator.clone(), isid: identity.isid, portal }
     }
 }
@@ -103,7 +103,7 @@ impl Sessions {
     /// with its only connection and its tasks with both; but the handle stays. None when there is no handle.
     pub(crate) async fn register(
         self: &Arc<Self>,
-        identity: &Identity,
+        identity: &LoginIdentity,
         mut info: SessionInfo,
         control: &UnboundedSender<Control>,
     ) -> Option<Registration> {
@@ -128,7 +128,7 @@ impl Sessions {
     }
 
     /// The connection of the session that a login at a portal names by its TSIH.
-    pub(crate) fn connection(&self, identity: &Identity, portal: u16) -> Option<u16> {
+    pub(crate) fn connection(&self, identity: &LoginIdentity, portal: u16) -> Option<u16> {
         let table = self.table.lock();
         let entry = table.entries.get(&NexusKey::of(identity, portal))?;
         (entry.info.tsih == identity.tsih).then_some(entry.cid)

@@ -1,7 +1,7 @@
 //! The tasks that a session waits for: polled by the connection's own task, each only when it was woken, and
 //! dropped by tag or by logical unit when they are aborted.
 
-use crate::answer::Expectation;
+use crate::response::Expectation;
 use parking_lot::Mutex;
 use scsi::{Lun, Response};
 use std::collections::BTreeMap;

@@ -4,12 +4,12 @@
 //! A command is admitted when there is room for all that it takes, from its data to its answer; commands that are not
 //! admitted yet wait in order of arrival, and no data is asked for.
 
-use crate::answer::{Condition, Expectation};
 use crate::keys::Parameters;
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
+use crate::response::{Condition, Expectation};
 use bytes::BytesMut;
-use scsi::{Attribute, Command, Data, Lun};
+use scsi::{Command, Data, Lun, TaskAttribute};
 use std::collections::VecDeque;
 
 /// Data of PDUs shorter than this are copied together, so that tiny PDUs don't become as many pieces.
@@ -18,7 +18,7 @@ const SMALL_BYTES: usize = 4 << 10;
 const PIECE_BYTES: usize = 64 << 10;
 
 /// A command on its way to the device server.
-pub(crate) struct Pending {
+pub(crate) struct PendingCommand {
     pub(crate) expectation: Expectation,
     pub(crate) command: Command,
     /// Bytes that the session is charged with for it.
@@ -44,7 +44,7 @@ pub(crate) struct Claim {
 
 /// A command whose data are not complete, or that is not admitted.
 struct Gather {
-    pending: Pending,
+    pending: PendingCommand,
     data: Collector,
     /// How many bytes are to be gathered.
     wanted: u32,
@@ -110,9 +110,9 @@ pub(crate) struct Transfers {
     /// In order of arrival; those that are not admitted are the last.
     gathers: Vec<Gather>,
     /// Commands with all their data that must wait for older ones.
-    held: VecDeque<Pending>,
+    held: VecDeque<PendingCommand>,
     /// Commands ready to go on when there is room, and commands that failed.
-    ready: VecDeque<(Pending, Option<Condition>)>,
+    ready: VecDeque<(PendingCommand, Option<Condition>)>,
     next_order: u64,
     next_ttt: u32,
     /// Bytes asked for or received of all gathers.
@@ -159,7 +159,7 @@ impl Transfers {
         };
         let wanted = claim.wanted;
         let charge = if claim.admitted { claim.needs } else { claim.arrives };
-        let mut pending = Pending { expectation, command, charge, order };
+        let mut pending = PendingCommand { expectation, command, charge, order };
         self.charge += charge;
         if !more && (failure.is_some() || claim.admitted && wanted <= immediate) {
             let kept = if failure.is_some() { 0 } else { immediate.min(wanted) };
@@ -335,20 +335,20 @@ impl Transfers {
     }
 
     /// The next command to go on, in order; with a condition when it has failed.
-    pub(crate) fn next_ready(&mut self) -> Option<(Pending, Option<Condition>)> {
+    pub(crate) fn next_ready(&mut self) -> Option<(PendingCommand, Option<Condition>)> {
         let next = self.ready.pop_front()?;
         self.charge -= next.0.charge;
         Some(next)
     }
 
     /// Has the data; waits only for the order of task attributes.
-    fn finish(&mut self, pending: Pending, failure: Option<Condition>) {
+    fn finish(&mut self, pending: PendingCommand, failure: Option<Condition>) {
         if failure.is_none() && self.must_wait(&pending) {
             self.held.push_back(pending);
             return;
         }
         match pending.command.attribute {
-            Attribute::HeadOfQueue => self.ready.push_front((pending, failure)),
+            TaskAttribute::HeadOfQueue => self.ready.push_front((pending, failure)),
             _ => self.ready.push_back((pending, failure)),
         }
         self.release();
@@ -356,15 +356,15 @@ impl Transfers {
 
     /// An ordered task waits for everything older, and everything younger for it (SAM-5 8.6). What is here is not
     /// in a task set yet, so the task sets can't see to that.
-    fn must_wait(&self, pending: &Pending) -> bool {
+    fn must_wait(&self, pending: &PendingCommand) -> bool {
         let command = &pending.command;
-        let is_ordered = |attribute| attribute == Attribute::Ordered;
-        let blocks = |other: &Pending| {
+        let is_ordered = |attribute| attribute == TaskAttribute::Ordered;
+        let blocks = |other: &PendingCommand| {
             other.order < pending.order
                 && other.command.lun == command.lun
                 && (is_ordered(command.attribute) || is_ordered(other.command.attribute))
         };
-        command.attribute != Attribute::HeadOfQueue
+        command.attribute != TaskAttribute::HeadOfQueue
             && (self.gathers.iter().any(|gather| blocks(&gather.pending)) || self.held.iter().any(blocks))
     }
 
@@ -376,7 +376,7 @@ impl Transfers {
 
     /// Drops the command with this tag on this logical unit.
     pub(crate) fn remove(&mut self, itt: u32, lun: Lun) -> Option<Expectation> {
-        let is_it = |pending: &Pending| pending.expectation.itt == itt && pending.command.lun == lun;
+        let is_it = |pending: &PendingCommand| pending.expectation.itt == itt && pending.command.lun == lun;
         self.remove_where(is_it).pop()
     }
 
@@ -385,7 +385,7 @@ impl Transfers {
         self.remove_where(|pending| lun.is_none_or(|lun| pending.command.lun == lun))
     }
 
-    fn remove_where(&mut self, is_it: impl Fn(&Pending) -> bool) -> Vec<Expectation> {
+    fn remove_where(&mut self, is_it: impl Fn(&PendingCommand) -> bool) -> Vec<Expectation> {
         let mut removed = Vec::new();
         let dropped: Vec<_> = self.gathers.extract_if(.., |gather| is_it(&gather.pending)).collect();
         for gather in dropped {
@@ -395,7 +395,7 @@ impl Transfers {
             removed.push(gather.pending.expectation);
         }
         let charge = &mut self.charge;
-        let mut stays = |pending: &Pending| {
+        let mut stays = |pending: &PendingCommand| {
             let stays = !is_it(pending);
             if !stays {
                 *charge -= pending.charge;

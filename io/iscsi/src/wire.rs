@@ -1,6 +1,6 @@
 //! What numbers every PDU that leaves: StatSN, and the command window (RFC 7143 4.2.2).
 
-use crate::budget::Share;
+use crate::budget::BudgetShare;
 use crate::pdu::Header;
 use crate::pdu::incoming::Incoming;
 use crate::pdu::outgoing::Outgoing;
@@ -21,12 +21,12 @@ pub(crate) enum StatSn {
 pub(crate) struct Wire {
     pub(crate) incoming: Incoming,
     pub(crate) out: Outgoing,
-    pub(crate) share: Share,
+    pub(crate) share: BudgetShare,
     stat_sn: u32,
 }
 
 impl Wire {
-    pub(crate) fn new(max_receive_data: usize, share: Share) -> Self {
+    pub(crate) fn new(max_receive_data: usize, share: BudgetShare) -> Self {
         Self { incoming: Incoming::new(max_receive_data), out: Outgoing::default(), share, stat_sn: 1 }
     }
 
@@ -43,12 +43,12 @@ impl Wire {
 
 /// Whose turn a command is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    Now,
+pub(crate) enum WindowPosition {
+    Expected,
     /// Commands before it have not arrived yet.
-    Later,
+    Ahead,
     /// Outside the window: it is ignored.
-    Never,
+    Outside,
 }
 
 /// The command window of a session (4.2.2.1): ExpCmdSN, and how many commands may be outstanding.
@@ -74,11 +74,11 @@ impl Window {
         self.expected.wrapping_add(self.size - self.outstanding).wrapping_sub(1)
     }
 
-    pub(crate) fn turn(&self, cmd_sn: u32) -> Turn {
+    pub(crate) fn position(&self, cmd_sn: u32) -> WindowPosition {
         match cmd_sn.wrapping_sub(self.expected) {
-            ahead if ahead >= self.size - self.outstanding => Turn::Never,
-            0 => Turn::Now,
-            _ => Turn::Later,
+            ahead if ahead >= self.size - self.outstanding => WindowPosition::Outside,
+            0 => WindowPosition::Expected,
+            _ => WindowPosition::Ahead,
         }
     }
 

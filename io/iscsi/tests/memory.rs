@@ -5,9 +5,10 @@
 
 use bytes::{BufMut, Bytes};
 use iscsi::{
-    Access, Budget, Connection, Device, Directory, Nonce, Offers, Opened, Patience, SessionLimits, Setup,
+    Access, Budget, Connection, ConnectionConfig, DeviceServer, Nonce, Offers, OpenedSession, SessionLimits,
+    TargetConfig, Timeouts,
 };
-use scsi::{Data, Demand, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status};
+use scsi::{Data, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status, TransferBound};
 use std::process::Command;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -40,11 +41,11 @@ fn resident() -> u64 {
 /// A device server that ends every command at once.
 struct Ready;
 
-impl Device for Ready {
-    fn demand(&self, _: Lun, cdb: &Bytes) -> Demand {
+impl DeviceServer for Ready {
+    fn transfer_bound(&self, _: Lun, cdb: &Bytes) -> TransferBound {
         let bytes = u64::from(u32::from_be_bytes(cdb[10..14].try_into().unwrap())) * 512;
         let is_read = cdb[0] == 0x88;
-        Demand { data_out: if is_read { 0 } else { bytes }, data_in: if is_read { bytes } else { 0 } }
+        TransferBound { data_out: if is_read { 0 } else { bytes }, data_in: if is_read { bytes } else { 0 } }
     }
 
     fn execute(&mut self, command: scsi::Command) -> Execution {
@@ -67,14 +68,14 @@ struct Hostile {
 
 impl Hostile {
     fn connect(budget: &Arc<Budget>, name: &str) -> Self {
-        let directory = Directory::new(TARGET);
+        let directory = TargetConfig::new(TARGET);
         directory.set_access([(name.to_owned(), Access::default())].into());
-        let connection = Connection::new(Setup {
+        let connection = Connection::new(ConnectionConfig {
             directory: Arc::new(directory),
             offers: Offers::default(),
             limits: SessionLimits::default(),
             budget: budget.clone(),
-            patience: Patience::default(),
+            timeouts: Timeouts::default(),
             portal: 1,
             local: ([127, 0, 0, 1], 3260).into(),
             nonce: Nonce { id: 1, challenge: [2; 32] },
@@ -115,15 +116,16 @@ impl Hostile {
             space.put_slice(&bytes[..count]);
             bytes = &bytes[count..];
             self.connection.received();
-            self.go_on();
+            self.advance();
         }
         true
     }
 
-    fn go_on(&mut self) {
+    fn advance(&mut self) {
         if self.connection.opening().is_some() {
-            let device: Option<Box<dyn Device>> = if self.discovery { None } else { Some(Box::new(Ready)) };
-            self.connection.opened(Ok(Opened { tsih: 1, device }));
+            let device: Option<Box<dyn DeviceServer>> =
+                if self.discovery { None } else { Some(Box::new(Ready)) };
+            self.connection.opened(Ok(OpenedSession { tsih: 1, device }));
         }
         while self.connection.poll_tasks(&mut Context::from_waker(Waker::noop())).is_ready() {}
         self.connection.proceed();

@@ -3,8 +3,8 @@
 use block::{Disk, DiskId, Geometry, Op, Pending, Reply, Space};
 use bytes::Bytes;
 use scsi::{
-    Attribute, Clock, Command, Data, Direction, Execution, Identity, InitiatorPort, Lun, Sleep, Status,
-    Target, UnitConfig,
+    Clock, Command, Data, Direction, Execution, InitiatorPort, Lun, Sleep, Status, Target, TargetIdentity,
+    TaskAttribute, UnitConfig,
 };
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -56,7 +56,7 @@ fn main() {
     let name = "iqn.2025-01.org.example:array".to_owned();
     let (vendor, product, revision) = ("ASHLAR".into(), "ALL-FLASH ARRAY".into(), "0".into());
     let clock = Arc::new(System(Instant::now()));
-    let target = Target::new(Identity { name, vendor, product, revision, ports: 1 }, clock);
+    let target = Target::new(TargetIdentity { name, vendor, product, revision, ports: 1 }, clock);
     target.add_unit(UnitConfig { disk: Arc::new(Cached(Bytes::from(vec![1; 4096]))) });
     target.set_view("a", BTreeMap::from([(0, DiskId(1))]));
     let nexus = target.attach(InitiatorPort { name: "a".into(), isid: [0; 6] }, 1);
@@ -67,7 +67,7 @@ fn main() {
             0x28 => &[0x28, 0, 0, 0, 0, 9, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0],
             _ => &[0x2A, 0, 0, 0, 0, 9, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0],
         }),
-        attribute: Attribute::Simple,
+        attribute: TaskAttribute::Simple,
         direction: if opcode == 0x28 { Direction::In } else { Direction::Out },
         data_out: data.clone(),
         data_in_limit: 4096,

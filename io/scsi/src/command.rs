@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// What a command ends with.
-pub(crate) type End = Result<Answer, Fault>;
+pub(crate) type CommandResult = Result<Completion, Fault>;
 
 pub(crate) type Handler = fn(Request<'_>) -> Result<Flow, Fault>;
 
@@ -28,7 +28,7 @@ pub(crate) struct Request<'a> {
 
 /// The good end of a command.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct Completion {
     pub(crate) data_in: Data,
     /// CONDITION MET instead of GOOD.
     pub(crate) condition_met: bool,
@@ -36,16 +36,16 @@ pub(crate) struct Answer {
 
 /// How a command goes on from its handler.
 pub(crate) enum Flow {
-    Done(Answer),
+    Done(Completion),
     /// The disk's answer is the answer: data that was read, or nothing.
     Disk(Pending),
-    Later(Pin<Box<dyn Future<Output = End> + Send>>),
+    Later(Pin<Box<dyn Future<Output = CommandResult> + Send>>),
 }
 
 impl Flow {
     /// GOOD without data.
     pub(crate) fn good() -> Self {
-        Flow::Done(Answer::default())
+        Flow::Done(Completion::default())
     }
 
     /// GOOD with data.
@@ -53,11 +53,11 @@ impl Flow {
         Flow::Done(data.into().into())
     }
 
-    pub(crate) fn later(future: impl Future<Output = End> + Send + 'static) -> Self {
+    pub(crate) fn later(future: impl Future<Output = CommandResult> + Send + 'static) -> Self {
         Flow::Later(Box::pin(future))
     }
 
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<End> {
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<CommandResult> {
         match self {
             Flow::Done(answer) => Poll::Ready(Ok(std::mem::take(answer))),
             Flow::Disk(pending) => Pin::new(pending).poll(context).map(finish),
@@ -67,16 +67,16 @@ impl Flow {
 }
 
 /// The end of a command whose answer is the disk's.
-pub(crate) fn finish(result: block::Result) -> End {
+pub(crate) fn finish(result: block::Result) -> CommandResult {
     match result? {
         Reply::Data(data) => Ok(data.into()),
-        Reply::Done | Reply::Status(_) => Ok(Answer::default()),
+        Reply::Done | Reply::Status(_) => Ok(Completion::default()),
     }
 }
 
-impl From<Data> for Answer {
+impl From<Data> for Completion {
     fn from(data_in: Data) -> Self {
-        Answer { data_in, condition_met: false }
+        Completion { data_in, condition_met: false }
     }
 }
 

@@ -9,33 +9,33 @@ mod results;
 pub(crate) use results::Results;
 
 use crate::Status;
-use crate::command::{Answer, Flow, Request};
-use crate::limits::Limits;
+use crate::block_limits::BlockLimits;
+use crate::command::{Completion, Flow, Request};
 use crate::opcode::Effect;
-use crate::order::Class;
 use crate::quota;
-use crate::rw::read_blocks;
+use crate::read_write::read_blocks;
 use crate::sense::{Code, Fault};
-use crate::unit::{Pass, Path, Unit};
+use crate::task_set::Class;
+use crate::unit::{Path, TaskSetEntry, Unit};
 use block::{CopySegment, Data, Error, Extent, Op};
 use list::{Cscd, Description, Segment};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Copy source and copy destination descriptors in one list.
-const MOST_CSCDS: usize = 128;
+const MAX_CSCDS: usize = 128;
 
 /// Segment descriptors in one list.
-const MOST_SEGMENTS: usize = 256;
+const MAX_SEGMENTS: usize = 256;
 
 /// Bytes of all descriptors of one list.
-const MOST_DESCRIPTOR_BYTES: usize = MOST_CSCDS * 32 + MOST_SEGMENTS * 28;
+const MAX_DESCRIPTOR_BYTES: usize = MAX_CSCDS * 32 + MAX_SEGMENTS * 28;
 
 /// Bytes in one segment.
-const MOST_SEGMENT_BYTES: u64 = 256 << 20;
+const MAX_SEGMENT_BYTES: u64 = 256 << 20;
 
 /// Copies in progress: as many as there are list identifiers.
-const MOST_COPIES: u8 = 255;
+const MAX_COPIES: u8 = 255;
 
 /// Bytes moved at a time where a disk can't copy from another by itself.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -46,7 +46,7 @@ struct Plan {
     /// The units that take part, by the order in which they were named.
     units: Vec<Arc<Unit>>,
     /// Places in the order of the other units' tasks: their reservations can't change under the copy.
-    passes: Vec<Pass>,
+    passes: Vec<TaskSetEntry>,
     bytes: u64,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn extended_copy(request: Request<'_>) -> Result<Flow, Fault> {
             }
             Err(fault) => keeper.end(Err(*fault), 0, 0),
         }
-        end.map(|_| Answer::default())
+        end.map(|_| Completion::default())
     }))
 }
 
@@ -138,7 +138,7 @@ impl Plan {
             return Err(Fault::in_segment(Code::COPY_DEVICE_TYPE, number, 6));
         }
         let bytes = segment.bytes(block);
-        if bytes > MOST_SEGMENT_BYTES {
+        if bytes > MAX_SEGMENT_BYTES {
             return Err(wrong(8));
         }
         let blocks = segment.blocks(block).ok_or(wrong(8))?;
@@ -182,7 +182,7 @@ impl Plan {
     fn shared(&self) -> u64 {
         let shared = |segment: &CopySegment| {
             let unit = self.units.iter().find(|unit| unit.id == segment.target)?;
-            let granularity = u64::from(Limits::of(unit.block_bytes).granularity);
+            let granularity = u64::from(BlockLimits::of(unit.block_bytes).granularity);
             let (first, end) = (segment.target_lba, segment.target_lba + segment.blocks);
             let alike = segment.source_lba % granularity == first % granularity;
             let whole = end / granularity * granularity;
@@ -222,10 +222,10 @@ fn resolve(cscd: &Cscd, request: &Request<'_>) -> Option<Arc<Path>> {
 }
 
 /// A place in the order of a unit that takes part, when its reservations and its write protection allow it.
-fn admit(path: &Arc<Path>, written: bool) -> Result<Pass, Fault> {
+fn admit(path: &Arc<Path>, written: bool) -> Result<TaskSetEntry, Fault> {
     let (pass, flags) = path.enter(Class::Media);
     // Waiting here for one unit while holding a place in another could close a circle.
-    if !pass.has_turn() {
+    if !pass.may_dispatch() {
         return Err(Fault::Status(Status::Busy));
     }
     if flags.reserved() && path.unit.lock().reservations.refuses_use(path, written) {
@@ -241,12 +241,12 @@ fn admit(path: &Arc<Path>, written: bool) -> Result<Pass, Fault> {
 fn operating_parameters() -> Vec<u8> {
     let mut out = vec![0; 44];
     out[4] = 0x01; // SNLID: a list needs no identifier
-    out[8..10].copy_from_slice(&(MOST_CSCDS as u16).to_be_bytes());
-    out[10..12].copy_from_slice(&(MOST_SEGMENTS as u16).to_be_bytes());
-    out[12..16].copy_from_slice(&(MOST_DESCRIPTOR_BYTES as u32).to_be_bytes());
-    out[16..20].copy_from_slice(&(MOST_SEGMENT_BYTES as u32).to_be_bytes());
-    out[34..36].copy_from_slice(&u16::from(MOST_COPIES).to_be_bytes());
-    out[36] = MOST_COPIES;
+    out[8..10].copy_from_slice(&(MAX_CSCDS as u16).to_be_bytes());
+    out[10..12].copy_from_slice(&(MAX_SEGMENTS as u16).to_be_bytes());
+    out[12..16].copy_from_slice(&(MAX_DESCRIPTOR_BYTES as u32).to_be_bytes());
+    out[16..20].copy_from_slice(&(MAX_SEGMENT_BYTES as u32).to_be_bytes());
+    out[34..36].copy_from_slice(&u16::from(MAX_COPIES).to_be_bytes());
+    out[36] = MAX_COPIES;
     out[37] = GRANULARITY;
     out[43] = list::DESCRIPTORS.len() as u8;
     out.extend_from_slice(&list::DESCRIPTORS);
@@ -265,16 +265,16 @@ pub(crate) fn third_party_copy_page(_: &Path) -> Vec<u8> {
     let commands = [0x83, 1, 0x00, 0x84, 3, 0x00, 0x03, 0x04];
     copy_descriptor(&mut out, 0x0001, &[&[commands.len() as u8], &commands[..]].concat());
     let mut limits = vec![0; 28];
-    limits[4..6].copy_from_slice(&(MOST_CSCDS as u16).to_be_bytes());
-    limits[6..8].copy_from_slice(&(MOST_SEGMENTS as u16).to_be_bytes());
-    limits[8..12].copy_from_slice(&(MOST_DESCRIPTOR_BYTES as u32).to_be_bytes());
+    limits[4..6].copy_from_slice(&(MAX_CSCDS as u16).to_be_bytes());
+    limits[6..8].copy_from_slice(&(MAX_SEGMENTS as u16).to_be_bytes());
+    limits[8..12].copy_from_slice(&(MAX_DESCRIPTOR_BYTES as u32).to_be_bytes());
     copy_descriptor(&mut out, 0x0004, &limits);
     copy_descriptor(&mut out, 0x0008, &[&[list::DESCRIPTORS.len() as u8], &list::DESCRIPTORS[..]].concat());
     copy_descriptor(&mut out, 0x000C, &[&[0, 2], &list::RECEIVER.to_be_bytes()[..]].concat());
     let mut general = vec![0; 32];
-    general[..4].copy_from_slice(&u32::from(MOST_COPIES).to_be_bytes());
-    general[4..8].copy_from_slice(&u32::from(MOST_COPIES).to_be_bytes());
-    general[8..12].copy_from_slice(&(MOST_SEGMENT_BYTES as u32).to_be_bytes());
+    general[..4].copy_from_slice(&u32::from(MAX_COPIES).to_be_bytes());
+    general[4..8].copy_from_slice(&u32::from(MAX_COPIES).to_be_bytes());
+    general[8..12].copy_from_slice(&(MAX_SEGMENT_BYTES as u32).to_be_bytes());
     general[12] = GRANULARITY;
     copy_descriptor(&mut out, 0x8001, &general);
     out

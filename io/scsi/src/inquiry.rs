@@ -6,7 +6,7 @@ pub(crate) use vpd::naa_bytes;
 
 use crate::command::{Flow, Request};
 use crate::sense::Fault;
-use crate::target::Identity;
+use crate::target::TargetIdentity;
 use block::DiskId;
 
 /// The name by which hosts know the unit of a disk: "naa." and the 32 hexadecimal digits of VPD page 83h.
@@ -39,7 +39,7 @@ pub(crate) fn inquiry(request: Request<'_>) -> Result<Flow, Fault> {
 }
 
 /// Standard INQUIRY data of 96 bytes.
-pub(crate) fn standard(identity: &Identity, peripheral: u8) -> Vec<u8> {
+pub(crate) fn standard(identity: &TargetIdentity, peripheral: u8) -> Vec<u8> {
     let mut out = vec![0; 96];
     out[0] = peripheral;
     out[2] = 0x06; // SPC-4

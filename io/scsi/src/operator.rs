@@ -2,13 +2,13 @@
 //! counted. None of it is waited for by a command.
 
 use crate::clock::Clock;
-use crate::quota::{Quota, Refused, Usage};
-use crate::rate::{Bucket, Limits, unmap_limits};
+use crate::provisioning;
+use crate::quota::{Quota, QuotaRefusals, Usage};
+use crate::rate::{QosLimits, RateLimiter, unmap_limits};
 use crate::reserve::Reservations;
 use crate::sense::Code;
-use crate::statistics::{Table, Way};
+use crate::statistics::{IoCounters, PathId};
 use crate::target::Target;
-use crate::thin;
 use crate::unit::{Rates, Unit};
 use block::{DiskId, Op};
 use bytes::Bytes;
@@ -20,10 +20,10 @@ use std::sync::Arc;
 pub(crate) struct Policies {
     /// Units without RESERVE and RELEASE of SCSI-2.
     without_simple_reservations: BTreeSet<DiskId>,
-    limits: BTreeMap<DiskId, Arc<Bucket>>,
-    groups: BTreeMap<u128, Group<Bucket>>,
+    limits: BTreeMap<DiskId, Arc<RateLimiter>>,
+    groups: BTreeMap<u128, Group<RateLimiter>>,
     quotas: BTreeMap<u128, Group<Quota>>,
-    unmap: Option<Arc<Bucket>>,
+    unmap: Option<Arc<RateLimiter>>,
 }
 
 /// Units with something in common that limits them.
@@ -59,11 +59,15 @@ impl Policies {
 
 /// Puts limits in force where a bucket is, or may have to be: none is left where nothing is limited, but those who
 /// wait at one go on.
-fn put(bucket: Option<Arc<Bucket>>, limits: Limits, clock: &Arc<dyn Clock>) -> Option<Arc<Bucket>> {
+fn put(
+    bucket: Option<Arc<RateLimiter>>,
+    limits: QosLimits,
+    clock: &Arc<dyn Clock>,
+) -> Option<Arc<RateLimiter>> {
     if let Some(bucket) = &bucket {
         bucket.set(limits);
     }
-    let kept = || bucket.unwrap_or_else(|| Bucket::new(clock.clone(), limits));
+    let kept = || bucket.unwrap_or_else(|| RateLimiter::new(clock.clone(), limits));
     (!limits.is_none()).then(kept)
 }
 
@@ -76,7 +80,7 @@ impl Target {
     }
 
     /// Sets what one unit may do in a second, from now on and for commands that wait already.
-    pub fn set_limits(&self, id: DiskId, limits: Limits) {
+    pub fn set_limits(&self, id: DiskId, limits: QosLimits) {
         self.set(|policies| {
             let bucket = put(policies.limits.remove(&id), limits, &self.clock);
             policies.limits.extend(bucket.map(|bucket| (id, bucket)));
@@ -85,9 +89,9 @@ impl Target {
 
     /// Sets what several units may do together in a second, beside what each may do by itself. `group` is any number
     /// that names the group; one without members or limits is gone.
-    pub fn set_group_limits(&self, group: u128, members: BTreeSet<DiskId>, limits: Limits) {
+    pub fn set_group_limits(&self, group: u128, members: BTreeSet<DiskId>, limits: QosLimits) {
         self.set(|policies| {
-            let limits = if members.is_empty() { Limits::default() } else { limits };
+            let limits = if members.is_empty() { QosLimits::default() } else { limits };
             let before = policies.groups.remove(&group).map(|group| group.shared);
             let bucket = put(before, limits, &self.clock);
             policies.groups.extend(bucket.map(|shared| (group, Group { members, shared })));
@@ -108,9 +112,9 @@ impl Target {
         });
     }
 
-    /// Counts anew what a group with a hard quota has mapped, as not everything that maps is a command, and tells what
+    /// OperationCounts anew what a group with a hard quota has mapped, as not everything that maps is a command, and tells what
     /// was refused for the sake of the quota since there is one.
-    pub fn look_at_quota(&self, group: u128) -> Refused {
+    pub fn refresh_quota(&self, group: u128) -> QuotaRefusals {
         let quota = self.registry.lock().policies.quotas.get(&group).map(|group| group.shared.clone());
         quota.map(|quota| quota.look()).unwrap_or_default()
     }
@@ -155,21 +159,21 @@ impl Target {
         let mut core = unit.lock();
         core.reservations = Reservations::default();
         core.refresh();
-        core.attend(Code::RESERVATIONS_PREEMPTED, |_| true);
+        core.raise_unit_attention(Code::RESERVATIONS_PREEMPTED, |_| true);
         Ok(true)
     }
 
     /// Tells the initiators of a unit that its capacity is another (2A/09).
     pub fn capacity_changed(&self, id: DiskId) {
         if let Some(unit) = self.unit(id) {
-            unit.attend(Code::CAPACITY_CHANGED, |_| true);
+            unit.raise_unit_attention(Code::CAPACITY_CHANGED, |_| true);
         }
     }
 
     /// Tells the initiators of a unit that what is on it is not what they left there (28/00): it was restored.
     pub fn content_replaced(&self, id: DiskId) {
         if let Some(unit) = self.unit(id) {
-            unit.attend(Code::MEDIUM_MAY_HAVE_CHANGED, |_| true);
+            unit.raise_unit_attention(Code::MEDIUM_MAY_HAVE_CHANGED, |_| true);
         }
     }
 
@@ -179,13 +183,13 @@ impl Target {
         if let Some(unit) = self.unit(id) {
             let core = unit.lock();
             if let Some(path) = core.paths.first() {
-                thin::tell(&core, path);
+                provisioning::raise_threshold_crossed(&core, path);
             }
         }
     }
 
     /// What was counted since each unit was added, by unit and by the way that commands came.
-    pub fn statistics(&self) -> BTreeMap<DiskId, BTreeMap<Way, Table>> {
+    pub fn statistics(&self) -> BTreeMap<DiskId, BTreeMap<PathId, IoCounters>> {
         let units: Vec<_> = self.registry.lock().units.values().cloned().collect();
         units.iter().map(|unit| (unit.id, unit.statistics())).collect()
     }

@@ -4,7 +4,7 @@
 //! is not enough, it is looked at what the operation really would map, and what is mapped is counted anew. What is under
 //! way counts as mapped: the quota holds however fast hosts are, and who writes to what is mapped is never refused.
 
-use crate::limits::Limits;
+use crate::block_limits::BlockLimits;
 use crate::unit::Unit;
 use block::{CopySegment, Disk, Error, Extent, Op, Pending, Provisioning, Reply, Result};
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ pub type Usage = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// What was refused for the sake of a quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refused {
+pub struct QuotaRefusals {
     /// Operations, since the quota was set first.
     pub operations: u64,
     /// Bytes that the last of them would have mapped.
@@ -34,7 +34,7 @@ struct Core {
     touched: bool,
     /// Bytes that operations took that did not end.
     under_way: u64,
-    refused: Refused,
+    refused: QuotaRefusals,
 }
 
 /// What one operation took; dropped when it ends.
@@ -55,7 +55,8 @@ impl Core {
 
 impl Quota {
     pub(crate) fn new(limit: u64, usage: Usage) -> Arc<Quota> {
-        let core = Core { limit, usage, room: 0, touched: true, under_way: 0, refused: Refused::default() };
+        let core =
+            Core { limit, usage, room: 0, touched: true, under_way: 0, refused: QuotaRefusals::default() };
         Arc::new(Quota(Mutex::new(core)))
     }
 
@@ -66,8 +67,8 @@ impl Quota {
         core.count();
     }
 
-    /// Counts anew, and tells what was refused.
-    pub(crate) fn look(&self) -> Refused {
+    /// OperationCounts anew, and tells what was refused.
+    pub(crate) fn look(&self) -> QuotaRefusals {
         let mut core = self.0.lock();
         core.count();
         core.refused
@@ -91,7 +92,7 @@ impl Quota {
         if let Some(share) = self.share(&mut core, bytes) {
             return Ok(share);
         }
-        core.refused = Refused { operations: core.refused.operations + 1, bytes };
+        core.refused = QuotaRefusals { operations: core.refused.operations + 1, bytes };
         Err(Error::NoSpace)
     }
 
@@ -161,7 +162,7 @@ fn written(op: &Op, block_bytes: u32) -> Option<Extent> {
 /// Bytes of the physical blocks that a run touches.
 fn footprint(disk: &dyn Disk, extent: Extent) -> u64 {
     let block_bytes = disk.geometry().block_bytes;
-    let granularity = u64::from(Limits::of(block_bytes).granularity);
+    let granularity = u64::from(BlockLimits::of(block_bytes).granularity);
     let first = extent.lba / granularity;
     let end = extent.lba.saturating_add(extent.blocks).div_ceil(granularity);
     (end - first).saturating_mul(granularity * u64::from(block_bytes))
@@ -185,7 +186,7 @@ async fn unmapped(disk: &dyn Disk, extent: Extent, source: Option<(&dyn Disk, u6
 
 /// The parts of a run that are provisioned in one way.
 async fn runs(disk: &dyn Disk, extent: Extent, wanted: Provisioning) -> Result<Vec<Extent>> {
-    let (step, mut found) = (Limits::STATUS_BLOCKS, Vec::new());
+    let (step, mut found) = (BlockLimits::STATUS_BLOCKS, Vec::new());
     for start in (0..extent.blocks).step_by(step as usize) {
         let part = Extent::new(extent.lba + start, step.min(extent.blocks - start));
         let Reply::Status(regions) = disk.execute(Op::Status(part)).await? else {

@@ -1,4 +1,4 @@
-//! Limits on what a unit, or a group of units, does in a second: commands that are beyond them wait, each initiator
+//! QosLimits on what a unit, or a group of units, does in a second: commands that are beyond them wait, each initiator
 //! getting its part of what there is.
 //!
 //! A bucket does not count tokens. It keeps, for commands and for bytes, the moment at which what was let through is
@@ -27,35 +27,35 @@ pub struct Rate {
     pub burst: u64,
 }
 
-/// Limits of a unit or of a group of units.
+/// QosLimits of a unit or of a group of units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct QosLimits {
     /// Commands on the medium: reads, writes and each offload.
     pub operations: Option<Rate>,
     /// Bytes that such commands carry. An offload carries what comes with it, not what it is about.
     pub bytes: Option<Rate>,
 }
 
-impl Limits {
+impl QosLimits {
     /// True when nothing is limited.
     pub fn is_none(&self) -> bool {
-        *self == Limits::default()
+        *self == QosLimits::default()
     }
 }
 
 /// Highest level of the UNMAP throttle.
-pub const MOST_UNMAP_THROTTLE: u8 = 9;
+pub const MAX_UNMAP_THROTTLE_LEVEL: u8 = 9;
 
 /// Bytes in a second that level 9 of the UNMAP throttle lets through; each level below it twice as many.
-const LEAST_UNMAP_BYTES: u64 = 384 << 20;
+const UNMAP_MIN_BYTES_PER_SECOND: u64 = 384 << 20;
 
 /// What a level of the UNMAP throttle allows: nothing is limited at level 0. One tenth of a second's worth may come at
 /// once.
-pub(crate) fn unmap_limits(level: u8) -> Limits {
-    let level = level.min(MOST_UNMAP_THROTTLE);
-    let per_second = LEAST_UNMAP_BYTES << (MOST_UNMAP_THROTTLE - level);
+pub(crate) fn unmap_limits(level: u8) -> QosLimits {
+    let level = level.min(MAX_UNMAP_THROTTLE_LEVEL);
+    let per_second = UNMAP_MIN_BYTES_PER_SECOND << (MAX_UNMAP_THROTTLE_LEVEL - level);
     let bytes = (level > 0).then_some(Rate { per_second, burst: per_second / 10 });
-    Limits { operations: None, bytes }
+    QosLimits { operations: None, bytes }
 }
 
 /// How much, in nanoseconds of the bucket, an initiator may have had less than the others and still claim it.
@@ -71,15 +71,15 @@ pub(crate) struct Cost {
     pub(crate) bytes: u64,
 }
 
-/// Limits at work.
-pub(crate) struct Bucket {
+/// QosLimits at work.
+pub(crate) struct RateLimiter {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    limits: Limits,
+    limits: QosLimits,
     /// When what was let through is paid for, by the clock.
     operations_paid: u64,
     bytes_paid: u64,
@@ -109,13 +109,13 @@ struct Waiting {
     waker: Option<Waker>,
 }
 
-impl Bucket {
-    pub(crate) fn new(clock: Arc<dyn Clock>, limits: Limits) -> Arc<Bucket> {
-        Arc::new(Bucket { clock, state: Mutex::new(State { limits, ..State::default() }) })
+impl RateLimiter {
+    pub(crate) fn new(clock: Arc<dyn Clock>, limits: QosLimits) -> Arc<RateLimiter> {
+        Arc::new(RateLimiter { clock, state: Mutex::new(State { limits, ..State::default() }) })
     }
 
     /// Puts other limits in force, for those that wait as well. What was owed under the old ones is forgotten.
-    pub(crate) fn set(&self, limits: Limits) {
+    pub(crate) fn set(&self, limits: QosLimits) {
         let now = self.clock.now();
         let mut state = self.state.lock();
         if state.limits != limits {
@@ -268,10 +268,10 @@ fn price(rate: Rate, amount: u64) -> u64 {
 }
 
 /// The buckets that concern one command, and what it costs at each.
-pub(crate) type Charges = SmallVec<[(Arc<Bucket>, Cost); 3]>;
+pub(crate) type Charges = SmallVec<[(Arc<RateLimiter>, Cost); 3]>;
 
 /// One command on its way through the buckets that concern it. Dropping it gives its place up.
-pub(crate) struct Toll {
+pub(crate) struct Admission {
     /// The buckets still before it, the next one last.
     buckets: Charges,
     initiator: String,
@@ -279,12 +279,12 @@ pub(crate) struct Toll {
     number: Option<u64>,
 }
 
-impl Toll {
+impl Admission {
     /// Goes through as many buckets as it can at once; none when that was all of them.
-    pub(crate) fn begin(mut buckets: Charges, initiator: &str) -> Option<Toll> {
+    pub(crate) fn begin(mut buckets: Charges, initiator: &str) -> Option<Admission> {
         while let Some((bucket, cost)) = buckets.last() {
             if !bucket.admit(*cost) {
-                return Some(Toll { buckets, initiator: initiator.to_owned(), number: None });
+                return Some(Admission { buckets, initiator: initiator.to_owned(), number: None });
             }
             buckets.pop();
         }
@@ -292,7 +292,7 @@ impl Toll {
     }
 
     /// Goes through all buckets without waiting; others pay for it.
-    pub(crate) fn force(buckets: &[(Arc<Bucket>, Cost)]) {
+    pub(crate) fn force(buckets: &[(Arc<RateLimiter>, Cost)]) {
         buckets.iter().for_each(|(bucket, cost)| bucket.force(*cost));
     }
 
@@ -309,7 +309,7 @@ impl Toll {
     }
 }
 
-impl Drop for Toll {
+impl Drop for Admission {
     fn drop(&mut self) {
         if let (Some((bucket, _)), Some(number)) = (self.buckets.last(), self.number) {
             bucket.leave(number);

@@ -20,7 +20,7 @@ impl Clock for Hand {
     }
 }
 
-/// Counts wake-ups.
+/// OperationCounts wake-ups.
 #[derive(Default)]
 struct Wakes(AtomicUsize);
 
@@ -35,17 +35,17 @@ const ONE: Cost = Cost { operations: 1, bytes: 0 };
 
 struct Bench {
     clock: Arc<Hand>,
-    bucket: Arc<Bucket>,
+    bucket: Arc<RateLimiter>,
 }
 
-fn operations(per_second: u64, burst: u64) -> Limits {
-    Limits { operations: Some(Rate { per_second, burst }), bytes: None }
+fn operations(per_second: u64, burst: u64) -> QosLimits {
+    QosLimits { operations: Some(Rate { per_second, burst }), bytes: None }
 }
 
-fn bench(limits: Limits) -> Bench {
+fn bench(limits: QosLimits) -> Bench {
     let clock = Arc::new(Hand::default());
     clock.now.store(1_000_000 * MILLI, Ordering::SeqCst);
-    Bench { bucket: Bucket::new(clock.clone(), limits), clock }
+    Bench { bucket: RateLimiter::new(clock.clone(), limits), clock }
 }
 
 impl Bench {
@@ -53,8 +53,8 @@ impl Bench {
         self.clock.now.fetch_add(millis * MILLI, Ordering::SeqCst);
     }
 
-    fn begin(&self, initiator: &str, cost: Cost) -> Option<Toll> {
-        Toll::begin(std::iter::once((self.bucket.clone(), cost)).collect(), initiator)
+    fn begin(&self, initiator: &str, cost: Cost) -> Option<Admission> {
+        Admission::begin(std::iter::once((self.bucket.clone(), cost)).collect(), initiator)
     }
 
     /// How many of so many commands need not wait.
@@ -63,8 +63,8 @@ impl Bench {
     }
 }
 
-fn poll(toll: &mut Toll) -> bool {
-    toll.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+fn poll(admission: &mut Admission) -> bool {
+    admission.poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_burst_is_free_and_then_time_fills_the_bucket() {
 
 #[test]
 fn a_command_larger_than_the_burst_begins_and_is_paid_for_after() {
-    let bench = bench(Limits { operations: None, bytes: Some(Rate { per_second: 1 << 20, burst: 4096 }) });
+    let bench = bench(QosLimits { operations: None, bytes: Some(Rate { per_second: 1 << 20, burst: 4096 }) });
     let large = Cost { operations: 1, bytes: 1 << 20 };
     assert!(bench.begin("a", large).is_none());
     bench.pass(900);
@@ -94,7 +94,7 @@ fn a_command_larger_than_the_burst_begins_and_is_paid_for_after() {
 fn those_that_wait_go_on_in_order_and_lose_no_time() {
     let bench = bench(operations(1000, 1));
     bench.free(2);
-    let mut waiting: Vec<Toll> = (0..10).map(|_| bench.begin("a", ONE).expect("a wait")).collect();
+    let mut waiting: Vec<Admission> = (0..10).map(|_| bench.begin("a", ONE).expect("a wait")).collect();
     assert_eq!(waiting.iter_mut().map(poll).filter(|done| *done).count(), 0);
     assert!(bench.begin("a", ONE).is_some(), "nobody overtakes those who wait");
     // The timer was late by some milliseconds.
@@ -111,9 +111,9 @@ fn one_of_many_has_a_timer_and_who_takes_over_is_woken() {
     bench.free(2);
     let wakes = Arc::new(Wakes::default());
     let waker = Waker::from(wakes.clone());
-    let mut waiting: Vec<Toll> = (0..100).map(|_| bench.begin("a", ONE).expect("a wait")).collect();
-    for toll in &mut waiting {
-        assert!(toll.poll(&mut Context::from_waker(&waker)).is_pending());
+    let mut waiting: Vec<Admission> = (0..100).map(|_| bench.begin("a", ONE).expect("a wait")).collect();
+    for admission in &mut waiting {
+        assert!(admission.poll(&mut Context::from_waker(&waker)).is_pending());
     }
     assert_eq!(bench.clock.sleeps.load(Ordering::SeqCst), 1);
     // The one with the timer is aborted.
@@ -133,15 +133,15 @@ fn one_of_many_has_a_timer_and_who_takes_over_is_woken() {
 
 #[test]
 fn initiators_share_by_what_they_cost() {
-    let bench = bench(Limits { operations: None, bytes: Some(Rate { per_second: 1000, burst: 0 }) });
+    let bench = bench(QosLimits { operations: None, bytes: Some(Rate { per_second: 1000, burst: 0 }) });
     drop(bench.begin("a", Cost { operations: 1, bytes: 1 }));
     let cost = |bytes| Cost { operations: 1, bytes };
     let mut small: Vec<_> = (0..400).filter_map(|_| bench.begin("small", cost(10))).collect();
     let mut large: Vec<_> = (0..40).filter_map(|_| bench.begin("large", cost(100))).collect();
     let (mut smalls, mut larges) = (0, 0);
     for _ in 0..400 {
-        small.retain_mut(|toll| !poll(toll));
-        large.retain_mut(|toll| !poll(toll));
+        small.retain_mut(|admission| !poll(admission));
+        large.retain_mut(|admission| !poll(admission));
         bench.pass(10);
     }
     smalls += 400 - small.len();
@@ -156,7 +156,7 @@ struct Slot {
     initiator: usize,
     /// Its way here and back, when it does not wait.
     ready: u64,
-    waits: Option<Toll>,
+    waits: Option<Admission>,
     woken: Arc<Wakes>,
 }
 
@@ -186,11 +186,11 @@ fn race(per_second: u64, initiators: &[(&str, usize, u64)]) -> Vec<u64> {
                     let waker = Waker::from(slot.woken.clone());
                     slot.waits
                         .as_mut()
-                        .is_none_or(|toll| toll.poll(&mut Context::from_waker(&waker)).is_ready())
+                        .is_none_or(|admission| admission.poll(&mut Context::from_waker(&waker)).is_ready())
                 }
-                Some(toll) if woken || step % 100 == 0 => {
+                Some(admission) if woken || step % 100 == 0 => {
                     let waker = Waker::from(slot.woken.clone());
-                    toll.poll(&mut Context::from_waker(&waker)).is_ready()
+                    admission.poll(&mut Context::from_waker(&waker)).is_ready()
                 }
                 Some(_) => continue,
             };
@@ -232,9 +232,11 @@ fn other_limits_hold_at_once_for_those_that_wait() {
     bench.free(2);
     let wakes = Arc::new(Wakes::default());
     let waker = Waker::from(wakes.clone());
-    let mut waiting: Vec<Toll> = (0..3).map(|_| bench.begin("a", ONE).expect("a wait")).collect();
-    waiting.iter_mut().for_each(|toll| assert!(toll.poll(&mut Context::from_waker(&waker)).is_pending()));
-    bench.bucket.set(Limits::default());
+    let mut waiting: Vec<Admission> = (0..3).map(|_| bench.begin("a", ONE).expect("a wait")).collect();
+    waiting
+        .iter_mut()
+        .for_each(|admission| assert!(admission.poll(&mut Context::from_waker(&waker)).is_pending()));
+    bench.bucket.set(QosLimits::default());
     assert!(wakes.0.load(Ordering::SeqCst) > 0);
     assert!(waiting.iter_mut().all(poll));
     bench.bucket.set(operations(10, 1));
@@ -246,7 +248,7 @@ fn what_must_not_wait_is_paid_for_by_others() {
     let bench = bench(operations(10, 1));
     bench.free(2);
     let charges: Charges = std::iter::once((bench.bucket.clone(), ONE)).collect();
-    Toll::force(&charges);
+    Admission::force(&charges);
     bench.pass(100);
     assert!(bench.begin("a", ONE).is_some());
     bench.pass(100);

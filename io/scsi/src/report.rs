@@ -10,7 +10,7 @@ use crate::sense::{Code, Fault};
 pub(crate) fn luns(request: Request<'_>) -> Result<Flow, Fault> {
     let luns: Vec<u16> = request.peers.keys().copied().collect();
     let list = lun_list(request.cdb.u8(2), &luns).ok_or(Fault::cdb_byte(2))?;
-    request.peers.values().for_each(|path| path.clear_attention(Code::LUNS_CHANGED));
+    request.peers.values().for_each(|path| path.clear_unit_attention(Code::LUNS_CHANGED));
     Ok(Flow::data(list))
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn task_management_functions(request: Request<'_>) -> Result<Flow, Fa
 
 /// REQUEST SENSE (SPC-5 6.39): a unit attention condition that waits, or that there is none.
 pub(crate) fn request_sense(request: Request<'_>) -> Result<Flow, Fault> {
-    let sense = request.path.take_attention().unwrap_or(Code::NO_SENSE.into());
+    let sense = request.path.take_unit_attention().unwrap_or(Code::NO_SENSE.into());
     Ok(Flow::data(block::Data::from(sense.encode(request.cdb.bit(1, 0x01)))))
 }
 

@@ -71,17 +71,17 @@ impl Code {
 
 /// Where a field pointer points into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum FieldOrigin {
     Cdb,
-    List,
+    ParameterList,
     /// A segment descriptor of a copy, from its start.
-    Segment,
+    SegmentDescriptor,
 }
 
 /// Where an invalid field begins (SPC-5 4.4.2.4.2 and 4.4.2.4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FieldPointer {
-    pub(crate) place: Place,
+    pub(crate) origin: FieldOrigin,
     /// Byte of the field.
     pub(crate) byte: u16,
     /// Its most significant bit, when it is not a whole byte.
@@ -145,14 +145,14 @@ impl Sense {
 impl FieldPointer {
     /// The three sense-key specific bytes.
     fn encode(&self) -> [u8; 3] {
-        let place = match self.place {
-            Place::Cdb => 0xC0,
-            Place::List => 0x80,
-            Place::Segment => 0xA0,
+        let origin = match self.origin {
+            FieldOrigin::Cdb => 0xC0,
+            FieldOrigin::ParameterList => 0x80,
+            FieldOrigin::SegmentDescriptor => 0xA0,
         };
         let bit = self.bit.map_or(0, |bit| 0x08 | bit & 0x07);
         let [high, low] = self.byte.to_be_bytes();
-        [place | bit, high, low]
+        [origin | bit, high, low]
     }
 }
 
@@ -180,13 +180,13 @@ impl From<Sense> for Fault {
 impl Fault {
     /// INVALID FIELD IN CDB, pointing at a whole byte.
     pub(crate) fn cdb_byte(byte: u16) -> Self {
-        let field = Some(FieldPointer { place: Place::Cdb, byte, bit: None });
+        let field = Some(FieldPointer { origin: FieldOrigin::Cdb, byte, bit: None });
         Sense { code: Code::INVALID_FIELD_IN_CDB, information: None, field }.into()
     }
 
     /// INVALID FIELD IN CDB, pointing at a bit.
     pub(crate) fn cdb_bit(byte: u16, bit: u8) -> Self {
-        let field = Some(FieldPointer { place: Place::Cdb, byte, bit: Some(bit) });
+        let field = Some(FieldPointer { origin: FieldOrigin::Cdb, byte, bit: Some(bit) });
         Sense { code: Code::INVALID_FIELD_IN_CDB, information: None, field }.into()
     }
 
@@ -198,13 +198,13 @@ impl Fault {
     /// A fault of the parameter list with its own code, pointing at a whole byte.
     pub(crate) fn in_list(code: Code, byte: usize) -> Self {
         let byte = u16::try_from(byte).unwrap_or(u16::MAX);
-        let field = Some(FieldPointer { place: Place::List, byte, bit: None });
+        let field = Some(FieldPointer { origin: FieldOrigin::ParameterList, byte, bit: None });
         Sense { code, information: None, field }.into()
     }
 
     /// A copy that ended at the field at `byte` of the segment descriptor with the number `segment`.
     pub(crate) fn in_segment(code: Code, segment: usize, byte: u16) -> Self {
-        let field = Some(FieldPointer { place: Place::Segment, byte, bit: None });
+        let field = Some(FieldPointer { origin: FieldOrigin::SegmentDescriptor, byte, bit: None });
         Sense { code, information: Some(segment as u64), field }.into()
     }
 

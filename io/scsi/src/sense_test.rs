@@ -5,7 +5,7 @@ fn fixed_format_carries_information_and_field_pointer() {
     let sense = Sense {
         code: Code::MISCOMPARE,
         information: Some(0x1234),
-        field: Some(FieldPointer { place: Place::Cdb, byte: 7, bit: Some(3) }),
+        field: Some(FieldPointer { origin: FieldOrigin::Cdb, byte: 7, bit: Some(3) }),
     };
     let expected = [0xF0, 0, 0x0E, 0, 0, 0x12, 0x34, 10, 0, 0, 0, 0, 0x1D, 0x00, 0, 0xCB, 0, 7];
     assert_eq!(&sense.encode(false)[..], expected);

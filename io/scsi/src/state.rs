@@ -2,7 +2,7 @@
 //! drawn in `docs/format/unit-state.md`; numbers are little-endian.
 
 use crate::InitiatorPort;
-use crate::mode::Pages;
+use crate::mode_pages::Pages;
 use crate::reserve::{Held, Kind, Port, Registrant, Registry, Reservations};
 use crate::sense::{Code, Fault};
 use bytes::Bytes;

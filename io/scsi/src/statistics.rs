@@ -45,21 +45,21 @@ impl Operation {
 
 /// How much a command is about: up to so many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Size(u8);
+pub struct SizeClass(u8);
 
-impl Size {
+impl SizeClass {
     /// Every class but the last ends at a power of two, from 4 KiB to 4 MiB; two steps at a time above 128 KiB.
     const LIMITS: [u64; 9] =
         [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 512 << 10, 2 << 20, u64::MAX];
 
     /// All of them, in ascending order.
-    pub fn all() -> impl Iterator<Item = Size> {
-        (0..Self::LIMITS.len()).map(|index| Size(index as u8))
+    pub fn all() -> impl Iterator<Item = SizeClass> {
+        (0..Self::LIMITS.len()).map(|index| SizeClass(index as u8))
     }
 
     /// The class of so many bytes.
-    pub fn of(bytes: u64) -> Size {
-        Size(Self::LIMITS.partition_point(|limit| *limit < bytes) as u8)
+    pub fn of(bytes: u64) -> SizeClass {
+        SizeClass(Self::LIMITS.partition_point(|limit| *limit < bytes) as u8)
     }
 
     /// Most bytes in this class; none for the last one, which has no end.
@@ -70,7 +70,7 @@ impl Size {
 
 /// Commands of one kind and size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct OperationCounts {
     /// Bytes that succeeding commands were about: moved, written, unmapped or copied.
     pub bytes: u64,
     /// Commands that ended with another status than GOOD or CONDITION MET, or were aborted.
@@ -79,13 +79,13 @@ pub struct Counts {
     pub latency: Histogram,
 }
 
-impl Counts {
+impl OperationCounts {
     /// Commands that succeeded.
     pub fn operations(&self) -> u64 {
         self.latency.count()
     }
 
-    fn add(&mut self, other: &Counts) {
+    fn add(&mut self, other: &OperationCounts) {
         self.bytes += other.bytes;
         self.failures += other.failures;
         self.latency.add(&other.latency);
@@ -94,18 +94,18 @@ impl Counts {
 
 /// Everything counted on one way, or on several together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Table {
+pub struct IoCounters {
     /// By kind and size; what never happened is not in it.
-    pub counts: BTreeMap<(Operation, Size), Counts>,
+    pub counts: BTreeMap<(Operation, SizeClass), OperationCounts>,
     /// Bytes that copies made by sharing what is stored.
     pub copied_by_sharing: u64,
     /// Bytes that copies made by reading and writing.
     pub copied_by_moving: u64,
 }
 
-impl Table {
+impl IoCounters {
     /// Adds what was counted elsewhere.
-    pub fn add(&mut self, other: &Table) {
+    pub fn add(&mut self, other: &IoCounters) {
         for (key, counts) in &other.counts {
             self.counts.entry(*key).or_default().add(counts);
         }
@@ -114,8 +114,8 @@ impl Table {
     }
 
     /// One kind, all sizes together.
-    pub fn of(&self, operation: Operation) -> Counts {
-        let mut sum = Counts::default();
+    pub fn of(&self, operation: Operation) -> OperationCounts {
+        let mut sum = OperationCounts::default();
         for (_, counts) in self.counts.iter().filter(|((kind, _), _)| *kind == operation) {
             sum.add(counts);
         }
@@ -125,14 +125,14 @@ impl Table {
 
 /// The way that commands come by: one initiator's name and the relative identifier of a target port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Way {
+pub struct PathId {
     /// The initiator's name.
     pub initiator: String,
     /// The target port.
     pub port: u16,
 }
 
-const CELLS: usize = Operation::ALL.len() * Size::LIMITS.len();
+const CELLS: usize = Operation::ALL.len() * SizeClass::LIMITS.len();
 
 /// The counters of one path. Nothing is allocated before something happens.
 #[derive(Default)]
@@ -153,7 +153,7 @@ impl Recorder {
     /// A command has ended; `nanoseconds` after its begin when it succeeded.
     pub(crate) fn record(&self, operation: Operation, bytes: u64, nanoseconds: Option<u64>) {
         let cells = self.cells.get_or_init(|| Box::new([const { OnceLock::new() }; CELLS]));
-        let index = operation as usize * Size::LIMITS.len() + usize::from(Size::of(bytes).0);
+        let index = operation as usize * SizeClass::LIMITS.len() + usize::from(SizeClass::of(bytes).0);
         let cell = cells[index].get_or_init(Default::default);
         match nanoseconds {
             Some(nanoseconds) => {
@@ -173,11 +173,11 @@ impl Recorder {
     }
 
     /// What was counted until now.
-    pub(crate) fn table(&self) -> Table {
-        let keys = Operation::ALL.into_iter().flat_map(|kind| Size::all().map(move |size| (kind, size)));
+    pub(crate) fn table(&self) -> IoCounters {
+        let keys = Operation::ALL.into_iter().flat_map(|kind| SizeClass::all().map(move |size| (kind, size)));
         let cells = self.cells.get().into_iter().flat_map(|cells| cells.iter());
         let known = keys.zip(cells).filter_map(|(key, cell)| Some((key, cell.get()?.counts())));
-        Table {
+        IoCounters {
             counts: known.collect(),
             copied_by_sharing: self.shared.load(Ordering::Relaxed),
             copied_by_moving: self.moved.load(Ordering::Relaxed),
@@ -186,8 +186,8 @@ impl Recorder {
 }
 
 impl Cell {
-    fn counts(&self) -> Counts {
-        Counts {
+    fn counts(&self) -> OperationCounts {
+        OperationCounts {
             bytes: self.bytes.load(Ordering::Relaxed),
             failures: self.failures.load(Ordering::Relaxed),
             latency: self.latency.histogram(),

@@ -2,18 +2,22 @@ use super::*;
 
 #[test]
 fn sizes_are_classes_up_to_their_limit() {
-    assert_eq!(Size::of(0), Size::of(4096));
-    assert_ne!(Size::of(4096), Size::of(4097));
-    assert_eq!(Size::of(4096).limit(), Some(4096));
-    assert_eq!(Size::of(1 << 30).limit(), None);
-    assert!(Size::all().is_sorted());
-    assert!(Size::all().filter_map(Size::limit).all(|limit| Size::of(limit).limit() == Some(limit)));
+    assert_eq!(SizeClass::of(0), SizeClass::of(4096));
+    assert_ne!(SizeClass::of(4096), SizeClass::of(4097));
+    assert_eq!(SizeClass::of(4096).limit(), Some(4096));
+    assert_eq!(SizeClass::of(1 << 30).limit(), None);
+    assert!(SizeClass::all().is_sorted());
+    assert!(
+        SizeClass::all()
+            .filter_map(SizeClass::limit)
+            .all(|limit| SizeClass::of(limit).limit() == Some(limit))
+    );
 }
 
 #[test]
 fn a_table_has_what_happened() {
     let recorder = Recorder::default();
-    assert_eq!(recorder.table(), Table::default());
+    assert_eq!(recorder.table(), IoCounters::default());
     recorder.record(Operation::Read, 4096, Some(3000));
     recorder.record(Operation::Read, 65_536, Some(5000));
     recorder.record(Operation::Read, 4096, None);
@@ -23,7 +27,7 @@ fn a_table_has_what_happened() {
     assert_eq!(table.counts.len(), 3);
     let reads = table.of(Operation::Read);
     assert_eq!((reads.operations(), reads.bytes, reads.failures), (2, 4096 + 65_536, 1));
-    assert_eq!(table.of(Operation::Write), Counts::default());
+    assert_eq!(table.of(Operation::Write), OperationCounts::default());
     table.add(&recorder.table());
     assert_eq!(table.of(Operation::Unmap).bytes, 2 << 30);
     assert_eq!((table.copied_by_sharing, table.copied_by_moving), (200, 10));

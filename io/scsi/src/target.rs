@@ -6,13 +6,13 @@ use crate::clock::Clock;
 use crate::command::{Flow, Request};
 use crate::opcode::{self, Access, Row};
 use crate::operator::Policies;
-use crate::rate::Toll;
+use crate::rate::Admission;
 use crate::sense::{Code, Fault};
 use crate::task::{Running, Task};
-use crate::unit::{Account, Flags, Pass, Path, Unit};
+use crate::unit::{CommandInfo, Flags, Path, TaskSetEntry, Unit};
 use crate::{
-    Attribute, Command, Direction, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse,
-    Response, Status, absent,
+    Command, Direction, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Response,
+    Status, TaskAttribute, incorrect_lun,
 };
 use block::{Data, Disk, DiskId, Pending};
 use parking_lot::{Mutex, RwLock};
@@ -22,7 +22,7 @@ use std::sync::{Arc, Weak};
 
 /// What the target says about itself.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct TargetIdentity {
     /// The target's iSCSI name.
     pub name: String,
     /// T10 vendor identification, at most 8 ASCII characters.
@@ -63,7 +63,7 @@ pub(crate) type View = BTreeMap<u16, Arc<Path>>;
 
 /// A SCSI target device with its logical units.
 pub struct Target {
-    identity: Arc<Identity>,
+    identity: Arc<TargetIdentity>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) registry: Mutex<Registry>,
 }
@@ -91,7 +91,7 @@ pub struct Nexus {
 
 impl Target {
     /// A target without units, that has its time from `clock`.
-    pub fn new(identity: Identity, clock: Arc<dyn Clock>) -> Arc<Target> {
+    pub fn new(identity: TargetIdentity, clock: Arc<dyn Clock>) -> Arc<Target> {
         Arc::new(Target { identity: Arc::new(identity), clock, registry: Mutex::default() })
     }
 
@@ -123,7 +123,7 @@ impl Target {
     }
 
     /// The initiators that see a disk which this one may write to; itself among them, unless there is none.
-    pub fn companions(&self, initiator: &str) -> BTreeSet<String> {
+    pub fn hosts_sharing_with(&self, initiator: &str) -> BTreeSet<String> {
         let registry = self.registry.lock();
         let own = registry.views.get(initiator).into_iter().flat_map(BTreeMap::values);
         let own: BTreeSet<DiskId> =
@@ -184,7 +184,7 @@ impl Registry {
         gone.iter().for_each(|path| path.close(Some(Status::TaskAborted)));
         let changed = !gone.is_empty() || new.len() != old.len();
         if announce && changed {
-            new.values().for_each(|path| path.attend(Code::LUNS_CHANGED.into()));
+            new.values().for_each(|path| path.raise_unit_attention(Code::LUNS_CHANGED.into()));
         }
     }
 }
@@ -196,7 +196,7 @@ impl Nexus {
         let path = command.lun.number().and_then(|number| view.get(&number));
         let Some(path) = path else {
             let luns: Vec<u16> = view.keys().copied().collect();
-            return Execution::Done(absent::respond(&command, &self.target.identity, &luns));
+            return Execution::Done(incorrect_lun::respond(&command, &self.target.identity, &luns));
         };
         start(path, &view, command, self.target.clock.now())
     }
@@ -266,43 +266,43 @@ fn start(path: &Arc<Path>, view: &Arc<View>, command: Command, began: u64) -> Ex
     let Some(row) = opcode::find(&cdb) else {
         return Execution::Done(refuse(path, &cdb, began));
     };
-    let account = account(path, row, &cdb, &data, began);
-    if attribute == Attribute::Aca {
-        return Execution::Done(path.respond(Err(Code::INVALID_MESSAGE.into()), &account));
+    let info = info(path, row, &cdb, &data, began);
+    if attribute == TaskAttribute::Aca {
+        return Execution::Done(path.respond(Err(Code::INVALID_MESSAGE.into()), &info));
     }
     let (pass, flags) = path.enter(row.class.with(attribute));
     // Held while a command that changes something begins: an abort then sees it whole or not at all.
     let changes = matches!(row.access, Access::Write | Access::Own);
     let tasks = changes.then(|| path.tasks());
     if path.is_closed() {
-        return Execution::Done(path.respond(Err(Code::UNIT_NOT_SUPPORTED.into()), &account));
+        return Execution::Done(path.respond(Err(Code::UNIT_NOT_SUPPORTED.into()), &info));
     }
-    let toll = if flags.limited() { path.toll(row, &cdb, &data, attribute) } else { None };
-    if toll.is_some() || !pass.has_turn() {
+    let admission = if flags.limited() { path.admission(row, &cdb, &data, attribute) } else { None };
+    if admission.is_some() || !pass.may_dispatch() {
         drop(tasks);
-        return queue(path, view, tag, account, Queued { row, cdb, direction, data, pass, toll });
+        return queue(path, view, tag, info, Queued { row, cdb, direction, data, pass, admission });
     }
     let flow = match begin(path, view, row, &cdb, (direction, data), flags) {
         Ok(flow) => flow,
-        Err(fault) => return Execution::Done(path.respond(Err(fault), &account)),
+        Err(fault) => return Execution::Done(path.respond(Err(fault), &info)),
     };
     match flow {
-        Flow::Done(answer) => Execution::Done(path.respond(Ok(answer), &account)),
+        Flow::Done(answer) => Execution::Done(path.respond(Ok(answer), &info)),
         Flow::Disk(Pending::Ready(Some(result))) => {
             let end = crate::command::finish(result);
-            Execution::Done(path.respond(end, &account))
+            Execution::Done(path.respond(end, &info))
         }
         flow => {
-            let task = Task::new(tag, path.clone(), flow, Some(pass), account);
+            let task = Task::new(tag, path.clone(), flow, Some(pass), info);
             let mut tasks = tasks.unwrap_or_else(|| path.tasks());
             enlist(path, &mut tasks, task)
         }
     }
 }
 
-fn account(path: &Path, row: &Row, cdb: &Cdb, data: &Data, began: u64) -> Account {
+fn info(path: &Path, row: &Row, cdb: &Cdb, data: &Data, began: u64) -> CommandInfo {
     let block_bytes = path.unit.block_bytes;
-    Account {
+    CommandInfo {
         operation: row.operation,
         bytes: row.amount(cdb, data, block_bytes),
         began,
@@ -317,24 +317,24 @@ struct Queued {
     cdb: Cdb,
     direction: Direction,
     data: Data,
-    pass: Pass,
-    toll: Option<Toll>,
+    pass: TaskSetEntry,
+    admission: Option<Admission>,
 }
 
 /// Lets a command wait for its turn, and for what the limits of its unit allow: the checks are made then. Meanwhile
 /// it is a task like every other.
-fn queue(path: &Arc<Path>, view: &Arc<View>, tag: u64, account: Account, queued: Queued) -> Execution {
+fn queue(path: &Arc<Path>, view: &Arc<View>, tag: u64, info: CommandInfo, queued: Queued) -> Execution {
     let (own_path, own_view) = (path.clone(), view.clone());
     let work = Flow::later(async move {
-        let Queued { row, cdb, direction, data, pass, toll } = queued;
-        std::future::poll_fn(|context| pass.poll_turn(context)).await;
-        if let Some(mut toll) = toll {
-            std::future::poll_fn(|context| toll.poll(context)).await;
+        let Queued { row, cdb, direction, data, pass, admission } = queued;
+        std::future::poll_fn(|context| pass.poll_dispatch(context)).await;
+        if let Some(mut admission) = admission {
+            std::future::poll_fn(|context| admission.poll(context)).await;
         }
         let mut flow = begin(&own_path, &own_view, row, &cdb, (direction, data), pass.flags())?;
         std::future::poll_fn(|context| flow.poll(context)).await
     });
-    let task = Task::new(tag, path.clone(), work, None, account);
+    let task = Task::new(tag, path.clone(), work, None, info);
     enlist(path, &mut path.tasks(), task)
 }
 
@@ -386,8 +386,8 @@ fn begin(
 
 /// The checks of a path that is not plain: unit attentions, reservations, write protection.
 fn check_unusual(path: &Arc<Path>, row: &Row, cdb: &Cdb, flags: Flags) -> Result<(), Fault> {
-    let told = flags.attention() && row.access != Access::Open;
-    if let Some(sense) = told.then(|| path.take_attention()).flatten() {
+    let told = flags.unit_attention() && row.access != Access::Open;
+    if let Some(sense) = told.then(|| path.take_unit_attention()).flatten() {
         return Err(sense.into());
     }
     if flags.reserved() && path.unit.lock().reservations.refuses(path, row, cdb) {
@@ -401,7 +401,7 @@ fn check_unusual(path: &Arc<Path>, row: &Row, cdb: &Cdb, flags: Flags) -> Result
 
 /// The answer to a CDB that is no command here.
 fn refuse(path: &Path, cdb: &Cdb, began: u64) -> Response {
-    let fault = path.take_attention().map_or_else(|| unknown(cdb), Fault::from);
+    let fault = path.take_unit_attention().map_or_else(|| unknown(cdb), Fault::from);
     path.refuse(fault, began)
 }
 
@@ -421,7 +421,7 @@ fn clear_task_set(path: &Arc<Path>) {
         let aborted = other.abort_all(if own { None } else { status });
         // With TAS the other initiators learn by TASK ABORTED, else by a unit attention (SAM-5 5.14.4).
         if aborted > 0 && !own && status.is_none() {
-            other.attend(Code::COMMANDS_CLEARED.into());
+            other.raise_unit_attention(Code::COMMANDS_CLEARED.into());
         }
     }
 }
@@ -441,5 +441,5 @@ fn reset_unit(path: &Arc<Path>) {
     core.pages.reset();
     unit.descriptor_sense.store(core.pages.current().descriptor_sense, Ordering::Relaxed);
     core.refresh();
-    core.attend(Code::BUS_DEVICE_RESET, |_| true);
+    core.raise_unit_attention(Code::BUS_DEVICE_RESET, |_| true);
 }

@@ -4,7 +4,7 @@
 //! [`Disk`](block::Disk) it then has taken effect whole or never will. So an abort is certain once it returned.
 
 use crate::command::Flow;
-use crate::unit::{Account, Pass, Path};
+use crate::unit::{CommandInfo, Path, TaskSetEntry};
 use crate::{Response, Status};
 use parking_lot::Mutex;
 use std::future::Future;
@@ -16,14 +16,14 @@ use std::task::{Context, Poll, Waker};
 pub(crate) struct Task {
     /// The initiator's tag.
     pub(crate) tag: u64,
-    account: Account,
+    info: CommandInfo,
     path: Arc<Path>,
     state: Mutex<State>,
 }
 
 enum State {
     /// At work; the pass keeps its place in the order of the unit's tasks.
-    Running { work: Flow, _pass: Option<Pass>, waker: Option<Waker> },
+    Running { work: Flow, _pass: Option<TaskSetEntry>, waker: Option<Waker> },
     /// Aborted; what the initiator is told, if anything.
     Aborted(Option<Status>),
     /// Answered.
@@ -35,11 +35,11 @@ impl Task {
         tag: u64,
         path: Arc<Path>,
         work: Flow,
-        pass: Option<Pass>,
-        account: Account,
+        pass: Option<TaskSetEntry>,
+        info: CommandInfo,
     ) -> Arc<Task> {
         let state = Mutex::new(State::Running { work, _pass: pass, waker: None });
-        Arc::new(Task { tag, account, path, state })
+        Arc::new(Task { tag, info, path, state })
     }
 
     /// Ends the task: when this returns it has taken effect whole, or never will. `status` is what its initiator is
@@ -55,7 +55,7 @@ impl Task {
         if let State::Running { work, _pass, waker } = before {
             drop(work);
             drop(_pass);
-            self.path.count_abort(&self.account);
+            self.path.count_abort(&self.info);
             if let Some(waker) = waker {
                 waker.wake();
             }
@@ -79,7 +79,7 @@ impl Task {
                     status,
                     sense: Default::default(),
                     data_in: Default::default(),
-                    data_out_wanted: self.account.data_out_wanted,
+                    data_out_wanted: self.info.data_out_wanted,
                 }));
             }
             State::Over => return Poll::Ready(None),
@@ -87,7 +87,7 @@ impl Task {
         let before = std::mem::replace(&mut *state, State::Over);
         drop(state);
         drop(before);
-        Poll::Ready(Some(self.path.respond(end, &self.account)))
+        Poll::Ready(Some(self.path.respond(end, &self.info)))
     }
 }
 

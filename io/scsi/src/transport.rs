@@ -19,7 +19,7 @@ pub struct Lun(pub [u8; 8]);
 
 /// Task attribute of a command (SAM-5 8.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Attribute {
+pub enum TaskAttribute {
     /// May be reordered.
     #[default]
     Simple,
@@ -53,7 +53,7 @@ pub struct Command {
     /// The CDB with any additional part, as long as it came; short CDBs may be padded to 16 bytes.
     pub cdb: Bytes,
     /// Ordering among the tasks of the logical unit.
-    pub attribute: Attribute,
+    pub attribute: TaskAttribute,
     /// The direction of the data that the initiator announced.
     pub direction: Direction,
     /// Data-Out that arrived; may be shorter or longer than the CDB asks for.

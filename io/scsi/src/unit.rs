@@ -2,19 +2,19 @@
 
 use crate::cdb::Cdb;
 use crate::clock::Clock;
-use crate::command::{Answer, End};
+use crate::command::{CommandResult, Completion};
 use crate::copy::Results;
-use crate::mode::Pages;
+use crate::mode_pages::Pages;
 use crate::opcode::{Effect, Row};
-use crate::order::{Class, Queue};
 use crate::quota::{self, Quota};
-use crate::rate::{Bucket, Charges, Cost, Toll};
+use crate::rate::{Admission, Charges, Cost, RateLimiter};
 use crate::reserve::Reservations;
 use crate::sense::{Code, Fault, Sense};
-use crate::statistics::{Operation, Recorder, Table, Way};
-use crate::target::Identity;
+use crate::statistics::{IoCounters, Operation, PathId, Recorder};
+use crate::target::TargetIdentity;
 use crate::task::Task;
-use crate::{Attribute, InitiatorPort, Response, Status};
+use crate::task_set::{Class, Queue};
+use crate::{InitiatorPort, Response, Status, TaskAttribute};
 use block::{Data, Disk, DiskId, Geometry, Op, Pending};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -28,7 +28,7 @@ pub(crate) struct Unit {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) id: DiskId,
     pub(crate) block_bytes: u32,
-    pub(crate) identity: Arc<Identity>,
+    pub(crate) identity: Arc<TargetIdentity>,
     pub(crate) clock: Arc<dyn Clock>,
     /// RESERVE and RELEASE are commands of this unit.
     pub(crate) simple_reservations: AtomicBool,
@@ -49,7 +49,7 @@ pub(crate) struct Core {
     /// A threshold of the provisioning mode page is crossed, and the initiators know it.
     pub(crate) threshold_crossed: bool,
     /// What was counted on paths that are closed.
-    past: BTreeMap<Way, Table>,
+    past: BTreeMap<PathId, IoCounters>,
     pub(crate) rates: Rates,
     quota: Option<Arc<Quota>>,
 }
@@ -58,9 +58,9 @@ pub(crate) struct Core {
 #[derive(Clone, Default)]
 pub(crate) struct Rates {
     /// Its own, and those of its groups.
-    pub(crate) buckets: Vec<Arc<Bucket>>,
+    pub(crate) buckets: Vec<Arc<RateLimiter>>,
     /// That of commands that unmap.
-    pub(crate) unmap: Option<Arc<Bucket>>,
+    pub(crate) unmap: Option<Arc<RateLimiter>>,
 }
 
 /// Gate flags; the low half of a gate counts the tasks inside.
@@ -91,7 +91,7 @@ impl Flags {
         self.0 & !gate::LIMITED == 0
     }
 
-    pub(crate) fn attention(self) -> bool {
+    pub(crate) fn unit_attention(self) -> bool {
         self.0 & gate::ATTENTION != 0
     }
 
@@ -130,7 +130,7 @@ pub(crate) struct Path {
 
 /// What a command is counted as and answered by.
 #[derive(Clone, Copy)]
-pub(crate) struct Account {
+pub(crate) struct CommandInfo {
     pub(crate) operation: Operation,
     /// Bytes that it is about.
     pub(crate) bytes: u64,
@@ -143,7 +143,11 @@ pub(crate) struct Account {
 }
 
 impl Unit {
-    pub(crate) fn new(disk: Arc<dyn Disk>, identity: Arc<Identity>, clock: Arc<dyn Clock>) -> Arc<Unit> {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        identity: Arc<TargetIdentity>,
+        clock: Arc<dyn Clock>,
+    ) -> Arc<Unit> {
         let state = disk.state();
         let (reservations, pages) = crate::state::load(&state).unwrap_or_else(|| {
             let (length, disk) = (state.len(), disk.id());
@@ -219,18 +223,18 @@ impl Unit {
     }
 
     /// Wakes the queued tasks after something ended that they may have waited for.
-    fn stir(&self) {
+    fn wake_queued(&self) {
         let wakers = self.core.lock().queue.take_wakers();
         wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Gives a unit attention condition to every path for which `choose` holds.
-    pub(crate) fn attend(&self, code: Code, choose: impl Fn(&Path) -> bool) {
-        self.lock().attend(code, choose);
+    pub(crate) fn raise_unit_attention(&self, code: Code, choose: impl Fn(&Path) -> bool) {
+        self.lock().raise_unit_attention(code, choose);
     }
 
     /// What was counted, by the way that it came; ways that are gone included.
-    pub(crate) fn statistics(&self) -> BTreeMap<Way, Table> {
+    pub(crate) fn statistics(&self) -> BTreeMap<PathId, IoCounters> {
         let core = self.lock();
         let mut ways = core.past.clone();
         core.paths.iter().for_each(|path| path.count_in(&mut ways));
@@ -240,8 +244,8 @@ impl Unit {
 
 impl Core {
     /// Gives a unit attention condition to every path for which `choose` holds.
-    pub(crate) fn attend(&self, code: Code, choose: impl Fn(&Path) -> bool) {
-        self.paths.iter().filter(|path| choose(path)).for_each(|path| path.attend(code.into()));
+    pub(crate) fn raise_unit_attention(&self, code: Code, choose: impl Fn(&Path) -> bool) {
+        self.paths.iter().filter(|path| choose(path)).for_each(|path| path.raise_unit_attention(code.into()));
     }
 
     /// Tells the gates of all paths what reservations, mode pages and limits mean for them.
@@ -266,7 +270,7 @@ impl Core {
 }
 
 /// A task's place in the order of its unit; dropping it lets others go on.
-pub(crate) struct Pass {
+pub(crate) struct TaskSetEntry {
     path: Arc<Path>,
     place: Place,
 }
@@ -282,9 +286,9 @@ enum Place {
     Queued(u64),
 }
 
-impl Pass {
+impl TaskSetEntry {
     /// Ready when the task may run.
-    pub(crate) fn poll_turn(&self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_dispatch(&self, context: &mut Context<'_>) -> Poll<()> {
         let Place::Queued(entry) = self.place else { return Poll::Ready(()) };
         let mut core = self.path.unit.lock();
         if core.queue.may_run(entry, core.counted()) {
@@ -296,8 +300,8 @@ impl Pass {
     }
 
     /// Whether the task may run now.
-    pub(crate) fn has_turn(&self) -> bool {
-        self.poll_turn(&mut Context::from_waker(Waker::noop())).is_ready()
+    pub(crate) fn may_dispatch(&self) -> bool {
+        self.poll_dispatch(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
     /// What has to be checked before the task begins.
@@ -306,7 +310,7 @@ impl Pass {
     }
 }
 
-impl Drop for Pass {
+impl Drop for TaskSetEntry {
     fn drop(&mut self) {
         match self.place {
             Place::Free => (),
@@ -316,7 +320,7 @@ impl Drop for Pass {
                 core.queue.remove(entry);
                 core.refresh_barrier();
                 drop(core);
-                self.path.unit.stir();
+                self.path.unit.wake_queued();
             }
         }
     }
@@ -344,7 +348,7 @@ impl Path {
             read_only: AtomicBool::new(read_only),
             copies: Results::default(),
         });
-        path.attend(Code::POWER_ON.into());
+        path.raise_unit_attention(Code::POWER_ON.into());
         let mut core = path.unit.lock();
         core.paths.push(path.clone());
         core.refresh();
@@ -363,13 +367,13 @@ impl Path {
         self.count_in(&mut core.past);
         core.refresh();
         drop(core);
-        self.unit.stir();
+        self.unit.wake_queued();
     }
 
-    fn count_in(&self, ways: &mut BTreeMap<Way, Table>) {
+    fn count_in(&self, ways: &mut BTreeMap<PathId, IoCounters>) {
         let table = self.recorder.table();
-        if table != Table::default() {
-            let way = Way { initiator: self.initiator.name.clone(), port: self.port };
+        if table != IoCounters::default() {
+            let way = PathId { initiator: self.initiator.name.clone(), port: self.port };
             ways.entry(way).or_default().add(&table);
         }
     }
@@ -395,7 +399,7 @@ impl Path {
             }
             core.refresh();
             drop(core);
-            self.attend(Code::MODE_CHANGED.into());
+            self.raise_unit_attention(Code::MODE_CHANGED.into());
         }
     }
 
@@ -414,11 +418,17 @@ impl Path {
     }
 
     /// What a command has to pay before it may begin, when it must wait for that.
-    pub(crate) fn toll(&self, row: &Row, cdb: &Cdb, data: &Data, attribute: Attribute) -> Option<Toll> {
+    pub(crate) fn admission(
+        &self,
+        row: &Row,
+        cdb: &Cdb,
+        data: &Data,
+        attribute: TaskAttribute,
+    ) -> Option<Admission> {
         if row.class != Class::Media {
             return None;
         }
-        let limits = crate::limits::Limits::of(self.unit.block_bytes);
+        let limits = crate::block_limits::BlockLimits::of(self.unit.block_bytes);
         let bytes = |blocks: u64| blocks.saturating_mul(self.unit.block_bytes.into());
         let carried = match row.operation {
             Operation::Read => bytes(row.extent(cdb).blocks.min(limits.transfer.into())),
@@ -437,11 +447,11 @@ impl Path {
             charges.extend(core.rates.buckets.iter().map(|bucket| (bucket.clone(), cost)));
         }
         // Locks of clustered file systems must not come late, and what goes ahead of everything goes ahead here.
-        if row.operation == Operation::CompareAndWrite || attribute == Attribute::HeadOfQueue {
-            Toll::force(&charges);
+        if row.operation == Operation::CompareAndWrite || attribute == TaskAttribute::HeadOfQueue {
+            Admission::force(&charges);
             return None;
         }
-        Toll::begin(charges, &self.initiator.name)
+        Admission::begin(charges, &self.initiator.name)
     }
 
     /// Whether both paths belong to the same I_T nexus as the standards name it.
@@ -450,14 +460,14 @@ impl Path {
     }
 
     /// Enters the unit's task set. The pass may have to wait for its turn.
-    pub(crate) fn enter(self: &Arc<Path>, class: Class) -> (Pass, Flags) {
+    pub(crate) fn enter(self: &Arc<Path>, class: Class) -> (TaskSetEntry, Flags) {
         if class == Class::Free {
-            return (Pass { path: self.clone(), place: Place::Free }, self.flags());
+            return (TaskSetEntry { path: self.clone(), place: Place::Free }, self.flags());
         }
         if !class.is_barrier() {
             let before = self.gate.fetch_add(1, Ordering::SeqCst) & !gate::COUNT;
             if before & gate::BARRIER == 0 {
-                return (Pass { path: self.clone(), place: Place::Counted }, Flags(before));
+                return (TaskSetEntry { path: self.clone(), place: Place::Counted }, Flags(before));
             }
             self.leave();
         }
@@ -465,7 +475,7 @@ impl Path {
         let entry = core.queue.push(class);
         core.refresh_barrier();
         drop(core);
-        (Pass { path: self.clone(), place: Place::Queued(entry) }, self.flags())
+        (TaskSetEntry { path: self.clone(), place: Place::Queued(entry) }, self.flags())
     }
 
     pub(crate) fn flags(&self) -> Flags {
@@ -481,7 +491,7 @@ impl Path {
         let before = self.gate.fetch_sub(1, Ordering::SeqCst);
         debug_assert_ne!(before & gate::COUNT, 0, "a task leaves once");
         if before & gate::BARRIER != 0 {
-            self.unit.stir();
+            self.unit.wake_queued();
         }
     }
 
@@ -494,7 +504,7 @@ impl Path {
     }
 
     /// Adds a unit attention condition, unless the same one waits already.
-    pub(crate) fn attend(&self, sense: Sense) {
+    pub(crate) fn raise_unit_attention(&self, sense: Sense) {
         let mut attentions = self.attentions.lock();
         if !attentions.iter().any(|other| other.code == sense.code) {
             attentions.push(sense);
@@ -503,7 +513,7 @@ impl Path {
     }
 
     /// Takes the oldest unit attention condition, to be reported once.
-    pub(crate) fn take_attention(&self) -> Option<Sense> {
+    pub(crate) fn take_unit_attention(&self) -> Option<Sense> {
         let mut attentions = self.attentions.lock();
         let first = (!attentions.is_empty()).then(|| attentions.remove(0));
         self.set(gate::ATTENTION, !attentions.is_empty());
@@ -511,7 +521,7 @@ impl Path {
     }
 
     /// Clears a kind of unit attention condition that the initiator has learnt otherwise.
-    pub(crate) fn clear_attention(&self, code: Code) {
+    pub(crate) fn clear_unit_attention(&self, code: Code) {
         let mut attentions = self.attentions.lock();
         attentions.retain(|sense| sense.code != code);
         self.set(gate::ATTENTION, !attentions.is_empty());
@@ -545,14 +555,14 @@ impl Path {
         tasks.len()
     }
 
-    /// The response for the end of a command, with Data-In cut to the allocation length. Counts the command.
-    pub(crate) fn respond(&self, end: End, account: &Account) -> Response {
-        let took = end.is_ok().then(|| self.unit.clock.now().saturating_sub(account.began));
-        self.recorder.record(account.operation, account.bytes, took);
-        let data_out_wanted = account.data_out_wanted;
+    /// The response for the end of a command, with Data-In cut to the allocation length. OperationCounts the command.
+    pub(crate) fn respond(&self, end: CommandResult, info: &CommandInfo) -> Response {
+        let took = end.is_ok().then(|| self.unit.clock.now().saturating_sub(info.began));
+        self.recorder.record(info.operation, info.bytes, took);
+        let data_out_wanted = info.data_out_wanted;
         match end {
-            Ok(Answer { mut data_in, condition_met }) => {
-                if let Some(allocation) = account.allocation {
+            Ok(Completion { mut data_in, condition_met }) => {
+                if let Some(allocation) = info.allocation {
                     data_in.truncate(usize::try_from(allocation).unwrap_or(usize::MAX));
                 }
                 let status = if condition_met { Status::ConditionMet } else { Status::Good };
@@ -575,12 +585,12 @@ impl Path {
         let operation = Operation::Other;
         self.respond(
             Err(fault),
-            &Account { operation, bytes: 0, began, data_out_wanted: 0, allocation: None },
+            &CommandInfo { operation, bytes: 0, began, data_out_wanted: 0, allocation: None },
         )
     }
 
     /// A command was aborted.
-    pub(crate) fn count_abort(&self, account: &Account) {
-        self.recorder.record(account.operation, account.bytes, None);
+    pub(crate) fn count_abort(&self, info: &CommandInfo) {
+        self.recorder.record(info.operation, info.bytes, None);
     }
 }

@@ -1,9 +1,9 @@
 //! UNMAP (SBC-4 5.32).
 
+use crate::block_limits::{BlockLimits, UNMAP_DESCRIPTORS};
 use crate::cdb::List;
 use crate::command::{Flow, Request};
-use crate::limits::{Limits, UNMAP_DESCRIPTORS};
-use crate::rw::check_range;
+use crate::read_write::check_range;
 use crate::sense::{Code, Fault};
 use block::{Data, Extent, Op};
 
@@ -36,7 +36,7 @@ pub(crate) fn unmap(request: Request<'_>) -> Result<Flow, Fault> {
         let extent = Extent::new(list.u64(at), list.u32(at + 8).into());
         check_range(unit, extent, u64::MAX)?;
         total += extent.blocks;
-        if total > u64::from(Limits::of(unit.block_bytes).unmap_blocks) {
+        if total > u64::from(BlockLimits::of(unit.block_bytes).unmap_blocks) {
             return Err(Fault::list_byte(at + 8));
         }
         if extent.blocks > 0 {

@@ -1,8 +1,8 @@
 //! VERIFY and WRITE AND VERIFY (SBC-4 5.33 to 5.37, 5.44 to 5.47).
 
-use crate::command::{Answer, Flow, Request};
-use crate::limits::Limits;
-use crate::rw::{check_range, checked_extent, read_blocks, write_data};
+use crate::block_limits::BlockLimits;
+use crate::command::{Completion, Flow, Request};
+use crate::read_write::{check_range, checked_extent, read_blocks, write_data};
 use crate::sense::{Code, Fault, Sense};
 use crate::unit::Unit;
 use block::{Data, Extent};
@@ -69,9 +69,9 @@ fn against(request: &Request<'_>) -> Result<Against, Fault> {
 }
 
 /// Reads the run in chunks and compares; the first difference is told by its offset in bytes.
-async fn compare(unit: &Arc<Unit>, extent: Extent, against: &Against) -> Result<Answer, Fault> {
+async fn compare(unit: &Arc<Unit>, extent: Extent, against: &Against) -> Result<Completion, Fault> {
     let block = u64::from(unit.block_bytes);
-    let step = (CHUNK_BYTES / block).min(Limits::of(unit.block_bytes).transfer.into());
+    let step = (CHUNK_BYTES / block).min(BlockLimits::of(unit.block_bytes).transfer.into());
     let mut done = 0;
     while done < extent.blocks {
         let blocks = step.min(extent.blocks - done);
@@ -88,7 +88,7 @@ async fn compare(unit: &Arc<Unit>, extent: Extent, against: &Against) -> Result<
         }
         done += blocks;
     }
-    Ok(Answer::default())
+    Ok(Completion::default())
 }
 
 fn difference_to_one(read: &Data, one: &Data) -> Option<usize> {

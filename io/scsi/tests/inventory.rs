@@ -4,7 +4,7 @@ mod host;
 
 use block::{DiskId, Geometry};
 use host::{Array, BLOCK, Host, address, long, number};
-use scsi::{Attribute, Command, Data, Direction, Execution, Lun, Status, UnitConfig};
+use scsi::{Command, Data, Direction, Execution, Lun, Status, TaskAttribute, UnitConfig};
 use std::sync::Arc;
 
 fn vpd(host: &Host, page: u8) -> Vec<u8> {
@@ -46,7 +46,7 @@ fn small_numbers_are_found_by_flat_addresses_too() {
             tag: 1,
             lun: Lun(lun),
             cdb: vec![0; 16].into(),
-            attribute: Attribute::Simple,
+            attribute: TaskAttribute::Simple,
             direction: Direction::None,
             data_out: Data::new(),
             data_in_limit: 0,

@@ -4,14 +4,16 @@ mod host;
 
 use block::DiskId;
 use host::{Array, BLOCK, End, Task, long, number, pattern, ten};
-use scsi::{Attribute, Limits, ManagementFunction, Mapping, Operation, Rate, Refused, Status, Way};
+use scsi::{
+    ManagementFunction, Mapping, Operation, PathId, QosLimits, QuotaRefusals, Rate, Status, TaskAttribute,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 const DISK: DiskId = DiskId(1);
 
-fn operations(per_second: u64) -> Limits {
-    Limits { operations: Some(Rate { per_second, burst: 0 }), bytes: None }
+fn operations(per_second: u64) -> QosLimits {
+    QosLimits { operations: Some(Rate { per_second, burst: 0 }), bytes: None }
 }
 
 fn show_read_only(array: &Array, name: &str, read_only: bool) {
@@ -31,7 +33,7 @@ fn commands_beyond_the_limit_wait_and_go_on_in_time() {
     assert!(write.poll().is_ready());
     array.clock.pass(Duration::from_millis(10));
     assert_eq!(read.end().expect("an answer").good(), pattern(1, 2));
-    array.target.set_limits(DISK, Limits::default());
+    array.target.set_limits(DISK, QosLimits::default());
     (0..100).for_each(|_| drop(host.read(0, 1).good()));
 }
 
@@ -45,7 +47,7 @@ fn a_waiting_command_is_a_task_that_aborts_reach_and_barriers_wait_for() {
     host.manage(ManagementFunction::AbortTask { tag: host.last_tag() });
     assert!(aborted.end().is_none());
     let waiting = Task::begin(host.start(0, &long(0x8A, 0, 0, 1), &pattern(1, 3)));
-    let ordered = host.start_with(Attribute::Ordered, 0, &long(0x88, 0, 0, 1), &[]);
+    let ordered = host.start_with(TaskAttribute::Ordered, 0, &long(0x88, 0, 0, 1), &[]);
     let mut ordered = Task::begin(ordered);
     array.clock.pass(Duration::from_secs(1));
     assert!(ordered.poll().is_pending(), "the older write has not begun");
@@ -84,7 +86,7 @@ fn a_group_has_its_limit_in_common() {
     let host = array.connect("a", 1);
     host.settle();
     (1..3).for_each(|lun| drop(host.ask_lun(lun, &[0; 6]).fails(6, 0x29, 0)));
-    let bytes = Limits { operations: None, bytes: Some(Rate { per_second: 512, burst: 0 }) };
+    let bytes = QosLimits { operations: None, bytes: Some(Rate { per_second: 512, burst: 0 }) };
     array.target.set_group_limits(7, BTreeSet::from([DiskId(1), DiskId(2)]), bytes);
     host.read(0, 1).good();
     let second = Task::begin(host.start(1, &long(0x88, 0, 0, 1), &[]));
@@ -174,9 +176,9 @@ fn a_hard_quota_refuses_what_would_map_more_of_all_its_units() {
     array.set_quota(&[1, 2], Some(12_288));
     send(1, &long(0x8A, 0, 0, 8), &pattern(8, 1)).good();
     host.write(0, &pattern(8, 2)).good();
-    assert_eq!(array.target.look_at_quota(7), Refused::default());
+    assert_eq!(array.target.refresh_quota(7), QuotaRefusals::default());
     host.write(8, &pattern(16, 3)).fails(7, 0x27, 0x07);
-    assert_eq!(array.target.look_at_quota(7), Refused { operations: 1, bytes: 8192 });
+    assert_eq!(array.target.refresh_quota(7), QuotaRefusals { operations: 1, bytes: 8192 });
     host.write(8, &pattern(8, 3)).good();
     host.write(12, &pattern(8, 3)).fails(7, 0x27, 0x07);
     send(1, &long(0x8A, 0, 8, 1), &pattern(1, 1)).fails(7, 0x27, 0x07);
@@ -193,7 +195,7 @@ fn a_hard_quota_refuses_what_would_map_more_of_all_its_units() {
     host.write(16, &pattern(8, 2)).fails(7, 0x27, 0x07);
     array.set_quota(&[1, 2], None);
     host.write(16, &pattern(8, 2)).good();
-    assert_eq!(array.target.look_at_quota(7), Refused::default(), "there is none");
+    assert_eq!(array.target.refresh_quota(7), QuotaRefusals::default(), "there is none");
 }
 
 #[test]
@@ -241,7 +243,7 @@ fn what_happens_is_counted_by_unit_way_kind_and_size() {
     other.read(0, 8).good();
     host.send(&long(0x89, 0, 0, 0x0001), &[pattern(1, 9), pattern(1, 9)].concat()).fails(0x0E, 0x1D, 0);
     host.ask(&long(0x93, 0x09, 8, 8)).good();
-    let way = |initiator: &str, port| Way { initiator: initiator.into(), port };
+    let way = |initiator: &str, port| PathId { initiator: initiator.into(), port };
     let all = array.target.statistics();
     let a = &all[&DISK][&way("a", 1)];
     let of = |operation| {

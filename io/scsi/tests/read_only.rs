@@ -6,7 +6,8 @@ use block::DiskId;
 use bytes::Bytes;
 use host::{Array, BLOCK, End, Host, address, long, pattern, ten, wait};
 use scsi::{
-    Attribute, Command, Data, Direction, Execution, ManagementFunction, ManagementResponse, Mapping, Status,
+    Command, Data, Direction, Execution, ManagementFunction, ManagementResponse, Mapping, Status,
+    TaskAttribute,
 };
 use std::collections::BTreeMap;
 
@@ -101,8 +102,8 @@ fn functions_that_end_the_tasks_of_others_are_rejected() {
     disk.release();
     assert_eq!(task.end().expect("it was not aborted").status, Status::Good);
     reader.read(0, 1).conflicts();
-    assert!(array.target.companions("r").is_empty(), "a cold reset ends no session of others");
-    assert_eq!(array.target.companions("a").len(), 2);
+    assert!(array.target.hosts_sharing_with("r").is_empty(), "a cold reset ends no session of others");
+    assert_eq!(array.target.hosts_sharing_with("a").len(), 2);
 }
 
 #[test]
@@ -179,7 +180,7 @@ fn send(host: &Host, cdb: &[u8], data: Vec<u8>) -> End {
         tag: u64::MAX,
         lun: address(0),
         cdb: padded.into(),
-        attribute: Attribute::Simple,
+        attribute: TaskAttribute::Simple,
         direction: if data.is_empty() { Direction::In } else { Direction::Out },
         data_out: Data::from(data),
         data_in_limit: u64::MAX,

@@ -6,7 +6,7 @@ use block::mem::MemDisk;
 use block::{Disk, DiskId, Geometry, Op, Pending, Space};
 use bytes::Bytes;
 use host::{Array, BLOCK, BLOCKS, Host, long, pattern};
-use scsi::{Attribute, Execution, ManagementFunction, Response, Status, UnitConfig};
+use scsi::{Execution, ManagementFunction, Response, Status, TaskAttribute, UnitConfig};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{Thread, current, park_timeout, scope};
@@ -87,7 +87,7 @@ fn disturb(host: &Host, seed: usize) {
     };
     for round in 0..2000 {
         let write = long(0x8A, 0, seed as u64 * 8, 1);
-        let attribute = if round % 7 == 0 { Attribute::Ordered } else { Attribute::Simple };
+        let attribute = if round % 7 == 0 { TaskAttribute::Ordered } else { TaskAttribute::Simple };
         drop(run(host.start_with(attribute, 0, &write, &pattern(1, seed as u8))));
         match (round * 5 + seed * 3) % 41 {
             0 => drop(run(host.start(0, &[0x16, 0, 0, 0, 0, 0], &[]))),

@@ -3,7 +3,7 @@
 mod host;
 
 use host::{Array, BLOCK, Task, long, pattern};
-use scsi::{Attribute, ManagementFunction, ManagementResponse, Status};
+use scsi::{ManagementFunction, ManagementResponse, Status, TaskAttribute};
 use std::task::Poll;
 
 const DEVICE_RESET: (u8, u8) = (0x29, 0x03);
@@ -129,10 +129,10 @@ fn an_ordered_task_waits_for_the_older_and_holds_the_younger_back() {
     let (a, b) = (array.host("a", 1), array.host("b", 1));
     let mut older = Task::begin(a.start(0, &write_cdb(0), &pattern(1, 1)));
     let read = long(0x88, 0, 0, 1);
-    let mut ordered = Task::begin(b.start_with(Attribute::Ordered, 0, &read, &[]));
+    let mut ordered = Task::begin(b.start_with(TaskAttribute::Ordered, 0, &read, &[]));
     let younger = Task::begin(a.start(0, &read, &[]));
     // Head of queue passes; it reads what is there before the write.
-    let head = a.start_with(Attribute::HeadOfQueue, 0, &read, &[]);
+    let head = a.start_with(TaskAttribute::HeadOfQueue, 0, &read, &[]);
     assert_eq!(host::End::from(host::wait(head).expect("a response")).good(), vec![0; BLOCK]);
     a.ask(&[0x12, 0, 0, 0, 36, 0]).good();
     disk.release();
@@ -147,7 +147,7 @@ fn a_waiting_task_that_is_aborted_lets_the_others_go_on() {
     let (array, disk) = Array::with_held_disk();
     let host = array.host("a", 1);
     let _older = Task::begin(host.start(0, &write_cdb(0), &pattern(1, 1)));
-    let ordered = Task::begin(host.start_with(Attribute::Ordered, 0, &write_cdb(0), &pattern(1, 2)));
+    let ordered = Task::begin(host.start_with(TaskAttribute::Ordered, 0, &write_cdb(0), &pattern(1, 2)));
     let tag = host.last_tag();
     let mut younger = Task::begin(host.start(0, &long(0x88, 0, 9, 1), &[]));
     host.manage(ManagementFunction::AbortTask { tag });

@@ -4,8 +4,8 @@ use block::mem::MemArray;
 use block::{DiskId, Geometry};
 use bytes::Bytes;
 use scsi::{
-    Attribute, Clock, Command, Data, Direction, Execution, Identity, InitiatorPort, Lun, Nexus, Sleep,
-    Status, Target, UnitConfig,
+    Clock, Command, Data, Direction, Execution, InitiatorPort, Lun, Nexus, Sleep, Status, Target,
+    TargetIdentity, TaskAttribute, UnitConfig,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Initiator {
 
 /// A target with two disks, which two initiators see as LUN 0 and 1.
 pub fn array() -> (Arc<Target>, [Initiator; 2]) {
-    let identity = Identity {
+    let identity = TargetIdentity {
         name: "iqn.2026-01.test:target".into(),
         vendor: "ASHLAR".into(),
         product: "ALL-FLASH ARRAY".into(),
@@ -65,7 +65,7 @@ impl Initiator {
             tag: 1,
             lun: Lun([0, lun as u8, 0, 0, 0, 0, 0, 0]),
             cdb: Bytes::copy_from_slice(cdb),
-            attribute: Attribute::Simple,
+            attribute: TaskAttribute::Simple,
             direction: if data.is_empty() { Direction::In } else { Direction::Out },
             data_out: Data::from(data.to_vec()),
             data_in_limit: 1 << 20,

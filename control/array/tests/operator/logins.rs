@@ -208,7 +208,7 @@ async fn write(up: &Up, initiator: &str) -> scsi::Status {
             tag: 1,
             lun: scsi::Lun([0; 8]),
             cdb: vec![0x2A, 0, 0, 0, 0, 0, 0, 0, 8, 0].into(),
-            attribute: scsi::Attribute::Simple,
+            attribute: scsi::TaskAttribute::Simple,
             direction: scsi::Direction::Out,
             data_out: bytes::Bytes::from(vec![9; 4096]).into(),
             data_in_limit: 0,

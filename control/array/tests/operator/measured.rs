@@ -18,7 +18,7 @@ async fn send(up: &Up, opcode: u8) {
             tag: 1,
             lun: scsi::Lun([0; 8]),
             cdb: cdb.to_vec().into(),
-            attribute: scsi::Attribute::Simple,
+            attribute: scsi::TaskAttribute::Simple,
             direction: scsi::Direction::Out,
             data_out: bytes::Bytes::from(data.clone()).into(),
             data_in_limit: 1 << 20,

@@ -226,7 +226,7 @@ impl Rig {
         engine: &Arc<Engine>,
     ) -> Result<(Arc<Array>, Arc<scsi::Target>, Arc<iscsi::Server>), Error> {
         let identity = Identity::load(engine, "test", 0x5e71a1, self.clock.load(Ordering::SeqCst)).await?;
-        let names = scsi::Identity {
+        let names = scsi::TargetIdentity {
             name: identity.target_iqn(),
             vendor: "ASHLAR".into(),
             product: "ALL-FLASH ARRAY".into(),
@@ -236,7 +236,7 @@ impl Rig {
         let target = scsi::Target::new(names, Arc::new(iscsi::SystemClock::default()));
         let portal = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server =
-            iscsi::Server::new(target.clone(), iscsi::Settings::new(identity.target_iqn(), vec![portal]));
+            iscsi::Server::new(target.clone(), iscsi::ServerConfig::new(identity.target_iqn(), vec![portal]));
         let (random, clock, passed) = (self.random.clone(), self.clock.clone(), self.clock.clone());
         let (skew, boot) = (self.skew.clone(), self.boot.clone());
         let env = Env {
@@ -313,7 +313,7 @@ impl Up {
                 tag: 1,
                 lun: scsi::Lun([0, lun, 0, 0, 0, 0, 0, 0]),
                 cdb: Bytes::from(vec![0x2a, 0, 0, 0, 0, lba, 0, 0, 8, 0]),
-                attribute: scsi::Attribute::Simple,
+                attribute: scsi::TaskAttribute::Simple,
                 direction: scsi::Direction::Out,
                 data_out: Bytes::from(vec![9; 4096]).into(),
                 data_in_limit: 0,

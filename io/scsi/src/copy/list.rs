@@ -1,6 +1,6 @@
 //! The parameter list of EXTENDED COPY (LID1) (SPC-5 5.18.6): header, CSCD descriptors, segment descriptors.
 
-use super::{MOST_CSCDS, MOST_DESCRIPTOR_BYTES, MOST_SEGMENTS};
+use super::{MAX_CSCDS, MAX_DESCRIPTOR_BYTES, MAX_SEGMENTS};
 use crate::cdb::List;
 use crate::sense::{Code, Fault};
 
@@ -74,7 +74,7 @@ impl Description {
         let cscd_bytes = usize::from(list.u16(2));
         let segment_bytes = list.u32(8) as usize;
         let inline_bytes = list.u32(12);
-        if list.len() < HEADER || cscd_bytes + segment_bytes > MOST_DESCRIPTOR_BYTES {
+        if list.len() < HEADER || cscd_bytes + segment_bytes > MAX_DESCRIPTOR_BYTES {
             return Err(Code::PARAMETER_LIST_LENGTH.into());
         }
         let (cscds, segments) = list
@@ -82,7 +82,7 @@ impl Description {
             .zip(list.sub(HEADER + cscd_bytes, segment_bytes))
             .filter(|_| cscd_bytes.is_multiple_of(CSCD_BYTES))
             .ok_or(Fault::from(Code::PARAMETER_LIST_LENGTH))?;
-        if cscd_bytes / CSCD_BYTES > MOST_CSCDS {
+        if cscd_bytes / CSCD_BYTES > MAX_CSCDS {
             return Err(Fault::in_list(Code::TOO_MANY_CSCDS, 2));
         }
         if inline_bytes != 0 {
@@ -132,7 +132,7 @@ fn parse_segments(list: List<'_>, start: usize) -> Result<Vec<Segment>, Fault> {
             return Err(Fault::list_byte(start + at + 2));
         }
         let segment = list.sub(at, length).ok_or(Fault::from(Code::PARAMETER_LIST_LENGTH))?;
-        if segments.len() == MOST_SEGMENTS {
+        if segments.len() == MAX_SEGMENTS {
             return Err(Fault::in_list(Code::TOO_MANY_SEGMENTS, 8));
         }
         segments.push(parse_segment(segment, start + at)?);

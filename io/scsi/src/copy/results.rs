@@ -1,6 +1,6 @@
 //! What became of the copies of one path, by list identifier, until another copy takes the identifier.
 
-use super::MOST_SEGMENTS;
+use super::MAX_SEGMENTS;
 use crate::sense::{Code, Fault};
 use crate::unit::Path;
 use bytes::Bytes;
@@ -79,7 +79,7 @@ impl Keeper {
     pub(super) fn end(&self, end: Result<(), Fault>, segments: usize, bytes: u64) {
         let descriptor = self.path.unit.descriptor_sense.load(std::sync::atomic::Ordering::Relaxed);
         let copy = match end {
-            Ok(()) => Copy::Done { segments: segments.min(MOST_SEGMENTS) as u16, bytes },
+            Ok(()) => Copy::Done { segments: segments.min(MAX_SEGMENTS) as u16, bytes },
             Err(Fault::Check(sense)) => Copy::Failed { sense: sense.encode(descriptor), status: 0x02 },
             Err(Fault::Status(status)) => Copy::Failed { sense: Bytes::new(), status: status as u8 },
         };

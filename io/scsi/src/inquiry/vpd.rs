@@ -1,8 +1,8 @@
 //! Vital product data pages (SPC-5 7.7, SBC-4 6.6).
 
-use crate::target::Identity;
+use crate::target::TargetIdentity;
 use crate::unit::{Path, Unit};
-use crate::{copy, limits, thin};
+use crate::{block_limits, copy, provisioning};
 use block::DiskId;
 
 type Page = fn(&Path) -> Vec<u8>;
@@ -17,7 +17,7 @@ const PAGES: [(u8, Page); 9] = [
     (0x8F, copy::third_party_copy_page),
     (0xB0, block_limits),
     (0xB1, block_device_characteristics),
-    (0xB2, thin::provisioning_page),
+    (0xB2, provisioning::provisioning_page),
 ];
 
 /// The page with its header, or none when there is no such page.
@@ -56,7 +56,7 @@ pub(crate) fn naa_bytes(id: DiskId) -> [u8; 16] {
 
 /// The vendor specific part of the T10 name. Some hosts compare its first 8 characters only, so these hold the
 /// 40 lowest bits of the identity by themselves.
-fn t10_name(identity: &Identity, id: DiskId) -> Vec<u8> {
+fn t10_name(identity: &TargetIdentity, id: DiskId) -> Vec<u8> {
     const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let mut out = vec![0; 8];
     super::put_text(&mut out, &identity.vendor);
@@ -124,16 +124,16 @@ fn mode_page_policy(_: &Path) -> Vec<u8> {
 
 /// Page B0h (SBC-4 6.6.4).
 fn block_limits(path: &Path) -> Vec<u8> {
-    let limits = limits::Limits::of(path.unit.block_bytes);
+    let limits = block_limits::BlockLimits::of(path.unit.block_bytes);
     let mut out = vec![0; 60];
     out[0] = 0x01; // WSNZ: WRITE SAME of zero blocks is refused
-    out[1] = limits::COMPARE_AND_WRITE_BLOCKS;
+    out[1] = block_limits::COMPARE_AND_WRITE_BLOCKS;
     let mut put = |at: usize, value: u32| out[at - 4..at].copy_from_slice(&value.to_be_bytes());
     put(8, limits.transfer);
     put(12, limits.optimal_transfer);
     put(16, limits.transfer); // prefetch
     put(20, limits.unmap_blocks);
-    put(24, limits::UNMAP_DESCRIPTORS);
+    put(24, block_limits::UNMAP_DESCRIPTORS);
     put(28, limits.granularity);
     put(32, 0x8000_0000); // UGAVALID, alignment 0
     put(44, limits.atomic_transfer);

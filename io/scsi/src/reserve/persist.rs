@@ -1,10 +1,10 @@
 //! PERSISTENT RESERVE IN and OUT (SPC-5 6.15, 6.16): parameter data on both sides of the registry.
 
-use super::registry::{Action, Kind, MOST_REGISTRANTS, Outcome, Port, Registry};
+use super::registry::{Action, Kind, MAX_REGISTRANTS, Outcome, Port, Registry};
 use crate::cdb::List;
-use crate::command::{Answer, Flow, Request};
-use crate::order::Class;
+use crate::command::{Completion, Flow, Request};
 use crate::sense::{Code, Fault};
+use crate::task_set::Class;
 use crate::unit::{Core, Path};
 use crate::{InitiatorPort, iscsi_name, state};
 use block::Op;
@@ -152,7 +152,7 @@ fn parse_register(service: u8, request: &Request<'_>, list: List<'_>) -> Result<
         while at < list.len() {
             let (initiator, used) = parse_transport_id(list, at)?;
             initiators.push(initiator);
-            if initiators.len() > MOST_REGISTRANTS {
+            if initiators.len() > MAX_REGISTRANTS {
                 return Err(Code::NO_REGISTRATION_RESOURCES.into());
             }
             at += used;
@@ -203,7 +203,7 @@ impl Order {
 
     /// Performs the action: judged, saved where it must outlive a loss of power, then made current. It stands
     /// alone in the order of the unit's tasks, so nothing changes between these steps.
-    async fn commit(self) -> Result<Answer, Fault> {
+    async fn commit(self) -> Result<Completion, Fault> {
         let unit = &self.path.unit;
         let (outcome, state) = {
             let core = unit.lock();
@@ -219,14 +219,14 @@ impl Order {
         core.reservations.registry = outcome.next;
         core.refresh();
         for (port, code) in &outcome.notices {
-            core.attend(*code, |path| port.is(path));
+            core.raise_unit_attention(*code, |path| port.is(path));
         }
-        Ok(Answer::default())
+        Ok(Completion::default())
     }
 
     /// PREEMPT AND ABORT (SPC-5 5.14.11.5): the tasks of the preempted are not waited for but aborted, so a task that
     /// hangs can't keep its initiator from being fenced off.
-    async fn abort_and_commit(self) -> Result<Answer, Fault> {
+    async fn abort_and_commit(self) -> Result<Completion, Fault> {
         let (pass, _) = self.path.enter(Class::Change);
         let (paths, status) = {
             let core = self.path.unit.lock();
@@ -238,7 +238,7 @@ impl Order {
         for path in &paths {
             path.abort_all(status);
         }
-        std::future::poll_fn(|context| pass.poll_turn(context)).await;
+        std::future::poll_fn(|context| pass.poll_dispatch(context)).await;
         self.commit().await
     }
 }

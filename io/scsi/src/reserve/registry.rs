@@ -6,7 +6,7 @@ use crate::sense::{Code, Fault};
 use crate::unit::Path;
 
 /// Most registrations of one unit.
-pub(super) const MOST_REGISTRANTS: usize = 256;
+pub(super) const MAX_REGISTRANTS: usize = 256;
 
 /// The kinds of persistent reservations (SPC-5 table 72).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,7 +201,7 @@ impl Registry {
             Action::Clear => outcome.clear(sender),
             Action::Preempt { kind, victim } => outcome.preempt(sender, *kind, *victim)?,
             Action::Move { key, unregister, persists, to } => {
-                outcome.hand_over(sender, *key, *unregister, to)?;
+                outcome.move_registration(sender, *key, *unregister, to)?;
                 outcome.next.persists = *persists;
             }
         }
@@ -257,7 +257,7 @@ impl Outcome {
 
     fn put(&mut self, port: &Port, key: u64, all_ports: bool) -> Result<(), Fault> {
         let registrants = &mut self.next.registrants;
-        let is_full = registrants.len() >= MOST_REGISTRANTS;
+        let is_full = registrants.len() >= MAX_REGISTRANTS;
         match registrants.iter_mut().find(|registrant| registrant.port == *port) {
             Some(registrant) => registrant.key = key,
             None if is_full => return Err(Code::NO_REGISTRATION_RESOURCES.into()),
@@ -275,7 +275,7 @@ impl Outcome {
         let kind = self.next.held.as_ref().map(|held| held.kind);
         self.next.drop_orphan();
         if self.next.held.is_none() && kind.is_some_and(Kind::admits_registrants) {
-            self.tell_others(port, Code::RESERVATIONS_RELEASED);
+            self.notify_others(port, Code::RESERVATIONS_RELEASED);
         }
     }
 
@@ -299,14 +299,14 @@ impl Outcome {
         }
         self.next.held = None;
         if kind.admits_registrants() {
-            self.tell_others(sender, Code::RESERVATIONS_RELEASED);
+            self.notify_others(sender, Code::RESERVATIONS_RELEASED);
         }
         Ok(())
     }
 
     /// CLEAR (SPC-5 5.14.11.6)
     fn clear(&mut self, sender: &Port) {
-        self.tell_others(sender, Code::RESERVATIONS_PREEMPTED);
+        self.notify_others(sender, Code::RESERVATIONS_PREEMPTED);
         self.next.registrants.clear();
         self.next.held = None;
     }
@@ -337,7 +337,7 @@ impl Outcome {
             let kind = kind.ok_or(Fault::cdb_bit(2, 3))?;
             let before = self.next.held.replace(Held::new(kind, sender));
             if before.is_some_and(|held| held.kind != kind) {
-                self.tell_others(sender, Code::RESERVATIONS_RELEASED);
+                self.notify_others(sender, Code::RESERVATIONS_RELEASED);
             }
         }
         self.next.drop_orphan();
@@ -345,7 +345,13 @@ impl Outcome {
     }
 
     /// REGISTER AND MOVE (SPC-5 5.14.8)
-    fn hand_over(&mut self, sender: &Port, key: u64, unregister: bool, to: &Port) -> Result<(), Fault> {
+    fn move_registration(
+        &mut self,
+        sender: &Port,
+        key: u64,
+        unregister: bool,
+        to: &Port,
+    ) -> Result<(), Fault> {
         // Without a reservation there is nothing to move; that of another, or of all, is not the sender's to move.
         let held = self.next.held.clone().ok_or(Fault::cdb_bit(1, 4))?;
         if held.kind.is_shared() || !self.next.holds(sender) {
@@ -363,7 +369,7 @@ impl Outcome {
     }
 
     /// A unit attention for every registrant but the sender.
-    fn tell_others(&mut self, sender: &Port, code: Code) {
+    fn notify_others(&mut self, sender: &Port, code: Code) {
         let others = self.next.registrants.iter().filter(|registrant| registrant.port != *sender);
         self.notices.extend(others.map(|registrant| (registrant.port.clone(), code)));
     }

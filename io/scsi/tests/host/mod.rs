@@ -8,8 +8,8 @@ use block::mem::{MemArray, MemDisk};
 use block::{Disk, DiskId, Geometry};
 use bytes::Bytes;
 use scsi::{
-    Attribute, Clock, Command, Data, Direction, Execution, Identity, InitiatorPort, Lun, ManagementFunction,
-    ManagementResponse, Nexus, Response, Sleep, Status, Target, UnitConfig,
+    Clock, Command, Data, Direction, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse,
+    Nexus, Response, Sleep, Status, Target, TargetIdentity, TaskAttribute, UnitConfig,
 };
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,8 +50,8 @@ impl Clock for Hand {
     }
 }
 
-pub fn identity() -> Identity {
-    Identity {
+pub fn identity() -> TargetIdentity {
+    TargetIdentity {
         name: "iqn.2025-01.org.example:array".into(),
         vendor: "ASHLAR".into(),
         product: "ALL-FLASH ARRAY".into(),
@@ -198,10 +198,10 @@ impl Host {
 
     /// Begins a command.
     pub fn start(&self, lun: u16, cdb: &[u8], data: &[u8]) -> Execution {
-        self.start_with(Attribute::Simple, lun, cdb, data)
+        self.start_with(TaskAttribute::Simple, lun, cdb, data)
     }
 
-    pub fn start_with(&self, attribute: Attribute, lun: u16, cdb: &[u8], data: &[u8]) -> Execution {
+    pub fn start_with(&self, attribute: TaskAttribute, lun: u16, cdb: &[u8], data: &[u8]) -> Execution {
         let tag = self.tag.replace(self.tag.get() + 1);
         self.nexus.execute(Command {
             tag,

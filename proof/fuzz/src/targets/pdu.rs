@@ -4,8 +4,13 @@
 //! unsolicited data; the rest is the stream, in portions whose sizes come from it too.
 
 use bytes::{BufMut, Bytes};
-use iscsi::{Access, Connection, Device, Directory, Nonce, Offers, Opened, Patience, SessionLimits, Setup};
-use scsi::{Command, Data, Demand, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status};
+use iscsi::{
+    Access, Connection, ConnectionConfig, DeviceServer, Nonce, Offers, OpenedSession, SessionLimits,
+    TargetConfig, Timeouts,
+};
+use scsi::{
+    Command, Data, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status, TransferBound,
+};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
@@ -15,12 +20,12 @@ const TARGET: &str = "iqn.2026-01.test:target";
 /// Answers at once, or never.
 struct Scripted;
 
-impl Device for Scripted {
-    fn demand(&self, _: Lun, cdb: &Bytes) -> Demand {
+impl DeviceServer for Scripted {
+    fn transfer_bound(&self, _: Lun, cdb: &Bytes) -> TransferBound {
         let bytes = u64::from(cdb[8]) * 512;
         match cdb[0] % 4 {
-            0 => Demand { data_out: 0, data_in: bytes },
-            _ => Demand { data_out: bytes, data_in: 0 },
+            0 => TransferBound { data_out: 0, data_in: bytes },
+            _ => TransferBound { data_out: bytes, data_in: 0 },
         }
     }
 
@@ -46,9 +51,9 @@ impl Device for Scripted {
 }
 
 fn connection() -> Connection {
-    let directory = Directory::new(TARGET);
+    let directory = TargetConfig::new(TARGET);
     directory.set_access([(INITIATOR.to_owned(), Access::default())].into());
-    Connection::new(Setup {
+    Connection::new(ConnectionConfig {
         directory: Arc::new(directory),
         offers: Offers::default(),
         limits: SessionLimits {
@@ -58,7 +63,7 @@ fn connection() -> Connection {
             busy_bytes: 1 << 20,
         },
         budget: Arc::default(),
-        patience: Patience::default(),
+        timeouts: Timeouts::default(),
         portal: 1,
         local: ([127, 0, 0, 1], 3260).into(),
         nonce: Nonce { id: 1, challenge: [2; 32] },
@@ -75,7 +80,7 @@ fn deliver(connection: &mut Connection, mut bytes: &[u8]) {
         bytes = &bytes[count..];
         connection.received();
         if connection.opening().is_some() {
-            connection.opened(Ok(Opened { tsih: 1, device: Some(Box::new(Scripted)) }));
+            connection.opened(Ok(OpenedSession { tsih: 1, device: Some(Box::new(Scripted)) }));
         }
         while connection.poll_tasks(&mut Context::from_waker(Waker::noop())).is_ready() {}
         while connection.wants_output() {

@@ -1,9 +1,9 @@
 //! Commands that read and write runs of blocks (SBC-4 clause 5), and those that only ask about the medium.
 
-use crate::command::{Answer, Flow, Request};
-use crate::limits::Limits;
+use crate::block_limits::BlockLimits;
+use crate::command::{Completion, Flow, Request};
+use crate::provisioning;
 use crate::sense::{Code, Fault};
-use crate::thin;
 use crate::unit::Unit;
 use block::{Data, Error, Extent, Op, Pending, Reply};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 
 /// TEST UNIT READY (SPC-5 6.51). Hosts send it from time to time, which makes it a good moment to look at thresholds.
 pub(crate) fn test_unit_ready(request: Request<'_>) -> Result<Flow, Fault> {
-    thin::watch(request.path);
-    match request.path.take_attention() {
+    provisioning::check_thresholds(request.path);
+    match request.path.take_unit_attention() {
         Some(sense) => Err(sense.into()),
         None => Ok(Flow::good()),
     }
@@ -34,7 +34,7 @@ pub(crate) fn check_range(unit: &Unit, extent: Extent, most: u64) -> Result<(), 
 pub(crate) fn checked_extent(request: &Request<'_>) -> Result<Extent, Fault> {
     let extent = request.extent();
     let unit = &request.path.unit;
-    check_range(unit, extent, Limits::of(unit.block_bytes).transfer.into())?;
+    check_range(unit, extent, BlockLimits::of(unit.block_bytes).transfer.into())?;
     Ok(extent)
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn read(request: Request<'_>) -> Result<Flow, Fault> {
         return Ok(Flow::good());
     }
     let unit = &request.path.unit;
-    let most = Limits::of(unit.block_bytes).operation;
+    let most = BlockLimits::of(unit.block_bytes).operation;
     if extent.blocks <= most {
         return Ok(Flow::Disk(unit.disk.execute(Op::Read(extent))));
     }
@@ -89,7 +89,7 @@ pub(crate) fn write(request: Request<'_>) -> Result<Flow, Fault> {
 /// Writes what the initiator sent from `lba` on: one operation where it fits in one, and that is the rule.
 pub(crate) fn write_data(unit: &Arc<Unit>, lba: u64, data: Data) -> Flow {
     let block = unit.block_bytes as usize;
-    let most = Limits::of(unit.block_bytes).operation as usize * block;
+    let most = BlockLimits::of(unit.block_bytes).operation as usize * block;
     if data.len() <= most && data.len().is_multiple_of(block) {
         return Flow::Disk(unit.perform(Op::Write { lba, data }));
     }
@@ -103,7 +103,7 @@ pub(crate) fn write_data(unit: &Arc<Unit>, lba: u64, data: Data) -> Flow {
         if whole < data.len() {
             write_part(&unit, lba + (whole / block) as u64, data.slice(whole, data.len())).await?;
         }
-        Ok(Answer::default())
+        Ok(Completion::default())
     })
 }
 
@@ -122,7 +122,7 @@ async fn write_part(unit: &Unit, lba: u64, head: Data) -> Result<(), Fault> {
 
 /// WRITE ATOMIC (16) (SBC-4 5.48): one operation of the disk, so it is there whole or not at all.
 pub(crate) fn write_atomic(request: Request<'_>) -> Result<Flow, Fault> {
-    let limits = Limits::of(request.path.unit.block_bytes);
+    let limits = BlockLimits::of(request.path.unit.block_bytes);
     let extent = request.extent();
     check_range(&request.path.unit, extent, limits.atomic_transfer.into())?;
     if extent.blocks == 0 {
@@ -140,7 +140,7 @@ pub(crate) fn or_write(request: Request<'_>) -> Result<Flow, Fault> {
     }
     request.count_write(extent.blocks);
     let (unit, data) = (request.path.unit.clone(), request.data);
-    let most = Limits::of(unit.block_bytes).operation;
+    let most = BlockLimits::of(unit.block_bytes).operation;
     if extent.blocks <= most {
         return Ok(Flow::Disk(unit.perform(Op::Or { lba: extent.lba, data })));
     }
@@ -151,7 +151,7 @@ pub(crate) fn or_write(request: Request<'_>) -> Result<Flow, Fault> {
             let data = data.slice(from, from + part.blocks as usize * block);
             unit.perform(Op::Or { lba: part.lba, data }).await?;
         }
-        Ok(Answer::default())
+        Ok(Completion::default())
     }))
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn synchronize_cache(request: Request<'_>) -> Result<Flow, Fault> {
 /// fetched, since a host's guess is worth less than the bandwidth.
 pub(crate) fn pre_fetch(request: Request<'_>) -> Result<Flow, Fault> {
     checked_extent(&request)?;
-    Ok(Flow::Done(Answer { condition_met: true, ..Default::default() }))
+    Ok(Flow::Done(Completion { condition_met: true, ..Default::default() }))
 }
 
 /// READ CAPACITY (10) (SBC-4 5.20)
@@ -184,7 +184,7 @@ pub(crate) fn read_capacity_16(request: Request<'_>) -> Result<Flow, Fault> {
     out[..8].copy_from_slice(&geometry.blocks.saturating_sub(1).to_be_bytes());
     out[8..12].copy_from_slice(&geometry.block_bytes.to_be_bytes());
     // Space is given in 4 KiB: blocks below that share a physical block.
-    out[13] = Limits::of(geometry.block_bytes).granularity.trailing_zeros() as u8;
+    out[13] = BlockLimits::of(geometry.block_bytes).granularity.trailing_zeros() as u8;
     out[14] = 0xC0; // LBPME, LBPRZ; lowest aligned block 0
     Ok(Flow::data(out))
 }
@@ -199,11 +199,12 @@ pub(crate) fn read_defect_data(request: Request<'_>) -> Result<Flow, Fault> {
 }
 
 impl Request<'_> {
-    /// Counts blocks that are written, and looks at the thresholds once in a threshold unit.
+    /// OperationCounts blocks that are written, and looks at the thresholds once in a threshold unit.
     pub(crate) fn count_write(&self, blocks: u64) {
         let before = self.path.blocks_written.fetch_add(blocks, Ordering::Relaxed);
-        if before >> thin::THRESHOLD_EXPONENT != (before + blocks) >> thin::THRESHOLD_EXPONENT {
-            thin::watch(self.path);
+        if before >> provisioning::THRESHOLD_EXPONENT != (before + blocks) >> provisioning::THRESHOLD_EXPONENT
+        {
+            provisioning::check_thresholds(self.path);
         }
     }
 

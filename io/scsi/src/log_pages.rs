@@ -1,9 +1,9 @@
 //! LOG SENSE (SPC-5 6.9, 7.3): parameters are made from counters when they are asked for.
 
 use crate::command::{Flow, Request};
+use crate::provisioning;
 use crate::sense::{Code, Fault};
-use crate::statistics::{Counts, Operation, Table};
-use crate::thin;
+use crate::statistics::{IoCounters, Operation, OperationCounts};
 use crate::unit::{Path, Unit};
 
 type Page = fn(&Path) -> Vec<Parameter>;
@@ -75,17 +75,17 @@ fn provisioning(path: &Path) -> Vec<Parameter> {
         value.extend_from_slice(&[0x02, 0, 0, 0]); // the count may be shared with other units
         Parameter { code, format: LIST, value }
     };
-    let (available, used) = thin::resources(unit);
+    let (available, used) = provisioning::resources(unit);
     vec![resource(0x0001, available), resource(0x0002, used)]
 }
 
 /// Page 19h (SPC-5 7.3.9): commands and blocks, of all paths together.
 fn general_statistics(path: &Path) -> Vec<Parameter> {
-    let mut table = Table::default();
+    let mut table = IoCounters::default();
     path.unit.statistics().values().for_each(|way| table.add(way));
     let of = |operations: &[Operation]| {
         let counts = operations.iter().map(|operation| table.of(*operation));
-        let sum = |(commands, bytes), one: Counts| (commands + one.operations(), bytes + one.bytes);
+        let sum = |(commands, bytes), one: OperationCounts| (commands + one.operations(), bytes + one.bytes);
         let (commands, bytes) = counts.fold((0, 0), sum);
         (commands, bytes / u64::from(path.unit.block_bytes))
     };

@@ -43,8 +43,8 @@ fn every_class_that_others_wait_for_is_a_barrier_or_counted() {
 
 #[test]
 fn attributes_apply_to_media_commands_only() {
-    assert_eq!(Media.with(Attribute::Ordered), Ordered);
-    assert_eq!(Media.with(Attribute::HeadOfQueue), Head);
-    assert_eq!(Change.with(Attribute::HeadOfQueue), Change);
-    assert_eq!(Free.with(Attribute::Ordered), Free);
+    assert_eq!(Media.with(TaskAttribute::Ordered), Ordered);
+    assert_eq!(Media.with(TaskAttribute::HeadOfQueue), Head);
+    assert_eq!(Change.with(TaskAttribute::HeadOfQueue), Change);
+    assert_eq!(Free.with(TaskAttribute::Ordered), Free);
 }

@@ -1,8 +1,8 @@
 //! What a command takes of memory by its CDB, before it begins: a transport asks for no more data than that, and
 //! makes room for the rest.
 
+use crate::block_limits::BlockLimits;
 use crate::cdb::Cdb;
-use crate::limits::Limits;
 use crate::opcode::{self, Transfer};
 use crate::verify::CHUNK_BYTES;
 use crate::{Lun, Nexus};
@@ -15,7 +15,7 @@ const ABSENT_BLOCK_BYTES: u32 = 512;
 
 /// Bytes of data that a command takes at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Demand {
+pub struct TransferBound {
     /// Data-Out that the command looks at. Where more than the CDB asks for is an error, this is a block more, so that
     /// the device server sees it.
     pub data_out: u64,
@@ -26,25 +26,25 @@ pub struct Demand {
 impl Nexus {
     /// What a command takes by its CDB. A command that will be refused for what it is, or for where it is sent, takes
     /// nothing.
-    pub fn demand(&self, lun: Lun, cdb: &Bytes) -> Demand {
-        demand(&Cdb::new(cdb.clone()), self.block_bytes(lun))
+    pub fn transfer_bound(&self, lun: Lun, cdb: &Bytes) -> TransferBound {
+        transfer_bound(&Cdb::new(cdb.clone()), self.block_bytes(lun))
     }
 }
 
-fn demand(cdb: &Cdb, block_bytes: Option<u32>) -> Demand {
-    let Some(row) = opcode::find(cdb) else { return Demand::default() };
+fn transfer_bound(cdb: &Cdb, block_bytes: Option<u32>) -> TransferBound {
+    let Some(row) = opcode::find(cdb) else { return TransferBound::default() };
     if let Some(allocation) = row.allocation(cdb) {
-        return Demand { data_out: 0, data_in: allocation.min(MAX_PARAMETER_BYTES) };
+        return TransferBound { data_out: 0, data_in: allocation.min(MAX_PARAMETER_BYTES) };
     }
     let length = block_bytes.unwrap_or(ABSENT_BLOCK_BYTES);
-    let fits = row.extent(cdb).blocks <= Limits::of(length).transfer.into();
+    let fits = row.extent(cdb).blocks <= BlockLimits::of(length).transfer.into();
     match (row.transfer, block_bytes) {
         (Transfer::BlocksIn(_), Some(length)) if fits => {
-            Demand { data_out: 0, data_in: row.extent(cdb).blocks * u64::from(length) }
+            TransferBound { data_out: 0, data_in: row.extent(cdb).blocks * u64::from(length) }
         }
-        (Transfer::BlocksIn(_), _) | (_, None) => Demand::default(),
-        (Transfer::BlocksOut(_), _) if !fits => Demand::default(),
-        (Transfer::None, _) => Demand { data_out: 0, data_in: 64 },
+        (Transfer::BlocksIn(_), _) | (_, None) => TransferBound::default(),
+        (Transfer::BlocksOut(_), _) if !fits => TransferBound::default(),
+        (Transfer::None, _) => TransferBound { data_out: 0, data_in: 64 },
         _ => {
             let excess = if row.exact() { u64::from(length) } else { 0 };
             // A comparison reads a chunk at a time, and copies it.
@@ -52,7 +52,10 @@ fn demand(cdb: &Cdb, block_bytes: Option<u32>) -> Demand {
                 0x2E | 0x2F | 0x8E | 0x8F | 0xAE | 0xAF => row.extent(cdb).blocks * u64::from(length),
                 _ => 0,
             };
-            Demand { data_out: row.data_out(cdb, length) + excess, data_in: 2 * compared.min(CHUNK_BYTES) }
+            TransferBound {
+                data_out: row.data_out(cdb, length) + excess,
+                data_in: 2 * compared.min(CHUNK_BYTES),
+            }
         }
     }
 }
@@ -61,20 +64,20 @@ fn demand(cdb: &Cdb, block_bytes: Option<u32>) -> Demand {
 mod tests {
     use super::*;
 
-    fn of(bytes: &[u8]) -> Demand {
-        demand(&Cdb::new(Bytes::copy_from_slice(bytes)), Some(512))
+    fn of(bytes: &[u8]) -> TransferBound {
+        transfer_bound(&Cdb::new(Bytes::copy_from_slice(bytes)), Some(512))
     }
 
-    fn rw(opcode: u8, blocks: u32) -> Demand {
+    fn rw(opcode: u8, blocks: u32) -> TransferBound {
         let [a, b, c, d] = blocks.to_be_bytes();
         of(&[opcode, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d, 0, 0])
     }
 
     #[test]
     fn reads_and_writes_take_their_blocks() {
-        assert_eq!(rw(0x88, 9), Demand { data_out: 0, data_in: 9 * 512 });
-        assert_eq!(rw(0x8a, 9), Demand { data_out: 9 * 512, data_in: 0 });
-        assert_eq!(rw(0x8a, 65_536), Demand { data_out: 32 << 20, data_in: 0 });
+        assert_eq!(rw(0x88, 9), TransferBound { data_out: 0, data_in: 9 * 512 });
+        assert_eq!(rw(0x8a, 9), TransferBound { data_out: 9 * 512, data_in: 0 });
+        assert_eq!(rw(0x8a, 65_536), TransferBound { data_out: 32 << 20, data_in: 0 });
     }
 
     #[test]
@@ -84,7 +87,7 @@ mod tests {
             assert!(demand.data_in <= 64);
         }
         let write = Bytes::from_static(&[0x2a, 0, 0, 0, 0, 0, 0, 0, 9, 0]);
-        assert_eq!(demand(&Cdb::new(write), None), Demand::default());
+        assert_eq!(transfer_bound(&Cdb::new(write), None), TransferBound::default());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Media commands of the unit's paths run side by side and are only counted, on each path's own gate. Once a task
 //! that needs the others to stand still is queued, a flag in every gate sends new commands here instead.
 
-use crate::Attribute;
+use crate::TaskAttribute;
 use std::collections::VecDeque;
 use std::task::Waker;
 
@@ -37,10 +37,10 @@ const WAITS: [[bool; 5]; 5] = [
 
 impl Class {
     /// The class of a task whose command is of class `self`, given its attribute.
-    pub(crate) fn with(self, attribute: Attribute) -> Class {
+    pub(crate) fn with(self, attribute: TaskAttribute) -> Class {
         match (self, attribute) {
-            (Media, Attribute::Ordered) => Ordered,
-            (Media, Attribute::HeadOfQueue) => Head,
+            (Media, TaskAttribute::Ordered) => Ordered,
+            (Media, TaskAttribute::HeadOfQueue) => Head,
             (class, _) => class,
         }
     }
@@ -109,5 +109,5 @@ impl Queue {
 }
 
 #[cfg(test)]
-#[path = "order_test.rs"]
+#[path = "task_set_test.rs"]
 mod tests;

@@ -1,7 +1,7 @@
 //! What a thinly provisioned unit tells about its space: VPD page B2h, GET LBA STATUS, thresholds.
 
+use crate::block_limits::BlockLimits;
 use crate::command::{Flow, Request};
-use crate::limits::Limits;
 use crate::sense::{Code, Fault};
 use crate::unit::{Core, Path, Unit};
 use block::{Extent, Op, Provisioning, Region, Reply};
@@ -24,7 +24,8 @@ pub(crate) fn get_lba_status(request: Request<'_>) -> Result<Flow, Fault> {
         return Err(Code::LBA_OUT_OF_RANGE.into());
     }
     let room = (request.cdb.u32(10) as usize).saturating_sub(8) / 16;
-    let pending = unit.disk.execute(Op::Status(Extent::new(lba, (blocks - lba).min(Limits::STATUS_BLOCKS))));
+    let pending =
+        unit.disk.execute(Op::Status(Extent::new(lba, (blocks - lba).min(BlockLimits::STATUS_BLOCKS))));
     Ok(Flow::later(async move {
         match pending.await? {
             Reply::Status(regions) => Ok(status_list(&from_physical(regions, &unit), room).into()),
@@ -39,7 +40,7 @@ pub(crate) fn get_lba_status(request: Request<'_>) -> Result<Flow, Fault> {
 /// asks inside of a mapped physical block and takes an answer from the next one on only. Space is given by physical
 /// blocks, so an address inside of one has no state of its own, and nothing is lost by telling of the next.
 fn from_physical(mut regions: Vec<Region>, unit: &Unit) -> Vec<Region> {
-    let granularity = u64::from(Limits::of(unit.block_bytes).granularity);
+    let granularity = u64::from(BlockLimits::of(unit.block_bytes).granularity);
     if let Some(first) = regions.first_mut().filter(|first| first.state == Provisioning::Mapped) {
         let skipped = first.extent.lba.next_multiple_of(granularity) - first.extent.lba;
         // Where the state or the medium ends before, the address itself is told of.
@@ -78,24 +79,24 @@ pub(crate) fn resources(unit: &Unit) -> (u32, u32) {
 
 /// Looks whether a threshold of the logical block provisioning mode page is crossed (SBC-4 4.7.3.8). Each crossing is
 /// told once, by a unit attention condition on the path that met it (SITUA) or on all of them.
-pub(crate) fn watch(path: &Path) {
+pub(crate) fn check_thresholds(path: &Path) {
     let unit = &path.unit;
     let mut core = unit.lock();
     let settings = core.pages.current();
-    if settings.least_available.is_none() && settings.most_used.is_none() {
+    if settings.min_available.is_none() && settings.max_used.is_none() {
         return;
     }
     let (available, used) = resources(unit);
-    let crossed = settings.least_available.is_some_and(|least| available <= least)
-        || settings.most_used.is_some_and(|most| used >= most);
+    let crossed = settings.min_available.is_some_and(|least| available <= least)
+        || settings.max_used.is_some_and(|most| used >= most);
     let before = std::mem::replace(&mut core.threshold_crossed, crossed);
     if crossed && !before && settings.report_thresholds {
-        tell(&core, path);
+        raise_threshold_crossed(&core, path);
     }
 }
 
 /// THIN PROVISIONING SOFT THRESHOLD REACHED, on one path or on all of them as SITUA says.
-pub(crate) fn tell(core: &Core, path: &Path) {
+pub(crate) fn raise_threshold_crossed(core: &Core, path: &Path) {
     let single = core.pages.current().single_initiator;
-    core.attend(Code::THIN_THRESHOLD, |other| !single || std::ptr::eq(other, path));
+    core.raise_unit_attention(Code::THIN_THRESHOLD, |other| !single || std::ptr::eq(other, path));
 }

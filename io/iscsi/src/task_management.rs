@@ -2,7 +2,7 @@
 
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{FINAL, Header, opcode};
-use crate::session::{End, Session};
+use crate::session::{Session, SessionEnd};
 use crate::wire::{StatSn, Wire, before};
 use scsi::{Data, Lun, ManagementFunction, ManagementResponse};
 
@@ -41,7 +41,7 @@ impl From<ManagementResponse> for Outcome {
 
 impl Session {
     /// Task Management Function Request. When the response is queued no aborted task answers any more.
-    pub(super) fn manage(&mut self, wire: &mut Wire, header: &Header) -> Result<(), End> {
+    pub(super) fn manage(&mut self, wire: &mut Wire, header: &Header) -> Result<(), SessionEnd> {
         let lun = Lun(header.lun());
         let function = header.flags() & 0x7f;
         let outcome = match function {
@@ -62,11 +62,11 @@ impl Session {
             .with_itt(header.itt());
         wire.send(&self.window, response, &Data::new(), StatSn::Next);
         if function == TARGET_COLD_RESET && outcome == Outcome::Complete {
-            return Err(End::ColdReset);
+            return Err(SessionEnd::ColdReset);
         }
         // An abort may have made room, or let held commands go on.
         self.catch_up(wire)?;
-        self.go_on(wire);
+        self.advance(wire);
         Ok(())
     }
 

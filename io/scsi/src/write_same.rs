@@ -1,8 +1,8 @@
 //! WRITE SAME (SBC-4 5.49, 5.50): block zero, and unmap by another name.
 
+use crate::block_limits::BlockLimits;
 use crate::command::{Flow, Request};
-use crate::limits::Limits;
-use crate::rw::check_range;
+use crate::read_write::check_range;
 use crate::sense::Fault;
 use block::{Data, Op};
 
@@ -16,7 +16,7 @@ pub(crate) fn write_same(request: Request<'_>) -> Result<Flow, Fault> {
     }
     let extent = request.extent();
     let unit = &request.path.unit;
-    check_range(unit, extent, Limits::of(unit.block_bytes).write_same)?;
+    check_range(unit, extent, BlockLimits::of(unit.block_bytes).write_same)?;
     if extent.blocks == 0 {
         // WSNZ: zero does not mean up to the end of the medium.
         return Err(Fault::cdb_byte(if cdb.u8(0) == 0x41 { 7 } else { 10 }));

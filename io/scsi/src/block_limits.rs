@@ -30,7 +30,7 @@ const UNMAP_BLOCKS: u32 = 1 << 20;
 
 /// The limits in logical blocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct BlockLimits {
     /// READ, WRITE, VERIFY and their kin.
     pub(crate) transfer: u32,
     /// One operation of the disk that carries data.
@@ -47,14 +47,14 @@ pub(crate) struct Limits {
     pub(crate) write_same: u64,
 }
 
-impl Limits {
+impl BlockLimits {
     /// Blocks whose provisioning is looked at in one step. The answer to a GET LBA STATUS may end early; initiators
     /// ask again.
     pub(crate) const STATUS_BLOCKS: u64 = 1 << 21;
 
     /// The limits of a unit with this block length.
-    pub(crate) fn of(block_bytes: u32) -> Limits {
-        Limits {
+    pub(crate) fn of(block_bytes: u32) -> BlockLimits {
+        BlockLimits {
             transfer: TRANSFER_BYTES / block_bytes,
             operation: u64::from(OPERATION_BYTES / block_bytes),
             optimal_transfer: OPTIMAL_BYTES / block_bytes,

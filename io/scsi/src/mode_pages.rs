@@ -2,10 +2,10 @@
 
 use crate::Status;
 use crate::cdb::List;
-use crate::command::{Answer, Flow, Request};
+use crate::command::{Completion, Flow, Request};
+use crate::provisioning;
 use crate::sense::{Code, Fault};
 use crate::state;
-use crate::thin;
 use crate::unit::{Path, Unit};
 use block::{Geometry, Op};
 use std::sync::Arc;
@@ -93,21 +93,21 @@ pub(crate) struct Settings {
     /// Software write protect (SWP).
     pub(crate) write_protect: bool,
     /// Tasks aborted by another nexus end with TASK ABORTED (TAS).
-    pub(crate) tell_aborted: bool,
+    pub(crate) report_aborted: bool,
     /// Crossed thresholds are reported (LBPERE).
     pub(crate) report_thresholds: bool,
     /// A crossed threshold is reported to one initiator only (SITUA).
     pub(crate) single_initiator: bool,
     /// Fewest threshold units that may be left available.
-    pub(crate) least_available: Option<u32>,
+    pub(crate) min_available: Option<u32>,
     /// Most threshold units that may be used.
-    pub(crate) most_used: Option<u32>,
+    pub(crate) max_used: Option<u32>,
 }
 
 impl Settings {
     /// The status of tasks aborted by another nexus, if they get any.
     pub(crate) fn aborted_status(&self) -> Option<Status> {
-        self.tell_aborted.then_some(Status::TaskAborted)
+        self.report_aborted.then_some(Status::TaskAborted)
     }
 }
 
@@ -120,11 +120,11 @@ impl Pages {
         Settings {
             descriptor_sense: control.u8(2) & 0x04 != 0,
             write_protect: control.u8(4) & 0x08 != 0,
-            tell_aborted: control.u8(5) & 0x40 != 0,
+            report_aborted: control.u8(5) & 0x40 != 0,
             report_thresholds: recovery.u8(3) & 0x80 != 0,
             single_initiator: thin.u8(4) & 0x01 != 0,
-            least_available: threshold(16),
-            most_used: threshold(24),
+            min_available: threshold(16),
+            max_used: threshold(24),
         }
     }
 
@@ -301,7 +301,7 @@ fn check_descriptor(list: List<'_>, header: usize, geometry: Geometry) -> Result
 }
 
 /// Saves where it is asked for, then makes the new values current and tells the others (2A/01).
-async fn adopt(path: Arc<Path>, next: Pages, save: bool) -> Result<Answer, Fault> {
+async fn adopt(path: Arc<Path>, next: Pages, save: bool) -> Result<Completion, Fault> {
     let unit: &Unit = &path.unit;
     if save {
         let state = state::store(&unit.lock().reservations, &next)?;
@@ -314,13 +314,13 @@ async fn adopt(path: Arc<Path>, next: Pages, save: bool) -> Result<Answer, Fault
     unit.descriptor_sense.store(core.pages.current().descriptor_sense, Ordering::Relaxed);
     core.refresh();
     if changed {
-        core.attend(Code::MODE_CHANGED, |other| !std::ptr::eq(other, &*path));
+        core.raise_unit_attention(Code::MODE_CHANGED, |other| !std::ptr::eq(other, &*path));
     }
     drop(core);
-    thin::watch(&path);
-    Ok(Answer::default())
+    provisioning::check_thresholds(&path);
+    Ok(Completion::default())
 }
 
 #[cfg(test)]
-#[path = "mode_test.rs"]
+#[path = "mode_pages_test.rs"]
 mod tests;

@@ -8,14 +8,14 @@
 //! that could take forever, because data that were asked for stand after it in the stream, it is refused without its
 //! data: a command with TASK SET FULL.
 
-use crate::budget::SESSION_OUT_BYTES;
+use crate::budget::SESSION_UNCHARGED_UNSENT_BYTES;
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{Header, NO_TAG, opcode};
-use crate::session::{End, Session, WRITE, extended_cdb};
+use crate::session::{Session, SessionEnd, WRITE, extended_cdb};
 use crate::transfer::Claim;
-use crate::wire::{Turn, Wire};
+use crate::wire::{WindowPosition, Wire};
 use bytes::Bytes;
-use scsi::{Demand, Lun};
+use scsi::{Lun, TransferBound};
 
 /// What the records of one command take, in bytes, at most.
 const RECORD_BYTES: u64 = 1 << 10;
@@ -52,7 +52,7 @@ impl Session {
     }
 
     /// Whether there is room for a PDU. What it is charged with then is room for it until it is received.
-    pub(crate) fn admit(&mut self, wire: &mut Wire, header: &Header) -> Result<Admit, End> {
+    pub(crate) fn admit(&mut self, wire: &mut Wire, header: &Header) -> Result<Admit, SessionEnd> {
         if header.opcode() == opcode::DATA_OUT {
             return Ok(match self.transfers.expects(header) {
                 true => Admit::Take(0),
@@ -60,10 +60,10 @@ impl Session {
             });
         }
         if !header.immediate() && header.opcode() != opcode::SNACK {
-            match self.window.turn(header.cmd_sn()) {
-                Turn::Now => {}
-                Turn::Never => return Ok(Admit::Skip),
-                Turn::Later => return self.admit_early(wire, header),
+            match self.window.position(header.cmd_sn()) {
+                WindowPosition::Expected => {}
+                WindowPosition::Outside => return Ok(Admit::Skip),
+                WindowPosition::Ahead => return self.admit_early(wire, header),
             }
         }
         Ok(match header.opcode() {
@@ -102,7 +102,7 @@ impl Session {
 
     /// A request before its turn. On one connection that is a gap that only a damaged PDU leaves, which the initiator
     /// closes soon or never.
-    fn admit_early(&mut self, wire: &mut Wire, header: &Header) -> Result<Admit, End> {
+    fn admit_early(&mut self, wire: &mut Wire, header: &Header) -> Result<Admit, SessionEnd> {
         let known = self.void.contains(&header.cmd_sn()) || self.early.contains_key(&header.cmd_sn());
         if known {
             return Ok(Admit::Skip);
@@ -111,7 +111,7 @@ impl Session {
         if wire.share.covers(self.held(wire) + charge) {
             return Ok(Admit::Take(charge));
         }
-        Err(End::Protocol(format!("too much came before CmdSN {}", self.window.expected())))
+        Err(SessionEnd::Protocol(format!("too much came before CmdSN {}", self.window.expected())))
     }
 
     /// What an early request is charged with.
@@ -144,7 +144,7 @@ impl Session {
 
     /// What a command takes, before it is known whether there is room.
     fn claim(&self, header: &Header, cdb: Bytes) -> Claim {
-        let Demand { data_out, data_in } = self.demand(Lun(header.lun()), &cdb);
+        let TransferBound { data_out, data_in } = self.transfer_bound(Lun(header.lun()), &cdb);
         let flags = header.flags();
         let expected = header.u32::<20>();
         let announced = if flags & WRITE != 0 { expected } else { 0 };
@@ -231,7 +231,7 @@ impl Session {
 
     /// Answers that count for nothing.
     fn free_out_bytes(&self) -> u64 {
-        if self.has_device() { SESSION_OUT_BYTES } else { crate::budget::STRANGER_OUT_BYTES }
+        if self.has_device() { SESSION_UNCHARGED_UNSENT_BYTES } else { crate::budget::LOGIN_MAX_UNSENT_BYTES }
     }
 
     /// True when nothing is under way whose end would make room.

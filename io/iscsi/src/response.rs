@@ -48,7 +48,7 @@ fn residual(expected: &Expectation, response: &Response) -> (u8, u32) {
 }
 
 /// Queues a command's data and status.
-pub(crate) fn answer(
+pub(crate) fn send_response(
     wire: &mut Wire,
     window: &Window,
     parameters: &Parameters,
@@ -154,5 +154,5 @@ impl Condition {
 }
 
 #[cfg(test)]
-#[path = "answer_test.rs"]
+#[path = "response_test.rs"]
 mod tests;

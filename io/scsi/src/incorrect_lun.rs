@@ -3,13 +3,13 @@
 
 use crate::cdb::Cdb;
 use crate::sense::{Code, Sense};
-use crate::target::Identity;
+use crate::target::TargetIdentity;
 use crate::{Command, Response, Status, inquiry, report};
 use block::Data;
 use bytes::Bytes;
 
 /// Answers a command to an address without a logical unit; `luns` are the numbers that the nexus sees.
-pub(crate) fn respond(command: &Command, identity: &Identity, luns: &[u16]) -> Response {
+pub(crate) fn respond(command: &Command, identity: &TargetIdentity, luns: &[u16]) -> Response {
     let cdb = Cdb::new(command.cdb.clone());
     let not_supported = Sense::from(Code::UNIT_NOT_SUPPORTED);
     match cdb.u8(0) {

@@ -1,7 +1,7 @@
 //! Places of connections: how many there may be, and which one gives way to a new one.
 //!
 //! Sessions of hosts keep their places. Connections that have not logged in to the target, discovery sessions among
-//! them, are strangers: they are bounded together and by address, and the oldest of the address with the most of them
+//! them, are unauthenticated: they are bounded together and by address, and the oldest of the address with the most of them
 //! gives way, so that nobody can keep hosts out by connecting.
 
 use crate::portal::Shard;
@@ -14,28 +14,28 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// Connections beyond the limit that may be open for a moment while others give way.
-const CROWD: usize = 32;
+const MAX_LEAVING_CONNECTIONS: usize = 32;
 
 /// How many connections there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlaceLimits {
+pub struct ConnectionLimits {
     /// All of them.
-    pub connections: usize,
+    pub total: usize,
     /// Those that have not logged in to the target.
-    pub strangers: usize,
+    pub unauthenticated: usize,
     /// Those that have not logged in, from one address; of IPv6 from one network of 64 bits.
-    pub strangers_by_address: usize,
+    pub unauthenticated_per_address: usize,
 }
 
-impl PlaceLimits {
+impl ConnectionLimits {
     /// Limits for so many connections in all.
-    pub fn new(connections: usize) -> Self {
-        let strangers = (connections / 4).max(1);
-        Self { connections, strangers, strangers_by_address: strangers.div_ceil(2) }
+    pub fn new(total: usize) -> Self {
+        let unauthenticated = (total / 4).max(1);
+        Self { total, unauthenticated, unauthenticated_per_address: unauthenticated.div_ceil(2) }
     }
 }
 
-impl Default for PlaceLimits {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self::new(1024)
     }
@@ -43,7 +43,7 @@ impl Default for PlaceLimits {
 
 /// Every connection, and the load of every shard.
 pub(crate) struct Connections {
-    limits: PlaceLimits,
+    limits: ConnectionLimits,
     shards: Vec<(Shard, AtomicUsize)>,
     /// By number: a higher one is newer.
     open: Mutex<BTreeMap<u64, Open>>,
@@ -53,15 +53,15 @@ pub(crate) struct Connections {
 /// A connection that has a place.
 struct Open {
     control: UnboundedSender<Control>,
-    standing: Standing,
+    state: ConnectionState,
     from: IpAddr,
 }
 
 /// What a connection has shown of itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum ConnectionState {
     /// It has not logged in to the target, and perhaps never will.
-    Stranger,
+    Unauthenticated,
     /// A session of a host that has access.
     Host,
     /// It has been told to give way.
@@ -69,7 +69,7 @@ enum Standing {
 }
 
 impl Connections {
-    pub(crate) fn new(shards: Vec<Shard>, limits: PlaceLimits) -> Arc<Self> {
+    pub(crate) fn new(shards: Vec<Shard>, limits: ConnectionLimits) -> Arc<Self> {
         let shards = shards.into_iter().map(|handle| (handle, AtomicUsize::new(0))).collect();
         Arc::new(Self { limits, shards, open: Mutex::default(), last: AtomicU64::new(0) })
     }
@@ -92,7 +92,7 @@ impl Connections {
 
     /// True while more are open than the limit, because those that gave way are not gone yet.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.open.lock().len() >= self.limits.connections + CROWD
+        self.open.lock().len() >= self.limits.total + MAX_LEAVING_CONNECTIONS
     }
 
     /// Makes the stranger leave that keeps the most others out, if there is one.
@@ -109,7 +109,7 @@ impl Connections {
 /// Makes the oldest stranger leave of the address that has the most of them.
 fn evict(open: &mut BTreeMap<u64, Open>) -> bool {
     let mut by_address = BTreeMap::<IpAddr, usize>::new();
-    for other in open.values().filter(|other| other.standing == Standing::Stranger) {
+    for other in open.values().filter(|other| other.state == ConnectionState::Unauthenticated) {
         *by_address.entry(other.from).or_default() += 1;
     }
     let most = by_address.into_iter().max_by_key(|(_, count)| *count);
@@ -117,9 +117,10 @@ fn evict(open: &mut BTreeMap<u64, Open>) -> bool {
 }
 
 fn evict_from(open: &mut BTreeMap<u64, Open>, address: IpAddr) -> bool {
-    let is_meant = |other: &&mut Open| other.standing == Standing::Stranger && other.from == address;
+    let is_meant =
+        |other: &&mut Open| other.state == ConnectionState::Unauthenticated && other.from == address;
     let Some(oldest) = open.values_mut().find(is_meant) else { return false };
-    oldest.standing = Standing::Leaving;
+    oldest.state = ConnectionState::Leaving;
     // One that is ending already leaves as well.
     let _gone = oldest.control.send(Control::Evict);
     true
@@ -134,13 +135,13 @@ fn sender(address: IpAddr) -> IpAddr {
 }
 
 /// A connection's place among the others; given back when this is dropped.
-pub(crate) struct Place {
+pub(crate) struct ConnectionSlot {
     connections: Arc<Connections>,
     id: u64,
     shard: usize,
 }
 
-impl Place {
+impl ConnectionSlot {
     /// A place on the shard with the fewest connections. None when all of them are sessions of hosts.
     pub(crate) fn take(
         connections: &Arc<Connections>,
@@ -151,16 +152,16 @@ impl Place {
         let limits = connections.limits;
         let mut open = connections.open.lock();
         let mut staying = 0;
-        let (mut strangers, mut of_address) = (0, 0);
+        let (mut unauthenticated, mut of_address) = (0, 0);
         for other in open.values() {
-            let stranger = usize::from(other.standing == Standing::Stranger);
-            staying += usize::from(other.standing != Standing::Leaving);
-            strangers += stranger;
+            let stranger = usize::from(other.state == ConnectionState::Unauthenticated);
+            staying += usize::from(other.state != ConnectionState::Leaving);
+            unauthenticated += stranger;
             of_address += if other.from == from { stranger } else { 0 };
         }
         let made_room = match () {
-            () if of_address >= limits.strangers_by_address => evict_from(&mut open, from),
-            () if strangers >= limits.strangers || staying >= limits.connections => evict(&mut open),
+            () if of_address >= limits.unauthenticated_per_address => evict_from(&mut open, from),
+            () if unauthenticated >= limits.unauthenticated || staying >= limits.total => evict(&mut open),
             () => true,
         };
         if !made_room {
@@ -169,7 +170,7 @@ impl Place {
         let shard = connections.least_loaded();
         connections.shards[shard].1.fetch_add(1, Ordering::Relaxed);
         let id = connections.last.fetch_add(1, Ordering::Relaxed);
-        open.insert(id, Open { control, standing: Standing::Stranger, from });
+        open.insert(id, Open { control, state: ConnectionState::Unauthenticated, from });
         Some(Self { connections: connections.clone(), id, shard })
     }
 
@@ -181,14 +182,14 @@ impl Place {
     /// It is a session of a host now.
     pub(crate) fn keep(&self) {
         if let Some(open) = self.connections.open.lock().get_mut(&self.id)
-            && open.standing == Standing::Stranger
+            && open.state == ConnectionState::Unauthenticated
         {
-            open.standing = Standing::Host;
+            open.state = ConnectionState::Host;
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.connections.shards[self.shard].1.fetch_sub(1, Ordering::Relaxed);
         self.connections.open.lock().remove(&self.id);
@@ -202,18 +203,18 @@ mod tests {
 
     struct Crowd {
         connections: Arc<Connections>,
-        places: Vec<(Option<Place>, UnboundedReceiver<Control>)>,
+        places: Vec<(Option<ConnectionSlot>, UnboundedReceiver<Control>)>,
     }
 
     impl Crowd {
-        fn new(limits: PlaceLimits) -> Self {
+        fn new(limits: ConnectionLimits) -> Self {
             let shard = tokio::runtime::Handle::current();
             Self { connections: Connections::new(vec![shard], limits), places: Vec::new() }
         }
 
         fn take(&mut self, address: &str) -> usize {
             let (sender, receiver) = unbounded_channel();
-            let place = Place::take(&self.connections, sender, address.parse().unwrap());
+            let place = ConnectionSlot::take(&self.connections, sender, address.parse().unwrap());
             self.places.push((place, receiver));
             self.places.len() - 1
         }
@@ -223,7 +224,8 @@ mod tests {
         }
     }
 
-    const LIMITS: PlaceLimits = PlaceLimits { connections: 8, strangers: 6, strangers_by_address: 4 };
+    const LIMITS: ConnectionLimits =
+        ConnectionLimits { total: 8, unauthenticated: 6, unauthenticated_per_address: 4 };
 
     #[tokio::test]
     async fn an_address_with_many_strangers_loses_its_own() {

@@ -1,7 +1,7 @@
 //! What connections can make the target hold, by the account of their budget.
 
-use crate::budget::{Budget, OWN_BYTES, SESSION_BYTES, STRANGER_BYTES};
-use crate::connection::Setup;
+use crate::budget::{Budget, LOGIN_GUARANTEE_BYTES, SESSION_GUARANTEE_BYTES, SESSION_TOTAL_GUARANTEE_BYTES};
+use crate::connection::ConnectionConfig;
 use crate::lab_test::*;
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
 use std::sync::Arc;
@@ -16,9 +16,9 @@ const MORE: u8 = 0x21;
 const FIRST_BURST: (&str, &str) = ("FirstBurstLength", "262144");
 
 /// A set-up whose budget leaves a pool of so many MiB beside the guarantees of some sessions.
-fn setup_with(pool_mib: u64, sessions: u64) -> Setup {
+fn setup_with(pool_mib: u64, sessions: u64) -> ConnectionConfig {
     let mut setup = setup(directory());
-    let bytes = (pool_mib << 20) + sessions * SESSION_BYTES;
+    let bytes = (pool_mib << 20) + sessions * SESSION_TOTAL_GUARANTEE_BYTES;
     setup.budget = Arc::new(Budget::new(bytes * 8 / 7 + 8));
     setup.limits.commands = 64;
     setup
@@ -102,7 +102,7 @@ fn commands_held_behind_an_ordered_one_are_charged() {
     }
     assert!(lab.executed().is_empty());
     // Half of the pool, and what is its own.
-    let held = ((4 << 20) + OWN_BYTES as usize) / 131_584;
+    let held = ((4 << 20) + SESSION_GUARANTEE_BYTES as usize) / 131_584;
     assert!((58 - held..=62 - held).contains(&refused), "{refused} TASK SET FULL, {held} held");
     assert!(budget.used() - before <= 4 << 20);
     // They go on when it is complete, and nothing is held any more.
@@ -187,7 +187,7 @@ fn reads_are_charged_with_what_their_cdb_reads() {
     }
     let begun = lab.executed().len() as u64;
     assert!((8..16).contains(&begun), "{begun} reads of 127.5 KiB in 1.5 MiB");
-    assert!(budget.used() <= SESSION_BYTES + (1 << 20));
+    assert!(budget.used() <= SESSION_TOTAL_GUARANTEE_BYTES + (1 << 20));
 }
 
 #[test]
@@ -221,7 +221,9 @@ fn what_nobody_reads_is_charged_until_it_is_sent_or_thrown_away() {
 
 #[test]
 fn pings_that_nobody_reads_stop_the_input() {
-    for (keys, most) in [(&[][..], OWN_BYTES as usize), (&[("SessionType", "Discovery")][..], 32 << 10)] {
+    for (keys, most) in
+        [(&[][..], SESSION_GUARANTEE_BYTES as usize), (&[("SessionType", "Discovery")][..], 32 << 10)]
+    {
         let setup = setup_with(64, 1);
         let budget = setup.budget.clone();
         let mut lab = match keys {
@@ -359,7 +361,7 @@ fn a_login_holds_no_more_than_its_guarantee() {
     let setup = setup_with(1, 0);
     let budget = setup.budget.clone();
     let mut lab = Lab::new(setup.clone());
-    assert_eq!(budget.used(), STRANGER_BYTES);
+    assert_eq!(budget.used(), LOGIN_GUARANTEE_BYTES);
     // Text without end.
     let header = Header::new(opcode::LOGIN | 0x40, 0x40).put(8, [0x80, 1, 2, 3, 4, 5]);
     for _ in 0..3 {
@@ -375,7 +377,7 @@ fn a_login_holds_no_more_than_its_guarantee() {
 #[test]
 fn a_session_without_room_is_refused_and_may_come_again() {
     let mut setup = setup(directory());
-    setup.budget = Arc::new(Budget::new(2 * SESSION_BYTES));
+    setup.budget = Arc::new(Budget::new(2 * SESSION_TOTAL_GUARANTEE_BYTES));
     let first = Lab::session_with(setup.clone(), &[]);
     let mut second = Lab::session_with(setup.clone(), &[]);
     let mut third = Lab::new(setup.clone());

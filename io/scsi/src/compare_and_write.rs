@@ -1,8 +1,8 @@
 //! COMPARE AND WRITE (SBC-4 5.2), the lock primitive of clustered file systems.
 
+use crate::block_limits::COMPARE_AND_WRITE_BLOCKS;
 use crate::command::{Flow, Request};
-use crate::limits::COMPARE_AND_WRITE_BLOCKS;
-use crate::rw::check_range;
+use crate::read_write::check_range;
 use crate::sense::Fault;
 use block::Op;
 
