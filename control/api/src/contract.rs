@@ -4,7 +4,7 @@
 use crate::auth::Operator;
 use crate::problem::Problem;
 use crate::{BODY_LIMIT, Context, LOG_IN_BODY_LIMIT};
-use array::{Caller, Credential, Kept};
+use array::{Caller, Credential, ExpiringKind};
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, ETAG, IF_MATCH};
@@ -170,12 +170,12 @@ impl Contract {
     /// For a restart. One that comes between a change and this makes the same request a new one.
     fn keep(&self, key: &blake3::Hash, saved: &Saved) {
         let text = serde_json::to_string(saved).expect("an answer is JSON");
-        self.context.array.store_sealed(Kept::Answer, key.as_bytes(), saved.until, &text);
+        self.context.array.store_sealed(ExpiringKind::Reply, key.as_bytes(), saved.until, &text);
     }
 
     /// What was answered before a restart.
     fn kept(&self, key: &blake3::Hash) -> Option<Saved> {
-        serde_json::from_str(&self.context.array.load_sealed(Kept::Answer, key.as_bytes())?).ok()
+        serde_json::from_str(&self.context.array.load_sealed(ExpiringKind::Reply, key.as_bytes())?).ok()
     }
 
     /// Does it, when what is there has one of the wanted tags or none is wanted.

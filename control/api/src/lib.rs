@@ -46,7 +46,7 @@ struct Context {
     /// Held by the one log-in under way.
     logging_in: Arc<tokio::sync::Mutex<()>>,
     /// Browsers that are on their way to a directory and back.
-    journeys: Arc<sign_in::Journeys>,
+    pending_sign_ins: Arc<sign_in::PendingSignIns>,
 }
 
 #[derive(OpenApi)]
@@ -92,7 +92,8 @@ pub fn openapi() -> String {
 pub fn router(array: Arc<Array>, token: Token) -> Router {
     let (router, _) = routes().split_for_parts();
     let sessions = Arc::new(session::Sessions::kept(&array));
-    let context = Context { array, token, sessions, logging_in: Arc::default(), journeys: Arc::default() };
+    let context =
+        Context { array, token, sessions, logging_in: Arc::default(), pending_sign_ins: Arc::default() };
     let paths = router
         .fallback(gui::serve)
         .method_not_allowed_fallback(problem::no_such_method)

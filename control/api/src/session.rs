@@ -1,6 +1,6 @@
 //! Sessions of people in browsers, in memory, and kept for a restart. And how often somebody may fail to log in.
 
-use array::{Array, Credential, DirectoryId, Guest, Kept, Member, Role, UserId};
+use array::{Array, Credential, DirectoryId, ExpiringKind, Guest, Member, Role, UserId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -73,7 +73,7 @@ pub struct Sessions {
 impl Sessions {
     /// Those of before a restart. What may be done in one, and whether it is over, is judged when it is used.
     pub fn kept(array: &Array) -> Self {
-        let kept = array.load_all_sealed(Kept::Session).into_iter().filter_map(|(key, text)| {
+        let kept = array.load_all_sealed(ExpiringKind::Session).into_iter().filter_map(|(key, text)| {
             let session: Session = serde_json::from_str(&text).ok()?;
             Some((key.into(), Session { written: session.used, ..session }))
         });
@@ -209,7 +209,7 @@ fn make_room(failures: &mut HashMap<blake3::Hash, Vec<u64>>, now: u64) {
 /// Under the lock: what is written down must not come after what was asked later.
 fn remove(sessions: &mut HashMap<blake3::Hash, Session>, key: &blake3::Hash, array: &Array) {
     if sessions.remove(key).is_some() {
-        array.delete_sealed(Kept::Session, key.as_bytes());
+        array.delete_sealed(ExpiringKind::Session, key.as_bytes());
     }
 }
 
@@ -217,7 +217,7 @@ impl Session {
     fn write(&mut self, key: &blake3::Hash, array: &Array) {
         self.written = self.used;
         let text = serde_json::to_string(self).expect("a session is JSON");
-        array.store_sealed(Kept::Session, key.as_bytes(), self.until(), &text);
+        array.store_sealed(ExpiringKind::Session, key.as_bytes(), self.until(), &text);
     }
 
     fn until(&self) -> u64 {

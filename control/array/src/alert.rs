@@ -6,7 +6,7 @@ use crate::array::{Array, Change, Update};
 use crate::condition::{self, Conditions};
 use crate::performance::Stretch;
 use crate::{Error, Result};
-use history::{AlertState, Severity, Turn};
+use history::{AlertChange, AlertState, Severity};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Over how many seconds paths are compared.
@@ -86,7 +86,7 @@ impl Array {
         let known: BTreeSet<&str> = conditions.keys().map(String::as_str).collect();
         for alert in open.iter().filter(|alert| !known.contains(alert.key.as_str())) {
             match history.close(now, &alert.key) {
-                Ok(Some(alert)) => self.publish(Update::Alert(Turn::Closed, alert)),
+                Ok(Some(alert)) => self.publish(Update::Alert(AlertChange::Closed, alert)),
                 Ok(None) => {}
                 Err(error) => tracing::error!(%error, alert.key, "the end of an alert can't be kept"),
             }
@@ -222,13 +222,13 @@ impl Change<'_> {
             _ => {}
         }
         let (turn, changed) = match state {
-            AlertState::Open => (Turn::Changed, history.acknowledge(now, id, None)),
+            AlertState::Open => (AlertChange::Updated, history.acknowledge(now, id, None)),
             AlertState::Acknowledged => {
-                (Turn::Changed, history.acknowledge(now, id, Some(&self.caller.user)))
+                (AlertChange::Updated, history.acknowledge(now, id, Some(&self.caller.user)))
             }
             AlertState::Closed => {
                 array.alert_table.lock().silent.insert(alert.key.clone(), alert.condition.severity);
-                (Turn::Closed, history.close(now, &alert.key))
+                (AlertChange::Closed, history.close(now, &alert.key))
             }
         };
         let alert = changed.map_err(failed)?.ok_or_else(|| no_alert(id))?;

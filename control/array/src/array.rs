@@ -93,7 +93,7 @@ pub enum Update {
     /// Things of this kind are not what they were.
     Changed(Topic),
     /// What became of an alert, and the alert as it is now.
-    Alert(history::Turn, history::Alert),
+    Alert(history::AlertChange, history::Alert),
     /// A job began, went on or ended.
     Job(Job),
     /// What the whole array did in the second that ends at a time, in seconds since 1970.

@@ -11,7 +11,7 @@ use crate::config::{Edit, Named, Secret, identities};
 use crate::record::Record;
 use crate::sealing::Sealed;
 use crate::{Error, Result, check};
-use ::directory::{Error as Unvouched, Journey, Person, Proof, Settings};
+use ::directory::{AuthorizationRequest, Credentials, DirectoryUser, Error as DirectoryError, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -170,7 +170,7 @@ impl Array {
     ///
     /// # Errors
     /// When there is no such directory, it can't be asked, or the browser could not come back.
-    pub fn begin_sign_in(&self, name: &str, host: &str) -> Result<Journey> {
+    pub fn begin_sign_in(&self, name: &str, host: &str) -> Result<AuthorizationRequest> {
         let entry = self.config().directories.named(name)?.clone();
         let Settings::Oidc(settings) = &entry.settings else { return Err(takes_passwords(name)) };
         if !entry.enabled {
@@ -183,8 +183,11 @@ impl Array {
                 settings.address
             )));
         }
-        let journey = self.ask_directory(&entry)?.journey().map_err(|error| unreachable_now(name, &error))?;
-        journey.ok_or_else(|| takes_passwords(name))
+        let request = self
+            .ask_directory(&entry)?
+            .begin_authorization()
+            .map_err(|error| unreachable_now(name, &error))?;
+        request.ok_or_else(|| takes_passwords(name))
     }
 
     /// Who it is that comes back. Waits for the directory.
@@ -194,7 +197,7 @@ impl Array {
     pub fn end_sign_in(
         &self,
         name: &str,
-        journey: &Journey,
+        request: &AuthorizationRequest,
         code: &str,
         issuer: Option<&str>,
         origin: &str,
@@ -203,10 +206,10 @@ impl Array {
         if !entry.enabled {
             return Err(Error::precondition(format!("the directory {name:?} is not asked at present")));
         }
-        let found = self.ask_directory(&entry)?.vouch(&Proof::Code { journey, code, issuer });
+        let found = self.ask_directory(&entry)?.authenticate(&Credentials::Code { request, code, issuer });
         match found {
             Ok(person) => self.admit_guest(&entry, person, origin),
-            Err(Unvouched::Refused(why)) => Err(Error::forbidden(format!("{name:?}: {why}"))),
+            Err(DirectoryError::Refused(why)) => Err(Error::forbidden(format!("{name:?}: {why}"))),
             Err(error) => Err(unreachable_now(name, &error)),
         }
     }
@@ -239,15 +242,15 @@ impl Array {
                 Some(_) => continue,
                 None => user,
             };
-            let proof = Proof::Password { user, password: password.expose() };
-            let asked = self.ask_directory(&entry).map_err(|error| Unvouched::Failed(error.message));
+            let proof = Credentials::Password { user, password: password.expose() };
+            let asked = self.ask_directory(&entry).map_err(|error| DirectoryError::Failed(error.message));
             // The reasons are for the log: nobody who is not logged in need know more.
-            match asked.and_then(|directory| directory.vouch(&proof)) {
+            match asked.and_then(|directory| directory.authenticate(&proof)) {
                 Ok(person) => return self.admit_guest(&entry, person, origin).map(Some),
-                Err(Unvouched::Refused(why)) => {
+                Err(DirectoryError::Refused(why)) => {
                     tracing::info!(directory = entry.name, why, "a directory knows nobody so");
                 }
-                Err(Unvouched::Failed(why)) => {
+                Err(DirectoryError::Failed(why)) => {
                     tracing::warn!(directory = entry.name, why, "a directory can't be asked");
                     silent = Some(entry.name);
                 }
@@ -267,7 +270,7 @@ impl Array {
     }
 
     /// Gives somebody the role of the groups, and notes that in the audit trail.
-    fn admit_guest(&self, entry: &DirectoryEntry, person: Person, origin: &str) -> Result<Guest> {
+    fn admit_guest(&self, entry: &DirectoryEntry, person: DirectoryUser, origin: &str) -> Result<Guest> {
         let user = format!("{}/{}", entry.name, person.name);
         let role = entry.role_of(&person.groups);
         let said = json!({ "groups": some_of(&person.groups), "role": role });
@@ -337,7 +340,7 @@ fn takes_passwords(name: &str) -> Error {
     Error::precondition(format!("{name:?} sends browsers nowhere: sign in with a password"))
 }
 
-fn unreachable_now(name: &str, error: &Unvouched) -> Error {
+fn unreachable_now(name: &str, error: &DirectoryError) -> Error {
     Error::precondition(format!(
         "{name:?} can't say who you are: {error}; users of the array itself sign in as ever"
     ))
@@ -402,7 +405,7 @@ impl Change<'_> {
     }
 
     async fn put_directory(&mut self, entry: DirectoryEntry, what: &str) -> Result<Outcome> {
-        let wrong = |error: Unvouched| Error::invalid(error.to_string());
+        let wrong = |error: DirectoryError| Error::invalid(error.to_string());
         entry.settings.check(entry.secret.is_some()).map_err(wrong)?;
         check_grants(&entry.grants)?;
         self.commit(vec![Edit::Put(Record::Directory(entry.clone()))]).await?;

@@ -68,7 +68,7 @@ impl Array {
 
     /// Brings the history back to its file when that is possible.
     pub(crate) fn watch_history(&self) {
-        self.parts.history.heal(self.now());
+        self.parts.history.retry_file(self.now());
         for notice in self.parts.history.take_notices() {
             self.log_event(Severity::Warning, "history.set-aside", None, notice);
         }

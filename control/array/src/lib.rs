@@ -49,7 +49,7 @@ mod view;
 mod volume;
 mod watch;
 
-pub use ::directory::{Journey, Ldap, Oidc, Settings as DirectorySettings};
+pub use ::directory::{AuthorizationRequest, Ldap, Oidc, Settings as DirectorySettings};
 pub use access::{FIRST_USER, Member, Role, Token, TokenId, User, UserId};
 pub use action::{
     Action, Caller, Credential, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, ScheduleChange,
@@ -68,8 +68,8 @@ pub use error::{Error, Kind, Result};
 pub use external::has_sealed_secrets;
 pub use health::Health;
 pub use history::{
-    Alert, AlertState, Attempt, Audit, Cell, Condition, Event, Kept, KeptKey, Latencies, NewEvent, Page,
-    Sample, Series, Severity, SpacePoint, Turn,
+    Alert, AlertChange, AlertState, Attempt, Audit, Cell, Condition, Event, ExpiringKey, ExpiringKind,
+    Latencies, NewEvent, Page, Sample, Series, Severity, SpacePoint,
 };
 pub use job::{Job, JobKind, JobState};
 pub use key::{Key, NewKey};

@@ -10,8 +10,8 @@ use crate::delivery_queue::DeliveryQueue;
 use crate::record::Record;
 use crate::sealing::Sealed;
 use crate::{Error, Result, check};
-use history::{Alert, Condition, Severity, Turn};
-use notify::{Destination, Notice};
+use history::{Alert, AlertChange, Condition, Severity};
+use notify::{Destination, Notification};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ pub struct TargetChange {
 }
 
 /// What waits to be sent, by target.
-pub(crate) type DeliveryQueues = BTreeMap<TargetId, DeliveryQueue<Notice>>;
+pub(crate) type DeliveryQueues = BTreeMap<TargetId, DeliveryQueue<Notification>>;
 
 impl Array {
     /// Tells notification targets about alerts. Never ends; belongs in a task of its own.
@@ -135,8 +135,8 @@ impl Array {
     }
 
     /// Puts a notice into the queues of those who want it.
-    fn put(&self, turn: Turn, alert: &Alert) {
-        if turn == Turn::Changed {
+    fn put(&self, turn: AlertChange, alert: &Alert) {
+        if turn == AlertChange::Updated {
             return;
         }
         let (config, notice) = (self.config(), self.notice(Some(turn), alert.clone()));
@@ -150,10 +150,10 @@ impl Array {
         }
     }
 
-    fn notice(&self, turn: Option<Turn>, alert: Alert) -> Notice {
+    fn notice(&self, turn: Option<AlertChange>, alert: Alert) -> Notification {
         let array = self.name(&self.config());
         let uptime = self.now().saturating_sub(self.started);
-        Notice { array, serial: self.identity.serial.clone(), uptime, turn, alert }
+        Notification { array, serial: self.identity.serial.clone(), uptime, change: turn, alert }
     }
 
     /// Sends what is due, each on a thread of its own: the other side may take its time.
@@ -175,7 +175,7 @@ impl Array {
         }
     }
 
-    fn sent(&self, target: &TargetEntry, notice: &Notice) {
+    fn sent(&self, target: &TargetEntry, notice: &Notification) {
         let outcome = self.send(target, notice);
         if let Err(error) = &outcome {
             tracing::warn!(target = target.name, error, "a notice could not be sent");
@@ -189,7 +189,7 @@ impl Array {
         }
     }
 
-    fn send(&self, target: &TargetEntry, notice: &Notice) -> std::result::Result<(), String> {
+    fn send(&self, target: &TargetEntry, notice: &Notification) -> std::result::Result<(), String> {
         let secret = target.secret.as_ref().map(|sealed| self.parts.sealing.open(sealed, &target.place()));
         let secret = secret.transpose().map_err(|error| error.message)?;
         let secret = secret.as_ref().map(Secret::expose);

@@ -5,33 +5,33 @@
 use crate::array::Array;
 use crate::config::Secret;
 use crate::sealing::Sealed;
-use history::{Kept, KeptKey};
+use history::{ExpiringKey, ExpiringKind};
 
 /// Longest body that is kept, in bytes.
 const LONGEST: usize = 64 << 10;
 
-fn place(what: Kept, key: &KeptKey) -> String {
+fn place(what: ExpiringKind, key: &ExpiringKey) -> String {
     let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("kept/{}/{digits}", what.name())
 }
 
 impl Array {
     /// Keeps something until a time, in seconds since 1970. `key` is a hash that tells nothing.
-    pub fn store_sealed(&self, what: Kept, key: &KeptKey, until: u64, body: &str) {
+    pub fn store_sealed(&self, what: ExpiringKind, key: &ExpiringKey, until: u64, body: &str) {
         if body.len() > LONGEST {
             return;
         }
         let sealed = self.parts.sealing.seal(&Secret::new(body), &place(what, key), (self.env.random)());
         // Without its key nothing is remembered; that there is none, an alert says.
         let Ok(sealed) = sealed else { return };
-        if let Err(error) = self.parts.history.keep(what, key, until, sealed.text(), self.now()) {
+        if let Err(error) = self.parts.history.put_expiring(what, key, until, sealed.text(), self.now()) {
             tracing::warn!(%error, what = what.name(), "not kept over a restart");
         }
     }
 
     /// What was kept by a key and is not over.
-    pub fn load_sealed(&self, what: Kept, key: &KeptKey) -> Option<String> {
-        let found = self.parts.history.kept(what, key, self.now());
+    pub fn load_sealed(&self, what: ExpiringKind, key: &ExpiringKey) -> Option<String> {
+        let found = self.parts.history.expiring(what, key, self.now());
         self.open_sealed(
             what,
             key,
@@ -40,22 +40,22 @@ impl Array {
     }
 
     /// Everything of a kind that is not over.
-    pub fn load_all_sealed(&self, what: Kept) -> Vec<(KeptKey, String)> {
-        let found = self.parts.history.all_kept(what, self.now());
+    pub fn load_all_sealed(&self, what: ExpiringKind) -> Vec<(ExpiringKey, String)> {
+        let found = self.parts.history.all_expiring(what, self.now());
         let found =
             found.inspect_err(|error| tracing::warn!(%error, "can't be looked up")).unwrap_or_default();
         found.into_iter().filter_map(|(key, body)| Some((key, self.open_sealed(what, &key, body)?))).collect()
     }
 
     /// Keeps something no longer.
-    pub fn delete_sealed(&self, what: Kept, key: &KeptKey) {
-        if let Err(error) = self.parts.history.drop_kept(what, key) {
+    pub fn delete_sealed(&self, what: ExpiringKind, key: &ExpiringKey) {
+        if let Err(error) = self.parts.history.remove_expiring(what, key) {
             tracing::warn!(%error, what = what.name(), "may be there after a restart");
         }
     }
 
     /// What was sealed by another key was kept by another array.
-    fn open_sealed(&self, what: Kept, key: &KeptKey, body: String) -> Option<String> {
+    fn open_sealed(&self, what: ExpiringKind, key: &ExpiringKey, body: String) -> Option<String> {
         let opened = self.parts.sealing.open(&Sealed::of_text(body), &place(what, key)).ok()?;
         Some(opened.expose().to_owned())
     }

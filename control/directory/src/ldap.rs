@@ -1,9 +1,10 @@
-//! LDAP: somebody is searched for, and then proves the password by a simple bind (RFC 4511 4.2, RFC 4513 5.1.3).
+//! LDAP: the user's entry is searched, and a simple bind with it checks the password (RFC 4511 4.2, RFC 4513 5.1.3).
 
 use crate::{
-    Directory, Error, Journey, LONGEST_NAME, Ldap, MOST_GROUPS, PATIENCE, Person, Proof, Result, person,
+    AuthorizationRequest, Credentials, Directory, DirectoryUser, Error, Ldap, MAX_GROUPS, MAX_NAME_BYTES,
+    Result, TIMEOUT, directory_user,
 };
-use crate::{is_here, is_readable};
+use crate::{is_loopback, is_readable};
 use ldap3::{
     LdapConn, LdapConnSettings, LdapError, LdapResult, Scope, SearchEntry, SearchOptions, ldap_escape,
 };
@@ -17,27 +18,27 @@ const INVALID_CREDENTIALS: u32 = 49;
 const BUSY: u32 = 51;
 const UNAVAILABLE: u32 = 52;
 
-/// Where a server that knows the groups of its people writes them down.
+/// The attribute of a user entry with the groups.
 const MEMBER_OF: &str = "memberOf";
-/// What a group is called.
+/// The attribute with the name of a group.
 const COMMON_NAME: &str = "cn";
-/// Most that is told of what a server said.
-const SHOWN: usize = 200;
+/// Characters of a server's message that are shown.
+const MAX_SHOWN_CHARS: usize = 200;
 
-/// A server of LDAP.
+/// An LDAP server.
 pub struct Server {
     settings: Ldap,
     secret: Option<String>,
-    /// How long everything may take that is asked for one person.
-    patience: Duration,
+    /// Time-out of all requests for one user together.
+    timeout: Duration,
 }
 
-/// What is asked on one connection.
-struct Talk<'a> {
+/// A connection for one user's requests.
+struct Exchange<'a> {
     server: &'a Server,
     connection: LdapConn,
-    /// When it has taken too long.
-    until: Instant,
+    /// When the requests time out.
+    deadline: Instant,
 }
 
 impl Ldap {
@@ -47,7 +48,7 @@ impl Ldap {
             Some(("ldaps", place)) if !self.starttls => place,
             Some(("ldaps", _)) => return wrong("speaks TLS from the beginning: STARTTLS is for ldap://"),
             Some(("ldap", place)) => place,
-            _ => return wrong("is no address such as ldaps://ldap.example.com"),
+            _ => return wrong("is not an address such as ldaps://ldap.example.com"),
         };
         let (host, port) = match place.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
@@ -56,16 +57,16 @@ impl Ldap {
         let fine = |letter: char| letter.is_ascii_alphanumeric() || "-_.:[]".contains(letter);
         let number = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
         if host.is_empty() || host.len() > 253 || !host.chars().all(fine) || !number {
-            return wrong("is no address such as ldaps://ldap.example.com");
+            return wrong("is not an address such as ldaps://ldap.example.com");
         }
         if self.encrypted() && host.starts_with('[') {
-            return wrong("is told by an address of IPv6: with TLS it needs a name");
+            return wrong("is an IPv6 address: TLS needs a host name");
         }
-        if !self.encrypted() && !is_here(host) {
-            return wrong("would get passwords that others can hear: use ldaps://, or STARTTLS");
+        if !self.encrypted() && !is_loopback(host) {
+            return wrong("would receive passwords in clear text: use ldaps:// or STARTTLS");
         }
         if self.bind_dn.is_some() != secret {
-            return Err(Error::failed("who searches the directory and a secret belong together"));
+            return Err(Error::failed("give both a bind DN and its password, or neither"));
         }
         let names = [Some(&self.base), self.bind_dn.as_ref(), self.group_base.as_ref()];
         if !names.into_iter().flatten().all(|it| is_readable(it)) {
@@ -73,11 +74,13 @@ impl Ldap {
         }
         let attribute = &self.user_attribute;
         let letter = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '.';
-        if attribute.is_empty() || attribute.len() > LONGEST_NAME || !attribute.chars().all(letter) {
-            return Err(Error::failed(format!("{attribute:?} is no attribute: uid and sAMAccountName are")));
+        if attribute.is_empty() || attribute.len() > MAX_NAME_BYTES || !attribute.chars().all(letter) {
+            return Err(Error::failed(format!(
+                "{attribute:?} is not an attribute name, such as uid or sAMAccountName"
+            )));
         }
         if self.ca.is_some() && !self.encrypted() {
-            return Err(Error::failed("without TLS no certificate is looked at"));
+            return Err(Error::failed("a CA certificate needs TLS"));
         }
         Ok(trust::check(self.ca.as_deref())?)
     }
@@ -86,49 +89,50 @@ impl Ldap {
         self.starttls || self.server.starts_with("ldaps:")
     }
 
-    /// The filter (RFC 4515) that finds a person. The name can't say more than a name.
-    fn of_person(&self, name: &str) -> String {
+    /// The filter (RFC 4515) for a user. The name is escaped.
+    fn user_filter(&self, name: &str) -> String {
         format!("({}={})", self.user_attribute, ldap_escape(name))
     }
 }
 
-/// The filter that finds the groups of somebody.
-fn of_groups(dn: &str, name: &str) -> String {
+/// The filter for the groups of a user.
+fn group_filter(dn: &str, name: &str) -> String {
     let (dn, name) = (ldap_escape(dn), ldap_escape(name));
     format!("(|(member={dn})(uniqueMember={dn})(memberUid={name}))")
 }
 
 impl Server {
     pub fn new(settings: Ldap, secret: Option<&str>) -> Self {
-        Self { settings, secret: secret.map(str::to_owned), patience: PATIENCE }
+        Self { settings, secret: secret.map(str::to_owned), timeout: TIMEOUT }
     }
 
     fn failed(&self, error: LdapError) -> Error {
         let said = match &error {
-            LdapError::LdapResult { result } => told(result),
+            LdapError::LdapResult { result } => message_of(result),
             error => shown(&error.to_string()),
         };
-        Error::failed(format!("the server {} can't be asked: {said}", self.settings.server))
+        Error::failed(format!("the server {} failed: {said}", self.settings.server))
     }
 
-    /// A connection on which whoever searches is known.
-    fn connect(&self) -> Result<Talk<'_>> {
-        let until = Instant::now() + self.patience;
+    /// Connects and binds for searches.
+    fn connect(&self) -> Result<Exchange<'_>> {
+        let deadline = Instant::now() + self.timeout;
         let mut settings =
-            LdapConnSettings::new().set_conn_timeout(self.patience).set_starttls(self.settings.starttls);
+            LdapConnSettings::new().set_conn_timeout(self.timeout).set_starttls(self.settings.starttls);
         if self.settings.encrypted() {
             settings = settings.set_config(trust::config(trust::roots(self.settings.ca.as_deref())?)?);
         }
         let opened = LdapConn::with_settings(settings, &self.settings.server);
-        let mut talk = Talk { server: self, connection: opened.map_err(|error| self.failed(error))?, until };
-        talk.bind_searcher()?;
-        Ok(talk)
+        let mut exchange =
+            Exchange { server: self, connection: opened.map_err(|error| self.failed(error))?, deadline };
+        exchange.bind_searcher()?;
+        Ok(exchange)
     }
 }
 
-impl Talk<'_> {
+impl Exchange<'_> {
     fn left(&self) -> Duration {
-        self.until.saturating_duration_since(Instant::now())
+        self.deadline.saturating_duration_since(Instant::now())
     }
 
     fn bind(&mut self, dn: &str, password: &str) -> Result<LdapResult> {
@@ -143,38 +147,41 @@ impl Talk<'_> {
         match self.bind(dn, secret)? {
             it if it.rc == SUCCESS => Ok(()),
             it if it.rc == INVALID_CREDENTIALS => Err(Error::failed(format!(
-                "the server {} does not take the name and secret of who searches",
+                "the server {} rejected the bind DN or its password",
                 settings.server
             ))),
             it => Err(self.server.failed(LdapError::from(it))),
         }
     }
 
-    /// What is found below a place, `most` at most, and whether that is all.
+    /// Entries below a base, at most `max_entries`, and whether these are all.
     fn search(
         &mut self,
         base: &str,
         filter: &str,
         attributes: &[&str],
-        most: usize,
+        max_entries: usize,
     ) -> Result<(Vec<SearchEntry>, bool)> {
-        let (server, left, until) = (self.server, self.left(), self.until);
+        let (server, left, deadline) = (self.server, self.left(), self.deadline);
         let failed = |error| server.failed(error);
-        let options = SearchOptions::new().sizelimit(most as i32).timelimit(left.as_secs() as i32 + 1);
+        let options = SearchOptions::new().sizelimit(max_entries as i32).timelimit(left.as_secs() as i32 + 1);
         let connection = self.connection.with_search_options(options).with_timeout(left);
         let mut stream =
             connection.streaming_search(base, Scope::Subtree, filter, attributes.to_vec()).map_err(failed)?;
         let mut found = Vec::new();
         while let Some(entry) = stream.next().map_err(failed)? {
-            // A server need not keep to limits, but nobody waits for it then.
-            if Instant::now() > until {
-                return Err(Error::failed(format!("the server {} takes too long", server.settings.server)));
+            // A server may ignore the time limit of the search.
+            if Instant::now() > deadline {
+                return Err(Error::failed(format!(
+                    "the server {} did not respond in time",
+                    server.settings.server
+                )));
             }
-            // References to other servers are not followed: nobody said that they are trusted.
+            // Referrals to other servers are not followed: they have not been trusted by an operator.
             if entry.is_ref() || entry.is_intermediate() {
                 continue;
             }
-            if found.len() == most {
+            if found.len() == max_entries {
                 return Ok((found, false));
             }
             found.push(SearchEntry::construct(entry));
@@ -183,18 +190,18 @@ impl Talk<'_> {
         match result.rc {
             SUCCESS => Ok((found, true)),
             SIZE_LIMIT_EXCEEDED => Ok((found, false)),
-            NO_SUCH_OBJECT => Err(Error::failed(format!("the directory has no place {base:?}"))),
+            NO_SUCH_OBJECT => Err(Error::failed(format!("the directory has no entry {base:?}"))),
             _ => Err(failed(LdapError::from(result))),
         }
     }
 
-    /// The one entry of somebody.
+    /// The only entry of a user.
     fn find(&mut self, name: &str) -> Result<Option<SearchEntry>> {
         let Ldap { base, user_attribute, .. } = &self.server.settings;
-        let filter = self.server.settings.of_person(name);
+        let filter = self.server.settings.user_filter(name);
         let (mut found, all) = self.search(base, &filter, &[user_attribute, MEMBER_OF], 2)?;
         if found.len() > 1 || !all {
-            return Err(Error::refused(format!("several below {base:?} go by one name")));
+            return Err(Error::refused(format!("several entries below {base:?} have this user name")));
         }
         Ok(found.pop().filter(|it| !it.dn.is_empty()))
     }
@@ -204,21 +211,21 @@ impl Talk<'_> {
             return Ok(values(found, MEMBER_OF));
         };
         self.bind_searcher()?;
-        let (groups, _) = self.search(base, &of_groups(&found.dn, name), &[COMMON_NAME], MOST_GROUPS)?;
+        let (groups, _) = self.search(base, &group_filter(&found.dn, name), &[COMMON_NAME], MAX_GROUPS)?;
         Ok(groups.iter().flat_map(|group| values(group, COMMON_NAME)).collect())
     }
 }
 
-/// What a server said, for people.
-fn told(result: &LdapResult) -> String {
+/// A server's message for operators.
+fn message_of(result: &LdapResult) -> String {
     shown(&format!("{} ({})", result.text, result.rc))
 }
 
 fn shown(text: &str) -> String {
-    text.chars().filter(|it| !it.is_control()).take(SHOWN).collect()
+    text.chars().filter(|it| !it.is_control()).take(MAX_SHOWN_CHARS).collect()
 }
 
-/// The values of an attribute, however the server writes its name.
+/// The values of an attribute; its name is case-insensitive.
 fn values(entry: &SearchEntry, attribute: &str) -> Vec<String> {
     let same = |(name, _): &(&String, &Vec<String>)| name.eq_ignore_ascii_case(attribute);
     entry.attrs.iter().find(same).map(|(_, values)| values.clone()).unwrap_or_default()
@@ -226,51 +233,53 @@ fn values(entry: &SearchEntry, attribute: &str) -> Vec<String> {
 
 impl Directory for Server {
     fn test(&self) -> Result<String> {
-        let mut talk = self.connect()?;
+        let mut exchange = self.connect()?;
         let Ldap { server, base, user_attribute, group_base, .. } = &self.settings;
-        let (people, _) = talk.search(base, &format!("({user_attribute}=*)"), &[user_attribute], 1)?;
+        let (people, _) = exchange.search(base, &format!("({user_attribute}=*)"), &[user_attribute], 1)?;
         let Some(one) = people.first() else {
-            return Err(Error::failed(format!("nobody below {base:?} has the attribute {user_attribute:?}")));
+            return Err(Error::failed(format!(
+                "no entry below {base:?} has the attribute {user_attribute:?}"
+            )));
         };
         if let Some(base) = group_base {
-            talk.search(base, &format!("({COMMON_NAME}=*)"), &[COMMON_NAME], 1)?;
+            exchange.search(base, &format!("({COMMON_NAME}=*)"), &[COMMON_NAME], 1)?;
         }
-        Ok(format!("{server} answers, and knows people such as {}", shown(&one.dn)))
+        Ok(format!("{server} responds; an example of a user is {}", shown(&one.dn)))
     }
 
-    fn journey(&self) -> Result<Option<Journey>> {
+    fn begin_authorization(&self) -> Result<Option<AuthorizationRequest>> {
         Ok(None)
     }
 
-    fn vouch(&self, proof: &Proof) -> Result<Person> {
-        let Proof::Password { user, password } = proof else {
-            return Err(Error::refused("people of this directory give a password"));
+    fn authenticate(&self, credentials: &Credentials) -> Result<DirectoryUser> {
+        let Credentials::Password { user, password } = credentials else {
+            return Err(Error::refused("users of this directory sign in with a password"));
         };
         let nobody = || Error::refused("there is no such user, or the password is wrong");
-        // Without a password a server lets in whoever it is, as nobody (RFC 4513 5.1.2).
+        // A bind without a password succeeds as anonymous (RFC 4513 5.1.2).
         if password.is_empty() || !is_readable(user) {
             return Err(nobody());
         }
-        let mut talk = self.connect()?;
-        let Some(found) = talk.find(user)? else {
-            // A name that is not there takes as many round trips as one that is.
-            talk.bind(&format!("cn=nobody by this name,{}", self.settings.base), password)?;
+        let mut exchange = self.connect()?;
+        let Some(found) = exchange.find(user)? else {
+            // An unknown name takes as many round trips as a known one.
+            exchange.bind(&format!("cn=nobody by this name,{}", self.settings.base), password)?;
             return Err(nobody());
         };
-        match talk.bind(&found.dn, password)? {
+        match exchange.bind(&found.dn, password)? {
             it if it.rc == SUCCESS => {}
             it if it.rc == INVALID_CREDENTIALS => return Err(nobody()),
             it if [BUSY, UNAVAILABLE].contains(&it.rc) => return Err(self.failed(LdapError::from(it))),
-            it => return Err(Error::refused(format!("the directory does not let in: {}", told(&it)))),
+            it => return Err(Error::refused(format!("the directory refused the bind: {}", message_of(&it)))),
         }
-        // As the directory writes it: upper and lower case are the same there.
+        // As the directory writes it: names are case-insensitive there.
         let names = values(&found, &self.settings.user_attribute);
         let given = names.iter().find(|name| name.to_lowercase() == user.to_lowercase());
         let name = given.or(names.first()).map_or(*user, String::as_str).to_owned();
-        let groups = talk.groups(&found, &name)?;
-        // What follows does not depend on a farewell.
-        let _ = talk.connection.unbind();
-        person(name, groups)
+        let groups = exchange.groups(&found, &name)?;
+        // A failure to unbind does not matter.
+        let _ = exchange.connection.unbind();
+        directory_user(name, groups)
     }
 }
 

@@ -42,9 +42,9 @@ fn passwords_go_over_tls_or_stay_on_the_machine() {
 
 #[test]
 fn a_name_is_no_filter() {
-    let filter = settings("ldaps://a").of_person("*)(uid=admin))(|(uid=*\\\0");
+    let filter = settings("ldaps://a").user_filter("*)(uid=admin))(|(uid=*\\\0");
     assert_eq!(filter, "(uid=\\2a\\29\\28uid=admin\\29\\29\\28|\\28uid=\\2a\\5c\\00)");
-    let groups = of_groups("cn=a(b)*,dc=x", "*");
+    let groups = group_filter("cn=a(b)*,dc=x", "*");
     assert_eq!(
         groups,
         "(|(member=cn=a\\28b\\29\\2a,dc=x)(uniqueMember=cn=a\\28b\\29\\2a,dc=x)(memberUid=\\2a))"
@@ -70,60 +70,69 @@ fn nobody_waits_for_a_server_that_says_nothing() {
     let address = listener.local_addr().unwrap();
     for (scheme, starttls) in [("ldap", false), ("ldap", true), ("ldaps", false)] {
         let settings = Ldap { starttls, ..settings(&format!("{scheme}://{address}")) };
-        let server = Server { patience: Duration::from_millis(50), ..Server::new(settings, None) };
-        let proof = Proof::Password { user: "ada", password: "adas password" };
-        assert!(matches!(server.vouch(&proof), Err(Error::Failed(_))), "{scheme} {starttls}");
+        let server = Server { timeout: Duration::from_millis(50), ..Server::new(settings, None) };
+        let credentials = Credentials::Password { user: "ada", password: "adas password" };
+        assert!(matches!(server.authenticate(&credentials), Err(Error::Failed(_))), "{scheme} {starttls}");
     }
 }
 
 #[test]
-fn people_of_a_real_server_prove_their_passwords() {
+fn users_of_a_real_server_are_authenticated() {
     let folder = tempfile::tempdir().unwrap();
     let Some((running, plain, tls)) = slapd::start(folder.path()) else { return };
     add_group(&plain);
     let searcher = Some("cn=array,dc=example,dc=com".to_owned());
     let settings = Ldap { bind_dn: searcher, ..settings(&plain) };
-    let vouch = |settings: &Ldap, user: &str, password: &str| {
-        Server::new(settings.clone(), Some("search-secret-1")).vouch(&Proof::Password { user, password })
+    let authenticate = |settings: &Ldap, user: &str, password: &str| {
+        Server::new(settings.clone(), Some("search-secret-1"))
+            .authenticate(&Credentials::Password { user, password })
     };
     let ada = |groups: &[&str]| {
-        Ok(Person { name: "ada".into(), groups: groups.iter().map(|it| (*it).into()).collect() })
+        Ok(DirectoryUser { name: "ada".into(), groups: groups.iter().map(|it| (*it).into()).collect() })
     };
-    assert_eq!(vouch(&settings, "ada", "adas password"), ada(&["cn=storage,ou=groups,dc=example,dc=com"]));
+    assert_eq!(
+        authenticate(&settings, "ada", "adas password"),
+        ada(&["cn=storage,ou=groups,dc=example,dc=com"])
+    );
     // As the directory writes the name, and with groups by theirs.
     let searched = Ldap { group_base: Some("ou=groups,dc=example,dc=com".into()), ..settings.clone() };
-    assert_eq!(vouch(&searched, "ADA", "adas password"), ada(&["keepers", "storage"]));
-    assert_eq!(vouch(&settings, "eve(*)", "eves password").unwrap().groups, Vec::<String>::new());
+    assert_eq!(authenticate(&searched, "ADA", "adas password"), ada(&["keepers", "storage"]));
+    assert_eq!(authenticate(&settings, "eve(*)", "eves password").unwrap().groups, Vec::<String>::new());
     let nobody = [("ada", "wrong"), ("ada", ""), ("*", "adas password"), ("a*", "adas password"), ("", "x")];
     for (user, password) in nobody.into_iter().chain([("eve(*))(uid=ada", "adas password")]) {
-        assert!(matches!(vouch(&settings, user, password), Err(Error::Refused(_))), "{user:?} {password:?}");
+        assert!(
+            matches!(authenticate(&settings, user, password), Err(Error::Refused(_))),
+            "{user:?} {password:?}"
+        );
     }
-    // Two who go by one name are nobody, though one of them has the password: here, everybody who has a class.
+    // A name of two entries is refused, although one of them has the password: here, every entry with this class.
     let classes = Ldap { user_attribute: "objectClass".into(), ..settings.clone() };
-    let several = vouch(&classes, "inetOrgPerson", "adas password").unwrap_err();
+    let several = authenticate(&classes, "inetOrgPerson", "adas password").unwrap_err();
     assert!(matches!(&several, Error::Refused(why) if why.contains("several")), "{several}");
-    // Who may see nobody finds nobody; a place that is not there is told.
+    // Without rights to read entries none is found; a search base that does not exist is an error.
     let blind = Ldap { bind_dn: None, ..settings.clone() };
     assert!(
-        Server::new(blind, None).vouch(&Proof::Password { user: "ada", password: "adas password" }).is_err()
+        Server::new(blind, None)
+            .authenticate(&Credentials::Password { user: "ada", password: "adas password" })
+            .is_err()
     );
     let elsewhere = Ldap { base: "ou=nowhere,dc=example,dc=com".into(), ..settings.clone() };
-    assert!(matches!(vouch(&elsewhere, "ada", "adas password"), Err(Error::Failed(_))));
+    assert!(matches!(authenticate(&elsewhere, "ada", "adas password"), Err(Error::Failed(_))));
 
     let ca = Some(std::fs::read_to_string(folder.path().join("ca.pem")).unwrap());
     let over_tls = Ldap { server: tls, ca: ca.clone(), ..searched.clone() };
     let by_starttls = Ldap { starttls: true, ca, ..searched };
     for settings in [&over_tls, &by_starttls] {
         assert_eq!(settings.check(true), Ok(()));
-        assert_eq!(vouch(settings, "ada", "adas password"), ada(&["keepers", "storage"]));
+        assert_eq!(authenticate(settings, "ada", "adas password"), ada(&["keepers", "storage"]));
         let said = Server::new(settings.clone(), Some("search-secret-1")).test().unwrap();
         assert!(said.contains("uid="), "{said}");
         let stranger = std::fs::read_to_string(folder.path().join("cert.pem")).unwrap();
         let untrusted = Ldap { ca: Some(stranger), ..settings.clone() };
-        assert!(matches!(vouch(&untrusted, "ada", "adas password"), Err(Error::Failed(_))));
+        assert!(matches!(authenticate(&untrusted, "ada", "adas password"), Err(Error::Failed(_))));
     }
     let wrong = Server::new(settings.clone(), Some("wrong-secret-1")).test().unwrap_err().to_string();
-    assert!(wrong.contains("who searches") && !wrong.contains("wrong-secret"), "{wrong}");
+    assert!(wrong.contains("bind DN") && !wrong.contains("wrong-secret"), "{wrong}");
     drop(running);
-    assert!(matches!(vouch(&settings, "ada", "adas password"), Err(Error::Failed(_))));
+    assert!(matches!(authenticate(&settings, "ada", "adas password"), Err(Error::Failed(_))));
 }

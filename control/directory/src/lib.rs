@@ -1,8 +1,8 @@
-//! Directories elsewhere that know people: who somebody is, and in which groups. An array asks one when somebody logs in
-//! who is no user of its own.
+//! Identity providers: authentication of users by OpenID Connect or LDAP, with their groups. The array asks one for a user
+//! that is not one of its own.
 //!
-//! A call waits for the other side: it belongs on a thread where nobody else waits. What groups may do, and how long
-//! somebody stays logged in, is decided above.
+//! Calls block until the server has responded, so they belong on threads of their own. The caller maps groups to roles and
+//! keeps sessions.
 
 mod ldap;
 mod oidc;
@@ -13,25 +13,25 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// How long a request with its answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest name of a person or a group, in bytes.
-const LONGEST_NAME: usize = 256;
-/// Most groups of a person that are looked at.
-const MOST_GROUPS: usize = 1000;
+/// Time-out of a request with its response.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum length of a user or group name.
+const MAX_NAME_BYTES: usize = 256;
+/// Groups of a user that are considered.
+const MAX_GROUPS: usize = 1000;
 
-/// Why nobody is vouched for, in words for people. No secret is among them.
+/// Why a user was not authenticated, as text for operators, without secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The directory answered: it is not who it says to be.
+    /// The directory rejected the credentials.
     #[error("{0}")]
     Refused(String),
-    /// The directory can't be asked, or its answer can't be used.
+    /// The directory can't be reached, or its response can't be used.
     #[error("{0}")]
     Failed(String),
 }
 
-/// The answer of this crate.
+/// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
@@ -50,133 +50,133 @@ impl From<trust::Error> for Error {
     }
 }
 
-/// Which directory, and how it is asked. Certificates (`ca`) are PEM; those that the system trusts when there is none.
+/// Settings of a directory. Certificates (`ca`) are PEM; without one the system's trust store is used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Settings {
     /// OpenID Connect. The secret is the client's.
     Oidc(Oidc),
-    /// LDAP. The secret is the password of who searches.
+    /// LDAP. The secret is the password of `bind_dn`.
     Ldap(Ldap),
 }
 
-/// A server of LDAP, and where it has people and groups.
+/// An LDAP server, and where its users and groups are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ldap {
     /// Its address: `ldaps://name:port`, or `ldap://name:port`.
     pub server: String,
-    /// Whether TLS begins by STARTTLS.
+    /// Whether to use STARTTLS.
     pub starttls: bool,
-    /// The distinguished name of who searches; nobody in particular when there is none.
+    /// Distinguished name for searches; anonymous if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bind_dn: Option<String>,
-    /// Below which people are.
+    /// Search base of users.
     pub base: String,
-    /// The attribute that names people.
+    /// The attribute with the user name.
     pub user_attribute: String,
-    /// Below which groups are, which have people as members and go by `cn`; when there is none, people know theirs
-    /// (`memberOf`), and groups go by distinguished names.
+    /// Search base of groups, which list their members and are named by `cn`. If `None`, groups are the distinguished names
+    /// in the users' `memberOf`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_base: Option<String>,
-    /// Whom to trust.
+    /// Trusted certificate authority.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "trust::mark::pem")]
     pub ca: Option<String>,
 }
 
-/// An OpenID provider, and what it knows the array as.
+/// An OpenID provider, and the array's registration there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Oidc {
-    /// Its address, as it calls itself.
+    /// Issuer identifier, which is its address.
     pub issuer: String,
-    /// What it calls the array.
+    /// Client identifier of the array.
     pub client_id: String,
-    /// Where browsers reach the array: they come back there, to [`SIGN_IN`], and nowhere else.
+    /// Address at which browsers reach the array; the redirect URI is [`SIGN_IN`] below it.
     pub address: String,
-    /// What is asked for, besides `openid`.
+    /// Scopes requested besides `openid`.
     pub scopes: Vec<String>,
-    /// The claim that has somebody's name.
+    /// The claim with the user name.
     pub user_claim: String,
-    /// The claim that has somebody's groups; dots lead into claims.
+    /// The claim with the groups; dots separate nested claims.
     pub groups_claim: String,
-    /// Whom to trust.
+    /// Trusted certificate authority.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "trust::mark::pem")]
     pub ca: Option<String>,
 }
 
-/// Somebody whom a directory vouches for.
+/// A user that a directory authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Person {
-    /// What the directory calls somebody.
+pub struct DirectoryUser {
+    /// Name in the directory.
     pub name: String,
-    /// The groups that somebody is in.
+    /// Group memberships.
     pub groups: Vec<String>,
 }
 
-/// A way that a browser goes, and what the array remembers of it until the browser comes back.
+/// An authorization request: where to redirect the browser, and the secrets to check when it comes back.
 #[derive(Clone)]
-pub struct Journey {
-    /// Where the browser goes.
+pub struct AuthorizationRequest {
+    /// Where to redirect the browser.
     pub url: String,
-    /// Comes back with the browser.
+    /// Returned in the redirect back.
     pub state: String,
-    /// Comes back in the ID token.
+    /// Returned in the ID token.
     nonce: String,
-    /// Proves that who began it ends it (RFC 7636).
+    /// PKCE code verifier (RFC 7636).
     verifier: String,
 }
 
-impl fmt::Debug for Journey {
+impl fmt::Debug for AuthorizationRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Journey(…)")
+        f.write_str("AuthorizationRequest(…)")
     }
 }
 
-/// How somebody proves who it is.
-pub enum Proof<'a> {
-    /// A browser came back.
+/// Credentials of a user.
+pub enum Credentials<'a> {
+    /// An authorization code from a redirect back.
     Code {
-        /// The way that it went.
-        journey: &'a Journey,
-        /// What the directory gave it.
+        /// The request that it belongs to.
+        request: &'a AuthorizationRequest,
+        /// The authorization code.
         code: &'a str,
-        /// Who says to have given it (RFC 9207).
+        /// The `iss` parameter (RFC 9207).
         issuer: Option<&'a str>,
     },
-    /// Somebody gave a password.
+    /// User name and password.
     Password {
-        /// Who it says to be.
+        /// The user name.
         user: &'a str,
         /// The password.
         password: &'a str,
     },
 }
 
-/// A directory elsewhere.
+/// An identity provider.
 pub trait Directory: Send + Sync {
-    /// Asks whether it is there and takes what is set; what it said, for people.
+    /// Tests the settings against the server. Returns a text for operators.
     ///
     /// # Errors
     /// What is wrong.
     fn test(&self) -> Result<String>;
 
-    /// Begins a way for a browser; none when people prove to the array itself who they are.
+    /// Begins an authorization request; `None` if users enter their password at the array.
     ///
     /// # Errors
-    /// When the directory can't be asked.
-    fn journey(&self) -> Result<Option<Journey>>;
+    /// If the directory can't be reached.
+    fn begin_authorization(&self) -> Result<Option<AuthorizationRequest>>;
 
-    /// Who it is that proves it.
+    /// Authenticates a user.
     ///
     /// # Errors
-    /// When it does not, or the directory can't be asked.
-    fn vouch(&self, proof: &Proof) -> Result<Person>;
+    /// If the credentials are wrong, or the directory can't be reached.
+    fn authenticate(&self, credentials: &Credentials) -> Result<DirectoryUser>;
 }
 
 impl Settings {
-    /// Refuses what nobody could be asked by. `secret`: there is one.
+    /// Refuses settings that can't work. `secret`: whether there is one.
     ///
     /// # Errors
-    /// What is wrong, in words for people.
+    /// What is wrong, as text for operators.
     pub fn check(&self, secret: bool) -> Result<()> {
         match self {
             Settings::Oidc(it) => it.check(),
@@ -184,7 +184,7 @@ impl Settings {
         }
     }
 
-    /// The directory.
+    /// Opens the directory.
     pub fn open(&self, secret: Option<&str>) -> Box<dyn Directory> {
         match self {
             Settings::Oidc(it) => Box::new(oidc::Provider::new(it.clone(), secret)),
@@ -193,24 +193,27 @@ impl Settings {
     }
 }
 
-/// A person, when the names are such that people can read them: in a list, in a log.
-fn person(name: String, groups: impl IntoIterator<Item = String>) -> Result<Person> {
+/// Checks that the names can be shown in lists and logs.
+fn directory_user(name: String, groups: impl IntoIterator<Item = String>) -> Result<DirectoryUser> {
     if !is_readable(&name) {
         let shown: String = name.chars().filter(|it| !it.is_control()).take(64).collect();
         return Err(Error::refused(format!(
-            "the directory gives {shown:?} as somebody's name: one has 1 to {LONGEST_NAME} bytes, and no control \
+            "the directory returned the user name {shown:?}: a name has 1 to {MAX_NAME_BYTES} bytes and no control \
              characters"
         )));
     }
-    Ok(Person { name, groups: groups.into_iter().filter(|it| is_readable(it)).take(MOST_GROUPS).collect() })
+    Ok(DirectoryUser {
+        name,
+        groups: groups.into_iter().filter(|it| is_readable(it)).take(MAX_GROUPS).collect(),
+    })
 }
 
 fn is_readable(name: &str) -> bool {
-    !name.trim().is_empty() && name.len() <= LONGEST_NAME && !name.chars().any(char::is_control)
+    !name.trim().is_empty() && name.len() <= MAX_NAME_BYTES && !name.chars().any(char::is_control)
 }
 
-/// True for the addresses of this machine that no other one reaches.
-fn is_here(host: &str) -> bool {
+/// True for loopback addresses.
+fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback())
 }

@@ -1,10 +1,11 @@
 //! OpenID Connect: the authorization code flow (OpenID Connect Core 1.0, section 3.1) with PKCE (RFC 7636).
 //!
-//! What the provider publishes of itself is asked for again whenever somebody comes back, so that its keys may change
-//! at any time; to send somebody there, what it said minutes ago is good enough.
+//! The provider's metadata is fetched again for each code, so that its keys may change at any time; for a redirect,
+//! metadata of the last minutes is used.
 
 use crate::{
-    Directory, Error, Journey, LONGEST_NAME, Oidc, PATIENCE, Person, Proof, Result, is_here, person,
+    AuthorizationRequest, Credentials, Directory, DirectoryUser, Error, MAX_NAME_BYTES, Oidc, Result,
+    TIMEOUT, directory_user, is_loopback,
 };
 use openidconnect::core::*;
 use openidconnect::{
@@ -19,19 +20,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::{Duration, Instant};
 
-/// The page of the array that browsers come back to.
+/// The page of the array that is the redirect URI.
 pub const SIGN_IN: &str = "/sign-in";
 
-/// How long what the provider publishes is good enough to send somebody there.
-const FRESH: Duration = Duration::from_secs(300);
-/// Longest answer of a provider in bytes; the largest is a list of keys.
-const LONGEST_ANSWER: u64 = 1 << 20;
-/// A code that no provider gave: what it answers tells whether it knows the array.
+/// Age up to which metadata is used for a redirect.
+const METADATA_MAX_AGE: Duration = Duration::from_secs(300);
+/// Maximum size of a response; the largest is a key set.
+const MAX_RESPONSE_BYTES: u64 = 1 << 20;
+/// An invalid code: the provider's error shows whether it knows the client.
 const NO_CODE: &str = "this-is-a-test-of-the-settings";
-/// Most that is told of what a provider said.
-const SHOWN: usize = 200;
+/// Characters of a provider's message that are shown.
+const MAX_SHOWN_CHARS: usize = 200;
 
-/// Signatures of ID tokens that are looked at. None that the client's secret makes: who has that could make tokens.
+/// Accepted signature algorithms of ID tokens. HMAC with the client secret is not among them: its holders could forge tokens.
 const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
@@ -44,7 +45,7 @@ const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::EdDsa,
 ];
 
-/// Claims that no standard names.
+/// Claims that are not standardized.
 #[derive(Debug, Serialize, Deserialize)]
 struct Others(Map<String, Value>);
 impl AdditionalClaims for Others {}
@@ -77,7 +78,7 @@ type Known = Client<
     EndpointMaybeSet,
 >;
 
-/// A request that could not be made.
+/// A failed HTTP request.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct NoAnswer(String);
@@ -86,8 +87,8 @@ struct NoAnswer(String);
 pub struct Provider {
     settings: Oidc,
     secret: Option<ClientSecret>,
-    /// What it published last, and when.
-    published: Mutex<Option<(Instant, CoreProviderMetadata)>>,
+    /// Its metadata as fetched last, and when.
+    metadata: Mutex<Option<(Instant, CoreProviderMetadata)>>,
 }
 
 impl Oidc {
@@ -96,17 +97,18 @@ impl Oidc {
         let own = address(&self.address, "the address of the array")?;
         if !matches!(own.path(), "" | "/") || own.query().is_some() {
             return Err(Error::failed(
-                "the address of the array has no path: write https://array.example.com",
+                "the address of the array must have no path: write https://array.example.com",
             ));
         }
-        let short = |it: &String| (1..=LONGEST_NAME).contains(&it.len()) && !it.contains(char::is_whitespace);
+        let short =
+            |it: &String| (1..=MAX_NAME_BYTES).contains(&it.len()) && !it.contains(char::is_whitespace);
         if ![&self.client_id, &self.user_claim, &self.groups_claim].into_iter().all(short) {
             return Err(Error::failed(format!(
-                "a client and a claim have a name of 1 to {LONGEST_NAME} bytes without spaces"
+                "client ID and claim names have 1 to {MAX_NAME_BYTES} bytes without spaces"
             )));
         }
         if self.scopes.len() > 16 || !self.scopes.iter().all(short) {
-            return Err(Error::failed("there are 16 scopes at most, each a word"));
+            return Err(Error::failed("at most 16 scopes are allowed, each one word"));
         }
         Ok(trust::check(self.ca.as_deref())?)
     }
@@ -116,59 +118,59 @@ impl Oidc {
     }
 }
 
-/// An address that secrets may go to: over TLS, or to this machine.
+/// Checks an address to which secrets are sent: it uses TLS, or a loopback address.
 fn address(text: &str, what: &str) -> Result<ureq::http::Uri> {
     let wrong = |why: &str| Error::failed(format!("{what}, {text:?}, {why}"));
     let uri: ureq::http::Uri =
-        text.parse().map_err(|_| wrong("is no address such as https://example.com"))?;
+        text.parse().map_err(|_| wrong("is not an address such as https://example.com"))?;
     let host = uri.host().unwrap_or_default();
     if host.is_empty() || uri.authority().is_some_and(|it| it.as_str().contains('@')) || text.contains('#') {
-        return Err(wrong("is no address such as https://example.com"));
+        return Err(wrong("is not an address such as https://example.com"));
     }
     match uri.scheme_str() {
         Some("https") => Ok(uri),
-        Some("http") if is_here(host) => Ok(uri),
-        Some("http") => Err(wrong("goes over TLS: it begins with https://")),
-        _ => Err(wrong("begins with https://")),
+        Some("http") if is_loopback(host) => Ok(uri),
+        Some("http") => Err(wrong("must use TLS: it begins with https://")),
+        _ => Err(wrong("must begin with https://")),
     }
 }
 
 impl Provider {
     pub fn new(settings: Oidc, secret: Option<&str>) -> Self {
         let secret = secret.map(|secret| ClientSecret::new(secret.to_owned()));
-        Self { settings, secret, published: Mutex::default() }
+        Self { settings, secret, metadata: Mutex::default() }
     }
 
     fn send(&self, request: HttpRequest) -> std::result::Result<HttpResponse, NoAnswer> {
         let uri = request.uri().to_string();
-        // The provider names its own addresses; they are held to the same.
+        // The metadata names addresses, too; the same rules hold for them.
         let to = address(&uri, "an address of the provider").map_err(|error| NoAnswer(error.to_string()))?;
-        let agent = trust::agent(to.scheme_str() == Some("https"), self.settings.ca.as_deref(), PATIENCE);
+        let agent = trust::agent(to.scheme_str() == Some("https"), self.settings.ca.as_deref(), TIMEOUT);
         let agent = agent.map_err(|error| NoAnswer(error.to_string()))?;
         let host = to.host().unwrap_or_default();
-        let no_answer = |error: ureq::Error| NoAnswer(format!("{host} gives no answer: {error}"));
+        let no_answer = |error: ureq::Error| NoAnswer(format!("{host} can't be reached: {error}"));
         let (mut parts, body) = agent.run(request).map_err(no_answer)?.into_parts();
-        let bytes = body.into_with_config().limit(LONGEST_ANSWER).read_to_vec().map_err(no_answer)?;
+        let bytes = body.into_with_config().limit(MAX_RESPONSE_BYTES).read_to_vec().map_err(no_answer)?;
         parts.extensions.clear();
         Ok(HttpResponse::from_parts(parts, bytes))
     }
 
-    /// What the provider publishes of itself, with its keys.
+    /// Fetches the provider's metadata and keys.
     fn discover(&self) -> Result<CoreProviderMetadata> {
         let failed = |error: String| {
-            Error::failed(format!("the provider {} can't be asked: {error}", self.settings.issuer))
+            Error::failed(format!("the provider {} can't be used: {error}", self.settings.issuer))
         };
         let issuer =
             IssuerUrl::new(self.settings.issuer.clone()).map_err(|error| failed(error.to_string()))?;
         let send = |request| self.send(request);
         let found = CoreProviderMetadata::discover(&issuer, &send).map_err(|error| failed(chain(&error)))?;
-        *self.published.lock() = Some((Instant::now(), found.clone()));
+        *self.metadata.lock() = Some((Instant::now(), found.clone()));
         Ok(found)
     }
 
     fn recent(&self) -> Result<CoreProviderMetadata> {
-        let known = self.published.lock().clone();
-        match known.filter(|(at, _)| at.elapsed() < FRESH) {
+        let known = self.metadata.lock().clone();
+        match known.filter(|(at, _)| at.elapsed() < METADATA_MAX_AGE) {
             Some((_, found)) => Ok(found),
             None => self.discover(),
         }
@@ -180,18 +182,18 @@ impl Provider {
         Ok(Client::from_provider_metadata(published, id, self.secret.clone()).set_redirect_uri(redirect))
     }
 
-    /// The claims of whoever the code was given for.
-    fn claims(&self, journey: &Journey, code: &str) -> Result<Value> {
+    /// Exchanges a code for tokens and returns the verified claims.
+    fn claims(&self, request: &AuthorizationRequest, code: &str) -> Result<Value> {
         let client = self.client(self.discover()?)?;
         let send = |request| self.send(request);
         let exchange = client.exchange_code(AuthorizationCode::new(code.to_owned()));
         let exchange = exchange.map_err(|error| Error::failed(chain(&error)))?;
-        let verifier = PkceCodeVerifier::new(journey.verifier.clone());
+        let verifier = PkceCodeVerifier::new(request.verifier.clone());
         let tokens = exchange.set_pkce_verifier(verifier).request(&send).map_err(not_taken)?;
-        let refused = |why: String| Error::refused(format!("the provider's ID token is not good: {why}"));
+        let refused = |why: String| Error::refused(format!("the provider's ID token is not valid: {why}"));
         let token = tokens.id_token().ok_or_else(|| refused("there is none".into()))?;
         let verifier = client.id_token_verifier().set_allowed_algs(ALGORITHMS);
-        let nonce = Nonce::new(journey.nonce.clone());
+        let nonce = Nonce::new(request.nonce.clone());
         let claims = token.claims(&verifier, &nonce).map_err(|error| refused(chain(&error)))?;
         if let Some(expected) = claims.access_token_hash() {
             let algorithm = token.signing_alg().map_err(|error| refused(chain(&error)))?;
@@ -206,7 +208,7 @@ impl Provider {
         if wanted.into_iter().any(|claim| find(&known, claim).is_none()) {
             let more = self.user_info(&client, tokens.access_token(), claims.subject())?;
             if let (Value::Object(known), Value::Object(more)) = (&mut known, more) {
-                // What is signed counts.
+                // Signed claims take precedence.
                 for (name, value) in more {
                     known.entry(name).or_insert(value);
                 }
@@ -215,16 +217,16 @@ impl Provider {
         Ok(known)
     }
 
-    /// What the provider tells of somebody besides the ID token; nothing when it tells nothing.
+    /// Claims from the UserInfo endpoint; null if the provider has none.
     fn user_info(&self, client: &Known, token: &AccessToken, subject: &SubjectIdentifier) -> Result<Value> {
         let Ok(request) = client.user_info(token.clone(), Some(subject.clone())) else {
             return Ok(Value::Null);
         };
         let send = |request| self.send(request);
-        let told: UserInfoClaims<Others, CoreGenderClaim> = request
+        let claims: UserInfoClaims<Others, CoreGenderClaim> = request
             .request(&send)
-            .map_err(|error| Error::failed(format!("the provider tells no claims: {}", chain(&error))))?;
-        serde_json::to_value(told).map_err(Error::failed)
+            .map_err(|error| Error::failed(format!("the provider returned no claims: {}", chain(&error))))?;
+        serde_json::to_value(claims).map_err(Error::failed)
     }
 }
 
@@ -234,7 +236,7 @@ impl Directory for Provider {
         let methods = published.id_token_signing_alg_values_supported();
         if !methods.iter().any(|it| ALGORITHMS.contains(it)) {
             return Err(Error::failed(
-                "the provider signs ID tokens in no way that is taken here: set RS256",
+                "the provider signs ID tokens with no algorithm that is accepted here: configure RS256",
             ));
         }
         let (issuer, client) = (self.settings.issuer.as_str(), self.client(published)?);
@@ -242,18 +244,18 @@ impl Directory for Provider {
         let exchange = exchange.map_err(|error| Error::failed(chain(&error)))?;
         let (_, verifier) = PkceCodeChallenge::new_random_sha256();
         match exchange.set_pkce_verifier(verifier).request(&|request| self.send(request)) {
-            // It looked at the code, so it knows who asks.
+            // It rejected the code, not the client.
             Err(RequestTokenError::ServerResponse(said))
                 if *said.error() == CoreErrorResponseType::InvalidGrant =>
             {
-                Ok(format!("{issuer} answers, and knows {:?}", self.settings.client_id))
+                Ok(format!("{issuer} responds and knows the client {:?}", self.settings.client_id))
             }
             Err(error) => Err(not_taken(error)),
-            Ok(_) => Err(Error::failed(format!("{issuer} takes any code: nobody could be trusted"))),
+            Ok(_) => Err(Error::failed(format!("{issuer} accepted an invalid code: it can't be trusted"))),
         }
     }
 
-    fn journey(&self) -> Result<Option<Journey>> {
+    fn begin_authorization(&self) -> Result<Option<AuthorizationRequest>> {
         let client = self.client(self.recent()?)?;
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
         let flow = AuthenticationFlow::<CoreResponseType>::AuthorizationCode;
@@ -262,9 +264,9 @@ impl Directory for Provider {
             request = request.add_scope(Scope::new(scope.clone()));
         }
         let (url, state, nonce) = request.set_pkce_challenge(challenge).url();
-        // A browser goes there: not to a script, nor to a place where others listen.
+        // Browsers are redirected there: it must be no script, and not in clear text.
         address(url.as_str(), "the provider's page")?;
-        Ok(Some(Journey {
+        Ok(Some(AuthorizationRequest {
             url: url.into(),
             state: state.into_secret(),
             nonce: nonce.secret().clone(),
@@ -272,26 +274,28 @@ impl Directory for Provider {
         }))
     }
 
-    fn vouch(&self, proof: &Proof) -> Result<Person> {
-        let Proof::Code { journey, code, issuer } = proof else {
-            return Err(Error::refused("people of this directory sign in at a page of theirs"));
+    fn authenticate(&self, credentials: &Credentials) -> Result<DirectoryUser> {
+        let Credentials::Code { request, code, issuer } = credentials else {
+            return Err(Error::refused("users of this directory sign in at the page of its provider"));
         };
         if issuer.is_some_and(|it| it != self.settings.issuer) {
-            return Err(Error::refused("the browser comes from another provider than it was sent to"));
+            return Err(Error::refused(
+                "the response comes from another provider than the request was sent to",
+            ));
         }
-        let claims = self.claims(journey, code)?;
+        let claims = self.claims(request, code)?;
         let Oidc { user_claim, groups_claim, .. } = &self.settings;
         let name = find(&claims, user_claim).and_then(Value::as_str).ok_or_else(|| {
             Error::failed(format!(
-                "the provider does not tell the claim {user_claim:?}, which names people: choose another one, or a \
-                 scope that it comes with"
+                "the provider returned no claim {user_claim:?} for the user name: choose another claim, or add the \
+                 scope that it needs"
             ))
         })?;
-        person(name.to_owned(), groups_of(find(&claims, groups_claim)))
+        directory_user(name.to_owned(), groups_of(find(&claims, groups_claim)))
     }
 }
 
-/// A claim by its name, or by names with dots between them, from the outermost on.
+/// A claim by its name, or by a path of names separated by dots.
 fn find<'a>(claims: &'a Value, name: &str) -> Option<&'a Value> {
     claims.get(name).or_else(|| name.split('.').try_fold(claims, |inside, part| inside.get(part)))
 }
@@ -305,27 +309,28 @@ fn groups_of(claim: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// Why the provider gave no tokens.
+/// Why the provider issued no tokens.
 fn not_taken(error: RequestTokenError<NoAnswer, StandardErrorResponse<CoreErrorResponseType>>) -> Error {
     let RequestTokenError::ServerResponse(said) = error else {
-        return Error::failed(format!("the provider gives no tokens: {}", chain(&error)));
+        return Error::failed(format!("the provider issued no tokens: {}", chain(&error)));
     };
-    let why: String = said.error_description().map_or("", |it| it.as_str()).chars().take(SHOWN).collect();
+    let why: String =
+        said.error_description().map_or("", |it| it.as_str()).chars().take(MAX_SHOWN_CHARS).collect();
     match said.error() {
         CoreErrorResponseType::InvalidGrant => {
-            Error::refused(format!("the provider does not take the code any more ({why}): sign in again"))
+            Error::refused(format!("the provider no longer accepts the code ({why}): sign in again"))
         }
         kind @ (CoreErrorResponseType::InvalidClient | CoreErrorResponseType::UnauthorizedClient) => {
             let kind = kind.as_ref();
             Error::failed(format!(
-                "the provider does not know the array ({kind} {why}): look at client and secret"
+                "the provider does not know the array ({kind} {why}): check client ID and secret"
             ))
         }
-        kind => Error::failed(format!("the provider gives no tokens: {} {why}", kind.as_ref())),
+        kind => Error::failed(format!("the provider issued no tokens: {} {why}", kind.as_ref())),
     }
 }
 
-/// An error with what caused it, as people read it.
+/// An error with its causes as one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -336,7 +341,7 @@ fn chain(error: &dyn std::error::Error) -> String {
         }
         next = cause.source();
     }
-    text.chars().filter(|it| !it.is_control()).take(2 * SHOWN).collect()
+    text.chars().filter(|it| !it.is_control()).take(2 * MAX_SHOWN_CHARS).collect()
 }
 
 #[cfg(test)]

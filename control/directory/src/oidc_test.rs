@@ -59,8 +59,9 @@ fn claims_are_found_where_providers_put_them() {
 #[test]
 fn names_that_nobody_could_read_are_refused() {
     for name in ["", " ", "a\nb", &"x".repeat(257)] {
-        assert!(person(name.into(), []).is_err(), "{name:?}");
+        assert!(directory_user(name.into(), []).is_err(), "{name:?}");
     }
-    let ada = person("ada@example.com".into(), ["ops".into(), "\u{1b}[2J".into(), String::new()]).unwrap();
-    assert_eq!(ada, Person { name: "ada@example.com".into(), groups: vec!["ops".into()] });
+    let ada =
+        directory_user("ada@example.com".into(), ["ops".into(), "\u{1b}[2J".into(), String::new()]).unwrap();
+    assert_eq!(ada, DirectoryUser { name: "ada@example.com".into(), groups: vec!["ops".into()] });
 }

@@ -1,59 +1,60 @@
-//! Alerts: what needs somebody's attention until it is over. A condition that is reported again is the same alert.
+//! Alerts and their life cycle in the store: raised, acknowledged, closed. A condition that is raised again while its alert
+//! is open is the same alert, so that an operator sees one line for one problem.
 
 use crate::event::Severity;
 use crate::store::{Error, Store};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-/// Most alerts that are closed and still told of.
-const KEPT: i64 = 1000;
+/// Closed alerts older than this many numbers are deleted.
+const MAX_ALERTS: i64 = 1000;
 
-/// Something that is the matter.
+/// A condition that an alert reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// What it is, for programs: `space.threshold`.
+    /// Its kind, for programs: `space.threshold`.
     pub kind: String,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
-    /// What is the matter and what to do, for people.
+    /// The problem and what to do about it, for people.
     pub message: String,
-    /// What kind of thing it is about, such as `volume group`; none: the array.
+    /// The kind of object concerned, such as `volume group`; `None` is the array itself.
     pub noun: Option<String>,
-    /// Which one.
+    /// The name of that object.
     pub name: Option<String>,
 }
 
-/// How far an alert is.
+/// State of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlertState {
-    /// Nobody looks after it yet.
+    /// Nobody has acknowledged it.
     Open,
-    /// Somebody does.
+    /// A user has acknowledged it.
     Acknowledged,
-    /// It is over.
+    /// The condition has ended, or a user has closed the alert.
     Closed,
 }
 
-/// Something that needs, or needed, attention.
+/// An alert, open or closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alert {
     /// Its number; later ones are larger.
     pub id: i64,
-    /// The condition, the same as long as it goes on: its kind and what it is about, by what never changes.
+    /// Identifies the condition while it lasts: its kind and the object's permanent identity.
     pub key: String,
-    /// What is, or was, the matter.
+    /// The condition as reported last.
     pub condition: Condition,
     /// When it began, in seconds since 1970.
     pub opened: u64,
-    /// When something of it was not what it had been, in seconds since 1970.
+    /// Time of its last change, in seconds since 1970.
     pub changed: u64,
-    /// Who looks after it.
+    /// The user who acknowledged it.
     pub acknowledged: Option<String>,
-    /// When it was over, in seconds since 1970.
+    /// When it was closed, in seconds since 1970.
     pub closed: Option<u64>,
 }
 
 impl Alert {
-    /// How far it is.
+    /// Its state.
     pub fn state(&self) -> AlertState {
         match (self.closed, &self.acknowledged) {
             (Some(_), _) => AlertState::Closed,
@@ -63,28 +64,28 @@ impl Alert {
     }
 }
 
-/// What became of an alert.
+/// A change of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum AlertChange {
     /// It is new.
     Opened,
-    /// It matters more than before; whoever looked after it should look again.
-    Worse,
-    /// It is told in other words, matters less, or somebody looks after it.
-    Changed,
-    /// It is over.
+    /// Its severity rose; an acknowledgement no longer counts.
+    Escalated,
+    /// Its text changed, its severity fell, or it was acknowledged.
+    Updated,
+    /// It was closed.
     Closed,
 }
 
 const FIELDS: &str = "id, key, kind, severity, message, noun, name, opened, changed, acknowledged, closed";
 
 impl Store {
-    /// Reports a condition. What became of its alert; none when it goes on as before.
-    pub fn raise(&self, now: u64, key: &str, it: &Condition) -> Result<Option<(Turn, Alert)>, Error> {
+    /// Raises a condition. Returns how its alert changed; `None` if nothing did.
+    pub fn raise(&self, now: u64, key: &str, it: &Condition) -> Result<Option<(AlertChange, Alert)>, Error> {
         self.run(|db| raise(db, now, key, it))
     }
 
-    /// Reports that a condition is over. The alert when there was one.
+    /// Reports that a condition has ended. Returns its alert if one was open.
     pub fn close(&self, now: u64, key: &str) -> Result<Option<Alert>, Error> {
         let sql = "UPDATE alert SET closed = ?, changed = ? WHERE key = ? AND closed IS NULL RETURNING id";
         let now = now as i64;
@@ -95,8 +96,8 @@ impl Store {
         })
     }
 
-    /// Notes who looks after an alert, or that nobody does any more. The alert, if there is one of that number that is
-    /// not over.
+    /// Records the user who acknowledges an alert, or withdraws the acknowledgement. Returns the alert if it exists and is
+    /// not closed.
     pub fn acknowledge(&self, now: u64, id: i64, user: Option<&str>) -> Result<Option<Alert>, Error> {
         let sql = "UPDATE alert SET acknowledged = ?, changed = ? WHERE id = ? AND closed IS NULL";
         self.run(|db| match db.execute(sql, params![user, now as i64, id])? {
@@ -110,7 +111,7 @@ impl Store {
         self.run(|db| alert(db, id))
     }
 
-    /// Alerts, newest first; without `closed` only those that go on.
+    /// Alerts, newest first; without `closed` only those that are open.
     pub fn alerts(&self, closed: bool) -> Result<Vec<Alert>, Error> {
         let which = if closed { "" } else { "WHERE closed IS NULL" };
         let sql = format!("SELECT {FIELDS} FROM alert {which} ORDER BY id DESC");
@@ -123,7 +124,7 @@ fn raise(
     now: u64,
     key: &str,
     it: &Condition,
-) -> Result<Option<(Turn, Alert)>, rusqlite::Error> {
+) -> Result<Option<(AlertChange, Alert)>, rusqlite::Error> {
     let Condition { kind, severity, message, noun, name } = it;
     let Some(old) = open(db, key)? else {
         let sql = "INSERT INTO alert (key, kind, severity, message, noun, name, opened, changed)
@@ -131,21 +132,21 @@ fn raise(
         let (severity, now) = (severity.number(), now as i64);
         db.execute(sql, params![key, kind, severity, message, noun, name, now, now])?;
         let id = db.last_insert_rowid();
-        db.execute("DELETE FROM alert WHERE closed IS NOT NULL AND id <= ?", params![id - KEPT])?;
-        return Ok(alert(db, id)?.map(|alert| (Turn::Opened, alert)));
+        db.execute("DELETE FROM alert WHERE closed IS NOT NULL AND id <= ?", params![id - MAX_ALERTS])?;
+        return Ok(alert(db, id)?.map(|alert| (AlertChange::Opened, alert)));
     };
     if old.condition == *it {
         return Ok(None);
     }
     let worse = *severity > old.condition.severity;
-    // What matters more now is not looked after yet.
+    // An acknowledgement was for the lower severity.
     let acknowledged = old.acknowledged.filter(|_| !worse);
     let sql = "UPDATE alert SET kind = ?, severity = ?, message = ?, noun = ?, name = ?, changed = ?,
                acknowledged = ? WHERE id = ?";
     let severity = severity.number();
     db.execute(sql, params![kind, severity, message, noun, name, now as i64, acknowledged, old.id])?;
-    let turn = if worse { Turn::Worse } else { Turn::Changed };
-    Ok(alert(db, old.id)?.map(|alert| (turn, alert)))
+    let change = if worse { AlertChange::Escalated } else { AlertChange::Updated };
+    Ok(alert(db, old.id)?.map(|alert| (change, alert)))
 }
 
 fn alert(db: &Connection, id: i64) -> Result<Option<Alert>, rusqlite::Error> {
@@ -192,21 +193,24 @@ mod tests {
     fn a_condition_is_one_alert_until_it_is_over() {
         let store = Store::in_memory();
         let raise = |now, severity, message| store.raise(now, "space", &space(severity, message)).unwrap();
-        let (turn, first) = raise(1, Severity::Warning, "70 %").unwrap();
-        assert_eq!((turn, first.opened, first.state()), (Turn::Opened, 1, AlertState::Open));
+        let (change, first) = raise(1, Severity::Warning, "70 %").unwrap();
+        assert_eq!((change, first.opened, first.state()), (AlertChange::Opened, 1, AlertState::Open));
         assert_eq!(raise(2, Severity::Warning, "70 %"), None);
-        let seen = store.acknowledge(3, first.id, Some("ada")).unwrap().unwrap();
-        assert_eq!((seen.state(), seen.changed), (AlertState::Acknowledged, 3));
-        let (turn, told) = raise(4, Severity::Warning, "71 %").unwrap();
-        assert_eq!((turn, told.acknowledged.as_deref()), (Turn::Changed, Some("ada")));
-        let (turn, worse) = raise(5, Severity::Critical, "90 %").unwrap();
-        assert_eq!((turn, worse.id, worse.acknowledged, worse.opened), (Turn::Worse, first.id, None, 1));
+        let acknowledged = store.acknowledge(3, first.id, Some("ada")).unwrap().unwrap();
+        assert_eq!((acknowledged.state(), acknowledged.changed), (AlertState::Acknowledged, 3));
+        let (change, updated) = raise(4, Severity::Warning, "71 %").unwrap();
+        assert_eq!((change, updated.acknowledged.as_deref()), (AlertChange::Updated, Some("ada")));
+        let (change, worse) = raise(5, Severity::Critical, "90 %").unwrap();
+        assert_eq!(
+            (change, worse.id, worse.acknowledged, worse.opened),
+            (AlertChange::Escalated, first.id, None, 1)
+        );
         let closed = store.close(6, "space").unwrap().unwrap();
         assert_eq!((closed.closed, closed.changed, closed.state()), (Some(6), 6, AlertState::Closed));
         assert_eq!(store.close(7, "space").unwrap(), None);
         assert!(store.alerts(false).unwrap().is_empty());
-        let (turn, again) = raise(8, Severity::Warning, "70 %").unwrap();
-        assert!(turn == Turn::Opened && again.id != first.id);
+        let (change, again) = raise(8, Severity::Warning, "70 %").unwrap();
+        assert!(change == AlertChange::Opened && again.id != first.id);
         assert_eq!(store.alerts(true).unwrap().len(), 2);
         assert_eq!(store.acknowledge(9, first.id, Some("ada")).unwrap(), None);
     }

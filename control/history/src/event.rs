@@ -1,21 +1,22 @@
-//! Events for operators, and the audit trail of what operators did.
+//! Events and the audit log. An audit entry is written before the change, so that a crash in between leaves it as
+//! `interrupted`.
 
 use crate::store::{Error, Page, Store};
 use rusqlite::{Row, params};
 use serde::{Deserialize, Serialize};
 
-/// Most events and audit entries that are kept.
-const KEPT: i64 = 100_000;
+/// Events kept, and audit entries kept; older ones are deleted.
+const MAX_ENTRIES: i64 = 100_000;
 
-/// How much an event matters.
+/// Severity of an event or alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Good to know.
+    /// For information.
     Info,
-    /// Somebody should look soon.
+    /// Needs attention soon.
     Warning,
-    /// Somebody must act now.
+    /// Needs action now.
     Critical,
 }
 
@@ -37,29 +38,29 @@ impl Severity {
     }
 }
 
-/// An event to be kept.
+/// An event to be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEvent {
     /// When, in seconds since 1970.
     pub time: u64,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
     /// For programs, such as `volume.created`.
     pub kind: String,
     /// For people.
     pub message: String,
-    /// What kind of thing it is about, such as `volume`.
+    /// The kind of object concerned, such as `volume`.
     pub noun: Option<String>,
-    /// Which one.
+    /// The name of that object.
     pub name: Option<String>,
 }
 
-/// Something that happened.
+/// A recorded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Its number; later ones are larger.
     pub id: i64,
-    /// What happened.
+    /// The event.
     pub event: NewEvent,
 }
 
@@ -67,40 +68,40 @@ pub struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuditId(i64);
 
-/// What somebody begins to do.
+/// A change that a user is about to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// When, in seconds since 1970.
     pub time: u64,
-    /// Who.
+    /// The user.
     pub user: String,
-    /// From where: an address, or `local`.
+    /// Origin of the request: an address, or `local`.
     pub origin: String,
-    /// Which action.
+    /// The action.
     pub action: String,
     /// The whole request, without secrets.
     pub detail: String,
 }
 
-/// What somebody did.
+/// An entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audit {
     /// Its number; later ones are larger.
     pub id: i64,
-    /// Who wanted what.
+    /// User, origin and request.
     pub attempt: Attempt,
-    /// `done`, `refused`, or `interrupted` when the array stopped before it knew.
+    /// `done`, `refused`, or `interrupted` if the array stopped before the result was recorded.
     pub outcome: String,
-    /// Why it was refused.
+    /// Reason of a refusal.
     pub message: String,
-    /// JSON: for every record that changed its key, what was there before and after.
+    /// JSON: for every changed record its key, and its value before and after.
     pub changes: String,
 }
 
 const BEGUN: &str = "interrupted";
 
 impl Store {
-    /// Keeps an event; its number.
+    /// Records an event and returns its number.
     pub fn add_event(&self, event: &NewEvent) -> Result<i64, Error> {
         let sql = "INSERT INTO event (time, severity, kind, message, noun, name) VALUES (?, ?, ?, ?, ?, ?)";
         let NewEvent { time, severity, kind, message, noun, name } = event;
@@ -113,8 +114,8 @@ impl Store {
         })
     }
 
-    /// Events, newest first, at least as severe as asked.
-    pub fn events(&self, page: &Page, least: Severity) -> Result<Vec<Event>, Error> {
+    /// Events of at least this severity, newest first.
+    pub fn events(&self, page: &Page, minimum: Severity) -> Result<Vec<Event>, Error> {
         let sql = "SELECT id, time, severity, kind, message, noun, name FROM event
                    WHERE id < ? AND severity >= ? ORDER BY id DESC LIMIT ?";
         let of = |row: &Row<'_>| {
@@ -131,11 +132,11 @@ impl Store {
         let before = page.before.unwrap_or(i64::MAX);
         self.run(|db| {
             let mut rows = db.prepare_cached(sql)?;
-            rows.query_map(params![before, least.number(), page.limit], of)?.collect()
+            rows.query_map(params![before, minimum.number(), page.limit], of)?.collect()
         })
     }
 
-    /// Notes that somebody begins to do something, before it is done.
+    /// Records a change before it is made.
     pub fn begin_audit(&self, attempt: &Attempt) -> Result<AuditId, Error> {
         let sql = "INSERT INTO audit (time, user, origin, action, detail, outcome, message, changes)
                    VALUES (?, ?, ?, ?, ?, ?, '', '[]')";
@@ -148,7 +149,7 @@ impl Store {
         })
     }
 
-    /// Notes how it ended. `refused`: why, when it was; `changes`: JSON.
+    /// Records its result. `refused`: the reason if it was refused; `changes`: JSON.
     pub fn end_audit(&self, id: AuditId, refused: Option<&str>, changes: &str) -> Result<(), Error> {
         let outcome = if refused.is_some() { "refused" } else { "done" };
         let sql = "UPDATE audit SET outcome = ?, message = ?, changes = ? WHERE id = ?";
@@ -158,7 +159,7 @@ impl Store {
         })
     }
 
-    /// The audit trail, newest first.
+    /// The audit log, newest first.
     pub fn audits(&self, page: &Page) -> Result<Vec<Audit>, Error> {
         let sql = "SELECT id, time, user, origin, action, detail, outcome, message, changes FROM audit
                    WHERE id < ? ORDER BY id DESC LIMIT ?";
@@ -185,10 +186,10 @@ impl Store {
     }
 }
 
-/// Drops what is too old, now and then.
+/// Deletes the oldest entries, once for every thousand new ones.
 fn forget(db: &rusqlite::Connection, table: &str, newest: i64) -> Result<(), rusqlite::Error> {
     if newest % 1000 == 0 {
-        db.execute(&format!("DELETE FROM {table} WHERE id <= ?"), params![newest - KEPT])?;
+        db.execute(&format!("DELETE FROM {table} WHERE id <= ?"), params![newest - MAX_ENTRIES])?;
     }
     Ok(())
 }

@@ -56,9 +56,9 @@ fn an_audit_entry_is_there_before_its_end_is_known() {
 #[test]
 fn old_events_go() {
     let store = Store::in_memory();
-    for time in 0..(KEPT as u64 + 2000) {
+    for time in 0..(MAX_ENTRIES as u64 + 2000) {
         store.add_event(&event(time, Severity::Info)).unwrap();
     }
     let count: i64 = store.db().query_row("SELECT count(*) FROM event", [], |row| row.get(0)).unwrap();
-    assert_eq!(count, KEPT);
+    assert_eq!(count, MAX_ENTRIES);
 }

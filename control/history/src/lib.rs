@@ -1,21 +1,22 @@
-//! What happened: events, alerts, the audit trail and measurements, and for a while sessions and answers, in one SQLite
-//! file.
+//! The array's history in one SQLite file: events, alerts, audit log, performance and capacity samples, and entries that
+//! expire (sessions, replies to idempotent requests).
 //!
-//! Nothing here decides anything: an array whose history is lost works as before, and one whose file can't be used
-//! keeps its history in memory until it can. The file is bounded; what is old goes. Time is always an argument, in seconds since 1970.
+//! It is a record for operators, and the data path does not depend on it: an array whose history is lost works as before,
+//! and while the file can't be used, history is kept in memory. The file is bounded; the oldest entries are deleted. Time is
+//! always an argument, in seconds since 1970.
 
 mod alert;
 mod event;
-mod kept;
+mod expiring;
 mod measure;
 mod outage;
 mod sample;
 mod space;
 mod store;
 
-pub use alert::{Alert, AlertState, Condition, Turn};
+pub use alert::{Alert, AlertChange, AlertState, Condition};
 pub use event::{Attempt, Audit, AuditId, Event, NewEvent, Severity};
-pub use kept::{Kept, KeptKey};
+pub use expiring::{ExpiringKey, ExpiringKind};
 pub use measure::{ALL, Recorder, Series, Span, Tier, tier_for};
 pub use sample::{Cell, Latencies, Sample};
 pub use space::SpacePoint;

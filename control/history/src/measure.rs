@@ -1,19 +1,19 @@
-//! Measurements in three tiers: seconds for an hour, ten seconds for a day, five minutes for a year.
+//! Performance samples in three tiers: 1 s for an hour, 10 s for a day, 5 min for a year.
 //!
-//! A [`Recorder`] takes what was measured each second and keeps the last moments in memory. Every ten seconds they go
-//! to the file: the seconds in one row for each subject that was not idle, their sum in another; every five minutes
-//! the sum of those. A crash loses the last ten seconds. The subject [`ALL`] has a sample whenever the array was up:
-//! where it has none nothing is known, where it has one a subject without a sample was idle.
+//! A [`Recorder`] receives one sample a second for each active subject and buffers the newest in memory. Every ten seconds it
+//! writes one row with the seconds and one with their sum for each subject that was not idle, and every five minutes the sum
+//! of those. A crash loses at most ten seconds. The subject [`ALL`] has a sample for every second in which the array ran: a
+//! time without one is unknown, and a subject without a sample at a known time was idle.
 
 use crate::sample::{Sample, decode, encode};
 use crate::store::{Error, Store};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{BTreeMap, HashMap};
 
-/// The subject that is everything together.
+/// The subject that stands for the whole array.
 pub const ALL: &str = "array";
 
-/// A resolution, and for how long and how much is kept in it.
+/// A resolution with its retention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tier {
     number: i64,
@@ -21,24 +21,24 @@ pub struct Tier {
     pub step: u64,
     /// Seconds of one row.
     row: u64,
-    /// For how many seconds it is kept.
+    /// Retention in seconds.
     pub keep: u64,
-    /// Most rows of all subjects; the oldest go first, those of [`ALL`] never before their time.
-    rows: i64,
+    /// Rows of all subjects; beyond that the oldest are deleted, but those of [`ALL`] only by age.
+    max_rows: i64,
 }
 
-const SECONDS: Tier = Tier { number: 0, step: 1, row: 10, keep: 3600, rows: 400_000 };
-const TENS: Tier = Tier { number: 1, step: 10, row: 10, keep: 86_400, rows: 2_000_000 };
-const MINUTES: Tier = Tier { number: 2, step: 300, row: 300, keep: 366 * 86_400, rows: 3_000_000 };
+const SECONDS: Tier = Tier { number: 0, step: 1, row: 10, keep: 3600, max_rows: 400_000 };
+const TENS: Tier = Tier { number: 1, step: 10, row: 10, keep: 86_400, max_rows: 2_000_000 };
+const MINUTES: Tier = Tier { number: 2, step: 300, row: 300, keep: 366 * 86_400, max_rows: 3_000_000 };
 const TIERS: [Tier; 3] = [SECONDS, TENS, MINUTES];
 
-/// For how long the recorder keeps seconds in memory, at least.
-const RECENT: u64 = 20;
+/// Seconds that the recorder keeps in memory at least.
+const RECENT_S: u64 = 20;
 
-/// Most rows that one question may read.
-const MOST_READ: u64 = 400_000;
+/// Rows that one query may read.
+const MAX_ROWS_READ: u64 = 400_000;
 
-/// A stretch of time in equal parts.
+/// A time range divided into equal parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Its beginning, in seconds since 1970.
@@ -47,21 +47,21 @@ pub struct Span {
     pub width: u64,
     /// How many parts.
     pub parts: usize,
-    /// Where they are read from.
+    /// The tier they are read from.
     pub tier: Tier,
 }
 
-/// What was done in the parts of a span; none where nothing is known.
+/// Samples for the parts of a span; `None` where nothing is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
     /// The parts.
     pub span: Span,
-    /// What was done in each; its `millis` are those for which something is known.
+    /// One sample for each part; its `millis` is the time that is known.
     pub samples: Vec<Option<Sample>>,
 }
 
 impl Series {
-    /// Everything together.
+    /// The sum of all parts.
     pub fn whole(&self) -> Sample {
         let mut whole = Sample::default();
         self.samples.iter().flatten().for_each(|sample| whole.add(sample));
@@ -69,12 +69,12 @@ impl Series {
     }
 }
 
-/// The parts that a question is answered in: about `points` from `from` to `to`, from the finest tier that reaches
-/// back so far. None when that would read too much for so many `subjects`.
+/// Chooses the tier and the parts for a query: about `points` parts from `from` to `to`, from the finest tier that reaches
+/// back so far. `None` if that would read too many rows for this number of `subjects`.
 pub fn tier_for(now: u64, from: u64, to: u64, points: u64, subjects: usize) -> Option<Span> {
     let length = to.saturating_sub(from).max(1);
     let reach = now.saturating_sub(from);
-    let rows = |tier: &&Tier| (length / tier.row + 1).saturating_mul(subjects as u64 + 1) <= MOST_READ;
+    let rows = |tier: &&Tier| (length / tier.row + 1).saturating_mul(subjects as u64 + 1) <= MAX_ROWS_READ;
     let tier = *TIERS.iter().filter(|tier| reach <= tier.keep || tier.number == MINUTES.number).find(rows)?;
     let width = length.div_ceil(points.max(1)).next_multiple_of(tier.step);
     let from = from / width * width;
@@ -82,25 +82,25 @@ pub fn tier_for(now: u64, from: u64, to: u64, points: u64, subjects: usize) -> O
     Some(Span { from, width, parts, tier })
 }
 
-/// Takes what is measured and keeps it.
+/// Buffers samples and writes them to the store.
 #[derive(Default)]
 pub struct Recorder {
     /// Seconds that are not in the file yet, and some that are, by subject and time.
     recent: BTreeMap<String, BTreeMap<u64, Sample>>,
-    /// What becomes rows of the coarsest tier.
+    /// Sums for the next rows of the coarsest tier.
     open: HashMap<String, Sample>,
     /// Beginning of the ten seconds that are not in the file yet.
     row: Option<u64>,
     /// Numbers of subjects in the file.
     subjects: HashMap<String, i64>,
-    /// How often it was another file, or none, until these numbers were good.
+    /// Value of `Inner::outages` for which `subjects` is valid.
     outages: u64,
-    /// How many rows each tier has.
+    /// Number of rows in each tier.
     rows: [i64; TIERS.len()],
 }
 
 impl Recorder {
-    /// Goes on where the file ends, at the time `now`.
+    /// Continues where the file ends, at the time `now`.
     pub fn open(store: &Store, now: u64) -> Result<Self, Error> {
         let mut recorder = Self::default();
         let mut db = store.db();
@@ -116,7 +116,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Sums of five minutes that were not written before the last end, from their tens of seconds.
+    /// Computes sums of five minutes that were not written before the last stop, from the 10 s tier.
     fn catch_up(&mut self, db: &Connection, now: u64) -> Result<(), Error> {
         let newest = "SELECT max(time) FROM sample WHERE tier = ?";
         let newest: Option<i64> = db.query_row(newest, params![MINUTES.number], |row| row.get(0))?;
@@ -140,8 +140,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Takes what was measured in the second `time`: of [`ALL`], and of each subject that was not idle. What is
-    /// complete goes to the file.
+    /// Adds the samples of the second `time`: of [`ALL`], and of each subject that was not idle. Complete rows are written
+    /// to the file.
     pub fn add(
         &mut self,
         store: &Store,
@@ -160,7 +160,7 @@ impl Recorder {
         written
     }
 
-    /// Writes what is not in the file yet, up to the time `now`. While the file can't be used, there is a gap.
+    /// Writes what is not in the file yet, up to the time `now`. While the file can't be used, samples are dropped.
     pub fn flush(&mut self, store: &Store, now: u64) -> Result<(), Error> {
         let Some(row) = self.row.take() else { return Ok(()) };
         let recent = std::mem::take(&mut self.recent);
@@ -175,11 +175,11 @@ impl Recorder {
         let written = if is_out { Ok(()) } else { self.write_row(store, row, &recent, now) };
         self.recent = recent;
         self.recent.retain(|_, samples| {
-            *samples = samples.split_off(&now.saturating_sub(RECENT));
+            *samples = samples.split_off(&now.saturating_sub(RECENT_S));
             !samples.is_empty()
         });
         match written {
-            // What was not written took no numbers.
+            // The transaction was rolled back, so no subject got a number.
             Err(error) if store.0.lock().falls_back(&error.0) => Ok(()),
             written => written,
         }
@@ -227,7 +227,7 @@ impl Recorder {
         let id = self.subject(db, subject)?;
         let mut body = Vec::new();
         samples.iter().for_each(|(offset, sample)| encode(&mut body, *offset, sample));
-        // A row that an earlier run has begun goes on.
+        // Extends a row that an earlier run began.
         let sql = "INSERT INTO sample (tier, subject, time, body) VALUES (?1, ?2, ?3, ?4)
                    ON CONFLICT DO UPDATE SET body = CAST(body || excluded.body AS BLOB)";
         db.prepare_cached(sql)?.execute(params![tier.number, id, time as i64, body])?;
@@ -245,25 +245,25 @@ impl Recorder {
         Ok(id)
     }
 
-    /// Drops what is too old, and the oldest when there is too much.
+    /// Deletes rows by age, and the oldest if there are too many.
     fn forget(&mut self, db: &Connection, now: u64) -> Result<(), Error> {
         for tier in TIERS {
             let sql = "DELETE FROM sample WHERE tier = ? AND time < ?";
             let old = now.saturating_sub(tier.keep) as i64;
             let rows = &mut self.rows[tier.number as usize];
             *rows -= db.prepare_cached(sql)?.execute(params![tier.number, old])? as i64;
-            if *rows > tier.rows {
-                // Some more than need be, so that it is not done every time.
-                *rows -= trim(db, tier, *rows - tier.rows + tier.rows / 100)?;
+            if *rows > tier.max_rows {
+                // Deletes more than necessary, so that it is not repeated each time.
+                *rows -= trim(db, tier, *rows - tier.max_rows + tier.max_rows / 100)?;
             }
         }
         Ok(())
     }
 
-    /// The last moments of a subject: what it did in the `seconds` before the newest sample, that one included.
+    /// Sums of the newest `seconds`, the newest sample included: of the array, and of each other subject.
     pub fn last(&self, seconds: u64) -> (Sample, Vec<(&str, Sample)>) {
         let newest = self.recent.get(ALL).and_then(|all| all.keys().next_back().copied()).unwrap_or(0);
-        let from = (newest + 1).saturating_sub(seconds.min(RECENT));
+        let from = (newest + 1).saturating_sub(seconds.min(RECENT_S));
         let sum = |samples: &BTreeMap<u64, Sample>| {
             let mut sum = Sample::default();
             samples.range(from..).for_each(|(_, sample)| sum.add(sample));
@@ -274,7 +274,7 @@ impl Recorder {
         (all, others.map(|(subject, samples)| (subject.as_str(), sum(samples))).collect())
     }
 
-    /// What the subjects did together in the parts of a span, from memory: the seconds that are not in the file.
+    /// Passes on the samples of a subject that are not in the file yet.
     fn unwritten(&self, subject: &str, span: &Span, mut to: impl FnMut(u64, &Sample)) {
         let (Some(row), SECONDS) = (self.row, span.tier) else { return };
         for (time, sample) in self.recent.get(subject).into_iter().flat_map(|samples| samples.range(row..)) {
@@ -282,7 +282,7 @@ impl Recorder {
         }
     }
 
-    /// The parts of a span with what is only in memory, to be completed by [`Store::read`].
+    /// A series with the samples that are only in memory, to be completed by [`Store::read`].
     pub fn begin(&self, span: Span, subjects: &[String]) -> Series {
         let mut series = Series { span, samples: vec![None; span.parts] };
         self.unwritten(ALL, &span, |time, sample| series.known(time, sample));
@@ -296,7 +296,7 @@ impl Recorder {
     }
 }
 
-/// Drops about `excess` rows, the oldest first, but none of [`ALL`]; how many.
+/// Deletes about `excess` rows, the oldest first, but none of [`ALL`]. Returns how many.
 fn trim(db: &Connection, tier: Tier, excess: i64) -> Result<i64, Error> {
     let sql = "DELETE FROM sample WHERE tier = ?1 AND subject != (SELECT id FROM subject WHERE key = ?2) AND time <=
                (SELECT time FROM sample WHERE tier = ?1 ORDER BY time LIMIT 1 OFFSET ?3)";
@@ -323,7 +323,7 @@ impl Series {
 }
 
 impl Store {
-    /// Adds to a series what the file has about these subjects.
+    /// Adds the samples of these subjects in the file to a series.
     pub fn read(&self, mut series: Series, subjects: &[String]) -> Result<Series, Error> {
         let all = subjects.iter().any(|subject| subject == ALL);
         for (time, sample) in self.rows(&series.span, ALL)? {
@@ -356,7 +356,7 @@ impl Store {
             })?;
             rows.collect()
         })?;
-        // Taken apart without the lock: nobody else waits for it.
+        // Decoded without holding the lock.
         let samples = rows.iter().flat_map(|(time, body)| {
             decode(body).into_iter().map(move |(offset, sample)| (*time as u64 + offset * tier.step, sample))
         });

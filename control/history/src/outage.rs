@@ -1,7 +1,7 @@
-//! When the file can't be used: its file system is full or read-only, a drive fails, the file is damaged or another
-//! program holds it. Events, alerts, the audit trail and sessions go to memory, which begins with the newest of what the
-//! file had, and to the file as soon as that is possible: nothing is lost but what a restart finds in memory only.
-//! Measurements have a gap.
+//! Operation while the file can't be used, because its file system is full or read-only, a drive fails, the file is damaged
+//! or another program holds it. Events, alerts, the audit log and sessions go to memory, which starts with the newest entries
+//! of the file, and are copied to the file once it can be used again. A restart in between loses them. Performance samples
+//! of that time are dropped.
 
 use crate::store::{Inner, memory, open_or_set_aside};
 use rusqlite::types::Value;
@@ -9,25 +9,25 @@ use rusqlite::{Connection, Error, ErrorCode, params_from_iter};
 use std::io::Write;
 use std::path::Path;
 
-/// How long to wait until the file is tried again, in seconds.
-const AGAIN: u64 = 10;
-/// Room that there must be, in bytes, before the file is used again: it would be full in a moment.
-const ROOM: usize = 1 << 20;
-/// How many of the newest events and audit entries are at hand in memory.
-const AT_HAND: i64 = 1000;
+/// Seconds between attempts to use the file again.
+const RETRY_INTERVAL_S: u64 = 10;
+/// Free bytes required before the file is used again; with less, the file system would soon be full again.
+const MIN_FREE_BYTES: usize = 1 << 20;
+/// Number of the newest events and audit entries that are copied to memory.
+const MAX_COPIED_ENTRIES: i64 = 1000;
 
-/// A time without the file.
+/// State while the file is not used.
 pub(crate) struct Outage {
     pub why: String,
-    /// The file, when it is still open.
+    /// The file, if it is still open.
     file: Option<Connection>,
-    /// What memory began with; none when the file was never read.
+    /// Newest entries that were copied to memory; `None` if the file was never read.
     newest: Option<Newest>,
-    /// When it was tried last, in seconds.
+    /// Time of the last attempt, in seconds.
     tried: u64,
 }
 
-/// The largest numbers in the file.
+/// Largest row numbers in the file.
 #[derive(Clone, Copy)]
 struct Newest {
     event: i64,
@@ -36,7 +36,7 @@ struct Newest {
 }
 
 impl Outage {
-    /// There was no file from the beginning.
+    /// The file could not be opened at the start.
     pub fn from_the_beginning(why: String) -> Self {
         Self { why, file: None, newest: None, tried: 0 }
     }
@@ -50,7 +50,7 @@ fn code(error: &Error) -> Option<ErrorCode> {
     }
 }
 
-/// Whether the file itself is wrong, not what is around it: then it is of no use later either.
+/// True if the file itself is damaged, as opposed to its environment: then a retry can't help.
 pub(crate) fn is_damage(error: &Error) -> bool {
     use ErrorCode::*;
     let around = [
@@ -68,32 +68,32 @@ pub(crate) fn is_damage(error: &Error) -> bool {
 }
 
 impl Inner {
-    /// Goes on in memory after an error of the file. False when it is none, or memory is in use already.
+    /// Switches to memory after an error of the file. False if the error is another one, or memory is in use already.
     pub fn falls_back(&mut self, error: &Error) -> bool {
         let is_refusal = code(error) == Some(ErrorCode::ConstraintViolation);
         if self.path.is_none() || self.outage.is_some() || is_refusal {
             return false;
         }
-        tracing::error!(%error, "the history can't be read or written, and goes on in memory");
+        tracing::error!(%error, "the history file can't be read or written; history is kept in memory");
         let file = std::mem::replace(&mut self.active, memory());
         let newest = begin_with(&self.active, &file);
         let newest = newest.inspect_err(|error| tracing::error!(%error, "the history can't be read")).ok();
-        // What is damaged is opened anew, and set aside then.
+        // A damaged file is opened anew later, and renamed then.
         let file = Some(file).filter(|_| !is_damage(error));
         self.outage = Some(Outage { why: error.to_string(), file, newest, tried: 0 });
         self.outages += 1;
         true
     }
 
-    /// Tries the file again, when it is time.
-    pub fn heal(&mut self, now: u64) {
+    /// Tries to use the file again if it is time.
+    pub fn retry_file(&mut self, now: u64) {
         let (Some(path), Some(outage)) = (self.path.clone(), &mut self.outage) else { return };
-        if now.abs_diff(outage.tried) < AGAIN {
+        if now.abs_diff(outage.tried) < RETRY_INTERVAL_S {
             return;
         }
         outage.tried = now;
         if let Err(error) = has_room(&path) {
-            outage.why = format!("there is no room beside {}: {error}", path.display());
+            outage.why = format!("the file system of {} is full: {error}", path.display());
             return;
         }
         let opened = match outage.file.take() {
@@ -122,11 +122,11 @@ impl Inner {
     }
 }
 
-/// Whether more than a few pages can be written there.
+/// Checks that [`MIN_FREE_BYTES`] can be written beside the file.
 fn has_room(path: &Path) -> std::io::Result<()> {
     let probe = path.with_extension("probe");
     let written = std::fs::File::create(&probe).and_then(|mut file| {
-        file.write_all(&vec![0x5a; ROOM])?;
+        file.write_all(&vec![0x5a; MIN_FREE_BYTES])?;
         file.sync_all()
     });
     let removed = match std::fs::remove_file(&probe) {
@@ -136,10 +136,10 @@ fn has_room(path: &Path) -> std::io::Result<()> {
     written.and(removed)
 }
 
-/// Gives memory the newest of what the file has.
+/// Copies the newest entries of the file to memory.
 fn begin_with(memory: &Connection, file: &Connection) -> Result<Newest, Error> {
     for table in ["event", "audit"] {
-        let newest = format!("WHERE id > (SELECT max(id) FROM {table}) - {AT_HAND}");
+        let newest = format!("WHERE id > (SELECT max(id) FROM {table}) - {MAX_COPIED_ENTRIES}");
         copy(file, memory, table, &newest, "INSERT", false)?;
     }
     copy(file, memory, "alert", "", "INSERT", false)?;
@@ -151,7 +151,7 @@ fn begin_with(memory: &Connection, file: &Connection) -> Result<Newest, Error> {
     Ok(Newest { event: newest("event")?, audit: newest("audit")?, alert: newest("alert")? })
 }
 
-/// Gives the file what memory has, in one step. What the file had stays as it is, but for what is known to have changed.
+/// Copies memory to the file in one transaction. Entries of the file stay as they are unless they changed in memory.
 fn give_back(memory: &Connection, file: &mut Connection, newest: Option<Newest>) -> Result<(), Error> {
     let change = file.transaction()?;
     let known = newest.unwrap_or(Newest { event: 0, audit: 0, alert: 0 });
@@ -161,10 +161,10 @@ fn give_back(memory: &Connection, file: &mut Connection, newest: Option<Newest>)
     let new = |known: i64| format!("WHERE id > {known} ORDER BY id");
     copy(memory, &change, "event", &new(known.event), "INSERT", true)?;
     copy(memory, &change, "audit", &new(known.audit), "INSERT", true)?;
-    // One that the file has open goes on there.
+    // An alert that is open in the file continues there.
     copy(memory, &change, "alert", &new(known.alert), "INSERT OR IGNORE", true)?;
     if newest.is_some() {
-        // A session that was ended meanwhile must not come back.
+        // A session that ended meanwhile must not come back.
         change.execute("DELETE FROM kept WHERE kind = 'session'", [])?;
     }
     copy(memory, &change, "kept", "", "INSERT OR REPLACE", false)?;
@@ -172,7 +172,7 @@ fn give_back(memory: &Connection, file: &mut Connection, newest: Option<Newest>)
     change.commit()
 }
 
-/// Copies rows of a table; `anew`: with new numbers.
+/// Copies rows of a table; `anew` gives them new numbers.
 fn copy(
     from: &Connection,
     to: &Connection,

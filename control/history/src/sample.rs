@@ -1,40 +1,40 @@
-//! A measurement: what was done in a stretch of time, and how long each took. Samples add up without loss, so that a
-//! percentile of an hour comes from the buckets of its seconds and is never a mean of percentiles.
+//! A performance sample: counters and latency histograms for a period. Samples add up without loss, so that a percentile of
+//! an hour is computed from the histograms of its seconds and is never a mean of percentiles.
 
 use std::collections::BTreeMap;
 
-/// How many took how long, in buckets that the one who measures has chosen.
+/// A latency histogram. The caller chooses the buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
-    /// By the nanoseconds that all in a bucket are below.
+    /// Counts by the upper bound of the bucket in nanoseconds (exclusive).
     buckets: BTreeMap<u64, u64>,
-    /// Nanoseconds of all together.
+    /// Sum of all latencies in nanoseconds.
     total: u64,
 }
 
 impl Latencies {
-    /// Buckets by their ends in nanoseconds, and the nanoseconds of all together.
+    /// From bucket bounds in nanoseconds with counts, and the sum of all latencies in nanoseconds.
     pub fn new(buckets: impl IntoIterator<Item = (u64, u64)>, total: u64) -> Self {
         Self { buckets: buckets.into_iter().collect(), total }
     }
 
-    /// How many there are.
+    /// Number of commands.
     pub fn count(&self) -> u64 {
         self.buckets.values().sum()
     }
 
-    /// Nanoseconds of all together.
+    /// Sum of all latencies in nanoseconds.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Nanoseconds that one took on average; none when there are none.
+    /// Mean in nanoseconds; `None` if there are no commands.
     pub fn mean(&self) -> Option<f64> {
         let count = self.count();
         (count > 0).then(|| self.total as f64 / count as f64)
     }
 
-    /// Nanoseconds that the fraction `part` of them did not exceed, as well as the buckets know; 1 is the longest.
+    /// The quantile `part` in nanoseconds, rounded up to a bucket bound; 1 is the maximum.
     pub fn quantile(&self, part: f64) -> Option<u64> {
         let rank = ((self.count() as f64 * part).ceil() as u64).max(1);
         let mut seen = 0;
@@ -45,12 +45,12 @@ impl Latencies {
         self.buckets.iter().find(reached).map(|(end, _)| *end)
     }
 
-    /// The buckets: the nanoseconds that all in one are below, and how many there are, in ascending order.
+    /// Upper bounds in nanoseconds with counts, in ascending order.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         self.buckets.iter().map(|(end, count)| (*end, *count))
     }
 
-    /// Adds what another one has.
+    /// Adds another one.
     pub fn add(&mut self, other: &Latencies) {
         for (end, count) in &other.buckets {
             *self.buckets.entry(*end).or_default() += count;
@@ -62,16 +62,16 @@ impl Latencies {
 /// Commands of one kind and size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// Bytes that succeeding commands were about.
+    /// Bytes of successful commands.
     pub bytes: u64,
     /// Commands that failed.
     pub failures: u64,
-    /// How long succeeding ones took.
+    /// Latencies of successful commands.
     pub latency: Latencies,
 }
 
 impl Cell {
-    /// Adds what another one has.
+    /// Adds another one.
     pub fn add(&mut self, other: &Cell) {
         self.bytes += other.bytes;
         self.failures += other.failures;
@@ -79,26 +79,26 @@ impl Cell {
     }
 }
 
-/// What was done in a stretch of time.
+/// Counters of a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// How long the stretch was, in milliseconds.
+    /// Length of the period in milliseconds.
     pub millis: u64,
-    /// By kind and size; what they mean is the measurer's. What did not happen is not in it.
+    /// By kind and size class, which the caller defines. Cells without commands are absent.
     pub cells: BTreeMap<(u8, u8), Cell>,
-    /// Bytes that copies made by sharing what is stored.
+    /// Bytes copied by sharing stored blocks.
     pub shared: u64,
-    /// Bytes that copies made by reading and writing.
+    /// Bytes copied by reading and writing.
     pub moved: u64,
 }
 
 impl Sample {
-    /// True when nothing was done.
+    /// True if there were no commands.
     pub fn is_idle(&self) -> bool {
         self.cells.is_empty() && self.shared == 0 && self.moved == 0
     }
 
-    /// Adds what was done in another stretch, or elsewhere; the length of the stretch is not changed.
+    /// Adds the counters of another sample without its length.
     pub fn add_work(&mut self, other: &Sample) {
         for (key, cell) in &other.cells {
             self.cells.entry(*key).or_default().add(cell);
@@ -107,13 +107,13 @@ impl Sample {
         self.moved += other.moved;
     }
 
-    /// Adds a stretch that came before or after.
+    /// Adds the counters and the length of another period.
     pub fn add(&mut self, other: &Sample) {
         self.add_work(other);
         self.millis += other.millis;
     }
 
-    /// The cells that are chosen, together.
+    /// The sum of the chosen cells.
     pub fn sum(&self, chosen: impl Fn(u8, u8) -> bool) -> Cell {
         let mut sum = Cell::default();
         self.cells
@@ -124,10 +124,10 @@ impl Sample {
     }
 }
 
-/// Ends of buckets are multiples of this; what is left of one that is not is rounded up.
-const GRAIN: u64 = 128;
+/// Bucket bounds are stored in multiples of this; others are rounded up.
+const BOUND_UNIT_NS: u64 = 128;
 
-/// Appends a sample that began so many steps after the row; rows are such samples one after the other.
+/// Appends a sample that begins `offset` steps after its row. A row is a sequence of such samples.
 pub(crate) fn encode(into: &mut Vec<u8>, offset: u64, sample: &Sample) {
     for value in [offset, sample.millis, sample.shared, sample.moved, sample.cells.len() as u64] {
         put(into, value);
@@ -139,7 +139,7 @@ pub(crate) fn encode(into: &mut Vec<u8>, offset: u64, sample: &Sample) {
         }
         let mut before = 0;
         for (end, count) in &cell.latency.buckets {
-            let end = end.div_ceil(GRAIN);
+            let end = end.div_ceil(BOUND_UNIT_NS);
             put(into, end - before);
             put(into, *count);
             before = end;
@@ -147,7 +147,7 @@ pub(crate) fn encode(into: &mut Vec<u8>, offset: u64, sample: &Sample) {
     }
 }
 
-/// The samples of a row with their offsets; what is damaged ends it.
+/// The samples of a row with their offsets, up to the first that is damaged.
 pub(crate) fn decode(mut row: &[u8]) -> Vec<(u64, Sample)> {
     let mut samples = Vec::new();
     while !row.is_empty() {
@@ -170,7 +170,7 @@ fn take_sample(row: &mut &[u8]) -> Option<(u64, Sample)> {
         let (mut latency, mut end) = (Latencies { buckets: BTreeMap::new(), total }, 0u64);
         for _ in 0..take(row)? {
             end = end.checked_add(take(row)?)?;
-            let count = latency.buckets.entry(end.checked_mul(GRAIN)?).or_default();
+            let count = latency.buckets.entry(end.checked_mul(BOUND_UNIT_NS)?).or_default();
             *count = count.saturating_add(take(row)?);
         }
         sample.cells.insert((key[0], key[1]), Cell { bytes, failures, latency });
@@ -178,7 +178,7 @@ fn take_sample(row: &mut &[u8]) -> Option<(u64, Sample)> {
     Some((offset, sample))
 }
 
-/// Seven bits in a byte, the lowest first.
+/// Variable-length integer: seven bits a byte, the lowest first (LEB128).
 fn put(into: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         into.push(value as u8 | 0x80);

@@ -1,12 +1,12 @@
-//! How the space was used: every ten seconds for a day, every five minutes for a year.
+//! Capacity history: every ten seconds for a day, every five minutes for a year.
 
 use crate::store::{Error, Store};
 use rusqlite::params;
 
-/// Seconds between two points, and for how many seconds they are kept.
+/// Seconds between two points, and their retention in seconds.
 const TIERS: [(u64, u64); 2] = [(10, 86_400), (300, 366 * 86_400)];
 
-/// Space in bytes at one time.
+/// Capacity figures in bytes at one time; docs/glossary.md defines them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpacePoint {
     /// In seconds since 1970.
@@ -15,7 +15,7 @@ pub struct SpacePoint {
     pub provisioned: u64,
     /// Mapped by hosts.
     pub mapped: u64,
-    /// Of that, different.
+    /// Distinct blocks of that.
     pub unique: u64,
     /// In use on the drives.
     pub physical: u64,
@@ -26,7 +26,7 @@ pub struct SpacePoint {
 }
 
 impl Store {
-    /// Keeps a point; one that is there already for its time stays.
+    /// Stores a point; an earlier one for the same time stays.
     pub fn add_space(&self, point: &SpacePoint) -> Result<(), Error> {
         let SpacePoint { time, provisioned, mapped, unique, physical, metadata, total } = *point;
         let sql = "INSERT OR IGNORE INTO space
@@ -54,7 +54,7 @@ impl Store {
         })
     }
 
-    /// The latest time at which the use of space was measured.
+    /// Time of the newest point.
     pub fn latest_space(&self) -> Result<Option<u64>, Error> {
         let sql = "SELECT max(time) FROM space WHERE tier = 0";
         let latest =
@@ -62,7 +62,7 @@ impl Store {
         Ok(latest.map(|time| time as u64))
     }
 
-    /// Points from `from` to `to`, about as many as asked for at most, in order of time.
+    /// Points from `from` to `to`, at most about `points` of them, in order of time.
     pub fn space(&self, now: u64, from: u64, to: u64, points: u64) -> Result<Vec<SpacePoint>, Error> {
         let length = to.saturating_sub(from).max(1);
         let fine = now.saturating_sub(from) <= TIERS[0].1;
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn space_is_told_finely_for_a_day_and_coarsely_for_longer() {
+    fn a_day_has_fine_points_and_longer_periods_coarse_ones() {
         let store = Store::in_memory();
         let day = 86_400;
         let begin = 20_000 * day;

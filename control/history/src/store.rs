@@ -1,4 +1,5 @@
-//! The file: opening, its tables, and what is done while it can't be used (see [`crate::outage`]).
+//! The SQLite file: opening it, its schema, and access to it. While it can't be used, an in-memory database takes its place
+//! ([`crate::outage`]).
 
 use crate::outage::{Outage, is_damage};
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
@@ -6,25 +7,25 @@ use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Something that SQLite could not do.
+/// SQLite could not read or write.
 #[derive(Debug, thiserror::Error)]
 #[error("the history could not be read or written: {0}")]
 pub struct Error(#[from] pub(crate) rusqlite::Error);
 
-/// How long another program that reads the file is waited for.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long to wait for a lock of another program on the file.
+const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Which part of a list, newest first.
+/// A part of a list that is sorted newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// Only entries with a smaller number.
     pub before: Option<i64>,
-    /// At most so many.
+    /// Maximum number of entries.
     pub limit: u32,
 }
 
-/// What makes the tables, a step for each time that they grew; how many were taken is kept in `user_version`.
-const STEPS: &[&str] = &[EVENTS, MEASUREMENTS, ALERTS, KEPT];
+/// Schema migrations in order; `user_version` of the file counts those applied.
+const MIGRATIONS: &[&str] = &[EVENTS, MEASUREMENTS, ALERTS, EXPIRING];
 
 const EVENTS: &str = "
     CREATE TABLE event (
@@ -66,7 +67,7 @@ const ALERTS: &str = "
     CREATE UNIQUE INDEX alert_open ON alert (key) WHERE closed IS NULL;
 ";
 
-const KEPT: &str = "
+const EXPIRING: &str = "
     CREATE TABLE kept (
         kind TEXT NOT NULL,
         key BLOB NOT NULL,
@@ -100,29 +101,29 @@ const MEASUREMENTS: &str = "
     ) WITHOUT ROWID;
 ";
 
-/// What happened, on disk or in memory.
+/// The history, on disk or in memory.
 pub struct Store(pub(crate) Mutex<Inner>);
 
 pub(crate) struct Inner {
-    /// Where the file is; none when there is to be none.
+    /// Path of the file; `None` for a store that is only in memory.
     pub path: Option<PathBuf>,
-    /// What is read and written: the file, or memory as long as the file can't be used.
+    /// The database in use: the file, or memory while the file can't be used.
     pub active: Connection,
-    /// Why it is not the file.
+    /// Set while memory is used instead of the file.
     pub outage: Option<Outage>,
-    /// How often that happened: numbers of rows in the file may be others since.
+    /// Number of changes between file and memory: row numbers known from before are invalid.
     pub outages: u64,
-    /// What an operator should hear of once.
+    /// Messages for the operator that have not been taken yet.
     pub notices: Vec<String>,
 }
 
 impl Store {
-    /// Opens the file, and makes it when it is not there. The array does not wait for its history: a file that is no
-    /// history is set aside under a name that nothing has, and while there can be no file, everything is in memory
-    /// ([`Store::outage`] says why).
+    /// Opens the file, or creates it. This never fails, because the array must start without its history, too: a file that
+    /// is not a history is renamed to a free name, and while no file can be used, everything is in memory
+    /// ([`Store::outage`] has the reason).
     ///
     /// # Panics
-    /// When there is no memory.
+    /// If there is no memory.
     pub fn open(path: &Path) -> Self {
         let mut notices = Vec::new();
         let (active, outage) = match open_or_set_aside(path, &mut notices) {
@@ -135,10 +136,10 @@ impl Store {
         Self(Mutex::new(Inner { path: Some(path.to_owned()), active, outage, outages: 0, notices }))
     }
 
-    /// A history that is gone when it is dropped.
+    /// A history in memory only.
     ///
     /// # Panics
-    /// When there is no memory.
+    /// If there is no memory.
     pub fn in_memory() -> Self {
         Self(Mutex::new(Inner {
             path: None,
@@ -149,26 +150,26 @@ impl Store {
         }))
     }
 
-    /// Why the history is in memory although it should be in a file; none when it is where it should be.
+    /// Why the history is in memory although it should be in a file; `None` if it is in the file.
     pub fn outage(&self) -> Option<String> {
         self.0.lock().outage.as_ref().map(|outage| outage.why.clone())
     }
 
-    /// What an operator should hear of, each once.
+    /// Messages for the operator; each is returned once.
     pub fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().notices)
     }
 
-    /// Goes back to the file when that is possible again; to be called now and then. `now` in seconds.
-    pub fn heal(&self, now: u64) {
-        self.0.lock().heal(now);
+    /// Returns to the file once it can be used again; to be called periodically. `now` in seconds.
+    pub fn retry_file(&self, now: u64) {
+        self.0.lock().retry_file(now);
     }
 
     pub(crate) fn db(&self) -> MappedMutexGuard<'_, Connection> {
         MutexGuard::map(self.0.lock(), |inner| &mut inner.active)
     }
 
-    /// Reads or writes. When the file can't be, in memory: then it is done once more.
+    /// Runs a query. If the file fails, switches to memory and runs it again there.
     pub(crate) fn run<T>(
         &self,
         mut work: impl FnMut(&mut Connection) -> Result<T, rusqlite::Error>,
@@ -181,19 +182,19 @@ impl Store {
     }
 }
 
-/// The file, ready to be used, with whatever was there set aside if that is no history.
+/// Opens the file; a file that is not a history is renamed first.
 ///
 /// # Errors
-/// Why there can't be one.
+/// Why no file can be used.
 pub(crate) fn open_or_set_aside(path: &Path, notices: &mut Vec<String>) -> Result<Connection, String> {
     let error = match open_file(path) {
         Ok(file) => return Ok(file),
         Err(error) if is_damage(&error) => error,
         Err(error) => return Err(error.to_string()),
     };
-    let aside = set_aside(path).map_err(|cause| format!("{error}, and it can't be set aside: {cause}"))?;
+    let aside = set_aside(path).map_err(|cause| format!("{error}, and it can't be renamed: {cause}"))?;
     let notice = format!(
-        "the history can't be used ({error}): it was set aside as {}, and a new one began",
+        "the history file can't be used ({error}): it was renamed to {}, and a new one was begun",
         aside.display()
     );
     tracing::error!("{notice}");
@@ -203,12 +204,12 @@ pub(crate) fn open_or_set_aside(path: &Path, notices: &mut Vec<String>) -> Resul
 
 fn open_file(path: &Path) -> Result<Connection, rusqlite::Error> {
     let mut file = Connection::open(path)?;
-    file.busy_timeout(PATIENCE)?;
-    // Nobody else has the file open while the array runs. That spares the index of the log that would be mapped
-    // into memory, where a full file system is no error but the signal SIGBUS.
+    file.busy_timeout(BUSY_TIMEOUT)?;
+    // No other process opens the file while the array runs. So SQLite needs no index of its log in shared memory, where a
+    // full file system is the signal SIGBUS and not an error.
     file.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     file.pragma_update(None, "mmap_size", 0)?;
-    // What is no history is not touched.
+    // A file that is not a history is not written.
     check_tables(&file)?;
     file.pragma_update(None, "journal_mode", "WAL")?;
     // A crash of the process loses nothing; one of the machine may lose the last moments, never the file.
@@ -223,34 +224,34 @@ pub(crate) fn memory() -> Connection {
     memory
 }
 
-/// How many steps were taken.
+/// Returns the number of migrations applied.
 ///
 /// # Errors
-/// When it is a file of newer software, or of other software.
+/// If the file was written by newer software, or by other software.
 fn check_tables(connection: &Connection) -> Result<usize, rusqlite::Error> {
     let taken: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let tables: u32 = connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
     let taken = taken as usize;
-    match taken > STEPS.len() || (taken == 0) != (tables == 0) {
+    match taken > MIGRATIONS.len() || (taken == 0) != (tables == 0) {
         true => Err(rusqlite::Error::InvalidQuery),
         false => Ok(taken),
     }
 }
 
-/// Writes nothing when there is nothing to be done: the file system may be full.
+/// Writes nothing if the schema is current: the file system may be full.
 fn make_tables(connection: &mut Connection) -> Result<(), rusqlite::Error> {
     let taken = check_tables(connection)?;
-    let left = STEPS.get(taken..).unwrap_or_default();
+    let left = MIGRATIONS.get(taken..).unwrap_or_default();
     if left.is_empty() {
         return Ok(());
     }
     let change = connection.transaction()?;
     left.iter().try_for_each(|step| change.execute_batch(step))?;
-    change.pragma_update(None, "user_version", STEPS.len() as i64)?;
+    change.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
     change.commit()
 }
 
-/// Gives a file, with what belongs to it, a name that nothing has; that name.
+/// Renames the file, and the files that SQLite keeps beside it, to a free name. Returns that name.
 fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
     const ENDS: [&str; 3] = ["-wal", "-shm", ""];
     let named = |base: &Path, end: &str| PathBuf::from(format!("{}{end}", base.display()));

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
 use super::*;
-use crate::{Attempt, Condition, Kept, NewEvent, Recorder, Sample, Severity};
+use crate::{Attempt, Condition, ExpiringKind, NewEvent, Recorder, Sample, Severity};
 use std::io::Write;
 use std::process::Command;
 
@@ -101,12 +101,12 @@ fn where_there_can_be_no_file_the_history_is_in_memory_and_goes_to_the_file_late
     store.add_event(&event(1)).unwrap();
     store.end_audit(store.begin_audit(&attempt("CreateVolume")).unwrap(), None, "[]").unwrap();
     store.raise(2, "space", &condition()).unwrap().unwrap();
-    store.heal(100);
+    store.retry_file(100);
     assert!(store.outage().is_some(), "it is still no file");
     std::fs::remove_dir(&path).unwrap();
-    store.heal(105);
+    store.retry_file(105);
     assert!(store.outage().is_some(), "it is not tried all the time");
-    store.heal(110);
+    store.retry_file(110);
     assert_eq!(store.outage(), None);
     drop(store);
     let store = Store::open(&path);
@@ -122,8 +122,8 @@ fn on_a_full_file_system_nothing_fails_and_nothing_is_lost() {
     let store = Store::open(&path);
     store.add_event(&event(0)).unwrap();
     let begun = store.begin_audit(&attempt("CreateVolume")).unwrap();
-    store.keep(Kept::Session, &[1; 32], 1000, "stays", 10).unwrap();
-    store.keep(Kept::Session, &[2; 32], 1000, "ends", 10).unwrap();
+    store.put_expiring(ExpiringKind::Session, &[1; 32], 1000, "stays", 10).unwrap();
+    store.put_expiring(ExpiringKind::Session, &[2; 32], 1000, "ends", 10).unwrap();
     let mut recorder = Recorder::open(&store, 0).unwrap();
     small.fill();
     let mut last = 0;
@@ -140,12 +140,12 @@ fn on_a_full_file_system_nothing_fails_and_nothing_is_lost() {
     let later = store.begin_audit(&attempt("DeleteVolume")).unwrap();
     store.end_audit(later, Some("taken"), "[]").unwrap();
     store.raise(5, "space", &condition()).unwrap().unwrap();
-    store.drop_kept(Kept::Session, &[2; 32]).unwrap();
+    store.remove_expiring(ExpiringKind::Session, &[2; 32]).unwrap();
     assert_eq!(times(&store), (0..=last).rev().collect::<Vec<_>>(), "the newest are at hand");
-    store.heal(100);
+    store.retry_file(100);
     assert!(store.outage().is_some(), "it is still full");
     small.empty();
-    store.heal(110);
+    store.retry_file(110);
     assert_eq!(store.outage(), None);
     store.add_event(&event(last + 1)).unwrap();
     drop(store);
@@ -157,7 +157,7 @@ fn on_a_full_file_system_nothing_fails_and_nothing_is_lost() {
     let trail: Vec<_> = trail.iter().map(|it| (it.attempt.action.as_str(), it.outcome.as_str())).collect();
     assert_eq!(trail, [("DeleteVolume", "refused"), ("CreateVolume", "done")]);
     assert_eq!(store.alerts(false).unwrap().len(), 1);
-    assert_eq!(store.all_kept(Kept::Session, 10).unwrap(), [([1; 32], "stays".to_owned())]);
+    assert_eq!(store.all_expiring(ExpiringKind::Session, 10).unwrap(), [([1; 32], "stays".to_owned())]);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_history_opens_on_a_full_file_system() {
     assert!(store.outage().is_some());
     store.add_event(&event(1)).unwrap();
     small.empty();
-    store.heal(100);
+    store.retry_file(100);
     assert_eq!(store.outage(), None);
     drop(store);
     small.fill();

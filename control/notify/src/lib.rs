@@ -1,7 +1,7 @@
-//! Telling people and programs elsewhere about alerts: webhooks, syslog, electronic mail, SNMP traps.
+//! Alert notifications by webhook, syslog, e-mail and SNMP trap.
 //!
-//! A notice goes to one destination in one call, which waits for the other side: it belongs on a thread where nobody
-//! else waits. What is sent when, and again after a failure, is decided above.
+//! One call sends one notification to one destination and blocks until the receiver has answered, so it belongs on a thread
+//! of its own. The caller decides which notifications are sent, when, and how often they are retried.
 
 mod mail;
 mod snmp;
@@ -11,20 +11,20 @@ mod webhook;
 
 pub use trust::mark;
 
-use history::{Alert, Severity, Turn};
+use history::{Alert, AlertChange, Severity};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// How long the other side may take to answer a connection, and each word.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time-out of a connection attempt and of each read and write.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Most receivers of a mail.
-const MOST_RECEIVERS: usize = 32;
+/// Recipients of one e-mail target.
+const MAX_RECIPIENTS: usize = 32;
 
-/// Why a notice could not be sent, in words for people.
+/// Why a notification could not be sent, as text for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
@@ -41,31 +41,31 @@ impl From<trust::Error> for Error {
     }
 }
 
-/// The answer of this crate.
+/// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// How the way to a mail server is protected.
+/// Transport security to a mail server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protection {
-    /// Not at all.
+    /// Plain text.
     None,
-    /// By STARTTLS, or not at all goes anything there.
+    /// STARTTLS is required.
     Starttls,
-    /// By TLS from the beginning.
+    /// TLS from the beginning.
     Tls,
 }
 
-/// Where notices go. Certificates (`ca`) are PEM; those that the system trusts when there is none.
+/// A notification destination. Certificates (`ca`) are PEM; without one the system's trust store is used.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Destination {
-    /// JSON by POST. The secret signs it.
+    /// JSON by HTTP POST, signed with the secret.
     Webhook {
-        /// Where to.
+        /// Address.
         #[serde(serialize_with = "mark::url")]
         url: String,
-        /// Whom to trust.
+        /// Trusted certificate authority.
         #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "mark::pem")]
         ca: Option<String>,
     },
@@ -75,45 +75,45 @@ pub enum Destination {
         host: String,
         /// Usually 6514 with TLS, 601 without.
         port: u16,
-        /// Over TLS.
+        /// Use TLS.
         tls: bool,
-        /// Whom to trust.
+        /// Trusted certificate authority.
         #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "mark::pem")]
         ca: Option<String>,
     },
-    /// Electronic mail. The secret is the user's password.
+    /// E-mail. The secret is the password of the user.
     Email {
         /// Name or address of the mail server.
         host: String,
         /// Usually 587 with STARTTLS, 465 with TLS, 25 without.
         port: u16,
-        /// How the way there is protected.
+        /// Transport security.
         protection: Protection,
-        /// Who logs in there; nobody when none is given.
+        /// User name for authentication; `None` without.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         user: Option<String>,
         /// The sender's address.
         from: String,
-        /// The receivers' addresses.
+        /// The recipients' addresses.
         to: Vec<String>,
-        /// Whom to trust.
+        /// Trusted certificate authority.
         #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "mark::pem")]
         ca: Option<String>,
     },
-    /// SNMP traps (RFC 3416): version 3 with a user, and the secret is the passphrase of authentication and privacy; 2c
-    /// without, and the secret is the community, `public` when there is none.
+    /// SNMP traps (RFC 3416). With a user, version 3, and the secret is the passphrase for authentication and privacy;
+    /// without, version 2c, and the secret is the community, `public` by default.
     Snmp {
         /// Name or address.
         host: String,
         /// Usually 162.
         port: u16,
-        /// The user whom receivers know.
+        /// The SNMPv3 user that receivers know.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         user: Option<String>,
     },
 }
 
-/// For logs: the path of a webhook is often a secret.
+/// For logs, without the path of a webhook, which is often a secret.
 impl fmt::Debug for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -125,34 +125,34 @@ impl fmt::Debug for Destination {
     }
 }
 
-/// What is told.
+/// An alert notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
-    /// What people call the array.
+pub struct Notification {
+    /// Name of the array.
     pub array: String,
-    /// Its sixteen hex digits.
+    /// Its serial number, sixteen hex digits.
     pub serial: String,
-    /// For how long it has served, in seconds.
+    /// Its uptime in seconds.
     pub uptime: u64,
-    /// What became of the alert; none when this is a test.
-    pub turn: Option<Turn>,
+    /// How the alert changed; `None` for a test.
+    pub change: Option<AlertChange>,
     /// The alert.
     pub alert: Alert,
 }
 
-impl Notice {
-    /// What happened, for programs.
+impl Notification {
+    /// Name of the change, for programs.
     pub fn event(&self) -> &'static str {
-        match self.turn {
-            Some(Turn::Opened) => "alert.opened",
-            Some(Turn::Worse) => "alert.worse",
-            Some(Turn::Changed) => "alert.changed",
-            Some(Turn::Closed) => "alert.closed",
+        match self.change {
+            Some(AlertChange::Opened) => "alert.opened",
+            Some(AlertChange::Escalated) => "alert.worse",
+            Some(AlertChange::Updated) => "alert.changed",
+            Some(AlertChange::Closed) => "alert.closed",
             None => "test",
         }
     }
 
-    /// The time of what happened, as RFC 3339 has it.
+    /// Time of the change (RFC 3339).
     fn time(&self) -> String {
         utc(self.alert.changed)
     }
@@ -163,7 +163,7 @@ fn utc(seconds: u64) -> String {
     time.unwrap_or(jiff::Timestamp::MAX).to_string()
 }
 
-fn word(severity: Severity) -> &'static str {
+fn severity_name(severity: Severity) -> &'static str {
     match severity {
         Severity::Info => "info",
         Severity::Warning => "warning",
@@ -172,7 +172,7 @@ fn word(severity: Severity) -> &'static str {
 }
 
 impl Destination {
-    /// What kind it is: `webhook`, `syslog`, `email` or `snmp`.
+    /// Its kind: `webhook`, `syslog`, `email` or `snmp`.
     pub fn kind(&self) -> &'static str {
         match self {
             Destination::Webhook { .. } => "webhook",
@@ -182,10 +182,10 @@ impl Destination {
         }
     }
 
-    /// Refuses what nothing could be sent to. `secret`: there is one.
+    /// Refuses settings that can't work. `secret`: whether there is one.
     ///
     /// # Errors
-    /// What is wrong, in words for people.
+    /// What is wrong, as text for operators.
     pub fn check(&self, secret: bool) -> Result<()> {
         match self {
             Destination::Webhook { url, ca } => {
@@ -195,10 +195,10 @@ impl Destination {
             Destination::Syslog { host, port, ca, tls } => {
                 address(host, *port)?;
                 if secret {
-                    return Err(Error::new("syslog knows no secret"));
+                    return Err(Error::new("a syslog target takes no secret"));
                 }
                 if !tls && ca.is_some() {
-                    return Err(Error::new("without TLS no certificate is looked at"));
+                    return Err(Error::new("a CA certificate needs TLS"));
                 }
                 Ok(trust::check(ca.as_deref())?)
             }
@@ -206,34 +206,36 @@ impl Destination {
                 address(host, *port)?;
                 mail::check(from, to)?;
                 if secret != user.is_some() {
-                    return Err(Error::new("a user of a mail server and a password belong together"));
+                    return Err(Error::new(
+                        "give both a user and a password for the mail server, or neither",
+                    ));
                 }
                 if user.is_some() && *protection == Protection::None {
-                    return Err(Error::new("a password goes to a mail server over TLS or STARTTLS only"));
+                    return Err(Error::new("a password is sent to a mail server only over TLS or STARTTLS"));
                 }
                 Ok(trust::check(ca.as_deref())?)
             }
             Destination::Snmp { host, port, user } => {
                 address(host, *port)?;
                 let Some(user) = user else { return Ok(()) };
-                if user.is_empty() || user.len() > usm::LONGEST_NAME {
+                if user.is_empty() || user.len() > usm::MAX_USER_NAME_BYTES {
                     return Err(Error::new(format!(
                         "the name of an SNMP user has 1 to {} bytes",
-                        usm::LONGEST_NAME
+                        usm::MAX_USER_NAME_BYTES
                     )));
                 }
                 match secret {
                     true => Ok(()),
-                    false => Err(Error::new("an SNMP user and a passphrase belong together")),
+                    false => Err(Error::new("an SNMP user needs a passphrase")),
                 }
             }
         }
     }
 
-    /// Refuses a secret that can't be one.
+    /// Refuses an unsuitable secret.
     ///
     /// # Errors
-    /// What is wrong, in words for people. The secret is not among them.
+    /// What is wrong, as text for operators, without the secret.
     pub fn check_secret(&self, secret: &str) -> Result<()> {
         match self {
             Destination::Snmp { user: Some(_), .. } => usm::check(secret),
@@ -241,53 +243,53 @@ impl Destination {
         }
     }
 
-    /// Sends a notice, and waits until it is there as far as the way tells: at most a few times ten seconds. `now`: in
-    /// seconds since 1970.
+    /// Sends a notification and waits until the receiver has it, as far as the protocol reports that: at most a few times
+    /// [`TIMEOUT`]. `now` in seconds since 1970.
     ///
     /// # Errors
-    /// Why it is not there, in words for people. The secret is not among them.
-    pub fn send(&self, secret: Option<&str>, notice: &Notice, now: u64) -> Result<()> {
+    /// Why it was not sent, as text for operators, without the secret.
+    pub fn send(&self, secret: Option<&str>, notification: &Notification, now: u64) -> Result<()> {
         match self {
-            Destination::Webhook { url, ca } => webhook::send(url, ca.as_deref(), secret, notice, now),
+            Destination::Webhook { url, ca } => webhook::send(url, ca.as_deref(), secret, notification, now),
             Destination::Syslog { host, port, tls, ca } => {
                 let trusted = tls.then(|| trust::roots(ca.as_deref())).transpose()?;
-                syslog::send(host, *port, trusted, notice)
+                syslog::send(host, *port, trusted, notification)
             }
             Destination::Email { host, port, protection, user, from, to, ca } => {
                 let login = user.as_deref().zip(secret);
                 let server =
                     mail::Server { host, port: *port, protection: *protection, login, ca: ca.as_deref() };
-                mail::send(&server, from, to, notice)
+                mail::send(&server, from, to, notification)
             }
             Destination::Snmp { host, port, user } => {
                 let login = match user {
                     Some(user) => snmp::Login::User(user, secret.unwrap_or_default()),
                     None => snmp::Login::Community(secret.unwrap_or("public")),
                 };
-                snmp::send(host, *port, &login, notice, now)
+                snmp::send(host, *port, &login, notification, now)
             }
         }
     }
 }
 
-/// Refuses what is no name or address of a machine, and no port.
+/// Checks a host name or address, and a port.
 fn address(host: &str, port: u16) -> Result<()> {
     let fine = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.' | ':');
     if host.is_empty() || host.len() > 253 || !host.chars().all(fine) || port == 0 {
-        return Err(Error::new(format!("{host:?} port {port} is no place in a network")));
+        return Err(Error::new(format!("{host:?} port {port} is not a host and port")));
     }
     Ok(())
 }
 
-/// A connection that does not wait for ever.
+/// Connects with a time-out.
 fn connect(host: &str, port: u16) -> Result<TcpStream> {
     let failed = |error: io::Error| Error::new(format!("{host} port {port} can't be reached: {error}"));
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in (host, port).to_socket_addrs().map_err(failed)? {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match TcpStream::connect_timeout(&address, TIMEOUT) {
             Ok(stream) => {
-                stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-                stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
+                stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
+                stream.set_write_timeout(Some(TIMEOUT)).map_err(failed)?;
                 return Ok(stream);
             }
             Err(error) => last = error,

@@ -1,12 +1,12 @@
-//! A notice as electronic mail.
+//! Notifications by e-mail (SMTP).
 
-use crate::{Error, MOST_RECEIVERS, Notice, PATIENCE, Protection, Result, utc, word};
+use crate::{Error, MAX_RECIPIENTS, Notification, Protection, Result, TIMEOUT, severity_name, utc};
 use lettre::message::Mailbox;
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsParameters};
 use lettre::{Message, SmtpTransport, Transport};
 
-/// Where mail is handed over.
+/// The mail server.
 pub struct Server<'a> {
     pub host: &'a str,
     pub port: u16,
@@ -17,57 +17,57 @@ pub struct Server<'a> {
 }
 
 fn mailbox(address: &str) -> Result<Mailbox> {
-    address.parse().map_err(|_| Error::new(format!("{address:?} is no mail address")))
+    address.parse().map_err(|_| Error::new(format!("{address:?} is not a mail address")))
 }
 
-/// Refuses what is no address.
+/// Checks the addresses.
 pub fn check(from: &str, to: &[String]) -> Result<()> {
-    if to.is_empty() || to.len() > MOST_RECEIVERS {
-        return Err(Error::new(format!("a mail has 1 to {MOST_RECEIVERS} receivers")));
+    if to.is_empty() || to.len() > MAX_RECIPIENTS {
+        return Err(Error::new(format!("an e-mail target has 1 to {MAX_RECIPIENTS} recipients")));
     }
     mailbox(from)?;
     to.iter().try_for_each(|address| mailbox(address).map(drop))
 }
 
-pub fn message(from: &str, to: &[String], notice: &Notice) -> Result<Message> {
-    let (alert, condition) = (&notice.alert, &notice.alert.condition);
-    let what = match notice.event() {
-        "alert.closed" => "over",
+pub fn message(from: &str, to: &[String], notification: &Notification) -> Result<Message> {
+    let (alert, condition) = (&notification.alert, &notification.alert.condition);
+    let what = match notification.event() {
+        "alert.closed" => "closed",
         "test" => "test",
-        _ => word(condition.severity),
+        _ => severity_name(condition.severity),
     };
     let about = match (&condition.noun, &condition.name) {
         (Some(noun), Some(name)) => format!("{noun} {name}"),
         _ => "the array".into(),
     };
-    let closed = alert.closed.map(|time| format!("Over:     {}\n", utc(time))).unwrap_or_default();
+    let closed = alert.closed.map(|time| format!("Closed:   {}\n", utc(time))).unwrap_or_default();
     let text = format!(
-        "{}\n\nArray:    {} ({})\nAbout:    {about}\nAlert:    {} ({})\nSeverity: {}\nBegan:    {}\n{closed}",
+        "{}\n\nArray:    {} ({})\nAbout:    {about}\nAlert:    {} ({})\nSeverity: {}\nOpened:   {}\n{closed}",
         condition.message,
-        notice.array,
-        notice.serial,
+        notification.array,
+        notification.serial,
         alert.id,
         condition.kind,
-        word(condition.severity),
+        severity_name(condition.severity),
         utc(alert.opened),
     );
-    let subject = format!("[{}] {what}: {} ({about})", notice.array, condition.kind);
+    let subject = format!("[{}] {what}: {} ({about})", notification.array, condition.kind);
     let mut mail = Message::builder().from(mailbox(from)?).subject(subject);
     for address in to {
         mail = mail.to(mailbox(address)?);
     }
-    mail.body(text).map_err(|error| Error::new(format!("the mail can't be written: {error}")))
+    mail.body(text).map_err(|error| Error::new(format!("the mail can't be composed: {error}")))
 }
 
-pub fn send(server: &Server<'_>, from: &str, to: &[String], notice: &Notice) -> Result<()> {
-    let mail = message(from, to, notice)?;
+pub fn send(server: &Server<'_>, from: &str, to: &[String], notification: &Notification) -> Result<()> {
+    let mail = message(from, to, notification)?;
     let tls = match server.protection {
         Protection::None => Tls::None,
         Protection::Starttls => Tls::Required(parameters(server)?),
         Protection::Tls => Tls::Wrapper(parameters(server)?),
     };
     let mut transport =
-        SmtpTransport::builder_dangerous(server.host).port(server.port).tls(tls).timeout(Some(PATIENCE));
+        SmtpTransport::builder_dangerous(server.host).port(server.port).tls(tls).timeout(Some(TIMEOUT));
     if let Some((user, password)) = server.login {
         transport = transport.credentials(Credentials::new(user.into(), password.into()));
     }

@@ -1,9 +1,9 @@
-//! A notice as an SNMP trap (RFC 3416 4.2.6), as `docs/monitoring/ASHLAR-MIB.txt` describes it, in a message of version
+//! Notifications as SNMP traps (RFC 3416 4.2.6), as `docs/monitoring/ASHLAR-MIB.txt` describes it, in a message of version
 //! 2c (RFC 1901) or 3.
 
 use crate::usm::Sender;
-use crate::{Error, Notice, Result};
-use history::{Severity, Turn};
+use crate::{Error, Notification, Result};
+use history::{AlertChange, Severity};
 use std::net::{ToSocketAddrs, UdpSocket};
 use yasna::models::ObjectIdentifier;
 use yasna::{DERWriter, Tag};
@@ -24,13 +24,13 @@ const ASHLAR: &[u64] = &[1, 3, 6, 1, 4, 1, 32473, 1];
 const NOTIFICATIONS: u64 = 0;
 const ALERT: u64 = 1;
 
-/// The last number of the notification.
-fn notification(turn: Option<Turn>) -> u64 {
-    match turn {
-        Some(Turn::Opened) => 1,
-        Some(Turn::Worse) => 2,
-        Some(Turn::Closed) => 3,
-        Some(Turn::Changed) => 4,
+/// Last element of the OID of `snmpTrapOID.0`.
+fn trap_number(change: Option<AlertChange>) -> u64 {
+    match change {
+        Some(AlertChange::Opened) => 1,
+        Some(AlertChange::Escalated) => 2,
+        Some(AlertChange::Closed) => 3,
+        Some(AlertChange::Updated) => 4,
         None => 5,
     }
 }
@@ -57,32 +57,32 @@ fn write(value: &Value<'_>, writer: DERWriter<'_>) {
     }
 }
 
-/// Whom receivers take the trap from.
+/// Credentials of a trap.
 pub enum Login<'a> {
-    /// Anybody who knows the community: version 2c.
+    /// Version 2c: the community.
     Community(&'a str),
-    /// A user with a passphrase: version 3.
+    /// Version 3: a user and a passphrase.
     User(&'a str, &'a str),
 }
 
 /// The bytes of the trap's PDU.
-fn pdu(notice: &Notice) -> Vec<u8> {
-    let (alert, condition) = (&notice.alert, &notice.alert.condition);
+fn pdu(notification: &Notification) -> Vec<u8> {
+    let (alert, condition) = (&notification.alert, &notification.alert.condition);
     let below = |parts: &[u64]| [ASHLAR, parts].concat();
     let severity = match condition.severity {
         Severity::Info => 1,
         Severity::Warning => 2,
         Severity::Critical => 3,
     };
-    // Hundredths of a second, which begin again after 497 days.
-    let ticks = (notice.uptime.wrapping_mul(100) & u64::from(u32::MAX)) as u32;
+    // Hundredths of a second, which wrap around after 497 days.
+    let ticks = (notification.uptime.wrapping_mul(100) & u64::from(u32::MAX)) as u32;
     let mut bindings = vec![
         (SYS_UP_TIME.to_vec(), Value::Ticks(ticks)),
-        (SNMP_TRAP_OID.to_vec(), Value::Name(below(&[NOTIFICATIONS, notification(notice.turn)]))),
+        (SNMP_TRAP_OID.to_vec(), Value::Name(below(&[NOTIFICATIONS, trap_number(notification.change)]))),
     ];
     let facts = [
-        Value::Text(&notice.array),
-        Value::Text(&notice.serial),
+        Value::Text(&notification.array),
+        Value::Text(&notification.serial),
         Value::Number(alert.id & i64::from(i32::MAX)),
         Value::Text(&condition.kind),
         Value::Number(severity),
@@ -97,7 +97,7 @@ fn pdu(notice: &Notice) -> Vec<u8> {
         writer.write_tagged_implicit(Tag::context(TRAP), |pdu| {
             pdu.write_sequence(|pdu| {
                 pdu.next().write_i64(request);
-                // No error, and none of the bindings has it.
+                // error-status and error-index are 0.
                 pdu.next().write_i64(0);
                 pdu.next().write_i64(0);
                 pdu.next().write_sequence(|list| {
@@ -125,14 +125,18 @@ fn plain(community: &str, pdu: &[u8]) -> Vec<u8> {
 }
 
 /// `now`: in seconds since 1970.
-pub fn send(host: &str, port: u16, login: &Login<'_>, notice: &Notice, now: u64) -> Result<()> {
-    let pdu = pdu(notice);
+pub fn send(host: &str, port: u16, login: &Login<'_>, notification: &Notification, now: u64) -> Result<()> {
+    let pdu = pdu(notification);
     let message = match login {
         Login::Community(community) => plain(community, &pdu),
         Login::User(user, passphrase) => {
             let mut salt = [0; 8];
             aws_lc_rs::rand::fill(&mut salt).map_err(|_| Error::new("there are no random numbers"))?;
-            Sender::new(user, passphrase, &notice.serial)?.message(&pdu, u64::from_be_bytes(salt), now)?
+            Sender::new(user, passphrase, &notification.serial)?.message(
+                &pdu,
+                u64::from_be_bytes(salt),
+                now,
+            )?
         }
     };
     let failed = |error: std::io::Error| Error::new(format!("{host} port {port} can't be reached: {error}"));

@@ -1,7 +1,7 @@
-//! A notice as a message of RFC 5424, over TCP with its length before it (RFC 6587 3.4.1), or over TLS (RFC 5425).
+//! Notifications by syslog: RFC 5424 messages with octet counting, over TCP (RFC 6587 3.4.1) or TLS (RFC 5425).
 
-use crate::{Error, Notice, Result, connect, word};
-use history::{Severity, Turn};
+use crate::{Error, Notification, Result, connect, severity_name};
+use history::{AlertChange, Severity};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConnection, StreamOwned};
 use std::io::Write;
@@ -10,41 +10,41 @@ use std::net::Shutdown;
 /// System daemons (RFC 5424 table 1).
 const FACILITY: u8 = 3;
 
-/// The identity of structured data needs a number of an enterprise; this one is for those that have none (RFC 5612).
+/// SD-ID of the structured data, under the enterprise number for documentation (RFC 5612).
 const STRUCTURED: &str = "alert@32473";
 
-/// Numbers of RFC 5424 table 2.
-fn level(notice: &Notice) -> u8 {
-    match (notice.turn, notice.alert.condition.severity) {
-        (None | Some(Turn::Closed), _) => 5,
+/// Severity of RFC 5424 table 2.
+fn level(notification: &Notification) -> u8 {
+    match (notification.change, notification.alert.condition.severity) {
+        (None | Some(AlertChange::Closed), _) => 5,
         (_, Severity::Critical) => 2,
         (_, Severity::Warning) => 4,
         (_, Severity::Info) => 6,
     }
 }
 
-/// A word of the header: printable ASCII, of bounded length, `-` when there is none.
-fn header(text: &str, most: usize) -> String {
-    let word: String = text.chars().filter(char::is_ascii_graphic).take(most).collect();
-    if word.is_empty() { "-".into() } else { word }
+/// A header field: printable ASCII of bounded length; `-` if it is empty.
+fn header(text: &str, max_len: usize) -> String {
+    let field: String = text.chars().filter(char::is_ascii_graphic).take(max_len).collect();
+    if field.is_empty() { "-".into() } else { field }
 }
 
-/// A value of structured data (RFC 5424 6.3.3).
+/// Escapes a parameter value of structured data (RFC 5424 6.3.3).
 fn value(text: &str) -> String {
     text.chars()
         .flat_map(|letter| matches!(letter, '"' | '\\' | ']').then_some('\\').into_iter().chain([letter]))
         .collect()
 }
 
-pub fn message(notice: &Notice) -> String {
-    let (alert, condition) = (&notice.alert, &notice.alert.condition);
+pub fn message(notification: &Notification) -> String {
+    let (alert, condition) = (&notification.alert, &notification.alert.condition);
     let mut data = format!(
         "[{STRUCTURED} id=\"{}\" event=\"{}\" kind=\"{}\" severity=\"{}\" serial=\"{}\"",
         alert.id,
-        notice.event(),
+        notification.event(),
         value(&condition.kind),
-        word(condition.severity),
-        value(&notice.serial)
+        severity_name(condition.severity),
+        value(&notification.serial)
     );
     for (name, text) in [("noun", &condition.noun), ("name", &condition.name)] {
         if let Some(text) = text {
@@ -55,9 +55,9 @@ pub fn message(notice: &Notice) -> String {
     let mark = if condition.message.is_ascii() { "" } else { "\u{feff}" };
     format!(
         "<{}>1 {} {} ashlar - {} {data}] {mark}{}",
-        FACILITY * 8 + level(notice),
-        notice.time(),
-        header(&notice.array, 255),
+        FACILITY * 8 + level(notification),
+        notification.time(),
+        header(&notification.array, 255),
         header(&condition.kind, 32),
         condition.message
     )
@@ -67,11 +67,13 @@ pub fn send(
     host: &str,
     port: u16,
     roots: Option<Vec<CertificateDer<'static>>>,
-    notice: &Notice,
+    notification: &Notification,
 ) -> Result<()> {
-    let message = message(notice);
+    let message = message(notification);
     let frame = format!("{} {message}", message.len());
-    let failed = |error: std::io::Error| Error::new(format!("the syslog receiver {host} broke off: {error}"));
+    let failed = |error: std::io::Error| {
+        Error::new(format!("the syslog receiver {host} closed the connection: {error}"))
+    };
     let mut socket = connect(host, port)?;
     let Some(roots) = roots else {
         socket.write_all(frame.as_bytes()).map_err(failed)?;

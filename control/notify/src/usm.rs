@@ -1,5 +1,5 @@
-//! A message of SNMP version 3 (RFC 3412 6) that only one user can have sent and only that user can read: the user-based
-//! security model (RFC 3414), with HMAC-SHA-256 (RFC 7860) and AES-128 in CFB mode (RFC 3826).
+//! SNMPv3 messages (RFC 3412 6) with the User-based Security Model (RFC 3414): authenticated by HMAC-SHA-256 (RFC 7860) and
+//! encrypted by AES-128 in CFB mode (RFC 3826).
 
 use crate::{Error, Result};
 use aws_lc_rs::cipher::{AES_128, EncryptingKey, EncryptionContext, UnboundCipherKey};
@@ -7,33 +7,35 @@ use aws_lc_rs::digest::{Context, SHA256};
 use aws_lc_rs::hmac;
 use aws_lc_rs::iv::FixedLength;
 
-/// The shortest passphrase (RFC 3414 11.2).
-const LEAST: usize = 8;
-/// The longest name of a user (RFC 3414 2.4).
-pub const LONGEST_NAME: usize = 32;
+/// Minimum length of a passphrase (RFC 3414 11.2).
+const MIN_PASSPHRASE_BYTES: usize = 8;
+/// Maximum length of a user name (RFC 3414 2.4).
+pub const MAX_USER_NAME_BYTES: usize = 32;
 
 const VERSION: i64 = 3;
 const SECURITY_MODEL: i64 = 3;
-/// The longest message that is taken, as the number of this one: nobody answers it.
-const MOST_BYTES: i64 = 65_507;
-/// `authFlag` and `privFlag`; nothing is to be reported.
+/// `msgMaxSize`: the largest message that the sender accepts. A trap has no response.
+const MAX_MESSAGE_BYTES: i64 = 65_507;
+/// `msgFlags`: authFlag and privFlag, not reportable.
 const FLAGS: u8 = 0b011;
-/// The authentication code: 192 bits of it (RFC 7860 4.1).
-const CODE: usize = 24;
-/// How much of the passphrase, over and over, makes the key (RFC 3414 A.2).
-const STRETCHED: usize = 1 << 20;
-/// The enterprise number of those that have none of their own (RFC 5612), and that what follows are octets (RFC 3411 5).
+/// Length of the truncated authentication code, 192 bits (RFC 7860 4.1).
+const MAC_BYTES: usize = 24;
+/// Length to which the passphrase is repeated for the key (RFC 3414 A.2).
+const EXPANDED_PASSPHRASE_BYTES: usize = 1 << 20;
+/// Prefix of the engine ID: the enterprise number for documentation (RFC 5612), format octets (RFC 3411 5).
 const ENGINE: [u8; 5] = [0x80, 0x00, 0x7E, 0xD9, 5];
 
-/// Refuses a passphrase that is too short.
+/// Checks the length of a passphrase.
 pub fn check(passphrase: &str) -> Result<()> {
     match passphrase.len() {
-        LEAST.. => Ok(()),
-        _ => Err(Error::new(format!("the passphrase of an SNMP user has {LEAST} bytes at least"))),
+        MIN_PASSPHRASE_BYTES.. => Ok(()),
+        _ => Err(Error::new(format!(
+            "the passphrase of an SNMP user needs at least {MIN_PASSPHRASE_BYTES} bytes"
+        ))),
     }
 }
 
-/// Who sends: one who holds the passphrase of a user, of the engine that is the array.
+/// A sender: an SNMPv3 user on the engine that the array is.
 pub struct Sender<'a> {
     user: &'a str,
     engine: Vec<u8>,
@@ -41,10 +43,10 @@ pub struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    /// The engine's identifier is the array's serial number, which receivers have to know.
+    /// The engine ID contains the array's serial number; receivers must be configured with it.
     ///
     /// # Errors
-    /// When the passphrase is too short.
+    /// If the passphrase is too short.
     pub fn new(user: &'a str, passphrase: &str, serial: &str) -> Result<Self> {
         check(passphrase)?;
         let engine = [&ENGINE[..], &octets(serial)].concat();
@@ -52,13 +54,13 @@ impl<'a> Sender<'a> {
         Ok(Self { user, engine, key })
     }
 
-    /// The message around a PDU. `salt` is another one each time; `now`: in seconds since 1970.
+    /// Wraps a PDU in a message. `salt` must differ for each message; `now` in seconds since 1970.
     ///
-    /// Receivers take a message whose time is not more than 150 s behind the last one. The engine's time is that of day,
-    /// and it boots anew when that has gone through 31 bits: so nothing needs to be remembered.
+    /// Receivers accept a message whose engine time is at most 150 s before that of the previous one. The engine time is the
+    /// time of day modulo 2³¹ s, and engine boots counts its overflows, so that neither has to be stored.
     ///
     /// # Errors
-    /// When the cryptography library refuses.
+    /// If the cryptography library fails.
     pub fn message(&self, pdu: &[u8], salt: u64, now: u64) -> Result<Vec<u8>> {
         let (boots, time) = ((now >> 31) as u32 + 1, (now & 0x7FFF_FFFF) as u32);
         let mut scoped = yasna::construct_der(|writer| {
@@ -86,7 +88,7 @@ impl<'a> Sender<'a> {
                     message.next().write_i64(VERSION);
                     message.next().write_sequence(|header| {
                         header.next().write_i64((salt & 0x7FFF_FFFF) as i64);
-                        header.next().write_i64(MOST_BYTES);
+                        header.next().write_i64(MAX_MESSAGE_BYTES);
                         header.next().write_bytes(&[FLAGS]);
                         header.next().write_i64(SECURITY_MODEL);
                     });
@@ -95,9 +97,9 @@ impl<'a> Sender<'a> {
                 });
             })
         };
-        // The code is that of the message with zeros in its place (RFC 7860 4.2.1).
-        let code = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.key), &whole(&[0; CODE]));
-        Ok(whole(&code.as_ref()[..CODE]))
+        // The MAC covers the message with zeros in the place of the MAC (RFC 7860 4.2.1).
+        let code = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.key), &whole(&[0; MAC_BYTES]));
+        Ok(whole(&code.as_ref()[..MAC_BYTES]))
     }
 
     fn encrypt(
@@ -115,16 +117,16 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// The bytes that hexadecimal digits say; the letters themselves when they are none.
+/// Decodes hexadecimal digits; other text is used as it is.
 fn octets(serial: &str) -> Vec<u8> {
     let pairs = serial.as_bytes().chunks(2);
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     pairs.map(byte).collect::<Option<_>>().unwrap_or_else(|| serial.as_bytes().to_vec())
 }
 
-/// The key of a passphrase for one engine (RFC 3414 2.6, A.2).
+/// Derives the localized key of a passphrase for one engine (RFC 3414 2.6, A.2).
 fn localized(passphrase: &str, engine: &[u8]) -> [u8; 32] {
-    let long: Vec<u8> = passphrase.bytes().cycle().take(STRETCHED).collect();
+    let long: Vec<u8> = passphrase.bytes().cycle().take(EXPANDED_PASSPHRASE_BYTES).collect();
     let everywhere = digest(&[&long]);
     digest(&[&everywhere, engine, &everywhere])
 }

@@ -1,11 +1,11 @@
-//! A notice as JSON, by POST. With a secret, the header `X-Ashlar-Signature` proves who sent it and when:
+//! Notifications as JSON by HTTP POST. With a secret, the header `X-Ashlar-Signature` authenticates sender and time:
 //! `t=<seconds since 1970>,v1=<hex digits>`, the HMAC-SHA256 of the time as in the header, a dot, and the body.
 
-use crate::{Error, Notice, PATIENCE, Result, utc, word};
+use crate::{Error, Notification, Result, TIMEOUT, severity_name, utc};
 use aws_lc_rs::hmac;
 use serde_json::{Value, json};
 
-/// Refuses what is no address of HTTP.
+/// Checks that it is an HTTP address.
 pub fn check(url: &str) -> Result<()> {
     let address: Option<ureq::http::Uri> = url.parse().ok();
     let fine =
@@ -13,25 +13,25 @@ pub fn check(url: &str) -> Result<()> {
     if fine {
         Ok(())
     } else {
-        Err(Error::new(format!("{url:?} is no address such as https://example.com/hook")))
+        Err(Error::new(format!("{url:?} is not an address such as https://example.com/hook")))
     }
 }
 
-/// The machine in an address, without what says who may post there.
+/// The host of an address, without user, path and query, which may be secrets.
 pub fn site(url: &str) -> String {
     let address: Option<ureq::http::Uri> = url.parse().ok();
     address.and_then(|it| it.host().map(str::to_owned)).unwrap_or_default()
 }
 
-pub fn body(notice: &Notice) -> Value {
-    let (alert, condition) = (&notice.alert, &notice.alert.condition);
+pub fn body(notification: &Notification) -> Value {
+    let (alert, condition) = (&notification.alert, &notification.alert.condition);
     json!({
-        "event": notice.event(),
-        "array": { "name": notice.array, "serial": notice.serial },
+        "event": notification.event(),
+        "array": { "name": notification.array, "serial": notification.serial },
         "alert": {
             "id": alert.id,
             "kind": condition.kind,
-            "severity": word(condition.severity),
+            "severity": severity_name(condition.severity),
             "message": condition.message,
             "noun": condition.noun,
             "name": condition.name,
@@ -50,11 +50,19 @@ pub fn signature(secret: &str, now: u64, body: &str) -> String {
     format!("t={now},v1={hex}")
 }
 
-pub fn send(url: &str, ca: Option<&str>, secret: Option<&str>, notice: &Notice, now: u64) -> Result<()> {
-    let agent = trust::agent(url.starts_with("https:"), ca, PATIENCE)?;
-    let body = body(notice).to_string();
-    let mut request =
-        agent.post(url).header("content-type", "application/json").header("x-ashlar-event", notice.event());
+pub fn send(
+    url: &str,
+    ca: Option<&str>,
+    secret: Option<&str>,
+    notification: &Notification,
+    now: u64,
+) -> Result<()> {
+    let agent = trust::agent(url.starts_with("https:"), ca, TIMEOUT)?;
+    let body = body(notification).to_string();
+    let mut request = agent
+        .post(url)
+        .header("content-type", "application/json")
+        .header("x-ashlar-event", notification.event());
     if let Some(secret) = secret {
         request = request.header("x-ashlar-signature", signature(secret, now, &body));
     }
@@ -63,8 +71,8 @@ pub fn send(url: &str, ca: Option<&str>, secret: Option<&str>, notice: &Notice, 
     if answer.status().is_success() {
         return Ok(());
     }
-    // Not what it said: whoever sets an address here could otherwise read what only the array reaches.
-    Err(Error::new(format!("the webhook answered {}: its own log may say why", answer.status())))
+    // Without the body of the response: a user who sets addresses could otherwise read servers that only the array reaches.
+    Err(Error::new(format!("the webhook returned status {}: see the log of its server", answer.status())))
 }
 
 #[cfg(test)]
@@ -72,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_is_what_others_compute() {
+    fn a_signature_equals_that_of_openssl() {
         // printf '1700000000.{}' | openssl dgst -sha256 -hmac key
         assert_eq!(
             signature("key", 1_700_000_000, "{}"),
@@ -81,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_looked_at() {
+    fn addresses_are_checked() {
         assert!(check("https://example.com/hook?a=b").is_ok() && check("http://127.0.0.1:8000").is_ok());
         assert_eq!(site("https://user:word@example.com:8443/secret?more"), "example.com");
         assert!(["", "example.com", "ftp://example.com", "https://"].iter().all(|url| check(url).is_err()));

@@ -1,9 +1,9 @@
-//! Every way against something that receives: what comes there, and what is told when it does not.
+//! Each kind of destination against a receiver: what arrives, and the error if nothing can.
 
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
-use history::{Alert, Condition, Severity, Turn};
-use notify::{Destination, Notice, Protection};
+use history::{Alert, AlertChange, Condition, Severity};
+use notify::{Destination, Notification, Protection};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const NOW: u64 = 1_795_000_000;
 
-fn notice(turn: Option<Turn>) -> Notice {
+fn notification(change: Option<AlertChange>) -> Notification {
     let condition = Condition {
         kind: "space.threshold".into(),
         severity: Severity::Critical,
@@ -25,10 +25,10 @@ fn notice(turn: Option<Turn>) -> Notice {
     };
     let (key, acknowledged, closed) = ("space.threshold".into(), None, None);
     let alert = Alert { id: 7, key, condition, opened: NOW, changed: NOW + 60, acknowledged, closed };
-    Notice { array: "lab 1".into(), serial: "00000000005e71a1".into(), uptime: 4711, turn, alert }
+    Notification { array: "lab 1".into(), serial: "00000000005e71a1".into(), uptime: 4711, change, alert }
 }
 
-/// A port, and what one connection to it is answered by.
+/// A port whose first connection is handled by `talk`.
 fn listen<T: Send + 'static>(talk: impl FnOnce(TcpStream) -> T + Send + 'static) -> (u16, JoinHandle<T>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -65,7 +65,7 @@ fn a_webhook_gets_json_with_a_signature() {
     let (port, received) = listen(|stream| http(stream, "204 No Content\r\nx: y"));
     let hook = Destination::Webhook { url: format!("http://127.0.0.1:{port}/hook?a=b"), ca: None };
     // The receiver's answer is odd on purpose: 2xx is all that counts.
-    let _ = hook.send(Some("key"), &notice(Some(Turn::Opened)), NOW);
+    let _ = hook.send(Some("key"), &notification(Some(AlertChange::Opened)), NOW);
     let (headers, body) = received.join().unwrap();
     assert_eq!(headers[0], "post /hook?a=b http/1.1");
     assert!(headers.contains(&"x-ashlar-event: alert.opened".into()), "{headers:?}");
@@ -86,12 +86,15 @@ fn a_webhook_gets_json_with_a_signature() {
 }
 
 #[test]
-fn a_webhook_that_refuses_or_is_not_there_is_told() {
+fn a_webhook_that_refuses_or_is_unreachable_is_an_error() {
     let (port, _) = listen(|stream| http(stream, "500 Internal Server Error"));
     let hook = |port| Destination::Webhook { url: format!("http://127.0.0.1:{port}/"), ca: None };
-    let error = hook(port).send(None, &notice(None), NOW).unwrap_err().to_string();
-    assert!(error.contains("500") && !error.contains("what"), "what a receiver says is not told: {error}");
-    let error = hook(closed()).send(Some("hush"), &notice(None), NOW).unwrap_err().to_string();
+    let error = hook(port).send(None, &notification(None), NOW).unwrap_err().to_string();
+    assert!(
+        error.contains("500") && !error.contains("what"),
+        "the response of the receiver is not shown: {error}"
+    );
+    let error = hook(closed()).send(Some("hush"), &notification(None), NOW).unwrap_err().to_string();
     assert!(error.contains("can't be reached") && !error.contains("hush"), "{error}");
 }
 
@@ -107,14 +110,16 @@ fn syslog_gets_a_message_with_its_length() {
         text
     });
     let syslog = Destination::Syslog { host: "127.0.0.1".into(), port, tls: false, ca: None };
-    syslog.send(None, &notice(Some(Turn::Opened)), NOW).unwrap();
+    syslog.send(None, &notification(Some(AlertChange::Opened)), NOW).unwrap();
     assert_eq!(received.join().unwrap(), format!("{} {SYSLOG}", SYSLOG.len()));
     let syslog = Destination::Syslog { host: "127.0.0.1".into(), port: closed(), tls: false, ca: None };
-    assert!(syslog.send(None, &notice(None), NOW).unwrap_err().to_string().contains("can't be reached"));
+    assert!(
+        syslog.send(None, &notification(None), NOW).unwrap_err().to_string().contains("can't be reached")
+    );
 }
 
 #[test]
-fn syslog_over_tls_goes_to_whom_the_certificate_names() {
+fn syslog_over_tls_goes_only_to_the_host_in_the_certificate() {
     let key = rcgen::KeyPair::generate().unwrap();
     let own = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap().self_signed(&key).unwrap();
     let (chain, pem) = (vec![own.der().clone()], own.pem());
@@ -133,15 +138,17 @@ fn syslog_over_tls_goes_to_whom_the_certificate_names() {
     };
     let syslog = |host: &str, port, ca| Destination::Syslog { host: host.into(), port, tls: true, ca };
     let (port, received) = receive();
-    syslog("localhost", port, Some(pem.clone())).send(None, &notice(Some(Turn::Opened)), NOW).unwrap();
+    syslog("localhost", port, Some(pem.clone()))
+        .send(None, &notification(Some(AlertChange::Opened)), NOW)
+        .unwrap();
     assert_eq!(received.join().unwrap().unwrap(), format!("{} {SYSLOG}", SYSLOG.len()));
     let (port, received) = receive();
-    syslog("127.0.0.1", port, Some(pem)).send(None, &notice(None), NOW).unwrap_err();
+    syslog("127.0.0.1", port, Some(pem)).send(None, &notification(None), NOW).unwrap_err();
     assert!(received.join().unwrap().is_err(), "another name");
     let (port, received) = receive();
     let key = rcgen::KeyPair::generate().unwrap();
     let other = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap().self_signed(&key).unwrap();
-    syslog("localhost", port, Some(other.pem())).send(None, &notice(None), NOW).unwrap_err();
+    syslog("localhost", port, Some(other.pem())).send(None, &notification(None), NOW).unwrap_err();
     assert!(received.join().unwrap().is_err(), "another certificate");
 }
 
@@ -188,14 +195,15 @@ fn email(port: u16, protection: Protection) -> Destination {
 #[test]
 fn a_mail_goes_to_everybody() {
     let (port, received) = listen(smtp);
-    email(port, Protection::None).send(None, &notice(Some(Turn::Closed)), NOW).unwrap();
+    email(port, Protection::None).send(None, &notification(Some(AlertChange::Closed)), NOW).unwrap();
     let (told, mail) = received.join().unwrap();
     for line in ["MAIL FROM:<array@example.com>", "RCPT TO:<ada@example.com>", "RCPT TO:<bob@example.com>"] {
         assert!(told.iter().any(|it| it.starts_with(line)), "{line} in {told:?}");
     }
-    for part in
-        ["Subject: [lab 1] over: space.threshold (volume group sql]1)", "90 % of the drives' space is in use"]
-    {
+    for part in [
+        "Subject: [lab 1] closed: space.threshold (volume group sql]1)",
+        "90 % of the drives' space is in use",
+    ] {
         assert!(mail.contains(part), "{part} in {mail}");
     }
 }
@@ -203,7 +211,7 @@ fn a_mail_goes_to_everybody() {
 #[test]
 fn mail_is_not_sent_in_the_clear_when_it_must_not_be() {
     let (port, received) = listen(smtp);
-    email(port, Protection::Starttls).send(None, &notice(None), NOW).unwrap_err();
+    email(port, Protection::Starttls).send(None, &notification(None), NOW).unwrap_err();
     let (told, mail) = received.join().unwrap();
     assert!(mail.is_empty() && !told.iter().any(|line| line.starts_with("MAIL")), "{told:?}");
 }
@@ -213,7 +221,7 @@ fn a_trap_is_what_the_mib_says() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port();
     let snmp = Destination::Snmp { host: "127.0.0.1".into(), port, user: None };
-    snmp.send(Some("sesame"), &notice(Some(Turn::Worse)), NOW).unwrap();
+    snmp.send(Some("sesame"), &notification(Some(AlertChange::Escalated)), NOW).unwrap();
     let mut bytes = [0; 2048];
     let length = socket.recv(&mut bytes).unwrap();
     // Version 2c, the community, a trap.
@@ -263,9 +271,9 @@ fn a_trap_of_version_3_is_taken_from_who_knows_the_passphrase() {
     let (port, mut receiver) = snmptrapd(folder.path(), config);
     let snmp = Destination::Snmp { host: "127.0.0.1".into(), port, user: Some("array".into()) };
     let say = |words: &str, passphrase| {
-        let mut notice = notice(Some(Turn::Opened));
-        notice.alert.condition.message = words.into();
-        snmp.send(Some(passphrase), &notice, NOW).unwrap();
+        let mut notification = notification(Some(AlertChange::Opened));
+        notification.alert.condition.message = words.into();
+        snmp.send(Some(passphrase), &notification, NOW).unwrap();
     };
     let (told, heard) = channel();
     let output = BufReader::new(receiver.0.stdout.take().unwrap());

@@ -1,5 +1,5 @@
-//! Which servers elsewhere are trusted: those that a certificate vouches for which somebody gave, or which the system
-//! trusts. Clients of TLS and HTTP that hold to it.
+//! TLS and HTTP clients for servers that an operator names: directories, webhooks, mail servers. A server is trusted by a
+//! certificate that the operator gave, or by the system's trust store.
 
 pub mod mark;
 
@@ -10,18 +10,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-/// Where Debian, SUSE and Arch keep what the system trusts, and where Fedora does.
-const SYSTEM: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
+/// The system's trust store on Debian, SUSE and Arch, and on Fedora.
+const SYSTEM_CERTIFICATES: [&str; 2] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
-/// Why nobody can be trusted, in words for people.
+/// Why no certificate can be used, as text for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
 
-/// The answer of this crate.
+/// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Refuses PEM that holds no certificate.
+/// Checks that PEM text holds certificates.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -29,18 +30,17 @@ pub fn check(pem: Option<&str>) -> Result<()> {
     pem.map_or(Ok(()), |pem| parse(pem.as_bytes()).map(drop))
 }
 
-/// The certificates in PEM, or those that the system trusts.
+/// The certificates in PEM, or those of the system's trust store.
 ///
 /// # Errors
-/// When there is none.
+/// If there is none.
 pub fn roots(pem: Option<&str>) -> Result<Vec<CertificateDer<'static>>> {
     match pem {
         Some(pem) => parse(pem.as_bytes()),
         None => {
-            let system = SYSTEM.iter().find_map(|path| std::fs::read(path).ok());
-            let system = system.ok_or_else(|| {
-                Error("this system has no list of certificates that it trusts: give one (PEM)".into())
-            })?;
+            let system = SYSTEM_CERTIFICATES.iter().find_map(|path| std::fs::read(path).ok());
+            let system = system
+                .ok_or_else(|| Error("this system has no trust store: give a CA certificate (PEM)".into()))?;
             parse(&system)
         }
     }
@@ -55,10 +55,10 @@ fn parse(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
     }
 }
 
-/// TLS that trusts these.
+/// A TLS client configuration with these roots.
 ///
 /// # Errors
-/// When the cryptography does not offer what TLS needs.
+/// If the cryptography library does not support TLS.
 pub fn config(roots: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>> {
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(roots);
@@ -68,12 +68,12 @@ pub fn config(roots: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>> 
     Ok(Arc::new(config.with_root_certificates(store).with_no_client_auth()))
 }
 
-/// HTTP that goes where it is told and nowhere else: no proxy, no redirection. `tls`: certificates are needed; `ca`:
-/// those to trust in PEM; `patience`: for a request with its answer.
+/// An HTTP client without proxy and redirects, so that requests go only to the given address. `tls`: load certificates;
+/// `ca`: those to trust, in PEM; `timeout`: of a request with its response.
 ///
 /// # Errors
 /// As [`roots`].
-pub fn agent(tls: bool, ca: Option<&str>, patience: Duration) -> Result<ureq::Agent> {
+pub fn agent(tls: bool, ca: Option<&str>, timeout: Duration) -> Result<ureq::Agent> {
     let mut config = ureq::Agent::config_builder();
     if tls {
         let roots = roots(ca)?.into_iter().map(|it| Certificate::from_der(it.as_ref()).to_owned());
@@ -82,6 +82,6 @@ pub fn agent(tls: bool, ca: Option<&str>, patience: Duration) -> Result<ureq::Ag
         config = config.tls_config(tls.unversioned_rustls_crypto_provider(provider).build());
     }
     let config =
-        config.http_status_as_error(false).proxy(None).max_redirects(0).timeout_global(Some(patience));
+        config.http_status_as_error(false).proxy(None).max_redirects(0).timeout_global(Some(timeout));
     Ok(config.build().into())
 }

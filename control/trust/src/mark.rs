@@ -1,25 +1,26 @@
-//! Names of newtype structs that say how much of a value an audit trail may show. Stored forms do not contain them.
+//! Serde markers that tell the audit log how much of a field it may show. They are names of newtype structs, so that stored
+//! forms do not contain them.
 
 use serde::{Serialize, Serializer};
 
-/// A secret, sealed or hashed or in clear: nothing of it is shown.
+/// A secret, sealed, hashed or in clear text: not shown.
 pub const SECRET: &str = "$secret";
-/// A certificate in PEM: its subject and a digest are shown.
+/// A certificate in PEM: shown as subject and digest.
 pub const PEM: &str = "$pem";
-/// An address whose path may be a secret: its host is shown.
+/// An address whose path may be a secret: shown as its host.
 pub const URL: &str = "$url";
 
-/// A field with a secret.
+/// Serializes a field with a secret.
 pub fn secret<S: Serializer, T: Serialize>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_newtype_struct(SECRET, value)
 }
 
-/// A field with a certificate in PEM.
+/// Serializes a field with a certificate in PEM.
 pub fn pem<S: Serializer, T: Serialize>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_newtype_struct(PEM, value)
 }
 
-/// A field with an address.
+/// Serializes a field with an address.
 pub fn url<S: Serializer, T: Serialize>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_newtype_struct(URL, value)
 }

@@ -9,7 +9,7 @@ use crate::Context;
 use crate::auth::{self, cookie_named, is_from_elsewhere};
 use crate::body::{Body, Named};
 use crate::problem::{Problem, Problems};
-use crate::sign_in::{COOKIE, LONGEST};
+use crate::sign_in::{COOKIE, TIMEOUT_S};
 use crate::tls::Peer;
 use axum::Json;
 use axum::extract::{ConnectInfo, State};
@@ -92,11 +92,11 @@ async fn begin_sign_in(
         return Err(Problem::forbidden("the request comes from a page of another site"));
     }
     let host = auth::text(&headers, &HOST).unwrap_or_default().to_owned();
-    let _turn = context.journeys.asking.acquire().await;
+    let _turn = context.pending_sign_ins.asking.acquire().await;
     let (array, name) = (context.array.clone(), directory.clone());
-    let journey = blocking(move || array.begin_sign_in(&name, &host)).await?;
-    let (browser, url) = (context.array.secret(), journey.url.clone());
-    context.journeys.begin(&directory, journey, &browser, context.array.uptime());
+    let request = blocking(move || array.begin_sign_in(&name, &host)).await?;
+    let (browser, url) = (context.array.secret(), request.url.clone());
+    context.pending_sign_ins.begin(&directory, request, &browser, context.array.uptime());
     Ok(([(SET_COOKIE, mark(&browser, peer.encrypted))], Json(Departure { url })).into_response())
 }
 
@@ -122,15 +122,15 @@ async fn end_sign_in(
         return Err(Problem::too_many(seconds));
     }
     let browser = cookie_named(&headers, COOKIE).unwrap_or_default();
-    let Some((directory, journey)) = context.journeys.end(&state, browser, now) else {
+    let Some((directory, request)) = context.pending_sign_ins.end(&state, browser, now) else {
         context.sessions.failed(&whom, now);
         let detail =
             "this was not begun in this browser, is over, or took longer than ten minutes: sign in again";
         return Err(Problem::unauthorized(detail));
     };
-    let _turn = context.journeys.asking.acquire().await;
+    let _turn = context.pending_sign_ins.asking.acquire().await;
     let (array, name, from) = (context.array.clone(), directory.clone(), origin.clone());
-    let ended = move || array.end_sign_in(&name, &journey, &code, iss.as_deref(), &from);
+    let ended = move || array.end_sign_in(&name, &request, &code, iss.as_deref(), &from);
     let guest = match blocking(ended).await {
         Ok(guest) => guest,
         Err(problem) => {
@@ -159,9 +159,9 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-/// The cookie of a journey; without a secret, one that ends it.
+/// The cookie of a sign-in; without a secret, one that deletes it.
 fn mark(secret: &str, encrypted: bool) -> String {
-    let age = if secret.is_empty() { 0 } else { LONGEST };
+    let age = if secret.is_empty() { 0 } else { TIMEOUT_S };
     let secure = if encrypted { "; Secure" } else { "" };
     format!("{COOKIE}={secret}; Path=/api/v1/sign-in; HttpOnly; SameSite=Strict; Max-Age={age}{secure}")
 }

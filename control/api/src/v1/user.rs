@@ -155,7 +155,7 @@ async fn elsewhere(
     if !context.array.has_password_directory(user) {
         return Err(nobody());
     }
-    let _turn = context.journeys.asking.acquire().await;
+    let _turn = context.pending_sign_ins.asking.acquire().await;
     if let Some(seconds) = context.sessions.wait(whom, context.array.uptime()) {
         return Err(Problem::too_many(seconds));
     }

@@ -175,7 +175,7 @@ fn people_of_an_openid_provider_sign_in_with_the_role_of_their_group() {
     let settings = format!("--oidc {issuer} --client-id array --address {} {GRANTS}", array.daemon.url());
     cli(data, &format!("directory create corp {settings} --secret client-secret-1"));
     let said = cli(data, "directory test corp");
-    assert!(said["said"].as_str().unwrap().contains("knows \"array\""), "{said}");
+    assert!(said["said"].as_str().unwrap().contains("knows the client \"array\""), "{said}");
     let mut browser = Browser::new();
     let offered = browser.send("GET", &array.url("/api/v1/sign-in"), &Value::Null);
     assert_eq!(offered.body, json!({ "items": [{ "directory": "corp" }], "total": 1 }));
@@ -224,7 +224,7 @@ fn people_of_an_openid_provider_sign_in_with_the_role_of_their_group() {
     let down = array.begin(&mut browser);
     let detail = down.body["detail"].as_str().unwrap();
     assert!(down.status == 409 && detail.contains("users of the array itself"), "{} {detail}", down.status);
-    assert!(fails(data, "directory test corp", 1).contains("can't be asked"));
+    assert!(fails(data, "directory test corp", 1).contains("can't be used"));
     assert_eq!(cli(data, "array status")["state"], "online");
     cli(data, "directory delete corp");
     assert_eq!(array.begin(&mut browser).status, 404);
