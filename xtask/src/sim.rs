@@ -1,4 +1,4 @@
-//! Seeded worlds of crashing drives around the real engine and shelf: `proof/sim`.
+//! Seeded worlds of crashing drives around the real engine and store: `proof/sim`.
 
 use crate::shell::{command, exec, release_binary, test_binaries};
 use anyhow::{Context, Result};
@@ -16,7 +16,8 @@ pub struct Args {
     /// How many seeds from there on
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
-    /// One world: shelf, array, full, rot, dead, kept or lies; all without one
+    /// One world: shelf, array, out-of-space, bit-rot, drive-failures, retention or lost-writes; all without one. Older
+    /// names (full, rot, dead, kept, lies) are accepted
     #[arg(long)]
     world: Option<String>,
     /// How internal limits are chosen: `drawn` by each seed, or `measured`, those of the product, with which older seeds

@@ -6,8 +6,8 @@ use crate::auth::Operator;
 use crate::problem::{Problem, Problems};
 use crate::v1::{ask, unexpected};
 use array::{
-    Action, Alert, AlertState, ArrayStatus, Busy, By, Cell, Drive, Health, Operation, Outcome, Severity,
-    ShelfStatus, Standing, State as Serving, Volume,
+    Action, Alert, AlertState, ArrayStatus, Busy, By, Cell, Drive, DriveState, Health, Operation, Outcome,
+    PoolStatus, Severity, State as Serving, Volume,
 };
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -222,7 +222,7 @@ fn tell_drives(told: &mut Exposition, drives: &[Drive]) {
             set(values, &labels, &[(label, kind)], value as f64);
         }
         set(&slow, &labels, &[], f64::from(status.slow));
-        let there = status.standing == Standing::InUse && status.name.is_some();
+        let there = status.state == DriveState::InUse && status.name.is_some();
         set(&in_use, &labels, &[], f64::from(there));
         for (values, fact) in &facts {
             if let Some(value) = fact(health) {
@@ -233,23 +233,23 @@ fn tell_drives(told: &mut Exposition, drives: &[Drive]) {
 }
 
 /// How what is stored is protected, and how far a rebuild is: it is over when no segment is at risk.
-fn tell_protection(told: &mut Exposition, status: &ShelfStatus) {
+fn tell_protection(told: &mut Exposition, status: &PoolStatus) {
     let none: Labels = Vec::new();
     let tolerates = told.values("array_failures_tolerated", "Drives that may still fail without loss");
     let promises = told.values("array_failures_promised", "Drives that the array promises to do without");
     set(&tolerates, &none, &[], status.tolerates as f64);
-    set(&promises, &none, &[], status.promises as f64);
+    set(&promises, &none, &[], status.failures_to_tolerate as f64);
     let segments =
         told.values("array_segments", "Segments in use, and those that are being placed elsewhere");
     let healed =
         told.values("array_segments_healed", "Segments placed elsewhere since the start of the array");
     set(&segments, &none, &[("state", "in_use")], f64::from(status.segments));
-    set(&segments, &none, &[("state", "at_risk")], f64::from(status.at_risk));
-    set(&healed, &none, &[], status.healed as f64);
+    set(&segments, &none, &[("state", "at_risk")], f64::from(status.degraded_segments));
+    set(&healed, &none, &[], status.rebuilt_segments as f64);
     let pages = told
         .values("array_pages", "Pages that were wrong, since the start of the array, by what became of them");
-    set(&pages, &none, &[("state", "repaired")], status.repaired as f64);
-    set(&pages, &none, &[("state", "lost")], status.lost as f64);
+    set(&pages, &none, &[("state", "repaired")], status.repaired_pages as f64);
+    set(&pages, &none, &[("state", "lost")], status.lost_pages as f64);
 }
 
 fn tell_array(told: &mut Exposition, status: &ArrayStatus) {

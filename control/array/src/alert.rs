@@ -22,7 +22,7 @@ const LOOKS: [(u64, Look); 14] = [
     (0, |array, _, _| array.space_conditions()),
     (0, |array, _, _| array.target_conditions()),
     (5, |array, _, _| {
-        let mut found = condition::of_drives(&array.parts.shelf.status());
+        let mut found = condition::of_drives(&array.parts.pool.status());
         found.extend(condition::of_contradictions(&array.parts.engine.inconsistencies()));
         found
     }),

@@ -32,7 +32,7 @@ use engine::Engine;
 use history::{NewEvent, Severity, Store};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use serde::Serialize;
-use shelf::DriveShelf;
+use shelf::pool::Pool;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -46,8 +46,8 @@ const BACKLOG: usize = 1024;
 pub struct Parts {
     /// Where volumes and records are.
     pub engine: Arc<Engine>,
-    /// The drives under the engine.
-    pub shelf: Arc<DriveShelf>,
+    /// The store under the engine, to be managed.
+    pub pool: Arc<dyn Pool>,
     /// The machine that it runs on.
     pub machine: Arc<dyn Machine>,
     /// Who serves them.

@@ -56,10 +56,10 @@ impl Array {
 
     fn bundled_state(&self) -> Value {
         let config = self.config();
-        let (status, shelf) = (self.status(&config), self.parts.shelf.status());
+        let (status, shelf) = (self.status(&config), self.parts.pool.status());
         let drives = shelf.drives.iter().map(|it| {
             json!({ "slot": it.slot, "path": it.name, "drive": format!("{:032x}", it.drive), "bytes": it.bytes,
-                "used_bytes": it.used_bytes, "standing": format!("{:?}", it.standing), "journal": it.journal,
+                "used_bytes": it.used_bytes, "standing": format!("{:?}", it.state), "journal": it.journal,
                 "read_bytes": it.read_bytes, "written_bytes": it.written_bytes, "read_errors": it.read_errors,
                 "slow_reads": it.slow_reads, "bad_pages": it.bad_pages })
         });
@@ -68,9 +68,9 @@ impl Array {
             "uptime_seconds": status.uptime.as_secs(), "state": format!("{:?}", status.state),
             "target_iqn": status.target_iqn, "portals": status.portals, "sessions": sessions(self),
             "space": format!("{:?}", status.space), "drives": drives.collect::<Value>(),
-            "protection": { "tolerates": shelf.tolerates, "segments": shelf.segments, "at_risk": shelf.at_risk,
-                "healed": shelf.healed, "repaired": shelf.repaired, "lost": shelf.lost,
-                "strays": shelf.strays },
+            "protection": { "tolerates": shelf.tolerates, "segments": shelf.segments, "at_risk": shelf.degraded_segments,
+                "healed": shelf.rebuilt_segments, "repaired": shelf.repaired_pages, "lost": shelf.lost_pages,
+                "strays": shelf.former_drives },
         })
     }
 

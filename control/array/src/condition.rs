@@ -4,7 +4,7 @@ use crate::performance::{PathUse, forecast, imbalance};
 use crate::scrub::Scrub;
 use engine::SpaceReport;
 use history::{Condition, Severity, SpacePoint};
-use shelf::{DriveStatus, FileSystem, Standing, Status};
+use shelf::pool::{DriveState, DriveStatus, FileSystem, PoolStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Conditions by what never changes about them.
@@ -67,25 +67,25 @@ pub(crate) fn of_contradictions(contradictions: &[String]) -> Conditions {
 }
 
 /// Drives that are not what they should be, and what that means for the data.
-pub(crate) fn of_drives(status: &Status) -> Conditions {
+pub(crate) fn of_drives(status: &PoolStatus) -> Conditions {
     let mut found = Conditions::default();
     for drive in &status.drives {
         let slot = drive.slot.to_string();
         let path = drive.name.as_deref().unwrap_or("no drive");
         let about = Some(About { noun: "drive", name: &slot, key: &format!("{:032x}", drive.drive) });
-        match drive.standing {
-            Standing::Out => add(&mut found, "drive.out", Severity::Warning, about, &|| {
+        match drive.state {
+            DriveState::Failed => add(&mut found, "drive.out", Severity::Warning, about, &|| {
                 format!("the drive of slot {slot} failed or did not come ({path}): replace it")
             }),
-            Standing::InUse if drive.name.is_none() => {
+            DriveState::InUse if drive.name.is_none() => {
                 add(&mut found, "drive.out", Severity::Warning, about, &|| {
                     format!("the drive of slot {slot} is not there: bring it back, or replace it")
                 });
             }
-            Standing::Leaving => add(&mut found, "drive.leaving", Severity::Info, about, &|| {
+            DriveState::Draining => add(&mut found, "drive.leaving", Severity::Info, about, &|| {
                 format!("the drive of slot {slot} ({path}) is being emptied")
             }),
-            Standing::InUse | Standing::Empty => {}
+            DriveState::InUse | DriveState::Empty => {}
         }
         if drive.slow {
             add(&mut found, "drive.slow", Severity::Warning, about, &|| {
@@ -95,7 +95,7 @@ pub(crate) fn of_drives(status: &Status) -> Conditions {
                 )
             });
         }
-        if drive.bad_pages > 0 && drive.standing != Standing::Out {
+        if drive.bad_pages > 0 && drive.state != DriveState::Failed {
             add(&mut found, "drive.rotten", Severity::Warning, about, &|| {
                 format!(
                     "the drive of slot {slot} ({path}) gave back what had not been written to it: replace it soon"
@@ -103,7 +103,7 @@ pub(crate) fn of_drives(status: &Status) -> Conditions {
             });
         }
     }
-    for path in &status.strays {
+    for path in &status.former_drives {
         let about = Some(About { noun: "drive", name: path, key: path });
         add(&mut found, "drive.stray", Severity::Warning, about, &|| {
             format!(
@@ -113,7 +113,7 @@ pub(crate) fn of_drives(status: &Status) -> Conditions {
             )
         });
     }
-    for name in &status.unwiped {
+    for name in &status.unwiped_drives {
         let about = Some(About { noun: "drive", name, key: name });
         add(&mut found, "drive.unwiped", Severity::Warning, about, &|| {
             format!(
@@ -124,12 +124,12 @@ pub(crate) fn of_drives(status: &Status) -> Conditions {
     }
     space_below(&mut found, status);
     protection(&mut found, status);
-    if status.at_risk > 0 {
+    if status.degraded_segments > 0 {
         add(&mut found, "protection.rebuilding", Severity::Info, None, &|| {
             "what was on drives that are out or leaving is being placed elsewhere".into()
         });
     }
-    if status.lost > 0 {
+    if status.lost_pages > 0 {
         add(&mut found, "data.lost", Severity::Critical, None, &|| {
             "some data can't be given back from any drive: run `ashlard check` on the stopped array to see whose it is, \
              and restore that from elsewhere"
@@ -140,7 +140,7 @@ pub(crate) fn of_drives(status: &Status) -> Conditions {
 }
 
 /// File systems below drives that may run out of space.
-fn space_below(found: &mut Conditions, status: &Status) {
+fn space_below(found: &mut Conditions, status: &PoolStatus) {
     if status.starved {
         add(found, "drive.no-space", Severity::Critical, None, &|| {
             "the file system under the drives has no space: hosts can't write anything new until it has; make room on it"
@@ -168,10 +168,10 @@ fn space_below(found: &mut Conditions, status: &Status) {
     }
 }
 
-fn protection(found: &mut Conditions, status: &Status) {
-    let stays = |drive: &&DriveStatus| drive.standing == Standing::InUse && drive.name.is_some();
+fn protection(found: &mut Conditions, status: &PoolStatus) {
+    let stays = |drive: &&DriveStatus| drive.state == DriveState::InUse && drive.name.is_some();
     let staying = status.drives.iter().filter(stays).count();
-    let (left, promised) = (status.tolerates, status.promises);
+    let (left, promised) = (status.tolerates, status.failures_to_tolerate);
     let about_left = match left {
         0 => "one more drive that fails takes data along",
         _ => "one more drive may fail, not two",

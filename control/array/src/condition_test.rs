@@ -1,6 +1,6 @@
 use super::*;
 use history::{Cell, Latencies, Sample};
-use shelf::DriveStatus;
+use shelf::pool::DriveStatus;
 
 fn kinds(found: &Conditions) -> Vec<(&str, Severity)> {
     found.values().map(|it| (it.kind.as_str(), it.severity)).collect()
@@ -29,14 +29,14 @@ fn lonely_and_uneven_paths_are_found() {
     assert!(of_paths(&paths[2..4], 1).is_empty(), "there is only one portal");
 }
 
-fn shelf(standings: &[Standing], tolerates: usize) -> Status {
-    let drive = |(slot, standing): (usize, &Standing)| DriveStatus {
+fn shelf(states: &[DriveState], tolerates: usize) -> PoolStatus {
+    let drive = |(slot, state): (usize, &DriveState)| DriveStatus {
         slot,
-        name: (*standing != Standing::Out).then(|| format!("drive{slot}")),
+        name: (*state != DriveState::Failed).then(|| format!("drive{slot}")),
         drive: slot as u128,
         bytes: 1 << 30,
         used_bytes: 0,
-        standing: *standing,
+        state: *state,
         journal: false,
         read_bytes: 0,
         written_bytes: 0,
@@ -46,18 +46,18 @@ fn shelf(standings: &[Standing], tolerates: usize) -> Status {
         slow: false,
         reduces_to: None,
     };
-    let drives = standings.iter().enumerate().map(drive).collect();
-    Status {
+    let drives = states.iter().enumerate().map(drive).collect();
+    PoolStatus {
         drives,
         tolerates,
-        promises: 2,
+        failures_to_tolerate: 2,
         segments: 0,
-        at_risk: 0,
-        healed: 0,
-        repaired: 0,
-        lost: 0,
-        strays: Vec::new(),
-        unwiped: Vec::new(),
+        degraded_segments: 0,
+        rebuilt_segments: 0,
+        repaired_pages: 0,
+        lost_pages: 0,
+        former_drives: Vec::new(),
+        unwiped_drives: Vec::new(),
         file_systems: Vec::new(),
         starved: false,
     }
@@ -65,23 +65,25 @@ fn shelf(standings: &[Standing], tolerates: usize) -> Status {
 
 #[test]
 fn drives_that_are_out_and_protection_that_is_less_are_found() {
+    use DriveState::{Draining, Failed, InUse};
     use Severity::{Critical, Info, Warning};
-    use Standing::{InUse, Leaving, Out};
     assert!(of_drives(&shelf(&[InUse; 4], 2)).is_empty());
-    let out = of_drives(&shelf(&[InUse, InUse, Out, InUse], 1));
+    let out = of_drives(&shelf(&[InUse, InUse, Failed, InUse], 1));
     assert_eq!(kinds(&out), [("drive.out", Warning), ("protection.degraded", Critical)]);
-    let worse = of_drives(&shelf(&[InUse, InUse, Out, Out], 0));
+    let worse = of_drives(&shelf(&[InUse, InUse, Failed, Failed], 0));
     assert_eq!(kinds(&worse)[2], ("protection.degraded", Critical));
-    let leaving = of_drives(&Status { at_risk: 7, ..shelf(&[InUse, InUse, InUse, Leaving], 2) });
+    let leaving =
+        of_drives(&PoolStatus { degraded_segments: 7, ..shelf(&[InUse, InUse, InUse, Draining], 2) });
     assert_eq!(kinds(&leaving), [("drive.leaving", Info), ("protection.rebuilding", Info)]);
     // Two drives promise a mirror, but not when there were more.
-    let two = |promises| of_drives(&Status { promises, ..shelf(&[InUse, InUse], 1) });
+    let two =
+        |failures_to_tolerate| of_drives(&PoolStatus { failures_to_tolerate, ..shelf(&[InUse, InUse], 1) });
     assert_eq!(kinds(&two(1)), [("protection.low", Info)]);
     assert_eq!(kinds(&two(2)), [("protection.degraded", Critical)]);
     assert!(two(2)["protection.degraded"].message.contains("only 2 drives are in use: add drives"));
-    let one = of_drives(&shelf(&[InUse, Leaving, Leaving], 1));
+    let one = of_drives(&shelf(&[InUse, Draining, Draining], 1));
     assert!(one["protection.degraded"].message.contains("only 1 drives are in use"), "{one:?}");
-    let mut rotten = Status { lost: 1, ..shelf(&[InUse; 4], 2) };
+    let mut rotten = PoolStatus { lost_pages: 1, ..shelf(&[InUse; 4], 2) };
     rotten.drives[0].bad_pages = 3;
     assert_eq!(kinds(&of_drives(&rotten)), [("data.lost", Critical), ("drive.rotten", Warning)]);
 }
@@ -137,7 +139,7 @@ fn a_trend_that_ends_soon_is_found_and_does_not_flap() {
 
 #[test]
 fn a_slow_drive_is_found_while_it_is() {
-    let mut status = shelf(&[Standing::InUse; 4], 2);
+    let mut status = shelf(&[DriveState::InUse; 4], 2);
     status.drives[2].slow = true;
     let found = of_drives(&status);
     assert_eq!(kinds(&found), [("drive.slow", Severity::Warning)]);
@@ -148,26 +150,30 @@ fn a_slow_drive_is_found_while_it_is() {
 #[test]
 fn a_file_system_that_may_run_out_is_told_of_before_it_does() {
     let below = |free, growth| {
-        let file_system = shelf::FileSystem { slots: vec![0, 1], free, total: 1000, growth };
-        Status { file_systems: vec![file_system], ..shelf(&[Standing::InUse; 4], 2) }
+        let file_system = shelf::pool::FileSystem { slots: vec![0, 1], free, total: 1000, growth };
+        PoolStatus { file_systems: vec![file_system], ..shelf(&[DriveState::InUse; 4], 2) }
     };
     assert!(of_drives(&below(500, 500)).is_empty());
     assert_eq!(kinds(&of_drives(&below(500, 501))), [("drive.overcommitted", Severity::Warning)]);
     assert_eq!(kinds(&of_drives(&below(99, 501))), [("drive.overcommitted", Severity::Critical)]);
-    let full = Status { starved: true, ..below(0, 501) };
+    let full = PoolStatus { starved: true, ..below(0, 501) };
     let expected = [("drive.no-space", Severity::Critical), ("drive.overcommitted", Severity::Critical)];
     assert_eq!(kinds(&of_drives(&full)), expected);
 }
 
 #[test]
 fn a_former_drive_that_keeps_a_key_is_named() {
-    let found = of_drives(&Status { unwiped: vec!["slot 2".into()], ..shelf(&[Standing::InUse; 4], 2) });
+    let found =
+        of_drives(&PoolStatus { unwiped_drives: vec!["slot 2".into()], ..shelf(&[DriveState::InUse; 4], 2) });
     assert_eq!(kinds(&found), [("drive.unwiped", Severity::Warning)]);
 }
 
 #[test]
 fn a_drive_that_is_no_member_any_more_is_named() {
-    let found = of_drives(&Status { strays: vec!["/dev/sdx".into()], ..shelf(&[Standing::InUse; 4], 2) });
+    let found = of_drives(&PoolStatus {
+        former_drives: vec!["/dev/sdx".into()],
+        ..shelf(&[DriveState::InUse; 4], 2)
+    });
     assert_eq!(kinds(&found), [("drive.stray", Severity::Warning)]);
     assert!(found.values().all(|it| it.message.starts_with("/dev/sdx ")));
 }

@@ -14,8 +14,10 @@ use crate::view;
 use crate::{Error, Result};
 use history::Severity;
 use serde::Serialize;
-use shelf::seal::{Envelope, KEY_BYTES, Lock};
-use shelf::{Consent, Contents, Drive, DriveShelf, DriveStatus, Standing, Status};
+use shelf::Drive;
+use shelf::pool::{
+    Consent, DriveContents, DriveState, DriveStatus, Drives, KEY_BYTES, Lock, PoolStatus, WrappedKey,
+};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::Path;
@@ -48,13 +50,17 @@ pub trait Machine: Send + Sync {
     ///
     /// # Errors
     /// With what is to be done first, for people.
-    fn next_key(&self, now: &Envelope, new: &NewKey) -> std::result::Result<(Lock, [u8; KEY_BYTES]), String>;
+    fn next_key(
+        &self,
+        now: &dyn WrappedKey,
+        new: &NewKey,
+    ) -> std::result::Result<(Lock, [u8; KEY_BYTES]), String>;
 
     /// The drives have this envelope: what [`Machine::next_key`] made ready takes the place of the key before.
     ///
     /// # Errors
     /// When that can't be stored, for people; the next start does it.
-    fn keep_key(&self, now: &Envelope) -> std::result::Result<(), String>;
+    fn keep_key(&self, now: &dyn WrappedKey) -> std::result::Result<(), String>;
 
     /// Remembers where the drives are, for the next start.
     ///
@@ -83,7 +89,7 @@ const WORDS: Words = Words { force: "add it with force", take: "--take-from-arra
 /// What was seen of the drives when they were last looked at.
 #[derive(Debug, Default)]
 pub(crate) struct DriveStates {
-    drives: BTreeMap<usize, (u128, Standing, String)>,
+    drives: BTreeMap<usize, (u128, DriveState, String)>,
     paths: Vec<String>,
     repaired: u64,
     lost: u64,
@@ -99,7 +105,7 @@ pub(crate) fn called(drive: &DriveStatus) -> String {
 
 impl Array {
     pub(crate) fn drives(&self) -> Vec<DriveStatus> {
-        self.parts.shelf.status().drives
+        self.parts.pool.status().drives
     }
 
     pub(crate) fn with_health(&self, status: DriveStatus) -> view::Drive {
@@ -119,7 +125,7 @@ impl Array {
             1 => "only one more drive may fail without loss of data".into(),
             left => format!("only {left} more drives may fail without loss of data"),
         };
-        let promises = self.parts.shelf.promises();
+        let promises = self.parts.pool.status().failures_to_tolerate;
         Some(format!("once {} is empty, {may_fail}; the array promises {promises}", called(drive)))
     }
 
@@ -138,24 +144,28 @@ impl Array {
     pub(crate) fn watch_drives(&self) {
         self.parts.engine.watch_drives();
         let mut seen = self.seen.lock();
-        let status = self.parts.shelf.status();
+        let status = self.parts.pool.status();
         self.watch_placing(&status);
         let before = std::mem::take(&mut *seen);
-        let mut now = DriveStates { repaired: status.repaired, lost: status.lost, ..DriveStates::default() };
+        let mut now = DriveStates {
+            repaired: status.repaired_pages,
+            lost: status.lost_pages,
+            ..DriveStates::default()
+        };
         let mut changed = false;
         for drive in &status.drives {
             let old = before.drives.get(&drive.slot);
-            let standing = old.filter(|(id, ..)| *id == drive.drive).map(|(_, standing, _)| *standing);
-            if standing != Some(drive.standing) {
+            let state = old.filter(|(id, ..)| *id == drive.drive).map(|(_, state, _)| *state);
+            if state != Some(drive.state) {
                 changed = true;
-                self.log_standing(drive, standing);
+                self.log_state(drive, state);
             }
-            now.drives.insert(drive.slot, (drive.drive, drive.standing, called(drive)));
+            now.drives.insert(drive.slot, (drive.drive, drive.state, called(drive)));
         }
-        for (slot, (_, standing, called)) in &before.drives {
+        for (slot, (_, state, called)) in &before.drives {
             if !now.drives.contains_key(slot) {
                 changed = true;
-                self.log_removal(*slot, *standing, called);
+                self.log_removal(*slot, *state, called);
             }
         }
         self.log_pages(&before, &now);
@@ -166,27 +176,27 @@ impl Array {
         }
     }
 
-    fn log_standing(&self, drive: &DriveStatus, before: Option<Standing>) {
+    fn log_state(&self, drive: &DriveStatus, before: Option<DriveState>) {
         let slot = drive.slot.to_string();
         let tell = |severity, kind: &str, message: String| {
             self.log_event(severity, kind, Some(("drive", &slot)), message);
         };
         let called = called(drive);
-        match (before, drive.standing) {
-            (_, Standing::Out) => {
+        match (before, drive.state) {
+            (_, DriveState::Failed) => {
                 let what = "is out: what it held is rebuilt on the others; replace it";
                 tell(Severity::Critical, "drive.out", format!("{called} {what}"));
             }
-            (Some(Standing::Out), Standing::InUse) => {
+            (Some(DriveState::Failed), DriveState::InUse) => {
                 tell(Severity::Info, "drive.back", format!("{called} is back"));
             }
             _ => {}
         }
     }
 
-    fn log_removal(&self, slot: usize, standing: Standing, called: &str) {
-        let (kind, what) = match standing {
-            Standing::Leaving => {
+    fn log_removal(&self, slot: usize, state: DriveState, called: &str) {
+        let (kind, what) = match state {
+            DriveState::Draining => {
                 ("drive.emptied", "is empty and no part of the array any more: take it away")
             }
             _ => ("drive.gone", "is no part of the array any more: what it held is on the others"),
@@ -211,7 +221,7 @@ impl Array {
     }
 
     /// Tells the machine where the drives are when that has changed; what it was told last.
-    fn remember(&self, status: &Status, before: Vec<String>) -> Vec<String> {
+    fn remember(&self, status: &PoolStatus, before: Vec<String>) -> Vec<String> {
         let mut paths: Vec<String> = status.drives.iter().filter_map(|drive| drive.name.clone()).collect();
         paths.sort();
         if paths == before {
@@ -255,6 +265,12 @@ fn unusable(what: &str, error: shelf::Error) -> Error {
 }
 
 impl Change<'_> {
+    fn drives(&self) -> Result<&dyn Drives> {
+        let drives = self.array.parts.pool.drives();
+        drives
+            .ok_or_else(|| Error::precondition("the store of this array has no drives that are managed here"))
+    }
+
     pub async fn add_drive(&mut self, new: NewDrive) -> Result<Outcome> {
         let slot = self.bring_drive(&new).await?;
         self.done("drive.added", "drive", &new.path, &format!("was added as slot {slot}"));
@@ -274,21 +290,21 @@ impl Change<'_> {
         let machine = self.array.parts.machine.clone();
         let examined = machine.examine(Path::new(path)).await;
         let examined = examined.map_err(|why| Error::precondition(format!("{what}: {why}")))?;
-        let judge = |contents: &Contents| match refusal(path, &examined, contents, &consent, WORDS) {
+        let judge = |contents: &DriveContents| match refusal(path, &examined, contents, &consent, WORDS) {
             Some(why) => Err(Error::precondition(why)),
             None => Ok(()),
         };
         if !examined.users.is_empty() {
             // Before it is opened: that waits for whoever has it.
-            judge(&Contents::Blank)?;
+            judge(&DriveContents::Blank)?;
         }
         let wanted = path.to_owned();
         let opened =
             tokio::task::spawn_blocking(move || machine.open_drive(Path::new(&wanted), &members)).await;
         let drive =
             opened.map_err(|error| Error::failed(&what, error))?.map_err(|error| unusable(&what, error))?;
-        judge(&DriveShelf::contents(&*drive).await.map_err(|error| unusable(&what, error))?)?;
-        let added = self.array.parts.shelf.add_drive(drive, &consent).await;
+        judge(&self.drives()?.contents(&*drive).await.map_err(|error| unusable(&what, error))?)?;
+        let added = self.drives()?.add(drive, &consent).await;
         let slot = added.map_err(|error| unusable(&what, error))?;
         self.array.watch_drives();
         Ok(slot)
@@ -296,7 +312,7 @@ impl Change<'_> {
 
     pub async fn evacuate_drive(&mut self, which: &str, accept_reduced: bool) -> Result<Outcome> {
         let drive = self.array.drive(which)?;
-        let floor = self.array.parts.shelf.protection_floor();
+        let floor = self.drives()?.min_tolerates_after_drain();
         let warning = self.array.evacuation_warning(&drive);
         let least = match &warning {
             Some(warning) if !accept_reduced => {
@@ -321,9 +337,11 @@ impl Change<'_> {
         accepted: Option<String>,
     ) -> Result<()> {
         let called = called(drive);
-        match drive.standing {
-            Standing::InUse => {}
-            Standing::Leaving => return Err(Error::conflict(format!("{called} is being emptied already"))),
+        match drive.state {
+            DriveState::InUse => {}
+            DriveState::Draining => {
+                return Err(Error::conflict(format!("{called} is being emptied already")));
+            }
             _ => {
                 return Err(Error::precondition(format!(
                     "{called} is out: what it held is rebuilt on the others by itself; add a drive when they have no \
@@ -331,7 +349,7 @@ impl Change<'_> {
                 )));
             }
         }
-        let done = self.array.parts.shelf.evacuate(drive.slot, least).await;
+        let done = self.drives()?.drain(drive.slot, least).await;
         done.map_err(|error| unusable(&format!("{called} can't be emptied"), error))?;
         self.array.begin_placing(JobKind::Evacuate, drive, &self.caller.user);
         self.array.watch_drives();
@@ -345,7 +363,7 @@ impl Change<'_> {
     pub async fn replace_drive(&mut self, which: &str, new: NewDrive) -> Result<Outcome> {
         let old = self.array.drive(which)?;
         // One comes for the one that goes: what can be borne before is enough after that.
-        let floor = self.array.parts.shelf.protection_floor();
+        let floor = self.drives()?.min_tolerates_after_drain();
         let slot = self.bring_drive(&new).await?;
         let path = new.path;
         self.done(
@@ -355,7 +373,7 @@ impl Change<'_> {
             &format!("was added as slot {slot} in place of slot {}", old.slot),
         );
         // What was on a drive that is out is rebuilt by itself.
-        if old.standing == Standing::InUse
+        if old.state == DriveState::InUse
             && let Err(error) = self.empty_drive(&old, floor, None).await
         {
             let Error { kind, message } = error;
@@ -367,7 +385,7 @@ impl Change<'_> {
     /// Takes an evacuation back.
     pub async fn keep_drive(&mut self, slot: usize) -> Result<()> {
         let drive = self.array.drive(&slot.to_string())?;
-        let kept = self.array.parts.shelf.keep(slot).await;
+        let kept = self.drives()?.cancel_drain(slot).await;
         kept.map_err(|error| unusable(&format!("{} leaves all the same", called(&drive)), error))?;
         let name = drive.name.clone().unwrap_or_else(|| slot.to_string());
         self.done("drive.kept", "drive", &name, "stays, as asked for");

@@ -4,7 +4,7 @@ use crate::array::Array;
 use crate::condition::{self, About, Conditions};
 use history::Severity;
 use parking_lot::Mutex;
-use shelf::{DriveStatus, Standing};
+use shelf::pool::{DriveState, DriveStatus};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ async fn ask(machine: Arc<dyn crate::Machine>, drives: Vec<(u128, String)>, cach
 /// What drives tell that is worth an alert.
 fn of_health<'a>(drives: impl Iterator<Item = (&'a DriveStatus, Health)>) -> Conditions {
     let mut found = Conditions::default();
-    for (drive, health) in drives.filter(|(drive, _)| drive.standing != Standing::Out) {
+    for (drive, health) in drives.filter(|(drive, _)| drive.state != DriveState::Failed) {
         let slot = drive.slot.to_string();
         let path = drive.name.as_deref().unwrap_or("no drive");
         let about = Some(About { noun: "drive", name: &slot, key: &format!("{:032x}", drive.drive) });

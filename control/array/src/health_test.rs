@@ -1,13 +1,13 @@
 use super::*;
 
-fn drive(slot: usize, standing: Standing) -> DriveStatus {
+fn drive(slot: usize, state: DriveState) -> DriveStatus {
     DriveStatus {
         slot,
         name: Some(format!("/dev/nvme{slot}n1")),
         drive: slot as u128,
         bytes: 1 << 30,
         used_bytes: 0,
-        standing,
+        state,
         journal: false,
         read_bytes: 0,
         written_bytes: 0,
@@ -19,8 +19,8 @@ fn drive(slot: usize, standing: Standing) -> DriveStatus {
     }
 }
 
-fn found(standing: Standing, health: Health) -> Vec<(String, Severity)> {
-    let drive = drive(3, standing);
+fn found(state: DriveState, health: Health) -> Vec<(String, Severity)> {
+    let drive = drive(3, state);
     let found = of_health([(&drive, health)].into_iter());
     found.into_iter().map(|(key, it)| (key, it.severity)).collect()
 }
@@ -30,10 +30,10 @@ fn a_drive_that_fails_or_is_worn_is_found() {
     let worn = |percent| Health { used_percent: Some(percent), ..Health::default() };
     let failing = Health { passed: Some(false), ..Health::default() };
     let key = |kind: &str| format!("{kind}/{:032x}", 3);
-    assert!(found(Standing::InUse, Health::default()).is_empty(), "what is not known is no alarm");
-    assert!(found(Standing::InUse, worn(89)).is_empty());
-    assert_eq!(found(Standing::InUse, worn(90)), [(key("drive.worn"), Severity::Warning)]);
-    assert_eq!(found(Standing::Leaving, worn(100)), [(key("drive.worn"), Severity::Critical)]);
-    assert_eq!(found(Standing::InUse, failing.clone()), [(key("drive.failing"), Severity::Critical)]);
-    assert!(found(Standing::Out, failing).is_empty(), "it is known to be out");
+    assert!(found(DriveState::InUse, Health::default()).is_empty(), "what is not known is no alarm");
+    assert!(found(DriveState::InUse, worn(89)).is_empty());
+    assert_eq!(found(DriveState::InUse, worn(90)), [(key("drive.worn"), Severity::Warning)]);
+    assert_eq!(found(DriveState::Draining, worn(100)), [(key("drive.worn"), Severity::Critical)]);
+    assert_eq!(found(DriveState::InUse, failing.clone()), [(key("drive.failing"), Severity::Critical)]);
+    assert!(found(DriveState::Failed, failing).is_empty(), "it is known to be out");
 }

@@ -5,7 +5,7 @@ use crate::action::Outcome;
 use crate::array::{Array, Change, Update};
 use crate::drive::called;
 use crate::{Error, Result};
-use shelf::{DriveStatus, Standing, Status};
+use shelf::pool::{DriveState, DriveStatus, PoolStatus};
 use std::collections::VecDeque;
 
 /// Jobs that have ended and are still told of.
@@ -161,20 +161,20 @@ impl Array {
     }
 
     /// Looks how far what is being placed elsewhere is.
-    pub(crate) fn watch_placing(&self, status: &Status) {
+    pub(crate) fn watch_placing(&self, status: &PoolStatus) {
         let placing = self.jobs.lock().placing.clone();
         for (slot, total) in placing {
             let drive = status.drives.iter().find(|drive| drive.slot == slot);
             let evacuation = self.jobs.lock().running(JobKind::Evacuate, Some(slot)).is_some();
-            match drive.map(|drive| (drive.standing, drive.used_bytes)) {
-                Some((Standing::Out, _)) if evacuation => {
+            match drive.map(|drive| (drive.state, drive.used_bytes)) {
+                Some((DriveState::Failed, _)) if evacuation => {
                     self.end_placing(
                         slot,
                         JobState::Failed,
                         Some("the drive failed: what it held is rebuilt"),
                     );
                 }
-                Some((Standing::Leaving | Standing::Out, left)) if left > 0 || evacuation => {
+                Some((DriveState::Draining | DriveState::Failed, left)) if left > 0 || evacuation => {
                     let progress = 1.0 - left.min(total) as f64 / total as f64;
                     let kind = if evacuation { JobKind::Evacuate } else { JobKind::Rebuild };
                     // Hundredths are as fine as anybody looks.
@@ -186,9 +186,9 @@ impl Array {
         }
         let known: Vec<usize> = self.jobs.lock().placing.iter().map(|(slot, _)| *slot).collect();
         for drive in status.drives.iter().filter(|drive| !known.contains(&drive.slot)) {
-            match drive.standing {
-                Standing::Leaving => self.begin_placing(JobKind::Evacuate, drive, "array"),
-                Standing::Out if drive.used_bytes > 0 => {
+            match drive.state {
+                DriveState::Draining => self.begin_placing(JobKind::Evacuate, drive, "array"),
+                DriveState::Failed if drive.used_bytes > 0 => {
                     self.begin_placing(JobKind::Rebuild, drive, "array");
                 }
                 _ => {}

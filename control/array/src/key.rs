@@ -9,7 +9,8 @@ use crate::view::LockKind;
 use crate::{Error, Result};
 use history::Severity;
 use serde::Serialize;
-use shelf::seal::{Envelope, Lock};
+use shelf::pool::{Lock, WrappedKey};
+use std::sync::Arc;
 
 /// What did not come about.
 const WHAT: &str = "the key can't be changed";
@@ -39,12 +40,12 @@ pub struct Key {
     pub kmip_id: Option<String>,
 }
 
-impl From<Option<Envelope>> for Key {
-    fn from(envelope: Option<Envelope>) -> Self {
-        let lock = envelope.as_ref().and_then(|it| LockKind::of(&it.lock));
-        let generation = envelope.as_ref().map(|it| it.sequence);
-        let kmip_id = envelope.and_then(|it| match it.lock {
-            Lock::Kmip { id } => Some(id),
+impl From<Option<&dyn WrappedKey>> for Key {
+    fn from(wrapped: Option<&dyn WrappedKey>) -> Self {
+        let lock = wrapped.and_then(|it| LockKind::of(it.lock()));
+        let generation = wrapped.map(WrappedKey::generation);
+        let kmip_id = wrapped.and_then(|it| match it.lock() {
+            Lock::Kmip { id } => Some(id.clone()),
             _ => None,
         });
         Self { lock, generation, kmip_id }
@@ -52,9 +53,14 @@ impl From<Option<Envelope>> for Key {
 }
 
 impl Array {
+    /// The wrapped data key; `None` if the store is not encrypted.
+    pub(crate) fn wrapped_key(&self) -> Option<Arc<dyn WrappedKey>> {
+        self.parts.pool.keys()?.wrapped()
+    }
+
     /// What the drives are locked with.
     pub(crate) fn key(&self) -> Key {
-        self.parts.shelf.envelope().into()
+        self.wrapped_key().as_deref().into()
     }
 }
 
@@ -62,22 +68,23 @@ impl Change<'_> {
     /// Locks the drives with another key. A crash leaves the old key, the new one, or both good.
     pub async fn rotate_key(&mut self, new: NewKey) -> Result<Outcome> {
         let (array, before) = (self.array, self.array.key());
-        let Some(envelope) = array.parts.shelf.envelope() else {
+        let Some((keys, wrapped)) = array.parts.pool.keys().and_then(|keys| Some((keys, keys.wrapped()?)))
+        else {
             return Err(Error::precondition(
                 "the drives are not encrypted: that is chosen when an array is made",
             ));
         };
         let machine = array.parts.machine.clone();
-        let made = tokio::task::spawn_blocking(move || machine.next_key(&envelope, &new)).await;
+        let made = tokio::task::spawn_blocking(move || machine.next_key(&*wrapped, &new)).await;
         let (lock, with) = made.map_err(|error| Error::failed(WHAT, error))?.map_err(Error::precondition)?;
         let mut nonce = [0; 12];
         nonce.copy_from_slice(&(array.env.random)().to_le_bytes()[..12]);
-        let changed = array.parts.shelf.change_lock(lock, &with, nonce).await;
+        let changed = keys.rewrap(lock, &with, nonce).await;
         let absent = changed.map_err(|error| Error::failed(WHAT, error))?;
         let machine = array.parts.machine.clone();
-        let changed = array.parts.shelf.envelope();
-        let after = Key::from(changed.clone());
-        let keep = move || changed.map_or(Ok(()), |changed| machine.keep_key(&changed));
+        let changed = keys.wrapped();
+        let after = Key::from(changed.as_deref());
+        let keep = move || changed.map_or(Ok(()), |changed| machine.keep_key(&*changed));
         let kept = tokio::task::spawn_blocking(keep).await;
         self.note_change("key", None, [&before, &after]);
         let user = &self.caller.user;
@@ -94,7 +101,7 @@ impl Change<'_> {
             );
             array.log_event(Severity::Warning, "key.rotated", None, message);
         }
-        for drive in array.parts.shelf.status().unwiped {
+        for drive in array.parts.pool.status().unwiped_drives {
             let message = format!(
                 "{drive} keeps a key wrapped by an older one: destroy the drive, or the key that opens it"
             );

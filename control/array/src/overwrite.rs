@@ -1,6 +1,6 @@
 //! Whether a drive may be overwritten: what it holds and who uses it, against what the operator consented to.
 
-use shelf::{Consent, Contents};
+use shelf::pool::{Consent, DriveContents};
 
 /// What the machine knows about a path that is to become a drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Words {
 pub fn refusal(
     path: &str,
     examined: &Examined,
-    contents: &Contents,
+    contents: &DriveContents,
     consent: &Consent,
     words: Words,
 ) -> Option<String> {
@@ -37,7 +37,7 @@ pub fn refusal(
         return Some(format!("{path} is in use: {users}. End that use first, or name another drive"));
     }
     let Words { force, take, force_files } = words;
-    if let Contents::Array { array, slot } = contents
+    if let DriveContents::Array { array, slot } = contents
         && !consent.arrays.contains(array)
     {
         let place = slot.map_or_else(
@@ -50,7 +50,7 @@ pub fn refusal(
         ));
     }
     let mut held = examined.signatures.clone();
-    if let (Contents::Foreign { at }, true) = (contents, held.is_empty()) {
+    if let (DriveContents::Foreign { at }, true) = (contents, held.is_empty()) {
         held.push(format!("unknown data at byte {at}"));
     }
     let held = held.join(", ");

@@ -2,7 +2,7 @@ use super::*;
 
 const WORDS: Words = Words { force: "--force", take: "--take", force_files: false };
 
-fn judge(examined: &Examined, contents: &Contents, consent: &Consent) -> String {
+fn judge(examined: &Examined, contents: &DriveContents, consent: &Consent) -> String {
     refusal("/dev/sdx", examined, contents, consent, WORDS).unwrap_or_default()
 }
 
@@ -17,15 +17,15 @@ fn force(arrays: &[u128]) -> Consent {
 #[test]
 fn what_is_blank_and_unused_is_taken() {
     for examined in [device(), Examined::default()] {
-        assert_eq!(judge(&examined, &Contents::Blank, &Consent::default()), "");
-        assert_eq!(judge(&examined, &Contents::Blank, &force(&[])), "");
+        assert_eq!(judge(&examined, &DriveContents::Blank, &Consent::default()), "");
+        assert_eq!(judge(&examined, &DriveContents::Blank, &force(&[])), "");
     }
 }
 
 #[test]
 fn what_is_in_use_is_never_taken() {
     let examined = Examined { users: vec!["sdx1 is mounted at /home".into()], ..device() };
-    for contents in [Contents::Blank, Contents::Array { array: 7, slot: None }] {
+    for contents in [DriveContents::Blank, DriveContents::Array { array: 7, slot: None }] {
         let said = judge(&examined, &contents, &force(&[7]));
         assert!(said.contains("sdx1 is mounted at /home"), "{said}");
     }
@@ -34,8 +34,8 @@ fn what_is_in_use_is_never_taken() {
 #[test]
 fn data_of_others_need_force_and_say_what_they_are() {
     let known = Examined { signatures: vec!["btrfs \"pool\" at byte 65600".into()], ..device() };
-    let foreign = Contents::Foreign { at: 512 };
-    for contents in [Contents::Blank, foreign.clone()] {
+    let foreign = DriveContents::Foreign { at: 512 };
+    for contents in [DriveContents::Blank, foreign.clone()] {
         let said = judge(&known, &contents, &Consent::default());
         assert!(said.contains("btrfs \"pool\"") && said.ends_with("--force to destroy that"), "{said}");
         assert_eq!(judge(&known, &contents, &force(&[])), "");
@@ -53,7 +53,7 @@ fn data_of_others_need_force_and_say_what_they_are() {
 
 #[test]
 fn a_drive_of_an_array_is_taken_only_when_that_array_is_named() {
-    let contents = Contents::Array { array: 7, slot: Some((2, 5)) };
+    let contents = DriveContents::Array { array: 7, slot: Some((2, 5)) };
     for consent in [Consent::default(), force(&[]), force(&[8])] {
         let said = judge(&device(), &contents, &consent);
         assert!(said.contains("slot 2 of 5") && said.ends_with(&format!("--take {:032x}", 7)), "{said}");

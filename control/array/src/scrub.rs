@@ -12,7 +12,7 @@ use crate::{Error, Result};
 use history::Severity;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use shelf::{ScrubReport, Shelf};
+use shelf::pool::ScrubReport;
 use std::sync::Arc;
 
 /// How often its place is stored, in seconds.
@@ -115,7 +115,7 @@ impl Array {
             self.next_scrub(&self.config()).is_some_and(|time| time <= now || time > now + every + SLACK);
         let rests = || self.watched.lock().scrub_failed.is_some_and(|since| now.abs_diff(since) < PAUSE);
         let parts = &self.parts;
-        if !due || rests() || parts.engine.stopped().is_some() || parts.shelf.status().at_risk > 0 {
+        if !due || rests() || parts.engine.stopped().is_some() || parts.pool.status().degraded_segments > 0 {
             return;
         }
         let begun = self.perform(&Caller::array(), Action::StartScrub).await;
@@ -151,14 +151,14 @@ impl Array {
         let stored = Mutex::new(self.env.seconds());
         let scrubbing = Arc::new(Scrubbing { begin, now, stored });
         *self.scrubbing.lock() = Some(scrubbing.clone());
-        let shelf = self.parts.shelf.clone();
+        let pool = self.parts.pool.clone();
         self.parts.machine.spawn(Box::pin(async move {
             let step = |segment: u32, seen: &ScrubReport| {
                 let mut now = scrubbing.now.lock();
                 (now.next, now.seen) = (segment, *seen);
                 !now.cancelled
             };
-            let seen = shelf.scrub_from(next, step).await;
+            let seen = pool.scrub(next, Box::new(step)).await;
             let mut now = scrubbing.now.lock();
             (now.seen, now.over) = (seen, true);
         }));
@@ -176,7 +176,7 @@ impl Array {
         if over {
             scrub.ended = Some(now);
         } else {
-            let total = self.parts.shelf.layout().segments.max(1);
+            let total = self.parts.pool.layout().segments.max(1);
             let progress = (f64::from(scrub.next) / f64::from(total) * 100.0).floor() / 100.0;
             self.change_job(JobKind::Scrub, None, |job| job.progress = progress.min(0.99));
         }

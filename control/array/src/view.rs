@@ -12,8 +12,9 @@ use crate::schedule::{Rule, ScheduleEntry, Subject};
 use crate::scrub::Scrub;
 use block::{Disk, DiskId};
 use engine::Ratios;
-use shelf::seal::Lock;
-use shelf::{DriveStatus, Status as ShelfStatus};
+use shelf::pool::DriveStatus;
+use shelf::pool::Lock;
+use shelf::pool::PoolStatus;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -299,7 +300,7 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Protection {
     /// What the shelf says.
-    pub shelf: ShelfStatus,
+    pub shelf: PoolStatus,
     /// The scrub under way, or the last one; none when there never was one.
     pub scrub: Option<Scrub>,
     /// When the next one begins by itself, in seconds since 1970; none while one is under way, and when none will.
@@ -366,7 +367,7 @@ impl Array {
                 Some(why) => State::Stopped(why),
             },
             target_iqn: self.identity.target_iqn(),
-            encryption: self.parts.shelf.envelope().and_then(|envelope| LockKind::of(&envelope.lock)),
+            encryption: self.wrapped_key().and_then(|key| LockKind::of(key.lock())),
             portals: self.parts.server.portals(),
             uptime: Duration::from_secs(self.env.seconds().saturating_sub(self.started)),
             space: Space {
@@ -393,7 +394,7 @@ impl Array {
     /// How what is stored is protected now.
     pub(crate) fn protection(&self, config: &Config) -> Protection {
         let (scrub, next_scrub) = (self.scrub(config), self.next_scrub(config));
-        Protection { shelf: self.parts.shelf.status(), scrub, next_scrub }
+        Protection { shelf: self.parts.pool.status(), scrub, next_scrub }
     }
 
     /// What is set.

@@ -4,8 +4,10 @@ use crate::args::{Args, Format, KeyArgs};
 use crate::{access, key, machine, probe};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use array::{Words, refusal};
-use shelf::device::{self, Ring};
-use shelf::{Consent, Contents, Drive, DriveShelf, FormatOptions, Opening};
+use raid::device::{self, Ring};
+use raid::{DriveShelf, FormatOptions, Opening};
+use shelf::Drive;
+use shelf::pool::{Consent, DriveContents};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
@@ -78,7 +80,7 @@ async fn open_array(args: &Args, drives: Vec<Arc<dyn Drive>>) -> Result<Arc<Driv
 }
 
 /// What is on drives. One that can't be read may be one that the array does without.
-async fn look(drives: &[Arc<dyn Drive>]) -> Vec<shelf::Result<Contents>> {
+async fn look(drives: &[Arc<dyn Drive>]) -> Vec<shelf::Result<DriveContents>> {
     let mut found = Vec::with_capacity(drives.len());
     for drive in drives {
         found.push(DriveShelf::contents(&**drive).await);
@@ -87,9 +89,9 @@ async fn look(drives: &[Arc<dyn Drive>]) -> Vec<shelf::Result<Contents>> {
 }
 
 /// The arrays whose labels are on drives.
-fn arrays(contents: &[shelf::Result<Contents>]) -> BTreeSet<u128> {
-    let array = |contents: &shelf::Result<Contents>| match contents {
-        Ok(Contents::Array { array, .. }) => Some(*array),
+fn arrays(contents: &[shelf::Result<DriveContents>]) -> BTreeSet<u128> {
+    let array = |contents: &shelf::Result<DriveContents>| match contents {
+        Ok(DriveContents::Array { array, .. }) => Some(*array),
         _ => None,
     };
     contents.iter().filter_map(array).collect()
@@ -107,7 +109,11 @@ fn open_all(ring: &Arc<Ring>, paths: &[PathBuf]) -> Result<Vec<Arc<dyn Drive>>> 
 }
 
 /// Refuses when one of the drives may not be overwritten, and says that of every one.
-async fn check_all(paths: &[PathBuf], contents: &[shelf::Result<Contents>], consent: &Consent) -> Result<()> {
+async fn check_all(
+    paths: &[PathBuf],
+    contents: &[shelf::Result<DriveContents>],
+    consent: &Consent,
+) -> Result<()> {
     let mut refusals = Vec::new();
     for (path, contents) in paths.iter().zip(contents) {
         let (name, contents) = (path.display().to_string(), contents.as_ref().map_err(Clone::clone)?);

@@ -5,8 +5,10 @@ use crate::args::{KeyArgs, NewKey};
 use crate::kmip::Server;
 use anyhow::{Context, Result, bail, ensure};
 use argon2::{Algorithm, Argon2, Params, Version};
-use shelf::seal::{DataKey, Envelope, KEY_BYTES, Lock};
-use shelf::{Drive, DriveShelf};
+use raid::DriveShelf;
+use raid::encryption::{DataKey, Envelope};
+use shelf::Drive;
+use shelf::pool::{KEY_BYTES, Lock, WrappedKey};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -124,9 +126,9 @@ impl KeySource for Kmip {
     fn prepare(&self) -> Result<Lock> {
         let id = self.id.clone().context("say which key of the KMIP server it is: --kmip-id")?;
         ensure!(
-            !id.is_empty() && id.len() <= Lock::LONGEST_ID,
+            !id.is_empty() && id.len() <= Lock::MAX_ID_BYTES,
             "a Unique Identifier has 1 to {} bytes",
-            Lock::LONGEST_ID
+            Lock::MAX_ID_BYTES
         );
         Ok(Lock::Kmip { id })
     }
@@ -256,13 +258,13 @@ fn files(args: &KeyArgs, data: &Path) -> Vec<Box<dyn KeySource>> {
 ///
 /// # Errors
 /// When neither opens them, or the file can't be replaced.
-pub fn settle(args: &KeyArgs, data: &Path, envelope: &Envelope) -> Result<()> {
+pub fn settle(args: &KeyArgs, data: &Path, wrapped: &dyn WrappedKey) -> Result<()> {
     let path = file(args, data);
     let opens = |path: &Path| {
-        let key = KeyFile(path.to_owned()).key(&envelope.lock).ok().flatten();
-        key.is_some_and(|key| envelope.open(&key).is_some())
+        let key = KeyFile(path.to_owned()).key(wrapped.lock()).ok().flatten();
+        key.is_some_and(|key| wrapped.opens(&key))
     };
-    if envelope.lock != Lock::File || opens(&path) {
+    if *wrapped.lock() != Lock::File || opens(&path) {
         return Ok(());
     }
     let next = next(&path);
@@ -285,15 +287,20 @@ fn fresh(path: PathBuf) -> Result<KeyFile> {
 ///
 /// # Errors
 /// When there can be no such key, or it is the one that they have.
-pub fn next_key(args: &KeyArgs, data: &Path, now: &Envelope, new: &array::NewKey) -> Result<(Lock, Key)> {
-    let source: Box<dyn KeySource> = match (&now.lock, new) {
+pub fn next_key(
+    args: &KeyArgs,
+    data: &Path,
+    now: &dyn WrappedKey,
+    new: &array::NewKey,
+) -> Result<(Lock, Key)> {
+    let source: Box<dyn KeySource> = match (now.lock(), new) {
         (Lock::File, array::NewKey::File) => {
             settle(args, data, now)?;
             Box::new(fresh(next(&file(args, data)))?)
         }
         (Lock::Passphrase { .. }, array::NewKey::Passphrase(words)) => {
             let source = Passphrase(words.expose().to_owned());
-            let opens = source.key(&now.lock)?.is_some_and(|key| now.open(&key).is_some());
+            let opens = source.key(now.lock())?.is_some_and(|key| now.opens(&key));
             ensure!(!opens, "the drives are locked with that passphrase already");
             Box::new(source)
         }

@@ -3,10 +3,10 @@
 use crate::access::{read_whole, write_whole};
 use crate::args::KeyArgs;
 use crate::{key, probe, smart};
-use array::{Envelope, Examined, Health, KEY_BYTES, Lock, NewKey, Uptime};
+use array::{Examined, Health, KEY_BYTES, Lock, NewKey, Uptime, WrappedKey};
+use raid::device::{self, Ring};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use shelf::device::{self, Ring};
 use shelf::{Drive, Error};
 use std::future::Future;
 use std::io;
@@ -64,11 +64,11 @@ impl array::Machine for Machine {
         Box::pin(async move { smart::ask(&path).await })
     }
 
-    fn next_key(&self, now: &Envelope, new: &NewKey) -> Result<(Lock, [u8; KEY_BYTES]), String> {
+    fn next_key(&self, now: &dyn WrappedKey, new: &NewKey) -> Result<(Lock, [u8; KEY_BYTES]), String> {
         key::next_key(&self.key, &self.data, now, new).map_err(|error| format!("{error:#}"))
     }
 
-    fn keep_key(&self, now: &Envelope) -> Result<(), String> {
+    fn keep_key(&self, now: &dyn WrappedKey) -> Result<(), String> {
         key::settle(&self.key, &self.data, now).map_err(|error| format!("{error:#}"))
     }
 

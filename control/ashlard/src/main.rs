@@ -33,8 +33,8 @@ use history::Store;
 use log::Log;
 use machine::Machine;
 use mimalloc::MiMalloc;
-use shelf::DriveShelf;
-use shelf::device::Ring;
+use raid::DriveShelf;
+use raid::device::Ring;
 use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -216,8 +216,8 @@ async fn assemble(
         }
     };
     let (history, sealing) = (Arc::new(history), Arc::new(sealing_key));
-    let (engine, shelf) = (engine.clone(), shelf.clone());
-    let parts = Parts { engine, shelf, machine, target, server: server.clone(), history, sealing };
+    let (engine, pool) = (engine.clone(), shelf.clone());
+    let parts = Parts { engine, pool, machine, target, server: server.clone(), history, sealing };
     let array = Arc::new(Array::open(parts, identity.clone(), VERSION, env).await?);
     Ok(Assembled { identity, server, array, api_connections: connections.api })
 }

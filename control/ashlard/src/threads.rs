@@ -3,8 +3,8 @@
 
 use anyhow::{Context, Result};
 use engine::{Engine, Rest};
-use shelf::DriveShelf;
-use shelf::device::LocalRing;
+use raid::DriveShelf;
+use raid::device::LocalRing;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};

@@ -1,7 +1,8 @@
 use super::*;
 use crate::engine::{Engine, Options};
 use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
-use shelf::{Drive, DriveShelf, FormatOptions, MemDrive};
+use raid::{DriveShelf, FormatOptions, MemDrive};
+use shelf::Drive;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use crate::tunables::Tunables;
 use crate::wake::Signal;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use shelf::{JournalPos, Layout, Shelf};
+use shelf::{JournalPos, Shelf};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -16,11 +16,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
-
-/// What a batch takes of the journal at most.
-fn max_bytes(head: usize, body: usize) -> u64 {
-    Layout::journal_cost(head, body)
-}
 
 struct Gathering {
     number: u64,
@@ -81,7 +76,7 @@ impl Journal {
     ) -> Arc<Self> {
         let layout = shelf.layout();
         let sizes: VecDeque<u64> =
-            recovered.iter().map(|batch| max_bytes(batch.head.len(), batch.body.len())).collect();
+            recovered.iter().map(|batch| shelf.journal_cost(batch.head.len(), batch.body.len())).collect();
         let state = State {
             open: Gathering::new(next),
             sealed: VecDeque::new(),
@@ -155,7 +150,7 @@ impl Journal {
     /// An upper bound of what a change adds.
     pub fn cost(&self, record: usize, pages: usize) -> u64 {
         let batches = (record + pages * BLOCK).div_ceil(self.batch_bytes / 2) + 1;
-        max_bytes(record, pages * BLOCK) + (batches * 2 * BLOCK) as u64
+        self.shelf.journal_cost(record, pages * BLOCK) + (batches * 2 * BLOCK) as u64
     }
 
     /// The largest record.
@@ -214,7 +209,7 @@ impl Journal {
             state.submitting = true;
             state.in_flight += 1;
             drop(state);
-            let bytes = max_bytes(batch.head.len(), batch.pages * BLOCK);
+            let bytes = self.shelf.journal_cost(batch.head.len(), batch.pages * BLOCK);
             self.submit(batch);
             state = self.state.lock();
             state.submitting = false;
@@ -258,7 +253,7 @@ impl Journal {
         }
         let next = Gathering::new(state.open.number + 1);
         let full = std::mem::replace(&mut state.open, next);
-        let bytes = max_bytes(full.head.len(), full.pages * BLOCK);
+        let bytes = self.shelf.journal_cost(full.head.len(), full.pages * BLOCK);
         state.sizes.push_back(bytes);
         state.held += bytes;
         state.unplaced += bytes;

@@ -3,9 +3,9 @@
 use block::{Data, Disk, DiskId, Extent, Geometry, Op};
 use bytes::Bytes;
 use engine::{Engine, Options};
-use shelf::{
-    Consent, Done, Drive, DriveShelf, Error, FormatOptions, JournalPos, MemDrive, Opening, Shelf, Status,
-};
+use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
+use shelf::pool::{Consent, PoolStatus};
+use shelf::{Done, Drive, Error, JournalPos, Shelf};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -166,8 +166,12 @@ fn rebuilding_again_and_again_takes_no_space_from_hosts() {
                 }
             }
             if let (1, Some(drive)) = (round % 2, drives.get(round / 2)) {
-                let Status { at_risk, tolerates, .. } = shelf.status();
-                assert_eq!((at_risk, tolerates), (0, 2), "everything is protected again in round {round}");
+                let PoolStatus { degraded_segments, tolerates, .. } = shelf.status();
+                assert_eq!(
+                    (degraded_segments, tolerates),
+                    (0, 2),
+                    "everything is protected again in round {round}"
+                );
                 drive.failed.store(false, Ordering::Relaxed);
                 let consent = Consent { arrays: vec![7], ..Consent::default() };
                 shelf.add_drive(drive.clone(), &consent).await.expect("a drive like the others");

@@ -2,8 +2,10 @@
 
 use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
 use engine::{Engine, Options};
-use shelf::seal::{DataKey, Envelope, Lock};
-use shelf::{Drive, DriveShelf, FormatOptions, MemDrive, Opening};
+use raid::encryption::{DataKey, Envelope};
+use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
+use shelf::Drive;
+use shelf::pool::Lock;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};

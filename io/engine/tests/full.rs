@@ -4,9 +4,9 @@
 use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
 use bytes::Bytes;
 use engine::{Engine, Options};
-use shelf::{
-    ALIGN, Backing, Done, Drive, DriveShelf, Error, FormatOptions, MemDrive, Opening, Shelf, Standing,
-};
+use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
+use shelf::pool::DriveState;
+use shelf::{ALIGN, Backing, Done, Drive, Error, Shelf};
 use std::collections::BTreeSet;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -202,7 +202,7 @@ impl Rig {
         let status = self.shelf.status();
         self.engine.stopped().is_none()
             && status.tolerates == 2
-            && status.drives.iter().all(|drive| drive.standing == Standing::InUse)
+            && status.drives.iter().all(|drive| drive.state == DriveState::InUse)
     }
 }
 

@@ -220,5 +220,5 @@ impl Space {
 }
 
 #[cfg(test)]
-#[path = "space_test.rs"]
+#[path = "allocator_test.rs"]
 mod tests;

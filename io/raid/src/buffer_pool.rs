@@ -43,5 +43,5 @@ impl Spares {
 }
 
 #[cfg(test)]
-#[path = "spares_test.rs"]
+#[path = "buffer_pool_test.rs"]
 mod tests;

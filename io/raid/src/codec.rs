@@ -73,5 +73,5 @@ impl Reader<'_> {
 }
 
 #[cfg(test)]
-#[path = "media_test.rs"]
+#[path = "format_test.rs"]
 mod tests;

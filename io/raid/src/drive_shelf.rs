@@ -11,14 +11,14 @@
 //! are shared between machines, an old owner notices the higher epoch when it next writes a superblock or changes
 //! the labels, and what it appended meanwhile does not belong to the journal (see [`journal`](crate::journal)).
 
+use crate::buffer_pool::Spares;
+use crate::encryption::{Envelope, Vault};
 use crate::geometry::Geometry;
 use crate::journal::Ring;
 use crate::label::Label;
-use crate::seal::{Envelope, Vault};
-use crate::spares::Spares;
 use crate::{
     AlignedBuf, Batch, Done, Drive, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Superblock,
-    Wait, task, wait,
+    Wait, wait,
 };
 use bytes::Bytes;
 use member::Member;
@@ -30,29 +30,27 @@ use std::sync::{Arc, Weak};
 mod append;
 mod backing;
 mod commit;
-mod evacuate;
+mod drain;
 mod gather;
 mod grow;
-mod heal;
 mod keys;
-mod lag;
 mod member;
+mod membership;
 mod open;
+mod pool;
 mod read;
+mod rebuild;
 mod recover;
-mod roots;
-mod roster;
 mod scrub;
 mod segments;
+mod slow_drives;
 mod status;
+mod superblocks;
 mod write;
 
 use append::Journal;
-pub use backing::FileSystem;
 pub use keys::Opening;
-pub use open::{Consent, Contents, FormatOptions};
-pub use scrub::ScrubReport;
-pub use status::{DriveStatus, Status};
+pub use open::FormatOptions;
 
 /// Drives as protected space. See the module's text.
 pub struct DriveShelf {
@@ -67,18 +65,18 @@ pub struct DriveShelf {
     envelope: Mutex<Option<Envelope>>,
     /// In the order of their slots.
     members: RwLock<Vec<Option<Arc<Member>>>>,
-    roster: Mutex<roster::Roster>,
+    roster: Mutex<membership::Roster>,
     journal: Mutex<Journal>,
     /// For the parities of the journal's batches.
     spares: Spares,
-    roots: Mutex<roots::Roots>,
+    roots: Mutex<superblocks::Roots>,
     segments: Mutex<Segments>,
     commits: Mutex<commit::Commits>,
     /// Buffers of stripes that have been written, to be filled again.
     buffers: Mutex<Vec<AlignedBuf>>,
     below: backing::Below,
-    background: heal::Background,
-    watch: Mutex<lag::Watch>,
+    background: rebuild::Background,
+    watch: Mutex<slow_drives::Watch>,
     counters: Counters,
     /// Drives that were given at the opening and have a label of this array, and are not members.
     strays: Mutex<Vec<String>>,
@@ -136,7 +134,7 @@ impl DriveShelf {
             vault,
             envelope: Mutex::default(),
             members: RwLock::new(members),
-            roster: Mutex::new(roster::Roster::new(label)),
+            roster: Mutex::new(membership::Roster::new(label)),
             journal: Mutex::new(Journal::new(ring, label.journal)),
             spares: Spares::default(),
             roots: Mutex::default(),
@@ -144,7 +142,7 @@ impl DriveShelf {
             commits: Mutex::new(commit::Commits::new(label.geometry)),
             buffers: Mutex::default(),
             below: backing::Below::default(),
-            background: heal::Background::default(),
+            background: rebuild::Background::default(),
             watch: Mutex::default(),
             counters: Counters::default(),
             strays: Mutex::default(),
@@ -221,8 +219,8 @@ impl DriveShelf {
 
     /// Runs a future that may outlive the call.
     fn spawn<F: Future<Output = ()> + Send + 'static>(&self, start: impl FnOnce(Arc<Self>) -> F) {
-        if let Some(shelf) = self.me.upgrade() {
-            task::spawn(start(shelf));
+        if let Some(owner) = self.me.upgrade() {
+            shelf::spawn(start(owner));
         }
     }
 }
@@ -243,6 +241,10 @@ impl Shelf for DriveShelf {
 
     fn is_starved(&self) -> bool {
         self.waits_for_space()
+    }
+
+    fn journal_cost(&self, head: usize, body: usize) -> u64 {
+        crate::journal::cost(head, body)
     }
 
     fn append(&self, head: Bytes, body: Vec<Bytes>, done: Done<JournalPos>) {
@@ -287,9 +289,9 @@ impl Shelf for DriveShelf {
 }
 
 #[cfg(test)]
-#[path = "raid_test.rs"]
+#[path = "drive_shelf_test.rs"]
 mod tests;
 
 #[cfg(test)]
-#[path = "raid/tamper_test.rs"]
+#[path = "drive_shelf/tamper_test.rs"]
 mod tamper_tests;

@@ -1,8 +1,8 @@
 use super::*;
+use crate::codec::crc32c;
 use crate::journal::Header;
 use crate::label::Found;
-use crate::media::crc32c;
-use crate::{ALIGN, MemDrive};
+use crate::{ALIGN, Consent, MemDrive};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 

@@ -22,18 +22,16 @@
 //! An owner that seals 4 PiB leaves an adversary an advantage below 2⁻³² (2⁴⁸ blocks, squared, of 2¹²⁹); the next start
 //! begins anew.
 
-use crate::media::{Reader, Writer, crc32c};
+use crate::codec::{Reader, Writer, crc32c};
 use crate::sector::Sectors;
 use crate::{ALIGN, AlignedBuf};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::{constant_time, hmac};
 use bytes::Bytes;
 use parking_lot::RwLock;
+use shelf::pool::{KEY_BYTES, Lock, WrappedKey};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Bytes of a key.
-pub const KEY_BYTES: usize = 32;
 
 /// The format of an envelope. It is among what the wrapped key is sealed with: another would open none of them.
 pub const ENVELOPE_VERSION: u32 = 4;
@@ -219,36 +217,6 @@ impl Vault {
     }
 }
 
-/// What the key comes from with which a data key is wrapped. The key itself is nowhere on the drives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lock {
-    /// Nothing opens it any more: the wrapped key has been destroyed.
-    Erased,
-    /// A file of 32 bytes.
-    File,
-    /// A passphrase, by Argon2id.
-    Passphrase {
-        /// Its salt.
-        salt: [u8; 16],
-        /// Memory in KiB.
-        memory: u32,
-        /// Passes over the memory.
-        passes: u32,
-        /// Lanes.
-        lanes: u32,
-    },
-    /// A server that speaks KMIP.
-    Kmip {
-        /// The key's Unique Identifier there, at most [`Lock::LONGEST_ID`] bytes.
-        id: String,
-    },
-}
-
-impl Lock {
-    /// Longest Unique Identifier.
-    pub const LONGEST_ID: usize = 1024;
-}
-
 /// The wrapped data key, as it lies on every drive, twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
@@ -323,7 +291,7 @@ impl Envelope {
                 [memory, passes, lanes].iter().for_each(|number| _ = out.put(&number.to_le_bytes()));
             }
             Lock::Kmip { id } => {
-                let id = &id.as_bytes()[..id.len().min(Lock::LONGEST_ID)];
+                let id = &id.as_bytes()[..id.len().min(Lock::MAX_ID_BYTES)];
                 out.put(&3u32.to_le_bytes()).put(&(id.len() as u32).to_le_bytes()).put(id);
             }
         }
@@ -363,7 +331,7 @@ impl Envelope {
             },
             3 => {
                 let len = from.u32()? as usize;
-                let id = from.0.get(..len).filter(|_| len <= Lock::LONGEST_ID)?;
+                let id = from.0.get(..len).filter(|_| len <= Lock::MAX_ID_BYTES)?;
                 Lock::Kmip { id: std::str::from_utf8(id).ok()?.to_owned() }
             }
             _ => return None,
@@ -374,6 +342,20 @@ impl Envelope {
     }
 }
 
+impl WrappedKey for Envelope {
+    fn lock(&self) -> &Lock {
+        &self.lock
+    }
+
+    fn generation(&self) -> u64 {
+        self.sequence
+    }
+
+    fn opens(&self, key: &[u8; KEY_BYTES]) -> bool {
+        self.open(key).is_some()
+    }
+}
+
 #[cfg(test)]
-#[path = "seal_test.rs"]
+#[path = "encryption_test.rs"]
 mod tests;

@@ -1,14 +1,16 @@
 //! The bytes of version 5, as `docs/format/shelf.md` draws them. These tests change only with the format version.
 
+use crate::DriveState;
+use crate::encryption::{DataKey, Envelope, Kind, Vault};
 use crate::geometry::{Form, Geometry, MOST_COLUMNS};
 use crate::journal::Header;
-use crate::label::{Found, Label, Member, Standing};
-use crate::lanes::{Checks, Lanes};
-use crate::map::{Column, ENTRIES, Entry, Page};
-use crate::seal::{DataKey, Envelope, Kind, Lock, Vault};
+use crate::label::{Found, Label, Member};
+use crate::segment_map::{Column, ENTRIES, Entry, Page};
+use crate::striping::{Checks, Lanes};
 use crate::superblock::Root;
 use crate::{ALIGN, JournalPos, Superblock};
 use bytes::Bytes;
+use shelf::pool::Lock;
 use smallvec::smallvec;
 use std::sync::Arc;
 
@@ -35,12 +37,12 @@ fn label() -> Label {
         journal: 0b11,
         slot: 1,
         sealed: false,
-        promises: None,
+        failures_to_tolerate: None,
         segments: 50,
         geometry: GEOMETRY,
         members: vec![
-            Member { drive: 0x10, bytes: 32 << 20, standing: Standing::Out, knows: 2 },
-            Member { drive: 0x11, bytes: 16 << 20, standing: Standing::InUse, knows: 0 },
+            Member { drive: 0x10, bytes: 32 << 20, state: DriveState::Failed, knows: 2 },
+            Member { drive: 0x11, bytes: 16 << 20, state: DriveState::InUse, knows: 0 },
         ],
     }
 }
@@ -95,13 +97,13 @@ fn a_label_says_what_is_wrong_with_it() {
     }
     let mut newer = page.to_vec();
     newer[8] = 9;
-    let checksum = crate::media::crc32c([&newer[..4092]]);
+    let checksum = crate::codec::crc32c([&newer[..4092]]);
     newer[4092..].copy_from_slice(&checksum.to_le_bytes());
     assert_eq!(Label::decode(&newer), Found::Version(9));
     for (version, found) in [(3, Found::Version(3)), (4, Found::Label(Box::new(label())))] {
         let mut older = page.to_vec();
         older[8] = version;
-        let checksum = crate::media::crc32c([&older[..4092]]);
+        let checksum = crate::codec::crc32c([&older[..4092]]);
         older[4092..].copy_from_slice(&checksum.to_le_bytes());
         assert_eq!(Label::decode(&older), found, "version {version}");
     }
@@ -181,7 +183,7 @@ fn a_batch_header_of_version_5() {
     for wrong in [0b111, 0b11_1111] {
         let mut other = page.to_vec();
         other[128] = wrong;
-        let checksum = crate::media::crc32c([&other[..252]]);
+        let checksum = crate::codec::crc32c([&other[..252]]);
         other[252..256].copy_from_slice(&checksum.to_le_bytes());
         assert_eq!(Header::decode(&other), None, "drives {wrong:b}");
     }

@@ -12,9 +12,9 @@
 //! row, lies in one piece on its drive. A granule is one page for every row, so a column is as many granules as its
 //! chunk has pages, and columns of any width fill a drive without gaps.
 
-use crate::map::ENTRIES;
-use crate::media::{Reader, Writer};
+use crate::codec::{Reader, Writer};
 use crate::sector::PAYLOAD;
+use crate::segment_map::ENTRIES;
 use crate::{ALIGN, Error, Layout};
 
 /// Bytes kept for label A and the key.

@@ -4,7 +4,7 @@
 //! byte `a mod capacity` of the ring, and a record that meets the end of the ring goes on at its front. A record is a
 //! **batch** (header, head, zeros up to a page, body) or a **seal** (one page), with which every owner begins. Of a
 //! large batch the copies have only the **front**, without the body, which lies striped over more drives: see
-//! [`lanes`](crate::lanes).
+//! [`lanes`](crate::striping).
 //!
 //! # Which records belong to the journal
 //!
@@ -44,10 +44,10 @@
 //! of the newest answered one, and so does the superblock: recovery looks one batch ahead of the end, and answers
 //! [`Error::Corrupt`](crate::Error::Corrupt) instead of losing what was promised.
 
+use crate::codec::{Reader, Writer, crc32c, pages};
+use crate::encryption::{Cipher, Kind, TAG, Vault};
 use crate::geometry::HEADER_BYTES;
-use crate::lanes::{Checks, Lanes};
-use crate::media::{Reader, Writer, crc32c, pages};
-use crate::seal::{Cipher, Kind, TAG, Vault};
+use crate::striping::{Checks, Lanes};
 use crate::{ALIGN, AlignedBuf, JournalPos};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -215,7 +215,7 @@ impl Header {
     }
 
     /// Seals a record in place: everything behind the header, and the tag in it. The nonce is address and owner, and
-    /// an owner writes each address once: see [`seal`](crate::seal).
+    /// an owner writes each address once: see [`seal`](crate::encryption).
     pub fn seal_record(&mut self, record: &mut [u8], cipher: &Cipher) {
         let (header, rest) = record.split_at_mut(self.bytes());
         self.tag = cipher.seal(&self.nonce(), &header[..TAG_AT], rest);

@@ -5,9 +5,10 @@
 //! the newest one on any drive says what the shelf is made of, so drives may come in any order, and any two may be
 //! missing.
 
+use crate::DriveState;
+use crate::codec::{FORMAT_VERSION, OLDEST_VERSION, Reader, Writer, crc32c};
 use crate::geometry::{Geometry, WIDEST};
-use crate::lanes::PARITY;
-use crate::media::{FORMAT_VERSION, OLDEST_VERSION, Reader, Writer, crc32c};
+use crate::striping::PARITY;
 use crate::{ALIGN, AlignedBuf, Error, Result};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -33,23 +34,9 @@ pub const MAX_EPOCH: u64 = 1 << 31;
 /// There are fewer changes of the membership.
 const MAX_GENERATION: u64 = 1 << 62;
 
-/// What a slot is to the shelf.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
-    /// No drive belongs here.
-    #[default]
-    Empty,
-    /// A member.
-    InUse,
-    /// A member that is being emptied: nothing new is placed on it.
-    Leaving,
-    /// A member that failed or did not come; what it held is being placed elsewhere.
-    Out,
-}
-
-impl Standing {
-    const ALL: [(u8, Self); 4] = [(0, Self::Empty), (1, Self::InUse), (2, Self::Leaving), (3, Self::Out)];
-}
+/// Drive states as the table of members encodes them.
+const DRIVE_STATES: [(u8, DriveState); 4] =
+    [(0, DriveState::Empty), (1, DriveState::InUse), (2, DriveState::Draining), (3, DriveState::Failed)];
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,7 +46,7 @@ pub struct Member {
     /// Its bytes, rounded down to pages, when it joined.
     pub bytes: u64,
     /// Whether it is there.
-    pub standing: Standing,
+    pub state: DriveState,
     /// Of a member that is out: the last owner that it can have served together with the others. 0 when it is not known.
     pub knows: u64,
 }
@@ -84,7 +71,7 @@ pub struct Label {
     /// True when what is on the drives is sealed; the wrapped key lies behind the label.
     pub sealed: bool,
     /// Drives that the array promises to do without, 0 to 2; none where an older release wrote the label.
-    pub promises: Option<u8>,
+    pub failures_to_tolerate: Option<u8>,
     /// Number of segments.
     pub segments: u32,
     /// The plan of the shelf.
@@ -117,16 +104,16 @@ impl Label {
         out.put(&self.array.to_le_bytes()).put(&self.drive.to_le_bytes());
         out.put(&self.generation.to_le_bytes()).put(&self.epoch.to_le_bytes());
         out.put(&self.bytes.to_le_bytes()).put(&self.journal.to_le_bytes());
-        let promises = self.promises.map_or(0, |promises| promises + 1);
-        out.put(&self.slot.to_le_bytes()).put(&[u8::from(self.sealed), promises]);
+        let failures_to_tolerate = self.failures_to_tolerate.map_or(0, |failures| failures + 1);
+        out.put(&self.slot.to_le_bytes()).put(&[u8::from(self.sealed), failures_to_tolerate]);
         out.put(&self.segments.to_le_bytes());
         self.geometry.encode(&mut out);
         for (member, at) in self.members.iter().take(WIDEST).zip((MEMBERS_AT..).step_by(MEMBER_BYTES)) {
-            let standing = Standing::ALL.iter().find(|(_, known)| *known == member.standing);
+            let state = DRIVE_STATES.iter().find(|(_, known)| *known == member.state);
             Writer::new(&mut page[at..at + MEMBER_BYTES])
                 .put(&member.drive.to_le_bytes())
                 .put(&member.bytes.to_le_bytes())
-                .put(&(standing.map_or(0, |(code, _)| u64::from(*code)) | member.knows << 8).to_le_bytes());
+                .put(&(state.map_or(0, |(code, _)| u64::from(*code)) | member.knows << 8).to_le_bytes());
         }
         let checksum = crc32c([&page[..CHECKSUM_AT]]);
         page[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
@@ -168,7 +155,7 @@ impl Label {
         let (generation, epoch) = (from.u64()?, from.u64()?);
         let (bytes, journal) = (from.u64()?, from.u64()?);
         let slot = from.take().map(u16::from_le_bytes)?;
-        let [sealed, promises] = from.take()?;
+        let [sealed, failures_to_tolerate] = from.take()?;
         let segments = from.u32()?;
         let geometry = Geometry::decode(&mut from)?;
         let mut table = Reader(covered.get(MEMBERS_AT..)?);
@@ -177,16 +164,16 @@ impl Label {
             let (drive, bytes) = (table.u128()?, table.u64()?);
             let word = table.u64()?;
             let (code, knows) = (word as u8, word >> 8);
-            let (_, standing) = *Standing::ALL.iter().find(|(known, _)| *known == code)?;
-            if knows > 0 && standing != Standing::Out {
+            let (_, state) = *DRIVE_STATES.iter().find(|(known, _)| *known == code)?;
+            if knows > 0 && state != DriveState::Failed {
                 return None;
             }
-            members.push(Member { drive, bytes, standing, knows });
+            members.push(Member { drive, bytes, state, knows });
         }
-        let used = members.iter().rposition(|member| member.standing != Standing::Empty);
+        let used = members.iter().rposition(|member| member.state != DriveState::Empty);
         members.truncate(used.map_or(0, |last| last + 1));
         let known = members.get(usize::from(slot)).is_some_and(|member| member.bytes == bytes);
-        let is_member = |slot: usize| members.get(slot).is_some_and(|one| one.standing != Standing::Empty);
+        let is_member = |slot: usize| members.get(slot).is_some_and(|one| one.state != DriveState::Empty);
         let copies = (0..WIDEST).filter(|slot| journal >> slot & 1 == 1);
         let sound = usize::from(slot) < WIDEST
             && epoch < MAX_EPOCH
@@ -196,9 +183,10 @@ impl Label {
             && geometry.check(bytes).is_ok()
             && members
                 .iter()
-                .all(|member| member.standing == Standing::Empty || geometry.check(member.bytes).is_ok());
+                .all(|member| member.state == DriveState::Empty || geometry.check(member.bytes).is_ok());
         let sealed = sealed != 0;
-        let promises = promises.checked_sub(1).filter(|promises| *promises <= PARITY as u8);
+        let failures_to_tolerate =
+            failures_to_tolerate.checked_sub(1).filter(|failures| *failures <= PARITY as u8);
         let label = Self {
             array,
             drive,
@@ -208,7 +196,7 @@ impl Label {
             journal,
             slot,
             sealed,
-            promises,
+            failures_to_tolerate,
             segments,
             geometry,
             members,
@@ -373,7 +361,7 @@ pub fn assemble(candidates: &[Candidate]) -> Result<Assembly> {
     let mut order: Vec<Option<usize>> = vec![None; newest.members.len()];
     for (index, label) in &labels {
         let member = newest.members.get(usize::from(label.slot));
-        if !member.is_some_and(|member| member.drive == label.drive && member.standing != Standing::Empty) {
+        if !member.is_some_and(|member| member.drive == label.drive && member.state != DriveState::Empty) {
             tracing::warn!(
                 drive = name(*index),
                 slot = label.slot,
@@ -424,7 +412,7 @@ fn check_one_array(candidates: &[Candidate], labels: &[(usize, Label)]) -> Resul
 fn check_together(candidates: &[Candidate], newest: &Label, order: &[Option<usize>]) -> Result<()> {
     let went_on = |slot: usize, index: usize| {
         let member = newest.members[slot];
-        let out = member.standing == Standing::Out && member.knows > 0;
+        let out = member.state == DriveState::Failed && member.knows > 0;
         out && candidates[index].rooted.is_some_and(|epoch| epoch > member.knows)
     };
     let (mut apart, mut others) = (Vec::new(), Vec::new());

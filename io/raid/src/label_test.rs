@@ -12,7 +12,7 @@ fn label(epoch: u64, generation: u64) -> Found {
         journal: 1,
         slot: 0,
         sealed: false,
-        promises: None,
+        failures_to_tolerate: None,
         segments: 0,
         geometry: Geometry::plan(&[bytes], &Sizes::default()).unwrap(),
         members: Vec::new(),

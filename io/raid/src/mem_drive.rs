@@ -1,62 +1,11 @@
-//! What the shelf needs of a drive, and a drive in memory.
+//! A drive in memory, for tests and measurements without devices.
 
-use crate::{ALIGN, AlignedBuf, Done, Error};
+use crate::{ALIGN, AlignedBuf, Done, Drive, Error};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// One drive: an array of bytes, addressed in whole pages of 4096.
-///
-/// Offsets, lengths and the memory of every piece are multiples of [`ALIGN`]. Requests under way at the same time
-/// have no order among them; who needs one waits for the answer. [`Done`] may be called before the method returns.
-pub trait Drive: Send + Sync {
-    /// What a person calls it: its path.
-    fn name(&self) -> &str;
-
-    /// Its size in bytes, a multiple of [`ALIGN`].
-    fn bytes(&self) -> u64;
-
-    /// Reads `len` bytes at `offset` into aligned memory.
-    fn read(&self, offset: u64, len: u32, done: Done<Bytes>);
-
-    /// Writes the pieces one behind the other at `offset`. With `durable` the answer means that these bytes survive
-    /// a power cut; without, only a later [`Drive::sync`] does. A page may be torn by a power cut before that.
-    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>);
-
-    /// Answers when every write answered before the call is durable.
-    fn sync(&self, done: Done<()>);
-
-    /// Makes sure that writes to `len` bytes at `offset` will not end with [`Error::NoSpace`], on a drive that does not
-    /// have all of its space.
-    fn allocate(&self, offset: u64, len: u64, done: Done<()>) {
-        _ = (offset, len);
-        done(Ok(()));
-    }
-
-    /// What it gets its space from as it is written; none when all of its space is its own.
-    fn backing(&self) -> Option<Backing> {
-        None
-    }
-
-    /// Gives `len` bytes at `offset` back; what a read finds there afterwards is arbitrary. Only a hint: a drive that
-    /// can't do it answers that it is done.
-    fn discard(&self, offset: u64, len: u64, done: Done<()>);
-}
-
-/// The file system that a sparse file gets its space from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backing {
-    /// Tells file systems apart on this machine.
-    pub file_system: u64,
-    /// Free bytes of the file system.
-    pub free: u64,
-    /// Its size in bytes.
-    pub total: u64,
-    /// Bytes that the drive has of it now.
-    pub allocated: u64,
-}
-
-/// A drive in memory, for tests: every request is done before its method returns, and is durable.
+/// A drive in memory: every request is done before its method returns, and is durable.
 pub struct MemDrive {
     name: String,
     memory: Mutex<Vec<u8>>,

@@ -4,10 +4,10 @@
 //! in the shelf that it was written for: the generation of its segment, which is never used twice, and the number of
 //! the page in it. What is torn, stale, misplaced or rotten fails its check, whichever drive it comes from, and parity
 //! over whole pages gives it back with its check. With encryption the payload is sealed and the check is the seal's
-//! tag; the place is the nonce (see [`seal`](crate::seal)).
+//! tag; the place is the nonce (see [`seal`](crate::encryption)).
 
 use crate::ALIGN;
-use crate::seal::Cipher;
+use crate::encryption::Cipher;
 use std::sync::Arc;
 
 /// Bytes of payload in a page.

@@ -5,8 +5,8 @@
 //! different pages need no order among them: where two segments claim the same space, the one that was placed later has
 //! it, because space is given away only when the one before has been discarded, or its other place is durable.
 
+use crate::codec::{Reader, Writer, crc32c};
 use crate::geometry::{Form, MOST_COLUMNS, WIDEST};
-use crate::media::{Reader, Writer, crc32c};
 use crate::{ALIGN, AlignedBuf};
 use bytes::Bytes;
 use smallvec::SmallVec;

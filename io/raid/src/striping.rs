@@ -7,8 +7,8 @@
 //!
 //! Small batches stay copies: they would be whole pages on more drives, and have to wait for all of them.
 
+use crate::codec::crc32c;
 use crate::geometry::MOST_COLUMNS;
-use crate::media::crc32c;
 use crate::{ALIGN, JournalPos, parity};
 use smallvec::SmallVec;
 
@@ -171,5 +171,5 @@ fn slots(set: u64) -> impl Iterator<Item = usize> {
 }
 
 #[cfg(test)]
-#[path = "lanes_test.rs"]
+#[path = "striping_test.rs"]
 mod tests;

@@ -4,17 +4,17 @@
 //! all drives: whatever is torn, one slot of each drive holds the newest or the one before, whole. Who opens the drives
 //! after that begins with the other slot of each.
 
+use crate::codec::{Reader, Writer, crc32c, pages};
+use crate::encryption::{Kind, TAG, Vault};
 use crate::geometry::HEADER_BYTES;
 use crate::label::MAX_EPOCH;
-use crate::media::{Reader, Writer, crc32c, pages};
-use crate::seal::{Kind, TAG, Vault};
 use crate::{ALIGN, AlignedBuf, JournalPos, Superblock};
 use bytes::Bytes;
 use std::sync::Arc;
 
 const MAGIC: [u8; 8] = *b"ASHSUPER";
 
-/// An owner uses each sequence number once: see [`seal`](crate::seal).
+/// An owner uses each sequence number once: see [`seal`](crate::encryption).
 fn nonce(epoch: u64, sequence: u64) -> [u8; 12] {
     let mut nonce = [0; 12];
     nonce[..8].copy_from_slice(&sequence.to_le_bytes());

@@ -3,10 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
 use bytes::Bytes;
-use shelf::device::{self, Ring};
-use shelf::{
-    AlignedBuf, Drive, DriveShelf, FormatOptions, JournalPos, Opening, SegmentId, Shelf, Superblock, wait,
-};
+use raid::device::{self, Ring};
+use raid::{DriveShelf, FormatOptions, Opening};
+use shelf::{AlignedBuf, Drive, JournalPos, SegmentId, Shelf, Superblock, wait};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -79,7 +78,7 @@ fn check(shelf: &DriveShelf, segments: u32, batches: usize) {
         let read = call(|done| shelf.read(SegmentId(segment), 0, expected.len() as u32, done)).unwrap();
         assert!(read[..] == expected[..], "segment {segment}");
     }
-    assert_eq!(shelf.status().lost, 0);
+    assert_eq!(shelf.status().lost_pages, 0);
     assert!(batches == 0 || shelf.superblock().is_some());
 }
 
@@ -129,7 +128,7 @@ fn any_two_drives_of_a_stopped_array_may_be_removed_or_blank() {
         commit(&shelf, b"next");
         block_on(shelf.settle());
         let status = shelf.status();
-        assert_eq!((status.at_risk, status.tolerates, status.lost), (0, 2, 0), "{status:?}");
+        assert_eq!((status.degraded_segments, status.tolerates, status.lost_pages), (0, 2, 0), "{status:?}");
         drop(shelf);
         // Two more, once everything is whole again.
         let gone = (0..8).filter(|drive| ![first, second].contains(drive)).take(2);

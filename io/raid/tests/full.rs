@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
-use shelf::device::{self, Ring};
-use shelf::{AlignedBuf, Drive, DriveShelf, FormatOptions, SegmentId, Shelf, Standing, Wait, wait};
+use raid::device::{self, Ring};
+use raid::{DriveShelf, FormatOptions};
+use shelf::pool::DriveState;
+use shelf::{AlignedBuf, Drive, SegmentId, Shelf, Wait, wait};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -75,7 +77,7 @@ fn check(shelf: &DriveShelf, segment: u32) {
 }
 
 fn all_in_use(shelf: &DriveShelf) -> bool {
-    shelf.status().drives.iter().all(|drive| drive.standing == Standing::InUse)
+    shelf.status().drives.iter().all(|drive| drive.state == DriveState::InUse)
 }
 
 /// Tells the shelf the time until something holds, for a minute at most.

@@ -1,4 +1,6 @@
-//! Futures that run on whatever thread completes what they wait for: the shelf has no runtime of its own.
+//! A minimal executor: futures run on whatever thread completes what they wait for.
+//!
+//! The data path has no runtime of its own, and its futures must not depend on one of the caller's.
 
 use parking_lot::Mutex;
 use std::future::Future;
@@ -7,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Runs the future until it first waits; every wake-up runs it on, on the waking thread.
+/// Runs the future until it first waits; every wake-up continues it, on the waking thread.
 pub fn spawn(future: impl Future<Output = ()> + Send + 'static) {
     Arc::new(Task { future: Mutex::new(Some(Box::pin(future))), wakes: AtomicUsize::new(0) }).run();
 }
 
 struct Task {
     future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
-    /// Wake-ups not yet answered by a poll. Who finds it zero polls; who finds it higher leaves that to him.
+    /// Wake-ups not yet followed by a poll. The thread that raises it from zero polls, the others leave that to it.
     wakes: AtomicUsize,
 }
 
@@ -46,7 +48,7 @@ impl Wake for Task {
     }
 }
 
-/// Polls several futures together and answers when all are done, in their order.
+/// Polls several futures together; returns their outputs, in their order, when all are done.
 pub async fn join<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut running: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|cx| {

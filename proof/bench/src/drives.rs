@@ -6,10 +6,10 @@ use crate::rows::{Bound, Measure, Row, measure, median, row};
 use block::{Extent, Op};
 use bytes::Bytes;
 use engine::{Options, Volume};
-use shelf::seal::{Cipher, DataKey, Envelope, Lock};
-use shelf::{
-    AlignedBuf, Done, Drive, DriveShelf, Error, FormatOptions, MemDrive, Opening, SegmentId, Shelf, wait,
-};
+use raid::encryption::{Cipher, DataKey, Envelope};
+use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
+use shelf::pool::Lock;
+use shelf::{AlignedBuf, Done, Drive, Error, SegmentId, Shelf, wait};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
@@ -44,7 +44,7 @@ fn parities(name: &str) -> Vec<Row> {
         let columns: Vec<&[u8]> = bytes.chunks_exact(chunk).collect();
         let (mut p, mut q) = (vec![0; chunk], vec![0; chunk]);
         let took = each(2000, |_| {
-            shelf::parity::compute(std::hint::black_box(&columns), &mut p, Some(&mut q));
+            raid::parity::compute(std::hint::black_box(&columns), &mut p, Some(&mut q));
         });
         let result = took * 4096.0 / (data * chunk) as f64;
         row(&format!("{name} of {data} + 2"), Bound::AtMost(most), result, "µs/4 KiB")
@@ -211,12 +211,12 @@ fn rebuild(name: &str) -> Vec<Row> {
     let shelf = shelf(&drives, false);
     let bytes = fill(&shelf, 1024 * MIB);
     fail(&shelf, &drives[3]);
-    let risk = shelf.status().at_risk;
+    let risk = shelf.status().degraded_segments;
     let (start, cpu) = (Instant::now(), cpu_us());
     block_on(shelf.settle());
     let (took, cpu) = (start.elapsed().as_secs_f64(), (cpu_us() - cpu) / 1e6);
     let status = shelf.status();
-    assert_eq!((status.at_risk, status.lost), (0, 0), "everything is protected again");
+    assert_eq!((status.degraded_segments, status.lost_pages), (0, 0), "everything is protected again");
     let gib = bytes as f64 / (1024 * MIB) as f64;
     let mut row = row(name, Bound::AtMost(8.0), cpu / gib, "s of one processor for a GiB that is live");
     row.note = format!("{:.1} s by the clock; {risk} segments, {gib:.2} GiB", took / gib);
@@ -303,9 +303,9 @@ fn during(name: &str) -> Vec<Row> {
     for drive in &drives[1..] {
         before.push(hosts.serve(|time| time < WINDOW));
         fail(&shelf, drive);
-        risk = risk.max(shelf.status().at_risk);
+        risk = risk.max(shelf.status().degraded_segments);
         let begin = clock();
-        beside.push(hosts.serve(|time| shelf.status().at_risk > 0 && time < LONGEST));
+        beside.push(hosts.serve(|time| shelf.status().degraded_segments > 0 && time < LONGEST));
         took.push((clock() - begin).as_secs_f64());
         drive.failed.store(false, Ordering::Relaxed);
         block_on(shelf.add_drive(drive.clone(), &own())).expect("a drive like the others");

@@ -7,7 +7,7 @@ use crate::rig::{Rig, Shape, cpu_us, write};
 use crate::rows::{Bound, DEPTH, GIB, Measure, Row, measure, row, shuffled};
 use block::{CopySegment, DiskId, Op};
 use engine::LogWrites;
-use shelf::Sizes;
+use raid::Sizes;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Everything there is to measure.

@@ -3,7 +3,9 @@
 use block::{Data, Disk, DiskId, Geometry, Op, Pending};
 use bytes::Bytes;
 use engine::{Engine, Options, Volume};
-use shelf::{Consent, Done, Drive, DriveShelf, FormatOptions, MemDrive, Shelf, Sizes};
+use raid::{DriveShelf, FormatOptions, MemDrive, Sizes};
+use shelf::pool::Consent;
+use shelf::{Done, Drive, Shelf};
 use std::future::Future;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -160,7 +162,7 @@ impl Rig {
         const PIECE: u32 = 1 << 20;
         for (number, drive) in self.drives.iter().enumerate() {
             let path = folder.join(number.to_string());
-            shelf::device::create(&path, drive.bytes()).expect("a new file");
+            raid::device::create(&path, drive.bytes()).expect("a new file");
             let file = std::fs::OpenOptions::new().write(true).open(path).expect("the file");
             for offset in (0..drive.bytes()).step_by(PIECE as usize) {
                 let (done, read) = shelf::wait();

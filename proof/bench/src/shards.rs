@@ -6,8 +6,9 @@ use crate::rows::{Bound, GIB, Measure, Row, measure, median, read, row, shuffled
 use block::{Disk, DiskId, Geometry, Op};
 use bytes::Bytes;
 use engine::{Engine, Options, Volume};
-use shelf::device::{self, Ring};
-use shelf::{AlignedBuf, Drive, DriveShelf, FormatOptions, Shelf, Sizes, wait};
+use raid::device::{self, Ring};
+use raid::{DriveShelf, FormatOptions, Sizes};
+use shelf::{AlignedBuf, Drive, Shelf, wait};
 use std::future::Future;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use crate::rows::{Bound, DEPTH, Measure, Row, measure, median, row, shuffled};
 use crate::shards::{Files, shelf, sleep_on};
 use block::{Disk, DiskId, Geometry};
 use engine::{Engine, Options, Volume};
-use shelf::device::Ring;
+use raid::device::Ring;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;

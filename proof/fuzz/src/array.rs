@@ -3,8 +3,10 @@
 use block::{Data, Disk, DiskId, Extent, Geometry, Op};
 use bytes::Bytes;
 use engine::{Engine, Options};
-use shelf::seal::{DataKey, Envelope, Lock};
-use shelf::{Drive, DriveShelf, FormatOptions, MemDrive, Opening};
+use raid::encryption::{DataKey, Envelope};
+use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
+use shelf::Drive;
+use shelf::pool::Lock;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};

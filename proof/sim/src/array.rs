@@ -9,8 +9,8 @@ use crate::{Report, World};
 use block::workload::{Mix, Random, Workload};
 use block::{CopySegment, Disk, DiskId, Error, Extent, Geometry, Op, Reply};
 use engine::{Engine, Options, Rest};
-use shelf::geometry::Geometry as Plan;
-use shelf::{DriveShelf, FormatOptions, Opening, Sizes};
+use raid::geometry::Geometry as Plan;
+use raid::{DriveShelf, FormatOptions, Opening, Sizes};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -64,14 +64,16 @@ impl Setting {
         let journal = setting.sizes.journal_bytes.unwrap_or(0);
         setting.sizes.journal_bytes = Some(journal.max(4 * 4096 * setting.mix.longest));
         match world {
-            World::Full => {
+            World::OutOfSpace => {
                 (setting.drives, setting.drive_bytes) = (1 + setting.drives % 2, 16 << 20);
                 setting.sizes.journal_bytes = Some(1 << 20);
                 (setting.mix.write, setting.mix.longest, setting.volume_bytes) = (90, 48, 24 << 20);
             }
-            World::Rot | World::Dead => setting.drives = setting.drives.max(2),
-            World::Lies => (setting.drives, setting.crashes) = (setting.drives + 1, setting.crashes + 2),
-            World::Shelf | World::Array | World::Kept => {}
+            World::BitRot | World::DriveFailures => setting.drives = setting.drives.max(2),
+            World::LostWrites => {
+                (setting.drives, setting.crashes) = (setting.drives + 1, setting.crashes + 2)
+            }
+            World::Shelf | World::Array | World::Retention => {}
         }
         setting
     }
@@ -123,7 +125,7 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
         setting.draw(&mut Random::new(seed ^ 0x626f_756e));
     }
     let drives = Drives::new(seed, &vec![setting.drive_bytes; setting.drives as usize]);
-    let first_liar = if world == World::Lies { random.below(setting.drives) } else { 0 };
+    let first_liar = if world == World::LostWrites { random.below(setting.drives) } else { 0 };
     let mut run = Run {
         machine: Machine::new(seed, drives.clone()),
         history: History::new(std::env::var_os("SIM_TRACE").is_some()),
@@ -151,8 +153,8 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
         run.report.crashes += 1;
         run.machine.drives.note(run.history.open());
         match world {
-            World::Rot if recovered => run.rot()?,
-            World::Lies if run.formatted => run.lie(),
+            World::BitRot if recovered => run.rot()?,
+            World::LostWrites if run.formatted => run.lie(),
             _ => {}
         }
     }
@@ -259,7 +261,7 @@ impl Run {
                 match self.machine.finish(part)? {
                     None => return Ok(false),
                     Some(Err(Error::Medium { .. } | Error::Stopped(_)))
-                        if self.setting.world == World::Dead =>
+                        if self.setting.world == World::DriveFailures =>
                     {
                         return Ok(true);
                     }
@@ -298,7 +300,9 @@ impl Run {
                 match self.machine.finish(async move { engine.put_record("behind", None).await })? {
                     None => return Ok(false),
                     Some(Ok(())) => {}
-                    Some(Err(Error::Stopped(_))) if self.setting.world == World::Dead => return Ok(true),
+                    Some(Err(Error::Stopped(_))) if self.setting.world == World::DriveFailures => {
+                        return Ok(true);
+                    }
                     Some(Err(cause)) => return Err(format!("a record behind all that was asked: {cause}")),
                 }
             }
@@ -307,7 +311,7 @@ impl Run {
                 let action = Action::Op(id, op.clone());
                 let Some(answer) = self.machine.finish(ask(&life.engine, action))? else { return Ok(false) };
                 if matches!(answer, Err(Error::Stopped(_) | Error::Medium { .. }))
-                    && self.setting.world == World::Dead
+                    && self.setting.world == World::DriveFailures
                 {
                     // Nothing can be seen any more: it stays tied until the next life.
                     return Ok(true);
@@ -323,7 +327,7 @@ impl Run {
     fn work(&mut self, life: &mut Life, count: u64) -> Result<(), String> {
         let mut asked = 0;
         while !self.machine.must_crash() && asked < count {
-            if self.setting.world == World::Dead && self.random.chance(1) && self.random.chance(20) {
+            if self.setting.world == World::DriveFailures && self.random.chance(1) && self.random.chance(20) {
                 self.fail();
             }
             if life.under_way.len() < self.setting.at_once && self.random.chance(30) {
@@ -362,7 +366,7 @@ impl Run {
     /// Starts an action; false when it would meet too many others.
     fn ask_something(&mut self, life: &mut Life) -> bool {
         let disks = self.history.disks();
-        self.now += u64::from(self.setting.world == World::Kept);
+        self.now += u64::from(self.setting.world == World::Retention);
         let action = match self.random.below(200) {
             _ if disks.is_empty() => self.create(),
             0 if disks.len() < VOLUMES => self.create(),
@@ -381,7 +385,7 @@ impl Run {
             5 | 6 if disks.len() < VOLUMES => self.snapshot(&disks),
             7 => Action::Restore(self.one(&disks), self.one(&disks)),
             8 | 9 => Action::Access(self.one(&disks), self.random.chance(30), self.now),
-            12..20 if self.setting.world == World::Kept => {
+            12..20 if self.setting.world == World::Retention => {
                 let until = self.soon();
                 Action::Keep(self.one(&disks), until, self.now)
             }
@@ -420,7 +424,7 @@ impl Run {
 
     /// A time until which something is kept, often one that is over; time goes on with what is asked.
     fn soon(&mut self) -> u64 {
-        if self.setting.world == World::Kept {
+        if self.setting.world == World::Retention {
             (self.now + self.random.below(60)).saturating_sub(20)
         } else {
             0
@@ -454,8 +458,8 @@ impl Run {
     /// Some errors are right in some worlds only.
     fn judge(&mut self, answer: &block::Result) -> Result<(), String> {
         match (answer, self.setting.world) {
-            (Err(Error::NoSpace), World::Full) => self.saw_no_space = true,
-            (Err(Error::Stopped(_) | Error::Medium { .. }), World::Dead) => {}
+            (Err(Error::NoSpace), World::OutOfSpace) => self.saw_no_space = true,
+            (Err(Error::Stopped(_) | Error::Medium { .. }), World::DriveFailures) => {}
             (
                 Err(cause @ (Error::NoSpace | Error::Stopped(_) | Error::Medium { .. } | Error::NotReady)),
                 _,
@@ -482,19 +486,19 @@ impl Run {
         let mut life = self.boot()?.ok_or("no crash was asked for")?;
         self.work(&mut life, 300)?;
         self.drain(&mut life)?;
-        if self.setting.world == World::Full {
+        if self.setting.world == World::OutOfSpace {
             self.give_back(&mut life)?;
         }
         if life.engine.stopped().is_none() {
             let engine = life.engine.clone();
             let outcome = self.machine.finish(async move { engine.shutdown().await })?;
             match outcome {
-                Some(Err(cause)) if self.setting.world != World::Dead => {
+                Some(Err(cause)) if self.setting.world != World::DriveFailures => {
                     return Err(format!("shutdown: {cause}"));
                 }
                 _ => {}
             }
-            if self.setting.world != World::Dead {
+            if self.setting.world != World::DriveFailures {
                 self.compare(&mut life)?;
                 self.check(&life)?;
             }

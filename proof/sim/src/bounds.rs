@@ -14,6 +14,14 @@ pub enum Bounds {
 }
 
 impl Bounds {
+    /// The name of these bounds.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Drawn => "drawn",
+            Self::Measured => "measured",
+        }
+    }
+
     /// The bounds of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         match name {

@@ -7,11 +7,10 @@ use crate::drives::{Drives, Fault};
 use crate::machine::{Machine, Outcome};
 use block::workload::Random;
 use bytes::Bytes;
-use shelf::seal::{DataKey, Envelope, KEY_BYTES, Lock};
-use shelf::{
-    ALIGN, AlignedBuf, Batch, DriveShelf, Error, FormatOptions, JournalPos, Layout, Opening, SegmentId,
-    Shelf, Sizes, Superblock, wait,
-};
+use raid::encryption::{DataKey, Envelope};
+use raid::{DriveShelf, FormatOptions, Opening, Sizes};
+use shelf::pool::{KEY_BYTES, Lock};
+use shelf::{ALIGN, AlignedBuf, Batch, Error, JournalPos, Layout, SegmentId, Shelf, Superblock, wait};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

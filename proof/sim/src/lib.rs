@@ -53,45 +53,87 @@ mod machine;
 
 pub use bounds::Bounds;
 
-/// Which kind of drives, and what befalls them.
+/// Scenario: what runs over which drives, and which faults are injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum World {
-    /// The shelf alone: journal, segments and superblocks under crashes and failing drives.
+    /// The store alone: journal, segments and superblocks under crashes and drive failures.
     Shelf,
     /// The array: volumes under crashes.
     Array,
     /// The array with more written than there is space.
-    Full,
-    /// The array with corrupted copies of what the shelf mirrors.
-    Rot,
-    /// The array with a drive whose journal fails, and one that fails altogether.
-    Dead,
-    /// The array with disks that are kept as they are until a time.
-    Kept,
-    /// The array with drives that lose writes that they called durable, and put others in wrong places.
-    Lies,
+    OutOfSpace,
+    /// The array with corrupted copies of what the store mirrors.
+    BitRot,
+    /// The array with a drive that fails journal writes, and one that fails altogether.
+    DriveFailures,
+    /// The array with volumes and snapshots that are immutable until a time.
+    Retention,
+    /// The array with drives that acknowledge writes that they lose or misdirect.
+    LostWrites,
 }
 
-impl World {
-    /// All worlds with their names.
-    pub const ALL: [(&'static str, World); 7] = [
-        ("shelf", World::Shelf),
-        ("array", World::Array),
-        ("full", World::Full),
-        ("rot", World::Rot),
-        ("dead", World::Dead),
-        ("kept", World::Kept),
-        ("lies", World::Lies),
-    ];
+/// The names of a world.
+struct Names {
+    world: World,
+    name: &'static str,
+    /// The name that older seeds were recorded with.
+    old: &'static str,
+    gloss: &'static str,
+}
 
-    /// The world of this name.
+const fn names(world: World, name: &'static str, old: &'static str, gloss: &'static str) -> Names {
+    Names { world, name, old, gloss }
+}
+
+const NAMES: [Names; 7] = [
+    names(World::Shelf, "shelf", "shelf", "the store alone, under crashes and drive failures"),
+    names(World::Array, "array", "array", "volumes under crashes"),
+    names(
+        World::OutOfSpace,
+        "out-of-space",
+        "full",
+        "volumes under crashes, with more written than there is space",
+    ),
+    names(
+        World::BitRot,
+        "bit-rot",
+        "rot",
+        "volumes under crashes and corrupted journals, maps and superblocks",
+    ),
+    names(World::DriveFailures, "drive-failures", "dead", "volumes under crashes and failing drives"),
+    names(World::Retention, "retention", "kept", "volumes under crashes, with immutable snapshots"),
+    names(
+        World::LostWrites,
+        "lost-writes",
+        "lies",
+        "volumes over drives that lose or misdirect acknowledged writes",
+    ),
+];
+
+impl World {
+    /// All worlds.
+    pub fn all() -> impl Iterator<Item = Self> {
+        NAMES.iter().map(|names| names.world)
+    }
+
+    /// The world of this name. Names of older releases are accepted, so that recorded seeds reproduce.
     pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, world)| *world)
+        NAMES.iter().find(|known| known.name == name || known.old == name).map(|known| known.world)
+    }
+
+    fn names(self) -> &'static Names {
+        let found = NAMES.iter().find(|known| known.world == self);
+        found.expect("every world has its names")
     }
 
     /// The name of this world.
     pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, world)| *world == self).map_or("", |(name, _)| name)
+        self.names().name
+    }
+
+    /// What this world tests, in one line.
+    pub fn gloss(self) -> &'static str {
+        self.names().gloss
     }
 }
 
@@ -112,16 +154,22 @@ pub struct Report {
 
 /// What was wrong, and how to see it again.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error(
-    "world {world}, seed {seed}: {what}\nreplay: cargo xtask sim --world {world} --from {seed} --seeds 1"
-)]
+#[error("world {}, seed {seed}: {what}\nreplay: {}", world.name(), replay(*world, *seed, *bounds))]
 pub struct Failure {
-    /// The name of the world.
-    pub world: &'static str,
+    /// The world.
+    pub world: World,
     /// Its seed.
     pub seed: u64,
+    /// How its limits were chosen.
+    pub bounds: Bounds,
     /// What was observed.
     pub what: String,
+}
+
+/// The command that runs a seed again.
+pub fn replay(world: World, seed: u64, bounds: Bounds) -> String {
+    let (world, bounds) = (world.name(), bounds.name());
+    format!("cargo xtask sim --world {world} --bounds {bounds} --from {seed} --seeds 1")
 }
 
 /// Runs one world.
@@ -141,5 +189,5 @@ pub fn run_with(world: World, seed: u64, bounds: Bounds) -> Result<Report, Failu
         World::Shelf => journal::run(seed, bounds),
         other => array::run(other, seed, bounds),
     };
-    outcome.map_err(|what| Failure { world: world.name(), seed, what })
+    outcome.map_err(|what| Failure { world, seed, bounds, what })
 }

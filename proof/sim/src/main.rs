@@ -1,6 +1,6 @@
 //! Runs worlds on every core: `sim [--world NAME] [--from SEED] [--seeds N] [--jobs N] [--bounds drawn|measured]`.
 
-use sim::{Bounds, Report, World, run_with};
+use sim::{Bounds, Report, World, replay, run_with};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,10 +18,10 @@ fn main() -> ExitCode {
     let options = match options(std::env::args().skip(1)) {
         Ok(options) => options,
         Err(word) => {
-            let names = World::ALL.map(|(name, _)| name).join(", ");
             eprintln!(
-                "not understood: {word}\nsim [--world NAME] [--from SEED] [--seeds N] [--jobs N] [--bounds drawn|measured]; worlds: {names}"
+                "not understood: {word}\nsim [--world NAME] [--from SEED] [--seeds N] [--jobs N] [--bounds drawn|measured]; worlds:"
             );
+            World::all().for_each(|world| eprintln!("  {:15} {}", world.name(), world.gloss()));
             return ExitCode::from(2);
         }
     };
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
 }
 
 fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
-    let worlds = World::ALL.iter().map(|(_, world)| *world).collect();
+    let worlds = World::all().collect();
     let jobs = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let mut options = Options { worlds, from: 0, seeds: 100, jobs, bounds: Bounds::Drawn };
     while let Some(word) = words.next() {
@@ -94,11 +94,8 @@ fn perform(world: World, options: &Options) -> (Report, Vec<u64>) {
                             result.1.push(seed);
                         }
                         Err(_) => {
-                            let name = world.name();
-                            eprintln!(
-                                "world {name}, seed {seed}: panicked\nreplay: cargo xtask sim --world {name} --from \
-                                 {seed} --seeds 1"
-                            );
+                            let (name, replay) = (world.name(), replay(world, seed, options.bounds));
+                            eprintln!("world {name}, seed {seed}: panicked\nreplay: {replay}");
                             result.1.push(seed);
                         }
                     }

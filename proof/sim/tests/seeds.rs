@@ -4,18 +4,18 @@ use sim::{Bounds, World, run, run_with};
 
 #[test]
 fn a_seed_gives_the_same_run_twice() {
-    for (name, world) in World::ALL {
+    for world in World::all() {
         for bounds in [Bounds::Drawn, Bounds::Measured] {
             let runs = [1, 1, 2].map(|seed| run_with(world, seed, bounds).unwrap());
-            assert_eq!(runs[0], runs[1], "{name}");
-            assert_ne!(runs[0].trace, runs[2].trace, "{name}");
+            assert_eq!(runs[0], runs[1], "{}", world.name());
+            assert_ne!(runs[0].trace, runs[2].trace, "{}", world.name());
         }
     }
 }
 
 #[test]
 fn crashes_lose_nothing_that_was_answered() {
-    for (_, world) in World::ALL {
+    for world in World::all() {
         for seed in 100..104 {
             run(world, seed).unwrap();
         }
@@ -24,8 +24,27 @@ fn crashes_lose_nothing_that_was_answered() {
 
 #[test]
 fn drives_that_lie_are_found_out() {
-    let lies: u64 = (200..206).map(|seed| run(World::Lies, seed).unwrap().lies).sum();
+    let lies: u64 = (200..206).map(|seed| run(World::LostWrites, seed).unwrap().lies).sum();
     assert!(lies > 100, "{lies}");
+}
+
+#[test]
+fn a_failure_prints_the_command_that_reproduces_it() {
+    for bounds in [Bounds::Drawn, Bounds::Measured] {
+        let failure =
+            sim::Failure { world: World::BitRot, seed: 7, bounds, what: "something was lost".into() };
+        let command =
+            format!("cargo xtask sim --world bit-rot --bounds {} --from 7 --seeds 1", bounds.name());
+        assert!(failure.to_string().ends_with(&command), "{failure}");
+        assert_eq!(Bounds::by_name(bounds.name()), Some(bounds));
+    }
+}
+
+#[test]
+fn worlds_have_their_names_and_those_of_older_seeds() {
+    let old = ["shelf", "array", "full", "rot", "dead", "kept", "lies"];
+    assert!(World::all().eq(old.iter().filter_map(|name| World::by_name(name))));
+    assert!(World::all().all(|world| World::by_name(world.name()) == Some(world)));
 }
 
 /// Runs a seed with the limits and turns that all seeds had when it was found.
@@ -82,19 +101,19 @@ fn a_superblock_survives_two_power_losses() {
 /// A volume was made smaller while it was made smaller still: the one found what it cut off gone, and failed.
 #[test]
 fn volumes_are_resized_by_several_at_once() {
-    as_found(World::Dead, 241_000_082).unwrap();
+    as_found(World::DriveFailures, 241_000_082).unwrap();
 }
 
 /// A copy to a disk that became read-only and to one that was deleted: it may tell either.
 #[test]
 fn a_copy_tells_any_reason_for_which_it_is_refused() {
-    as_found(World::Full, 200_000_637).unwrap();
+    as_found(World::OutOfSpace, 200_000_637).unwrap();
 }
 
 /// A volume was restored to less, to an end within the block that an ORWRITE was at work on: it wrote behind the end.
 #[test]
 fn nothing_is_written_behind_an_end_that_came_nearer() {
-    as_found(World::Full, 266_000_014).unwrap();
+    as_found(World::OutOfSpace, 266_000_014).unwrap();
 }
 
 /// A segment was taken to be synced as a whole by a sync that began before one of its writes was answered: the drive that
@@ -118,38 +137,38 @@ fn what_the_first_runs_of_the_array_found() {
 #[test]
 fn changes_under_way_when_the_array_stops_are_there_or_not() {
     for seed in [1690, 1691, 1757, 1968, 1999, 50_707] {
-        as_found(World::Dead, seed).unwrap();
+        as_found(World::DriveFailures, seed).unwrap();
     }
 }
 
 /// All drives had failed, and writes were refused for want of space instead of being told so.
 #[test]
 fn without_drives_there_is_no_array_rather_than_no_space() {
-    as_found(World::Dead, 99_100_162).unwrap();
+    as_found(World::DriveFailures, 99_100_162).unwrap();
 }
 
 /// A write of no blocks was answered by a volume that had been made writable, which a power loss undid.
 #[test]
 fn a_write_of_nothing_tells_of_nothing_that_a_power_loss_undoes() {
-    as_found(World::Dead, 99_300_446).unwrap();
+    as_found(World::DriveFailures, 99_300_446).unwrap();
 }
 
 /// A copy was refused because of a change of its target that nobody had been told of, and a power loss undid.
 #[test]
 fn a_refusal_tells_of_nothing_that_a_power_loss_undoes() {
-    as_found(World::Dead, 61_001_188).unwrap();
+    as_found(World::DriveFailures, 61_001_188).unwrap();
 }
 
 /// A copy waited while its target became read-only and its source smaller: both are reasons to refuse it.
 #[test]
 fn a_copy_that_can_be_refused_for_two_reasons_tells_one() {
-    as_found(World::Rot, 700_230).unwrap();
+    as_found(World::BitRot, 700_230).unwrap();
 }
 
 /// A disk that was kept until a time that was over was made writable, and was still said to be kept.
 #[test]
 fn what_takes_changes_is_not_kept() {
-    as_found(World::Kept, 23).unwrap();
+    as_found(World::Retention, 23).unwrap();
 }
 
 /// A copy was tried again after the disk that was asked for it had been deleted.
@@ -161,7 +180,7 @@ fn an_operation_takes_effect_before_its_disk_goes_or_never() {
 /// The last two drives with a copy of the journal failed together, and the label of the third named none.
 #[test]
 fn a_label_always_names_the_journal() {
-    as_found(World::Dead, 20_184).unwrap();
+    as_found(World::DriveFailures, 20_184).unwrap();
 }
 
 /// Two drives of four failed in turn and came back: P of what the place had held before forged pages of now, and where it
@@ -169,7 +188,7 @@ fn a_label_always_names_the_journal() {
 #[test]
 fn old_parity_gives_back_what_is_right_and_nothing_else() {
     for seed in [20_557, 20_803] {
-        as_found(World::Dead, seed).unwrap();
+        as_found(World::DriveFailures, seed).unwrap();
     }
 }
 

@@ -7,7 +7,7 @@ use crate::shell::root;
 
 /// The layers from the top: a walk may only go down, turn once, and go up.
 const LAYERS: &[&str] =
-    &["control/ashlard/", "control/array/", "io/iscsi/", "io/scsi/", "io/block/", "io/engine/", "io/shelf/"];
+    &["control/ashlard/", "control/array/", "io/iscsi/", "io/scsi/", "io/block/", "io/engine/", "io/raid/"];
 
 struct Walk {
     name: String,

@@ -320,10 +320,10 @@ impl From<array::Drive> for Drive {
             id: format!("{:032x}", drive.drive),
             size: drive.bytes,
             used: drive.used_bytes,
-            standing: match drive.standing {
-                array::Standing::InUse => Standing::InUse,
-                array::Standing::Leaving => Standing::Leaving,
-                array::Standing::Out | array::Standing::Empty => Standing::Out,
+            standing: match drive.state {
+                array::DriveState::InUse => Standing::InUse,
+                array::DriveState::Draining => Standing::Leaving,
+                array::DriveState::Failed | array::DriveState::Empty => Standing::Out,
             },
             journal: drive.journal,
             read_bytes: drive.read_bytes,
@@ -362,18 +362,20 @@ impl From<array::Health> for Health {
 
 impl From<array::Protection> for Protection {
     fn from(it: array::Protection) -> Self {
-        let array::ShelfStatus { drives: _, tolerates, promises, segments, at_risk, .. } = it.shelf;
-        let array::ShelfStatus { healed, repaired, lost, strays, .. } = it.shelf;
+        let array::PoolStatus {
+            drives: _, tolerates, failures_to_tolerate, segments, degraded_segments, ..
+        } = it.shelf;
+        let array::PoolStatus { rebuilt_segments, repaired_pages, lost_pages, former_drives, .. } = it.shelf;
         let (scrub, next_scrub) = (it.scrub.map(Into::into), it.next_scrub.map(utc));
         Self {
             tolerates,
-            promises,
+            promises: failures_to_tolerate,
             segments,
-            segments_at_risk: at_risk,
-            healed,
-            repaired,
-            lost,
-            strays,
+            segments_at_risk: degraded_segments,
+            healed: rebuilt_segments,
+            repaired: repaired_pages,
+            lost: lost_pages,
+            strays: former_drives,
             scrub,
             next_scrub,
         }

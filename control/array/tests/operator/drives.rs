@@ -2,11 +2,12 @@
 
 use crate::rig::{Rig, Up};
 use array::{
-    Action, DriveStatus, Examined, Health, Job, JobKind, JobState, Kind, NewDrive, Outcome, Page, Protection,
-    SettingsChange, Severity, Standing,
+    Action, DriveState, DriveStatus, Examined, Health, Job, JobKind, JobState, Kind, NewDrive, Outcome, Page,
+    Protection, SettingsChange, Severity,
 };
 use block::{Disk, Op};
-use shelf::{Drive, DriveShelf, FormatOptions};
+use raid::{DriveShelf, FormatOptions};
+use shelf::Drive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -71,7 +72,7 @@ async fn a_drive_is_added_and_is_there_after_a_restart() {
     rig.machine.plug("/dev/new");
     let Outcome::Drive(new) = up.perform(add("/dev/new", false)).await.unwrap() else { panic!() };
     let new = new.status;
-    assert_eq!((new.slot, new.name.as_deref(), new.standing), (4, Some("/dev/new"), Standing::InUse));
+    assert_eq!((new.slot, new.name.as_deref(), new.state), (4, Some("/dev/new"), DriveState::InUse));
     assert!(rig.machine.remembered.lock().unwrap().contains(&"/dev/new".into()));
     assert_eq!(refused(&up, add("/dev/new", true)).await.0, Kind::Conflict);
     assert_eq!(kinds(&up).await, ["drive.added"]);
@@ -167,7 +168,7 @@ async fn settled(rig: &Rig, up: &Up) {
         tokio::task::yield_now().await;
         rig.clock.fetch_add(5, Ordering::SeqCst);
         up.array.tick().await;
-        drives(up).await.iter().any(|drive| drive.standing != Standing::InUse)
+        drives(up).await.iter().any(|drive| drive.state != DriveState::InUse)
     } {}
     rig.clock.fetch_add(5, Ordering::SeqCst);
     up.array.tick().await;
@@ -265,7 +266,7 @@ async fn an_evacuation_goes_on_after_a_restart_and_can_be_cancelled() {
     assert_eq!(cancelled.state, JobState::Cancelled);
     up.shelf.settle().await;
     up.array.tick().await;
-    assert_eq!(drives(&up).await[0].standing, Standing::InUse);
+    assert_eq!(drives(&up).await[0].state, DriveState::InUse);
     assert_eq!(jobs(&up).await.len(), 1);
 }
 
@@ -277,7 +278,7 @@ async fn a_drive_is_replaced_by_adding_one_and_emptying_the_other() {
     let replace = Action::ReplaceDrive { which: "2".into(), new: new("/dev/new", false) };
     let Outcome::Drive(new) = up.perform(replace).await.unwrap() else { panic!() };
     assert_eq!(new.status.slot, 4);
-    assert_eq!(drives(&up).await[2].standing, Standing::Leaving);
+    assert_eq!(drives(&up).await[2].state, DriveState::Draining);
     up.shelf.settle().await;
     up.array.tick().await;
     assert_eq!(drives(&up).await.iter().map(|drive| drive.slot).collect::<Vec<_>>(), [0, 1, 3, 4]);
@@ -401,7 +402,7 @@ async fn what_a_scrub_found_is_an_alert_until_one_finds_nothing() {
         assert_eq!(open("scrub.found"), expected, "{alerts:?}");
         assert!(open("drive.rotten"), "{alerts:?}");
     }
-    assert!(up.shelf.status().repaired > 0);
+    assert!(up.shelf.status().repaired_pages > 0);
 }
 
 #[tokio::test]

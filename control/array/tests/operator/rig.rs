@@ -1,17 +1,15 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
 use array::{
-    Action, Array, Caller, Credential, Env, Envelope, Error, Examined, Health, Identity, KEY_BYTES, Lock,
-    Machine, NewKey, Outcome, Parts, Role, SealingKey, Uptime,
+    Action, Array, Caller, Credential, Env, Error, Examined, Health, Identity, KEY_BYTES, Lock, Machine,
+    NewKey, Outcome, Parts, Role, SealingKey, Uptime, WrappedKey,
 };
 use bytes::Bytes;
 use engine::Engine;
 use history::Store;
-use shelf::seal::DataKey;
-use shelf::{
-    AlignedBuf, Batch, Done, Drive, DriveShelf, FormatOptions, JournalPos, Layout, MemDrive, Opening,
-    SegmentId, Shelf, Superblock,
-};
+use raid::encryption::{DataKey, Envelope};
+use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
+use shelf::{AlignedBuf, Batch, Done, Drive, JournalPos, Layout, SegmentId, Shelf, Superblock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -82,14 +80,14 @@ impl Machine for Bench {
         Box::pin(async { health })
     }
 
-    fn next_key(&self, _: &Envelope, new: &NewKey) -> Result<(Lock, [u8; KEY_BYTES]), String> {
+    fn next_key(&self, _: &dyn WrappedKey, new: &NewKey) -> Result<(Lock, [u8; KEY_BYTES]), String> {
         match new {
             NewKey::File => Ok((Lock::File, NEW_KEY)),
             other => Err(format!("{other:?} is of another kind")),
         }
     }
 
-    fn keep_key(&self, _: &Envelope) -> Result<(), String> {
+    fn keep_key(&self, _: &dyn WrappedKey) -> Result<(), String> {
         self.kept_keys.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
@@ -258,7 +256,7 @@ impl Rig {
         let (target, server) = (target.clone(), server.clone());
         let parts = Parts {
             engine,
-            shelf,
+            pool: shelf,
             machine,
             target: target.clone(),
             server: server.clone(),
@@ -350,6 +348,10 @@ impl Up {
 impl Shelf for Fuse {
     fn layout(&self) -> Layout {
         self.shelf.layout()
+    }
+
+    fn journal_cost(&self, head: usize, body: usize) -> u64 {
+        self.shelf.journal_cost(head, body)
     }
 
     fn append(&self, head: Bytes, body: Vec<Bytes>, done: Done<JournalPos>) {

@@ -337,8 +337,13 @@ pub fn small_layout() -> Layout {
     }
 }
 
+/// Whole pages, with a header of 128 bytes in front.
+fn journal_cost(head: usize, body: usize) -> u64 {
+    ((128 + head).next_multiple_of(4096) + body) as u64
+}
+
 fn batch_bytes(batch: &Batch) -> u64 {
-    Layout::journal_cost(batch.head.len(), batch.body.len())
+    journal_cost(batch.head.len(), batch.body.len())
 }
 
 impl Contents {
@@ -366,6 +371,10 @@ impl Contents {
 impl Shelf for MemShelf {
     fn layout(&self) -> Layout {
         self.layout
+    }
+
+    fn journal_cost(&self, head: usize, body: usize) -> u64 {
+        journal_cost(head, body)
     }
 
     fn append(&self, head: Bytes, body: Vec<Bytes>, done: Done<JournalPos>) {

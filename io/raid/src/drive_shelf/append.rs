@@ -3,10 +3,10 @@
 //! of all others say so.
 
 use super::DriveShelf;
+use crate::codec::crc32c;
+use crate::encryption::{Kind, TAG};
 use crate::journal::{Header, Ring};
-use crate::lanes::{Checks, Lanes, PARITY};
-use crate::media::crc32c;
-use crate::seal::{Kind, TAG};
+use crate::striping::{Checks, Lanes, PARITY};
 use crate::{ALIGN, AlignedBuf, Done, Error, JournalPos, Result};
 use bytes::Bytes;
 use std::collections::VecDeque;

@@ -1,12 +1,15 @@
 //! Large batches: striped over all drives, and there as long as two of them are lost at most.
 
-use crate::lanes::Lanes;
-use crate::raid::tests::{call, drives, format, heads, mem, now, on_drive, open, page, put, recover, why};
-use crate::seal::{DataKey, Envelope, KEY_BYTES, Lock};
+use crate::drive_shelf::tests::{
+    call, drives, format, heads, mem, now, on_drive, open, page, put, recover, why,
+};
+use crate::encryption::{DataKey, Envelope};
+use crate::striping::Lanes;
 use crate::{
     ALIGN, Drive, DriveShelf, Error, FormatOptions, JournalPos, MemDrive, Opening, Result, Shelf, Superblock,
 };
 use bytes::Bytes;
+use shelf::pool::{KEY_BYTES, Lock};
 use std::sync::Arc;
 
 fn append(shelf: &DriveShelf, head: &str, pages: u8) -> Result<JournalPos> {
@@ -188,7 +191,7 @@ fn a_drive_that_is_emptied_gets_no_more_of_large_batches() {
     let mem = mem(6);
     let shelf = format(&mem);
     append(&shelf, "a", 32).unwrap();
-    now(shelf.evacuate(5, 2)).unwrap();
+    now(shelf.drain(5, 2)).unwrap();
     now(shelf.settle());
     assert!(shelf.wants_trim(), "it can't go before");
     let next = append(&shelf, "b", 32).unwrap();

@@ -8,9 +8,10 @@
 
 use super::segments::Deferred;
 use super::{DriveShelf, Member};
+use crate::FileSystem;
 use crate::geometry::{Form, Geometry};
 use crate::label::Label;
-use crate::map::Entry;
+use crate::segment_map::Entry;
 use crate::{ALIGN, Drive, Error, Result, wait};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -20,19 +21,6 @@ use std::time::Duration;
 
 /// How often file systems are looked at, and what waits for space is tried again.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// A file system that sparse drives get their space from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileSystem {
-    /// Slots of the drives.
-    pub slots: Vec<usize>,
-    /// Free bytes.
-    pub free: u64,
-    /// Its size in bytes.
-    pub total: u64,
-    /// Bytes that the drives on it may still ask for.
-    pub growth: u64,
-}
 
 /// What is known of the space below the drives.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 use super::*;
-use crate::raid::tests::{call, now, put};
+use crate::drive_shelf::tests::{call, now, put};
 use crate::{
-    AlignedBuf, Backing, Done, FormatOptions, JournalPos, MemDrive, Opening, SegmentId, Shelf, Standing,
+    AlignedBuf, Backing, Done, DriveState, FormatOptions, JournalPos, MemDrive, Opening, SegmentId, Shelf,
 };
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -144,7 +144,7 @@ fn all_in_use(shelf: &DriveShelf) -> bool {
     let status = shelf.status();
     shelf.check_running().is_ok()
         && status.tolerates == 2
-        && status.drives.iter().all(|drive| drive.standing == Standing::InUse)
+        && status.drives.iter().all(|drive| drive.state == DriveState::InUse)
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn a_journal_that_finds_no_space_stops_the_shelf_and_puts_no_drive_out() {
     let refused = call(|done| shelf.append(Bytes::from_static(b"batch"), Vec::new(), done));
     assert!(matches!(refused, Err(Error::NoSpace { .. })), "{refused:?}");
     assert!(shelf.check_running().is_err());
-    assert!(shelf.status().drives.iter().all(|drive| drive.standing == Standing::InUse));
+    assert!(shelf.status().drives.iter().all(|drive| drive.state == DriveState::InUse));
     drop(shelf);
     rig.pool.store(taken, Ordering::SeqCst);
     let shelf = rig.open();

@@ -2,7 +2,7 @@
 
 use super::DriveShelf;
 use crate::geometry::Geometry;
-use crate::map::Page;
+use crate::segment_map::Page;
 use crate::{ALIGN, Done, Error, Result, wait};
 use bytes::Bytes;
 use std::sync::Arc;

@@ -2,16 +2,16 @@
 //! promises is given up for that without consent.
 
 use super::DriveShelf;
+use crate::DriveState;
+use crate::allocator::{Free, Space};
 use crate::geometry::Form;
-use crate::label::Standing;
-use crate::space::{Free, Space};
 use crate::{Error, Result};
 
 impl DriveShelf {
     /// Drives that the array promises to do without: as many as it could ever lose without loss of data, whatever was
     /// taken away since.
-    pub fn promises(&self) -> usize {
-        usize::from(self.roster.lock().promises)
+    pub fn failures_to_tolerate(&self) -> usize {
+        usize::from(self.roster.lock().failures_to_tolerate)
     }
 
     /// Drives that may fail without loss, when so many stay and everything is placed on them.
@@ -21,8 +21,8 @@ impl DriveShelf {
 
     /// What an evacuation has to leave so that nothing is lost of the protection: what is promised, or less when the
     /// drives that stay can't give that now.
-    pub fn protection_floor(&self) -> usize {
-        self.promises().min(Self::tolerable(self.staying()))
+    pub fn min_tolerates_after_drain(&self) -> usize {
+        self.failures_to_tolerate().min(Self::tolerable(self.staying()))
     }
 
     /// Drives that may still fail without loss when the drive in this slot, and all that are leaving, are gone.
@@ -31,18 +31,18 @@ impl DriveShelf {
         if left == 0 { 0 } else { Self::tolerable(left) }
     }
 
-    /// From the moment on at which everything stands more failures than the array promises, it promises them. True when
+    /// From the moment on at which everything stands more failures than the array failures_to_tolerate, it promises them. True when
     /// it does now.
     pub(super) async fn promise_more(&self) -> bool {
-        let known = self.promises();
-        if known >= crate::lanes::PARITY {
+        let known = self.failures_to_tolerate();
+        if known >= crate::striping::PARITY {
             return false;
         }
         let tolerates = self.status().tolerates;
         if tolerates <= known {
             return false;
         }
-        self.roster.lock().promises = tolerates as u8;
+        self.roster.lock().failures_to_tolerate = tolerates as u8;
         self.record().await.is_ok()
     }
 
@@ -78,12 +78,12 @@ impl DriveShelf {
     ///
     /// # Errors
     /// [`Error::Unusable`] when nothing there is being emptied.
-    pub async fn keep(&self, slot: usize) -> Result {
+    pub async fn cancel_drain(&self, slot: usize) -> Result {
         self.check_running()?;
         {
             let mut roster = self.roster.lock();
             match roster.members.get_mut(slot) {
-                Some(entry) if entry.standing == Standing::Leaving => entry.standing = Standing::InUse,
+                Some(entry) if entry.state == DriveState::Draining => entry.state = DriveState::InUse,
                 _ => return Err(Error::Unusable(format!("the drive in slot {slot} is not being emptied"))),
             }
         }
@@ -94,14 +94,14 @@ impl DriveShelf {
         Ok(())
     }
 
-    /// Empties a drive: what it holds is placed on the others, and then it is no member any more. Its standing is
-    /// [`Standing::Leaving`] until then.
+    /// Empties a drive: what it holds is placed on the others, and then it is no member any more. Its state is
+    /// [`DriveState::Draining`] until then.
     ///
     /// # Errors
     /// [`Error::Unusable`] when there is no such member, the others have no room for what it holds and for what is to be
     /// rebuilt, or fewer than `least` drives could fail without loss once it is gone: see
-    /// [`DriveShelf::protection_floor`].
-    pub async fn evacuate(&self, slot: usize, least: usize) -> Result {
+    /// [`DriveShelf::min_tolerates_after_drain`].
+    pub async fn drain(&self, slot: usize, least: usize) -> Result {
         self.check_running()?;
         let member = self.member(slot).ok_or_else(|| Error::Unusable(format!("slot {slot} has no drive")))?;
         let left = self.tolerates_without(slot);
@@ -120,8 +120,8 @@ impl DriveShelf {
         }
         let leaves = {
             let mut roster = self.roster.lock();
-            let entry = roster.members.get_mut(slot).filter(|entry| entry.standing == Standing::InUse);
-            entry.map(|entry| entry.standing = Standing::Leaving).is_some()
+            let entry = roster.members.get_mut(slot).filter(|entry| entry.state == DriveState::InUse);
+            entry.map(|entry| entry.state = DriveState::Draining).is_some()
         };
         if !leaves {
             return Err(Error::Unusable(format!("the drive in slot {slot} is leaving already, or out")));

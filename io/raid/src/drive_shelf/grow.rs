@@ -5,9 +5,10 @@ use super::DriveShelf;
 use super::backing::allocate_fixed;
 use super::keys;
 use super::member::Member;
-use super::open::{Consent, all, check_consent, clear, label_at, read_candidate, write_page};
+use super::open::{all, check_consent, clear, label_at, read_candidate, write_page};
 use crate::geometry::WIDEST;
-use crate::label::{self, Standing};
+use crate::label::{self};
+use crate::{Consent, DriveState};
 use crate::{Drive, Error, Result};
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ impl DriveShelf {
         {
             // It has nothing of the map: every page is written again.
             let mut segments = self.segments.lock();
-            let pages = (segments.list.len() as u32).div_ceil(crate::map::ENTRIES as u32);
+            let pages = (segments.list.len() as u32).div_ceil(crate::segment_map::ENTRIES as u32);
             segments.dirty.extend(0..pages);
         }
         self.record().await?;
@@ -59,14 +60,14 @@ impl DriveShelf {
     fn take_slot(&self, drive: Arc<dyn Drive>, bytes: u64) -> Result<usize> {
         let mut members = self.members.write();
         let mut roster = self.roster.lock();
-        let free = roster.members.iter().position(|member| member.standing == Standing::Empty);
+        let free = roster.members.iter().position(|member| member.state == DriveState::Empty);
         let slot = free.unwrap_or(roster.members.len());
         if slot >= WIDEST {
             return Err(Error::Unusable(format!("a shelf has at most {WIDEST} drives")));
         }
         // Those of formatting are below 2^8, and no two changes have the same generation.
         let id = self.array.wrapping_add(1 + slot as u128 + (u128::from(roster.generation + 1) << 8));
-        let entry = label::Member { drive: id, bytes, standing: Standing::InUse, knows: 0 };
+        let entry = label::Member { drive: id, bytes, state: DriveState::InUse, knows: 0 };
         let member = Some(Member::new(slot, id, bytes, drive));
         let count = roster.members.len().max(slot + 1);
         roster.members.resize(count, label::Member::default());

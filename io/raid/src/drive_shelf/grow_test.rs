@@ -1,6 +1,6 @@
 use super::*;
-use crate::Contents;
-use crate::raid::tests::{call, now, put};
+use crate::DriveContents;
+use crate::drive_shelf::tests::{call, now, put};
 use crate::{AlignedBuf, FormatOptions, MemDrive, Opening, SegmentId, Shelf};
 
 fn mem(name: &str) -> Arc<MemDrive> {
@@ -78,7 +78,7 @@ fn a_drive_that_failed_is_replaced_by_a_new_one() {
     wipe(&drives[1]);
     let shelf = open(&drives).unwrap();
     call(|done| shelf.recover(crate::JournalPos(1), done)).unwrap();
-    assert_eq!((shelf.status().tolerates, shelf.status().at_risk), (1, 20));
+    assert_eq!((shelf.status().tolerates, shelf.status().degraded_segments), (1, 20));
     let blank = mem("new");
     let foreign = mem("foreign");
     drop(make(std::slice::from_ref(&foreign), 0));
@@ -91,7 +91,7 @@ fn a_drive_that_failed_is_replaced_by_a_new_one() {
     now(shelf.add_drive(blank.clone(), &Consent::default())).unwrap();
     now(shelf.settle());
     let status = shelf.status();
-    assert_eq!((status.tolerates, status.at_risk, status.drives.len()), (2, 0, 4), "{status:?}");
+    assert_eq!((status.tolerates, status.degraded_segments, status.drives.len()), (2, 0, 4), "{status:?}");
     check(&shelf, 20);
     drop(shelf);
     drives[1] = blank;
@@ -104,18 +104,18 @@ fn a_drive_that_failed_is_replaced_by_a_new_one() {
 fn a_drive_is_emptied_and_can_be_taken_away() {
     let drives: Vec<_> = (0..5).map(|index| mem(&format!("mem{index}"))).collect();
     let shelf = make(&drives, 10);
-    now(shelf.evacuate(0, 2)).unwrap();
+    now(shelf.drain(0, 2)).unwrap();
     now(shelf.settle());
     let status = shelf.status();
     assert!(status.drives.iter().all(|drive| drive.slot != 0), "{status:?}");
-    assert_eq!((status.tolerates, status.at_risk), (2, 0));
-    assert!(now(shelf.evacuate(0, 2)).is_err());
+    assert_eq!((status.tolerates, status.degraded_segments), (2, 0));
+    assert!(now(shelf.drain(0, 2)).is_err());
     check(&shelf, 10);
     drop(shelf);
-    assert_eq!(now(DriveShelf::contents(&*drives[0])), Ok(Contents::Blank));
+    assert_eq!(now(DriveShelf::contents(&*drives[0])), Ok(DriveContents::Blank));
     wipe(&drives[3]);
     let shelf = open(&drives).unwrap();
-    assert!(shelf.status().strays.is_empty());
+    assert!(shelf.status().former_drives.is_empty());
     check(&shelf, 10);
 }
 
@@ -126,30 +126,34 @@ fn an_evacuation_that_costs_protection_needs_consent_even_while_others_are_under
     let reduced = |shelf: &DriveShelf| {
         shelf.status().drives.iter().filter_map(|it| Some((it.slot, it.reduces_to?))).collect::<Vec<_>>()
     };
-    assert_eq!((shelf.promises(), reduced(&shelf)), (2, vec![]));
+    assert_eq!((shelf.failures_to_tolerate(), reduced(&shelf)), (2, vec![]));
     // Nothing has been placed elsewhere yet: those that leave are counted as gone.
-    now(shelf.evacuate(0, shelf.protection_floor())).unwrap();
-    now(shelf.evacuate(1, shelf.protection_floor())).unwrap();
+    now(shelf.drain(0, shelf.min_tolerates_after_drain())).unwrap();
+    now(shelf.drain(1, shelf.min_tolerates_after_drain())).unwrap();
     assert_eq!(reduced(&shelf), [(2, 1), (3, 1), (4, 1)]);
-    let refused = now(shelf.evacuate(2, shelf.protection_floor())).unwrap_err().to_string();
+    let refused = now(shelf.drain(2, shelf.min_tolerates_after_drain())).unwrap_err().to_string();
     assert!(refused.contains("1 drives could fail"), "{refused}");
     now(shelf.settle());
     assert_eq!((shelf.status().drives.len(), shelf.status().tolerates), (3, 2));
-    assert!(now(shelf.evacuate(2, shelf.protection_floor())).is_err(), "nor when they have gone");
-    now(shelf.evacuate(2, 0)).unwrap();
+    assert!(now(shelf.drain(2, shelf.min_tolerates_after_drain())).is_err(), "nor when they have gone");
+    now(shelf.drain(2, 0)).unwrap();
     now(shelf.settle());
     let status = shelf.status();
-    assert_eq!((status.drives.len(), status.tolerates, status.promises), (2, 1, 2));
+    assert_eq!((status.drives.len(), status.tolerates, status.failures_to_tolerate), (2, 1, 2));
     // Each step is one more.
     assert_eq!(reduced(&shelf), [(3, 0), (4, 0)]);
-    assert!(now(shelf.evacuate(3, shelf.protection_floor())).is_err());
+    assert!(now(shelf.drain(3, shelf.min_tolerates_after_drain())).is_err());
     drop(shelf);
     let shelf = open(&drives).unwrap();
     call(|done| shelf.recover(crate::JournalPos(1), done)).unwrap();
-    assert_eq!((shelf.promises(), reduced(&shelf)), (2, vec![(3, 0), (4, 0)]), "the labels have it");
-    now(shelf.evacuate(3, 0)).unwrap();
+    assert_eq!(
+        (shelf.failures_to_tolerate(), reduced(&shelf)),
+        (2, vec![(3, 0), (4, 0)]),
+        "the labels have it"
+    );
+    now(shelf.drain(3, 0)).unwrap();
     now(shelf.settle());
-    assert!(now(shelf.evacuate(4, 0)).unwrap_err().to_string().contains("no room"), "the last one stays");
+    assert!(now(shelf.drain(4, 0)).unwrap_err().to_string().contains("no room"), "the last one stays");
     check(&shelf, 4);
 }
 
@@ -160,29 +164,29 @@ fn a_drive_that_failed_counts_when_another_is_to_leave() {
     let shelf = open(&drives[1..]).unwrap();
     call(|done| shelf.recover(crate::JournalPos(1), done)).unwrap();
     assert!(
-        now(shelf.evacuate(1, shelf.protection_floor())).is_err(),
+        now(shelf.drain(1, shelf.min_tolerates_after_drain())).is_err(),
         "three are there, and three are needed"
     );
     now(shelf.settle());
-    assert!(now(shelf.evacuate(1, shelf.protection_floor())).is_err());
+    assert!(now(shelf.drain(1, shelf.min_tolerates_after_drain())).is_err());
     now(shelf.add_drive(mem("new"), &Consent::default())).unwrap();
-    now(shelf.evacuate(1, shelf.protection_floor())).unwrap();
+    now(shelf.drain(1, shelf.min_tolerates_after_drain())).unwrap();
 }
 
 #[test]
 fn an_array_promises_what_it_reaches() {
     let drives: Vec<_> = (0..3).map(|index| mem(&format!("mem{index}"))).collect();
     let shelf = make(&drives[..1], 4);
-    let mut promises = vec![shelf.promises()];
+    let mut failures_to_tolerate = vec![shelf.failures_to_tolerate()];
     for drive in &drives[1..] {
         now(shelf.add_drive(drive.clone(), &Consent::default())).unwrap();
-        promises.push(shelf.promises());
+        failures_to_tolerate.push(shelf.failures_to_tolerate());
         now(shelf.settle());
-        promises.push(shelf.promises());
+        failures_to_tolerate.push(shelf.failures_to_tolerate());
     }
-    assert_eq!(promises, [0, 0, 1, 1, 2]);
+    assert_eq!(failures_to_tolerate, [0, 0, 1, 1, 2]);
     drop(shelf);
-    assert_eq!(open(&drives).unwrap().promises(), 2);
+    assert_eq!(open(&drives).unwrap().failures_to_tolerate(), 2);
 }
 
 #[test]
@@ -193,14 +197,14 @@ fn an_evacuation_that_would_leave_less_parity_for_want_of_room_is_refused() {
     (0..count).for_each(|segment| write(&shelf, segment));
     call(|done| shelf.sync(done)).unwrap();
     // The three others have room for it with one parity column, not with two.
-    let refused = now(shelf.evacuate(0, shelf.protection_floor())).unwrap_err().to_string();
+    let refused = now(shelf.drain(0, shelf.min_tolerates_after_drain())).unwrap_err().to_string();
     assert!(refused.contains("no room"), "{refused}");
     let kept = count / 2;
     (kept..count).for_each(|segment| shelf.discard(SegmentId(segment)));
-    now(shelf.evacuate(0, shelf.protection_floor())).unwrap();
+    now(shelf.drain(0, shelf.min_tolerates_after_drain())).unwrap();
     now(shelf.settle());
     let status = shelf.status();
-    assert_eq!((status.drives.len(), status.tolerates, status.at_risk), (3, 2, 0), "{status:?}");
+    assert_eq!((status.drives.len(), status.tolerates, status.degraded_segments), (3, 2, 0), "{status:?}");
     check(&shelf, kept);
 }
 
@@ -215,10 +219,10 @@ fn a_drive_that_was_replaced_while_it_was_away_is_named() {
     drop(shelf);
     let shelf = open(&drives).unwrap();
     call(|done| shelf.recover(crate::JournalPos(1), done)).unwrap();
-    assert_eq!(shelf.status().strays, ["mem0"]);
+    assert_eq!(shelf.status().former_drives, ["mem0"]);
     check(&shelf, 10);
     now(shelf.add_drive(drives[0].clone(), &own())).unwrap();
-    assert!(shelf.status().strays.is_empty(), "{:?}", shelf.status());
+    assert!(shelf.status().former_drives.is_empty(), "{:?}", shelf.status());
 }
 
 #[test]
@@ -240,7 +244,7 @@ fn a_drive_whose_contents_have_no_room_elsewhere_stays() {
     let count = shelf.layout().segments;
     (0..count).for_each(|segment| write(&shelf, segment));
     call(|done| shelf.sync(done)).unwrap();
-    assert!(now(shelf.evacuate(2, 2)).unwrap_err().to_string().contains("no room"));
+    assert!(now(shelf.drain(2, 2)).unwrap_err().to_string().contains("no room"));
     now(shelf.settle());
     check(&shelf, count);
 }
@@ -249,13 +253,13 @@ fn a_drive_whose_contents_have_no_room_elsewhere_stays() {
 fn an_evacuation_that_is_taken_back_leaves_a_drive_like_every_other() {
     let drives: Vec<_> = (0..5).map(|index| mem(&format!("mem{index}"))).collect();
     let shelf = make(&drives, 10);
-    assert!(now(shelf.keep(1)).unwrap_err().to_string().contains("not being emptied"));
+    assert!(now(shelf.cancel_drain(1)).unwrap_err().to_string().contains("not being emptied"));
     let before = shelf.status();
-    now(shelf.evacuate(1, 2)).unwrap();
-    assert!(shelf.status().at_risk > 0);
-    now(shelf.keep(1)).unwrap();
+    now(shelf.drain(1, 2)).unwrap();
+    assert!(shelf.status().degraded_segments > 0);
+    now(shelf.cancel_drain(1)).unwrap();
     now(shelf.settle());
-    assert_eq!(shelf.status().at_risk, 0);
+    assert_eq!(shelf.status().degraded_segments, 0);
     assert_eq!(shelf.status().drives[1].used_bytes, before.drives[1].used_bytes);
     (10..40).for_each(|segment| write(&shelf, segment));
     call(|done| shelf.sync(done)).unwrap();
@@ -290,12 +294,12 @@ fn what_found_no_room_is_placed_elsewhere_when_there_is_some() {
     let shelf = open(&drives).unwrap();
     call(|done| shelf.recover(crate::JournalPos(1), done)).unwrap();
     now(shelf.settle());
-    assert!(shelf.status().at_risk > 0, "four drives have no room for what five were full of");
+    assert!(shelf.status().degraded_segments > 0, "four drives have no room for what five were full of");
     let kept = count / 4;
     (kept..count).for_each(|segment| shelf.discard(SegmentId(segment)));
     now(shelf.settle());
     let status = shelf.status();
-    assert_eq!((status.at_risk, status.tolerates), (0, 2), "{status:?}");
+    assert_eq!((status.degraded_segments, status.tolerates), (0, 2), "{status:?}");
     check(&shelf, kept);
 }
 

@@ -3,10 +3,12 @@
 use super::member::Member;
 use super::open::{all, clear_ends, label_at, read_candidates, write_page};
 use super::{DriveShelf, read_bytes};
-use crate::label::{Standing, assemble};
-use crate::seal::{DataKey, Envelope, KEY_BYTES, Lock};
+use crate::DriveState;
+use crate::encryption::{DataKey, Envelope};
+use crate::label::assemble;
 use crate::{ALIGN, AlignedBuf, Drive, Error, Result};
 use bytes::Bytes;
+use shelf::pool::{KEY_BYTES, Lock};
 use std::sync::Arc;
 
 /// Where the two places of the envelope begin, both in front of the superblocks. The newest goes to both, one after the
@@ -137,12 +139,7 @@ impl DriveShelf {
     /// # Errors
     /// [`Error::Unusable`] when the drives are not encrypted, or the error that stopped the shelf: which key opens the
     /// drives is not known then.
-    pub async fn change_lock(
-        &self,
-        lock: Lock,
-        with: &[u8; KEY_BYTES],
-        nonce: [u8; 12],
-    ) -> Result<Vec<usize>> {
+    pub async fn rewrap(&self, lock: Lock, with: &[u8; KEY_BYTES], nonce: [u8; 12]) -> Result<Vec<usize>> {
         self.check_fence().await?;
         let mut newest =
             self.envelope().ok_or_else(|| Error::Unusable("the drives are not encrypted".into()))?;
@@ -170,8 +167,7 @@ impl DriveShelf {
             self.check_running()?;
         }
         let members = self.roster.lock().members.clone();
-        let absent =
-            |slot: &usize| members[*slot].standing != Standing::Empty && self.member(*slot).is_none();
+        let absent = |slot: &usize| members[*slot].state != DriveState::Empty && self.member(*slot).is_none();
         let mut unreached = Vec::new();
         for slot in (0..members.len()).filter(absent) {
             // One that was put out may still take a page.
@@ -196,7 +192,7 @@ impl DriveShelf {
         let Some(member) = member else { return };
         member.put_out();
         let shelf = self.me.upgrade();
-        crate::task::spawn(async move {
+        shelf::spawn(async move {
             let key = write_anyway(&member, &PLACES, &blank()).await;
             let labels = [0, 1].map(|copy| label_at(copy, member.bytes));
             write_anyway(&member, &labels, &blank()).await;

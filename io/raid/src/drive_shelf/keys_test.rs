@@ -1,6 +1,5 @@
 use super::*;
-use crate::raid::tests::{call, now};
-use crate::seal::KEY_BYTES;
+use crate::drive_shelf::tests::{call, now};
 use crate::{Consent, Done, FormatOptions, JournalPos, MemDrive, SegmentId, Shelf, Superblock};
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -249,7 +248,7 @@ fn a_key_changed_while_the_shelf_serves_is_the_old_or_the_new_one_after_a_crash_
         let shelf = now(DriveShelf::open(fused(&mem, &left), Opening { salt: 2, key })).unwrap();
         call(|done| shelf.recover(JournalPos(1), done)).unwrap();
         left.store(writes, Ordering::SeqCst);
-        let changed = now(shelf.change_lock(Lock::Kmip { id: "k".into() }, &NEW, [2; 12]));
+        let changed = now(shelf.rewrap(Lock::Kmip { id: "k".into() }, &NEW, [2; 12]));
         drop(shelf);
         let envelopes = now(DriveShelf::envelopes(&drives(&mem))).unwrap().unwrap();
         let opens = |with| envelopes.iter().any(|envelope| envelope.open(with).is_some());
@@ -274,7 +273,7 @@ fn a_drive_that_is_not_there_is_named_and_gets_the_new_key_when_it_is_back() {
     fill(&format(&mem));
     let shelf = open(&mem[1..], 2, &OLD).unwrap();
     call(|done| shelf.recover(JournalPos(1), done)).unwrap();
-    assert_eq!(now(shelf.change_lock(Lock::File, &NEW, [2; 12])), Ok(vec![0]));
+    assert_eq!(now(shelf.rewrap(Lock::File, &NEW, [2; 12])), Ok(vec![0]));
     assert_eq!(shelf.envelope().unwrap().sequence, 2);
     let added = MemDrive::new("added", 16 << 20);
     now(shelf.add_drive(added.clone(), &Consent::default())).unwrap();
@@ -285,7 +284,7 @@ fn a_drive_that_is_not_there_is_named_and_gets_the_new_key_when_it_is_back() {
     assert!(mem[0].with(|bytes| bytes[4096..8192] == page[..]));
     let options = FormatOptions { array: ARRAY, ..FormatOptions::default() };
     let clear = now(DriveShelf::format(drives(&self::mem(3)), options)).unwrap();
-    assert!(why(now(clear.change_lock(Lock::File, &NEW, [2; 12]))).contains("not encrypted"));
+    assert!(why(now(clear.rewrap(Lock::File, &NEW, [2; 12]))).contains("not encrypted"));
 }
 
 /// The page in both places.
@@ -298,11 +297,11 @@ fn a_drive_that_is_emptied_keeps_no_wrapped_key() {
     let mem = mem(5);
     let shelf = format(&mem);
     write(&shelf, 0, TEXT);
-    now(shelf.evacuate(1, 2)).unwrap();
+    now(shelf.drain(1, 2)).unwrap();
     now(shelf.settle());
     assert!(shelf.member(1).is_none(), "it is no member any more");
     assert!(places(&mem[1]).iter().flatten().all(|byte| *byte == 0));
-    assert!(shelf.status().unwiped.is_empty());
+    assert!(shelf.status().unwiped_drives.is_empty());
 }
 
 /// It took no more writes, was put out and replaced. What it is told when it is retired it takes again, or not.
@@ -325,7 +324,7 @@ fn a_drive_that_was_replaced_is_wiped_when_it_can_be_reached_and_named_otherwise
         now(shelf.add_drive(MemDrive::new("new", 16 << 20), &crate::Consent::default())).unwrap();
         now(shelf.settle());
         let wiped = places(&mem[2]).iter().flatten().all(|byte| *byte == 0);
-        let named = shelf.status().unwiped;
+        let named = shelf.status().unwiped_drives;
         assert_eq!((wiped, named.len()), (reachable, usize::from(!reachable)), "{named:?}");
         assert!(named.iter().all(|name| name.contains("slot 2") && name.contains("mem2")), "{named:?}");
     }
@@ -343,9 +342,9 @@ fn a_drive_that_is_out_gets_the_new_key_when_it_takes_it() {
     call(|done| shelf.recover(JournalPos(1), done)).unwrap();
     left.store(-1, Ordering::SeqCst);
     write(&shelf, 0, TEXT);
-    assert_eq!(now(shelf.change_lock(Lock::File, &NEW, [2; 12])), Ok(vec![2]), "it takes nothing");
+    assert_eq!(now(shelf.rewrap(Lock::File, &NEW, [2; 12])), Ok(vec![2]), "it takes nothing");
     left.store(i64::MAX, Ordering::SeqCst);
-    assert_eq!(now(shelf.change_lock(Lock::File, &NEW, [3; 12])), Ok(vec![]));
+    assert_eq!(now(shelf.rewrap(Lock::File, &NEW, [3; 12])), Ok(vec![]));
     assert_eq!(places(&mem[2]), places(&mem[0]));
 }
 
@@ -358,7 +357,7 @@ fn an_erase_reaches_former_members_that_are_given() {
     call(|done| shelf.recover(JournalPos(1), done)).unwrap();
     now(shelf.add_drive(MemDrive::new("new", 16 << 20), &crate::Consent::default())).unwrap();
     now(shelf.settle());
-    assert_eq!(shelf.status().unwiped.len(), 1, "nobody could wipe it");
+    assert_eq!(shelf.status().unwiped_drives.len(), 1, "nobody could wipe it");
     drop(shelf);
     mem[0].with(|bytes| bytes[..ALIGN].fill(0));
     let newest = now(DriveShelf::envelopes(&drives(&mem))).unwrap().unwrap().remove(0);

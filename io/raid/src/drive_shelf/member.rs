@@ -73,13 +73,13 @@ pub const CLASSES: usize = 3;
 #[derive(Default)]
 struct Counts {
     answered: AtomicU64,
-    standing: AtomicU64,
+    in_flight: AtomicU64,
 }
 
 /// Requests of a kind since the last sample: found under way at the ticks, all ticks together, and answered.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
-    pub standing: u64,
+    pub in_flight: u64,
     pub answered: u64,
 }
 
@@ -232,7 +232,7 @@ impl Member {
         let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
         let samples = &self.waiting.samples;
         std::array::from_fn(|class| Sample {
-            standing: take(&samples[class].standing),
+            in_flight: take(&samples[class].in_flight),
             answered: take(&samples[class].answered),
         })
     }
@@ -298,12 +298,12 @@ impl Member {
             requests.under_way.values_mut().for_each(|request| request.since = now);
         }
         let late = requests.take_late(now, |patience| patience == READ_PATIENCE);
-        let standing = |class: Class, count: u64| {
-            self.waiting.samples[class as usize].standing.fetch_add(count, Ordering::Relaxed);
+        let in_flight = |class: Class, count: u64| {
+            self.waiting.samples[class as usize].in_flight.fetch_add(count, Ordering::Relaxed);
         };
         // Reads that were given up are waited for no more, but the drive still has not answered them.
-        standing(Class::Read, self.waiting.overdue.load(Ordering::Relaxed));
-        requests.under_way.values().filter_map(|request| request.class).for_each(|class| standing(class, 1));
+        in_flight(Class::Read, self.waiting.overdue.load(Ordering::Relaxed));
+        requests.under_way.values().filter_map(|request| request.class).for_each(|class| in_flight(class, 1));
         let writes = requests.under_way.values().any(|request| request.is_late(now));
         drop(requests);
         self.counters.slow_reads.fetch_add(late.len() as u64, Ordering::Relaxed);

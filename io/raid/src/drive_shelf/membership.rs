@@ -2,8 +2,9 @@
 
 use super::member::Member;
 use super::{DriveShelf, slots};
+use crate::DriveState;
 use crate::geometry::Form;
-use crate::label::{self, Found, Label, Standing};
+use crate::label::{self, Found, Label};
 use crate::{ALIGN, Done, Error, Result, wait};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ pub struct Roster {
     /// Copies of the journal that the labels name, as a set of slots: after a crash no other is looked for.
     pub journal: u64,
     /// Drives that the array promises to do without.
-    pub promises: u8,
+    pub failures_to_tolerate: u8,
     /// Grows with every change.
     version: u64,
     recorded: u64,
@@ -28,8 +29,8 @@ impl Roster {
             generation: label.generation,
             members: label.members.clone(),
             journal: label.journal,
-            promises: label.promises.unwrap_or_else(|| {
-                let members = label.members.iter().filter(|it| it.standing != Standing::Empty);
+            failures_to_tolerate: label.failures_to_tolerate.unwrap_or_else(|| {
+                let members = label.members.iter().filter(|it| it.state != DriveState::Empty);
                 Form::of(members.count()).parity
             }),
             version: 0,
@@ -70,7 +71,7 @@ impl DriveShelf {
         }
         tracing::error!(drive = member.name(), slot, %cause, "a drive is out");
         if let Some(entry) = self.roster.lock().members.get_mut(slot) {
-            (entry.standing, entry.knows) = (Standing::Out, self.epoch);
+            (entry.state, entry.knows) = (DriveState::Failed, self.epoch);
         }
         self.choose_lanes();
         self.count_members();
@@ -89,10 +90,10 @@ impl DriveShelf {
     pub(super) fn count_members(&self) {
         let (members, out) = {
             let roster = self.roster.lock();
-            let count = |wanted: &[Standing]| {
-                roster.members.iter().filter(|member| wanted.contains(&member.standing)).count()
+            let count = |wanted: &[DriveState]| {
+                roster.members.iter().filter(|member| wanted.contains(&member.state)).count()
             };
-            (count(&[Standing::InUse, Standing::Out]), count(&[Standing::Out]))
+            (count(&[DriveState::InUse, DriveState::Failed]), count(&[DriveState::Failed]))
         };
         self.segments.lock().set_members(members, out);
     }
@@ -173,9 +174,9 @@ impl DriveShelf {
     async fn write_roster(&self) -> Result {
         self.check_fence().await?;
         let present = self.present();
-        let (generation, table, promises) = {
+        let (generation, table, failures_to_tolerate) = {
             let roster = self.roster.lock();
-            (roster.generation, roster.members.clone(), roster.promises)
+            (roster.generation, roster.members.clone(), roster.failures_to_tolerate)
         };
         // Behind the table: who is out there has left the journal before.
         let journal = self.journal.lock().members;
@@ -193,7 +194,7 @@ impl DriveShelf {
             journal,
             slot: member.slot as u16,
             sealed: self.vault.is_sealed(),
-            promises: Some(promises),
+            failures_to_tolerate: Some(failures_to_tolerate),
             segments,
             geometry: self.plan,
             members: table.clone(),
@@ -212,7 +213,7 @@ impl DriveShelf {
             }
         }
         self.roster.lock().journal = journal;
-        let in_use = (0..table.len()).filter(|slot| table[*slot].standing == Standing::InUse);
+        let in_use = (0..table.len()).filter(|slot| table[*slot].state == DriveState::InUse);
         self.journal.lock().in_use = in_use.fold(0, |set, slot| set | 1 << slot);
         self.choose_lanes();
         for (slot, cause) in &failed {
@@ -252,7 +253,7 @@ impl DriveShelf {
     pub(super) fn without_copy(&self) -> Option<usize> {
         let members = self.journal.lock().members;
         let in_use = |slot: &usize| {
-            self.roster.lock().members.get(*slot).is_some_and(|member| member.standing == Standing::InUse)
+            self.roster.lock().members.get(*slot).is_some_and(|member| member.state == DriveState::InUse)
         };
         let present = self.present();
         let prompt = present.iter().filter(|member| !member.is_lagging());
@@ -271,7 +272,7 @@ impl DriveShelf {
     pub(super) fn misplaced_copies(&self) -> Vec<usize> {
         let members = self.journal.lock().members;
         let roster = self.roster.lock();
-        let standing = |slot: usize| roster.members.get(slot).map(|member| member.standing);
-        slots(members).filter(|slot| standing(*slot) != Some(Standing::InUse)).collect()
+        let state = |slot: usize| roster.members.get(slot).map(|member| member.state);
+        slots(members).filter(|slot| state(*slot) != Some(DriveState::InUse)).collect()
     }
 }

@@ -4,13 +4,14 @@ use super::backing::allocate_fixed;
 use super::keys::{self, Opening};
 use super::member::Member;
 use super::{DriveShelf, read_bytes, slots};
+use crate::encryption::{Envelope, Vault};
 use crate::geometry::{Form, Geometry, JOURNAL_COPIES, LABEL_BYTES, SMALLEST_DRIVE, Sizes};
 use crate::journal::Ring;
-use crate::label::{self, Assembly, Candidate, Found, Label, Standing, assemble};
-use crate::map::Page;
-use crate::seal::{Envelope, Vault};
+use crate::label::{self, Assembly, Candidate, Found, Label, assemble};
+use crate::segment_map::Page;
 use crate::superblock::Root;
 use crate::{ALIGN, AlignedBuf, Drive, Error, JournalPos, Result, Wait, wait};
+use crate::{Consent, DriveContents, DriveState};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,34 +27,6 @@ pub struct FormatOptions {
     pub consent: Consent,
     /// The new owner; with a key, the drives are encrypted.
     pub opening: Opening,
-}
-
-/// What may be overwritten on a drive that is not blank. The default is nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Consent {
-    /// Anything but drives that have a label of an array.
-    pub foreign: bool,
-    /// Drives that have a label of one of these arrays.
-    pub arrays: Vec<u128>,
-}
-
-/// What is on a drive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Contents {
-    /// Zeros at both ends, or what a format leaves behind that never ended.
-    Blank,
-    /// A label of an array, which may be damaged or of another release.
-    Array {
-        /// The array.
-        array: u128,
-        /// The slot and the number of slots, when the label can be read.
-        slot: Option<(usize, usize)>,
-    },
-    /// Data that are not ours: the offset of the first byte that is not zero.
-    Foreign {
-        /// The offset.
-        at: u64,
-    },
 }
 
 /// Bytes at both ends of a drive that have to be zero on a blank one: that is where file systems, volume managers and
@@ -79,7 +52,7 @@ impl DriveShelf {
     ///
     /// # Errors
     /// [`Error::Drive`] when it can't be read.
-    pub async fn contents(drive: &dyn Drive) -> Result<Contents> {
+    pub async fn contents(drive: &dyn Drive) -> Result<DriveContents> {
         contents(drive).await
     }
 
@@ -101,7 +74,7 @@ impl DriveShelf {
         let member = |(slot, bytes): (usize, &u64)| label::Member {
             drive: id(slot),
             bytes: *bytes,
-            standing: Standing::InUse,
+            state: DriveState::InUse,
             knows: 0,
         };
         let table: Vec<_> = sizes.iter().enumerate().map(member).collect();
@@ -114,7 +87,7 @@ impl DriveShelf {
             journal: (1 << copies) - 1,
             slot: 0,
             sealed: options.opening.key.is_some(),
-            promises: Some(Form::of(drives.len()).parity),
+            failures_to_tolerate: Some(Form::of(drives.len()).parity),
             segments: 0,
             geometry: plan,
             members: Vec::new(),
@@ -168,18 +141,18 @@ impl DriveShelf {
         let mut returning = 0;
         for (slot, (entry, found)) in label.members.iter_mut().zip(&order).enumerate() {
             let drive = found.map(|index| drives[index].clone());
-            let returns = drive.is_some() && (entry.standing == Standing::Out || behind >> slot & 1 == 1);
-            match (&drive, entry.standing) {
-                (_, Standing::Empty) | (None, Standing::Out) => {}
+            let returns = drive.is_some() && (entry.state == DriveState::Failed || behind >> slot & 1 == 1);
+            match (&drive, entry.state) {
+                (_, DriveState::Empty) | (None, DriveState::Failed) => {}
                 (None, _) => {
                     tracing::error!(slot, "a drive is missing: its slot is out");
-                    (entry.standing, entry.knows) = (Standing::Out, epoch - 1);
+                    (entry.state, entry.knows) = (DriveState::Failed, epoch - 1);
                 }
                 (Some(drive), _) if returns => {
                     // What it holds is believed where the map names it and its sectors prove it, and nowhere else: it
                     // stays out until it has the superblock and the map of the others.
                     tracing::warn!(slot, drive = drive.name(), "a drive that was away is back");
-                    (entry.standing, entry.knows) = (Standing::Out, epoch);
+                    (entry.state, entry.knows) = (DriveState::Failed, epoch);
                     returning |= 1 << slot;
                 }
                 _ => {}
@@ -233,7 +206,7 @@ impl DriveShelf {
         self.journal.lock().returned = returning;
         for slot in slots(returning).filter(|slot| self.member(*slot).is_some()) {
             let entry = &mut self.roster.lock().members[slot];
-            (entry.standing, entry.knows) = (Standing::InUse, 0);
+            (entry.state, entry.knows) = (DriveState::InUse, 0);
         }
         self.record().await
     }
@@ -367,12 +340,12 @@ impl DriveShelf {
         }
         let sizes: Vec<Option<u64>> = {
             let roster = self.roster.lock();
-            let known = |member: &label::Member| (member.standing != Standing::Empty).then_some(member.bytes);
+            let known = |member: &label::Member| (member.state != DriveState::Empty).then_some(member.bytes);
             roster.members.iter().map(known).collect()
         };
         let leaving: Vec<usize> = {
             let roster = self.roster.lock();
-            let leaves = |(_, member): &(usize, &label::Member)| member.standing == Standing::Leaving;
+            let leaves = |(_, member): &(usize, &label::Member)| member.state == DriveState::Draining;
             roster.members.iter().enumerate().filter(leaves).map(|(slot, _)| slot).collect()
         };
         let present = self.present();
@@ -419,13 +392,13 @@ pub(super) fn check_consent(candidate: &Candidate, consent: &Consent) -> Result 
     }
 }
 
-async fn contents(drive: &dyn Drive) -> Result<Contents> {
+async fn contents(drive: &dyn Drive) -> Result<DriveContents> {
     let (candidate, failure) = read_candidate(drive).await;
     failure.map_or(Ok(()), Err)?;
     if let Some(array) = candidate.owner() {
         let label = candidate.label().ok().filter(|label| label.array == array);
         let slot = label.map(|label| (usize::from(label.slot), label.members.len()));
-        return Ok(Contents::Array { array, slot });
+        return Ok(DriveContents::Array { array, slot });
     }
     let bytes = drive.bytes();
     // What a format writes before it ends: labels and the envelope; of the very first label, perhaps its end alone.
@@ -442,10 +415,10 @@ async fn contents(drive: &dyn Drive) -> Result<Contents> {
         }
         let found = read_bytes(drive, from, len).await?;
         if let Some(at) = found.iter().position(|byte| *byte != 0) {
-            return Ok(Contents::Foreign { at: from + at as u64 });
+            return Ok(DriveContents::Foreign { at: from + at as u64 });
         }
     }
-    Ok(Contents::Blank)
+    Ok(DriveContents::Blank)
 }
 
 pub(super) fn label_at(copy: usize, bytes: u64) -> u64 {

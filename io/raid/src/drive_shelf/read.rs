@@ -1,9 +1,9 @@
 //! Reading: every sector is verified, and what a drive can't give comes from the other columns.
 
 use super::{DriveShelf, Member};
-use crate::map::Entry;
 use crate::parity::{Known, reconstruct};
 use crate::sector::{PAYLOAD, Position};
+use crate::segment_map::Entry;
 use crate::{ALIGN, AlignedBuf, Done, Error, Result, wait};
 use bytes::Bytes;
 use smallvec::SmallVec;

@@ -8,10 +8,10 @@
 
 use super::read::How;
 use super::{DriveShelf, Member};
+use crate::DriveState;
 use crate::geometry::{Form, MOST_COLUMNS};
 use crate::journal::Ring;
-use crate::label::Standing;
-use crate::map::{Column, Entry};
+use crate::segment_map::{Column, Entry};
 use crate::{ALIGN, AlignedBuf, Done, Error, Result, Wait, parity, wait};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -206,7 +206,7 @@ impl DriveShelf {
         }
         let suspect = self.background.0.lock().suspects.pop_first();
         if let Some(segment) = suspect {
-            self.scrub_segment(segment, &mut super::ScrubReport::default()).await;
+            self.scrub_segment(segment, &mut shelf::pool::ScrubReport::default()).await;
             return true;
         }
         let staying = self.staying();
@@ -221,7 +221,7 @@ impl DriveShelf {
         let present = self.present();
         let roster = self.roster.lock();
         let stays =
-            |slot: &usize| roster.members.get(*slot).is_some_and(|member| member.standing == Standing::InUse);
+            |slot: &usize| roster.members.get(*slot).is_some_and(|member| member.state == DriveState::InUse);
         present.iter().map(|member| member.slot).filter(stays).fold(0, |set, slot| set | 1 << slot)
     }
 
@@ -507,7 +507,7 @@ impl DriveShelf {
         let retired = {
             let mut roster = self.roster.lock();
             let old = roster.members.iter_mut().enumerate().find(|(slot, member)| {
-                matches!(member.standing, Standing::Out | Standing::Leaving)
+                matches!(member.state, DriveState::Failed | DriveState::Draining)
                     && !held.contains(slot)
                     && journal >> slot & 1 == 0
             });
@@ -642,5 +642,5 @@ fn runs(pieces: &[(u64, u64)]) -> impl Iterator<Item = (u64, u64)> {
 }
 
 #[cfg(test)]
-#[path = "heal_test.rs"]
+#[path = "rebuild_test.rs"]
 mod tests;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::raid::tests::now;
+use crate::drive_shelf::tests::now;
 use crate::{AlignedBuf, Drive, FormatOptions, JournalPos, MemDrive, SegmentId, Shelf};
 use bytes::Bytes;
 use std::sync::atomic::AtomicBool;
@@ -95,7 +95,7 @@ impl Rig {
 
     fn out(&self) -> Vec<usize> {
         let drives = self.shelf.status().drives;
-        drives.iter().filter(|drive| drive.standing == Standing::Out).map(|drive| drive.slot).collect()
+        drives.iter().filter(|drive| drive.state == DriveState::Failed).map(|drive| drive.slot).collect()
     }
 }
 
@@ -198,7 +198,7 @@ fn what_was_discarded_is_counted_until_the_map_says_so() {
     assert_eq!(rig.shelf.status().tolerates, 0);
     rig.shelf.discard(SegmentId(0));
     let status = rig.shelf.status();
-    assert_eq!((status.segments, status.at_risk, status.tolerates), (0, 0, 0));
+    assert_eq!((status.segments, status.degraded_segments, status.tolerates), (0, 0, 0));
     assert!(!rig.shelf.can_spare(1 << 3));
     let reopened = |left: [usize; 3]| {
         let given = left.map(|index| rig.drives[index].clone() as Arc<dyn Drive>).to_vec();

@@ -2,13 +2,13 @@
 
 use super::append::not_recovered;
 use super::{DriveShelf, slots};
+use crate::codec::crc32c;
+use crate::encryption::{TAG, Vault};
 use crate::journal::{Header, PAGE, Ring};
-use crate::lanes::{Checks, Lanes, PARITY};
-use crate::media::crc32c;
-use crate::seal::{TAG, Vault};
-use crate::task::join;
+use crate::striping::{Checks, Lanes, PARITY};
 use crate::{ALIGN, AlignedBuf, Batch, Error, JournalPos, Result, wait};
 use bytes::Bytes;
+use shelf::join;
 use std::sync::Arc;
 
 /// Read ahead of the walk, per copy.

@@ -4,25 +4,11 @@
 use super::DriveShelf;
 use super::read::How;
 use crate::{ALIGN, AlignedBuf};
+use shelf::pool::ScrubReport;
 use std::sync::atomic::Ordering;
 
 /// A rebuild gets so many times as many bytes a second: what is at risk can't wait.
 const UNHURRIED: u64 = 4;
-
-/// What a scrub has seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ScrubReport {
-    /// Segments.
-    pub segments: u64,
-    /// Bytes read, parity included.
-    pub bytes: u64,
-    /// Pages that were not what had been written.
-    pub errors: u64,
-    /// Of these, written again.
-    pub repaired: u64,
-    /// Pages that could not be given back.
-    pub lost: u64,
-}
 
 impl DriveShelf {
     /// Reads everything that is in use once, at the pace of the background, and repairs what is wrong.

@@ -1,4 +1,4 @@
-use crate::raid::tests::{call, now};
+use crate::drive_shelf::tests::{call, now};
 use crate::{AlignedBuf, Drive, DriveShelf, FormatOptions, MemDrive, SegmentId, Shelf};
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! The segments in memory: where each is, what of it is written, and what is free. Behind one lock; no I/O.
 
 use super::DriveShelf;
+use crate::Room;
+use crate::allocator::{Free, Rooms, Space};
 use crate::geometry::{Form, Geometry};
-use crate::map::{Column, ENTRIES, Entry, Page};
-use crate::shelf::Room;
-use crate::space::{Free, Rooms, Space};
+use crate::segment_map::{Column, ENTRIES, Entry, Page};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

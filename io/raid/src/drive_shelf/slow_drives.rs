@@ -38,7 +38,7 @@ const FLOOR_US: f64 = 10_000.0;
 const TIMES_PEERS: f64 = 10.0;
 
 /// Requests found under way that a latency is judged late by, at least.
-const MIN_STANDING: u64 = 16;
+const MIN_IN_FLIGHT: u64 = 16;
 /// Answers that a latency is judged prompt by, or serves as a measure for peers, at least.
 const MIN_ANSWERS: u64 = 32;
 /// Peers that have to have so many.
@@ -82,7 +82,7 @@ enum State {
 /// What requests of one kind took in a window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evidence {
-    standing: u64,
+    in_flight: u64,
     answered: u64,
     /// Time between two ticks, in µs.
     tick_us: f64,
@@ -93,13 +93,13 @@ struct Evidence {
 impl Evidence {
     fn new(sample: Sample, ticks: u32, window: Duration) -> Self {
         let tick_us = window.as_micros() as f64 / f64::from(ticks.max(1));
-        let Sample { standing, answered } = sample;
-        Self { standing, answered, tick_us, waited_us: standing as f64 * tick_us }
+        let Sample { in_flight, answered } = sample;
+        Self { in_flight, answered, tick_us, waited_us: in_flight as f64 * tick_us }
     }
 
     fn add(self, other: &Self) -> Self {
         Self {
-            standing: self.standing + other.standing,
+            in_flight: self.in_flight + other.in_flight,
             answered: self.answered + other.answered,
             tick_us: self.tick_us.max(other.tick_us),
             waited_us: self.waited_us + other.waited_us,
@@ -112,7 +112,7 @@ impl Evidence {
 
     /// The least that a request took on average, with some certainty.
     fn least_us(&self) -> f64 {
-        let certain = 1.0 - 2.0 / (self.standing.max(1) as f64).sqrt();
+        let certain = 1.0 - 2.0 / (self.in_flight.max(1) as f64).sqrt();
         self.mean_us() * certain.max(0.0)
     }
 
@@ -142,10 +142,11 @@ impl Record {
     /// Whether requests of this kind were late, given what may be expected.
     fn is_late(&self, class: usize, expected_us: f64) -> bool {
         let sum = self.sum(class);
-        let late =
-            |window: &&[Evidence; CLASSES]| window[class].standing > 0 && window[class].mean_us() >= FLOOR_US;
+        let late = |window: &&[Evidence; CLASSES]| {
+            window[class].in_flight > 0 && window[class].mean_us() >= FLOOR_US
+        };
         self.windows.len() == WINDOWS
-            && sum.standing >= MIN_STANDING
+            && sum.in_flight >= MIN_IN_FLIGHT
             && sum.least_us() >= FLOOR_US.max(TIMES_PEERS * expected_us)
             && self.windows.iter().filter(late).count() >= MIN_LATE_WINDOWS
     }
@@ -281,16 +282,16 @@ impl DriveShelf {
 /// What a request to a drive takes, in µs, in the median of the drives: 0 for one that hardly ever had one under way.
 fn median_us(samples: &[[Sample; CLASSES]], ticks: u32, window: Duration) -> u64 {
     let took = samples.iter().filter_map(|classes| {
-        let (mut standing, mut answered) = (0, 0);
+        let (mut in_flight, mut answered) = (0, 0);
         classes.iter().for_each(|sample| {
-            standing += sample.standing;
+            in_flight += sample.in_flight;
             answered += sample.answered;
         });
         let ticks = u64::from(ticks.max(1));
-        match (standing * 2 < ticks, answered) {
-            (_, 0) if standing == 0 => None,
+        match (in_flight * 2 < ticks, answered) {
+            (_, 0) if in_flight == 0 => None,
             (true, _) => Some(0),
-            (false, _) => Some(standing * window.as_micros() as u64 / ticks / answered.max(1)),
+            (false, _) => Some(in_flight * window.as_micros() as u64 / ticks / answered.max(1)),
         }
     });
     let mut sorted: Vec<u64> = took.collect();
@@ -299,5 +300,5 @@ fn median_us(samples: &[[Sample; CLASSES]], ticks: u32, window: Duration) -> u64
 }
 
 #[cfg(test)]
-#[path = "lag_test.rs"]
+#[path = "slow_drives_test.rs"]
 mod tests;

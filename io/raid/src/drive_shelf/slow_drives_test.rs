@@ -1,5 +1,5 @@
 use super::*;
-use crate::raid::tests::now;
+use crate::drive_shelf::tests::now;
 use crate::{AlignedBuf, Done, Drive, FormatOptions, MemDrive, SegmentId, Shelf, Wait, wait};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -222,7 +222,7 @@ fn hosts_are_served_round_a_drive_that_is_hundreds_of_times_slower() {
     );
     let status = rig.shelf.status();
     assert!(status.drives[1].slow && !status.drives[1].journal);
-    assert_eq!((rig.shelf.journal_copies().len(), status.tolerates, status.at_risk), (3, 2, 0));
+    assert_eq!((rig.shelf.journal_copies().len(), status.tolerates, status.degraded_segments), (3, 2, 0));
     rig.write(1);
     let placed = rig.shelf.segments.lock().list[1].entry.clone().unwrap();
     assert!(placed.columns.iter().flatten().all(|column| column.slot != 1), "nothing new is placed there");
@@ -246,7 +246,7 @@ fn a_slow_drive_of_four_costs_neither_room_nor_protection() {
         rig.second();
         let status = rig.shelf.status();
         found += u32::from(status.drives[2].slow);
-        assert_eq!((rig.shelf.room(), status.tolerates, status.at_risk), (room, 2, 0));
+        assert_eq!((rig.shelf.room(), status.tolerates, status.degraded_segments), (room, 2, 0));
     }
     assert!(found > 5, "it is found");
     // Everything that was promised is written in the meantime, as well protected as before.

@@ -1,83 +1,20 @@
 //! What an operator sees of the drives.
 
-use super::{DriveShelf, FileSystem};
+use super::DriveShelf;
 use crate::geometry::Form;
-use crate::label::Standing;
-use crate::lanes::PARITY;
-use crate::map::Entry;
+use crate::segment_map::Entry;
+use crate::striping::PARITY;
+use shelf::pool::{DriveState, DriveStatus, PoolStatus};
 use std::sync::atomic::Ordering;
-
-/// A slot of the shelf.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DriveStatus {
-    /// The slot, from 0.
-    pub slot: usize,
-    /// The path of the drive; none when it is not there.
-    pub name: Option<String>,
-    /// The drive's identity.
-    pub drive: u128,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// Bytes that segments take of it.
-    pub used_bytes: u64,
-    /// What it is to the shelf.
-    pub standing: Standing,
-    /// True when it carries a copy of the journal.
-    pub journal: bool,
-    /// Bytes read since the opening.
-    pub read_bytes: u64,
-    /// Bytes written since the opening.
-    pub written_bytes: u64,
-    /// Reads that failed, since the opening.
-    pub read_errors: u64,
-    /// Reads that were answered by others because it took too long.
-    pub slow_reads: u64,
-    /// Pages that were not what had been written to it.
-    pub bad_pages: u64,
-    /// True while it persistently takes much longer than the others: they are asked in its place where they can be.
-    pub slow: bool,
-    /// Drives that may still fail without loss once this one is emptied; none when that is no less than now.
-    pub reduces_to: Option<usize>,
-}
-
-/// The state of a shelf.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// The slots that have, or had, a drive.
-    pub drives: Vec<DriveStatus>,
-    /// Drives that may still fail, whichever they are, without loss.
-    pub tolerates: usize,
-    /// Drives that the array promises to do without: what it could lose at best, since it was made.
-    pub promises: usize,
-    /// Segments in use.
-    pub segments: u32,
-    /// Segments of which something is to be placed elsewhere.
-    pub at_risk: u32,
-    /// Segments placed elsewhere since the opening.
-    pub healed: u64,
-    /// Pages that were wrong and have been written again, since the opening.
-    pub repaired: u64,
-    /// Pages that could not be given back, since the opening.
-    pub lost: u64,
-    /// Paths of drives that were given at the opening and have a label of this array, and are not members: they were
-    /// replaced, or used without the others. Nothing of them is read.
-    pub strays: Vec<String>,
-    /// Drives that were members since the opening, and keep a wrapped key of the array because they could not be wiped.
-    pub unwiped: Vec<String>,
-    /// File systems that drives get their space from as they are written.
-    pub file_systems: Vec<FileSystem>,
-    /// Writes wait because one of those has no space for them.
-    pub starved: bool,
-}
 
 impl DriveShelf {
     /// The state now.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> PoolStatus {
         let members = self.members.read().clone();
         let table = self.roster.lock().members.clone();
         let journal = self.journal.lock().members;
-        let floor = self.protection_floor();
-        let (tolerates, at_risk) = self.protection();
+        let floor = self.min_tolerates_after_drain();
+        let (tolerates, degraded_segments) = self.protection();
         let segments = self.segments.lock();
         let mut used = vec![0; table.len()];
         for entry in segments.current() {
@@ -87,7 +24,7 @@ impl DriveShelf {
         }
         let count = segments.used();
         drop(segments);
-        let drives = table.iter().enumerate().filter(|(_, entry)| entry.standing != Standing::Empty);
+        let drives = table.iter().enumerate().filter(|(_, entry)| entry.state != DriveState::Empty);
         let drives = drives.map(|(slot, entry)| {
             let member = members.get(slot).and_then(Option::as_ref);
             let count = |of: fn(&super::member::Counters) -> &std::sync::atomic::AtomicU64| {
@@ -99,7 +36,7 @@ impl DriveShelf {
                 drive: entry.drive,
                 bytes: entry.bytes,
                 used_bytes: used[slot],
-                standing: entry.standing,
+                state: entry.state,
                 journal: journal >> slot & 1 == 1,
                 read_bytes: count(|counters| &counters.read_bytes),
                 written_bytes: count(|counters| &counters.written_bytes),
@@ -108,20 +45,20 @@ impl DriveShelf {
                 bad_pages: count(|counters| &counters.bad_pages),
                 slow: member.is_some_and(|member| !member.is_out() && member.is_slow()),
                 reduces_to: Some(self.tolerates_without(slot))
-                    .filter(|left| entry.standing == Standing::InUse && *left < floor),
+                    .filter(|left| entry.state == DriveState::InUse && *left < floor),
             }
         });
-        Status {
+        PoolStatus {
             drives: drives.collect(),
             tolerates,
-            promises: self.promises(),
+            failures_to_tolerate: self.failures_to_tolerate(),
             segments: count,
-            at_risk,
-            healed: self.counters.healed.load(Ordering::Relaxed),
-            repaired: self.counters.repaired.load(Ordering::Relaxed),
-            lost: self.counters.lost.load(Ordering::Relaxed),
-            strays: self.strays.lock().clone(),
-            unwiped: self.unwiped.lock().clone(),
+            degraded_segments,
+            rebuilt_segments: self.counters.healed.load(Ordering::Relaxed),
+            repaired_pages: self.counters.repaired.load(Ordering::Relaxed),
+            lost_pages: self.counters.lost.load(Ordering::Relaxed),
+            former_drives: self.strays.lock().clone(),
+            unwiped_drives: self.unwiped.lock().clone(),
             file_systems: self.file_systems(),
             starved: self.waits_for_space(),
         }

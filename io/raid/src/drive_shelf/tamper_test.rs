@@ -3,7 +3,7 @@
 
 use super::tests::{call, drives, mem, now, open, page, put};
 use super::{DriveShelf, Opening};
-use crate::media::crc32c;
+use crate::codec::crc32c;
 use crate::{ALIGN, AlignedBuf, JournalPos, MemDrive, SegmentId, Shelf};
 use bytes::Bytes;
 use std::sync::Arc;

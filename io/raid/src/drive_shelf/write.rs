@@ -2,8 +2,8 @@
 
 use super::segments::{Deferred, Run};
 use super::{DriveShelf, Member};
-use crate::map::Entry;
 use crate::sector::{PAYLOAD, Position};
+use crate::segment_map::Entry;
 use crate::{ALIGN, AlignedBuf, Done, Error, Result, Shelf, parity};
 use bytes::Bytes;
 use parking_lot::Mutex;

@@ -3,12 +3,12 @@
 //! The first byte chooses; with its top bit the checksums of what follows are made right first.
 
 use bytes::Bytes;
-use shelf::geometry::Form;
-use shelf::journal::Header;
-use shelf::label::{Found, Label};
-use shelf::map::Page;
-use shelf::seal::{DataKey, Envelope, Vault};
-use shelf::superblock::Root;
+use raid::encryption::{DataKey, Envelope, Vault};
+use raid::geometry::Form;
+use raid::journal::Header;
+use raid::label::{Found, Label};
+use raid::segment_map::Page;
+use raid::superblock::Root;
 
 /// One input.
 pub fn run(bytes: &[u8]) {
@@ -68,7 +68,7 @@ fn label(page: &mut [u8], whole: bool) {
 fn envelope(page: &mut [u8], whole: bool) {
     if whole {
         page[..8].copy_from_slice(b"ASH_KEYS");
-        page[8..12].copy_from_slice(&shelf::seal::ENVELOPE_VERSION.to_le_bytes());
+        page[8..12].copy_from_slice(&raid::encryption::ENVELOPE_VERSION.to_le_bytes());
         seal(page, 4092);
     }
     let array = u128::from_le_bytes(page[16..32].try_into().expect("16 bytes"));
@@ -81,7 +81,7 @@ fn envelope(page: &mut [u8], whole: bool) {
 fn map(page: &mut [u8], whole: bool) {
     if whole {
         page[..8].copy_from_slice(b"ASH_SMAP");
-        let checksum = shelf::checksum(&[&page[..60], &page[64..4096]].concat());
+        let checksum = raid::checksum(&[&page[..60], &page[64..4096]].concat());
         page[60..64].copy_from_slice(&checksum.to_le_bytes());
     }
     let array = u128::from_le_bytes(page[8..24].try_into().expect("16 bytes"));
@@ -98,6 +98,6 @@ fn map(page: &mut [u8], whole: bool) {
 }
 
 fn seal(page: &mut [u8], at: usize) {
-    let checksum = shelf::checksum(&page[..at]);
+    let checksum = raid::checksum(&page[..at]);
     page[at..at + 4].copy_from_slice(&checksum.to_le_bytes());
 }

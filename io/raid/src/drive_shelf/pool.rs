@@ -1,0 +1,76 @@
+//! The management interface of the shelf: what [`Pool`] asks for, by the methods of the other modules.
+
+use super::DriveShelf;
+use crate::{Consent, Drive, DriveContents, Result};
+use shelf::pool::{
+    BoxFuture, Drives, KEY_BYTES, Keys, Lock, Pool, PoolStatus, ScrubReport, ScrubStep, WrappedKey,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Pool for DriveShelf {
+    fn array(&self) -> u128 {
+        self.array
+    }
+
+    fn status(&self) -> PoolStatus {
+        DriveShelf::status(self)
+    }
+
+    fn tick(&self, now: Duration) {
+        DriveShelf::tick(self, now);
+    }
+
+    fn background(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(DriveShelf::background(&self))
+    }
+
+    fn scrub<'a>(&'a self, from: u32, step: ScrubStep<'a>) -> BoxFuture<'a, ScrubReport> {
+        Box::pin(self.scrub_from(from, step))
+    }
+
+    fn drives(&self) -> Option<&dyn Drives> {
+        Some(self)
+    }
+
+    fn keys(&self) -> Option<&dyn Keys> {
+        Some(self)
+    }
+}
+
+impl Drives for DriveShelf {
+    fn contents<'a>(&'a self, drive: &'a dyn Drive) -> BoxFuture<'a, Result<DriveContents>> {
+        Box::pin(DriveShelf::contents(drive))
+    }
+
+    fn add<'a>(&'a self, drive: Arc<dyn Drive>, consent: &'a Consent) -> BoxFuture<'a, Result<usize>> {
+        Box::pin(self.add_drive(drive, consent))
+    }
+
+    fn drain(&self, slot: usize, min_tolerates: usize) -> BoxFuture<'_, Result> {
+        Box::pin(DriveShelf::drain(self, slot, min_tolerates))
+    }
+
+    fn cancel_drain(&self, slot: usize) -> BoxFuture<'_, Result> {
+        Box::pin(DriveShelf::cancel_drain(self, slot))
+    }
+
+    fn min_tolerates_after_drain(&self) -> usize {
+        DriveShelf::min_tolerates_after_drain(self)
+    }
+}
+
+impl Keys for DriveShelf {
+    fn wrapped(&self) -> Option<Arc<dyn WrappedKey>> {
+        self.envelope().map(|envelope| Arc::new(envelope) as Arc<dyn WrappedKey>)
+    }
+
+    fn rewrap<'a>(
+        &'a self,
+        lock: Lock,
+        key: &'a [u8; KEY_BYTES],
+        nonce: [u8; 12],
+    ) -> BoxFuture<'a, Result<Vec<usize>>> {
+        Box::pin(DriveShelf::rewrap(self, lock, key, nonce))
+    }
+}
