@@ -3,6 +3,7 @@
 mod bench;
 mod ci;
 mod conformance;
+mod coverage;
 mod crash;
 mod dashboard;
 mod demo;

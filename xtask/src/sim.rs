@@ -1,5 +1,6 @@
 //! Seeded worlds of crashing drives around the real engine and store: `proof/sim`.
 
+use crate::coverage;
 use crate::shell::{command, exec, release_binary, test_binaries};
 use anyhow::{Context, Result};
 
@@ -27,6 +28,9 @@ pub struct Args {
     /// Built for speed, without overflow checks: for many seeds
     #[arg(long)]
     release: bool,
+    /// Instead: which code of the engine and the drives' layer no seed of any world runs
+    #[arg(long, conflicts_with_all = ["world", "bounds", "release", "jobs"])]
+    coverage: bool,
     /// Threads, each with worlds of its own; as many as there are processors without a number
     #[arg(long)]
     jobs: Option<u64>,
@@ -37,6 +41,9 @@ const SEEDS_A_DAY: u64 = 1_000_000;
 
 /// Runs the worlds.
 pub fn run(args: &Args) -> Result<()> {
+    if args.coverage {
+        return coverage::run(args.day.unwrap_or(args.from), args.seeds);
+    }
     let binary = if args.release { release_binary("sim", "sim")? } else { test_binaries()?.join("sim") };
     let binary = binary.to_str().context("a path that is text")?;
     let (from, seeds) = (args.day.unwrap_or(args.from).to_string(), args.seeds.to_string());
@@ -56,18 +63,45 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// What `cargo xtask test` runs: the same seeds every time.
 pub fn short() -> Result<()> {
-    run(&Args { from: 0, day: None, seeds: 50, world: None, bounds: None, release: false, jobs: None })
+    run(&Args {
+        from: 0,
+        day: None,
+        seeds: 50,
+        world: None,
+        bounds: None,
+        release: false,
+        coverage: false,
+        jobs: None,
+    })
 }
 
 /// What `cargo xtask ci` runs besides: seeds that no day before had.
 pub fn fresh(day: &str) -> Result<()> {
     let day = seeds_of_day(day).map_err(anyhow::Error::msg)?;
-    run(&Args { from: 0, day: Some(day), seeds: 300, world: None, bounds: None, release: false, jobs: None })
+    run(&Args {
+        from: 0,
+        day: Some(day),
+        seeds: 300,
+        world: None,
+        bounds: None,
+        release: false,
+        coverage: false,
+        jobs: None,
+    })
 }
 
 /// What `cargo xtask soak` repeats.
 pub fn soak(from: u64, seeds: u64) -> Result<()> {
-    run(&Args { from, day: None, seeds, world: None, bounds: None, release: true, jobs: None })
+    run(&Args {
+        from,
+        day: None,
+        seeds,
+        world: None,
+        bounds: None,
+        release: true,
+        coverage: false,
+        jobs: None,
+    })
 }
 
 /// The first seed of a day given as YYYY-MM-DD, or of today.
