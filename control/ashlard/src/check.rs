@@ -73,11 +73,10 @@ async fn open(
 async fn repair(check: &Check) -> Result<usize> {
     let _lock = access::lock(&check.data)?;
     let drives = drives::stopped(&check.data, &check.drive)?;
-    let trial = drives.iter().map(|drive| Overlay::new(drive.clone()) as Arc<dyn Drive>).collect();
-    let (_, engine, found) = open(check, trial).await?;
-    let planned = engine.repair(found, &mut progress()).await?;
-    let left = engine.check_with_progress(&mut progress()).await?;
-    tell(&planned, check.limit)?;
+    let trial: Vec<_> = drives.iter().map(|drive| Overlay::new(drive.clone()) as Arc<dyn Drive>).collect();
+    let planned = write(check, &trial, None).await?;
+    let left = verify(check, &trial).await?;
+    show(&planned, check.limit)?;
     if planned.defects.is_empty() && left.is_empty() {
         writeln!(std::io::stdout().lock(), "no defects: nothing was changed")?;
         return Ok(0);
@@ -86,18 +85,34 @@ async fn repair(check: &Check) -> Result<usize> {
         print_some(&left, check.limit)?;
         bail!("{} defects would be left: nothing was changed", left.len());
     }
-    drop(engine);
     if !check.yes && !is_confirmed()? {
         bail!("nothing was changed");
     }
-    let (_shelf, engine, found) = open(check, drives).await?;
-    let done = engine.repair(found, &mut progress()).await?;
-    ensure!(done == planned, "the drives changed meanwhile: nothing was written; try again");
-    engine.write_repair().await.context("the repair could not be written: the array is as it was")?;
-    let left = engine.check_with_progress(&mut progress()).await?;
+    write(check, &drives, Some(&planned)).await?;
+    let left = verify(check, &drives).await?;
     print_some(&left, check.limit)?;
     writeln!(std::io::stdout().lock(), "repaired: {} defects are left", left.len())?;
     Ok(left.len())
+}
+
+/// Repairs the array on these drives and writes the result; refuses to if that differs from what was planned.
+async fn write(check: &Check, drives: &[Arc<dyn Drive>], planned: Option<&Repair>) -> Result<Repair> {
+    let (_shelf, engine, found) = open(check, drives.to_vec()).await?;
+    let repair = engine.repair(found, &mut progress()).await?;
+    if planned.is_some_and(|planned| *planned != repair) {
+        bail!("the drives changed meanwhile: nothing was written; try again");
+    }
+    if planned.is_some() || !repair.defects.is_empty() {
+        engine.write_repair().await.context("the repair could not be written: the array is as it was")?;
+    }
+    Ok(repair)
+}
+
+/// Opens the array anew, as the daemon will, and returns the defects that are left.
+async fn verify(check: &Check, drives: &[Arc<dyn Drive>]) -> Result<Vec<String>> {
+    let (_shelf, engine, mut defects) = open(check, drives.to_vec()).await?;
+    defects.extend(engine.check_with_progress(&mut progress()).await?);
+    Ok(defects)
 }
 
 fn is_confirmed() -> Result<bool> {
@@ -113,7 +128,7 @@ fn is_confirmed() -> Result<bool> {
 }
 
 /// Says what is wrong, and what is lost.
-fn tell(repair: &Repair, limit: usize) -> Result<()> {
+fn show(repair: &Repair, limit: usize) -> Result<()> {
     print_some(&repair.defects, limit)?;
     let mut out = std::io::stdout().lock();
     for loss in &repair.lost {

@@ -75,6 +75,14 @@ struct Walk {
     defects: Vec<String>,
 }
 
+/// A page of the frame table, with the frames that are there.
+#[derive(Default)]
+struct SoundTable {
+    page: TablePage,
+    /// The page on the drives lists frames that are not there.
+    differs: bool,
+}
+
 /// Where in which volume a page is met first.
 #[derive(Clone, Copy)]
 struct At {
@@ -128,7 +136,7 @@ impl Core {
         &self,
         walk: &mut Walk,
         progress: ProgressSink<'_>,
-    ) -> Result<BTreeMap<u64, TablePage>> {
+    ) -> Result<BTreeMap<u64, SoundTable>> {
         let (pages, next): (Vec<(u64, Location)>, u64) = {
             let table = &self.state.read().maps.table;
             (table.page_index.iter().map(|(page, info)| (page, info.location)).collect(), table.next)
@@ -146,7 +154,7 @@ impl Core {
                     TablePage::default()
                 }
             };
-            let mut kept = TablePage::default();
+            let mut kept = SoundTable::default();
             let frames: Vec<(u64, Frame)> =
                 body.iter().map(|(index, frame)| (page * FRAMES + index, frame.clone())).collect();
             for group in frames.chunks(READS_IN_FLIGHT) {
@@ -155,13 +163,14 @@ impl Core {
                     let is_inside = validate::is_inside(frame.location, segments, bytes);
                     match outcome {
                         Ok(()) => {
-                            *kept.slot(number % FRAMES) = Some(frame.clone());
+                            *kept.page.slot(number % FRAMES) = Some(frame.clone());
                             walk.frames.insert(*number, frame.stored);
                         }
                         Err(why) => {
                             if is_inside {
                                 self.may_be_gone(frame.location).await?;
                             }
+                            kept.differs = true;
                             walk.defects
                                 .push(format!("frame {number} at {}: {why}: it is gone", frame.location));
                         }
@@ -427,14 +436,14 @@ impl Core {
     }
 
     /// References of blocks; frames without any go.
-    fn put_table_right(&self, tables: BTreeMap<u64, TablePage>, walk: &mut Walk) {
+    fn put_table_right(&self, tables: BTreeMap<u64, SoundTable>, walk: &mut Walk) {
         let maps = &mut self.state.write().maps;
         let mut deferred: NumberMap<u64, i64> = NumberMap::default();
         for (block, change) in maps.table.deferred.drain().flat_map(|(_, changes)| changes) {
             let sum = deferred.entry(block.bits()).or_default();
             *sum = sum.saturating_add(change);
         }
-        for (page, body) in tables {
+        for (page, SoundTable { page: body, differs }) in tables {
             let mut right = TablePage::default();
             for (index, frame) in body.iter() {
                 let number = page * FRAMES + index;
@@ -464,7 +473,7 @@ impl Core {
                         (0..8).all(|index| one.refs(index) == other.refs(index))
                     })
             };
-            if !before.as_ref().map_or_else(|| is_same(&body) && !right.is_empty(), is_same) {
+            if differs || !before.as_ref().map_or_else(|| is_same(&body) && !right.is_empty(), is_same) {
                 maps.table.replace(page, right);
             }
         }

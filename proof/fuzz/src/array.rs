@@ -82,8 +82,9 @@ pub fn options() -> Options {
 }
 
 impl Array {
-    /// An array with volumes, a snapshot, a clone, and a journal behind its checkpoint.
-    pub fn new(encrypted: bool) -> Self {
+    /// An array with volumes, a snapshot and a clone: stopped in good order, so that an opening loads no page, or with a
+    /// journal after its checkpoint.
+    pub fn new(encrypted: bool, stopped: bool) -> Self {
         let key = encrypted.then_some([3; 32]);
         let drives: Vec<Arc<MemDrive>> = (0..3).map(|n| MemDrive::new(format!("mem{n}"), DRIVE)).collect();
         let array = Self { key, images: Vec::new(), drives: Mutex::new(drives) };
@@ -98,7 +99,10 @@ impl Array {
         let engine = world.engine.clone();
         world.run(engine.snapshot(&[(DiskId(1), DiskId(5))], &[], 1, 0)).expect("taken");
         write(&mut world, 2, 3, 5, 200);
-        drop(world);
+        match stopped {
+            true => world.shut_down().expect("shut down"),
+            false => drop(world),
+        }
         let images = array
             .drives
             .lock()

@@ -27,5 +27,61 @@ pub fn log_in(portal: &str, initiator: &str, target: &str) -> (TcpStream, u16) {
     let mut answer = [0; HEADER];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(answer[0], 0x23, "a Login Response");
+    read_segment(&mut stream, &answer);
     (stream, u16::from_be_bytes(answer[STATUS].try_into().unwrap()))
+}
+
+/// Reads the data segment of a PDU, which nobody here looks at.
+fn read_segment(stream: &mut TcpStream, header: &[u8; HEADER]) {
+    let length = header[DATA_LENGTH].iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
+    stream.read_exact(&mut vec![0; length.next_multiple_of(4)]).unwrap();
+}
+
+/// A session that writes, one command at a time.
+pub struct Session {
+    stream: TcpStream,
+    cmd_sn: u32,
+}
+
+impl Session {
+    /// Logs in with a name that the array knows.
+    pub fn open(portal: &str, initiator: &str, target: &str) -> Self {
+        let (stream, status) = log_in(portal, initiator, target);
+        assert_eq!(status, 0, "a log-in that is accepted");
+        let mut session = Self { stream, cmd_sn: 0 };
+        // The first unit attentions.
+        while session.command(&[0; 16], &[]) != 0 {}
+        session
+    }
+
+    /// WRITE(16) to LUN 0, with the data in the command (at most 8 KiB).
+    pub fn write(&mut self, lba: u64, block_bytes: usize, data: &[u8]) {
+        let mut cdb = [0; 16];
+        cdb[0] = 0x8A;
+        cdb[2..10].copy_from_slice(&lba.to_be_bytes());
+        cdb[10..14].copy_from_slice(&((data.len() / block_bytes) as u32).to_be_bytes());
+        assert_eq!(self.command(&cdb, data), 0, "GOOD");
+    }
+
+    /// SCSI Command with immediate data (RFC 7143 11.3); the status of its SCSI Response.
+    fn command(&mut self, cdb: &[u8; 16], data: &[u8]) -> u8 {
+        let mut pdu = vec![0; HEADER];
+        pdu[..2].copy_from_slice(&[0x01, 0x80 | if data.is_empty() { 0 } else { 0x20 }]);
+        pdu[DATA_LENGTH].copy_from_slice(&(data.len() as u32).to_be_bytes()[1..]);
+        pdu[16..20].copy_from_slice(&self.cmd_sn.to_be_bytes());
+        pdu[20..24].copy_from_slice(&(data.len() as u32).to_be_bytes());
+        pdu[24..28].copy_from_slice(&self.cmd_sn.to_be_bytes());
+        pdu[32..48].copy_from_slice(cdb);
+        pdu.extend(data);
+        self.stream.write_all(&pdu).unwrap();
+        self.cmd_sn += 1;
+        loop {
+            let mut header = [0; HEADER];
+            self.stream.read_exact(&mut header).unwrap();
+            read_segment(&mut self.stream, &header);
+            if header[0] == 0x21 {
+                return header[3];
+            }
+        }
+    }
 }

@@ -19,6 +19,7 @@ mod mutations;
 mod process;
 mod pykmip;
 mod questions;
+mod repair;
 mod roles;
 mod support;
 

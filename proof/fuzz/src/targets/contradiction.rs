@@ -1,7 +1,8 @@
 //! Media whose checksums hold and whose contents contradict each other: opening, using, checking and repairing end, with
 //! what is there or with errors, and a repair leaves nothing to find.
 //!
-//! The first byte chooses what is changed and whether the array is encrypted, the others how.
+//! The first byte chooses what is changed, whether the array is encrypted, and whether it was stopped in good order; the
+//! others choose how.
 
 use crate::array::{self, Array, World, options, use_all};
 use engine::Engine;
@@ -10,10 +11,13 @@ use std::sync::OnceLock;
 
 /// One input.
 pub fn run(bytes: &[u8]) {
-    static ARRAYS: OnceLock<[Array; 2]> = OnceLock::new();
-    let arrays = ARRAYS.get_or_init(|| [Array::new(false), Array::new(true)]);
+    static ARRAYS: OnceLock<[Array; 4]> = OnceLock::new();
+    let arrays = ARRAYS.get_or_init(|| {
+        [(false, false), (true, false), (false, true), (true, true)]
+            .map(|(encrypted, stopped)| Array::new(encrypted, stopped))
+    });
     let Some((choice, rest)) = bytes.split_first() else { return };
-    let array = &arrays[usize::from(choice >> 7)];
+    let array = &arrays[usize::from(choice >> 6)];
     let tampered = || {
         array.restore();
         let mut numbers = rest.iter();
@@ -22,7 +26,7 @@ pub fn run(bytes: &[u8]) {
             word % end
         };
         let shelf = array.open(3).expect("opened");
-        let target = TARGETS[usize::from(choice & 127) % TARGETS.len()];
+        let target = TARGETS[usize::from(choice & 63) % TARGETS.len()];
         array::run(tamper(shelf, target, &mut pick)).is_ok()
     };
     if !tampered() {
