@@ -3,8 +3,8 @@
 use crate::initiator::Session;
 use crate::process::{check, check_with, drives, json, start};
 use engine::media::{Target, tamper};
-use shelf::device::{self, Ring};
-use shelf::{DriveShelf, Opening};
+use raid::device::{self, Ring};
+use raid::{DriveShelf, Opening};
 use std::path::{Path, PathBuf};
 
 const IQN: &str = "iqn.2026-01.test:repair";
