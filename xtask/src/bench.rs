@@ -1,5 +1,7 @@
-//! The array and its peers side by side on the same disk, as ratios: absolute figures say more about the machine. And the
-//! engine by itself, on drives in memory: `proof/bench`.
+//! Benchmarks: the array beside its peers on the same disk, as ratios (absolute figures say more about the machine), the
+//! engine alone on drives in memory (`proof/bench`), and the record of the newest runs.
+
+mod record;
 
 use crate::conformance::release_programs;
 use crate::setup;
@@ -12,13 +14,13 @@ use lab::figures::{Case, Figure};
 use lab::load::{Content, Measure, Order};
 use lab::management::{self, Finding};
 use lab::stats::{Comparison, Verdict};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How to measure.
 #[derive(clap::Args)]
 pub struct Args {
-    /// `engine`: the engine alone, without network, on drives in memory; `reduction`: how far data of several kinds are
-    /// reduced; `management`: what it costs to be looked at; without it the array against tgt, and SPDK where it is installed
+    /// The suite; without it the array beside tgt, and SPDK if it is installed
     #[arg(value_enum)]
     what: Option<What>,
     /// Only rows whose name contains this
@@ -39,19 +41,29 @@ pub struct Args {
     /// Compare this build with that of another commit instead: faster, slower or the same, with a confidence
     #[arg(long, value_name = "COMMIT")]
     compare: Option<String>,
-    /// Fail when a promise in docs/benchmarks.md is not kept
+    /// Fail if an aim is missed
     #[arg(long)]
     check: bool,
+    /// Record the run in docs/benchmarks.json, in the place of the last one, and write the table of docs/benchmarks.md
+    #[arg(long, conflicts_with_all = ["only", "compare"])]
+    record: bool,
+    /// With `lab`: folder of a run of `cargo xtask lab run --out DIR`
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum What {
-    /// The engine alone
+    /// The engine alone, without network, on drives in memory
     Engine,
-    /// How far data of several kinds are reduced
+    /// Data reduction of several kinds of data
     Reduction,
-    /// The array while pages are open and measurements collected, against the same array left alone
+    /// The cost of open web pages and metrics collection
     Management,
+    /// Record a run of the lab (--from)
+    Lab,
+    /// Write the table of docs/benchmarks.md from the recorded runs
+    Table,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -70,8 +82,13 @@ const RATIO_MIN: f64 = 1.0;
 /// Measures and prints the table of docs/benchmarks.md.
 pub fn run(args: &Args) -> Result<()> {
     match args.what {
-        Some(What::Engine) => return engine(args),
-        Some(What::Reduction) => return reduction(args),
+        Some(What::Engine) => return printed(args, "engine", &["--only", &args.only]),
+        Some(What::Reduction) => return printed(args, "reduction", &["--reduction"]),
+        Some(What::Table) => return record::write(),
+        Some(What::Lab) => {
+            let folder = args.from.as_deref().context("--from names the folder of the run")?;
+            return record::record("lab", record::of_lab(folder)?);
+        }
         Some(What::Management) | None => {}
     }
     let pairs = args.compare.is_some() || matches!(args.what, Some(What::Management));
@@ -108,6 +125,9 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let rows = bench::run(&release_programs()?, &target_dir(), options, &args.only)?;
     print(&rows);
+    if args.record {
+        record::record("peers", rows.iter().flat_map(beside_tgt).collect())?;
+    }
     if args.check {
         return check(&rows);
     }
@@ -211,19 +231,36 @@ fn confidence(part: f64) -> String {
     format!(", {:.1} % sure", part * 100.0)
 }
 
-fn reduction(args: &Args) -> Result<()> {
+/// Runs a suite of `proof/bench`, which prints a table.
+fn printed(args: &Args, suite: &str, words: &[&str]) -> Result<()> {
     let binary = release_binary("bench", "bench")?;
-    let words: &[&str] = if args.check { &["--reduction", "--check"] } else { &["--reduction"] };
-    exec(&mut command(binary.to_str().context("a path that is text")?, words))
-}
-
-fn engine(args: &Args) -> Result<()> {
-    let binary = release_binary("bench", "bench")?;
-    let mut words = vec!["--only", &args.only];
+    let mut words = words.to_vec();
     if args.check {
         words.push("--check");
     }
-    exec(&mut command(binary.to_str().context("a path that is text")?, &words))
+    let mut bench = command(binary.to_str().context("a path that is text")?, &words);
+    if !args.record {
+        return exec(&mut bench);
+    }
+    let text = capture(&mut bench)?;
+    print!("{text}");
+    record::record(suite, record::figures(&text, [Some(0), Some(2), None, Some(1)]))
+}
+
+/// The figures of a load beside those of tgt.
+fn beside_tgt(row: &Row) -> Vec<record::Figure> {
+    let Some(tgt) = row.peers.first() else { return Vec::new() };
+    let (ours, tgt) = (row.ours.median, tgt.median);
+    let figure = |what: &str, array: String, peer: String| record::Figure {
+        name: format!("{}: {what}", row.name),
+        array,
+        peer,
+        aim: String::new(),
+    };
+    vec![
+        figure("IOPS, × tgt", format!("{:.2}", ours.iops / tgt.iops), "1".into()),
+        figure("CPU per I/O", format!("{:.1} µs", ours.cpu_us), format!("{:.1} µs", tgt.cpu_us)),
+    ]
 }
 
 /// A table for each peer.
