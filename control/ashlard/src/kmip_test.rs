@@ -1,8 +1,6 @@
 use super::*;
 
-#[path = "../tests/daemon/pykmip.rs"]
-#[expect(dead_code, reason = "the tests of the daemon use the rest")]
-mod pykmip;
+use rig::pykmip;
 
 /// An answer to Get as KMIP 1.2 has it, with the key of these bytes.
 fn answer(status: u32, key: &[u8]) -> Vec<u8> {
@@ -64,7 +62,7 @@ fn no_answer_makes_it_panic() {
 #[test]
 fn a_key_comes_from_a_real_server() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(running) = pykmip::Running::start(folder.path()) else { return };
+    let Some(running) = pykmip::Server::start(folder.path()) else { return };
     let server = |authority| Server {
         address: running.address.clone(),
         certificate: running.path("cert.pem"),

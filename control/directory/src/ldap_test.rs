@@ -1,7 +1,6 @@
 use super::*;
 
-#[path = "ldap_test/slapd.rs"]
-mod slapd;
+use rig::slapd;
 
 fn settings(server: &str) -> Ldap {
     Ldap {

@@ -1,6 +1,7 @@
 //! Logging in by directories elsewhere, with real ones.
 
 use crate::process::{Daemon, fails, json as cli, run, start};
+use rig::slapd;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -8,9 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use ureq::http::{Request, Response};
-
-#[path = "../../../directory/src/ldap_test/slapd.rs"]
-mod slapd;
 
 const PROVIDER: &str = include_str!("directory/provider.mjs");
 const PACKAGE: &str = "oidc-provider@8.8.1";

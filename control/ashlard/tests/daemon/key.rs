@@ -1,7 +1,7 @@
 //! Encrypted drives, as an operator has them.
 
 use crate::process::{ashlard, check_with, drives, fails, json, start};
-use crate::pykmip::Running;
+use rig::pykmip::Server;
 use std::path::Path;
 use std::process::Command;
 
@@ -97,7 +97,7 @@ fn the_key_is_changed_while_the_array_runs() {
 fn another_key_of_a_real_key_server_is_taken_while_the_array_runs() {
     let folder = tempfile::tempdir().unwrap();
     let data = &folder.path().join("array");
-    let Some(mut server) = Running::start(folder.path()) else { return };
+    let Some(mut server) = Server::start(folder.path()) else { return };
     let [one, other] = server.keys.clone();
     let paths = ["cert.pem", "key.pem", "ca.pem"].map(|name| server.path(name).display().to_string());
     let [certificate, key, authority] = paths.each_ref().map(String::as_str);

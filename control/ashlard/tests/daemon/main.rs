@@ -17,7 +17,6 @@ mod monitoring;
 mod mount;
 mod mutations;
 mod process;
-mod pykmip;
 mod questions;
 mod repair;
 mod roles;

@@ -1,9 +1,9 @@
-//! PyKMIP, a key server of somebody else's making.
+//! PyKMIP, a key server of another project, on the loopback interface.
 
+use crate::{Running, certificates, free_port};
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 /// Serves; prints the identifiers of two keys of 256 bits, the value of the first, and the identifier of one of 128 bits.
 /// From then on it destroys the keys whose identifiers it reads.
@@ -39,8 +39,8 @@ server.serve()
 "#;
 
 /// A server; it ends with the test.
-pub struct Running {
-    child: Child,
+pub struct Server {
+    _running: Running,
     ask: ChildStdin,
     said: BufReader<ChildStdout>,
     folder: PathBuf,
@@ -54,24 +54,29 @@ pub struct Running {
     pub short: String,
 }
 
-impl Running {
-    /// Starts one in a folder, which gets the certificates of both sides; none, and says so, where it can't be had.
+impl Server {
+    /// Starts one in a folder, which gets the certificates of both sides; `None`, and a line that says so, if it can't be
+    /// installed.
+    ///
+    /// # Panics
+    /// If it does not start.
     pub fn start(folder: &Path) -> Option<Self> {
         let Some(python) = python() else {
             eprintln!("skipped: PyKMIP can't be had (python3 -m venv, pip install pykmip)");
             return None;
         };
-        write_certificates(folder);
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        certificates::write(folder, "array");
+        let port = free_port();
         let mut command = Command::new(python);
         command.arg("-c").arg(SERVER).arg(folder).arg(port.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
+        let mut process = Running::start(&mut command);
+        let child = process.child();
         let (ask, said) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         let address = format!("127.0.0.1:{port}");
         let (keys, value, short) = Default::default();
         let folder = folder.to_owned();
-        let mut running = Self { child, ask, said, folder, address, keys, value, short };
+        let mut running = Self { _running: process, ask, said, folder, address, keys, value, short };
         let line = running.line();
         let words: Vec<&str> = line.split_whitespace().collect();
         let [one, other, value, short] = words[..] else { panic!("PyKMIP says: {line:?}") };
@@ -86,6 +91,9 @@ impl Running {
     }
 
     /// Destroys a key.
+    ///
+    /// # Panics
+    /// If the server does not do it.
     pub fn destroy(&mut self, key: &str) {
         writeln!(self.ask, "{key}").unwrap();
         assert_eq!(self.line(), "destroyed\n");
@@ -95,13 +103,6 @@ impl Running {
         let mut line = String::new();
         self.said.read_line(&mut line).unwrap();
         line
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -120,19 +121,4 @@ fn python() -> Option<PathBuf> {
         return (made && there(&python)).then_some(python);
     }
     Some(python)
-}
-
-fn write_certificates(folder: &Path) {
-    use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-    let mut authority = CertificateParams::new(Vec::new()).unwrap();
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority_key = KeyPair::generate().unwrap();
-    std::fs::write(folder.join("ca.pem"), authority.self_signed(&authority_key).unwrap().pem()).unwrap();
-    let issuer = Issuer::new(authority, authority_key);
-    let mut both = CertificateParams::new(vec!["127.0.0.1".into()]).unwrap();
-    both.distinguished_name.push(rcgen::DnType::CommonName, "array");
-    both.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-    let key = KeyPair::generate().unwrap();
-    std::fs::write(folder.join("cert.pem"), both.signed_by(&key, &issuer).unwrap().pem()).unwrap();
-    std::fs::write(folder.join("key.pem"), key.serialize_pem()).unwrap();
 }

@@ -1,18 +1,8 @@
-//! OpenLDAP's server for tests, on this machine alone.
+//! OpenLDAP's server on the loopback interface, with a few people and a group.
 
-use std::net::TcpListener;
+use crate::{Running, certificates, free_port};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
-/// A server that ends with the test.
-pub struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use std::process::{Command, Stdio};
 
 const CONFIG: &str = "
 include /etc/ldap/schema/core.schema
@@ -83,31 +73,17 @@ fn run(program: &str, words: &[&str], input: &str) -> bool {
     child.wait().unwrap().success()
 }
 
-fn write_certificates(folder: &Path) {
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-    let mut authority = CertificateParams::new(Vec::new()).unwrap();
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority_key = KeyPair::generate().unwrap();
-    std::fs::write(folder.join("ca.pem"), authority.self_signed(&authority_key).unwrap().pem()).unwrap();
-    let issuer = Issuer::new(authority, authority_key);
-    let key = KeyPair::generate().unwrap();
-    let own = CertificateParams::new(vec!["127.0.0.1".into()]).unwrap().signed_by(&key, &issuer).unwrap();
-    std::fs::write(folder.join("cert.pem"), own.pem()).unwrap();
-    std::fs::write(folder.join("key.pem"), key.serialize_pem()).unwrap();
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// OpenLDAP's server, with its plain and its TLS address; none when it is not installed.
+/// OpenLDAP's server, with its plain and its TLS address; `None` if it is not installed.
+///
+/// # Panics
+/// If it does not start.
 pub fn start(folder: &Path) -> Option<(Running, String, String)> {
     const SLAPD: &str = "/usr/sbin/slapd";
     if !Path::new(SLAPD).exists() {
         eprintln!("skipped: slapd is not there (apt-get install slapd)");
         return None;
     }
-    write_certificates(folder);
+    certificates::write(folder, "array");
     std::fs::create_dir(folder.join("data")).unwrap();
     let config = folder.join("slapd.conf");
     let place = folder.to_str().unwrap();
@@ -118,9 +94,9 @@ pub fn start(folder: &Path) -> Option<(Running, String, String)> {
         (format!("ldap://127.0.0.1:{}", free_port()), format!("ldaps://127.0.0.1:{}", free_port()));
     let mut server = Command::new(SLAPD);
     server.args(["-d", "0", "-f", config, "-h", &format!("{plain} {tls}")]);
-    let mut running = Running(server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let mut running = Running::start(server.stdout(Stdio::null()).stderr(Stdio::null()));
     while std::net::TcpStream::connect(plain.trim_start_matches("ldap://")).is_err() {
-        assert_eq!(running.0.try_wait().unwrap(), None, "slapd ended: {config} may say why");
+        assert!(running.is_running(), "slapd ended: {config} may say why");
         std::thread::yield_now();
     }
     Some((running, plain, tls))
