@@ -5,16 +5,12 @@
 use crate::action::{Action, Caller, Credential, Outcome};
 use crate::array::{Array, Change};
 use crate::certificate::Certificate;
-use crate::config::{Edit, Named, Secret};
-use crate::record::Record;
 use crate::{Error, Result, check};
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
 use aws_lc_rs::digest::{SHA256, digest};
 use history::Severity;
-use notify::mark;
-use serde::{Deserialize, Serialize, Serializer};
-use std::fmt;
+use records::{Edit, Hashed, Record, Role, Secret, TokenEntry, TokenId, UserEntry, UserId};
 
 /// Name of the user that an array begins with.
 pub const FIRST_USER: &str = "admin";
@@ -26,105 +22,6 @@ const PASSWORD_LENGTHS: std::ops::RangeInclusive<usize> = 8..=256;
 
 /// The longest life of a token, in seconds from now.
 const LONGEST_TOKEN: u64 = 100 * 366 * 86_400;
-
-/// What somebody may do; each may what those before it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Look.
-    Viewer,
-    /// Operate volumes, hosts and snapshots.
-    Operator,
-    /// Everything: users, tokens, settings, certificates.
-    Admin,
-}
-
-crate::config::identities! {
-    /// Stable identity of a user.
-    UserId;
-    /// Stable identity of an API token.
-    TokenId;
-}
-
-/// The hash of a password or a token. It is no secret, and still nobody's business.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct Hashed(String);
-
-impl Serialize for Hashed {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.serialize_newtype_struct(mark::SECRET, &self.0)
-    }
-}
-
-impl fmt::Debug for Hashed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hashed(…)")
-    }
-}
-
-/// A user as configured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UserEntry {
-    /// Its identity.
-    pub id: UserId,
-    /// Its name.
-    pub name: String,
-    /// When it was made, in seconds since 1970.
-    pub created: u64,
-    /// What it may do.
-    pub role: Role,
-    /// Argon2id hash of the password, as a PHC string.
-    pub hash: Hashed,
-    /// When the password was set, in seconds since 1970.
-    pub password_set: u64,
-}
-
-impl Named for UserEntry {
-    type Id = UserId;
-    const NOUN: &'static str = "user";
-
-    fn id(&self) -> UserId {
-        self.id
-    }
-
-    fn name(&self) -> Option<&str> {
-        Some(&self.name)
-    }
-}
-
-/// An API token as configured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TokenEntry {
-    /// Its identity.
-    pub id: TokenId,
-    /// Its name.
-    pub name: String,
-    /// When it was made, in seconds since 1970.
-    pub created: u64,
-    /// Who made it; it goes with its user.
-    pub user: UserId,
-    /// What may be done with it, and never more than its user may.
-    pub role: Role,
-    /// When it stops to be good, in seconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires: Option<u64>,
-    /// SHA-256 of the token, in hex digits.
-    pub hash: Hashed,
-}
-
-impl Named for TokenEntry {
-    type Id = TokenId;
-    const NOUN: &'static str = "token";
-
-    fn id(&self) -> TokenId {
-        self.id
-    }
-
-    fn name(&self) -> Option<&str> {
-        Some(&self.name)
-    }
-}
 
 /// A user as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -226,17 +123,6 @@ impl Array {
     }
 }
 
-impl Role {
-    /// What it is called.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Viewer => "viewer",
-            Role::Operator => "operator",
-            Role::Admin => "admin",
-        }
-    }
-}
-
 /// 19 MiB and two passes, as OWASP advises.
 fn hasher() -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::default())
@@ -249,7 +135,7 @@ fn hash_password(password: &Secret, random: u128) -> Result<Hashed> {
     let salt = SaltString::encode_b64(&random.to_le_bytes());
     let hashed =
         salt.and_then(|salt| Ok(hasher().hash_password(password.expose().as_bytes(), &salt)?.to_string()));
-    hashed.map(Hashed).map_err(|error| Error::failed("the password can't be hashed", error))
+    hashed.map(Hashed::new).map_err(|error| Error::failed("the password can't be hashed", error))
 }
 
 fn is_password(password: &Secret, hash: &str) -> bool {
@@ -258,7 +144,9 @@ fn is_password(password: &Secret, hash: &str) -> bool {
 }
 
 fn hash_token(secret: &str) -> Hashed {
-    Hashed(digest(&SHA256, secret.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+    Hashed::new(
+        digest(&SHA256, secret.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect(),
+    )
 }
 
 impl Array {
@@ -289,7 +177,7 @@ impl Array {
         // A name that is not there takes as long as one that is.
         const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA\
                               $AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-        let hash = found.as_ref().map_or(NOBODY, |entry| &entry.hash.0);
+        let hash = found.as_ref().map_or(NOBODY, |entry| &entry.hash.text());
         let member = |UserEntry { id, name, role, password_set, .. }| Member { id, name, role, password_set };
         is_password(password, hash).then_some(found).flatten().map(member)
     }
@@ -364,12 +252,6 @@ impl User {
     fn of(entry: &UserEntry) -> Self {
         let UserEntry { name, role, created, password_set, .. } = entry.clone();
         Self { name, role, created, password_set }
-    }
-}
-
-impl TokenEntry {
-    fn is_good(&self, now: u64) -> bool {
-        self.expires.is_none_or(|expires| now < expires)
     }
 }
 

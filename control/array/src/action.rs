@@ -1,19 +1,16 @@
 //! Every operator action and its answer: the one list that REST, command line, GUI, tests and simulation are views
 //! of. How each is carried out is in the file of its noun; [`crate::Array::perform`] is the way in.
 
-use crate::access::{Member, Role, Token, TokenId, User, UserId};
+use crate::access::{Member, Token, User};
 use crate::bundle::File;
 use crate::certificate::Certificate;
-use crate::config::{Chap, Secret};
-use crate::directory::{Directory, DirectoryChange, DirectoryId, NewDirectory};
+use crate::directory::{Directory, DirectoryChange, NewDirectory};
 use crate::drive::NewDrive;
 use crate::job::Job;
 use crate::key::{Key, NewKey};
 use crate::login::RefusedLogin;
 use crate::notification::{Target, TargetChange};
 use crate::performance::{Busy, By, Capacity, PathUse, Scope, Stretch};
-use crate::policy::{LimitsChange, PolicyChange};
-use crate::schedule::Rule;
 use crate::usage::Usage;
 use crate::view::{
     ArrayStatus, BinnedDisk, Connection, Difference, Drive, Group, Host, HostGroup, Protection, Schedule,
@@ -21,6 +18,11 @@ use crate::view::{
 };
 use history::{Alert, AlertState, Audit, Event, Page, Series, Severity};
 use notify::Destination;
+use records::DirectoryId;
+use records::Rule;
+use records::{Chap, Secret};
+use records::{LimitsChange, PolicyChange};
+use records::{Role, TokenId, UserId};
 use serde::Serialize;
 
 /// Who asks, and by what they were let in.

@@ -2,7 +2,7 @@
 //!
 //! A question is answered from the configuration and the parts at once. A change goes after the one before it: it
 //! judges the request, is noted in the audit trail, changes the engine and the records in an order that a crash can
-//! stop anywhere (see [`crate::config::Stage`]), and only then the configuration in memory, `scsi` and `iscsi`.
+//! stop anywhere (see [`records::Stage`]), and only then the configuration in memory, `scsi` and `iscsi`.
 
 use crate::action::{Action, Caller, Outcome};
 use crate::alert::AlertTable;
@@ -10,8 +10,6 @@ use crate::audit::Changes;
 use crate::bundle::File;
 use crate::clock::{self, Clock, Moment, Uptime};
 use crate::condition::Conditions;
-use crate::config::{Config, Edit, HostId, Identity, Stage};
-use crate::connection::Peer;
 use crate::directory::DirectoryClients;
 use crate::drive::{DriveStates, Machine};
 use crate::health::HealthCache;
@@ -20,10 +18,8 @@ use crate::login::{self, Logins};
 use crate::notification::DeliveryQueues;
 use crate::performance::Meter;
 use crate::policy::Affected;
-use crate::record::Record;
 use crate::scrub::Scrubbing;
 use crate::sealing::SealingKey;
-use crate::topic::{self, Topic};
 use crate::verb::Effect;
 use crate::watch::WatchState;
 use crate::{Error, Result};
@@ -31,9 +27,10 @@ use block::DiskId;
 use engine::Engine;
 use history::{NewEvent, Severity, Store};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use records::{ArrayIdentity, Config, ConnectionEntry, Edit, HostId, Peer, Record, Stage, Topic};
 use serde::Serialize;
 use shelf::pool::Pool;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::broadcast;
@@ -104,7 +101,7 @@ pub enum Update {
 pub struct Array {
     pub(crate) parts: Parts,
     pub(crate) env: Env,
-    pub(crate) identity: Identity,
+    pub(crate) identity: ArrayIdentity,
     pub(crate) version: String,
     pub(crate) started: u64,
     config: RwLock<Config>,
@@ -132,7 +129,7 @@ impl Array {
     pub(crate) fn new(
         parts: Parts,
         env: Env,
-        identity: Identity,
+        identity: ArrayIdentity,
         version: String,
         config: Config,
     ) -> Result<Self> {
@@ -328,7 +325,7 @@ impl Array {
     /// Shows an initiator what it may see.
     pub(crate) fn show_host(&self, config: &Config, host: HostId) {
         if let Some(entry) = config.hosts.get(host) {
-            let view = config.view_of(host);
+            let view = view_of(config, host);
             entry.initiators.iter().for_each(|name| self.parts.target.set_view(name, view.clone()));
         }
     }
@@ -470,16 +467,15 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// What to write; noted for the audit trail.
+    /// What to write; noted for the audit log.
     fn records(&mut self, edits: &[Edit]) -> Vec<(String, Option<Vec<u8>>)> {
         let mut records = Vec::with_capacity(edits.len());
         for edit in edits {
-            let (record, value) = match edit {
-                Edit::Put(record) => (record, Some(record.value())),
-                Edit::Remove(record) => (record, None),
-            };
-            self.note(edit);
-            records.push((record.key(), value));
+            let (record, put) = edit.record();
+            let key = record.key();
+            let before = stored(&self.array.parts.engine, &key);
+            self.note(edit, before.as_deref());
+            records.push((key, put.then(|| record.value_over(before.as_deref()))));
         }
         records
     }
@@ -491,7 +487,7 @@ impl Change<'_> {
         let mut hosts = BTreeSet::new();
         let mut affected = Affected::default();
         for edit in edits {
-            changed.extend(topic::of_edit(&edit, stage_of(&config, &edit)));
+            changed.extend(edit.topics(stage_of(&config, &edit)));
             hosts.extend(concerned(&config, &edit));
             affected.note(&config, &edit);
             self.forget_initiators(&config, &edit);
@@ -518,12 +514,10 @@ impl Change<'_> {
         }
     }
 
-    /// Notes a record's change for the audit trail.
-    fn note(&mut self, edit: &Edit) {
-        let (Edit::Put(record) | Edit::Remove(record)) = edit;
-        let key = record.key();
-        let before = self.array.parts.engine.records(&key).into_iter().find(|(found, _)| *found == key);
-        let before = before.and_then(|(key, value)| Record::read(&key, &value).ok().flatten());
+    /// Notes the change of a record for the audit log.
+    fn note(&mut self, edit: &Edit, before: Option<&[u8]>) {
+        let key = edit.record().0.key();
+        let before = before.and_then(|value| Record::read(&key, value).ok().flatten());
         self.changes.note(&self.array.config(), before.as_ref(), edit);
     }
 
@@ -552,6 +546,12 @@ impl Change<'_> {
     }
 }
 
+/// What a host sees by LUN: its own connections and those of its group.
+fn view_of(config: &Config, host: HostId) -> BTreeMap<u16, scsi::Mapping> {
+    let mapping = |entry: &ConnectionEntry| scsi::Mapping { disk: entry.volume, read_only: entry.read_only };
+    config.seen_by(host).map(|entry| (entry.lun, mapping(entry))).collect()
+}
+
 /// How far the volume or snapshot of an edit is before it.
 fn stage_of(config: &Config, edit: &Edit) -> Option<Stage> {
     let (Edit::Put(record) | Edit::Remove(record)) = edit;
@@ -573,6 +573,18 @@ fn concerned(config: &Config, edit: &Edit) -> Vec<HostId> {
         Record::Connection(entry) => config.hosts_of(entry.peer).iter().map(|host| host.id).collect(),
         _ => Vec::new(),
     }
+}
+
+/// The value that is stored under a key.
+pub(crate) fn stored(engine: &Engine, key: &str) -> Option<Vec<u8>> {
+    engine.records(key).into_iter().find(|(found, _)| found == key).map(|(_, value)| value.to_vec())
+}
+
+/// The record to be written in the place of what is stored.
+pub(crate) fn put(engine: &Engine, record: &Record) -> (String, Option<Vec<u8>>) {
+    let key = record.key();
+    let value = record.value_over(stored(engine, &key).as_deref());
+    (key, Some(value))
 }
 
 /// Writes or removes records in one step; durable when this answers.

@@ -1,17 +1,13 @@
 //! Entries of the audit trail: who asked for which verb on which object, and the fields that changed.
 //!
 //! An entry is begun before the action is carried out, so that a crash leaves it as interrupted, and ended with what
-//! came of it. Secrets never get here: see [`crate::redact`].
+//! came of it. Secrets never get here: see [`Redactor`].
 
+use crate::Result;
 use crate::action::{Action, Caller, PeerName, SubjectName};
 use crate::array::Array;
-use crate::config::{Config, Edit, GroupId, HostGroupId, HostId, Named, ScheduleId};
-use crate::connection::Peer;
-use crate::record::Record;
-use crate::redact::Show;
-use crate::{Result, UserId};
-use block::DiskId;
 use history::{Attempt, AuditId};
+use records::{Config, Edit, Record, Redactor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -176,7 +172,7 @@ fn request(config: &Config, caller: &Caller, action: &Action) -> Request {
     let declared = action.verb().declaration();
     let Object(object, said) = action.object(caller);
     let names = |kind: &str, id: &str| config.name_of(kind, id);
-    let mut fields = match (Show { names: &names, hide: true }).value(action) {
+    let mut fields = match (Redactor { names: &names, hide: true }).value(action) {
         // The variant is the verb.
         Value::Object(variant) => variant.into_iter().next().map_or(Value::Null, |(_, fields)| fields),
         _ => Value::Null,
@@ -190,7 +186,7 @@ fn request(config: &Config, caller: &Caller, action: &Action) -> Request {
     }
     let object = object.map(|text| match action {
         Action::TakeFromBin { .. } | Action::EradicateFromBin { .. } => {
-            config.binned_name(&text).unwrap_or(text)
+            binned_name(config, &text).unwrap_or(text)
         }
         _ => text,
     });
@@ -204,53 +200,10 @@ fn request(config: &Config, caller: &Caller, action: &Action) -> Request {
     Request { verb, noun, object, fields: flat }
 }
 
-impl Config {
-    /// The name of a record whose identity, of this type, has these hex digits.
-    fn name_of(&self, kind: &str, digits: &str) -> Option<String> {
-        let id = u128::from_str_radix(digits, 16).ok()?;
-        let short = u64::try_from(id).ok();
-        let name = match kind {
-            "DiskId" => self.disk_name(DiskId(id))?,
-            "HostId" => self.hosts.get(HostId(short?))?.name()?,
-            "HostGroupId" => self.host_groups.get(HostGroupId(short?))?.name()?,
-            "GroupId" => self.groups.get(GroupId(short?))?.name()?,
-            "ScheduleId" => self.schedules.get(ScheduleId(short?))?.name()?,
-            "UserId" => self.users.get(UserId(short?))?.name()?,
-            _ => return None,
-        };
-        Some(name.to_owned())
-    }
-
-    fn binned_name(&self, which: &str) -> Option<String> {
-        let mut found = self.binned().filter(|entry| format!("{:032x}", entry.id().0) == which);
-        found.next().map(|entry| entry.name().to_owned())
-    }
-
-    /// What a record is called.
-    fn record_name(&self, record: &Record) -> Option<String> {
-        Some(match record {
-            Record::Settings(_) | Record::Scrub(_) | Record::Certificate(_) => return None,
-            Record::Volume(it) => it.name.clone(),
-            Record::Snapshot(it) => it.name.clone(),
-            Record::Schedule(it) => it.name.clone(),
-            Record::Group(it) => it.name.clone(),
-            Record::Host(it) => it.name.clone(),
-            Record::HostGroup(it) => it.name.clone(),
-            Record::Directory(it) => it.name.clone(),
-            Record::Target(it) => it.name.clone(),
-            Record::User(it) => it.name.clone(),
-            Record::Token(it) => it.name.clone(),
-            Record::Connection(it) => {
-                let peer = match it.peer {
-                    Peer::Host(id) => self.hosts.get(id).map(|host| format!("host {}", host.name)),
-                    Peer::HostGroup(id) => {
-                        self.host_groups.get(id).map(|group| format!("host group {}", group.name))
-                    }
-                };
-                format!("{} to {}", self.disk_name(it.volume)?, peer?)
-            }
-        })
-    }
+/// The name of what has this identity in the recycle bin.
+fn binned_name(config: &Config, which: &str) -> Option<String> {
+    let mut found = config.binned().filter(|entry| format!("{:032x}", entry.id().0) == which);
+    found.next().map(|entry| entry.name().to_owned())
 }
 
 /// A value to be compared, and as it is shown; null when there is none.
@@ -264,7 +217,7 @@ impl Side {
     fn of<T: Serialize>(config: &Config, value: Option<&T>) -> Self {
         let Some(value) = value else { return Self::default() };
         let names = |kind: &str, id: &str| config.name_of(kind, id);
-        let show = |hide| Show { names: &names, hide }.value(value);
+        let show = |hide| Redactor { names: &names, hide }.value(value);
         Self { plain: show(false), shown: show(true) }
     }
 }
@@ -292,8 +245,8 @@ impl Changes {
         };
         let noted = Noted {
             record: record.key(),
-            noun: record.noun(),
-            name: config.record_name(before.unwrap_or(record)),
+            noun: record.declaration().noun,
+            name: before.unwrap_or(record).label(config),
             before: Side::of(config, before),
             after: Side::of(config, after),
         };
@@ -407,7 +360,7 @@ pub(crate) fn shown_records(
         let record = Record::read(&key, value).ok().flatten();
         let shown = match record {
             Some(record) => Side::of(config, Some(&record)).shown,
-            None if key == crate::record::ARRAY => serde_json::from_slice(value).unwrap_or_default(),
+            None if key == records::ARRAY => serde_json::from_slice(value).unwrap_or_default(),
             None => Value::Null,
         };
         (key, shown)

@@ -4,25 +4,7 @@
 use crate::Result;
 use crate::action::Outcome;
 use crate::array::{Array, Change};
-use crate::config::{Edit, Secret};
-use crate::record::Record;
-use crate::sealing::Sealed;
-use serde::{Deserialize, Serialize};
-
-/// Where its key belongs.
-pub(crate) const PLACE: &str = "certificate";
-
-/// The certificate as configured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CertificateEntry {
-    /// The chain in PEM, the array's own first.
-    #[serde(serialize_with = "notify::mark::pem")]
-    pub chain: String,
-    /// The sealed key in PEM.
-    pub secret: Sealed,
-    /// Since when it is used, in seconds since 1970.
-    pub since: u64,
-}
+use records::{CertificateEntry, Edit, Record, Secret};
 
 /// The certificate as operators see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +31,7 @@ impl Array {
     /// When its key can't be opened.
     pub fn certificate(&self) -> Result<Option<(String, Secret)>> {
         let Some(entry) = self.config().certificate.clone() else { return Ok(None) };
-        let key = self.parts.sealing.open(&entry.secret, PLACE)?;
+        let key = self.parts.sealing.open(&entry.secret, CertificateEntry::PLACE)?;
         Ok(Some((entry.chain, key)))
     }
 }
@@ -64,7 +46,7 @@ impl Change<'_> {
     /// The caller has made sure that they belong together.
     pub async fn replace_certificate(&mut self, chain: String, key: &Secret) -> Result<Outcome> {
         let array = self.array;
-        let secret = array.parts.sealing.seal(key, PLACE, (array.env.random)())?;
+        let secret = array.parts.sealing.seal(key, CertificateEntry::PLACE, (array.env.random)())?;
         let entry = CertificateEntry { chain, secret, since: self.now() };
         self.commit(vec![Edit::Put(Record::Certificate(entry.clone()))]).await?;
         let message = format!("the certificate was replaced by {}", self.caller.user);

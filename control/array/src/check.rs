@@ -1,11 +1,9 @@
 //! Judging what an operator typed: names, sizes, initiator names, LUNs, CHAP. Pure functions.
 
-use crate::config::Chap;
 use crate::{Error, Result};
 use block::Geometry;
+use records::Chap;
 
-/// Highest LUN that flat space addressing can say (SAM-5 4.7.3).
-pub const MAX_LUN: u16 = 16_383;
 /// Smallest volume in bytes.
 pub const MIN_VOLUME: u64 = 1 << 20;
 /// Largest volume in bytes.
@@ -45,16 +43,9 @@ pub fn snapshot_name(name: &str) -> Result<()> {
     well_formed("snapshot", name, MAX_SNAPSHOT_NAME)
 }
 
-/// Seconds since 1970 as RFC 3339 has it.
-pub fn utc(seconds: u64) -> String {
-    let timestamp =
-        i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-    timestamp.unwrap_or(jiff::Timestamp::MAX).to_string()
-}
-
 /// A time as part of a name: `20261121T153000Z`.
 pub fn stamp(seconds: u64) -> String {
-    utc(seconds).chars().filter(|c| !"-:".contains(*c)).collect()
+    records::utc(seconds).chars().filter(|c| !"-:".contains(*c)).collect()
 }
 
 /// Size and block length of a volume.
@@ -77,14 +68,6 @@ pub fn geometry(bytes: u64, block_bytes: u32) -> Result<Geometry> {
         )));
     }
     Ok(Geometry { block_bytes, blocks })
-}
-
-/// A LUN chosen by the operator.
-pub fn lun(lun: u16) -> Result<u16> {
-    if lun > MAX_LUN {
-        return Err(Error::invalid(format!("LUN {lun} can't be addressed: use 0 to {MAX_LUN}")));
-    }
-    Ok(lun)
 }
 
 /// The initiator names of a host, normalised; at least one, each once.

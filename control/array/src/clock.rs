@@ -10,10 +10,10 @@
 use crate::action::Outcome;
 use crate::array::{Array, Change, put_records};
 use crate::condition::{self, Conditions};
-use crate::{Error, Result, record};
+use crate::{Error, Result};
 use engine::Engine;
 use history::Severity;
-use serde::{Deserialize, Serialize};
+use records::{CLOCK, ClockEntry};
 use std::time::Duration;
 
 /// How far the time of day may be from the retention clock, in seconds: clocks are set right by little all the time.
@@ -30,21 +30,6 @@ pub struct Uptime {
     pub boot: u128,
     /// How long ago that was.
     pub since: Duration,
-}
-
-/// The retention clock as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ClockEntry {
-    /// What it showed, in seconds since 1970.
-    retention: u64,
-    /// What the time of day was.
-    wall: u64,
-    /// Which start of the machine that was, in hex digits.
-    boot: String,
-    /// How long the machine was up, in seconds.
-    uptime: u64,
-    /// How much the time of day is believed over the next restart of the machine, in seconds.
-    allowance: u64,
 }
 
 /// The retention clock.
@@ -157,8 +142,8 @@ impl Clock {
 
 /// The retention clock that the engine holds, or a new one.
 pub(crate) fn load(engine: &Engine, now: &Moment) -> Result<Clock> {
-    let found = engine.records(record::CLOCK).into_iter().find(|(key, _)| key == record::CLOCK);
-    let stored = found.map(|(_, value)| record::read_clock(&value)).transpose()?;
+    let found = engine.records(CLOCK).into_iter().find(|(key, _)| key == CLOCK);
+    let stored = found.map(|(_, value)| ClockEntry::read(&value)).transpose()?;
     Ok(Clock::resume(stored, now))
 }
 
@@ -223,7 +208,7 @@ impl Array {
             }
         }
         let Some(entry) = entry else { return };
-        let (key, value) = record::clock(&entry);
+        let (key, value) = entry.record();
         if let Err(error) = put_records(&self.parts.engine, vec![(key, Some(value))]).await {
             tracing::error!(%error, "how far the retention clock is can't be stored: it is tried again");
             self.clock.lock().stored = None;
@@ -278,7 +263,7 @@ impl Change<'_> {
             confirmed.confirm(&now);
             (confirmed.entry(&now), ahead)
         };
-        let (key, value) = record::clock(&entry);
+        let (key, value) = entry.record();
         put_records(&array.parts.engine, vec![(key, Some(value))]).await?;
         array.clock.lock().confirm(&now);
         let by = rough(ahead.unsigned_abs());

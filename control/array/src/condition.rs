@@ -1,9 +1,9 @@
 //! What is worth an alert: judged from values, by rules without memory.
 
 use crate::performance::{PathUse, forecast, imbalance};
-use crate::scrub::Scrub;
 use engine::SpaceReport;
 use history::{Condition, Severity, SpacePoint};
+use records::Scrub;
 use shelf::pool::{DriveState, DriveStatus, FileSystem, PoolStatus};
 use std::collections::{BTreeMap, BTreeSet};
 

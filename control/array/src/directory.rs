@@ -3,16 +3,13 @@
 //! which no user of the array is called; with the best role that one of the groups has here; and for no longer than the
 //! directory's settings stay what they were.
 
-use crate::access::Role;
 use crate::action::{Action, Outcome};
 use crate::array::{Array, Change, some_of};
 use crate::audit::{Changes, Request};
-use crate::config::{Edit, Named, Secret, identities};
-use crate::record::Record;
-use crate::sealing::Sealed;
 use crate::{Error, Result, check};
 use ::directory::{AuthorizationRequest, Credentials, DirectoryUser, Error as DirectoryError, Settings};
-use serde::{Deserialize, Serialize};
+use records::{DirectoryEntry, DirectoryId, Edit, Grant, Named, Record, Role, Secret};
+use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,72 +18,6 @@ use std::sync::Arc;
 const MOST: usize = 8;
 /// Most groups of a directory that have a role here.
 const MOST_GRANTS: usize = 64;
-
-identities! {
-    /// Stable identity of a directory.
-    DirectoryId;
-}
-
-/// What somebody may do who is in a group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grant {
-    /// The group, as the directory calls it.
-    pub group: String,
-    /// What its people may do.
-    pub role: Role,
-}
-
-/// A directory as configured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DirectoryEntry {
-    /// Its identity.
-    pub id: DirectoryId,
-    /// Its name.
-    pub name: String,
-    /// When it was made, in seconds since 1970.
-    pub created: u64,
-    /// Sessions that began before this time are over, in seconds since 1970.
-    pub changed: u64,
-    /// Which directory, and how it is asked.
-    pub settings: Settings,
-    /// What groups may do.
-    pub grants: Vec<Grant>,
-    /// Whether it is asked.
-    pub enabled: bool,
-    /// The sealed secret.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret: Option<Sealed>,
-}
-
-impl Named for DirectoryEntry {
-    type Id = DirectoryId;
-    const NOUN: &'static str = "directory";
-
-    fn id(&self) -> DirectoryId {
-        self.id
-    }
-
-    fn name(&self) -> Option<&str> {
-        Some(&self.name)
-    }
-}
-
-impl DirectoryEntry {
-    /// Where it is kept, and its secret belongs.
-    pub fn place(&self) -> String {
-        format!("directory/{:016x}", self.id.0)
-    }
-
-    /// The best role that one of the groups has. In LDAP upper and lower case are the same in names of groups.
-    fn role_of(&self, groups: &[String]) -> Option<Role> {
-        let same = |one: &str, other: &str| match self.settings {
-            Settings::Oidc(_) => one == other,
-            Settings::Ldap(_) => one.to_lowercase() == other.to_lowercase(),
-        };
-        let granted = self.grants.iter().filter(|it| groups.iter().any(|group| same(group, &it.group)));
-        granted.map(|it| it.role).max()
-    }
-}
 
 /// A directory as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

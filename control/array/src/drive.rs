@@ -9,10 +9,10 @@ use crate::health::Health;
 use crate::job::{JobKind, JobState};
 use crate::key::NewKey;
 use crate::overwrite::{Examined, Words, refusal};
-use crate::topic::Topic;
 use crate::view;
 use crate::{Error, Result};
 use history::Severity;
+use records::Topic;
 use serde::Serialize;
 use shelf::Drive;
 use shelf::pool::{

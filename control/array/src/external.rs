@@ -3,11 +3,10 @@
 
 use crate::array::{Array, some_of};
 use crate::condition::{self, Conditions};
-use crate::config::Config;
-use crate::sealing::Sealed;
-use crate::{Result, host, recover};
+use crate::{Result, recover};
 use engine::Engine;
 use history::{Condition, Severity};
+use records::SealedField;
 
 /// Whether anything on the drives is sealed: then the key that sealed it must be somewhere.
 ///
@@ -15,37 +14,6 @@ use history::{Condition, Severity};
 /// When the configuration can't be read.
 pub fn has_sealed_secrets(engine: &Engine) -> Result<bool> {
     Ok(!recover::read(engine)?.sealed().is_empty())
-}
-
-/// Something sealed: what it is to people, its place, and itself.
-type SealedSecret = (String, String, Sealed);
-
-impl Config {
-    /// Everything that is sealed.
-    fn sealed(&self) -> Vec<SealedSecret> {
-        let mut all = Vec::new();
-        for host in self.hosts.all() {
-            for (chap, direction) in [(&host.chap, "chap"), (&host.mutual, "mutual")] {
-                let what = format!("CHAP of host {:?}", host.name);
-                all.extend(
-                    chap.iter().map(|it| (what.clone(), host::place(host.id, direction), it.secret.clone())),
-                );
-            }
-        }
-        for it in self.targets.all() {
-            let what = format!("notification target {:?}", it.name);
-            all.extend(it.secret.iter().map(|sealed| (what.clone(), it.place(), sealed.clone())));
-        }
-        for it in self.directories.all() {
-            let what = format!("directory {:?}", it.name);
-            all.extend(it.secret.iter().map(|sealed| (what.clone(), it.place(), sealed.clone())));
-        }
-        let certificate = self.certificate.iter();
-        all.extend(certificate.map(|it| {
-            ("the certificate".to_owned(), crate::certificate::PLACE.to_owned(), it.secret.clone())
-        }));
-        all
-    }
 }
 
 impl Array {
@@ -92,9 +60,9 @@ impl Array {
     pub(crate) fn secret_conditions(&self) -> Conditions {
         let mut found = Conditions::default();
         let sealing = &self.parts.sealing;
-        let opens = |(_, place, sealed): &SealedSecret| sealing.open(sealed, place).is_ok();
+        let opens = |it: &SealedField| sealing.open(&it.sealed, &it.place).is_ok();
         let shut: Vec<_> = self.config().sealed().into_iter().filter(|it| !opens(it)).collect();
-        let shut: Vec<String> = shut.into_iter().map(|(what, ..)| what).collect();
+        let shut: Vec<String> = shut.into_iter().map(|it| it.what).collect();
         let why = match (sealing.locked_because(), shut.is_empty()) {
             (None, true) => return found,
             (Some(why), _) => why,

@@ -2,11 +2,10 @@
 
 use crate::action::{GroupChange, Outcome};
 use crate::array::Change;
-use crate::config::{Edit, GroupEntry, GroupId, Stage, VolumeEntry};
-use crate::policy::{Limits, Policy};
-use crate::record::Record;
-use crate::schedule::Subject;
 use crate::{Error, Result, check};
+use records::Subject;
+use records::{Edit, GroupEntry, GroupId, Record, Stage, VolumeEntry};
+use records::{Limits, Policy};
 
 impl Change<'_> {
     pub async fn create_group(&mut self, name: String, change: GroupChange) -> Result<Outcome> {

@@ -2,24 +2,19 @@
 
 use crate::action::{HostChange, HostGroupChange, Outcome, PeerName};
 use crate::array::{Array, Change, some_of};
-use crate::config::{Chap, Config, Edit, HostEntry, HostGroupEntry, HostGroupId, HostId, SealedChap};
-use crate::connection::{ConnectionEntry, Peer};
-use crate::record::Record;
-use crate::topic::Topic;
 use crate::{Error, Result, check};
+use records::{
+    Chap, Config, ConnectionEntry, Edit, HostEntry, HostGroupEntry, HostGroupId, HostId, Peer, Record,
+    SealedChap, Topic,
+};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What a CHAP secret of a host is sealed for.
-pub(crate) fn place(host: HostId, direction: &str) -> String {
-    format!("host/{:016x}/{direction}", host.0)
-}
 
 impl Array {
     /// How a host may log in.
     pub(crate) fn access(&self, host: &HostEntry) -> Result<iscsi::Access> {
         let credentials = |chap: &Option<SealedChap>, direction: &str| {
             let open = |chap: &SealedChap| {
-                let secret = self.parts.sealing.open(&chap.secret, &place(host.id, direction))?;
+                let secret = self.parts.sealing.open(&chap.secret, &HostEntry::place(host.id, direction))?;
                 Ok(iscsi::Credentials { name: chap.user.clone(), secret: secret.expose().into() })
             };
             chap.as_ref().map(open).transpose()
@@ -55,7 +50,7 @@ impl Change<'_> {
     fn seal(&self, host: HostId, direction: &str, chap: Option<Chap>) -> Result<Option<SealedChap>> {
         let Some(Chap { user, secret }) = chap else { return Ok(None) };
         let random = (self.array.env.random)();
-        let secret = self.array.parts.sealing.seal(&secret, &place(host, direction), random)?;
+        let secret = self.array.parts.sealing.seal(&secret, &HostEntry::place(host, direction), random)?;
         Ok(Some(SealedChap { user, secret }))
     }
 
@@ -95,7 +90,8 @@ impl Change<'_> {
     ) -> Result<Option<Chap>> {
         let Some(given) = given else {
             let open = |kept: &SealedChap| {
-                let secret = self.array.parts.sealing.open(&kept.secret, &place(host.id, direction))?;
+                let secret =
+                    self.array.parts.sealing.open(&kept.secret, &HostEntry::place(host.id, direction))?;
                 Ok(Chap { user: kept.user.clone(), secret })
             };
             return kept.as_ref().map(open).transpose();
@@ -203,7 +199,7 @@ impl Change<'_> {
         lun: Option<u16>,
         read_only: bool,
     ) -> Result<Outcome> {
-        lun.map(check::lun).transpose()?;
+        lun.map(records::check_lun).transpose()?;
         let (entry, who) = {
             let config = self.array.config();
             let id = config.disk_named(volume)?;

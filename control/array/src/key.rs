@@ -3,11 +3,10 @@
 
 use crate::action::Outcome;
 use crate::array::{Array, Change};
-use crate::config::Secret;
-use crate::topic::Topic;
 use crate::view::LockKind;
 use crate::{Error, Result};
 use history::Severity;
+use records::{Secret, Topic};
 use serde::Serialize;
 use shelf::pool::{Lock, WrappedKey};
 use std::sync::Arc;

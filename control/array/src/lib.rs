@@ -15,12 +15,9 @@ mod certificate;
 mod check;
 mod clock;
 mod condition;
-mod config;
-mod connection;
 mod delivery_queue;
 mod directory;
 mod drive;
-mod error;
 mod external;
 mod group;
 mod health;
@@ -32,17 +29,14 @@ mod notification;
 mod overwrite;
 mod performance;
 mod policy;
-mod record;
 mod recover;
 mod recycle_bin;
-mod redact;
 mod schedule;
 mod scrub;
 mod sealed_store;
 mod sealing;
 mod settings;
 mod snapshot;
-mod topic;
 mod usage;
 mod verb;
 mod view;
@@ -50,7 +44,7 @@ mod volume;
 mod watch;
 
 pub use ::directory::{AuthorizationRequest, Ldap, Oidc, Settings as DirectorySettings};
-pub use access::{FIRST_USER, Member, Role, Token, TokenId, User, UserId};
+pub use access::{FIRST_USER, Member, Token, User};
 pub use action::{
     Action, Caller, Credential, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, ScheduleChange,
     SettingsChange, SnapshotChange, SubjectName, VolumeChange,
@@ -60,11 +54,9 @@ pub use audit::Request;
 pub use bundle::File;
 pub use certificate::Certificate;
 pub use clock::Uptime;
-pub use config::{Chap, Identity, Secret};
-pub use directory::{Directory, DirectoryChange, DirectoryId, Grant, Guest, NewDirectory};
+pub use directory::{Directory, DirectoryChange, Guest, NewDirectory};
 pub use drive::{Machine, NewDrive};
 pub use engine::Ratios;
-pub use error::{Error, Kind, Result};
 pub use external::has_sealed_secrets;
 pub use health::Health;
 pub use history::{
@@ -78,16 +70,18 @@ pub use notification::{Target, TargetChange};
 pub use notify::{Destination, Protection as MailProtection};
 pub use overwrite::{Examined, Words, refusal};
 pub use performance::{Busy, By, Capacity, PathUse, Scope, Stretch, imbalance, kind, size_limit};
-pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
-pub use schedule::Rule;
-pub use scrub::Scrub;
+pub use policy::PolicyInForce;
+pub use records::{
+    ArrayIdentity, Chap, Compression, DirectoryId, Error, Grant, Kind, Limits, LimitsChange, Policy,
+    PolicyChange, Result, Role, Rule, Scrub, Secret, TokenId, Topic, UserId,
+};
+pub use recover::load_identity;
 pub use scsi::Operation;
 pub use sealing::SealingKey;
 pub use shelf::pool::PoolStatus;
 pub use shelf::pool::{DriveState, DriveStatus};
 pub use shelf::pool::{KEY_BYTES, Lock, WrappedKey};
 pub use snapshot::MAX_EXTENTS;
-pub use topic::Topic;
 pub use usage::Usage;
 pub use verb::{Declaration, Effect, Verb};
 pub use view::{

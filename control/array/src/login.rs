@@ -6,11 +6,10 @@
 //! budget is told later, with its count.
 
 use crate::array::Array;
-use crate::config::{Config, HostId};
-use crate::topic::Topic;
 use history::Severity;
 use iscsi::{LoginObserver, RefusedLogin as Refusal, SessionInfo};
 use parking_lot::Mutex;
+use records::{Config, HostId, Topic};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -199,7 +198,7 @@ impl LoginLog {
 }
 
 /// The host of an initiator.
-fn host_of<'a>(config: &'a Config, initiator: Option<&str>) -> Option<&'a crate::config::HostEntry> {
+fn host_of<'a>(config: &'a Config, initiator: Option<&str>) -> Option<&'a records::HostEntry> {
     let initiator = initiator?;
     config.hosts.iter().find(|host| host.initiators.iter().any(|name| name == initiator))
 }

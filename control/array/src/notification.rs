@@ -5,14 +5,12 @@
 use crate::action::{Action, Outcome};
 use crate::array::{Array, Change, Update};
 use crate::condition::{self, About, Conditions};
-use crate::config::{Edit, Named, Secret, identities};
 use crate::delivery_queue::DeliveryQueue;
-use crate::record::Record;
-use crate::sealing::Sealed;
 use crate::{Error, Result, check};
 use history::{Alert, AlertChange, Condition, Severity};
 use notify::{Destination, Notification};
-use serde::{Deserialize, Serialize};
+use records::{Edit, Named, Record, Secret, TargetEntry, TargetId};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,50 +22,6 @@ const LOOK: Duration = Duration::from_secs(1);
 const FAILING: u32 = 3;
 /// Most targets.
 const MOST: usize = 64;
-
-identities! {
-    /// Stable identity of a notification target.
-    TargetId;
-}
-
-/// A notification target as configured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TargetEntry {
-    /// Its identity.
-    pub id: TargetId,
-    /// Its name.
-    pub name: String,
-    /// When it was made, in seconds since 1970.
-    pub created: u64,
-    /// Where notices go.
-    pub destination: Destination,
-    /// The least that an alert must matter.
-    pub least: Severity,
-    /// Whether anything is sent.
-    pub enabled: bool,
-    /// The sealed secret: what it is depends on the destination.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret: Option<Sealed>,
-}
-
-impl Named for TargetEntry {
-    type Id = TargetId;
-    const NOUN: &'static str = "notification target";
-
-    fn id(&self) -> TargetId {
-        self.id
-    }
-
-    fn name(&self) -> Option<&str> {
-        Some(&self.name)
-    }
-}
-
-impl TargetEntry {
-    pub(crate) fn place(&self) -> String {
-        format!("notification/{:016x}", self.id.0)
-    }
-}
 
 /// A notification target as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

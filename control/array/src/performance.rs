@@ -7,10 +7,10 @@
 
 use crate::action::{Action, Outcome};
 use crate::array::{Array, Env, Update};
-use crate::config::{Config, HostEntry};
 use crate::{Error, Result};
 use block::DiskId;
 use history::{ALL, Cell, Latencies, Recorder, Sample, Series, SpacePoint, Store};
+use records::{Config, HostEntry};
 use scsi::{IoCounters, Operation, PathId, SizeClass};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,34 +1,32 @@
 //! Coming up from the drives alone: the identity, then the configuration, with what a crash left half-way finished
 //! or taken back.
 
-use crate::array::{Array, Env, Parts, put_records};
-use crate::config::{Config, Edit, Identity, SnapshotEntry, Stage, VolumeEntry};
-use crate::record::{self, Record};
-use crate::recycle_bin::DiskEntry;
+use crate::array::{Array, Env, Parts, put, put_records};
 use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
+use records::DiskEntry;
+use records::{ARRAY, ArrayIdentity, CLOCK, Config, Edit, Record, SnapshotEntry, Stage, VolumeEntry};
 use std::collections::BTreeSet;
 
-impl Identity {
-    /// The identity that the engine holds; one is made up and stored when there is none. `now`: in seconds since 1970.
-    pub async fn load(engine: &Engine, name: &str, random: u64, now: u64) -> Result<Identity> {
-        if let Some((_, value)) =
-            engine.records(record::ARRAY).into_iter().find(|(key, _)| key == record::ARRAY)
-        {
-            return record::read_identity(&value);
-        }
-        let identity = Identity { name: name.into(), serial: format!("{random:016x}"), created: now };
-        let (key, value) = record::identity(&identity);
-        put_records(engine, vec![(key, Some(value))]).await?;
-        Ok(identity)
+/// The identity that the engine holds; one is made and stored if there is none. `now`: in seconds since 1970.
+///
+/// # Errors
+/// When it can't be read or stored.
+pub async fn load_identity(engine: &Engine, name: &str, random: u64, now: u64) -> Result<ArrayIdentity> {
+    if let Some((_, value)) = engine.records(ARRAY).into_iter().find(|(key, _)| key == ARRAY) {
+        return ArrayIdentity::read(&value);
     }
+    let identity = ArrayIdentity { name: name.into(), serial: format!("{random:016x}"), created: now };
+    let (key, value) = identity.record();
+    put_records(engine, vec![(key, Some(value))]).await?;
+    Ok(identity)
 }
 
 impl Array {
     /// Reads the configuration, reconciles it with the volumes that are there, and shows hosts what they may see.
     /// Portals should listen only after this answered: until then there are no units.
-    pub async fn open(parts: Parts, identity: Identity, version: &str, env: Env) -> Result<Array> {
+    pub async fn open(parts: Parts, identity: ArrayIdentity, version: &str, env: Env) -> Result<Array> {
         let mut config = read(&parts.engine)?;
         finish_or_take_back(&parts.engine, &mut config).await?;
         adopt_strays(&parts.engine, &mut config, env.seconds()).await?;
@@ -54,14 +52,13 @@ impl Array {
 pub(crate) fn read(engine: &Engine) -> Result<Config> {
     let mut config = Config::default();
     for (key, value) in engine.records("") {
-        if key == record::ARRAY || key == record::CLOCK {
+        if key == ARRAY || key == CLOCK {
             continue;
         }
-        let record = Record::read(&key, &value)?.ok_or_else(|| {
-            Error::precondition(format!(
-                "the configuration record {key} is not known to this software: start the software that wrote it"
-            ))
-        })?;
+        let Some(record) = Record::read(&key, &value)? else {
+            tracing::warn!(key, "a configuration record of newer software is kept and ignored");
+            continue;
+        };
         if !config.apply(Edit::Put(record)) {
             return Err(Error::failed("the configuration can't be used", format!("{key} is there twice")));
         }
@@ -107,7 +104,7 @@ async fn adopt_strays(engine: &Engine, config: &mut Config, created: u64) -> Res
             }
             None => Record::Volume(VolumeEntry::new(id, name, created, stage, None)),
         };
-        put_records(engine, vec![(record.key(), Some(record.value()))]).await?;
+        put_records(engine, vec![put(engine, &record)]).await?;
         config.apply(Edit::Put(record));
     }
     Ok(())

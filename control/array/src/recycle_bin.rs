@@ -2,96 +2,9 @@
 
 use crate::action::{Action, Caller, Outcome};
 use crate::array::{Array, Change, some_of};
-use crate::config::{Config, Edit, SnapshotEntry, Stage, VolumeEntry};
-use crate::record::Record;
-use crate::schedule::Subject;
 use crate::{Error, Result, check};
 use block::DiskId;
-
-/// A volume or a snapshot: what has a disk of the engine behind it.
-#[derive(Clone, Debug)]
-pub(crate) enum DiskEntry {
-    /// A volume.
-    Volume(VolumeEntry),
-    /// A snapshot.
-    Snapshot(SnapshotEntry),
-}
-
-impl DiskEntry {
-    pub fn id(&self) -> DiskId {
-        match self {
-            DiskEntry::Volume(it) => it.id,
-            DiskEntry::Snapshot(it) => it.id,
-        }
-    }
-
-    pub fn name(&self) -> &str {
-        match self {
-            DiskEntry::Volume(it) => &it.name,
-            DiskEntry::Snapshot(it) => &it.name,
-        }
-    }
-
-    pub fn noun(&self) -> &'static str {
-        match self {
-            DiskEntry::Volume(_) => "volume",
-            DiskEntry::Snapshot(_) => "snapshot",
-        }
-    }
-
-    pub fn stage(&self) -> Stage {
-        match self {
-            DiskEntry::Volume(it) => it.stage,
-            DiskEntry::Snapshot(it) => it.stage,
-        }
-    }
-
-    /// When it went to the recycle bin, in seconds since 1970.
-    pub fn binned(&self) -> Option<u64> {
-        match self {
-            DiskEntry::Volume(it) => it.binned,
-            DiskEntry::Snapshot(it) => it.binned,
-        }
-    }
-
-    pub fn record(self) -> Record {
-        match self {
-            DiskEntry::Volume(it) => Record::Volume(it),
-            DiskEntry::Snapshot(it) => Record::Snapshot(it),
-        }
-    }
-
-    /// The same at another stage.
-    fn at(mut self, stage: Stage, binned: Option<u64>) -> Self {
-        match &mut self {
-            DiskEntry::Volume(it) => (it.stage, it.binned) = (stage, binned),
-            DiskEntry::Snapshot(it) => (it.stage, it.binned) = (stage, binned),
-        }
-        self
-    }
-
-    fn rename(&mut self, name: String) {
-        match self {
-            DiskEntry::Volume(it) => it.name = name,
-            DiskEntry::Snapshot(it) => it.name = name,
-        }
-    }
-}
-
-impl Config {
-    /// Every volume and snapshot, at whatever stage.
-    pub(crate) fn disks(&self) -> impl Iterator<Item = DiskEntry> {
-        let volumes = self.volumes.all().cloned().map(DiskEntry::Volume);
-        volumes.chain(self.snapshots.all().cloned().map(DiskEntry::Snapshot))
-    }
-
-    /// What is in the recycle bin.
-    pub(crate) fn binned(&self) -> impl Iterator<Item = DiskEntry> {
-        let volumes = self.volumes.all().filter(|entry| entry.stage == Stage::Binned);
-        let snapshots = self.snapshots.all().filter(|entry| entry.stage == Stage::Binned);
-        volumes.cloned().map(DiskEntry::Volume).chain(snapshots.cloned().map(DiskEntry::Snapshot))
-    }
-}
+use records::{DiskEntry, Edit, Stage, Subject};
 
 impl Change<'_> {
     /// Deletes what no host sees: into the recycle bin, or for good.

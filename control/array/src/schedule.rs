@@ -8,16 +8,12 @@
 
 use crate::action::{Action, Caller, Outcome, ScheduleChange, SubjectName};
 use crate::array::{Array, Change};
-use crate::config::{Config, Edit, Named, ScheduleId, SnapshotEntry, VolumeEntry};
-use crate::record::Record;
-use crate::recycle_bin::DiskEntry;
 use crate::{Error, Result, check};
-use block::DiskId;
 use croner::Cron;
 use history::Severity;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde::{Deserialize, Serialize};
+use records::{DiskEntry, Edit, Record, Rule, ScheduleEntry, ScheduleId, SnapshotEntry, Subject};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
@@ -39,139 +35,70 @@ const WORDS: &[(&str, &str)] = &[
     ("yearly", "0 0 1 1 *"),
 ];
 
-/// When a schedule takes a snapshot, and how many of these it keeps.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rule {
-    /// `hourly`, `daily`, `weekly`, `monthly`, `yearly`, or a cron expression of five fields, in UTC.
-    pub when: String,
-    /// The newest so many are kept.
-    pub keep: u32,
-}
-
-/// What a schedule takes snapshots of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Subject {
-    /// One volume.
-    Volume(#[serde(with = "crate::record::disk")] DiskId),
-    /// Every volume of a group, at one moment.
-    Group(crate::config::GroupId),
-}
-
-/// A schedule as configured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ScheduleEntry {
-    /// Its identity.
-    pub id: ScheduleId,
-    /// Its name.
-    pub name: String,
-    /// When it was made, in seconds since 1970.
-    pub created: u64,
-    /// What it takes snapshots of.
-    pub subject: Subject,
-    /// When, and how many are kept.
-    pub rules: Vec<Rule>,
-    /// Nobody can delete a snapshot before it is so many seconds old.
-    #[serde(default)]
-    pub immutable: u64,
-    /// It takes snapshots.
-    pub enabled: bool,
-    /// Everything until this time, in seconds since 1970, was looked after.
-    pub seen: u64,
-}
-
-impl Named for ScheduleEntry {
-    type Id = ScheduleId;
-    const NOUN: &'static str = "schedule";
-
-    fn id(&self) -> ScheduleId {
-        self.id
-    }
-
-    fn name(&self) -> Option<&str> {
-        Some(&self.name)
-    }
-}
-
-impl Rule {
-    fn cron(&self) -> Result<Cron> {
-        let word = WORDS.iter().find(|(word, _)| *word == self.when).map(|(_, pattern)| *pattern);
-        let pattern = word.unwrap_or(&self.when);
-        let wrong = |why: String| {
-            Error::invalid(format!(
-                "{:?} is no time for a schedule: use hourly, daily, weekly, monthly, yearly, or a cron expression of \
+/// The cron expression of a rule.
+fn cron(rule: &Rule) -> Result<Cron> {
+    let word = WORDS.iter().find(|(word, _)| *word == rule.when).map(|(_, pattern)| *pattern);
+    let pattern = word.unwrap_or(&rule.when);
+    let wrong = |why: String| {
+        Error::invalid(format!(
+            "{:?} is no time for a schedule: use hourly, daily, weekly, monthly, yearly, or a cron expression of \
                  five fields (minute, hour, day, month, day of week), such as \"0 */4 * * *\"{why}",
-                self.when
-            ))
-        };
-        if pattern.split_whitespace().count() != 5 {
-            return Err(wrong(String::new()));
-        }
-        Cron::from_str(pattern).map_err(|error| wrong(format!(": {error}")))
+            rule.when
+        ))
+    };
+    if pattern.split_whitespace().count() != 5 {
+        return Err(wrong(String::new()));
     }
-
-    /// The first time after a moment, in seconds since 1970; none when there is none, as for February 30.
-    fn next(&self, after: u64) -> Option<u64> {
-        let after = Timestamp::from_second(i64::try_from(after).ok()?).ok()?.to_zoned(TimeZone::UTC);
-        let next = self.cron().ok()?.find_next_occurrence(&after, false).ok()?;
-        u64::try_from(next.timestamp().as_second()).ok()
-    }
+    Cron::from_str(pattern).map_err(|error| wrong(format!(": {error}")))
 }
 
-impl ScheduleEntry {
-    /// When it runs next, in seconds since 1970.
-    pub(crate) fn next(&self) -> Option<u64> {
-        let next = self.rules.iter().filter_map(|rule| rule.next(self.seen)).min();
-        next.filter(|_| self.enabled)
-    }
+/// The first time after a moment at which a rule is due, in seconds since 1970; `None` if there is none, as for
+/// February 30.
+fn next_of(rule: &Rule, after: u64) -> Option<u64> {
+    let after = Timestamp::from_second(i64::try_from(after).ok()?).ok()?.to_zoned(TimeZone::UTC);
+    let next = cron(rule).ok()?.find_next_occurrence(&after, false).ok()?;
+    u64::try_from(next.timestamp().as_second()).ok()
+}
 
-    /// Whether it was looked after until a time that has not come: the clock was wrong then.
-    fn is_ahead(&self, now: u64) -> bool {
-        self.seen > now + SLACK
-    }
+/// When a schedule runs next, in seconds since 1970.
+pub(crate) fn next_run(schedule: &ScheduleEntry) -> Option<u64> {
+    let next = schedule.rules.iter().filter_map(|rule| next_of(rule, schedule.seen)).min();
+    next.filter(|_| schedule.enabled)
+}
 
-    /// The rules that want a snapshot now.
-    fn due(&self, now: u64) -> Vec<String> {
-        let due = |rule: &&Rule| rule.next(self.seen).is_some_and(|time| time <= now);
-        self.rules.iter().filter(due).map(|rule| rule.when.clone()).collect()
-    }
+/// Whether a schedule has run until a time that has not come: the clock was wrong then.
+fn is_ahead(schedule: &ScheduleEntry, now: u64) -> bool {
+    schedule.seen > now + SLACK
+}
 
-    /// Of its snapshots, those that no rule keeps any more. One that was taken for a rule that it no longer has stays
-    /// until somebody deletes it.
-    fn expired<'a>(&self, snapshots: impl Iterator<Item = &'a SnapshotEntry>) -> Vec<&'a SnapshotEntry> {
-        let mut own: Vec<_> = snapshots.filter(|it| it.schedule == Some(self.id)).collect();
-        own.sort_by_key(|it| (std::cmp::Reverse((it.order, it.created)), it.set));
-        let mut kept = BTreeSet::new();
-        for rule in &self.rules {
-            let mut sets: Vec<u64> = Vec::new();
-            for set in own.iter().filter(|it| it.rules.contains(&rule.when)).map(|it| it.set) {
-                if !sets.contains(&set) && sets.len() < rule.keep as usize {
-                    sets.push(set);
-                }
+/// The rules of a schedule that are due now.
+fn due(schedule: &ScheduleEntry, now: u64) -> Vec<String> {
+    let due = |rule: &&Rule| next_of(rule, schedule.seen).is_some_and(|time| time <= now);
+    schedule.rules.iter().filter(due).map(|rule| rule.when.clone()).collect()
+}
+
+/// The snapshots of a schedule that no rule keeps any more. One that was taken for a rule that has been removed stays
+/// until somebody deletes it.
+fn expired<'a>(
+    schedule: &ScheduleEntry,
+    snapshots: impl Iterator<Item = &'a SnapshotEntry>,
+) -> Vec<&'a SnapshotEntry> {
+    let mut own: Vec<_> = snapshots.filter(|it| it.schedule == Some(schedule.id)).collect();
+    own.sort_by_key(|it| (std::cmp::Reverse((it.order, it.created)), it.set));
+    let mut kept = BTreeSet::new();
+    for rule in &schedule.rules {
+        let mut sets: Vec<u64> = Vec::new();
+        for set in own.iter().filter(|it| it.rules.contains(&rule.when)).map(|it| it.set) {
+            if !sets.contains(&set) && sets.len() < rule.keep as usize {
+                sets.push(set);
             }
-            kept.extend(sets);
         }
-        let known = |it: &&SnapshotEntry| {
-            it.rules.iter().all(|when| self.rules.iter().any(|rule| rule.when == *when))
-        };
-        own.into_iter().filter(|it| !kept.contains(&it.set)).filter(known).collect()
+        kept.extend(sets);
     }
-}
-
-impl Config {
-    /// The number of the newest snapshot of a schedule.
-    pub(crate) fn newest_of(&self, schedule: ScheduleId) -> u64 {
-        let own = self.snapshots.all().filter(|it| it.schedule == Some(schedule));
-        own.map(|it| it.order).max().unwrap_or(0)
-    }
-
-    /// The volumes that a schedule takes snapshots of.
-    fn scheduled(&self, subject: Subject) -> Vec<VolumeEntry> {
-        match subject {
-            Subject::Volume(id) => self.volumes.get(id).cloned().into_iter().collect(),
-            Subject::Group(id) => self.members(id).cloned().collect(),
-        }
-    }
+    let known = |it: &&SnapshotEntry| {
+        it.rules.iter().all(|when| schedule.rules.iter().any(|rule| rule.when == *when))
+    };
+    own.into_iter().filter(|it| !kept.contains(&it.set)).filter(known).collect()
 }
 
 impl Change<'_> {
@@ -235,7 +162,7 @@ impl Change<'_> {
     pub async fn run_schedule(&mut self, name: &str, now: bool) -> Result<Outcome> {
         let mut entry = self.array.config().schedules.named(name)?.clone();
         let time = self.array.schedule_now();
-        if entry.is_ahead(time) && !now {
+        if is_ahead(&entry, time) && !now {
             // It goes on from here, instead of sleeping until then.
             entry.seen = time;
             self.commit(vec![Edit::Put(Record::Schedule(entry))]).await?;
@@ -243,7 +170,7 @@ impl Change<'_> {
         }
         let rules = match now {
             true => entry.rules.iter().map(|rule| rule.when.clone()).collect(),
-            false => entry.due(time),
+            false => due(&entry, time),
         };
         if rules.is_empty() {
             return Ok(Outcome::Snapshots(Vec::new()));
@@ -276,7 +203,7 @@ impl Change<'_> {
         let expired: Vec<SnapshotEntry> = {
             let config = self.array.config();
             let seen = |it: &&SnapshotEntry| config.connections.of_volume(it.id).next().is_some();
-            schedule.expired(config.snapshots.iter()).into_iter().filter(|it| !seen(it)).cloned().collect()
+            expired(schedule, config.snapshots.iter()).into_iter().filter(|it| !seen(it)).cloned().collect()
         };
         for snapshot in expired {
             if self.refuse_kept(snapshot.id, &snapshot.name).is_ok() {
@@ -314,7 +241,7 @@ fn set(entry: &mut ScheduleEntry, change: ScheduleChange, now: u64) -> Result<()
             return Err(Error::invalid(format!("a schedule has 1 to {MAX_RULES} rules, each time once")));
         }
         for rule in &rules {
-            rule.cron()?;
+            cron(rule)?;
             if !(1..=MAX_KEPT).contains(&rule.keep) {
                 return Err(Error::invalid(format!("a rule keeps 1 to {MAX_KEPT} snapshots")));
             }
@@ -343,7 +270,8 @@ impl Array {
             let (config, watched) = (self.config(), self.watched.lock());
             let rests = |id| watched.failed.get(&id).is_some_and(|since| uptime < since + PAUSE);
             let schedules = config.schedules.iter().filter(|it| it.enabled && !rests(it.id));
-            let due = schedules.filter(|it| it.is_ahead(now) || it.next().is_some_and(|time| time <= now));
+            let due =
+                schedules.filter(|it| is_ahead(it, now) || next_run(it).is_some_and(|time| time <= now));
             due.map(|it| (it.id, it.name.clone())).collect()
         };
         for (id, name) in due {

@@ -2,16 +2,13 @@
 //! How far it is, and what came of the last one, is a record: it goes on after a restart.
 
 use crate::action::{Action, Caller, Outcome};
-use crate::array::{Array, Change, put_records};
+use crate::array::{Array, Change, put, put_records};
 use crate::condition::{self, Conditions};
-use crate::config::{Config, Edit};
 use crate::job::{JobKind, JobState};
-use crate::record::Record;
-use crate::topic::Topic;
 use crate::{Error, Result};
 use history::Severity;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
+use records::{Config, Edit, Record, Scrub, Topic};
 use shelf::pool::ScrubReport;
 use std::sync::Arc;
 
@@ -22,45 +19,16 @@ const PAUSE: u64 = 600;
 /// How far a clock may be set back without a scrub for it, in seconds.
 const SLACK: u64 = 86_400;
 
-/// A scrub, the last one or the one under way.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scrub {
-    /// When it began, in seconds since 1970.
-    pub started: u64,
-    /// When it ended, in seconds since 1970; none while it is under way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<u64>,
-    /// Somebody ended it before it was through.
-    #[serde(default)]
-    pub cancelled: bool,
-    /// Who asked for it.
-    pub user: String,
-    /// The segment that comes next.
-    pub next: u32,
-    /// Segments that were in use and were read.
-    pub segments: u64,
-    /// Bytes read, parity included.
-    pub bytes: u64,
-    /// Pages that were not what had been written.
-    pub errors: u64,
-    /// Of these, written again.
-    pub repaired: u64,
-    /// Pages that could not be given back.
-    pub lost: u64,
-}
-
-impl Scrub {
-    /// With what another part of it has seen.
-    fn with(&self, next: u32, part: &ScrubReport) -> Self {
-        Self {
-            next,
-            segments: self.segments + part.segments,
-            bytes: self.bytes + part.bytes,
-            errors: self.errors + part.errors,
-            repaired: self.repaired + part.repaired,
-            lost: self.lost + part.lost,
-            ..self.clone()
-        }
+/// A scrub with what another part of it has found.
+fn with_part(scrub: &Scrub, next: u32, part: &ScrubReport) -> Scrub {
+    Scrub {
+        next,
+        segments: scrub.segments + part.segments,
+        bytes: scrub.bytes + part.bytes,
+        errors: scrub.errors + part.errors,
+        repaired: scrub.repaired + part.repaired,
+        lost: scrub.lost + part.lost,
+        ..scrub.clone()
     }
 }
 
@@ -85,7 +53,7 @@ impl Scrubbing {
     /// How far it is, and whether it is over.
     fn now(&self) -> (Scrub, bool) {
         let now = self.now.lock();
-        (Scrub { cancelled: now.cancelled, ..self.begin.with(now.next, &now.seen) }, now.over)
+        (Scrub { cancelled: now.cancelled, ..with_part(&self.begin, now.next, &now.seen) }, now.over)
     }
 }
 
@@ -185,8 +153,7 @@ impl Array {
             let _one_at_a_time = self.changing.lock().await;
             let record = Record::Scrub(scrub.clone());
             // A place that is not stored is read again after a restart.
-            if let Err(error) =
-                put_records(&self.parts.engine, vec![(record.key(), Some(record.value()))]).await
+            if let Err(error) = put_records(&self.parts.engine, vec![put(&self.parts.engine, &record)]).await
             {
                 tracing::error!(%error, "how far the scrub is can't be stored");
             }

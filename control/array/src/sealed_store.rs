@@ -3,9 +3,8 @@
 //! nobody in. Without the history people sign in again; nothing fails.
 
 use crate::array::Array;
-use crate::config::Secret;
-use crate::sealing::Sealed;
 use history::{ExpiringKey, ExpiringKind};
+use records::{Sealed, Secret};
 
 /// Longest body that is kept, in bytes.
 const LONGEST: usize = 64 << 10;

@@ -2,44 +2,12 @@
 //! with a key that is not on the drives beside them. In the history, too, what has secrets in it is sealed so. An array
 //! whose key is lost serves on: what needs a secret is refused, and nothing takes the place of what was sealed.
 
-use crate::config::Secret;
 use crate::{Error, Result};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use notify::mark;
-use serde::{Deserialize, Serialize, Serializer};
-use std::fmt;
+use records::{Sealed, Secret};
 use zeroize::Zeroizing;
-
-/// A sealed secret: base 64 of the nonce, the ciphertext and the tag.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct Sealed(String);
-
-impl Serialize for Sealed {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.serialize_newtype_struct(mark::SECRET, &self.0)
-    }
-}
-
-impl fmt::Debug for Sealed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Sealed(…)")
-    }
-}
-
-impl Sealed {
-    /// As it is written down.
-    pub fn text(&self) -> &str {
-        &self.0
-    }
-
-    /// What was written down.
-    pub fn of_text(text: String) -> Self {
-        Self(text)
-    }
-}
 
 /// What seals and opens; without its key, the reason.
 pub struct SealingKey(std::result::Result<LessSafeKey, String>);
@@ -83,7 +51,7 @@ impl SealingKey {
             &mut bytes,
         );
         sealed.expect("secrets are short");
-        Ok(Sealed(STANDARD_NO_PAD.encode([&nonce[..], &bytes].concat())))
+        Ok(Sealed::of_text(STANDARD_NO_PAD.encode([&nonce[..], &bytes].concat())))
     }
 
     /// Opens what was sealed for a place.
@@ -93,7 +61,7 @@ impl SealingKey {
     pub fn open(&self, sealed: &Sealed, place: &str) -> Result<Secret> {
         let key = self.key()?;
         let opened = || {
-            let bytes = STANDARD_NO_PAD.decode(&sealed.0).ok()?;
+            let bytes = STANDARD_NO_PAD.decode(sealed.text()).ok()?;
             let (nonce, rest) = bytes.split_first_chunk::<NONCE_LEN>()?;
             let mut rest = Zeroizing::new(rest.to_vec());
             let nonce = Nonce::assume_unique_for_key(*nonce);
@@ -120,7 +88,7 @@ mod tests {
         assert_eq!(sealing.open(&sealed, "host/1").unwrap().expose(), "twelve chars");
         assert!(sealing.open(&sealed, "host/2").is_err());
         assert!(SealingKey::new([2; 32]).open(&sealed, "host/1").is_err());
-        assert!(sealing.open(&Sealed("AAAA".into()), "host/1").is_err());
+        assert!(sealing.open(&Sealed::of_text("AAAA".into()), "host/1").is_err());
         let locked = SealingKey::locked("secrets.key is missing");
         let said = locked.open(&sealed, "host/1").err().unwrap().message;
         assert!(said.contains("secrets.key is missing"), "{said}");

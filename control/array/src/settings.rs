@@ -2,9 +2,8 @@
 
 use crate::action::{Outcome, SettingsChange};
 use crate::array::{Array, Change};
-use crate::config::Edit;
-use crate::record::Record;
 use crate::{Error, Result, check};
+use records::{Edit, Record};
 use std::ops::RangeInclusive;
 
 /// Longest time that the recycle bin keeps volumes, in seconds.

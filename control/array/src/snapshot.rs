@@ -3,14 +3,12 @@
 
 use crate::action::{Outcome, SnapshotChange, SubjectName};
 use crate::array::{Array, Change};
-use crate::config::{Edit, SnapshotEntry, Stage, VolumeEntry};
-use crate::record::Record;
-use crate::recycle_bin::DiskEntry;
-use crate::schedule::ScheduleEntry;
-use crate::topic::Topic;
 use crate::view::{Difference, DifferentExtent};
 use crate::{Error, Result, check};
 use block::{Disk, DiskId, Provisioning};
+use records::DiskEntry;
+use records::ScheduleEntry;
+use records::{Edit, Record, SnapshotEntry, Stage, Topic, VolumeEntry};
 use serde_json::json;
 
 /// Most extents of one answer to a comparison.
@@ -105,7 +103,7 @@ impl Change<'_> {
         match until {
             Some(until) if until <= self.array.retention_begin() => Err(Error::invalid(format!(
                 "a snapshot can be kept until a time to come only; now it is {}",
-                check::utc(self.now())
+                records::utc(self.now())
             ))),
             _ => Ok(()),
         }
@@ -144,9 +142,9 @@ impl Change<'_> {
                 }
                 let before = engine.disk(entry.id).map_or(0, |disk| disk.kept_until);
                 engine.keep_until(entry.id, until, self.array.retention_now()).await.map_err(refused)?;
-                let [before, after] = [before, until].map(|it| json!({ "keep_until": check::utc(it) }));
+                let [before, after] = [before, until].map(|it| json!({ "keep_until": records::utc(it) }));
                 self.note_change("snapshot", Some(name), [&before, &after]);
-                format!("is kept until {}", check::utc(until))
+                format!("is kept until {}", records::utc(until))
             }
         };
         self.done("snapshot.changed", "snapshot", name, &what);

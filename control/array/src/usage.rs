@@ -2,9 +2,9 @@
 
 use crate::action::Outcome;
 use crate::array::Array;
-use crate::config::{Config, VolumeEntry};
 use crate::{Error, Result};
 use block::DiskId;
+use records::{Config, VolumeEntry};
 use std::collections::BTreeSet;
 
 /// Space of some volumes with their snapshots, in bytes. What others hold as well is in none of the exclusive figures,

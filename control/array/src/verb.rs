@@ -3,8 +3,8 @@
 //! Who may do what, what goes into the audit trail and what waits for the change before it all follow from this one
 //! table. An action without a row does not compile.
 
-use crate::access::Role;
 use crate::action::Action;
+use records::Role;
 
 /// What an action does to the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

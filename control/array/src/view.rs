@@ -2,16 +2,15 @@
 
 use crate::action::SubjectName;
 use crate::array::Array;
-use crate::config::{Config, GroupEntry, HostEntry, HostGroupEntry, SnapshotEntry, VolumeEntry};
-use crate::connection::{ConnectionEntry, Peer};
 use crate::health::Health;
 use crate::login::RefusedLogin;
-use crate::policy::{Limits, Policy, PolicyInForce};
-use crate::recycle_bin::DiskEntry;
-use crate::schedule::{Rule, ScheduleEntry, Subject};
-use crate::scrub::Scrub;
+use crate::policy::PolicyInForce;
 use block::{Disk, DiskId};
 use engine::Ratios;
+use records::{
+    Config, ConnectionEntry, DiskEntry, GroupEntry, HostEntry, HostGroupEntry, Limits, Peer, Policy, Rule, ScheduleEntry,
+    Scrub, SnapshotEntry, Subject, VolumeEntry,
+};
 use shelf::pool::DriveStatus;
 use shelf::pool::Lock;
 use shelf::pool::PoolStatus;
@@ -399,7 +398,7 @@ impl Array {
 
     /// What is set.
     pub(crate) fn settings(&self, config: &Config) -> Settings {
-        let crate::config::Settings { bin_seconds, unmap_throttle, scrub_seconds, .. } = config.settings;
+        let records::Settings { bin_seconds, unmap_throttle, scrub_seconds, .. } = config.settings;
         Settings { name: self.name(config), bin_seconds, unmap_throttle, scrub_seconds }
     }
 
@@ -422,7 +421,7 @@ impl Array {
             group: entry.group.and_then(|id| Some(config.groups.get(id)?.name.clone())),
             read_only: disk.is_some_and(|disk| disk.is_read_only()),
             policy: entry.policy,
-            in_force: config.policy_of(entry).into(),
+            in_force: crate::policy::policy_of(config, entry).into(),
             limits: entry.limits,
             scsi2_reservations: entry.scsi2_reservations,
             connections: self.connections_of(config, entry.id),
@@ -475,7 +474,7 @@ impl Array {
             rules: entry.rules.clone(),
             immutable: entry.immutable,
             enabled: entry.enabled,
-            next: entry.next(),
+            next: crate::schedule::next_run(entry),
             last: own().map(|snapshot| snapshot.created).max(),
             snapshots: own().count(),
         }

@@ -2,12 +2,10 @@
 
 use crate::action::{Outcome, VolumeChange};
 use crate::array::Change;
-use crate::config::{Edit, GroupId, Stage, VolumeEntry};
-use crate::record::Record;
-use crate::recycle_bin::DiskEntry;
-use crate::topic::Topic;
 use crate::{Error, Result, check};
 use block::{Disk, DiskId, Geometry};
+use records::DiskEntry;
+use records::{Edit, GroupId, Record, Stage, Topic, VolumeEntry};
 use serde_json::json;
 
 /// What a new volume holds.

@@ -2,10 +2,10 @@
 //! the drives are. No I/O waits for it: hard quotas are kept where commands are (`scsi`), and only told of here.
 
 use crate::array::Array;
-use crate::config::{Config, GroupEntry, GroupId, ScheduleId};
 use block::{Disk, DiskId};
 use engine::Engine;
 use history::Severity;
+use records::{Config, GroupEntry, GroupId, ScheduleId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts of a hundred of the drives' space, with how much it matters when they are in use.

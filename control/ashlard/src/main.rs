@@ -25,7 +25,7 @@ mod web;
 use access::Folder;
 use anyhow::{Context, Result};
 use args::{Args, Command, KeyCommand};
-use array::{Array, Env, Identity, Parts, SealingKey};
+use array::{Array, ArrayIdentity, Env, Parts, SealingKey};
 use clap::Parser;
 use engine::Engine;
 use fatal::Supervised;
@@ -172,7 +172,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
 
 /// The parts above the engine.
 struct Assembled {
-    identity: Identity,
+    identity: ArrayIdentity,
     server: Arc<iscsi::Server>,
     array: Arc<Array>,
     /// Sockets that the API may have.
@@ -187,7 +187,7 @@ async fn assemble(
     log: Log,
 ) -> Result<Assembled> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let identity = Identity::load(engine, &args.name, u64::from_le_bytes(random()?), now).await?;
+    let identity = array::load_identity(engine, &args.name, u64::from_le_bytes(random()?), now).await?;
     let names = scsi::TargetIdentity {
         name: identity.target_iqn(),
         vendor: VENDOR.into(),
@@ -251,7 +251,7 @@ async fn measure(array: Arc<Array>) {
 }
 
 /// Tells whoever started us, in one line of JSON on standard output, that everything listens and where.
-fn announce(identity: &Identity, portals: &[std::net::SocketAddr], url: &str) {
+fn announce(identity: &ArrayIdentity, portals: &[std::net::SocketAddr], url: &str) {
     use std::io::Write;
     let ready = serde_json::json!({
         "ready": true,

@@ -27,9 +27,10 @@ const ALLOWED: &[Edges] = &[
     edges("trust", &[], &[]),
     edges("notify", &["history", "trust"], &[]),
     edges("directory", &["trust"], &["rig"]),
+    edges("records", &["block", "history", "notify", "directory"], &[]),
     edges(
         "array",
-        &["block", "scsi", "iscsi", "engine", "shelf", "history", "notify", "directory"],
+        &["block", "scsi", "iscsi", "engine", "shelf", "history", "notify", "directory", "records"],
         &["raid"],
     ),
     edges("api", &["array"], &[]),

@@ -238,3 +238,30 @@ async fn listeners_hear_of_changes() {
     up.array.perform(&Caller::array(), create("db1", None)).await.unwrap();
     assert_eq!(ear.recv().await.unwrap(), array::Update::Changed(array::Topic::Volumes));
 }
+
+#[tokio::test]
+async fn records_and_fields_of_newer_software_are_kept_and_ignored() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    ok(&up, host("web1", IQN)).await;
+    let (key, value) = up.engine.records("host/").remove(0);
+    let mut fields: serde_json::Value = serde_json::from_slice(&value).unwrap();
+    fields["nqn"] = "nqn.2014-08.org.nvmexpress:uuid:1".into();
+    let put = vec![
+        (key.clone(), Some(fields.to_string().into_bytes().into())),
+        ("replication/0000000000000001".to_owned(), Some(r#"{"version":9}"#.as_bytes().into())),
+    ];
+    up.engine.put_records(put).await.unwrap();
+    up.down().await;
+
+    let up = rig.up().await;
+    let change = HostChange { name: Some("web2".into()), ..HostChange::default() };
+    ok(&up, Action::ChangeHost { name: "web1".into(), change }).await;
+    let stored = up.engine.records(&key).remove(0).1;
+    let fields: serde_json::Value = serde_json::from_slice(&stored).unwrap();
+    assert_eq!(
+        (&fields["name"], &fields["nqn"]),
+        (&"web2".into(), &"nqn.2014-08.org.nvmexpress:uuid:1".into())
+    );
+    assert_eq!(up.engine.records("replication/").len(), 1);
+}

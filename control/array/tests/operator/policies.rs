@@ -64,23 +64,23 @@ async fn a_volume_has_the_policy_of_its_group_unless_it_has_one_itself() {
     let id = create(&up, "db1", Some("sql")).await.id;
     let engine_says = |up: &Up| {
         let policy = up.engine.policy(id).unwrap();
-        (policy.dedup, Compression::from(policy.compression))
+        (policy.dedup, policy.compression)
     };
-    assert_eq!(engine_says(&up), (false, Compression::High));
+    assert_eq!(engine_says(&up), (false, engine::Compression::High));
     let policy = PolicyChange { compression: Some(Some(Compression::Off)), ..PolicyChange::default() };
     let it = set(&up, "db1", VolumeChange { policy, ..VolumeChange::default() }).await;
     assert_eq!(
         (it.policy.dedup, it.in_force.dedup, it.in_force.compression),
         (None, false, Compression::Off)
     );
-    assert_eq!(engine_says(&up), (false, Compression::Off));
+    assert_eq!(engine_says(&up), (false, engine::Compression::Off));
     up.crash().await;
     let up = rig.up().await;
-    assert_eq!(engine_says(&up), (false, Compression::Off));
+    assert_eq!(engine_says(&up), (false, engine::Compression::Off));
     // Back to what is inherited, from a group that it leaves.
     let policy = PolicyChange { compression: Some(None), ..PolicyChange::default() };
     set(&up, "db1", VolumeChange { policy, group: Some(None), ..VolumeChange::default() }).await;
-    assert_eq!(engine_says(&up), (true, Compression::Adaptive));
+    assert_eq!(engine_says(&up), (true, engine::Compression::Adaptive));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
 use array::{
-    Action, Array, Caller, Credential, Env, Error, Examined, Health, Identity, KEY_BYTES, Lock, Machine,
+    Action, Array, Caller, Credential, Env, Error, Examined, Health, KEY_BYTES, Lock, Machine,
     NewKey, Outcome, Parts, Role, SealingKey, Uptime, WrappedKey,
 };
 use bytes::Bytes;
@@ -223,7 +223,8 @@ impl Rig {
         shelf: Arc<DriveShelf>,
         engine: &Arc<Engine>,
     ) -> Result<(Arc<Array>, Arc<scsi::Target>, Arc<iscsi::Server>), Error> {
-        let identity = Identity::load(engine, "test", 0x5e71a1, self.clock.load(Ordering::SeqCst)).await?;
+        let identity =
+            array::load_identity(engine, "test", 0x5e71a1, self.clock.load(Ordering::SeqCst)).await?;
         let names = scsi::TargetIdentity {
             name: identity.target_iqn(),
             vendor: "ASHLAR".into(),

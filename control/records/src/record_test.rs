@@ -1,11 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
 use super::*;
-use crate::Kind;
-use crate::config::{GroupId, HostGroupId, HostId, ScheduleId, Stage};
-use crate::connection::Peer;
-use crate::policy::{Limits, Policy};
-use crate::schedule::{Rule, Subject};
+use crate::{GroupId, HostGroupId, HostId, Kind, Limits, Policy, Rule, ScheduleId, Stage, Subject};
 use block::DiskId;
 
 fn volume() -> VolumeEntry {
@@ -25,13 +21,13 @@ fn host() -> HostEntry {
     }
 }
 
-type Kept = (Record, &'static str, &'static str);
+type Case = (Record, &'static str, &'static str);
 
-fn records() -> Vec<Kept> {
+fn cases() -> Vec<Case> {
     [disks(), peers()].concat()
 }
 
-fn disks() -> Vec<Kept> {
+fn disks() -> Vec<Case> {
     let group = GroupEntry {
         id: GroupId(0x99),
         name: "sql".into(),
@@ -87,7 +83,7 @@ fn disks() -> Vec<Kept> {
     ]
 }
 
-fn peers() -> Vec<Kept> {
+fn peers() -> Vec<Case> {
     let cluster = HostGroupEntry {
         id: HostGroupId(5),
         name: "cluster".into(),
@@ -131,7 +127,7 @@ fn peers() -> Vec<Kept> {
 
 #[test]
 fn the_format_of_version_2_stays() {
-    for (record, key, value) in records() {
+    for (record, key, value) in cases() {
         assert_eq!(
             (record.key().as_str(), String::from_utf8(record.value()).unwrap().as_str()),
             (key, value)
@@ -141,9 +137,10 @@ fn the_format_of_version_2_stays() {
 
 #[test]
 fn records_come_back_as_written() {
-    let who = Identity { name: "ashlar".into(), serial: "0123456789abcdef".into(), created: 1_795_000_000 };
-    assert_eq!(read_identity(&identity(&who).1).unwrap(), who);
-    for (record, key, value) in records() {
+    let who =
+        ArrayIdentity { name: "ashlar".into(), serial: "0123456789abcdef".into(), created: 1_795_000_000 };
+    assert_eq!(ArrayIdentity::read(&who.record().1).unwrap(), who);
+    for (record, key, value) in cases() {
         assert_eq!(Record::read(key, value.as_bytes()).unwrap(), Some(record));
     }
     assert_eq!(Record::read("something/else", b"{}").unwrap(), None);
@@ -151,7 +148,7 @@ fn records_come_back_as_written() {
 
 #[test]
 fn a_newer_or_damaged_record_is_refused_with_its_key() {
-    let newer = read_identity(br#"{"version":3,"anything":true}"#).unwrap_err();
+    let newer = ArrayIdentity::read(br#"{"version":3,"anything":true}"#).unwrap_err();
     assert_eq!(newer.kind, Kind::Precondition);
     let elsewhere = Record::Host(host()).value();
     for (key, value) in [
@@ -162,4 +159,38 @@ fn a_newer_or_damaged_record_is_refused_with_its_key() {
         let error = Record::read(key, value).unwrap_err();
         assert!(error.message.contains(key), "{error}");
     }
+}
+
+#[test]
+fn every_type_has_a_prefix_of_its_own_and_known_fields() {
+    let prefixes: std::collections::BTreeSet<_> = Record::DECLARATIONS.iter().map(|it| it.prefix).collect();
+    assert_eq!(prefixes.len(), Record::DECLARATIONS.len());
+    for declaration in Record::DECLARATIONS {
+        assert!(!(declaration.fields)().is_empty(), "{declaration:?}");
+    }
+}
+
+#[test]
+fn fields_of_newer_software_stay_when_a_record_is_written_again() {
+    let newer =
+        br#"{"version":2,"id":"0000000000000abc","name":"esx1","initiators":["iqn.1998-01.com.vmware:esx1"],
+        "chap":{"user":"u","secret":"s"},"created":1795000000,"nqn":["nqn.2014-08.org.nvmexpress:uuid:1"]}"#;
+    let key = "host/0000000000000abc";
+    let Some(Record::Host(mut host)) = Record::read(key, newer).unwrap() else { panic!() };
+    (host.name, host.chap) = ("esx2".into(), None);
+    let written = Record::Host(host).value_over(Some(newer));
+    let fields: Map<String, Value> = serde_json::from_slice(&written).unwrap();
+    assert_eq!(fields["name"], "esx2");
+    assert_eq!(fields["nqn"][0], "nqn.2014-08.org.nvmexpress:uuid:1");
+    assert!(!fields.contains_key("chap"), "a field that is known and was taken away is gone");
+    assert!(Record::read(key, &written).unwrap().is_some());
+}
+
+#[test]
+fn a_range_of_versions_is_read() {
+    let range = Versions { oldest: 2, current: 3 };
+    let [old, new, newer] = [2, 3, 4].map(|version| format!(r#"{{"version":{version},"name":null}}"#));
+    assert_eq!(decode::<Settings>("settings", old.as_bytes(), range).unwrap(), Settings::default());
+    assert_eq!(decode::<Settings>("settings", new.as_bytes(), range).unwrap(), Settings::default());
+    assert_eq!(decode::<Settings>("settings", newer.as_bytes(), range).unwrap_err().kind, Kind::Precondition);
 }

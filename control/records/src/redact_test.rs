@@ -1,6 +1,5 @@
-use super::{HIDDEN, Show, mark, site};
-use crate::config::{HostId, Secret};
-use crate::sealing::Sealed;
+use super::{HIDDEN, Redactor, mark, site};
+use crate::{HostId, Sealed, Secret};
 use serde::Serialize;
 use serde_json::json;
 
@@ -42,7 +41,7 @@ fn everything() -> Everything {
 fn secrets_are_hidden_by_their_types_and_identities_become_names() {
     let names =
         |kind: &str, id: &str| (kind == "HostId" && id == "0000000000000007").then(|| "web1".to_owned());
-    let shown = Show { names: &names, hide: true }.value(&everything());
+    let shown = Redactor { names: &names, hide: true }.value(&everything());
     let chain = shown["chain"].as_str().unwrap_or_default().to_owned();
     assert!(chain.starts_with("PEM") && !chain.contains("Zm9v"), "{chain}");
     let expected = json!({

@@ -52,11 +52,11 @@ impl Error {
     }
 
     /// The engine refused a change: `what` can't be done, and why.
-    pub(crate) fn refused(what: &str, error: block::Error) -> Self {
+    pub fn refused(what: &str, error: block::Error) -> Self {
         match error {
             block::Error::Kept { until } => Self::precondition(format!(
                 "{what}: it is kept until {}, and nobody can shorten that",
-                crate::check::utc(until)
+                utc(until)
             )),
             block::Error::ReadOnly => Self::precondition(format!("{what}: it is read-only")),
             block::Error::NoSpace => Self::precondition(format!(
@@ -75,4 +75,11 @@ impl Error {
     pub fn failed(what: &str, cause: impl std::fmt::Display) -> Self {
         Self { kind: Kind::Failed, message: format!("{what}: {cause}") }
     }
+}
+
+/// Seconds since 1970 as RFC 3339 has it.
+pub fn utc(seconds: u64) -> String {
+    let timestamp =
+        i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    timestamp.unwrap_or(jiff::Timestamp::MAX).to_string()
 }

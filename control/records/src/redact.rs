@@ -19,7 +19,7 @@ pub type Names<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
 
 /// How a value is shown.
 #[derive(Clone, Copy)]
-pub struct Show<'a> {
+pub struct Redactor<'a> {
     /// Finds names.
     pub names: Names<'a>,
     /// Whether secrets are hidden: comparing needs them.
@@ -44,7 +44,7 @@ impl ser::Error for Error {
     }
 }
 
-impl Show<'_> {
+impl Redactor<'_> {
     /// The value as JSON; null when its type can't be shown.
     pub fn value<T: Serialize>(self, value: &T) -> Value {
         value.serialize(self).unwrap_or_else(|error| {
@@ -90,7 +90,7 @@ fn site(url: &str) -> String {
 
 /// An object under way.
 pub struct Fields<'a> {
-    show: Show<'a>,
+    show: Redactor<'a>,
     /// The variant that it is of.
     variant: Option<&'static str>,
     key: Option<String>,
@@ -117,7 +117,7 @@ impl Fields<'_> {
 
 /// A list under way.
 pub struct Items<'a> {
-    show: Show<'a>,
+    show: Redactor<'a>,
     variant: Option<&'static str>,
     items: Vec<Value>,
 }
@@ -143,7 +143,7 @@ macro_rules! plain {
     )*};
 }
 
-impl<'a> Serializer for Show<'a> {
+impl<'a> Serializer for Redactor<'a> {
     type Ok = Value;
     type Error = Error;
     type SerializeSeq = Items<'a>;

@@ -1,11 +1,25 @@
 //! Who sees which volume: connections with hosts and with host groups, and the view of one host that follows.
 
-use crate::config::{Config, HostEntry, HostGroupId, HostId};
-use crate::{Error, Result, check};
+use crate::host::{HostEntry, HostGroupId, HostId};
+use crate::{Config, Error, Result};
 use block::DiskId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// Highest LUN of flat space addressing (SAM-5 4.7.3).
+pub const MAX_LUN: u16 = 16_383;
+
+/// Checks a LUN that an operator chose.
+///
+/// # Errors
+/// When it can't be addressed.
+pub fn check_lun(lun: u16) -> Result<u16> {
+    if lun > MAX_LUN {
+        return Err(Error::invalid(format!("LUN {lun} can't be addressed: use 0 to {MAX_LUN}")));
+    }
+    Ok(lun)
+}
 
 /// Who a volume can be connected with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -30,7 +44,7 @@ impl fmt::Display for Peer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionEntry {
     /// The volume.
-    #[serde(with = "crate::record::disk")]
+    #[serde(with = "crate::id::disk")]
     pub volume: DiskId,
     /// Who sees it.
     pub peer: Peer,
@@ -95,13 +109,6 @@ impl Connections {
 }
 
 impl Config {
-    /// What a host sees by LUN: its own connections and those of its group.
-    pub fn view_of(&self, host: HostId) -> BTreeMap<u16, scsi::Mapping> {
-        let mapping =
-            |entry: &ConnectionEntry| scsi::Mapping { disk: entry.volume, read_only: entry.read_only };
-        self.seen_by(host).map(|entry| (entry.lun, mapping(entry))).collect()
-    }
-
     /// The connections that a host has, its own and those of its group.
     pub fn seen_by(&self, host: HostId) -> impl Iterator<Item = &ConnectionEntry> {
         let group = self.group_of(host).map(|group| Peer::HostGroup(group.id));
@@ -146,12 +153,12 @@ impl Config {
                 "{who} sees {name:?} already, as LUN {lun}: disconnect it first to change that"
             )));
         }
-        match lun.map(check::lun).transpose()? {
+        match lun.map(check_lun).transpose()? {
             Some(lun) if taken.contains_key(&lun) => Err(Error::conflict(format!(
                 "LUN {lun} of {who} is taken: choose another, or none to get the lowest free one"
             ))),
             Some(lun) => Ok(lun),
-            None => (0..=check::MAX_LUN).find(|lun| !taken.contains_key(lun)).ok_or_else(|| {
+            None => (0..=MAX_LUN).find(|lun| !taken.contains_key(lun)).ok_or_else(|| {
                 Error::precondition(format!("{who} has no free LUN: disconnect a volume first"))
             }),
         }

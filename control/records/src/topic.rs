@@ -1,8 +1,7 @@
 //! Topics of the event stream: the kinds of records that listeners are told of when they change. The API's description
 //! has them as an enumeration, so the web interface's types know them, too.
 
-use crate::config::{Edit, Stage};
-use crate::record::Record;
+use crate::{Edit, Stage};
 
 macro_rules! topics {
     ($($(#[$doc:meta])* $name:ident: $text:literal;)*) => {
@@ -61,29 +60,12 @@ topics! {
     Volumes: "volumes";
 }
 
-/// The topics of a step. `before`: how far the volume or snapshot was.
-pub(crate) fn of_edit(edit: &Edit, before: Option<Stage>) -> impl Iterator<Item = Topic> {
-    let (record, put) = match edit {
-        Edit::Put(record) => (record, true),
-        Edit::Remove(record) => (record, false),
-    };
-    let (topic, stage) = match record {
-        Record::Settings(_) => (Topic::Settings, None),
-        Record::Scrub(_) => (Topic::Drives, None),
-        Record::Volume(it) => (Topic::Volumes, Some(it.stage)),
-        Record::Snapshot(it) => (Topic::Snapshots, Some(it.stage)),
-        Record::Schedule(_) => (Topic::Schedules, None),
-        Record::Group(_) => (Topic::Groups, None),
-        Record::Host(_) => (Topic::Hosts, None),
-        Record::HostGroup(_) => (Topic::HostGroups, None),
-        Record::Connection(_) => (Topic::Connections, None),
-        Record::Directory(_) => (Topic::Directories, None),
-        Record::Target(_) => (Topic::NotificationTargets, None),
-        Record::Certificate(_) => (Topic::Certificate, None),
-        Record::User(_) => (Topic::Users, None),
-        Record::Token(_) => (Topic::Tokens, None),
-    };
-    let after = stage.filter(|_| put);
-    let in_bin = before == Some(Stage::Binned) || after == Some(Stage::Binned);
-    std::iter::once(topic).chain(in_bin.then_some(Topic::RecycleBin))
+impl Edit {
+    /// The topics of a step. `before`: the stage that its volume or snapshot has had.
+    pub fn topics(&self, before: Option<Stage>) -> impl Iterator<Item = Topic> {
+        let (record, put) = self.record();
+        let after = record.stage().filter(|_| put);
+        let binned = before == Some(Stage::Binned) || after == Some(Stage::Binned);
+        std::iter::once(record.declaration().topic).chain(binned.then_some(Topic::RecycleBin))
+    }
 }

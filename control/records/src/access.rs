@@ -1,0 +1,136 @@
+//! Records of users and API tokens. Passwords and tokens are stored as hashes.
+
+use crate::id::identities;
+use crate::table::Named;
+use notify::mark;
+use serde::{Deserialize, Serialize, Serializer};
+use std::fmt;
+
+identities! {
+    /// Stable identity of a user.
+    UserId;
+    /// Stable identity of an API token.
+    TokenId;
+}
+
+/// What somebody may do; each may what those before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Look.
+    Viewer,
+    /// Operate volumes, hosts and snapshots.
+    Operator,
+    /// Everything: users, tokens, settings, certificates.
+    Admin,
+}
+
+impl Role {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Viewer => "viewer",
+            Role::Operator => "operator",
+            Role::Admin => "admin",
+        }
+    }
+}
+
+/// The hash of a password or a token. It is no secret, and still nobody's business.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Hashed(String);
+
+impl Hashed {
+    /// A hash as text.
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// Its text.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Serialize for Hashed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_newtype_struct(mark::SECRET, &self.0)
+    }
+}
+
+impl fmt::Debug for Hashed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hashed(…)")
+    }
+}
+
+/// A user as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserEntry {
+    /// Its identity.
+    pub id: UserId,
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// What it may do.
+    pub role: Role,
+    /// Argon2id hash of the password, as a PHC string.
+    pub hash: Hashed,
+    /// When the password was set, in seconds since 1970.
+    pub password_set: u64,
+}
+
+/// An API token as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenEntry {
+    /// Its identity.
+    pub id: TokenId,
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// Who made it; it goes with its user.
+    pub user: UserId,
+    /// What may be done with it, and never more than its user may.
+    pub role: Role,
+    /// When it stops to be good, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
+    /// SHA-256 of the token, in hex digits.
+    pub hash: Hashed,
+}
+
+impl TokenEntry {
+    /// Whether it has not expired.
+    pub fn is_good(&self, now: u64) -> bool {
+        self.expires.is_none_or(|expires| now < expires)
+    }
+}
+
+impl Named for UserEntry {
+    type Id = UserId;
+    const NOUN: &'static str = "user";
+
+    fn id(&self) -> UserId {
+        self.id
+    }
+
+    fn label(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Named for TokenEntry {
+    type Id = TokenId;
+    const NOUN: &'static str = "token";
+
+    fn id(&self) -> TokenId {
+        self.id
+    }
+
+    fn label(&self) -> &str {
+        &self.name
+    }
+}

@@ -1,0 +1,101 @@
+//! Records of the array as a whole: identity, retention clock, settings, certificate and scrub.
+
+use crate::secret::Sealed;
+use serde::{Deserialize, Serialize};
+
+/// Who this array is; random when it was formatted, the same for ever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrayIdentity {
+    /// What people call it.
+    pub name: String,
+    /// Sixteen hex digits.
+    pub serial: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+}
+
+impl ArrayIdentity {
+    /// The iSCSI name of the array's one target.
+    pub fn target_iqn(&self) -> String {
+        format!("iqn.2026-11.io.ashlar:{}", self.serial)
+    }
+}
+
+/// The retention clock as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockEntry {
+    /// What it showed, in seconds since 1970.
+    pub retention: u64,
+    /// What the time of day was.
+    pub wall: u64,
+    /// Which start of the machine that was, in hex digits.
+    pub boot: String,
+    /// How long the machine was up, in seconds.
+    pub uptime: u64,
+    /// How much the time of day is believed over the next restart of the machine, in seconds.
+    pub allowance: u64,
+}
+
+/// What can be set for the array as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// What people call the array.
+    pub name: Option<String>,
+    /// How long the recycle bin keeps a volume, in seconds.
+    pub bin_seconds: u64,
+    /// How much UNMAP is slowed down: 0 not at all, 9 most.
+    pub unmap_throttle: u8,
+    /// How long after a scrub has ended the next one begins by itself, in seconds; 0: never.
+    pub scrub_seconds: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { name: None, bin_seconds: 24 * 3600, unmap_throttle: 0, scrub_seconds: 7 * 24 * 3600 }
+    }
+}
+
+/// The certificate as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CertificateEntry {
+    /// The chain in PEM, the array's own first.
+    #[serde(serialize_with = "notify::mark::pem")]
+    pub chain: String,
+    /// The sealed key in PEM.
+    pub secret: Sealed,
+    /// Since when it is used, in seconds since 1970.
+    pub since: u64,
+}
+
+impl CertificateEntry {
+    /// What its key is sealed for.
+    pub const PLACE: &str = "certificate";
+}
+
+/// A scrub, the last one or the one under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scrub {
+    /// When it began, in seconds since 1970.
+    pub started: u64,
+    /// When it ended, in seconds since 1970; none while it is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<u64>,
+    /// Somebody ended it before it was through.
+    #[serde(default)]
+    pub cancelled: bool,
+    /// Who asked for it.
+    pub user: String,
+    /// The segment that comes next.
+    pub next: u32,
+    /// Segments that were in use and were read.
+    pub segments: u64,
+    /// Bytes read, parity included.
+    pub bytes: u64,
+    /// Pages that were not what had been written.
+    pub errors: u64,
+    /// Of these, written again.
+    pub repaired: u64,
+    /// Pages that could not be given back.
+    pub lost: u64,
+}

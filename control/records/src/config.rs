@@ -1,0 +1,74 @@
+//! The configuration in memory: every record by identity and by name.
+//!
+//! A change is a list of [`Edit`]s that is committed as one step and then applied here; a start applies what was
+//! stored. Memory therefore always holds what a restart would read.
+
+use crate::disk::{GroupId, VolumeEntry};
+use crate::host::{HostGroupEntry, HostId};
+pub use crate::record::Config;
+use crate::record::Record;
+use crate::{Error, Result};
+use block::DiskId;
+
+/// A step of a change.
+#[derive(Clone, Debug)]
+pub enum Edit {
+    /// Insert a record, or replace the one with its identity.
+    Put(Record),
+    /// Remove it.
+    Remove(Record),
+}
+
+impl Edit {
+    /// The record, and whether it is there afterwards.
+    pub fn record(&self) -> (&Record, bool) {
+        match self {
+            Edit::Put(record) => (record, true),
+            Edit::Remove(record) => (record, false),
+        }
+    }
+}
+
+impl Config {
+    /// The volume or snapshot of that name: no two have the same.
+    pub fn disk_named(&self, name: &str) -> Result<DiskId> {
+        let snapshot = self.snapshots.find(name).map(|entry| entry.id);
+        let found = self.volumes.find(name).map(|entry| entry.id).or(snapshot);
+        found.ok_or_else(|| Error::not_found(format!("there is no volume or snapshot {name:?}")))
+    }
+
+    /// What a volume or snapshot is called.
+    pub fn disk_name(&self, id: DiskId) -> Option<&str> {
+        let snapshot = || self.snapshots.get(id).map(|entry| entry.name.as_str());
+        self.volumes.get(id).map(|entry| entry.name.as_str()).or_else(snapshot)
+    }
+
+    /// Refuses a name that a volume or a snapshot has.
+    pub fn disk_name_free(&self, name: &str) -> Result<()> {
+        self.volumes.free(name)?;
+        self.snapshots.free(name)
+    }
+
+    /// Refuses initiators that belong to another host than `own`.
+    pub fn initiators_free(&self, initiators: &[String], own: Option<HostId>) -> Result<()> {
+        for host in self.hosts.iter().filter(|host| Some(host.id) != own) {
+            if let Some(taken) = initiators.iter().find(|name| host.initiators.contains(name)) {
+                return Err(Error::conflict(format!(
+                    "initiator {taken} belongs to host {:?}: use that host, or delete it first",
+                    host.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The group that a host is in.
+    pub fn group_of(&self, host: HostId) -> Option<&HostGroupEntry> {
+        self.host_groups.iter().find(|group| group.hosts.contains(&host))
+    }
+
+    /// The volumes of a group, in order of names.
+    pub fn members(&self, group: GroupId) -> impl Iterator<Item = &VolumeEntry> {
+        self.volumes.iter().filter(move |volume| volume.group == Some(group))
+    }
+}

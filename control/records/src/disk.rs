@@ -1,0 +1,281 @@
+//! Records of volumes, snapshots and volume groups. Sizes and contents are the engine's.
+
+use crate::Config;
+use crate::id::identities;
+use crate::policy::{Limits, Policy};
+use crate::record::Record;
+use crate::schedule::ScheduleId;
+use crate::table::Named;
+use block::DiskId;
+use serde::{Deserialize, Serialize};
+
+identities! {
+    /// Stable identity of a volume group.
+    GroupId;
+}
+
+/// How far a volume is: making and deleting one takes more than a record, so the record says what is to be
+/// finished or taken back after a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// Being made; a start takes it back.
+    Creating,
+    /// There.
+    Ready,
+    /// In the recycle bin.
+    Binned,
+    /// Being eradicated; a start finishes it.
+    Deleting,
+}
+
+/// A volume as configured; size and contents are the engine's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeEntry {
+    /// Its identity in the engine.
+    #[serde(with = "crate::id::disk")]
+    pub id: DiskId,
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// How far it is.
+    pub stage: Stage,
+    /// The volume group that it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupId>,
+    /// When it went to the recycle bin, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binned: Option<u64>,
+    /// How its data are reduced.
+    #[serde(default, skip_serializing_if = "Policy::is_inherited")]
+    pub policy: Policy,
+    /// What it may do in a second.
+    #[serde(default, skip_serializing_if = "Limits::is_none")]
+    pub limits: Limits,
+    /// RESERVE and RELEASE of SCSI-2 are commands of it.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub scsi2_reservations: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+impl VolumeEntry {
+    /// A volume with nothing special about it.
+    pub fn new(id: DiskId, name: String, created: u64, stage: Stage, group: Option<GroupId>) -> Self {
+        let (policy, limits) = (Policy::default(), Limits::default());
+        Self { id, name, created, stage, group, binned: None, policy, limits, scsi2_reservations: true }
+    }
+}
+
+/// A snapshot as configured; its contents are the engine's. Its record is written in the same step as it is taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotEntry {
+    /// Its identity in the engine.
+    #[serde(with = "crate::id::disk")]
+    pub id: DiskId,
+    /// Its name.
+    pub name: String,
+    /// The volume that it was taken of, which may be gone.
+    #[serde(with = "crate::id::disk")]
+    pub source: DiskId,
+    /// When it was taken, in seconds since 1970.
+    pub created: u64,
+    /// How far it is; never [`Stage::Creating`].
+    pub stage: Stage,
+    /// Those that were taken at one moment have the same number here.
+    #[serde(with = "crate::id::hex64")]
+    pub set: u64,
+    /// When it went to the recycle bin, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binned: Option<u64>,
+    /// The schedule that took it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduleId>,
+    /// The rules of that schedule that it was taken for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<String>,
+    /// Which one of that schedule it is: a larger number is a newer one, whatever the clock showed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub order: u64,
+}
+
+/// A volume group as configured; its volumes say that they are in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupEntry {
+    /// Its identity.
+    pub id: GroupId,
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// Mapped bytes beyond which operators and hosts are warned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_quota: Option<u64>,
+    /// Mapped bytes beyond which its volumes take no new space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hard_quota: Option<u64>,
+    /// How the data of its volumes are reduced.
+    #[serde(default, skip_serializing_if = "Policy::is_inherited")]
+    pub policy: Policy,
+    /// What its volumes may do together in a second.
+    #[serde(default, skip_serializing_if = "Limits::is_none")]
+    pub limits: Limits,
+}
+
+impl Named for VolumeEntry {
+    type Id = DiskId;
+    const NOUN: &'static str = "volume";
+
+    fn id(&self) -> DiskId {
+        self.id
+    }
+
+    fn label(&self) -> &str {
+        &self.name
+    }
+
+    fn name(&self) -> Option<&str> {
+        (self.stage == Stage::Ready).then_some(&self.name)
+    }
+
+    fn stage(&self) -> Option<Stage> {
+        Some(self.stage)
+    }
+}
+
+impl Named for SnapshotEntry {
+    type Id = DiskId;
+    const NOUN: &'static str = "snapshot";
+
+    fn id(&self) -> DiskId {
+        self.id
+    }
+
+    fn label(&self) -> &str {
+        &self.name
+    }
+
+    fn name(&self) -> Option<&str> {
+        (self.stage == Stage::Ready).then_some(&self.name)
+    }
+
+    fn stage(&self) -> Option<Stage> {
+        Some(self.stage)
+    }
+}
+
+impl Named for GroupEntry {
+    type Id = GroupId;
+    const NOUN: &'static str = "volume group";
+
+    fn id(&self) -> GroupId {
+        self.id
+    }
+
+    fn label(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A volume or a snapshot: what has a disk of the engine behind it.
+#[derive(Clone, Debug)]
+pub enum DiskEntry {
+    /// A volume.
+    Volume(VolumeEntry),
+    /// A snapshot.
+    Snapshot(SnapshotEntry),
+}
+
+impl DiskEntry {
+    /// Its identity.
+    pub fn id(&self) -> DiskId {
+        match self {
+            DiskEntry::Volume(it) => it.id,
+            DiskEntry::Snapshot(it) => it.id,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            DiskEntry::Volume(it) => &it.name,
+            DiskEntry::Snapshot(it) => &it.name,
+        }
+    }
+
+    /// What it is called in messages.
+    pub fn noun(&self) -> &'static str {
+        match self {
+            DiskEntry::Volume(_) => "volume",
+            DiskEntry::Snapshot(_) => "snapshot",
+        }
+    }
+
+    /// How far it is.
+    pub fn stage(&self) -> Stage {
+        match self {
+            DiskEntry::Volume(it) => it.stage,
+            DiskEntry::Snapshot(it) => it.stage,
+        }
+    }
+
+    /// When it went to the recycle bin, in seconds since 1970.
+    pub fn binned(&self) -> Option<u64> {
+        match self {
+            DiskEntry::Volume(it) => it.binned,
+            DiskEntry::Snapshot(it) => it.binned,
+        }
+    }
+
+    /// Its record.
+    pub fn record(self) -> Record {
+        match self {
+            DiskEntry::Volume(it) => Record::Volume(it),
+            DiskEntry::Snapshot(it) => Record::Snapshot(it),
+        }
+    }
+
+    /// The same at another stage.
+    #[must_use]
+    pub fn at(mut self, stage: Stage, binned: Option<u64>) -> Self {
+        match &mut self {
+            DiskEntry::Volume(it) => (it.stage, it.binned) = (stage, binned),
+            DiskEntry::Snapshot(it) => (it.stage, it.binned) = (stage, binned),
+        }
+        self
+    }
+
+    /// Gives it another name.
+    pub fn rename(&mut self, name: String) {
+        match self {
+            DiskEntry::Volume(it) => it.name = name,
+            DiskEntry::Snapshot(it) => it.name = name,
+        }
+    }
+}
+
+impl Config {
+    /// Every volume and snapshot, at whatever stage.
+    pub fn disks(&self) -> impl Iterator<Item = DiskEntry> {
+        let volumes = self.volumes.all().cloned().map(DiskEntry::Volume);
+        volumes.chain(self.snapshots.all().cloned().map(DiskEntry::Snapshot))
+    }
+
+    /// What is in the recycle bin.
+    pub fn binned(&self) -> impl Iterator<Item = DiskEntry> {
+        let volumes = self.volumes.all().filter(|entry| entry.stage == Stage::Binned);
+        let snapshots = self.snapshots.all().filter(|entry| entry.stage == Stage::Binned);
+        volumes.cloned().map(DiskEntry::Volume).chain(snapshots.cloned().map(DiskEntry::Snapshot))
+    }
+}

@@ -1,0 +1,89 @@
+//! Records of hosts and host groups.
+
+use crate::id::{Identity, identities};
+use crate::secret::{SealedChap, SealedField};
+use crate::table::Named;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+identities! {
+    /// Stable identity of a host.
+    HostId;
+    /// Stable identity of a host group.
+    HostGroupId;
+}
+
+/// A host as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostEntry {
+    /// Its identity.
+    pub id: HostId,
+    /// Its name.
+    pub name: String,
+    /// Its initiator names, normalised.
+    pub initiators: Vec<String>,
+    /// CHAP that the host must pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chap: Option<SealedChap>,
+    /// CHAP that the array passes to the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mutual: Option<SealedChap>,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+}
+
+/// A host group as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostGroupEntry {
+    /// Its identity.
+    pub id: HostGroupId,
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// Who is in it; a host is in one group at most.
+    pub hosts: BTreeSet<HostId>,
+}
+
+impl HostEntry {
+    /// What a CHAP secret of a host is sealed for. `direction`: `chap` or `mutual`.
+    pub fn place(id: HostId, direction: &str) -> String {
+        format!("host/{}/{direction}", id.digits())
+    }
+}
+
+impl Named for HostEntry {
+    type Id = HostId;
+    const NOUN: &'static str = "host";
+
+    fn id(&self) -> HostId {
+        self.id
+    }
+
+    fn label(&self) -> &str {
+        &self.name
+    }
+
+    fn sealed(&self) -> Vec<SealedField> {
+        let chap = [(&self.chap, "chap"), (&self.mutual, "mutual")];
+        let field = |(chap, direction): (&Option<SealedChap>, &str)| {
+            let sealed = chap.as_ref()?.secret.clone();
+            let what = format!("CHAP of host {:?}", self.name);
+            Some(SealedField { what, place: Self::place(self.id, direction), sealed })
+        };
+        chap.into_iter().filter_map(field).collect()
+    }
+}
+
+impl Named for HostGroupEntry {
+    type Id = HostGroupId;
+    const NOUN: &'static str = "host group";
+
+    fn id(&self) -> HostGroupId {
+        self.id
+    }
+
+    fn label(&self) -> &str {
+        &self.name
+    }
+}

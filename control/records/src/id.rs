@@ -1,0 +1,93 @@
+//! Stable identities of records: random numbers that are never reused, written as hex digits.
+
+/// Defines identity types of 64 bits.
+macro_rules! identities {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(#[serde(with = "crate::id::hex64")] pub u64);
+
+        impl serde::Serialize for $name {
+            /// Sixteen hex digits, as a newtype struct of the type's name: [`crate::Redactor`] resolves it to a name.
+            fn serialize<S: serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> std::result::Result<S::Ok, S::Error> {
+                serializer.serialize_newtype_struct(stringify!($name), &format!("{:016x}", self.0))
+            }
+        }
+
+        impl crate::id::Identity for $name {
+            const TYPE: &'static str = stringify!($name);
+
+            fn digits(self) -> String {
+                format!("{:016x}", self.0)
+            }
+
+            fn from_digits(digits: &str) -> Option<Self> {
+                u64::from_str_radix(digits, 16).ok().map(Self)
+            }
+        }
+    )*};
+}
+pub(crate) use identities;
+
+/// An identity that is part of a key.
+pub trait Identity: Ord + Copy {
+    /// The name of its type, by which references are resolved.
+    const TYPE: &'static str;
+
+    /// As hex digits.
+    fn digits(self) -> String;
+
+    /// From hex digits.
+    fn from_digits(digits: &str) -> Option<Self>;
+}
+
+impl Identity for block::DiskId {
+    const TYPE: &'static str = "DiskId";
+
+    fn digits(self) -> String {
+        format!("{:032x}", self.0)
+    }
+
+    fn from_digits(digits: &str) -> Option<Self> {
+        u128::from_str_radix(digits, 16).ok().map(Self)
+    }
+}
+
+/// Identities of 64 bits as hex digits.
+pub mod hex64 {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    /// Sixteen hex digits.
+    pub fn serialize<S: Serializer>(id: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{id:016x}"))
+    }
+
+    /// Back again.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        let id = (digits.len() == 16).then(|| u64::from_str_radix(&digits, 16).ok()).flatten();
+        id.ok_or_else(|| D::Error::custom("not 16 hex digits"))
+    }
+}
+
+/// Identities of volumes and snapshots as hex digits.
+pub mod disk {
+    use block::DiskId;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    /// Thirty-two hex digits.
+    pub fn serialize<S: Serializer>(id: &DiskId, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_newtype_struct("DiskId", &format!("{:032x}", id.0))
+    }
+
+    /// Back again.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DiskId, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        let id = (digits.len() == 32).then(|| u128::from_str_radix(&digits, 16).ok()).flatten();
+        id.map(DiskId).ok_or_else(|| D::Error::custom("not 32 hex digits"))
+    }
+}

@@ -1,0 +1,38 @@
+//! The persistent configuration: every record type, its key, version, secrets, references and event topic.
+//!
+//! The engine stores records as small JSON values by key, so an array comes up from its drives alone. Each record type
+//! is declared once, in [`mod@record`]; tables, serialization, redaction, topics and references follow from that. This
+//! crate does no I/O.
+
+mod access;
+mod array;
+mod config;
+mod connection;
+mod disk;
+mod error;
+mod host;
+mod id;
+mod policy;
+mod record;
+mod redact;
+mod schedule;
+mod secret;
+mod service;
+mod table;
+mod topic;
+
+pub use access::{Hashed, Role, TokenEntry, TokenId, UserEntry, UserId};
+pub use array::{ArrayIdentity, CertificateEntry, ClockEntry, Scrub, Settings};
+pub use config::{Config, Edit};
+pub use connection::{ConnectionEntry, Connections, MAX_LUN, Peer, check_lun};
+pub use disk::{DiskEntry, GroupEntry, GroupId, SnapshotEntry, Stage, VolumeEntry};
+pub use error::{Error, Kind, Result, utc};
+pub use host::{HostEntry, HostGroupEntry, HostGroupId, HostId};
+pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange};
+pub use record::{ARRAY, CLOCK, Declaration, KeyValue, Record, Versions};
+pub use redact::{HIDDEN, Redactor};
+pub use schedule::{Rule, ScheduleEntry, ScheduleId, Subject};
+pub use secret::{Chap, Sealed, SealedChap, SealedField, Secret};
+pub use service::{DirectoryEntry, DirectoryId, Grant, TargetEntry, TargetId};
+pub use table::{Named, Table};
+pub use topic::Topic;

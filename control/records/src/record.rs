@@ -1,0 +1,496 @@
+//! The record types: each is declared once, in the table at the end of the declarations.
+//!
+//! | key | what it holds |
+//! |---|---|
+//! | `array` | name and serial number of the array, and when it was made |
+//! | `clock` | how far the retention clock is, and by which uptime of the machine |
+//! | `settings` | settings of the array as a whole |
+//! | `scrub` | the progress of the scrub, or the result of the last one |
+//! | `volume/<id>` | a volume, ready or in the recycle bin; the identity is the disk's |
+//! | `snapshot/<id>` | a snapshot, ready or in the recycle bin; the identity is the disk's |
+//! | `schedule/<id>` | a snapshot schedule, and until when it has run |
+//! | `group/<id>` | a volume group |
+//! | `host/<id>` | a host; CHAP secrets are sealed |
+//! | `host-group/<id>` | a host group with its hosts |
+//! | `notification/<id>` | a notification target; its secret is sealed |
+//! | `directory/<id>` | a directory that authenticates users; its secret is sealed |
+//! | `certificate` | the certificate of the API; its key is sealed |
+//! | `user/<id>`, `token/<id>` | users and API tokens; passwords and tokens are hashes |
+//! | `connection/<volume>/<host or host group>` | which host sees a volume under which LUN |
+//!
+//! Identities are hex digits: 32 for volumes and snapshots, 16 for all others. The records of one change are written in
+//! one step.
+//!
+//! **Versions.** Every value has a `version`. Software reads a range of versions of each type and writes the current one. A
+//! new field needs no new version: software that does not know it ignores it, and keeps it when it writes the record.
+//! A new version is for a change that older software would misread; such a record is refused. A record type that is
+//! not known is ignored and kept. New fields go to the top level of a record, where they are kept.
+
+use crate::access::{TokenEntry, UserEntry};
+use crate::array::{ArrayIdentity, CertificateEntry, ClockEntry, Scrub, Settings};
+use crate::connection::{ConnectionEntry, Connections, Peer};
+use crate::disk::{GroupEntry, SnapshotEntry, Stage, VolumeEntry};
+use crate::host::{HostEntry, HostGroupEntry};
+use crate::id::Identity;
+use crate::schedule::ScheduleEntry;
+use crate::secret::SealedField;
+use crate::service::{DirectoryEntry, TargetEntry};
+use crate::table::{Named, Table};
+use crate::{Edit, Error, Result, Topic};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, de, forward_to_deserialize_any};
+use serde_json::{Map, Value};
+
+/// Key of the identity.
+pub const ARRAY: &str = "array";
+/// Key of the retention clock.
+pub const CLOCK: &str = "clock";
+
+/// A key with the bytes that are stored under it.
+pub type KeyValue = (String, Vec<u8>);
+
+/// The versions of a record type that this software reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versions {
+    /// The oldest that it reads.
+    pub oldest: u32,
+    /// The newest that it reads, and the one that it writes.
+    pub current: u32,
+}
+
+/// The versions of all record types of today.
+const V2: Versions = Versions { oldest: 2, current: 2 };
+
+/// What is declared of a record type.
+#[derive(Clone, Copy, Debug)]
+pub struct Declaration {
+    /// What its keys begin with: the part before the first slash.
+    pub prefix: &'static str,
+    /// What it is called in messages and in the audit log.
+    pub noun: &'static str,
+    /// The topic of the event stream.
+    pub topic: Topic,
+    /// Its versions.
+    pub versions: Versions,
+    /// The fields that this software knows.
+    pub fields: fn() -> &'static [&'static str],
+}
+
+/// A record type without identity: there is one of it, or its key is made of something else.
+trait Unnamed {
+    const NOUN: &'static str;
+
+    /// What follows the prefix in its key.
+    fn suffix(&self) -> Option<String> {
+        None
+    }
+
+    /// Its name for people; `None` if the noun says it.
+    fn label(&self, _: &Config) -> Option<String> {
+        None
+    }
+
+    fn sealed(&self) -> Vec<SealedField> {
+        Vec::new()
+    }
+
+    /// Applies it to the configuration. False if it contradicts another record.
+    fn put(self, config: &mut Config) -> bool;
+
+    fn remove(&self, config: &mut Config);
+}
+
+macro_rules! records {
+    (
+        named { $($(#[$doc:meta])* $table:ident: $variant:ident($entry:ty), $prefix:literal, $topic:ident, $versions:ident;)* }
+        unnamed { $($(#[$udoc:meta])* $uvariant:ident($uentry:ty), $uprefix:literal, $utopic:ident, $uversions:ident;)* }
+    ) => {
+        /// A record of the configuration.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+        #[serde(untagged)]
+        pub enum Record {
+            $($(#[$doc])* $variant($entry),)*
+            $($(#[$udoc])* $uvariant($uentry),)*
+        }
+
+        /// The whole configuration.
+        #[derive(Clone, Debug, Default)]
+        pub struct Config {
+            $($(#[$doc])* pub $table: Table<$entry>,)*
+            /// Connections of volumes with hosts and host groups.
+            pub connections: Connections,
+            /// The array's settings.
+            pub settings: Settings,
+            /// The certificate of the API.
+            pub certificate: Option<CertificateEntry>,
+            /// The scrub under way, or the last one.
+            pub scrub: Option<Scrub>,
+        }
+
+        impl Record {
+            /// Every record type.
+            pub const DECLARATIONS: &[Declaration] = &[
+                $(Declaration {
+                    prefix: $prefix,
+                    noun: <$entry as Named>::NOUN,
+                    topic: Topic::$topic,
+                    versions: $versions,
+                    fields: fields_of::<$entry>,
+                },)*
+                $(Declaration {
+                    prefix: $uprefix,
+                    noun: <$uentry as Unnamed>::NOUN,
+                    topic: Topic::$utopic,
+                    versions: $uversions,
+                    fields: fields_of::<$uentry>,
+                },)*
+            ];
+
+            fn prefix(&self) -> &'static str {
+                match self {
+                    $(Record::$variant(_) => $prefix,)*
+                    $(Record::$uvariant(_) => $uprefix,)*
+                }
+            }
+
+            /// Its key.
+            pub fn key(&self) -> String {
+                match self {
+                    $(Record::$variant(it) => format!("{}/{}", $prefix, it.id().digits()),)*
+                    $(Record::$uvariant(it) => match it.suffix() {
+                        Some(suffix) => format!("{}/{suffix}", $uprefix),
+                        None => $uprefix.into(),
+                    },)*
+                }
+            }
+
+            /// Its value, as a new record.
+            pub fn value(&self) -> Vec<u8> {
+                let versions = self.declaration().versions;
+                match self {
+                    $(Record::$variant(it) => encode(it, versions),)*
+                    $(Record::$uvariant(it) => encode(it, versions),)*
+                }
+            }
+
+            /// The record with this key and value. `None` if its type is not known.
+            ///
+            /// # Errors
+            /// When it can't be read: it is damaged, or of a version that this software does not read.
+            pub fn read(key: &str, value: &[u8]) -> Result<Option<Record>> {
+                let prefix = key.split_once('/').map_or(key, |(prefix, _)| prefix);
+                let record = match prefix {
+                    $($prefix => Record::$variant(decode(key, value, $versions)?),)*
+                    $($uprefix => Record::$uvariant(decode(key, value, $uversions)?),)*
+                    _ => return Ok(None),
+                };
+                match record.key() == key {
+                    true => Ok(Some(record)),
+                    false => Err(damaged(key, format!("it is about {}", record.key()))),
+                }
+            }
+
+            /// How far a volume or snapshot is; `None` for other records.
+            pub fn stage(&self) -> Option<Stage> {
+                match self {
+                    $(Record::$variant(it) => it.stage(),)*
+                    $(Record::$uvariant(_) => None,)*
+                }
+            }
+
+            /// Its name for people; `None` if the noun says it.
+            pub fn label(&self, config: &Config) -> Option<String> {
+                match self {
+                    $(Record::$variant(it) => Some(it.label().to_owned()),)*
+                    $(Record::$uvariant(it) => it.label(config),)*
+                }
+            }
+
+            /// Its sealed secrets.
+            pub fn sealed(&self) -> Vec<SealedField> {
+                match self {
+                    $(Record::$variant(it) => it.sealed(),)*
+                    $(Record::$uvariant(it) => it.sealed(),)*
+                }
+            }
+        }
+
+        impl Config {
+            /// Applies one step. False if a name is taken twice, which only a damaged configuration says.
+            pub fn apply(&mut self, edit: Edit) -> bool {
+                match edit {
+                    $(Edit::Put(Record::$variant(it)) => self.$table.put(it),
+                    Edit::Remove(Record::$variant(it)) => {
+                        self.$table.remove(it.id());
+                        true
+                    })*
+                    $(Edit::Put(Record::$uvariant(it)) => it.put(self),
+                    Edit::Remove(Record::$uvariant(it)) => {
+                        it.remove(self);
+                        true
+                    })*
+                }
+            }
+
+            /// Every sealed secret.
+            pub fn sealed(&self) -> Vec<SealedField> {
+                let mut all = Vec::new();
+                $(all.extend(self.$table.all().flat_map(Named::sealed));)*
+                all.extend(self.certificate.iter().flat_map(Unnamed::sealed));
+                all
+            }
+
+            /// The name of the record that a reference is to: the type of an identity, and its hex digits.
+            pub fn name_of(&self, kind: &str, digits: &str) -> Option<String> {
+                $(if kind == <<$entry as Named>::Id as Identity>::TYPE
+                    && let Some(id) = <<$entry as Named>::Id as Identity>::from_digits(digits)
+                    && let Some(it) = self.$table.get(id)
+                {
+                    return Some(it.label().to_owned());
+                })*
+                None
+            }
+        }
+    };
+}
+
+records! {
+    named {
+        /// Volumes, including those in the recycle bin.
+        volumes: Volume(VolumeEntry), "volume", Volumes, V2;
+        /// Snapshots, including those in the recycle bin.
+        snapshots: Snapshot(SnapshotEntry), "snapshot", Snapshots, V2;
+        /// Snapshot schedules.
+        schedules: Schedule(ScheduleEntry), "schedule", Schedules, V2;
+        /// Volume groups.
+        groups: Group(GroupEntry), "group", Groups, V2;
+        /// Hosts.
+        hosts: Host(HostEntry), "host", Hosts, V2;
+        /// Host groups.
+        host_groups: HostGroup(HostGroupEntry), "host-group", HostGroups, V2;
+        /// Notification targets.
+        targets: Target(TargetEntry), "notification", NotificationTargets, V2;
+        /// Directories that authenticate users.
+        directories: Directory(DirectoryEntry), "directory", Directories, V2;
+        /// Users.
+        users: User(UserEntry), "user", Users, V2;
+        /// API tokens.
+        tokens: Token(TokenEntry), "token", Tokens, V2;
+    }
+    unnamed {
+        /// A connection of a volume with a host or host group.
+        Connection(ConnectionEntry), "connection", Connections, V2;
+        /// The array's settings.
+        Settings(Settings), "settings", Settings, V2;
+        /// The certificate of the API.
+        Certificate(CertificateEntry), "certificate", Certificate, V2;
+        /// The scrub.
+        Scrub(Scrub), "scrub", Drives, V2;
+    }
+}
+
+impl Unnamed for ConnectionEntry {
+    const NOUN: &'static str = "connection";
+
+    fn suffix(&self) -> Option<String> {
+        Some(format!("{}/{}", self.volume.digits(), self.peer))
+    }
+
+    fn label(&self, config: &Config) -> Option<String> {
+        let peer = match self.peer {
+            Peer::Host(id) => config.hosts.get(id).map(|host| format!("host {}", host.name)),
+            Peer::HostGroup(id) => {
+                config.host_groups.get(id).map(|group| format!("host group {}", group.name))
+            }
+        };
+        Some(format!("{} to {}", config.disk_name(self.volume)?, peer?))
+    }
+
+    fn put(self, config: &mut Config) -> bool {
+        config.connections.put(self)
+    }
+
+    fn remove(&self, config: &mut Config) {
+        config.connections.remove(self);
+    }
+}
+
+impl Unnamed for Settings {
+    const NOUN: &'static str = "settings";
+
+    fn put(self, config: &mut Config) -> bool {
+        config.settings = self;
+        true
+    }
+
+    fn remove(&self, config: &mut Config) {
+        config.settings = Settings::default();
+    }
+}
+
+impl Unnamed for CertificateEntry {
+    const NOUN: &'static str = "certificate";
+
+    fn sealed(&self) -> Vec<SealedField> {
+        let (what, place) = ("the certificate".into(), Self::PLACE.into());
+        vec![SealedField { what, place, sealed: self.secret.clone() }]
+    }
+
+    fn put(self, config: &mut Config) -> bool {
+        config.certificate = Some(self);
+        true
+    }
+
+    fn remove(&self, config: &mut Config) {
+        config.certificate = None;
+    }
+}
+
+impl Unnamed for Scrub {
+    const NOUN: &'static str = "scrub";
+
+    fn put(self, config: &mut Config) -> bool {
+        config.scrub = Some(self);
+        true
+    }
+
+    fn remove(&self, config: &mut Config) {
+        config.scrub = None;
+    }
+}
+
+impl Record {
+    /// What is declared of its type.
+    pub fn declaration(&self) -> &'static Declaration {
+        let prefix = self.prefix();
+        let found = Self::DECLARATIONS.iter().find(|it| it.prefix == prefix);
+        found.expect("the same macro makes both")
+    }
+
+    /// Its value in the place of another one, whose fields that this software does not know stay.
+    pub fn value_over(&self, before: Option<&[u8]>) -> Vec<u8> {
+        let value = self.value();
+        let known = (self.declaration().fields)();
+        let is_unknown = |name: &str| name != "version" && !known.contains(&name);
+        let before = before.and_then(|before| serde_json::from_slice::<Map<String, Value>>(before).ok());
+        let unknown: Vec<_> = before.into_iter().flatten().filter(|(name, _)| is_unknown(name)).collect();
+        match serde_json::from_slice::<Map<String, Value>>(&value) {
+            Ok(mut fields) if !unknown.is_empty() => {
+                fields.extend(unknown);
+                serde_json::to_vec(&fields).unwrap_or(value)
+            }
+            _ => value,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Versioned<T> {
+    version: u32,
+    #[serde(flatten)]
+    record: T,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ArrayRecord {
+    name: String,
+    serial: String,
+    #[serde(default)]
+    created: u64,
+}
+
+impl ArrayIdentity {
+    /// Its record.
+    pub fn record(&self) -> KeyValue {
+        let Self { name, serial, created } = self.clone();
+        (ARRAY.into(), encode(&ArrayRecord { name, serial, created }, V2))
+    }
+
+    /// The identity in the value of a record.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn read(value: &[u8]) -> Result<Self> {
+        let ArrayRecord { name, serial, created } = decode(ARRAY, value, V2)?;
+        Ok(Self { name, serial, created })
+    }
+}
+
+impl ClockEntry {
+    /// Its record.
+    pub fn record(&self) -> KeyValue {
+        (CLOCK.into(), encode(self, V2))
+    }
+
+    /// The retention clock in the value of a record.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn read(value: &[u8]) -> Result<Self> {
+        decode(CLOCK, value, V2)
+    }
+}
+
+fn encode<T: Serialize>(record: &T, versions: Versions) -> Vec<u8> {
+    serde_json::to_vec(&Versioned { version: versions.current, record })
+        .expect("a record of strings and numbers is JSON")
+}
+
+fn decode<T: DeserializeOwned>(key: &str, value: &[u8], versions: Versions) -> Result<T> {
+    #[derive(Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    let Version { version } = serde_json::from_slice(value).map_err(|error| damaged(key, error))?;
+    let Versions { oldest, current } = versions;
+    if !(oldest..=current).contains(&version) {
+        let range = if oldest == current { current.to_string() } else { format!("{oldest} to {current}") };
+        return Err(Error::precondition(format!(
+            "the configuration record {key} has version {version}, this software reads {range}: start the software \
+             that wrote it"
+        )));
+    }
+    let versioned: Versioned<T> = serde_json::from_slice(value).map_err(|error| damaged(key, error))?;
+    Ok(versioned.record)
+}
+
+fn damaged(key: &str, cause: impl std::fmt::Display) -> Error {
+    Error::failed(&format!("the configuration record {key} can't be read"), cause)
+}
+
+/// The names of the fields of a record type, as its derived [`Deserialize`] has them.
+fn fields_of<T: DeserializeOwned>() -> &'static [&'static str] {
+    let mut fields: &'static [&'static str] = &[];
+    // This deserializer has no value to offer: it fails once it knows the names.
+    let _ = T::deserialize(FieldNames(&mut fields));
+    fields
+}
+
+struct FieldNames<'a>(&'a mut &'static [&'static str]);
+
+impl<'de> Deserializer<'de> for FieldNames<'_> {
+    type Error = de::value::Error;
+
+    fn deserialize_any<V: de::Visitor<'de>>(self, _: V) -> std::result::Result<V::Value, Self::Error> {
+        Err(de::Error::custom("there are names only"))
+    }
+
+    fn deserialize_struct<V: de::Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> std::result::Result<V::Value, Self::Error> {
+        *self.0 = fields;
+        self.deserialize_any(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+#[path = "record_test.rs"]
+mod tests;

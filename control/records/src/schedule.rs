@@ -1,0 +1,83 @@
+//! Records of snapshot schedules.
+
+use crate::Config;
+use crate::disk::{GroupId, VolumeEntry};
+use crate::id::identities;
+use crate::table::Named;
+use block::DiskId;
+use serde::{Deserialize, Serialize};
+
+identities! {
+    /// Stable identity of a snapshot schedule.
+    ScheduleId;
+}
+
+/// When a schedule takes a snapshot, and how many of these it keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// `hourly`, `daily`, `weekly`, `monthly`, `yearly`, or a cron expression of five fields, in UTC.
+    pub when: String,
+    /// The newest so many are kept.
+    pub keep: u32,
+}
+
+/// What a schedule takes snapshots of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// One volume.
+    Volume(#[serde(with = "crate::id::disk")] DiskId),
+    /// Every volume of a group, at one moment.
+    Group(GroupId),
+}
+
+/// A schedule as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScheduleEntry {
+    /// Its identity.
+    pub id: ScheduleId,
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// What it takes snapshots of.
+    pub subject: Subject,
+    /// When, and how many are kept.
+    pub rules: Vec<Rule>,
+    /// Nobody can delete a snapshot before it is so many seconds old.
+    #[serde(default)]
+    pub immutable: u64,
+    /// It takes snapshots.
+    pub enabled: bool,
+    /// Everything until this time, in seconds since 1970, was looked after.
+    pub seen: u64,
+}
+
+impl Named for ScheduleEntry {
+    type Id = ScheduleId;
+    const NOUN: &'static str = "schedule";
+
+    fn id(&self) -> ScheduleId {
+        self.id
+    }
+
+    fn label(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Config {
+    /// The number of the newest snapshot of a schedule.
+    pub fn newest_of(&self, schedule: ScheduleId) -> u64 {
+        let own = self.snapshots.all().filter(|it| it.schedule == Some(schedule));
+        own.map(|it| it.order).max().unwrap_or(0)
+    }
+
+    /// The volumes that a schedule takes snapshots of.
+    pub fn scheduled(&self, subject: Subject) -> Vec<VolumeEntry> {
+        match subject {
+            Subject::Volume(id) => self.volumes.get(id).cloned().into_iter().collect(),
+            Subject::Group(id) => self.members(id).cloned().collect(),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Secrets as types: given by an operator, or sealed for storage. Neither is ever printed, logged or audited.
+
+use crate::redact::HIDDEN;
+use notify::mark;
+use serde::{Deserialize, Serialize, Serializer};
+use std::fmt;
+use zeroize::Zeroize;
+
+/// A secret in clear. No log or error repeats it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl Secret {
+    /// Wraps a secret.
+    pub fn new(secret: impl Into<String>) -> Self {
+        Self(secret.into())
+    }
+
+    /// The secret itself, for the one place that needs it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_newtype_struct(mark::SECRET, HIDDEN)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// A secret sealed for storage: base 64 of nonce, ciphertext and tag.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Sealed(String);
+
+impl Serialize for Sealed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_newtype_struct(mark::SECRET, &self.0)
+    }
+}
+
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sealed(…)")
+    }
+}
+
+impl Sealed {
+    /// As it is stored.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// From what was stored.
+    pub fn of_text(text: String) -> Self {
+        Self(text)
+    }
+}
+
+/// A sealed secret within a record.
+#[derive(Clone, Debug)]
+pub struct SealedField {
+    /// What it is, for people.
+    pub what: String,
+    /// What it was sealed for: it can't be opened for anything else.
+    pub place: String,
+    /// The sealed secret.
+    pub sealed: Sealed,
+}
+
+/// One direction of CHAP, as an operator gives it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Chap {
+    /// The CHAP name.
+    pub user: String,
+    /// The shared secret.
+    pub secret: Secret,
+}
+
+impl Chap {
+    /// A CHAP name with its secret.
+    pub fn new(user: impl Into<String>, secret: impl Into<String>) -> Self {
+        Self { user: user.into(), secret: Secret::new(secret) }
+    }
+}
+
+/// One direction of CHAP, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SealedChap {
+    /// The CHAP name.
+    pub user: String,
+    /// The sealed secret.
+    pub secret: Sealed,
+}

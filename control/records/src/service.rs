@@ -1,0 +1,136 @@
+//! Records of servers elsewhere: notification targets and directories.
+
+use crate::access::Role;
+use crate::id::{Identity, identities};
+use crate::secret::{Sealed, SealedField};
+use crate::table::Named;
+use directory::Settings;
+use history::Severity;
+use notify::Destination;
+use serde::{Deserialize, Serialize};
+
+identities! {
+    /// Stable identity of a notification target.
+    TargetId;
+    /// Stable identity of a directory.
+    DirectoryId;
+}
+
+/// A notification target as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetEntry {
+    /// Its identity.
+    pub id: TargetId,
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// Where notices go.
+    pub destination: Destination,
+    /// The least that an alert must matter.
+    pub least: Severity,
+    /// Whether anything is sent.
+    pub enabled: bool,
+    /// The sealed secret: what it is depends on the destination.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<Sealed>,
+}
+
+impl TargetEntry {
+    /// What its secret is sealed for.
+    pub fn place(&self) -> String {
+        format!("notification/{}", self.id.digits())
+    }
+}
+
+impl Named for TargetEntry {
+    type Id = TargetId;
+    const NOUN: &'static str = "notification target";
+
+    fn id(&self) -> TargetId {
+        self.id
+    }
+
+    fn label(&self) -> &str {
+        &self.name
+    }
+
+    fn sealed(&self) -> Vec<SealedField> {
+        let field = |sealed: &Sealed| SealedField {
+            what: format!("notification target {:?}", self.name),
+            place: self.place(),
+            sealed: sealed.clone(),
+        };
+        self.secret.iter().map(field).collect()
+    }
+}
+
+/// What somebody may do who is in a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The group, as the directory calls it.
+    pub group: String,
+    /// What its people may do.
+    pub role: Role,
+}
+
+/// A directory as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectoryEntry {
+    /// Its identity.
+    pub id: DirectoryId,
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// Sessions that began before this time are over, in seconds since 1970.
+    pub changed: u64,
+    /// Which directory, and how it is asked.
+    pub settings: Settings,
+    /// What groups may do.
+    pub grants: Vec<Grant>,
+    /// Whether it is asked.
+    pub enabled: bool,
+    /// The sealed secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<Sealed>,
+}
+
+impl DirectoryEntry {
+    /// What its secret is sealed for.
+    pub fn place(&self) -> String {
+        format!("directory/{}", self.id.digits())
+    }
+
+    /// The best role that one of the groups has. In LDAP upper and lower case are the same in names of groups.
+    pub fn role_of(&self, groups: &[String]) -> Option<Role> {
+        let same = |one: &str, other: &str| match self.settings {
+            Settings::Oidc(_) => one == other,
+            Settings::Ldap(_) => one.to_lowercase() == other.to_lowercase(),
+        };
+        let granted = self.grants.iter().filter(|it| groups.iter().any(|group| same(group, &it.group)));
+        granted.map(|it| it.role).max()
+    }
+}
+
+impl Named for DirectoryEntry {
+    type Id = DirectoryId;
+    const NOUN: &'static str = "directory";
+
+    fn id(&self) -> DirectoryId {
+        self.id
+    }
+
+    fn label(&self) -> &str {
+        &self.name
+    }
+
+    fn sealed(&self) -> Vec<SealedField> {
+        let field = |sealed: &Sealed| SealedField {
+            what: format!("directory {:?}", self.name),
+            place: self.place(),
+            sealed: sealed.clone(),
+        };
+        self.secret.iter().map(field).collect()
+    }
+}

@@ -1,0 +1,121 @@
+//! Records of one type by identity and by name.
+
+use crate::id::Identity;
+use crate::secret::SealedField;
+use crate::{Error, Result, Stage};
+use std::collections::BTreeMap;
+
+/// A record with a stable identity and a name.
+pub trait Named {
+    /// The type of its identity.
+    type Id: Identity;
+    /// What it is called in messages.
+    const NOUN: &'static str;
+
+    /// Its identity.
+    fn id(&self) -> Self::Id;
+
+    /// Its name, whether it goes by it or not.
+    fn label(&self) -> &str;
+
+    /// The name that it goes by; `None` if the name is free for others.
+    fn name(&self) -> Option<&str> {
+        Some(self.label())
+    }
+
+    /// How far a volume or snapshot is; `None` for other records.
+    fn stage(&self) -> Option<Stage> {
+        None
+    }
+
+    /// Its sealed secrets.
+    fn sealed(&self) -> Vec<SealedField> {
+        Vec::new()
+    }
+}
+
+/// Records of one type by identity and by name.
+#[derive(Clone, Debug)]
+pub struct Table<T: Named> {
+    by_id: BTreeMap<T::Id, T>,
+    names: BTreeMap<String, T::Id>,
+}
+
+impl<T: Named> Default for Table<T> {
+    fn default() -> Self {
+        Self { by_id: BTreeMap::new(), names: BTreeMap::new() }
+    }
+}
+
+impl<T: Named> Table<T> {
+    /// The record with that identity.
+    pub fn get(&self, id: T::Id) -> Option<&T> {
+        self.by_id.get(&id)
+    }
+
+    /// The record with that name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn named(&self, name: &str) -> Result<&T> {
+        self.find(name).ok_or_else(|| Error::not_found(format!("there is no {} {name:?}", T::NOUN)))
+    }
+
+    /// The record with that name.
+    pub fn find(&self, name: &str) -> Option<&T> {
+        self.names.get(name).and_then(|id| self.by_id.get(id))
+    }
+
+    /// Refuses a name that is taken.
+    ///
+    /// # Errors
+    /// When another record has it.
+    pub fn free(&self, name: &str) -> Result<()> {
+        match self.names.contains_key(name) {
+            true => {
+                Err(Error::conflict(format!("a {} {name:?} exists already: choose another name", T::NOUN)))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Those that go by a name, in order of names.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.names.values().filter_map(|id| self.by_id.get(id))
+    }
+
+    /// Number of those that go by a name.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether none goes by a name.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// All, including those that gave up their name, in order of identities.
+    pub fn all(&self) -> impl Iterator<Item = &T> {
+        self.by_id.values()
+    }
+
+    /// Inserts a record, or replaces the one with its identity. False if another record has its name.
+    pub fn put(&mut self, record: T) -> bool {
+        self.remove(record.id());
+        let unique = match record.name() {
+            Some(name) => self.names.insert(name.to_owned(), record.id()).is_none(),
+            None => true,
+        };
+        self.by_id.insert(record.id(), record);
+        unique
+    }
+
+    /// Removes a record.
+    pub fn remove(&mut self, id: T::Id) -> Option<T> {
+        let old = self.by_id.remove(&id)?;
+        if let Some(name) = old.name() {
+            self.names.remove(name);
+        }
+        Some(old)
+    }
+}
