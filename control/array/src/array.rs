@@ -21,9 +21,11 @@ use crate::policy::Affected;
 use crate::scrub::Scrubbing;
 use crate::sealing::SealingKey;
 use crate::verb::Effect;
+use crate::volume::Contents;
 use crate::watch::WatchState;
 use crate::{Error, Result};
 use block::DiskId;
+use bytes::Bytes;
 use engine::Engine;
 use history::{NewEvent, Severity, Store};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
@@ -452,6 +454,47 @@ impl Change<'_> {
         self.array.reduce().await
     }
 
+    /// Writes edits and creates a volume in one step.
+    pub async fn commit_volume(
+        &mut self,
+        contents: Contents,
+        edits: Vec<Edit>,
+        id: DiskId,
+    ) -> std::result::Result<(), block::Error> {
+        let noted = self.changes.clone();
+        let (records, now) = (bytes_of(self.records(&edits)), self.now());
+        let engine = &self.array.parts.engine;
+        let created = match contents {
+            Contents::Empty(geometry) => engine.create_volume_with(id, geometry, now, &records).await,
+            Contents::Of(source) => engine.clone_volume_with(source, id, now, &records).await,
+        };
+        if let Err(error) = created {
+            self.changes = noted;
+            return Err(error);
+        }
+        self.array.serve(id);
+        self.apply(edits);
+        Ok(())
+    }
+
+    /// Writes edits and deletes the contents of a volume or snapshot in one step.
+    pub async fn commit_deletion(
+        &mut self,
+        id: DiskId,
+        edits: Vec<Edit>,
+    ) -> std::result::Result<(), block::Error> {
+        let noted = self.changes.clone();
+        let records = bytes_of(self.records(&edits));
+        let deleted =
+            self.array.parts.engine.delete_volume_with(id, self.array.retention_now(), records).await;
+        if let Err(error) = deleted {
+            self.changes = noted;
+            return Err(error);
+        }
+        self.apply(edits);
+        Ok(())
+    }
+
     /// As [`Change::commit`], with snapshots that are taken in the same step: sources, and identities to have.
     pub async fn commit_snapshots(
         &mut self,
@@ -459,8 +502,7 @@ impl Change<'_> {
         edits: Vec<Edit>,
         keep_until: u64,
     ) -> Result<()> {
-        let records: Vec<_> =
-            self.records(&edits).into_iter().map(|(key, value)| (key, value.map(Into::into))).collect();
+        let records = bytes_of(self.records(&edits));
         let taken = self.array.parts.engine.snapshot(pairs, &records, self.now(), keep_until).await;
         taken.map_err(|error| Error::refused("the snapshot can't be taken", error))?;
         self.apply(edits);
@@ -575,6 +617,10 @@ fn concerned(config: &Config, edit: &Edit) -> Vec<HostId> {
     }
 }
 
+fn bytes_of(records: Vec<(String, Option<Vec<u8>>)>) -> Vec<(String, Option<Bytes>)> {
+    records.into_iter().map(|(key, value)| (key, value.map(Bytes::from))).collect()
+}
+
 /// The value that is stored under a key.
 pub(crate) fn stored(engine: &Engine, key: &str) -> Option<Vec<u8>> {
     engine.records(key).into_iter().find(|(found, _)| found == key).map(|(_, value)| value.to_vec())
@@ -589,8 +635,7 @@ pub(crate) fn put(engine: &Engine, record: &Record) -> (String, Option<Vec<u8>>)
 
 /// Writes or removes records in one step; durable when this answers.
 pub(crate) async fn put_records(engine: &Engine, records: Vec<(String, Option<Vec<u8>>)>) -> Result<()> {
-    let records = records.into_iter().map(|(key, value)| (key, value.map(Into::into))).collect();
-    let done = engine.put_records(records).await;
+    let done = engine.put_records(bytes_of(records)).await;
     done.map_err(|error| Error::failed("the configuration could not be stored", error))
 }
 

@@ -233,7 +233,7 @@ struct Noted {
 }
 
 /// The records that an action changed, each from before the action to after it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Changes(Vec<Noted>);
 
 impl Changes {

@@ -71,17 +71,17 @@ impl Change<'_> {
     }
 
     pub(crate) async fn eradicate(&mut self, entry: DiskEntry) -> Result<Outcome> {
-        let (id, noun, name, binned) = (entry.id(), entry.noun(), entry.name().to_owned(), entry.binned());
+        let (id, noun, name) = (entry.id(), entry.noun(), entry.name().to_owned());
         self.refuse_kept(id, &name)?;
-        let deleting = entry.at(Stage::Deleting, binned).record();
-        self.commit(vec![Edit::Put(deleting.clone())]).await?;
-        self.array.parts.target.remove_unit(id);
-        let engine = &self.array.parts.engine;
-        if engine.volume(id).is_some() {
-            let deleted = engine.delete_volume(id, self.array.retention_now()).await;
-            deleted.map_err(|error| Error::refused(&format!("{noun} {name:?} can't be deleted"), error))?;
+        let remove = vec![Edit::Remove(entry.record())];
+        match self.array.parts.engine.volume(id) {
+            Some(_) => self
+                .commit_deletion(id, remove)
+                .await
+                .map_err(|error| Error::refused(&format!("{noun} {name:?} can't be deleted"), error))?,
+            None => self.commit(remove).await?,
         }
-        self.commit(vec![Edit::Remove(deleting)]).await?;
+        self.array.parts.target.remove_unit(id);
         self.done(&format!("{noun}.eradicated"), noun, &name, "was eradicated");
         Ok(Outcome::Gone)
     }

@@ -8,8 +8,8 @@ use crate::policy::PolicyInForce;
 use block::{Disk, DiskId};
 use engine::Ratios;
 use records::{
-    Config, ConnectionEntry, DiskEntry, GroupEntry, HostEntry, HostGroupEntry, Limits, Peer, Policy, Rule, ScheduleEntry,
-    Scrub, SnapshotEntry, Subject, VolumeEntry,
+    Config, ConnectionEntry, DiskEntry, GroupEntry, HostEntry, HostGroupEntry, Limits, Peer, Policy, Rule,
+    ScheduleEntry, Scrub, SnapshotEntry, Subject, VolumeEntry,
 };
 use shelf::pool::DriveStatus;
 use shelf::pool::Lock;

@@ -9,7 +9,7 @@ use records::{Edit, GroupId, Record, Stage, Topic, VolumeEntry};
 use serde_json::json;
 
 /// What a new volume holds.
-enum Contents {
+pub(crate) enum Contents {
     /// Nothing; it reads as zeros.
     Empty(Geometry),
     /// What another volume or a snapshot holds now.
@@ -51,20 +51,11 @@ impl Change<'_> {
         self.array.config().disk_name_free(&name)?;
         let group = self.group_named(group)?;
         let (id, created) = (DiskId((self.array.env.random)()), self.now());
-        let entry = VolumeEntry::new(id, name, created, Stage::Creating, group);
-        self.commit(vec![put(&entry, Stage::Creating)]).await?;
-        let engine = &self.array.parts.engine;
-        let made = match contents {
-            Contents::Empty(geometry) => engine.create_volume(entry.id, geometry, created).await,
-            Contents::Of(source) => engine.clone_volume(source, entry.id, created).await,
-        };
-        if let Err(error) = made {
-            let what = format!("volume {:?} could not be made", entry.name);
-            self.commit(vec![Edit::Remove(Record::Volume(entry))]).await?;
-            return Err(Error::refused(&what, error));
-        }
-        self.array.serve(entry.id);
-        self.commit(vec![put(&entry, Stage::Ready)]).await?;
+        let entry = VolumeEntry::new(id, name, created, Stage::Ready, group);
+        self.commit_volume(contents, vec![put(&entry, Stage::Ready)], id)
+            .await
+            .map_err(|error| Error::refused(&format!("volume {:?} could not be made", entry.name), error))?;
+        self.array.reduce().await?;
         self.done("volume.created", "volume", &entry.name, "was created");
         self.volume_now(entry.id)
     }

@@ -99,8 +99,19 @@ impl Engine {
 
     /// Creates an empty volume at time `now`; durable when answered.
     pub async fn create_volume(&self, id: DiskId, geometry: Geometry, now: u64) -> Result<Arc<Volume>> {
-        let mutation = |volume| Mutation::Create { volume, id, geometry, created: now };
-        self.add_volumes(&[id], |volume, _| mutation(volume), &[]).await.map(|mut made| made.remove(0))
+        self.create_volume_with(id, geometry, now, &[]).await
+    }
+
+    /// As [`Engine::create_volume`]. `records` are put, or removed if they are `None`, in the same step.
+    pub async fn create_volume_with(
+        &self,
+        id: DiskId,
+        geometry: Geometry,
+        now: u64,
+        records: &[(String, Option<Bytes>)],
+    ) -> Result<Arc<Volume>> {
+        let mutation = |volume, _| Mutation::Create { volume, id, geometry, created: now };
+        self.add_volumes(&[id], mutation, records).await.map(|mut made| made.remove(0))
     }
 
     /// Adds volumes and records, all in one step. The action of each volume gets its number, and its index in `ids`.
@@ -163,8 +174,23 @@ impl Engine {
     /// # Errors
     /// [`Error::Kept`] when it is kept for longer.
     pub async fn delete_volume(&self, id: DiskId, now: u64) -> Result<()> {
+        self.delete_volume_with(id, now, Vec::new()).await
+    }
+
+    /// As [`Engine::delete_volume`]. `records` are put, or removed if they are `None`, in the same step.
+    ///
+    /// # Errors
+    /// [`Error::Kept`] when it is kept for longer.
+    pub async fn delete_volume_with(
+        &self,
+        id: DiskId,
+        now: u64,
+        records: Vec<(String, Option<Bytes>)>,
+    ) -> Result<()> {
         let volume = self.there(id).await?;
-        let delete = Change::of(Mutation::Delete { volume: volume.number() }).at(now);
+        let mut delete = Change::of(Mutation::Delete { volume: volume.number() }).at(now);
+        let put = |(key, value)| Mutation::PutRecord { key, value };
+        delete.mutations.extend(records.into_iter().map(put));
         // Gone with the change, not with its answer: nobody may be there any more to wait for that.
         let made = self.core.make_when_possible(&delete).await;
         let made = self.core.confirm_error(made).await?;

@@ -99,10 +99,21 @@ impl Engine {
     /// Creates a volume at time `now` with the content and size of another disk, which both share until one of them
     /// changes. Durable when answered.
     pub async fn clone_volume(&self, source: DiskId, id: DiskId, now: u64) -> Result<Arc<Volume>> {
+        self.clone_volume_with(source, id, now, &[]).await
+    }
+
+    /// As [`Engine::clone_volume`]. `records` are put, or removed if they are `None`, in the same step.
+    pub async fn clone_volume_with(
+        &self,
+        source: DiskId,
+        id: DiskId,
+        now: u64,
+        records: &[(String, Option<Bytes>)],
+    ) -> Result<Arc<Volume>> {
         let source = self.number(source).await?;
         let mutation =
             |volume, _| Mutation::Clone { volume, id, source, created: now, snapshot: false, kept_until: 0 };
-        self.add_volumes(&[id], mutation, &[]).await.map(|mut made| made.remove(0))
+        self.add_volumes(&[id], mutation, records).await.map(|mut made| made.remove(0))
     }
 
     /// Gives a volume the content and size of another disk, most often of its snapshot. Its identity, its saved state

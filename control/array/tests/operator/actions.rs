@@ -257,6 +257,42 @@ fn script() -> Vec<Action> {
     ]
 }
 
+#[tokio::test]
+async fn creating_cloning_and_eradicating_a_volume_is_one_journal_commit_each() {
+    let rig = Rig::new();
+    rig.up().await.down().await;
+    let up = rig.up_with_fuse(3, false).await.unwrap();
+    ok(&up, create("a")).await;
+    ok(&up, Action::CloneVolume { source: "a".into(), name: "b".into(), group: None }).await;
+    ok(&up, delete("a")).await;
+    assert_eq!(refused(&up, create("c")).await.kind, Kind::Failed, "the fourth commit fails");
+    up.crash().await;
+    let left = volumes(&rig.up().await).await;
+    assert_eq!(left.into_iter().map(|volume| volume.name).collect::<Vec<_>>(), ["b"]);
+}
+
+#[tokio::test]
+async fn what_older_software_created_or_deleted_half_way_is_cleaned_up() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    for (number, stage) in [(1, "creating"), (2, "creating"), (3, "deleting"), (4, "deleting")] {
+        let id = block::DiskId(number);
+        let record = format!(
+            r#"{{"version":2,"id":"{number:032x}","name":"v{number}","created":7,"stage":"{stage}"}}"#
+        );
+        let put = vec![(format!("volume/{number:032x}"), Some(record.into_bytes().into()))];
+        up.engine.put_records(put).await.unwrap();
+        // Of each pair one has its contents.
+        if number % 2 == 0 {
+            up.engine.create_volume(id, block::Geometry { block_bytes: 512, blocks: 4096 }, 0).await.unwrap();
+        }
+    }
+    up.crash().await;
+    let up = rig.up().await;
+    assert!(volumes(&up).await.is_empty() && up.engine.volumes().is_empty());
+    assert!(up.engine.records("volume/").is_empty());
+}
+
 /// What an operator sees of the whole configuration.
 type Picture = (Vec<Volume>, Vec<Snapshot>, Vec<Host>, Vec<Connection>);
 

@@ -1,8 +1,8 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
 use array::{
-    Action, Array, Caller, Credential, Env, Error, Examined, Health, KEY_BYTES, Lock, Machine,
-    NewKey, Outcome, Parts, Role, SealingKey, Uptime, WrappedKey,
+    Action, Array, Caller, Credential, Env, Error, Examined, Health, KEY_BYTES, Lock, Machine, NewKey,
+    Outcome, Parts, Role, SealingKey, Uptime, WrappedKey,
 };
 use bytes::Bytes;
 use engine::Engine;
