@@ -2,7 +2,8 @@
 //!
 //! A shelf does not know volumes, maps or hosts; it keeps bytes and proves that they are the ones written. This crate
 //! has the traits only, so that the engine and the control plane depend on no particular store: [`Shelf`] is the data
-//! path, [`pool`] is management. Crate `raid` implements both on drives.
+//! path, [`pool`] is management. Crate `raid` implements both on drives. [`model`] is the executable definition of the
+//! contract, and [`conformance`] tests implementations of it.
 
 mod buffer;
 mod completion;
@@ -10,6 +11,8 @@ mod drive;
 mod shelf;
 mod task;
 
+pub mod conformance;
+pub mod model;
 pub mod pool;
 
 pub use buffer::AlignedBuf;

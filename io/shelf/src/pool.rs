@@ -23,7 +23,7 @@ pub trait Pool: Shelf {
     /// Redundancy, capacity and drives now.
     fn status(&self) -> PoolStatus;
 
-    /// Advances the clock by which requests time out and background work is paced; `now` is of any monotonic clock. To be
+    /// Advances the clock by which requests time out and background work is throttled; `now` is of any monotonic clock. To be
     /// called several times a second.
     fn tick(&self, now: Duration);
 

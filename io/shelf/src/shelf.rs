@@ -105,9 +105,10 @@ pub enum Error {
 pub type Result<T = ()> = std::result::Result<T, Error>;
 
 /// Redundant, append-only space with a journal. It has one owner at a time: opening takes a new, higher epoch, which is
-/// made durable, and every write of an older owner is refused with [`Error::Fenced`] from then on.
+/// made durable, and superblocks of an older owner are refused with [`Error::Fenced`] from then on.
 ///
-/// No method blocks; outcomes come through [`Done`], or through [`wait`](crate::wait) as a future.
+/// No method blocks; outcomes come through [`Done`], or through [`wait`](crate::wait) as a future. The module
+/// [`conformance`](crate::conformance) tests that an implementation keeps this contract.
 pub trait Shelf: Send + Sync {
     /// Sizes, fixed for the life of the shelf except that segments may be added.
     fn layout(&self) -> Layout;
