@@ -1,25 +1,25 @@
-//! Buffers that are filled again and again: new memory has to be cleared, and lies in no cache.
+//! Reuse of buffers: new memory has to be cleared by the system, and is in no cache.
 
 use crate::AlignedBuf;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Buffers that are kept, at most.
-const MOST: usize = 8;
+/// Buffers that are kept.
+const MAX_KEPT_BUFFERS: usize = 8;
 
-/// Bytes of a buffer that is kept, at most.
-const LARGEST: usize = 256 << 10;
+/// Largest buffer that is kept.
+const MAX_KEPT_BUFFER_BYTES: usize = 256 << 10;
 
-/// Buffers that were shared, to be filled again once nobody reads them.
+/// Buffers that were shared, to be reused once nobody reads them.
 #[derive(Default)]
-pub struct Spares(Mutex<Vec<Arc<AlignedBuf>>>);
+pub struct BufferPool(Mutex<Vec<Arc<AlignedBuf>>>);
 
-impl Spares {
-    /// A buffer of `len` bytes: zeros, or what an earlier content left.
+impl BufferPool {
+    /// A buffer of `len` bytes: zeros, or what an earlier use left.
     pub fn take(&self, len: usize) -> AlignedBuf {
         let mut kept = self.0.lock();
-        // The one used last, which a cache may still have.
+        // The one used last, which may still be in a cache.
         let free = kept.iter().rposition(|kept| Arc::strong_count(kept) == 1 && kept.capacity() >= len);
         let spare = free.and_then(|index| Arc::into_inner(kept.remove(index)));
         drop(kept);
@@ -28,12 +28,12 @@ impl Spares {
         buffer
     }
 
-    /// Shares all of a buffer, and takes it back when nobody has it any more.
+    /// Shares all of a buffer, and keeps it for reuse.
     pub fn share(&self, buffer: AlignedBuf) -> Bytes {
         let (len, buffer) = (buffer.len(), Arc::new(buffer));
-        if buffer.capacity() <= LARGEST {
+        if buffer.capacity() <= MAX_KEPT_BUFFER_BYTES {
             let mut kept = self.0.lock();
-            if kept.len() == MOST {
+            if kept.len() == MAX_KEPT_BUFFERS {
                 kept.remove(0);
             }
             kept.push(buffer.clone());

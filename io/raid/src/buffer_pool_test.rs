@@ -1,7 +1,7 @@
 use super::*;
 use crate::ALIGN;
 
-fn filled(spares: &Spares, len: usize, byte: u8) -> Bytes {
+fn filled(spares: &BufferPool, len: usize, byte: u8) -> Bytes {
     let mut buffer = spares.take(len);
     buffer.fill(byte);
     spares.share(buffer)
@@ -9,7 +9,7 @@ fn filled(spares: &Spares, len: usize, byte: u8) -> Bytes {
 
 #[test]
 fn a_buffer_is_filled_again_once_nobody_reads_it() {
-    let spares = Spares::default();
+    let spares = BufferPool::default();
     let first = filled(&spares, 2 * ALIGN, 1);
     let part = first.slice(ALIGN..);
     let memory = first.as_ptr();
@@ -29,9 +29,9 @@ fn a_buffer_is_filled_again_once_nobody_reads_it() {
 
 #[test]
 fn few_and_small_ones_are_kept() {
-    let spares = Spares::default();
-    drop(filled(&spares, LARGEST + 1, 1));
+    let spares = BufferPool::default();
+    drop(filled(&spares, MAX_KEPT_BUFFER_BYTES + 1, 1));
     assert!(spares.0.lock().is_empty());
-    let read: Vec<Bytes> = (0..2 * MOST).map(|_| filled(&spares, ALIGN, 2)).collect();
-    assert_eq!((spares.0.lock().len(), read.len()), (MOST, 2 * MOST));
+    let read: Vec<Bytes> = (0..2 * MAX_KEPT_BUFFERS).map(|_| filled(&spares, ALIGN, 2)).collect();
+    assert_eq!((spares.0.lock().len(), read.len()), (MAX_KEPT_BUFFERS, 2 * MAX_KEPT_BUFFERS));
 }

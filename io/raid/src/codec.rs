@@ -1,14 +1,42 @@
-//! Pages on media: fixed fields, little-endian, under a checksum. The drawings are in `docs/format/shelf.md`.
+//! Encoding of records on media: fixed fields, little-endian, under a checksum. `docs/format/shelf.md` draws them.
 
-use crate::ALIGN;
+use crate::{ALIGN, Error};
 
-/// The format that this program writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 5;
+/// Versions of a kind of record that this release reads. It writes the current one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versions {
+    /// The oldest that it reads.
+    pub oldest: u32,
+    /// The one that it writes, and the newest that it reads.
+    pub current: u32,
+}
 
-/// The oldest that it reads. No batch of the journal was striped in it: all else is the same.
-pub const OLDEST_VERSION: u32 = 4;
+impl Versions {
+    /// True for a version that this release reads.
+    pub fn reads(self, version: u32) -> bool {
+        (self.oldest..=self.current).contains(&version)
+    }
 
-/// CRC32C over the pieces one behind the other.
+    /// Why a record of another version is refused, and what to do.
+    pub fn refusal(self, what: &str, version: u32) -> Error {
+        let Self { oldest, current } = self;
+        Error::Unusable(format!(
+            "{what} was written by another release of Ashlar (version {version}; this one reads {oldest} to {current}): \
+             use that release, the drives are left as they are"
+        ))
+    }
+}
+
+/// The format of the drives, as labels state it. Version 4 has no striped batches, and is the same otherwise.
+pub const FORMAT: Versions = Versions { oldest: 4, current: 5 };
+
+/// Superblocks, pages of the segment map, and journal records. Older releases left zeros where their version is.
+pub const RECORDS: Versions = Versions { oldest: 0, current: 0 };
+
+/// Envelopes. The version is part of the additional data of the wrapped key.
+pub const ENVELOPES: Versions = Versions { oldest: 4, current: 4 };
+
+/// CRC32C over the pieces, concatenated.
 pub fn crc32c<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     pieces.into_iter().for_each(|piece| digest.update(piece));
@@ -20,12 +48,12 @@ pub fn pages(len: u64) -> u64 {
     len.next_multiple_of(ALIGN as u64)
 }
 
-/// CRC32C of these bytes, as every record on media has it.
+/// CRC32C of these bytes, as in every record on media.
 pub fn checksum(bytes: &[u8]) -> u32 {
     crc32c([bytes])
 }
 
-/// Writes fields one behind the other.
+/// Writes consecutive fields.
 pub struct Writer<'a> {
     bytes: &'a mut [u8],
     at: usize,
@@ -45,7 +73,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Reads fields one behind the other; none when the bytes end.
+/// Reads consecutive fields; `None` when the bytes end.
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl Reader<'_> {

@@ -84,7 +84,7 @@ fn open_as(ring: &Arc<Ring>, path: &Path, write: bool) -> Result<Arc<dyn Drive>,
     if !kind.is_file() && !kind.is_block_device() {
         return Err(Error::Unusable(format!("{}: neither a file nor a block device", path.display())));
     }
-    let file = patiently(|| take(path, kind.is_block_device(), write))?;
+    let file = retry_while_busy(|| take(path, kind.is_block_device(), write))?;
     let bytes = size(&file, path, kind.is_block_device())?;
     let sparse = !kind.is_block_device() && !is_allocated(&file, path, bytes)?;
     let discards = AtomicBool::new(kind.is_block_device() || sparse);
@@ -94,15 +94,17 @@ fn open_as(ring: &Arc<Ring>, path: &Path, write: bool) -> Result<Arc<dyn Drive>,
 
 /// How long a process that was killed may hold its drives: the kernel first ends the requests that it had under
 /// way, which may still write. More than that, and it is another process.
-const PATIENCE: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(10);
+const OPEN_RETRY_TIMEOUT: Duration = Duration::from_secs(5);
+const OPEN_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Repeats what ends with [`Busy`] until it does not, or for as long as the kernel may need to end a killed process.
-fn patiently<T>(attempt: impl Fn() -> Result<T, Busy>) -> Result<T, Error> {
+fn retry_while_busy<T>(attempt: impl Fn() -> Result<T, Busy>) -> Result<T, Error> {
     let start = Instant::now();
     loop {
         match attempt() {
-            Err(Busy { may_pass: true, .. }) if start.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            Err(Busy { may_pass: true, .. }) if start.elapsed() < OPEN_RETRY_TIMEOUT => {
+                std::thread::sleep(OPEN_RETRY_INTERVAL)
+            }
             other => return other.map_err(|busy| busy.error),
         }
     }
@@ -155,7 +157,7 @@ fn lock(file: &File, path: &Path) -> Result<(), Busy> {
 }
 
 fn size(file: &File, path: &Path, is_device: bool) -> Result<u64, Error> {
-    let failed = |cause: &io::Error| unusable(path, "does not tell its size", cause);
+    let failed = |cause: &io::Error| unusable(path, "does not report its size", cause);
     let bytes = if is_device {
         let (mut bytes, mut block): (u64, libc::c_int) = (0, 0);
         // SAFETY: BLKGETSIZE64 stores a 64-bit number at the address given, BLKSSZGET an int.
@@ -168,7 +170,7 @@ fn size(file: &File, path: &Path, is_device: bool) -> Result<u64, Error> {
         }
         if block as usize > ALIGN {
             return Err(Error::Unusable(format!(
-                "{}: its blocks of {block} bytes are too long",
+                "{}: its block size of {block} bytes is not supported",
                 path.display()
             )));
         }
@@ -181,11 +183,12 @@ fn size(file: &File, path: &Path, is_device: bool) -> Result<u64, Error> {
 
 /// Whether a file has all of its blocks.
 fn is_allocated(file: &File, path: &Path, bytes: u64) -> Result<bool, Error> {
-    let metadata = file.metadata().map_err(|cause| unusable(path, "does not tell its blocks", &cause))?;
+    let metadata =
+        file.metadata().map_err(|cause| unusable(path, "does not report its allocated blocks", &cause))?;
     Ok(metadata.blocks() * STAT_BLOCK >= bytes)
 }
 
-/// What a file gets its blocks from; none when that can't be told.
+/// The file system that a file allocates from; `None` if it can't be determined.
 fn backing(file: &File) -> Option<Backing> {
     let metadata = file.metadata().ok()?;
     let mut stat = std::mem::MaybeUninit::<libc::statvfs64>::zeroed();

@@ -178,7 +178,7 @@ fn the_last_user_of_a_ring_may_be_a_callback() {
     let (folder, ring) = (Folder::new("drop"), Ring::start().unwrap());
     let drive = open(&ring, &folder.drive("a", MIB)).unwrap();
     drop(ring);
-    let (finished, told) = std::sync::mpsc::channel();
+    let (finished, outcome) = std::sync::mpsc::channel();
     let user = drive.clone();
     let done: Done<Bytes> = Box::new(move |read| {
         drop(user);
@@ -186,7 +186,7 @@ fn the_last_user_of_a_ring_may_be_a_callback() {
     });
     drive.read(0, 4096, done);
     drop(drive);
-    assert_eq!(told.recv().unwrap(), Ok(4096));
+    assert_eq!(outcome.recv().unwrap(), Ok(4096));
 }
 
 #[test]

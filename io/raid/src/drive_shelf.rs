@@ -1,21 +1,22 @@
-//! The spine: drives under a plan become a [`Shelf`].
+//! The spine: implements [`Shelf`] on drives with a given geometry.
 //!
-//! Down: [`Shelf::append`] gives a batch its place in the ring and writes it to every journal copy at once; stripes
-//! become sectors and parity and go to the columns of their segment; a superblock goes to slot 0 of all drives, then
-//! to slot 1. Up: answers are counted, batches answered in their order. A drive that fails a write or a sync is put
-//! out: the others' labels say so, what it held is given back by parity, and the background places it elsewhere. The
-//! shelf stops only when too few drives are left to keep a promise that was made.
+//! Down: [`Shelf::append`] assigns a batch its address in the ring and writes it to every journal copy; stripes become
+//! sectors and parity and go to the columns of their segment; a superblock goes to slot 0 of all drives, then to slot
+//! 1. Up: completions are counted, batches complete in order. A drive that fails a write or a sync is failed: the
+//! labels of the others record that, parity replaces it, and the background rebuilds what it held elsewhere. The shelf
+//! stops (fail-stop) only if too few drives are left to keep what was acknowledged.
 //!
 //! Fencing: opening takes an epoch above every one found and writes it to all labels before it reads anything else.
-//! Locks on files and devices (see [`device`](crate::device)) keep a second owner on one machine out; where drives
-//! are shared between machines, an old owner notices the higher epoch when it next writes a superblock or changes
-//! the labels, and what it appended meanwhile does not belong to the journal (see [`journal`](crate::journal)).
+//! Locks on files and devices (see [`device`](crate::device)) exclude a second owner on one machine; if drives are
+//! shared between machines, an old owner notices the higher epoch when it next writes a superblock or changes the
+//! labels (see [`journal`](crate::journal)).
 
-use crate::buffer_pool::Spares;
-use crate::encryption::{Envelope, Vault};
+use crate::buffer_pool::BufferPool;
+use crate::encryption::{Envelope, Keyring};
 use crate::geometry::Geometry;
-use crate::journal::Ring;
+use crate::journal::JournalRing;
 use crate::label::Label;
+use crate::limits::Limits;
 use crate::{
     AlignedBuf, Batch, Done, Drive, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Superblock,
     Wait, wait,
@@ -52,53 +53,54 @@ use append::Journal;
 pub use keys::Opening;
 pub use open::FormatOptions;
 
-/// Drives as protected space. See the module's text.
+/// A store on drives. See the module documentation.
 pub struct DriveShelf {
     /// For callbacks and futures that outlive a call.
     me: Weak<DriveShelf>,
+    limits: Limits,
     plan: Geometry,
     array: u128,
     epoch: u64,
-    /// Random: no other owner has it.
+    /// Random: no other owner has the same.
     salt: u64,
-    vault: Vault,
+    keyring: Keyring,
     envelope: Mutex<Option<Envelope>>,
-    /// In the order of their slots.
+    /// By slot.
     members: RwLock<Vec<Option<Arc<Member>>>>,
-    roster: Mutex<membership::Roster>,
+    membership: Mutex<membership::Membership>,
     journal: Mutex<Journal>,
-    /// For the parities of the journal's batches.
-    spares: Spares,
-    roots: Mutex<superblocks::Roots>,
+    /// For the parities of striped batches.
+    buffer_pool: BufferPool,
+    superblocks: Mutex<superblocks::SuperblockWriter>,
     segments: Mutex<Segments>,
     commits: Mutex<commit::Commits>,
-    /// Buffers of stripes that have been written, to be filled again.
+    /// Stripe buffers to be reused.
     buffers: Mutex<Vec<AlignedBuf>>,
-    below: backing::Below,
+    backing_space: backing::BackingSpace,
     background: rebuild::Background,
-    watch: Mutex<slow_drives::Watch>,
+    slow_drives: Mutex<slow_drives::SlowDriveDetector>,
     counters: Counters,
-    /// Drives that were given at the opening and have a label of this array, and are not members.
-    strays: Mutex<Vec<String>>,
-    /// Drives that were members and keep a wrapped key, as far as is known.
-    unwiped: Mutex<Vec<String>>,
+    /// Drives that were given at the opening, have a label of this array, and are not members.
+    former_drives: Mutex<Vec<String>>,
+    /// Former members that still have a wrapped key, as far as is known.
+    unwiped_drives: Mutex<Vec<String>>,
     stopped: Mutex<Option<Error>>,
 }
 
-/// Segments that may have been promised and are not placed before a write: whoever asks for room once more finds it.
-const AT_ONCE: u32 = 2;
+/// Segments that are not announced as room: placements in flight may still need them.
+const PLACEMENT_RESERVE_SEGMENTS: u32 = 2;
 
 #[derive(Default)]
 struct Counters {
-    /// Pages that were not what had been written, and were given back by parity.
+    /// Pages that were wrong and have been repaired.
     repaired: AtomicU64,
-    /// Pages that could not be given back.
+    /// Pages that could not be reconstructed.
     lost: AtomicU64,
-    /// Segments placed elsewhere.
-    healed: AtomicU64,
-    /// Stripes computed from other columns because one could not be read.
+    /// Segments rebuilt elsewhere.
+    rebuilt: AtomicU64,
+    /// Rows reconstructed from other columns.
     reconstructed: AtomicU64,
-    /// Operations of the engine, for the pace of the background.
+    /// Operations of the engine, from which the rebuild rate follows.
     foreground: AtomicU64,
 }
 
@@ -114,39 +116,41 @@ fn read_bytes(drive: &dyn Drive, at: u64, len: u32) -> Wait<Bytes> {
 }
 
 impl DriveShelf {
-    /// A shelf of these members; what the labels and the map say is taken over by the caller.
+    /// A shelf of these members; the caller loads labels and map.
     fn new(
         members: Vec<Option<Arc<Member>>>,
         label: &Label,
-        (vault, salt): (Vault, u64),
-        ring: Option<Ring>,
+        (keyring, salt): (Keyring, u64),
+        ring: Option<JournalRing>,
+        limits: Limits,
     ) -> Arc<Self> {
         let mut segments = Segments::new(label.geometry, label.segments, (label.epoch, salt));
         for member in members.iter().flatten() {
-            segments.bring(member.slot, member.bytes);
+            segments.add_space(member.slot, member.bytes);
         }
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
+            limits,
             plan: label.geometry,
             array: label.array,
             epoch: label.epoch,
             salt,
-            vault,
+            keyring,
             envelope: Mutex::default(),
             members: RwLock::new(members),
-            roster: Mutex::new(membership::Roster::new(label)),
+            membership: Mutex::new(membership::Membership::new(label)),
             journal: Mutex::new(Journal::new(ring, label.journal)),
-            spares: Spares::default(),
-            roots: Mutex::default(),
+            buffer_pool: BufferPool::default(),
+            superblocks: Mutex::default(),
             segments: Mutex::new(segments),
             commits: Mutex::new(commit::Commits::new(label.geometry)),
             buffers: Mutex::default(),
-            below: backing::Below::default(),
+            backing_space: backing::BackingSpace::default(),
             background: rebuild::Background::default(),
-            watch: Mutex::default(),
+            slow_drives: Mutex::default(),
             counters: Counters::default(),
-            strays: Mutex::default(),
-            unwiped: Mutex::default(),
+            former_drives: Mutex::default(),
+            unwiped_drives: Mutex::default(),
             stopped: Mutex::new(None),
         })
     }
@@ -166,19 +170,19 @@ impl DriveShelf {
         slots(self.journal.lock().members).collect()
     }
 
-    /// The names of the drives that are there, by slot.
+    /// The names of the drives that are present, by slot.
     pub fn drives(&self) -> Vec<String> {
         self.present().iter().map(|member| member.name().to_owned()).collect()
     }
 
-    /// The member in a slot, unless it is out.
+    /// The member in a slot, unless it has failed.
     fn member(&self, slot: usize) -> Option<Arc<Member>> {
-        self.members.read().get(slot)?.clone().filter(|member| !member.is_out())
+        self.members.read().get(slot)?.clone().filter(|member| !member.is_failed())
     }
 
-    /// The members that are not out.
+    /// The members that have not failed.
     fn present(&self) -> Vec<Arc<Member>> {
-        self.members.read().iter().flatten().filter(|member| !member.is_out()).cloned().collect()
+        self.members.read().iter().flatten().filter(|member| !member.is_failed()).cloned().collect()
     }
 
     fn stop(&self, cause: &Error) {
@@ -199,22 +203,22 @@ impl DriveShelf {
         self.stopped.lock().clone().map_or(Ok(()), Err)
     }
 
-    /// Tells the time, of any clock that only goes forward. Requests that drives have had for too long are given up:
-    /// reads are answered from the others, and after some seconds the drives that do not take writes are put out, all of
-    /// them or none: the others must have everything, a copy of the journal too. Putting out one of two that are late,
-    /// where only one can be spared, would cost the last redundancy, and what waits for the other would wait on. The
-    /// background gets its share of the time. To be called some times a second.
+    /// Advances the clock; `now` is of any monotonic clock. Requests time out: reads are served from other drives, and
+    /// drives that do not complete writes are failed, all of them or none: the others must have everything, including
+    /// a copy of the journal. Failing one of two that are late, when only one can be spared, would cost the last
+    /// redundancy, and writes to the other would keep waiting. The background gets its share of the time. To be called
+    /// several times a second.
     pub fn tick(&self, now: std::time::Duration) {
         let members: Vec<_> = self.members.read().iter().flatten().cloned().collect();
         let (out, late): (Vec<_>, Vec<_>) =
-            members.iter().filter(|member| member.tick(now)).partition(|member| member.is_out());
-        out.iter().for_each(|member| member.give_up_late());
+            members.iter().filter(|member| member.tick(now)).partition(|member| member.is_failed());
+        out.iter().for_each(|member| member.abort_overdue());
         if !late.is_empty() && self.can_spare(late.iter().fold(0, |set, member| set | 1 << member.slot)) {
-            late.iter().for_each(|member| member.give_up_late());
+            late.iter().for_each(|member| member.abort_overdue());
         }
-        self.watch(now, &members);
-        self.tick_below(now);
-        self.background.tick(now, self.counters.foreground.load(Ordering::Relaxed));
+        self.detect_slow_drives(now, &members);
+        self.tick_backing(now);
+        self.background.tick(now, self.counters.foreground.load(Ordering::Relaxed), &self.limits);
     }
 
     /// Runs a future that may outlive the call.
@@ -227,16 +231,19 @@ impl DriveShelf {
 
 impl Shelf for DriveShelf {
     fn layout(&self) -> Layout {
-        self.plan.layout(self.segments.lock().told)
+        self.plan.layout(self.segments.lock().announced)
     }
 
     fn room(&self) -> Room {
         if self.check_running().is_err() {
-            // Whoever writes is told why it stopped, not that there is no room.
+            // A writer gets the error that stopped the shelf, not a lack of room.
             return Room { protected: u32::MAX, any: u32::MAX };
         }
-        let Room { protected, any } = self.segments.lock().room_told(self.room_below());
-        Room { protected: protected.saturating_sub(AT_ONCE), any: any.saturating_sub(AT_ONCE) }
+        let Room { protected, any } = self.segments.lock().reported_room(self.backing_room());
+        Room {
+            protected: protected.saturating_sub(PLACEMENT_RESERVE_SEGMENTS),
+            any: any.saturating_sub(PLACEMENT_RESERVE_SEGMENTS),
+        }
     }
 
     fn is_starved(&self) -> bool {
@@ -280,11 +287,11 @@ impl Shelf for DriveShelf {
     }
 
     fn write_superblock(&self, superblock: Superblock, done: Done<()>) {
-        self.queue_root(superblock, done);
+        self.queue_superblock(superblock, done);
     }
 
     fn superblock(&self) -> Option<Superblock> {
-        self.roots.lock().newest.as_ref().map(|root| root.superblock.clone())
+        self.superblocks.lock().newest.as_ref().map(|stored| stored.superblock.clone())
     }
 }
 

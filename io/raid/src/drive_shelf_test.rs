@@ -1,7 +1,7 @@
 use super::*;
 use crate::codec::crc32c;
 use crate::journal::Header;
-use crate::label::Found;
+use crate::label::LabelPage;
 use crate::{ALIGN, Consent, MemDrive};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -172,7 +172,7 @@ const PAGE: u64 = ALIGN as u64;
 /// A third batch that belongs into the page 4 of the ring and knows the first as answered, as its page.
 fn third(head: &[u8; 4]) -> Bytes {
     let header = Header {
-        seal: false,
+        takeover: false,
         array: 7,
         epoch: 1,
         pos: JournalPos(3),
@@ -183,8 +183,8 @@ fn third(head: &[u8; 4]) -> Bytes {
         contents: crc32c([&head[..]]),
         salt: 0,
         tag: [0; 16],
-        lanes: None,
-        checks: Default::default(),
+        stripe_set: None,
+        checksums: Default::default(),
     };
     header.encode(head)
 }
@@ -383,7 +383,7 @@ fn drives_that_do_not_make_up_an_array_are_refused_with_the_reason() {
     assert!(why(open(&[&array[..], std::slice::from_ref(&copy)].concat())).contains("both claim slot 1"));
     let short = MemDrive::new("short", 12 * MIB);
     array[0].with(|memory| short.with(|cut| cut.copy_from_slice(&memory[..12 * MIB as usize])));
-    assert!(why(open(&[short])).contains("cut short"));
+    assert!(why(open(&[short])).contains("truncated"));
     assert!(
         why(now(DriveShelf::format(drives(&array), FormatOptions::default()))).contains("belongs to array")
     );
@@ -451,7 +451,7 @@ fn a_drive_whose_opening_was_broken_off_comes_back() {
     let mem = mem(4);
     put(&format(&mem), 1, b"root").unwrap();
     let broken = mem[3].clone();
-    let Found::Label(label) = Label::decode(&broken.with(|bytes| bytes[..ALIGN].to_vec())) else {
+    let LabelPage::Label(label) = Label::decode(&broken.with(|bytes| bytes[..ALIGN].to_vec())) else {
         panic!("a label")
     };
     let shelf = open(&mem[..3]).unwrap();

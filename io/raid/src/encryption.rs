@@ -1,28 +1,28 @@
-//! Encryption at rest: AES-256-GCM under keys derived from one data key, which every drive has, wrapped.
+//! Encryption at rest: AES-256-GCM with keys derived from one data key, of which every drive has a wrapped copy.
 //!
 //! # Why no nonce is used twice with a key
 //!
-//! An owner, which is one opening of the shelf, draws a random number of 64 bits, its salt, and seals with keys of its
-//! own: one for each kind of record, `HMAC-SHA-256(data key, kind ‖ salt)`. What it wrote says with which salt, so that
-//! later owners can open it; none of them seals with it. So only what one owner seals must have nonces of its own:
+//! An owner, which is one opening of the shelf, draws a random number of 64 bits, its salt, and encrypts with keys of
+//! its own: one for each kind of record, `HMAC-SHA-256(data key, kind ‖ salt)`. Every record names the salt, so that
+//! later owners can decrypt it; none of them encrypts with it. So only the nonces of one owner must be distinct:
 //!
-//! - *Sectors*: the nonce is the generation of the segment and the number of the page in it. An owner gives every segment
-//!   that it places another generation, from a counter in memory, and writes each of its stripes once: that is
-//!   asserted, not hoped for. A segment that an older owner began is never written on. Repairing, rebuilding and
-//!   emptying drives move sectors as they are, and parity is computed over what is sealed.
+//! - *Sectors*: the nonce is the generation of the segment and the number of the page in it. An owner gives every
+//!   segment that it places another generation, from a counter in memory, and writes each of its stripes once, which
+//!   is asserted. A segment that an older owner began is never continued. Repair, rebuild and drain move sectors as
+//!   they are, and parity is computed over ciphertext.
 //! - *Journal batches*: the nonce is the address in the journal, which only grows. A place of the ring that is written
 //!   again has another address; an address that is written again after a crash is written by another owner. Recovery
 //!   copies records as they are.
-//! - *Superblocks*: the nonce is the sequence number, which a superblock takes when it is written for the first time;
+//! - *Superblocks*: the nonce is the sequence number, which a superblock gets when it is written for the first time;
 //!   writing it to drives that lack it gives the same bytes.
 //!
-//! Nonces have the epoch in them, too. It alone would not do: where an array was started with some of its drives and
-//! then with the others, two owners have the same one. Both the epoch and 64 random bits would have to be equal.
+//! Nonces also contain the epoch. It alone would not be enough: if an array was started with some of its drives and
+//! then with the others, two owners have the same epoch. Epoch and 64 random bits would both have to be equal.
 //!
-//! An owner that seals 4 PiB leaves an adversary an advantage below 2⁻³² (2⁴⁸ blocks, squared, of 2¹²⁹); the next start
-//! begins anew.
+//! An owner that encrypts 4 PiB leaves an adversary an advantage below 2⁻³² (2⁴⁸ blocks, squared, of 2¹²⁹); the next
+//! start begins anew.
 
-use crate::codec::{Reader, Writer, crc32c};
+use crate::codec::{ENVELOPES, Reader, Writer, crc32c};
 use crate::sector::Sectors;
 use crate::{ALIGN, AlignedBuf};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -33,13 +33,10 @@ use shelf::pool::{KEY_BYTES, Lock, WrappedKey};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The format of an envelope. It is among what the wrapped key is sealed with: another would open none of them.
-pub const ENVELOPE_VERSION: u32 = 4;
-
 /// Bytes of a tag.
 pub const TAG: usize = 16;
 
-/// The key from which all keys of an array are derived. It is on no medium but wrapped.
+/// The data key, from which all keys of an array are derived. It is stored only wrapped.
 #[derive(Clone)]
 pub struct DataKey([u8; KEY_BYTES]);
 
@@ -63,7 +60,7 @@ impl DataKey {
         Cipher::new(&self.derive(kind.name(), salt))
     }
 
-    /// What tells two keys apart and says nothing about either.
+    /// Distinguishes two keys and reveals nothing about either.
     fn check(&self) -> [u8; 16] {
         let mut check = [0; 16];
         check.copy_from_slice(&self.derive(b"check", 0)[..16]);
@@ -84,16 +81,16 @@ impl std::fmt::Debug for DataKey {
     }
 }
 
-/// AES-256-GCM with one key. The caller never seals twice with a nonce.
+/// AES-256-GCM with one key. The caller never uses a nonce twice.
 pub struct Cipher(LessSafeKey);
 
 impl Cipher {
-    /// With this key.
+    /// A cipher with this key.
     pub fn new(key: &[u8; KEY_BYTES]) -> Self {
         Self(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).expect("a key of 32 bytes")))
     }
 
-    /// Encrypts in place and returns the tag, which covers `beside` as well.
+    /// Encrypts in place and returns the tag, which authenticates `beside` as well.
     pub fn seal(&self, nonce: &[u8; 12], beside: &[u8], bytes: &mut [u8]) -> [u8; TAG] {
         let nonce = Nonce::assume_unique_for_key(*nonce);
         let tag = self.0.seal_in_place_separate_tag(nonce, Aad::from(beside), bytes);
@@ -102,14 +99,15 @@ impl Cipher {
         out
     }
 
-    /// Decrypts into `out`, which is as long; false when it is not what was sealed with this key and nonce, beside that.
+    /// Decrypts into `out`, which is as long; false if key, nonce, additional data or bytes are not those of the
+    /// encryption.
     pub fn open(&self, nonce: &[u8; 12], beside: &[u8], bytes: &[u8], tag: &[u8], out: &mut [u8]) -> bool {
         let nonce = Nonce::assume_unique_for_key(*nonce);
         self.0.open_separate_gather(nonce, Aad::from(beside), bytes, tag, out).is_ok()
     }
 }
 
-/// What is sealed.
+/// Kinds of encrypted records, each with a key of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Sectors of segments.
@@ -132,32 +130,32 @@ impl Kind {
     }
 }
 
-/// What makes and opens every record of an array, with keys or in clear.
-pub struct Vault {
+/// The keys of an array, if it is encrypted: encodes and decodes every kind of record with them, or in clear.
+pub struct Keyring {
     array: u128,
     keys: Option<Keys>,
 }
 
 struct Keys {
     data: DataKey,
-    /// Of the owner that writes, by kind: what every write needs waits for no lock.
+    /// Of the current owner, by kind: writes take no lock.
     own: Option<(u64, [Arc<Cipher>; 3])>,
-    /// Of every other owner of which something was read.
+    /// Of other owners, as they are needed.
     ciphers: RwLock<BTreeMap<(Kind, u64), Arc<Cipher>>>,
 }
 
-impl Vault {
-    /// Of an array whose drives hold everything in clear.
+impl Keyring {
+    /// Of an array that is not encrypted.
     pub fn clear(array: u128) -> Self {
         Self { array, keys: None }
     }
 
-    /// Of an array with this key, to open what any owner has sealed.
+    /// Of an array with this key, to decrypt records of any owner.
     pub fn sealed(array: u128, key: DataKey) -> Self {
         Self { array, keys: Some(Keys { data: key, own: None, ciphers: RwLock::default() }) }
     }
 
-    /// Of the owner with this salt; sealed when there is a key.
+    /// Of the owner with this salt; without encryption if there is no key.
     pub fn new(array: u128, key: Option<DataKey>, salt: u64) -> Self {
         let Some(data) = key else { return Self::clear(array) };
         let own = Kind::ALL.map(|kind| Arc::new(data.cipher(kind, salt)));
@@ -169,12 +167,12 @@ impl Vault {
         self.array
     }
 
-    /// True when there is a key.
+    /// True if there is a key.
     pub fn is_sealed(&self) -> bool {
         self.keys.is_some()
     }
 
-    /// What seals and opens records of the owner with this salt; none when they are in clear.
+    /// The cipher for records of the owner with this salt; `None` if they are in clear.
     pub fn cipher(&self, kind: Kind, salt: u64) -> Option<Arc<Cipher>> {
         let keys = self.keys.as_ref()?;
         if let Some((own, ciphers)) = &keys.own
@@ -190,7 +188,7 @@ impl Vault {
         Some(ciphers.entry((kind, salt)).or_insert_with(made).clone())
     }
 
-    /// What makes and checks the sectors of the owner with this salt.
+    /// Encodes and verifies the sectors of the owner with this salt.
     pub fn sectors(&self, salt: u64) -> Sectors {
         match self.cipher(Kind::Segments, salt) {
             Some(cipher) => Sectors::Sealed(cipher),
@@ -198,7 +196,7 @@ impl Vault {
         }
     }
 
-    /// The same data key under another key: what comes behind an envelope. None when there is no key.
+    /// The same data key under another key-encryption key: the successor of an envelope. `None` if there is no key.
     pub fn rewrap(
         &self,
         envelope: &Envelope,
@@ -209,7 +207,7 @@ impl Vault {
         self.keys.as_ref().map(|keys| envelope.rewrap(&keys.data, lock, with, nonce))
     }
 
-    /// True when an envelope holds the key that is here.
+    /// True if an envelope holds this data key.
     pub fn fits(&self, envelope: &Envelope) -> bool {
         self.keys.as_ref().is_some_and(|keys| {
             constant_time::verify_slices_are_equal(&keys.data.check(), &envelope.check).is_ok()
@@ -217,14 +215,14 @@ impl Vault {
     }
 }
 
-/// The wrapped data key, as it lies on every drive, twice.
+/// The wrapped data key as it is stored, twice on every drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
     /// The array.
     pub array: u128,
-    /// One more with every change.
+    /// Incremented by every change.
     pub sequence: u64,
-    /// What its key comes from.
+    /// Where the key-encryption key comes from.
     pub lock: Lock,
     check: [u8; 16],
     nonce: [u8; 12],
@@ -234,22 +232,22 @@ pub struct Envelope {
 
 const MAGIC: [u8; 8] = *b"ASH_KEYS";
 const CHECKSUM_AT: usize = ALIGN - 4;
-/// Where the part begins that the tag does not cover.
+/// Offset after the part that the tag authenticates.
 const NONCE_AT: usize = 2048;
 
 impl Envelope {
-    /// Wraps the data key. `nonce` is random: with one key, it never comes again.
+    /// Wraps the data key. `nonce` is random: it must be unique for the key-encryption key.
     pub fn wrap(array: u128, key: &DataKey, lock: Lock, with: &[u8; KEY_BYTES], nonce: [u8; 12]) -> Self {
         let (check, wrapped, tag) = (key.check(), key.0, [0; TAG]);
         Self { array, sequence: 1, lock, check, nonce, wrapped, tag }.closed(with)
     }
 
-    /// The same data key under another key: what comes behind this envelope.
+    /// The same data key under another key-encryption key: the successor of this envelope.
     pub fn rewrap(&self, key: &DataKey, lock: Lock, with: &[u8; KEY_BYTES], nonce: [u8; 12]) -> Self {
         Self { sequence: self.sequence + 1, lock, nonce, wrapped: key.0, ..self.clone() }.closed(with)
     }
 
-    /// Nothing, in the place of this envelope.
+    /// An erased envelope that replaces this one.
     pub fn erased(&self) -> Self {
         let (check, nonce, wrapped, tag) = ([0; 16], [0; 12], [0; KEY_BYTES], [0; TAG]);
         Self {
@@ -269,7 +267,7 @@ impl Envelope {
         self
     }
 
-    /// The data key; none when it was wrapped with another key than this.
+    /// The data key; `None` if it was wrapped with another key-encryption key.
     pub fn open(&self, with: &[u8; KEY_BYTES]) -> Option<DataKey> {
         let mut key = DataKey([0; KEY_BYTES]);
         let open = self.lock != Lock::Erased
@@ -277,11 +275,11 @@ impl Envelope {
         open.then_some(key)
     }
 
-    /// Everything that is not secret.
+    /// The additional data: everything that is not secret.
     fn front(&self) -> [u8; NONCE_AT] {
         let mut front = [0; NONCE_AT];
         let mut out = Writer::new(&mut front);
-        out.put(&MAGIC).put(&ENVELOPE_VERSION.to_le_bytes()).put(&[0; 4]);
+        out.put(&MAGIC).put(&ENVELOPES.current.to_le_bytes()).put(&[0; 4]);
         out.put(&self.array.to_le_bytes()).put(&self.sequence.to_le_bytes()).put(&self.check);
         match &self.lock {
             Lock::Erased => _ = out.put(&0u32.to_le_bytes()),
@@ -298,7 +296,7 @@ impl Envelope {
         front
     }
 
-    /// The page as it is written.
+    /// Encodes the page.
     pub fn encode(&self) -> Bytes {
         let mut page = AlignedBuf::zeroed(ALIGN);
         page[..NONCE_AT].copy_from_slice(&self.front());
@@ -308,13 +306,13 @@ impl Envelope {
         Arc::new(page).share(0..ALIGN)
     }
 
-    /// What a page holds; none when it is not a whole one of this array.
+    /// Decodes a page; `None` if it is not a valid one of this array.
     pub fn decode(page: &[u8], array: u128) -> Option<Self> {
         let covered = page.get(..CHECKSUM_AT)?;
         let mut from = Reader(covered);
         let whole = from.take() == Some(MAGIC)
             && Reader(page.get(CHECKSUM_AT..)?).u32() == Some(crc32c([covered]))
-            && from.u32() == Some(ENVELOPE_VERSION);
+            && from.u32().is_some_and(|version| ENVELOPES.reads(version));
         from.take::<4>()?;
         if !whole || from.u128()? != array {
             return None;
@@ -339,6 +337,19 @@ impl Envelope {
         let mut from = Reader(covered.get(NONCE_AT..)?);
         let (nonce, wrapped, tag) = (from.take()?, from.take()?, from.take()?);
         Some(Self { array, sequence, lock, check, nonce, wrapped, tag })
+    }
+}
+
+impl Envelope {
+    /// The version of a valid envelope of this array, if this release can't read it.
+    pub fn unknown_version(page: &[u8], array: u128) -> Option<u32> {
+        let covered = page.get(..CHECKSUM_AT)?;
+        let mut from = Reader(covered);
+        let valid =
+            from.take() == Some(MAGIC) && Reader(page.get(CHECKSUM_AT..)?).u32() == Some(crc32c([covered]));
+        let version = from.u32()?;
+        from.take::<4>()?;
+        (valid && from.u128()? == array && !ENVELOPES.reads(version)).then_some(version)
     }
 }
 

@@ -25,8 +25,8 @@ fn a_wrapped_key_is_opened_by_the_key_that_wrapped_it_alone() {
         assert_eq!(envelope.open(&WITH).map(|key| key.0), Some(key().0));
         assert!(envelope.open(&[2; KEY_BYTES]).is_none());
         assert!(!page.windows(8).any(|window| window == [9; 8]), "the data key is not on the page");
-        assert!(Vault::sealed(ARRAY, key()).fits(&envelope));
-        assert!(!Vault::sealed(ARRAY, DataKey::new([8; KEY_BYTES])).fits(&envelope));
+        assert!(Keyring::sealed(ARRAY, key()).fits(&envelope));
+        assert!(!Keyring::sealed(ARRAY, DataKey::new([8; KEY_BYTES])).fits(&envelope));
     }
 }
 
@@ -63,13 +63,14 @@ fn rotation_keeps_the_data_key_and_erasing_leaves_nothing() {
 
 #[test]
 fn owners_and_kinds_have_keys_of_their_own() {
-    let seal = |vault: &Vault, kind, salt| {
+    let seal = |keyring: &Keyring, kind, salt| {
         let mut bytes = [0; 32];
-        vault.cipher(kind, salt).expect("a key").seal(&[0; 12], b"", &mut bytes);
+        keyring.cipher(kind, salt).expect("a key").seal(&[0; 12], b"", &mut bytes);
         bytes
     };
-    let sealed = |vault: &Vault| Kind::ALL.map(|kind| [seal(vault, kind, 1), seal(vault, kind, 2)]).concat();
-    let all = sealed(&Vault::sealed(ARRAY, key()));
+    let sealed =
+        |keyring: &Keyring| Kind::ALL.map(|kind| [seal(keyring, kind, 1), seal(keyring, kind, 2)]).concat();
+    let all = sealed(&Keyring::sealed(ARRAY, key()));
     assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), 6);
-    assert_eq!(all, sealed(&Vault::new(ARRAY, Some(key()), 2)), "whoever owns the drives");
+    assert_eq!(all, sealed(&Keyring::new(ARRAY, Some(key()), 2)), "whoever owns the drives");
 }

@@ -1,13 +1,13 @@
 //! The bytes of version 5, as `docs/format/shelf.md` draws them. These tests change only with the format version.
 
 use crate::DriveState;
-use crate::encryption::{DataKey, Envelope, Kind, Vault};
-use crate::geometry::{Form, Geometry, MOST_COLUMNS};
+use crate::encryption::{DataKey, Envelope, Keyring, Kind};
+use crate::geometry::{Geometry, MAX_COLUMNS, Profile};
 use crate::journal::Header;
-use crate::label::{Found, Label, Member};
+use crate::label::{Label, LabelPage, Member};
 use crate::segment_map::{Column, ENTRIES, Entry, Page};
-use crate::striping::{Checks, Lanes};
-use crate::superblock::Root;
+use crate::striping::{Checksums, StripeSet};
+use crate::superblock::StoredSuperblock;
 use crate::{ALIGN, JournalPos, Superblock};
 use bytes::Bytes;
 use shelf::pool::Lock;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 const GEOMETRY: Geometry = Geometry {
     stripe_pages: 32,
     rows: 4,
-    most_segments: 560,
+    max_segments: 560,
     superblock_bytes: 65_536,
     journal_bytes: 2 << 20,
 };
@@ -29,6 +29,7 @@ fn hex(bytes: &[u8]) -> String {
 
 fn label() -> Label {
     Label {
+        optional_features: 0,
         array: 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10,
         drive: 0x11,
         generation: 2,
@@ -41,8 +42,8 @@ fn label() -> Label {
         segments: 50,
         geometry: GEOMETRY,
         members: vec![
-            Member { drive: 0x10, bytes: 32 << 20, state: DriveState::Failed, knows: 2 },
-            Member { drive: 0x11, bytes: 16 << 20, state: DriveState::InUse, knows: 0 },
+            Member { drive: 0x10, bytes: 32 << 20, state: DriveState::Failed, last_common_epoch: 2 },
+            Member { drive: 0x11, bytes: 16 << 20, state: DriveState::InUse, last_common_epoch: 0 },
         ],
     }
 }
@@ -83,24 +84,24 @@ fn a_label_of_version_5() {
     assert_eq!(hex(&page[512..576]), members);
     assert!(page[112..512].iter().chain(&page[576..4092]).all(|byte| *byte == 0));
     assert_eq!(hex(&page[4092..]), LABEL_CHECKSUM);
-    assert_eq!(Label::decode(&page), Found::Label(Box::new(label())));
+    assert_eq!(Label::decode(&page), LabelPage::Label(Box::new(label())));
 }
 
 #[test]
 fn a_label_says_what_is_wrong_with_it() {
     let page = label().encode();
-    assert_eq!(Label::decode(&[0; ALIGN]), Found::Blank);
+    assert_eq!(Label::decode(&[0; ALIGN]), LabelPage::Blank);
     for at in [0, 9, 50, 100, 3000, 4095] {
         let mut other = page.to_vec();
         other[at] ^= 1;
-        assert_eq!(Label::decode(&other), Found::Other, "byte {at}");
+        assert_eq!(Label::decode(&other), LabelPage::Other, "byte {at}");
     }
     let mut newer = page.to_vec();
     newer[8] = 9;
     let checksum = crate::codec::crc32c([&newer[..4092]]);
     newer[4092..].copy_from_slice(&checksum.to_le_bytes());
-    assert_eq!(Label::decode(&newer), Found::Version(9));
-    for (version, found) in [(3, Found::Version(3)), (4, Found::Label(Box::new(label())))] {
+    assert_eq!(Label::decode(&newer), LabelPage::Version(9));
+    for (version, found) in [(3, LabelPage::Version(3)), (4, LabelPage::Label(Box::new(label())))] {
         let mut older = page.to_vec();
         older[8] = version;
         let checksum = crate::codec::crc32c([&older[..4092]]);
@@ -109,16 +110,16 @@ fn a_label_says_what_is_wrong_with_it() {
     }
     let mut first = Label { generation: 0, members: Vec::new(), ..label() }.encode().to_vec();
     first[4092..].fill(0);
-    assert_eq!(Label::decode(&first), Found::Unfinished, "torn behind its first sector");
+    assert_eq!(Label::decode(&first), LabelPage::Unfinished, "torn after its first sector");
     first[..512].fill(0);
     first[4095] = 7;
-    assert_eq!(Label::decode(&first), Found::Unfinished, "torn in front of its last sector");
+    assert_eq!(Label::decode(&first), LabelPage::Unfinished, "torn in front of its last sector");
 }
 
 #[test]
 fn a_batch_header_of_version_5() {
     let header = Header {
-        seal: false,
+        takeover: false,
         array: 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10,
         epoch: 3,
         pos: JournalPos(7),
@@ -129,8 +130,8 @@ fn a_batch_header_of_version_5() {
         contents: 0x0a0b_0c0d,
         salt: 0x2122_2324_2526_2728,
         tag: [7; 16],
-        lanes: None,
-        checks: Checks::default(),
+        stripe_set: None,
+        checksums: Checksums::default(),
     };
     let page = header.encode(b"hello");
     let fields = concat!(
@@ -151,14 +152,14 @@ fn a_batch_header_of_version_5() {
     assert_eq!(hex(&page[124..128]), HEADER_CHECKSUM);
     assert_eq!(&page[128..134], b"hello\0");
     assert_eq!((Header::decode(&page), header.cost()), (Some(header), 8192));
-    let seal = Header { seal: true, head: 0, body: 0, ..header }.encode(&[]);
+    let seal = Header { takeover: true, head: 0, body: 0, ..header }.encode(&[]);
     assert_eq!((&seal[..8], seal.len()), (&b"ASH_SEAL"[..], ALIGN));
 
-    let lanes = Lanes::of_media(0b11_0101, 5 * ALIGN);
-    let mut columns = [0; MOST_COLUMNS];
+    let stripe_set = StripeSet::from_media(0b11_0101, 5 * ALIGN);
+    let mut columns = [0; MAX_COLUMNS];
     columns[..4].copy_from_slice(&[0x0101_0101, 0x0202_0202, 0x0303_0303, 0x0404_0404]);
-    let checks = Checks { front: 0x0506_0708, columns };
-    let striped = Header { body: 5 * ALIGN as u32, contents: 0, lanes, checks, ..header };
+    let checksums = Checksums { front: 0x0506_0708, columns };
+    let striped = Header { body: 5 * ALIGN as u32, contents: 0, stripe_set, checksums, ..header };
     let page = striped.encode(b"hello");
     assert_eq!((&page[..8], hex(&page[68..92])), (&b"ASHLANES"[..], fields[136..].to_owned()));
     let fields = concat!("3500000000000000", "08070605", "00000000", "01010101020202020303030304040404",);
@@ -191,7 +192,7 @@ fn a_batch_header_of_version_5() {
 
 #[test]
 fn a_superblock_of_version_5() {
-    let root = Root {
+    let root = StoredSuperblock {
         array: 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10,
         epoch: 3,
         salt: 0x2122_2324_2526_2728,
@@ -201,8 +202,8 @@ fn a_superblock_of_version_5() {
         answered: JournalPos(8),
         superblock: Superblock { journal_from: JournalPos(7), payload: Bytes::from_static(b"root") },
     };
-    let vault = Vault::clear(root.array);
-    let slot = root.encode(&vault);
+    let keyring = Keyring::clear(root.array);
+    let slot = root.encode(&keyring);
     let fields = concat!(
         "4153485355504552",
         "100f0e0d0c0b0a090807060504030201",
@@ -219,12 +220,12 @@ fn a_superblock_of_version_5() {
     assert_eq!(hex(&slot[80..88]), "2827262524232221");
     assert!(slot[88..124].iter().all(|byte| *byte == 0));
     assert_eq!(&slot[128..133], b"root\0");
-    assert_eq!(Root::decode(&slot, &vault), Some(root.clone()));
-    assert_eq!(Root::decode(&slot, &Vault::clear(1)), None);
+    assert_eq!(StoredSuperblock::decode(&slot, &keyring), Some(root.clone()));
+    assert_eq!(StoredSuperblock::decode(&slot, &Keyring::clear(1)), None);
     for at in [0, 30, 77, 124, 130] {
         let mut other = slot.to_vec();
         other[at] ^= 1;
-        assert_eq!(Root::decode(&other.into(), &vault), None, "byte {at}");
+        assert_eq!(StoredSuperblock::decode(&other.into(), &keyring), None, "byte {at}");
     }
 }
 
@@ -235,7 +236,7 @@ fn a_page_of_the_map_of_version_5() {
         salt: 0x2122_2324_2526_2728,
         placed: 0x0000_0003_0000_0009,
         filled: 4,
-        form: Form { data: 2, parity: 1 },
+        profile: Profile { data: 2, parity: 1 },
         columns: smallvec![
             Some(Column { slot: 5, granule: 0x0102_0304, stale: true }),
             None,
@@ -295,10 +296,10 @@ fn an_envelope_of_version_4() {
 /// What was sealed once is opened for ever.
 #[test]
 fn records_sealed_by_version_4() {
-    let vault = Vault::sealed(7, DataKey::new([1; 32]));
+    let keyring = Keyring::sealed(7, DataKey::new([1; 32]));
     let seal = |kind| {
         let mut bytes = *b"sealed";
-        let tag = vault.cipher(kind, 0x2122_2324_2526_2728).unwrap().seal(&[4; 12], b"beside", &mut bytes);
+        let tag = keyring.cipher(kind, 0x2122_2324_2526_2728).unwrap().seal(&[4; 12], b"beside", &mut bytes);
         hex(&bytes) + &hex(&tag)
     };
     assert_eq!([Kind::Segments, Kind::Journal, Kind::Superblock].map(seal), SEALED);

@@ -1,9 +1,10 @@
 use super::*;
 use crate::geometry::Sizes;
 
-fn label(epoch: u64, generation: u64) -> Found {
+fn label(epoch: u64, generation: u64) -> LabelPage {
     let bytes = 64 << 20;
-    Found::Label(Box::new(Label {
+    LabelPage::Label(Box::new(Label {
+        optional_features: 0,
         array: 1,
         drive: 2,
         generation,
@@ -21,14 +22,21 @@ fn label(epoch: u64, generation: u64) -> Found {
 
 #[test]
 fn the_label_that_is_worth_less_is_written_first() {
-    let first = |copies: [Found; 2]| {
-        Candidate { name: "drive".into(), bytes: 64 << 20, copies, rooted: None, named: [None, None] }
-            .lesser_copy()
+    let first = |copies: [LabelPage; 2]| {
+        Candidate {
+            name: "drive".into(),
+            bytes: 64 << 20,
+            copies,
+            superblock_epoch: None,
+            unknown_superblock: None,
+            named: [None, None],
+        }
+        .older_copy()
     };
     assert_eq!(first([label(3, 7), label(3, 7)]), 0);
     assert_eq!(first([label(3, 7), label(3, 6)]), 1, "the power failed between the two");
     assert_eq!(first([label(3, 7), label(4, 1)]), 0);
-    assert_eq!(first([label(3, 7), Found::Other]), 1, "the power failed while the second was written");
-    assert_eq!(first([Found::Other, label(3, 7)]), 0);
-    assert_eq!(first([Found::Blank, Found::Other]), 0);
+    assert_eq!(first([label(3, 7), LabelPage::Other]), 1, "the power failed while the second was written");
+    assert_eq!(first([LabelPage::Other, label(3, 7)]), 0);
+    assert_eq!(first([LabelPage::Blank, LabelPage::Other]), 0);
 }

@@ -10,6 +10,7 @@ mod allocator;
 mod buffer_pool;
 mod codec;
 mod drive_shelf;
+mod limits;
 mod mem_drive;
 mod overlay;
 mod sector;
@@ -24,9 +25,10 @@ pub mod segment_map;
 pub mod striping;
 pub mod superblock;
 
-pub use codec::{FORMAT_VERSION, checksum};
+pub use codec::{ENVELOPES, FORMAT, Versions, checksum};
 pub use drive_shelf::{DriveShelf, FormatOptions, Opening};
 pub use geometry::Sizes;
+pub use limits::Limits;
 pub use mem_drive::MemDrive;
 pub use overlay::Overlay;
 

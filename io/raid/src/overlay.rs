@@ -1,5 +1,5 @@
-//! A drive whose writes stay in memory: whoever opens a shelf over such drives sees what opening it for good would
-//! make of it, and the drives stay as they are.
+//! A copy-on-write drive in memory: opening a shelf over such drives shows what opening it for good would do, and the
+//! drives stay as they are.
 
 use crate::{ALIGN, AlignedBuf, Done, Drive};
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A drive over another that is only read.
+/// A drive over another one that is only read.
 pub struct Overlay {
     below: Arc<dyn Drive>,
     /// What was written, by page.
@@ -15,7 +15,7 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// A drive that begins as `below` is.
+    /// A drive with the contents of `below`.
     pub fn new(below: Arc<dyn Drive>) -> Arc<Self> {
         Arc::new(Self { below, written: Arc::default() })
     }
@@ -65,7 +65,7 @@ impl Drive for Overlay {
     }
 
     fn discard(&self, _offset: u64, _len: u64, done: Done<()>) {
-        // What is read there from now on is arbitrary, so it may as well be what was there.
+        // Reads there are arbitrary from now on, so they may return what was there.
         done(Ok(()));
     }
 }

@@ -1,21 +1,25 @@
-//! Dual parity over the bytes of a stripe's columns, in GF(2^8) with the polynomial 0x11d.
+//! Dual parity (RAID-6) over the columns of a stripe, in GF(2^8) with the polynomial 0x11d.
 //!
 //! `P = d0 + d1 + …` and `Q = d0 + 2·d1 + 4·d2 + …`: any two columns can be computed from the others. One function for
-//! each direction; what the processor has is found when it runs, and every form is held against the plain one by
-//! tests. Reconstruction is rare: it needs only the multiplication by a constant.
+//! each direction; processor features are detected at run time, and tests compare every variant with the plain one.
+//! Reconstruction is rare: it needs only multiplication by a constant.
 
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 /// Most data columns: 2^i is different for each of them.
-pub const MOST_DATA: usize = 255;
+pub const MAX_DATA_COLUMNS: usize = 255;
 
 /// Computes `P`, and `Q` where it is wanted, of data columns of equal length.
 ///
 /// # Panics
 /// When the lengths differ, or there are no columns.
 pub fn compute(data: &[&[u8]], p: &mut [u8], q: Option<&mut [u8]>) {
-    assert!(!data.is_empty() && data.len() <= MOST_DATA && data.iter().all(|column| column.len() == p.len()));
+    assert!(
+        !data.is_empty()
+            && data.len() <= MAX_DATA_COLUMNS
+            && data.iter().all(|column| column.len() == p.len())
+    );
     let Some(q) = q else {
         p.copy_from_slice(data[0]);
         return data[1..].iter().for_each(|column| add(p, column));
@@ -40,17 +44,17 @@ fn compute_plain(data: &[&[u8]], p: &mut [u8], q: &mut [u8], from: usize) {
     }
 }
 
-/// What is known of a stripe, and what has to be computed: for every data column its bytes or none, and the parities.
+/// A stripe to reconstruct: every data column or `None`, and the parities.
 pub struct Known<'a> {
     /// Data columns in order.
     pub data: &'a [Option<&'a [u8]>],
-    /// P, when it is there.
+    /// P, if it is known.
     pub p: Option<&'a [u8]>,
-    /// Q, when it is there.
+    /// Q, if it is known.
     pub q: Option<&'a [u8]>,
 }
 
-/// Computes the missing data columns, in order, each of `len` bytes. None when too much is missing.
+/// Reconstructs the missing data columns, in order, each of `len` bytes. `None` if too much is missing.
 pub fn reconstruct(known: &Known<'_>, len: usize) -> Option<Vec<Vec<u8>>> {
     let missing: Vec<usize> = (0..known.data.len()).filter(|index| known.data[*index].is_none()).collect();
     let present = || known.data.iter().enumerate().filter_map(|(index, column)| Some((index, (*column)?)));

@@ -36,9 +36,9 @@ fn every_form_agrees_with_the_plain_one() {
         compute(&slices, &mut only_p, None);
         assert_eq!(only_p, p);
         #[cfg(target_arch = "x86_64")]
-        for form in x86::all() {
+        for profile in x86::all() {
             let (mut other_p, mut other_q) = (vec![7; len], vec![7; len]);
-            form(&slices, &mut other_p, &mut other_q);
+            profile(&slices, &mut other_p, &mut other_q);
             assert!(other_p == p && other_q == q, "{width} columns of {len} bytes");
         }
     }

@@ -1,10 +1,10 @@
-//! Sectors that say whether they are the ones written.
+//! Self-verifying sectors: every page proves that it is the one that was written.
 //!
-//! A page of 4096 bytes on a drive holds 4080 bytes of payload and 16 bytes of check, over the payload and the place
-//! in the shelf that it was written for: the generation of its segment, which is never used twice, and the number of
-//! the page in it. What is torn, stale, misplaced or rotten fails its check, whichever drive it comes from, and parity
-//! over whole pages gives it back with its check. With encryption the payload is sealed and the check is the seal's
-//! tag; the place is the nonce (see [`seal`](crate::encryption)).
+//! A page of 4096 bytes on a drive holds 4080 bytes of payload and 16 bytes of check, which covers the payload and the
+//! place in the shelf that it was written for: the generation of its segment, which is never used twice, and the
+//! number of the page in it. Torn, lost, misdirected and corrupted writes fail the check, and parity over whole pages
+//! restores a page with its check. With encryption the check is the authentication tag, and the place is the nonce
+//! (see [`encryption`](crate::encryption)).
 
 use crate::ALIGN;
 use crate::encryption::Cipher;
@@ -15,7 +15,7 @@ pub const PAYLOAD: usize = ALIGN - CHECK;
 
 const CHECK: usize = 16;
 
-/// What a page was written for.
+/// The place that a page was written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The generation of the segment.
@@ -24,22 +24,22 @@ pub struct Position {
     pub page: u32,
 }
 
-/// Makes and checks the sectors of one owner.
+/// Encodes and verifies the sectors of one owner.
 pub enum Sectors {
-    /// In clear, with a checksum. The array is part of it: what an older one left on a drive fails.
+    /// In clear, with a checksum that covers the array: pages of an older array on the drive fail it.
     Clear {
         /// The array.
         array: u128,
-        /// What tells owners of the same epoch apart: an array may have been started with some of its drives and then
+        /// Distinguishes owners of the same epoch: an array may have been started with some of its drives and then
         /// with the others.
         salt: u64,
     },
-    /// Sealed.
+    /// Encrypted.
     Sealed(Arc<Cipher>),
 }
 
 impl Sectors {
-    /// Makes the page of `payload`, at most [`PAYLOAD`] bytes; behind a shorter one come zeros.
+    /// Encodes the page of `payload`, at most [`PAYLOAD`] bytes; a shorter one is padded with zeros.
     pub fn write(&self, position: Position, payload: &[u8], page: &mut [u8]) {
         let (body, check) = page.split_at_mut(PAYLOAD);
         let (front, rest) = body.split_at_mut(payload.len());
@@ -51,7 +51,7 @@ impl Sectors {
         }
     }
 
-    /// Puts the payload of a page in `out`, as long as [`PAYLOAD`]; false when it is not what was written there.
+    /// Decodes the payload of a page into `out`, [`PAYLOAD`] bytes; false if it is not what was written there.
     pub fn read(&self, position: Position, page: &[u8], out: &mut [u8]) -> bool {
         let Some((body, check)) = page.split_at_checked(PAYLOAD) else { return false };
         match self {
@@ -66,7 +66,7 @@ impl Sectors {
         }
     }
 
-    /// True when a page is what was written there.
+    /// True if a page is what was written there.
     pub fn verify(&self, position: Position, page: &[u8]) -> bool {
         let Some((body, check)) = page.split_at_checked(PAYLOAD) else { return false };
         match self {
@@ -75,7 +75,7 @@ impl Sectors {
         }
     }
 
-    /// Payload bytes as they are in a page that has been verified, when they are in clear.
+    /// True if the payload of a verified page is in clear.
     pub fn is_clear(&self) -> bool {
         matches!(self, Self::Clear { .. })
     }
@@ -90,8 +90,7 @@ impl Position {
     }
 }
 
-/// The generation, so that a look at a page says what it is, and a checksum of payload, array, owner and place,
-/// scattered.
+/// The generation, readable in a dump, and a scattered checksum of payload, array, owner and place.
 fn sum((array, salt): (u128, u64), position: Position, payload: &[u8]) -> [u8; CHECK] {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
     digest.update(payload);
@@ -106,9 +105,9 @@ fn sum((array, salt): (u128, u64), position: Position, payload: &[u8]) -> [u8; C
     check
 }
 
-/// A checksum and P are both sums over GF(2): P of what a place held before, plus data of now, would give wrong pages
-/// with the right checksum. This step (the finalizer of SplitMix64) is no such sum, so that only what was written as a
-/// page has its check; it maps one to one, so that the checksum finds all that it found without.
+/// The checksum and P are both sums over GF(2): an old P plus current data would give wrong pages with a valid
+/// checksum. This step (the finalizer of SplitMix64) is not linear, so only what was written as a page has its check;
+/// it is bijective, so the checksum detects as much as before.
 fn scatter(sum: u64) -> u64 {
     let sum = (sum ^ (sum >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let sum = (sum ^ (sum >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

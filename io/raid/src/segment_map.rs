@@ -1,12 +1,12 @@
 //! The segment map on media: which columns on which drives hold each segment.
 //!
-//! Every drive has the whole map, in pages of [`ENTRIES`] segments, and two places for each page. A changed page goes
-//! to the place that does not hold the newest one, on all drives; the newest whole one on any drive counts. Changes of
-//! different pages need no order among them: where two segments claim the same space, the one that was placed later has
-//! it, because space is given away only when the one before has been discarded, or its other place is durable.
+//! Every drive has the whole map, in pages of [`ENTRIES`] segments, with two places for each page. A changed page is
+//! written to the place that does not hold its newest version, on all drives; the newest valid version on any drive
+//! counts. Changes of different pages need no order: if two segments claim the same space, the one placed later has
+//! it, because space is reused only after the earlier one was discarded, or its new place is durable.
 
-use crate::codec::{Reader, Writer, crc32c};
-use crate::geometry::{Form, MOST_COLUMNS, WIDEST};
+use crate::codec::{RECORDS, Reader, Writer, crc32c};
+use crate::geometry::{MAX_COLUMNS, MAX_DRIVES, Profile};
 use crate::{ALIGN, AlignedBuf};
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -18,7 +18,7 @@ const MAGIC: [u8; 8] = *b"ASH_SMAP";
 pub const ENTRIES: usize = (ALIGN - FRONT) / ENTRY;
 
 const FRONT: usize = 64;
-const ENTRY: usize = 32 + 5 * MOST_COLUMNS;
+const ENTRY: usize = 32 + 5 * MAX_COLUMNS;
 const CHECKSUM_AT: usize = FRONT - 4;
 const NO_SLOT: u8 = 0xff;
 
@@ -29,11 +29,11 @@ pub struct Column {
     pub slot: u8,
     /// Its first granule there.
     pub granule: u32,
-    /// Some of what should be there is not: its drive went away while the segment was being written.
+    /// Some of its rows are missing: its drive failed while the segment was being written.
     pub stale: bool,
 }
 
-/// In the place of the first granule: the column is stale.
+/// Flag in the first granule: the column is stale.
 const STALE: u32 = 1 << 31;
 
 /// Where a segment is.
@@ -43,18 +43,19 @@ pub struct Entry {
     pub generation: u64,
     /// The salt of the owner that gave it the generation.
     pub salt: u64,
-    /// Grows with every choice of place, of any segment.
+    /// Counter of placements, of any segment.
     pub placed: u64,
-    /// No row from here on is durable. In front, those are missing that were under way at a crash: nobody reads them.
+    /// No row from here on is durable. Rows before it that were in flight at a crash are missing: nothing refers to
+    /// them.
     pub filled: u32,
-    /// Its form.
-    pub form: Form,
-    /// Its columns, none where nothing was written or what was written is not there.
-    pub columns: SmallVec<[Option<Column>; MOST_COLUMNS]>,
+    /// Its profile.
+    pub profile: Profile,
+    /// Its columns; `None` where nothing was written, or what was written is lost.
+    pub columns: SmallVec<[Option<Column>; MAX_COLUMNS]>,
 }
 
 impl Entry {
-    /// The place in `columns` of part `part` of row `row`: data columns first, then P, then Q. Parity goes round.
+    /// The index in `columns` of part `part` of row `row`: data columns first, then P, then Q. Parity rotates.
     pub fn index(&self, row: u32, part: usize) -> usize {
         (part + row as usize) % self.columns.len()
     }
@@ -64,7 +65,7 @@ impl Entry {
         self.columns.get(self.index(row, part)).copied().flatten()
     }
 
-    /// The columns that are not whole on a drive of this set.
+    /// The columns that are not complete on a drive of this set.
     pub fn lost(&self, drives: u64) -> impl Iterator<Item = usize> {
         let whole = move |column: &Option<Column>| {
             column.is_some_and(|column| !column.stale && drives >> column.slot & 1 == 1)
@@ -74,8 +75,8 @@ impl Entry {
 
     fn encode(&self, out: &mut Writer<'_>) {
         out.put(&self.generation.to_le_bytes()).put(&self.filled.to_le_bytes());
-        out.put(&[self.form.data, self.form.parity, 0, 0]);
-        for index in 0..MOST_COLUMNS {
+        out.put(&[self.profile.data, self.profile.parity, 0, 0]);
+        for index in 0..MAX_COLUMNS {
             let column = self.columns.get(index).copied().flatten();
             let column = column.unwrap_or(Column { slot: NO_SLOT, granule: 0, stale: false });
             let granule = column.granule | if column.stale { STALE } else { 0 };
@@ -84,26 +85,26 @@ impl Entry {
         out.put(&self.placed.to_le_bytes()).put(&self.salt.to_le_bytes());
     }
 
-    /// None when the place is empty; an error when it makes no sense.
+    /// `Some(None)` for a free segment; `None` if the entry is invalid.
     fn decode(from: &mut Reader<'_>) -> Option<Option<Self>> {
         let (generation, filled) = (from.u64()?, from.u32()?);
         let [data, parity, _, _] = from.take()?;
-        let form = Form { data, parity };
+        let profile = Profile { data, parity };
         let mut columns = SmallVec::new();
-        for index in 0..MOST_COLUMNS {
+        for index in 0..MAX_COLUMNS {
             let [slot] = from.take()?;
             let granule = from.u32()?;
-            if index < form.width() {
+            if index < profile.width() {
                 let column = Column { slot, granule: granule & !STALE, stale: granule & STALE != 0 };
-                columns.push((usize::from(slot) < WIDEST).then_some(column));
+                columns.push((usize::from(slot) < MAX_DRIVES).then_some(column));
             }
         }
         let (placed, salt) = (from.u64()?, from.u64()?);
         if generation == 0 {
             return Some(None);
         }
-        let sound = data > 0 && parity <= 2 && form.width() <= MOST_COLUMNS;
-        sound.then_some(Some(Self { generation, salt, placed, filled, form, columns }))
+        let sound = data > 0 && parity <= 2 && profile.width() <= MAX_COLUMNS;
+        sound.then_some(Some(Self { generation, salt, placed, filled, profile, columns }))
     }
 }
 
@@ -114,14 +115,14 @@ pub struct Page {
     pub number: u32,
     /// The owner that wrote it.
     pub epoch: u64,
-    /// One more with every commit of an owner.
+    /// Incremented by every commit of an owner.
     pub sequence: u64,
-    /// At most [`ENTRIES`] segments; what is behind them is empty.
+    /// At most [`ENTRIES`] segments; the rest is free.
     pub entries: Vec<Option<Arc<Entry>>>,
 }
 
 impl Page {
-    /// The page as it is written.
+    /// Encodes the page.
     pub fn encode(&self, array: u128) -> Bytes {
         let mut page = AlignedBuf::zeroed(ALIGN);
         let mut out = Writer::new(&mut page);
@@ -139,7 +140,7 @@ impl Page {
         Arc::new(page).share(0..ALIGN)
     }
 
-    /// What a page holds; none when it is not a whole one of this array.
+    /// Decodes a page; `None` if it is not a valid one of this array.
     pub fn decode(page: &[u8], array: u128) -> Option<Self> {
         let (front, entries) = page.get(..ALIGN)?.split_at_checked(FRONT)?;
         let (covered, checksum) = front.split_at_checked(CHECKSUM_AT)?;
@@ -150,8 +151,10 @@ impl Page {
         {
             return None;
         }
-        let number = from.u32()?;
-        from.take::<4>()?;
+        let (number, version) = (from.u32()?, from.u32()?);
+        if !RECORDS.reads(version) {
+            return None;
+        }
         let (epoch, sequence) = (from.u64()?, from.u64()?);
         let mut from = Reader(entries);
         let decoded: Option<Vec<_>> =
@@ -159,7 +162,19 @@ impl Page {
         Some(Self { number, epoch, sequence, entries: decoded? })
     }
 
-    /// Which of two pages of one number is newer.
+    /// The version of a valid page of this array, if this release can't read it.
+    pub fn unknown_version(page: &[u8], array: u128) -> Option<u32> {
+        let (front, entries) = page.get(..ALIGN)?.split_at_checked(FRONT)?;
+        let (covered, checksum) = front.split_at_checked(CHECKSUM_AT)?;
+        let mut from = Reader(covered);
+        let valid = from.take() == Some(MAGIC)
+            && Reader(checksum).u32() == Some(crc32c([covered, entries]))
+            && from.u128() == Some(array);
+        from.u32()?;
+        from.u32().filter(|version| valid && !RECORDS.reads(*version))
+    }
+
+    /// Orders versions of a page: the newer one is greater.
     pub fn age(&self) -> (u64, u64) {
         (self.epoch, self.sequence)
     }

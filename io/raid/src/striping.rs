@@ -1,52 +1,47 @@
-//! Large journal batches: the body lies striped over drives, with dual parity, instead of in every copy.
+//! Striping of large journal batches: the body is striped over drives with dual parity instead of copied to each
+//! journal copy.
 //!
-//! Each drive of the set has one **column** of the body, at the same address of its ring, behind where the front of the
-//! batch (header and head) lies on the drives that have copies of the journal. Columns of data come first, then P and Q;
-//! the drives take turns, batch by batch, at having each of them. Any two may be lost. The header has a checksum of every
-//! column, so that what is found proves to be the right one, or counts as lost.
+//! Each drive of the set has one **column** of the body, at the same address of its ring, which follows the front of
+//! the batch (header and head) on the drives with journal copies. Data columns come first, then P and Q; which drive
+//! has which column rotates with every batch. Any two drives may fail. The header has a checksum of every column, so
+//! that a column that is found either verifies or counts as lost.
 //!
-//! Small batches stay copies: they would be whole pages on more drives, and have to wait for all of them.
+//! Small batches stay copies: striped, they would take whole pages on more drives, and have to wait for all of them.
 
 use crate::codec::crc32c;
-use crate::geometry::MOST_COLUMNS;
+use crate::geometry::MAX_COLUMNS;
 use crate::{ALIGN, JournalPos, parity};
 use smallvec::SmallVec;
 
-/// Columns of parity.
-pub const PARITY: usize = 2;
+/// Parity columns.
+pub const PARITY_COLUMNS: usize = 2;
 
-/// Fewer drives have nothing to gain: two columns of data at least.
-const LEAST_DRIVES: usize = PARITY + 2;
-
-/// Pages of a body that is striped, at least.
-const LEAST_PAGES: usize = 4;
+/// Below this striping gains nothing: at least two data columns.
+const MIN_STRIPE_DRIVES: usize = PARITY_COLUMNS + 2;
 
 const ZEROS: &[u8] = &[0; ALIGN];
 
 /// The drives that have a column of a batch, as a set of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Lanes(u64);
+pub struct StripeSet(u64);
 
 /// Checksums of the parts of a striped batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Checks {
-    /// CRC32C of everything behind the header up to the body.
+pub struct Checksums {
+    /// CRC32C of everything after the header up to the body.
     pub front: u32,
-    /// CRC32C of every column, in their order; zero behind the last.
-    pub columns: [u32; MOST_COLUMNS],
+    /// CRC32C of every column, in order; zero after the last.
+    pub columns: [u32; MAX_COLUMNS],
 }
 
-impl Lanes {
-    /// The drives out of `drives` that a body of so many bytes is best striped over: where the fewest pages are
-    /// written, counting every request as one, and of what is as good the fewest pages without that. None when as many
-    /// copies are as good. `pos` has all drives take turns.
+impl StripeSet {
+    /// Chooses the drives out of `drives` to stripe a body over: the set with the fewest pages written, where every
+    /// request counts as one more; among equal ones the widest. `None` if copies are as good. The set rotates with
+    /// `pos`.
     pub fn choose(drives: u64, copies: usize, body: usize, pos: JournalPos) -> Option<Self> {
         let (there, pages) = (drives.count_ones() as usize, body / ALIGN);
-        if pages < LEAST_PAGES {
-            return None;
-        }
-        let cost = |width: &usize| width * (pages.div_ceil(width - PARITY) + 1);
-        let width = (LEAST_DRIVES..=there.min(MOST_COLUMNS)).rev().min_by_key(cost)?;
+        let cost = |width: &usize| width * (pages.div_ceil(width - PARITY_COLUMNS) + 1);
+        let width = (MIN_STRIPE_DRIVES..=there.min(MAX_COLUMNS)).rev().min_by_key(cost)?;
         if cost(&width) >= copies * (pages + 1) {
             return None;
         }
@@ -56,15 +51,15 @@ impl Lanes {
         Some(Self(chosen.fold(0, |set, slot| set | 1 << slot)))
     }
 
-    /// Lanes as a header names them; none when no writer would have chosen them for a body of so many bytes.
-    pub fn of_media(set: u64, body: usize) -> Option<Self> {
-        let (lanes, pages) = (Self(set), body / ALIGN);
-        let fits = (LEAST_DRIVES..=MOST_COLUMNS).contains(&lanes.width())
+    /// Decodes the set in a header; `None` if no writer would have chosen it for a body of so many bytes.
+    pub fn from_media(set: u64, body: usize) -> Option<Self> {
+        let (stripe_set, pages) = (Self(set), body / ALIGN);
+        let fits = (MIN_STRIPE_DRIVES..=MAX_COLUMNS).contains(&stripe_set.width())
             && body.is_multiple_of(ALIGN)
             && pages > 0
             // The last column of data is not empty.
-            && pages.div_ceil(lanes.height(body) / ALIGN) == lanes.data();
-        fits.then_some(lanes)
+            && pages.div_ceil(stripe_set.height(body) / ALIGN) == stripe_set.data();
+        fits.then_some(stripe_set)
     }
 
     /// The set of slots.
@@ -72,74 +67,74 @@ impl Lanes {
         self.0
     }
 
-    /// Columns that are lost when these drives are left.
+    /// Columns that are lost if only these drives are left.
     pub fn lost(self, left: u64) -> usize {
         (self.0 & !left).count_ones() as usize
     }
 
-    /// Columns, of data and parity.
+    /// Number of columns, data and parity.
     pub fn width(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Columns of data.
+    /// Number of data columns.
     pub fn data(self) -> usize {
-        self.width() - PARITY
+        self.width() - PARITY_COLUMNS
     }
 
-    /// Bytes of the longest column, which every parity has: what a body of so many bytes takes of the ring.
+    /// Length of the longest column, which is that of the parities: what the body takes of each ring.
     pub fn height(self, body: usize) -> usize {
         (body / ALIGN).div_ceil(self.data()) * ALIGN
     }
 
-    /// The part of the body that column `index` of data has.
+    /// The part of the body that data column `index` holds.
     pub fn part(self, index: usize, body: usize) -> std::ops::Range<usize> {
         let height = self.height(body);
         (index * height).min(body)..((index + 1) * height).min(body)
     }
 
-    /// Bytes of column `index`.
+    /// Length of column `index`.
     pub fn len(self, index: usize, body: usize) -> usize {
         if index < self.data() { self.part(index, body).len() } else { self.height(body) }
     }
 
-    /// The slots, in the order of the columns that they have of batch `pos`.
-    pub fn order(self, pos: JournalPos) -> SmallVec<[usize; MOST_COLUMNS]> {
-        let mut order: SmallVec<[usize; MOST_COLUMNS]> = slots(self.0).collect();
+    /// The slots in the order of their columns of batch `pos`.
+    pub fn order(self, pos: JournalPos) -> SmallVec<[usize; MAX_COLUMNS]> {
+        let mut order: SmallVec<[usize; MAX_COLUMNS]> = slots(self.0).collect();
         let turn = (pos.0 % order.len() as u64) as usize;
         order.rotate_left(turn);
         order
     }
 
-    /// P and Q of a body, one behind the other, into `parities`.
+    /// Computes P and Q of a body into `parities`.
     ///
     /// # Panics
-    /// When that is not [`PARITY`] times [`Lanes::height`] long.
+    /// When `parities` is not [`PARITY_COLUMNS`] times [`StripeSet::height`] long.
     pub fn compute(self, body: &[&[u8]], parities: &mut [u8]) {
         let rows = body.len().div_ceil(self.data());
-        assert_eq!(parities.len(), PARITY * rows * ALIGN, "room for the parities");
+        assert_eq!(parities.len(), PARITY_COLUMNS * rows * ALIGN, "room for the parities");
         let (p, q) = parities.split_at_mut(rows * ALIGN);
         for (row, (p, q)) in p.chunks_exact_mut(ALIGN).zip(q.chunks_exact_mut(ALIGN)).enumerate() {
             let page = |column| body.get(column * rows + row).copied().unwrap_or(ZEROS);
-            let columns: SmallVec<[&[u8]; MOST_COLUMNS]> = (0..self.data()).map(page).collect();
+            let columns: SmallVec<[&[u8]; MAX_COLUMNS]> = (0..self.data()).map(page).collect();
             parity::compute(&columns, p, Some(q));
         }
     }
 
-    /// The checksums of all columns, of the pages of a body and its parities.
-    pub fn checks(self, body: &[&[u8]], parities: &[u8]) -> [u32; MOST_COLUMNS] {
+    /// The checksums of all columns of a body and its parities.
+    pub fn checksums(self, body: &[&[u8]], parities: &[u8]) -> [u32; MAX_COLUMNS] {
         let rows = body.len().div_ceil(self.data());
-        let mut checks = [0; MOST_COLUMNS];
+        let mut checksums = [0; MAX_COLUMNS];
         let data = body.chunks(rows).map(|column| crc32c(column.iter().copied()));
         let parities = parities.chunks(rows * ALIGN).map(|column| crc32c([column]));
-        checks.iter_mut().zip(data.chain(parities)).for_each(|(check, found)| *check = found);
-        checks
+        checksums.iter_mut().zip(data.chain(parities)).for_each(|(check, found)| *check = found);
+        checksums
     }
 
-    /// The body out of the columns that are there, in order; none when too few are.
+    /// Reconstructs the body from the columns that are there, in order; `None` if too few are.
     ///
     /// # Panics
-    /// When a column has another length than [`Lanes::len`].
+    /// When a column has another length than [`StripeSet::len`].
     pub fn join(self, columns: &[Option<impl AsRef<[u8]>>], body: usize) -> Option<Vec<u8>> {
         let height = self.height(body);
         let (data, parities) = columns.split_at(self.data());

@@ -1,11 +1,11 @@
-//! Superblocks on media: the engine's root with the place where its journal begins.
+//! Superblocks on media: the engine's root and where its journal begins.
 //!
 //! Every drive has two slots. A superblock is written to slot 0 of all drives, and when that is durable to slot 1 of
-//! all drives: whatever is torn, one slot of each drive holds the newest or the one before, whole. Who opens the drives
-//! after that begins with the other slot of each.
+//! all drives: whatever is torn, one slot of each drive holds the newest or the one before. An opening after that
+//! begins with the other slot of each drive.
 
-use crate::codec::{Reader, Writer, crc32c, pages};
-use crate::encryption::{Kind, TAG, Vault};
+use crate::codec::{RECORDS, Reader, Writer, crc32c, pages};
+use crate::encryption::{Keyring, Kind, TAG};
 use crate::geometry::HEADER_BYTES;
 use crate::label::MAX_EPOCH;
 use crate::{ALIGN, AlignedBuf, JournalPos, Superblock};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const MAGIC: [u8; 8] = *b"ASHSUPER";
 
-/// An owner uses each sequence number once: see [`seal`](crate::encryption).
+/// An owner uses each sequence number once: see [`encryption`](crate::encryption).
 fn nonce(epoch: u64, sequence: u64) -> [u8; 12] {
     let mut nonce = [0; 12];
     nonce[..8].copy_from_slice(&sequence.to_le_bytes());
@@ -22,16 +22,17 @@ fn nonce(epoch: u64, sequence: u64) -> [u8; 12] {
     nonce
 }
 
-/// No number of a superblock or a batch, and no address of the journal, is as large.
+/// Numbers of superblocks and batches, and addresses of the journal, are smaller.
 const MAX_NUMBER: u64 = 1 << 62;
 
-/// Where the tag begins; it covers the fields in front of it.
+/// Offset of the tag; it covers the fields before it.
 const TAG_AT: usize = 88;
+const VERSION_AT: usize = 104;
 const CHECKSUM_AT: usize = HEADER_BYTES - 4;
 
-/// A superblock with what the shelf itself keeps at the root.
+/// A superblock as it is stored, with the fields of the shelf.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Root {
+pub struct StoredSuperblock {
     /// The array.
     pub array: u128,
     /// The owner that wrote it.
@@ -44,15 +45,15 @@ pub struct Root {
     pub journal_at: u64,
     /// The owner whose batch is, or would be, at that address.
     pub journal_epoch: u64,
-    /// The newest batch that had been answered.
+    /// The newest acknowledged batch.
     pub answered: JournalPos,
-    /// What the engine gave.
+    /// The engine's superblock.
     pub superblock: Superblock,
 }
 
-impl Root {
-    /// The bytes of a slot, whole pages.
-    pub fn encode(&self, vault: &Vault) -> Bytes {
+impl StoredSuperblock {
+    /// Encodes a slot, in whole pages.
+    pub fn encode(&self, keyring: &Keyring) -> Bytes {
         let payload = &self.superblock.payload;
         let len = HEADER_BYTES + payload.len();
         let mut slot = AlignedBuf::zeroed(pages(len as u64) as usize);
@@ -62,7 +63,7 @@ impl Root {
         out.put(&self.superblock.journal_from.0.to_le_bytes());
         out.put(&self.journal_at.to_le_bytes()).put(&self.journal_epoch.to_le_bytes());
         out.put(&self.answered.0.to_le_bytes());
-        let cipher = vault.cipher(Kind::Superblock, self.salt);
+        let cipher = keyring.cipher(Kind::Superblock, self.salt);
         let sum = if cipher.is_some() { 0 } else { crc32c([&payload[..]]) };
         out.put(&(payload.len() as u32).to_le_bytes()).put(&sum.to_le_bytes()).put(&self.salt.to_le_bytes());
         slot[HEADER_BYTES..len].copy_from_slice(payload);
@@ -78,13 +79,17 @@ impl Root {
         Arc::new(slot).share(0..all)
     }
 
-    /// The root in a slot of this array, none when it is not whole.
-    pub fn decode(slot: &Bytes, vault: &Vault) -> Option<Self> {
-        let array = vault.array();
+    /// Decodes a slot of this array; `None` if it is not valid.
+    pub fn decode(slot: &Bytes, keyring: &Keyring) -> Option<Self> {
+        let array = keyring.array();
         let covered = slot.get(..CHECKSUM_AT)?;
         let checksum = Reader(slot.get(CHECKSUM_AT..HEADER_BYTES)?).u32()?;
         let mut from = Reader(covered);
-        if from.take() != Some(MAGIC) || checksum != crc32c([covered]) || from.u128() != Some(array) {
+        if from.take() != Some(MAGIC)
+            || checksum != crc32c([covered])
+            || from.u128() != Some(array)
+            || Self::unknown_version(slot, array).is_some()
+        {
             return None;
         }
         let (epoch, sequence) = (from.u64()?, from.u64()?);
@@ -103,7 +108,7 @@ impl Root {
         let salt = from.u64()?;
         let tag = from.take::<TAG>()?;
         let mut payload = slot.slice(HEADER_BYTES..end);
-        match vault.cipher(Kind::Superblock, salt) {
+        match keyring.cipher(Kind::Superblock, salt) {
             Some(cipher) => {
                 let mut clear = vec![0; len];
                 if !cipher.open(&nonce(epoch, sequence), covered.get(..TAG_AT)?, &payload, &tag, &mut clear) {
@@ -118,7 +123,7 @@ impl Root {
         Some(Self { array, epoch, salt, sequence, journal_at, journal_epoch, answered, superblock })
     }
 
-    /// The owner that wrote the slot that begins with this page; none when it is none of this array.
+    /// The owner that wrote the slot that begins with this page; `None` if it is not of this array.
     pub fn epoch_of(page: &[u8], array: u128) -> Option<u64> {
         let covered = page.get(..CHECKSUM_AT)?;
         let checksum = Reader(page.get(CHECKSUM_AT..HEADER_BYTES)?).u32()?;
@@ -127,7 +132,13 @@ impl Root {
         (whole && from.u128() == Some(array)).then(|| from.u64())?
     }
 
-    /// Which of two roots is newer.
+    /// The version of the slot that begins with this page, if this release can't read it.
+    pub fn unknown_version(page: &[u8], array: u128) -> Option<u32> {
+        Self::epoch_of(page, array)?;
+        Reader(page.get(VERSION_AT..)?).u32().filter(|version| !RECORDS.reads(*version))
+    }
+
+    /// Orders superblocks: the newer one is greater.
     pub fn age(&self) -> (u64, u64) {
         (self.epoch, self.sequence)
     }

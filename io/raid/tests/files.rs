@@ -159,7 +159,7 @@ fn a_scrub_repairs_rot_on_two_drives() {
     let mut flipped = 0;
     for drive in [2, 5] {
         let file = File::options().read(true).write(true).open(&paths(folder.path())[drive]).unwrap();
-        // One page of thirty, behind the journal.
+        // One page of thirty, after the journal.
         for page in ((3 << 20) / 4096..(8 << 20) / 4096).step_by(30) {
             let mut byte = [0];
             file.read_exact_at(&mut byte, page * 4096 + 1000 + drive as u64).unwrap();

@@ -80,7 +80,7 @@ fn all_in_use(shelf: &DriveShelf) -> bool {
     shelf.status().drives.iter().all(|drive| drive.state == DriveState::InUse)
 }
 
-/// Tells the shelf the time until something holds, for a minute at most.
+/// Ticks until something holds, for a minute at most.
 fn until(shelf: &DriveShelf, start: Instant, holds: impl Fn(&DriveShelf) -> bool) {
     for _ in 0..600 {
         shelf.tick(Duration::from_secs(1) + start.elapsed());

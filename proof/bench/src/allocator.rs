@@ -1,4 +1,6 @@
-//! The array's allocator, with a count of what each thread has: what an engine on one thread takes is known to the byte.
+//! Allocator that counts the bytes of each thread.
+//!
+//! The memory of an engine that runs on one thread is known to the byte.
 
 use mimalloc::MiMalloc;
 use std::alloc::{GlobalAlloc, Layout};

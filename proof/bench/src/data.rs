@@ -1,4 +1,4 @@
-//! What is written: blocks that are all different, or repeat, made at the cost of a copy.
+//! Test data: blocks that are all different, or repeat, generated at the cost of a copy.
 
 use bytes::{Bytes, BytesMut};
 

@@ -1,4 +1,4 @@
-//! What the shelf does beside serving: rebuilding, scrubbing, sealing.
+//! Background work and encryption of the store: rebuild, scrub, and their cost beside host I/O.
 
 use crate::data::{Content, Maker};
 use crate::rig::{Rig, Written, block_on, cpu_us, own, write};
@@ -205,7 +205,7 @@ fn fail(shelf: &DriveShelf, drive: &Failing) {
     block_on(synced).expect("the others are there");
 }
 
-/// How long it takes without a pace: the data that are live count, not the drive.
+/// Duration without throttling: live data count, not the size of the drive.
 fn rebuild(name: &str) -> Vec<Row> {
     let drives = drives(384);
     let shelf = shelf(&drives, false);

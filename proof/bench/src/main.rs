@@ -1,10 +1,11 @@
-//! What the engine costs by itself: no network, drives in memory, one thread that does the foreground and the
-//! background. The figures are processor time, so they hold on a machine that does other things as well.
+//! CPU cost of the engine alone: no network, drives in memory, one thread for foreground and background.
+//!
+//! The figures are processor time, so they hold on a machine that does other things as well.
 
+mod aging;
 mod allocator;
 mod data;
 mod drives;
-mod life;
 mod recover;
 mod reduction;
 mod rig;
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
     } else {
         let wanted = rows::ALL
             .iter()
-            .chain(life::ALL)
+            .chain(aging::ALL)
             .chain(shards::ALL)
             .chain(snapshots::ALL)
             .chain(drives::ALL)

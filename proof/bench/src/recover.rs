@@ -1,5 +1,4 @@
-//! What a process that has just been started takes until it answers: after a power loss with a full journal, over little
-//! and over much that is stored.
+//! Time to recover: from the start of the process after a power loss with a full journal, with little and with much data.
 
 use crate::data::{BLOCK, Content, Maker};
 use crate::rig::{Rig, Shape, Written, counted, process_us, write};
@@ -68,8 +67,8 @@ fn restarted(rig: &Rig) -> Vec<f64> {
     let this = std::env::current_exe().expect("this program");
     let run = Command::new(this).arg("--recover").arg(&files.0).output().expect("it starts");
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let told = String::from_utf8_lossy(&run.stdout);
-    told.split_whitespace().map(|figure| figure.parse().expect("a figure")).collect()
+    let text = String::from_utf8_lossy(&run.stdout);
+    text.split_whitespace().map(|figure| figure.parse().expect("a figure")).collect()
 }
 
 /// Takes as much memory as opening will need, and gives it back to the allocator. A page that a virtual machine has not used
@@ -89,14 +88,14 @@ pub fn compare(name: &str) -> Vec<Row> {
     let (small, large): (Vec<_>, Vec<_>) = (0..TIMES).map(|_| (restarted(&few), restarted(&much))).unzip();
     let medians =
         |figure: usize| [&small, &large].map(|runs| median(runs.iter().map(|run| run[figure]).collect()));
-    let told = |what: &str, bound: Bound, [from, to]: [f64; 2], unit: &str| {
+    let row_of = |what: &str, bound: Bound, [from, to]: [f64; 2], unit: &str| {
         let mut row = row(&format!("{name}: {what}"), bound, to / from, "×");
         row.note = format!("{from:.1} {unit} with {MIB} MiB, {to:.1} {unit} with {} MiB", 10 * MIB);
         row
     };
-    // By the clock: told, not held against anything by `--check`.
+    // By the clock: reported, not checked by `--check`.
     let clock = |what: &str, figure: usize| {
-        let mut row = told(what, Bound::None, medians(figure), "ms");
+        let mut row = row_of(what, Bound::None, medians(figure), "ms");
         row.note = format!("aim ≤ 1.2; {}; by the clock, on files, medians of {TIMES}", row.note);
         row
     };
@@ -105,12 +104,12 @@ pub fn compare(name: &str) -> Vec<Row> {
     let [from, to] = medians(0);
     let each = [from * 1e3 / in_few as f64, to * 1e3 / in_much as f64];
     let what = "processor time to the first read, per write in the journal";
-    let mut cost = told(what, Bound::AtMost(1.5), each, "µs");
+    let mut cost = row_of(what, Bound::AtMost(1.5), each, "µs");
     cost.note += &format!("; {from:.1} ms for {in_few} writes, {to:.1} ms for {in_much}");
     vec![
         clock("time to the first read", 2),
         clock("time to the first write", 3),
         cost,
-        told("bytes read from the drives", Bound::AtMost(1.2), medians(1), "MiB"),
+        row_of("bytes read from the drives", Bound::AtMost(1.2), medians(1), "MiB"),
     ]
 }

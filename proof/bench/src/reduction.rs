@@ -1,6 +1,6 @@
-//! How far data of several kinds are reduced. They are made here, from what is installed and from the history of this
-//! repository, so that nothing is downloaded. Deduplication, compression and both together are told apart, after
-//! everything was flushed and again after the array was idle.
+//! Data reduction by kind of data: deduplication, compression, and both, after the flush and after the array was idle.
+//!
+//! The data come from what is installed and from the history of this repository, so that nothing is downloaded.
 
 use crate::data::BLOCK;
 use crate::rig::{Rig, Shape, write};

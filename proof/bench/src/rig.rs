@@ -1,4 +1,4 @@
-//! An engine on drives in memory, and the one thread that drives it.
+//! An engine on drives in memory, and the thread that drives it.
 
 use block::{Data, Disk, DiskId, Geometry, Op, Pending};
 use bytes::Bytes;
@@ -216,7 +216,7 @@ impl Rig {
     }
 
     /// Performs operations, `depth` at a time, while the background stands still, until the journal takes no more; answers
-    /// with how many it took. Some answers keep pace with the background, and come no more.
+    /// with how many it took. Some completions are throttled by back-pressure, and do not come any more.
     pub fn perform_until_full(
         &mut self,
         disk: &dyn Disk,
@@ -224,7 +224,7 @@ impl Rig {
         mut ops: impl Iterator<Item = Op>,
     ) -> usize {
         let mut taken = 0;
-        let mut paced: Vec<Task<Pending>> = Vec::new();
+        let mut throttled: Vec<Task<Pending>> = Vec::new();
         loop {
             let before = self.written.durable.load(Ordering::Relaxed);
             let mut running: Vec<_> =
@@ -237,7 +237,7 @@ impl Rig {
                 return taken;
             }
             taken += asked;
-            paced.extend(running);
+            throttled.extend(running);
         }
     }
 

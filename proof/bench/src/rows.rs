@@ -1,4 +1,4 @@
-//! The rows of the table, each measured on an array of its own.
+//! Rows of the table, each measured on an array of its own.
 
 use crate::allocator::held_bytes;
 use crate::data::{BLOCK, Content, Maker};

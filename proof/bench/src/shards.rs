@@ -1,4 +1,4 @@
-//! Threads beside each other, and the way to a device: what one thread with drives in memory can't show.
+//! Scaling over threads, and the path to a device, which one thread with drives in memory can't show.
 
 use crate::data::{BLOCK, Content, Maker};
 use crate::rig::{Rig, Shape, cpu_us, own, write};
@@ -258,7 +258,7 @@ fn latency(name: &str) -> Vec<Row> {
         times.sort_by(f64::total_cmp);
         times[times.len() / 2]
     });
-    // By the clock: told, not held against anything by `--check`.
+    // By the clock: reported, not checked by `--check`.
     let mut over = row(name, Bound::None, write / append, "×");
     over.note =
         format!("aim ≤ 1.3; {write:.0} µs over {append:.0} µs, medians of {ROUNDS}, one at a time, on files");

@@ -1,5 +1,4 @@
-//! Snapshots of a volume that hosts write to, and restores from them: by the clock, on files, with little and with much
-//! stored.
+//! Snapshots of a volume under writes, and restores, in wall-clock time on files, with little and with much data.
 
 use crate::data::{BLOCK, Content, Maker};
 use crate::rig::{cpu_us, write};
@@ -82,7 +81,7 @@ fn times(mib: u64) -> [Times; 2] {
     [made, restored]
 }
 
-/// What they take is by the clock: told, not held against anything by `--check`. What ten times the data add is processor
+/// What they take is by the clock: reported, not checked by `--check`. What ten times the data add is processor
 /// time.
 fn compare(name: &str) -> Vec<Row> {
     let (little, much) = (times(MIB), times(10 * MIB));

@@ -1,7 +1,7 @@
-//! The worlds of the array: volumes over the engine over the shelf.
+//! Worlds of the whole array: volumes on the engine on the store.
 
 use crate::bounds::{self, Bounds};
-use crate::drives::{Drives, Fault, Lies};
+use crate::drives::{Drives, Fault, WriteFaults};
 use crate::executor::TaskId;
 use crate::history::{Action, ActionId, History, Known, Present};
 use crate::machine::{Machine, Outcome};
@@ -17,8 +17,8 @@ use std::task::Poll;
 /// Most volumes at a time.
 const VOLUMES: usize = 6;
 
-/// Sizes and tempers of a world, from its seed.
-struct Setting {
+/// Sizes and odds of a world, drawn from its seed.
+struct Scenario {
     world: World,
     drives: u64,
     drive_bytes: u64,
@@ -33,9 +33,11 @@ struct Setting {
     long_rest: u64,
     /// Steps of hosts and drives that may come before the background goes on where it waits.
     reach: u64,
+    /// Of the store.
+    limits: raid::Limits,
 }
 
-impl Setting {
+impl Scenario {
     fn new(world: World, random: &mut Random) -> Self {
         let mut pick = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
         let mut options = Options::new([7; 32]);
@@ -43,7 +45,7 @@ impl Setting {
         options.cache_bytes = pick(&[64 << 10, 4 << 20]) as usize;
         options.index_bytes = pick(&[64 << 10, 4 << 20]) as usize;
         options.page_bytes = pick(&[256 << 10, 1 << 20, 16 << 20]) as usize;
-        let mut setting = Self {
+        let mut scenario = Self {
             world,
             drives: pick(&[1, 2, 3, 4]),
             drive_bytes: pick(&[64 << 20, 96 << 20]),
@@ -59,23 +61,24 @@ impl Setting {
             crashes: pick(&[1, 2, 4]),
             long_rest: pick(&[0, 0, 20, 200]),
             reach: 0,
+            limits: raid::Limits::default(),
         };
         // An operation fits into the journal, whatever its blocks are.
-        let journal = setting.sizes.journal_bytes.unwrap_or(0);
-        setting.sizes.journal_bytes = Some(journal.max(4 * 4096 * setting.mix.longest));
+        let journal = scenario.sizes.journal_bytes.unwrap_or(0);
+        scenario.sizes.journal_bytes = Some(journal.max(4 * 4096 * scenario.mix.longest));
         match world {
             World::OutOfSpace => {
-                (setting.drives, setting.drive_bytes) = (1 + setting.drives % 2, 16 << 20);
-                setting.sizes.journal_bytes = Some(1 << 20);
-                (setting.mix.write, setting.mix.longest, setting.volume_bytes) = (90, 48, 24 << 20);
+                (scenario.drives, scenario.drive_bytes) = (1 + scenario.drives % 2, 16 << 20);
+                scenario.sizes.journal_bytes = Some(1 << 20);
+                (scenario.mix.write, scenario.mix.longest, scenario.volume_bytes) = (90, 48, 24 << 20);
             }
-            World::BitRot | World::DriveFailures => setting.drives = setting.drives.max(2),
+            World::BitRot | World::DriveFailures => scenario.drives = scenario.drives.max(2),
             World::LostWrites => {
-                (setting.drives, setting.crashes) = (setting.drives + 1, setting.crashes + 2)
+                (scenario.drives, scenario.crashes) = (scenario.drives + 1, scenario.crashes + 2)
             }
             World::Shelf | World::Array | World::Retention => {}
         }
-        setting
+        scenario
     }
 
     /// Draws what [`Bounds::Drawn`] says.
@@ -91,8 +94,8 @@ struct UnderWay {
     outcome: Outcome<block::Result>,
 }
 
-/// One life of the array, between two crashes.
-struct Life {
+/// The array between two crashes.
+struct Incarnation {
     engine: Arc<Engine>,
     under_way: Vec<UnderWay>,
     /// Nothing has been asked for yet, and the background does not run: what is in memory is on the drives.
@@ -100,7 +103,7 @@ struct Life {
 }
 
 struct Run {
-    setting: Setting,
+    scenario: Scenario,
     machine: Machine,
     history: History,
     workload: Workload,
@@ -109,8 +112,8 @@ struct Run {
     formatted: bool,
     next_volume: u128,
     saw_no_space: bool,
-    /// The drives that lie are this one and those behind it.
-    first_liar: u64,
+    /// Drives that lose or misdirect writes are this one and those after it.
+    first_faulty: u64,
     now: u64,
 }
 
@@ -120,47 +123,48 @@ struct Run {
 /// The first thing that was wrong.
 pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
     let mut random = Random::new(seed ^ 0x6172_7261);
-    let mut setting = Setting::new(world, &mut random);
-    if bounds == Bounds::Drawn {
-        setting.draw(&mut Random::new(seed ^ 0x626f_756e));
+    let mut scenario = Scenario::new(world, &mut random);
+    if bounds != Bounds::Measured {
+        scenario.draw(&mut Random::new(seed ^ 0x626f_756e));
     }
-    let drives = Drives::new(seed, &vec![setting.drive_bytes; setting.drives as usize]);
-    let first_liar = if world == World::LostWrites { random.below(setting.drives) } else { 0 };
+    scenario.limits = bounds::store(bounds, seed);
+    let drives = Drives::new(seed, &vec![scenario.drive_bytes; scenario.drives as usize]);
+    let first_faulty = if world == World::LostWrites { random.below(scenario.drives) } else { 0 };
     let mut run = Run {
         machine: Machine::new(seed, drives.clone()),
         history: History::new(std::env::var_os("SIM_TRACE").is_some()),
-        workload: Workload::new(seed, setting.mix),
+        workload: Workload::new(seed, scenario.mix),
         random,
         report: Report::default(),
         formatted: false,
         next_volume: 1,
         saw_no_space: false,
-        first_liar,
+        first_faulty,
         now: 0,
-        setting,
+        scenario,
     };
-    run.machine.reach = run.setting.reach;
-    while run.report.crashes < run.setting.crashes {
+    run.machine.reach = run.scenario.reach;
+    while run.report.crashes < run.scenario.crashes {
         let far = [30, 300, 3000][run.random.below(3) as usize];
         run.machine.crash_after(1 + run.random.below(far));
         let booted = run.boot()?;
         let recovered = booted.is_some();
-        if let Some(mut life) = booted {
-            run.work(&mut life, u64::MAX)?;
-            run.abandon(life);
+        if let Some(mut incarnation) = booted {
+            run.work(&mut incarnation, u64::MAX)?;
+            run.abandon(incarnation);
         }
         run.machine.crash();
         run.report.crashes += 1;
         run.machine.drives.note(run.history.open());
         match world {
-            World::BitRot if recovered => run.rot()?,
-            World::LostWrites if run.formatted => run.lie(),
+            World::BitRot if recovered => run.corrupt()?,
+            World::LostWrites if run.formatted => run.inject_write_faults(),
             _ => {}
         }
     }
-    run.last_life()?;
-    (run.report.requests, run.report.trace, run.report.lies) =
-        (drives.completed(), drives.trace(), drives.lied());
+    run.last_incarnation()?;
+    (run.report.requests, run.report.trace, run.report.write_faults) =
+        (drives.completed(), drives.trace(), drives.faulty_writes());
     Ok(run.report)
 }
 
@@ -169,43 +173,43 @@ fn say(error: impl std::fmt::Display) -> String {
 }
 
 impl Run {
-    /// Starts the array over the drives and holds what it brings back against the history; none when the machine has
-    /// to crash before.
-    fn boot(&mut self) -> Result<Option<Life>, String> {
+    /// Starts the array on the drives and compares its contents with the history; `None` if the machine must crash
+    /// before.
+    fn boot(&mut self) -> Result<Option<Incarnation>, String> {
         let handles = self.machine.drives.handles();
         // Every owner has its own, as outside: the shelf refuses to let one write on what another began.
         let opening = Opening { salt: 1 + self.report.crashes, key: None };
-        let (sizes, again) = (self.setting.sizes, opening.clone());
-        let options = FormatOptions { array: 9, sizes, opening, ..FormatOptions::default() };
+        let (sizes, limits, again) = (self.scenario.sizes, self.scenario.limits, opening.clone());
+        let options = FormatOptions { array: 9, sizes, opening, limits, ..FormatOptions::default() };
         let format = !self.formatted;
         let open = async move {
             if format && !DriveShelf::is_formatted(&handles).await? {
                 DriveShelf::format(handles, options).await
             } else {
-                DriveShelf::open(handles, again).await
+                DriveShelf::open_with(handles, again, limits).await
             }
         };
         let Some(shelf) = self.machine.finish(open)? else { return Ok(None) };
         let shelf = shelf.map_err(|cause| format!("opening the shelf: {cause}"))?;
         self.formatted = true;
         self.machine.start_background(shelf.background());
-        let open = Engine::open(shelf, self.setting.options.clone());
+        let open = Engine::open(shelf, self.scenario.options.clone());
         let Some(engine) = self.machine.finish(open)? else { return Ok(None) };
         let engine = engine.map_err(|cause| format!("opening the engine: {cause}"))?;
-        let mut life = Life { engine, under_way: Vec::new(), fresh: true };
-        if !self.compare(&mut life)? || !self.check(&life)? {
+        let mut incarnation = Incarnation { engine, under_way: Vec::new(), fresh: true };
+        if !self.compare(&mut incarnation)? || !self.check(&incarnation)? {
             return Ok(None);
         }
-        let long = self.setting.long_rest;
+        let long = self.scenario.long_rest;
         let rest = move |rest| polls(if rest == Rest::Long { long } else { 0 });
-        self.machine.start_background(life.engine.background_with_rest(rest));
-        life.fresh = false;
-        Ok(Some(life))
+        self.machine.start_background(incarnation.engine.background_with_rest(rest));
+        incarnation.fresh = false;
+        Ok(Some(incarnation))
     }
 
     /// The engine's own count; false when the machine has to crash before.
-    fn check(&mut self, life: &Life) -> Result<bool, String> {
-        let engine = life.engine.clone();
+    fn check(&mut self, incarnation: &Incarnation) -> Result<bool, String> {
+        let engine = incarnation.engine.clone();
         match self.machine.finish(async move { engine.check().await })? {
             None => Ok(false),
             Some(Err(cause)) => Err(format!("check: {cause}")),
@@ -215,12 +219,12 @@ impl Run {
     }
 
     /// Unties every knot and compares every block; false when the machine has to crash before.
-    fn compare(&mut self, life: &mut Life) -> Result<bool, String> {
-        if !self.settle(life)? {
+    fn compare(&mut self, incarnation: &mut Incarnation) -> Result<bool, String> {
+        if !self.settle(incarnation)? {
             return Ok(false);
         }
         let known = self.history.disks();
-        let present = present(&life.engine);
+        let present = present(&incarnation.engine);
         let sizes: Vec<_> = present.iter().map(|(id, known)| (*id, known.geometry)).collect();
         if sizes != known {
             return Err(format!("the volumes are {sizes:?} instead of {known:?}"));
@@ -230,7 +234,7 @@ impl Run {
                 let extent = Extent::new(lba, 512.min(geometry.blocks - lba));
                 for op in [Op::Read(extent), Op::Status(extent)] {
                     let action = Action::Op(id, op.clone());
-                    let Some(answer) = self.machine.finish(ask(&life.engine, action.clone()))? else {
+                    let Some(answer) = self.machine.finish(ask(&incarnation.engine, action.clone()))? else {
                         return Ok(false);
                     };
                     let entry = self.history.ask(action);
@@ -245,23 +249,23 @@ impl Run {
                 return Err(format!("disk {} is {:?} instead of {model:?}", id.0, present.get(&id)));
             }
         }
-        self.compare_differences(life)
+        self.compare_differences(incarnation)
     }
 
     /// What the engine does not say to be different on two disks is equal; false when the machine has to crash before.
-    fn compare_differences(&mut self, life: &Life) -> Result<bool, String> {
+    fn compare_differences(&mut self, incarnation: &Incarnation) -> Result<bool, String> {
         let disks = self.history.disks();
         let alike = |pair: &&[(DiskId, Geometry)]| pair[0].1.block_bytes == pair[1].1.block_bytes;
         for pair in disks.windows(2).filter(alike) {
             let ((old, _), (new, geometry)) = (pair[0], pair[1]);
             let (mut next, mut differs) = (Some(0), Vec::new());
             while let Some(from) = next {
-                let engine = life.engine.clone();
+                let engine = incarnation.engine.clone();
                 let part = async move { engine.diff(Some(old), new, from, 100).await };
                 match self.machine.finish(part)? {
                     None => return Ok(false),
                     Some(Err(Error::Medium { .. } | Error::Stopped(_)))
-                        if self.setting.world == World::DriveFailures =>
+                        if self.scenario.world == World::DriveFailures =>
                     {
                         return Ok(true);
                     }
@@ -287,76 +291,79 @@ impl Run {
     }
 
     /// Explains what has ended; false when the machine has to crash before.
-    fn settle(&mut self, life: &mut Life) -> Result<bool, String> {
-        while let Some((ids, observations)) = self.history.settle(&present(&life.engine))? {
-            if life.engine.stopped().is_some() {
+    fn settle(&mut self, incarnation: &mut Incarnation) -> Result<bool, String> {
+        while let Some((ids, observations)) = self.history.settle(&present(&incarnation.engine))? {
+            if incarnation.engine.stopped().is_some() {
                 // What a stopped engine has in memory may be on the drives or not: it stays tied until the next life.
                 return Ok(true);
             }
-            if !life.fresh && self.history.names_disks(&ids) {
+            if !incarnation.fresh && self.history.names_disks(&ids) {
                 // What there is and what it keeps is known from memory: it is there for good when a record that was
-                // put behind it is.
-                let engine = life.engine.clone();
+                // put after it is.
+                let engine = incarnation.engine.clone();
                 match self.machine.finish(async move { engine.put_record("behind", None).await })? {
                     None => return Ok(false),
                     Some(Ok(())) => {}
-                    Some(Err(Error::Stopped(_))) if self.setting.world == World::DriveFailures => {
+                    Some(Err(Error::Stopped(_))) if self.scenario.world == World::DriveFailures => {
                         return Ok(true);
                     }
-                    Some(Err(cause)) => return Err(format!("a record behind all that was asked: {cause}")),
+                    Some(Err(cause)) => return Err(format!("a record after everything: {cause}")),
                 }
             }
             let mut seen = Vec::new();
             for (id, op) in observations {
                 let action = Action::Op(id, op.clone());
-                let Some(answer) = self.machine.finish(ask(&life.engine, action))? else { return Ok(false) };
+                let Some(answer) = self.machine.finish(ask(&incarnation.engine, action))? else {
+                    return Ok(false);
+                };
                 if matches!(answer, Err(Error::Stopped(_) | Error::Medium { .. }))
-                    && self.setting.world == World::DriveFailures
+                    && self.scenario.world == World::DriveFailures
                 {
                     // Nothing can be seen any more: it stays tied until the next life.
                     return Ok(true);
                 }
                 seen.push((id, op, answer));
             }
-            self.history.untie(&ids, &seen, &present(&life.engine))?;
+            self.history.untie(&ids, &seen, &present(&incarnation.engine))?;
         }
         Ok(true)
     }
 
     /// Asks for things until the machine has to crash, or `count` have been asked for.
-    fn work(&mut self, life: &mut Life, count: u64) -> Result<(), String> {
+    fn work(&mut self, incarnation: &mut Incarnation, count: u64) -> Result<(), String> {
         let mut asked = 0;
         while !self.machine.must_crash() && asked < count {
-            if self.setting.world == World::DriveFailures && self.random.chance(1) && self.random.chance(20) {
+            if self.scenario.world == World::DriveFailures && self.random.chance(1) && self.random.chance(20)
+            {
                 self.fail();
             }
-            if life.under_way.len() < self.setting.at_once && self.random.chance(30) {
-                asked += u64::from(self.ask_something(life));
-            } else if !life.under_way.is_empty() && self.random.below(1000) < 3 {
-                let index = self.random.below(life.under_way.len() as u64) as usize;
-                let cancelled = life.under_way.swap_remove(index);
+            if incarnation.under_way.len() < self.scenario.at_once && self.random.chance(30) {
+                asked += u64::from(self.ask_something(incarnation));
+            } else if !incarnation.under_way.is_empty() && self.random.below(1000) < 3 {
+                let index = self.random.below(incarnation.under_way.len() as u64) as usize;
+                let cancelled = incarnation.under_way.swap_remove(index);
                 self.machine.executor.cancel(cancelled.task);
                 self.history.give_up(cancelled.id);
-            } else if !self.machine.step()? && !self.collect(life)? {
-                if !life.under_way.is_empty() {
-                    return Err(self.stuck(life));
+            } else if !self.machine.step()? && !self.collect(incarnation)? {
+                if !incarnation.under_way.is_empty() {
+                    return Err(self.stuck(incarnation));
                 }
-                if life.engine.stopped().is_some() {
+                if incarnation.engine.stopped().is_some() {
                     // Nothing can be explained any more in this life, so nothing more can be asked.
                     return Ok(());
                 }
             }
-            self.collect(life)?;
-            if !self.settle(life)? {
+            self.collect(incarnation)?;
+            if !self.settle(incarnation)? {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    fn stuck(&self, life: &Life) -> String {
-        let waiting: Vec<_> = life.under_way.iter().map(|each| self.history.show(each.id)).collect();
-        let stopped = life.engine.stopped();
+    fn stuck(&self, incarnation: &Incarnation) -> String {
+        let waiting: Vec<_> = incarnation.under_way.iter().map(|each| self.history.show(each.id)).collect();
+        let stopped = incarnation.engine.stopped();
         format!(
             "waiting for something that never comes (engine stopped: {stopped:?}):\n  {}",
             waiting.join("\n  ")
@@ -364,9 +371,9 @@ impl Run {
     }
 
     /// Starts an action; false when it would meet too many others.
-    fn ask_something(&mut self, life: &mut Life) -> bool {
+    fn ask_something(&mut self, incarnation: &mut Incarnation) -> bool {
         let disks = self.history.disks();
-        self.now += u64::from(self.setting.world == World::Retention);
+        self.now += u64::from(self.scenario.world == World::Retention);
         let action = match self.random.below(200) {
             _ if disks.is_empty() => self.create(),
             0 if disks.len() < VOLUMES => self.create(),
@@ -385,7 +392,7 @@ impl Run {
             5 | 6 if disks.len() < VOLUMES => self.snapshot(&disks),
             7 => Action::Restore(self.one(&disks), self.one(&disks)),
             8 | 9 => Action::Access(self.one(&disks), self.random.chance(30), self.now),
-            12..20 if self.setting.world == World::Retention => {
+            12..20 if self.scenario.world == World::Retention => {
                 let until = self.soon();
                 Action::Keep(self.one(&disks), until, self.now)
             }
@@ -400,8 +407,8 @@ impl Run {
         }
         self.machine.drives.note(format!("{action:?}"));
         let id = self.history.ask(action.clone());
-        let (task, outcome) = self.machine.start(ask(&life.engine, action));
-        life.under_way.push(UnderWay { id, task, outcome });
+        let (task, outcome) = self.machine.start(ask(&incarnation.engine, action));
+        incarnation.under_way.push(UnderWay { id, task, outcome });
         true
     }
 
@@ -424,7 +431,7 @@ impl Run {
 
     /// A time until which something is kept, often one that is over; time goes on with what is asked.
     fn soon(&mut self) -> u64 {
-        if self.setting.world == World::Retention {
+        if self.scenario.world == World::Retention {
             (self.now + self.random.below(60)).saturating_sub(20)
         } else {
             0
@@ -434,30 +441,30 @@ impl Run {
     fn create(&mut self) -> Action {
         self.next_volume += 1;
         let block_bytes = if self.random.chance(70) { 512 } else { 4096 };
-        let bytes = (1 << 20) + self.random.below(self.setting.volume_bytes);
+        let bytes = (1 << 20) + self.random.below(self.scenario.volume_bytes);
         let blocks = bytes / u64::from(block_bytes);
         Action::Create(DiskId(self.next_volume), Geometry { block_bytes, blocks })
     }
 
     /// Takes the answers that are there; false when there are none.
-    fn collect(&mut self, life: &mut Life) -> Result<bool, String> {
-        let (mut index, before) = (0, life.under_way.len());
-        while index < life.under_way.len() {
-            let Some(answer) = life.under_way[index].outcome.take() else {
+    fn collect(&mut self, incarnation: &mut Incarnation) -> Result<bool, String> {
+        let (mut index, before) = (0, incarnation.under_way.len());
+        while index < incarnation.under_way.len() {
+            let Some(answer) = incarnation.under_way[index].outcome.take() else {
                 index += 1;
                 continue;
             };
-            let UnderWay { id, .. } = life.under_way.swap_remove(index);
+            let UnderWay { id, .. } = incarnation.under_way.swap_remove(index);
             self.judge(&answer)?;
             self.history.answer(id, answer);
             self.report.operations += 1;
         }
-        Ok(life.under_way.len() < before)
+        Ok(incarnation.under_way.len() < before)
     }
 
     /// Some errors are right in some worlds only.
     fn judge(&mut self, answer: &block::Result) -> Result<(), String> {
-        match (answer, self.setting.world) {
+        match (answer, self.scenario.world) {
             (Err(Error::NoSpace), World::OutOfSpace) => self.saw_no_space = true,
             (Err(Error::Stopped(_) | Error::Medium { .. }), World::DriveFailures) => {}
             (
@@ -472,8 +479,8 @@ impl Run {
     }
 
     /// What is under way at a crash has no answer.
-    fn abandon(&mut self, mut life: Life) {
-        for each in life.under_way.drain(..) {
+    fn abandon(&mut self, mut incarnation: Incarnation) {
+        for each in incarnation.under_way.drain(..) {
             match each.outcome.take() {
                 Some(answer) => self.history.answer(each.id, answer),
                 None => self.history.give_up(each.id),
@@ -481,51 +488,51 @@ impl Run {
         }
     }
 
-    /// A life that ends in order: everything is answered, the engine is shut down, and all is there afterwards.
-    fn last_life(&mut self) -> Result<(), String> {
-        let mut life = self.boot()?.ok_or("no crash was asked for")?;
-        self.work(&mut life, 300)?;
-        self.drain(&mut life)?;
-        if self.setting.world == World::OutOfSpace {
-            self.give_back(&mut life)?;
+    /// The last incarnation ends in order: everything completes, the engine is shut down, and all is there afterwards.
+    fn last_incarnation(&mut self) -> Result<(), String> {
+        let mut incarnation = self.boot()?.ok_or("no crash was asked for")?;
+        self.work(&mut incarnation, 300)?;
+        self.drain(&mut incarnation)?;
+        if self.scenario.world == World::OutOfSpace {
+            self.give_back(&mut incarnation)?;
         }
-        if life.engine.stopped().is_none() {
-            let engine = life.engine.clone();
+        if incarnation.engine.stopped().is_none() {
+            let engine = incarnation.engine.clone();
             let outcome = self.machine.finish(async move { engine.shutdown().await })?;
             match outcome {
-                Some(Err(cause)) if self.setting.world != World::DriveFailures => {
+                Some(Err(cause)) if self.scenario.world != World::DriveFailures => {
                     return Err(format!("shutdown: {cause}"));
                 }
                 _ => {}
             }
-            if self.setting.world != World::DriveFailures {
-                self.compare(&mut life)?;
-                self.check(&life)?;
+            if self.scenario.world != World::DriveFailures {
+                self.compare(&mut incarnation)?;
+                self.check(&incarnation)?;
             }
         }
-        drop(life);
+        drop(incarnation);
         self.machine.crash();
         self.boot()?.ok_or("no crash was asked for")?;
         Ok(())
     }
 
-    fn drain(&mut self, life: &mut Life) -> Result<(), String> {
-        while !life.under_way.is_empty() {
-            if !self.machine.step()? && !self.collect(life)? {
-                return Err(self.stuck(life));
+    fn drain(&mut self, incarnation: &mut Incarnation) -> Result<(), String> {
+        while !incarnation.under_way.is_empty() {
+            if !self.machine.step()? && !self.collect(incarnation)? {
+                return Err(self.stuck(incarnation));
             }
-            self.collect(life)?;
+            self.collect(incarnation)?;
         }
-        self.settle(life).map(|_| ())
+        self.settle(incarnation).map(|_| ())
     }
 
     /// Unmaps everything, lets the background work, and expects that there is space again.
-    fn give_back(&mut self, life: &mut Life) -> Result<(), String> {
+    fn give_back(&mut self, incarnation: &mut Incarnation) -> Result<(), String> {
         for (id, geometry) in self.history.disks() {
-            self.perform(life, Action::Access(id, false, self.now))
+            self.perform(incarnation, Action::Access(id, false, self.now))
                 .map_err(|cause| format!("a disk of a full array is made writable: {cause}"))?;
             let op = Op::Unmap(vec![Extent::new(0, geometry.blocks)]);
-            self.perform(life, Action::Op(id, op))
+            self.perform(incarnation, Action::Op(id, op))
                 .map_err(|cause| format!("unmap of a full array: {cause}"))?;
         }
         while self.machine.step()? {}
@@ -534,46 +541,47 @@ impl Run {
             let block = geometry.block_bytes as usize;
             let data: Vec<u8> = (0..16 * block / 8).flat_map(|_| self.random.word().to_le_bytes()).collect();
             let write = Action::Op(id, Op::Write { lba: lba * 16, data: data.into() });
-            self.perform(life, write)
+            self.perform(incarnation, write)
                 .map_err(|cause| format!("write to an array emptied by unmap: {cause}"))?;
         }
         Ok(())
     }
 
-    fn perform(&mut self, life: &mut Life, action: Action) -> Result<(), String> {
+    fn perform(&mut self, incarnation: &mut Incarnation, action: Action) -> Result<(), String> {
         let id = self.history.ask(action.clone());
-        let answer = self.machine.finish(ask(&life.engine, action))?.ok_or("no crash was asked for")?;
+        let answer =
+            self.machine.finish(ask(&incarnation.engine, action))?.ok_or("no crash was asked for")?;
         let outcome = answer.as_ref().map(|_| ()).map_err(say);
         self.history.answer(id, answer);
-        self.settle(life)?;
+        self.settle(incarnation)?;
         outcome
     }
 
     fn plan(&self) -> Result<Plan, String> {
-        let drives = vec![self.setting.drive_bytes; self.setting.drives as usize];
-        Plan::plan(&drives, &self.setting.sizes).map_err(say)
+        let drives = vec![self.scenario.drive_bytes; self.scenario.drives as usize];
+        Plan::plan(&drives, &self.scenario.sizes).map_err(say)
     }
 
     /// Corrupts copies on one drive: what the shelf mirrors is on all of them after a recovery.
-    fn rot(&mut self) -> Result<(), String> {
+    fn corrupt(&mut self) -> Result<(), String> {
         let journal = self.plan()?.granules_at();
-        let drive = self.random.below(self.setting.drives.min(3)) as usize;
-        self.machine.drives.rot(drive, 0..journal);
+        let drive = self.random.below(self.scenario.drives.min(3)) as usize;
+        self.machine.drives.corrupt(drive, 0..journal);
         Ok(())
     }
 
-    /// Drives begin to lie, and have some pages corrupted: as many as parity bears, and one copy of the journal is on
-    /// another. They are the same in every life: what they have lost may not have been missed yet.
-    fn lie(&mut self) {
-        let drives = self.setting.drives;
-        let liars = self.first_liar..self.first_liar + (drives - 1).min(2);
-        for drive in liars.map(|drive| (drive % drives) as usize) {
+    /// Drives begin to lose and misdirect writes, and some of their pages rot: as many drives as parity tolerates, with one
+    /// copy of the journal on another. They are the same in every incarnation: what they lost may not have been noticed yet.
+    fn inject_write_faults(&mut self) {
+        let drives = self.scenario.drives;
+        let faulty = self.first_faulty..self.first_faulty + (drives - 1).min(2);
+        for drive in faulty.map(|drive| (drive % drives) as usize) {
             let mut often = || [0, 1, 5, 30][self.random.below(4) as usize];
-            let lies = Lies { lost: often(), misdirected: often() };
-            self.machine.drives.note((drive, lies));
-            self.machine.drives.set_lies(drive, lies);
+            let write_faults = WriteFaults { lost: often(), misdirected: often() };
+            self.machine.drives.note((drive, write_faults));
+            self.machine.drives.set_write_faults(drive, write_faults);
             if self.random.chance(10) {
-                self.machine.drives.rot(drive, 0..self.setting.drive_bytes);
+                self.machine.drives.corrupt(drive, 0..self.scenario.drive_bytes);
             }
         }
     }
@@ -581,7 +589,7 @@ impl Run {
     /// A drive stops taking journal writes, or anything.
     fn fail(&mut self) {
         let Ok(plan) = self.plan() else { return };
-        let drive = self.random.below(self.setting.drives) as usize;
+        let drive = self.random.below(self.scenario.drives) as usize;
         let fault = match self.random.below(3) {
             0 => Fault::Dead,
             _ => Fault::Writes(plan.journal_at()..plan.journal_at() + plan.journal_bytes),

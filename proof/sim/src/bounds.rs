@@ -1,15 +1,19 @@
-//! Internal limits of a world, drawn from its seed: each alone from one up to what the array is measured with, small ones as
-//! often as large ones, so that steps that many pages take elsewhere are many here for few.
+//! Internal limits of a world, drawn from its seed, each independently from one up to the product's value.
+//!
+//! Small ones are as frequent as large ones, so that work that takes many steps on a large array does so here. Fixed limits
+//! hide every fault that needs a step to end somewhere else.
 
 use block::workload::Random;
 use engine::{Options, Tunables};
 
-/// How a world comes to its internal limits, and how tasks take turns.
+/// How the internal limits of a world are chosen, and how its tasks are scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bounds {
     /// Drawn from the seed. Hosts may do any number of things whenever the background waits.
     Drawn,
-    /// Those that the array is measured with, and all tasks alike: what seeds before 2026-11-24 were found with.
+    /// As drawn, but with the product's limits of the store: what seeds before 2026-11-25 were found with.
+    DrawnEngine,
+    /// Those of the product, and all tasks scheduled alike: what seeds before 2026-11-24 were found with.
     Measured,
 }
 
@@ -18,6 +22,7 @@ impl Bounds {
     pub fn name(self) -> &'static str {
         match self {
             Self::Drawn => "drawn",
+            Self::DrawnEngine => "drawn-engine",
             Self::Measured => "measured",
         }
     }
@@ -26,19 +31,20 @@ impl Bounds {
     pub fn by_name(name: &str) -> Option<Self> {
         match name {
             "drawn" => Some(Self::Drawn),
+            "drawn-engine" => Some(Self::DrawnEngine),
             "measured" => Some(Self::Measured),
             _ => None,
         }
     }
 }
 
-/// A number from one to `most`; its length in bits is drawn first, so that all sizes come alike.
+/// A number from one to `most`; its length in bits is drawn first, so that all magnitudes are equally frequent.
 pub fn wide(random: &mut Random, most: u64) -> u64 {
     let bits = random.below(u64::from(most.ilog2()) + 1);
     ((1 << bits) + random.below(1 << bits)).min(most)
 }
 
-/// Half of them are what the array is measured with: one that throttles everything hides the others.
+/// Half of them keep the value of the product: a limit that throttles everything hides the others.
 fn one(random: &mut Random, measured: u64) -> u64 {
     if random.chance(50) { measured } else { wide(random, measured) }
 }
@@ -97,6 +103,28 @@ pub fn tunables(random: &mut Random) -> Tunables {
     }
 }
 
+/// Limits of the store on drives, drawn independently of everything else so that other draws stay as they are.
+pub fn store(bounds: Bounds, seed: u64) -> raid::Limits {
+    let measured = raid::Limits::default();
+    if bounds != Bounds::Drawn {
+        return measured;
+    }
+    let mut random = Random::new(seed ^ 0x7374_6f72);
+    let mut few = |limit: u64| one(&mut random, limit);
+    raid::Limits {
+        durable_map_pages_max: few(measured.durable_map_pages_max as u64) as usize,
+        map_read_pages: few(measured.map_read_pages),
+        recovery_read_ahead_pages: few(measured.recovery_read_ahead_pages),
+        // Smaller bodies are never striped; mostly so that those of the worlds are.
+        striped_batch_min_pages: 1 + few(8) as usize,
+        journal_copy_pages: few(measured.journal_copy_pages),
+        // Less would make a write that waits for a segment to be rebuilt wait for longer than the worlds do.
+        busy_bytes_per_second: few(measured.busy_bytes_per_second).max(256 << 10),
+        idle_bytes_per_second: few(measured.idle_bytes_per_second).max(256 << 10),
+        kept_buffers_max: few(measured.kept_buffers_max as u64 + 1) as usize - 1,
+    }
+}
+
 /// Draws what the engine is opened with.
 pub fn draw(options: &mut Options, random: &mut Random) {
     options.tunables = tunables(random);
@@ -117,7 +145,12 @@ mod tests {
         let mut random = Random::new(1);
         let drawn: Vec<Tunables> = (0..1000).map(|_| tunables(&mut random)).collect();
         drawn.iter().for_each(Tunables::assert);
+        let store: Vec<raid::Limits> = (0..1000).map(|seed| store(Bounds::Drawn, seed)).collect();
         for least in [
+            store.iter().map(|limits| limits.durable_map_pages_max).min(),
+            store.iter().map(|limits| limits.recovery_read_ahead_pages as usize).min(),
+            store.iter().map(|limits| limits.journal_copy_pages as usize).min(),
+            store.iter().map(|limits| limits.map_read_pages as usize).min(),
             drawn.iter().map(|tunables| tunables.checkpoint_pages).min(),
             drawn.iter().map(|tunables| tunables.flush_slots).min(),
             drawn.iter().map(|tunables| tunables.batch_pieces).min(),

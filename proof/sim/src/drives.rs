@@ -1,4 +1,4 @@
-//! Drives that tear, lose and reorder: the fault model of the crate's header.
+//! Simulated drives that tear, lose and reorder writes: the fault model in the crate's documentation.
 
 use block::workload::Random;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ const SECTOR: usize = 512;
 
 type Page = Arc<[u8; ALIGN]>;
 
-/// What a drive does wrong while it runs.
+/// Fault of a running drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -27,12 +27,12 @@ pub enum Fault {
     Stuck,
 }
 
-/// How often, of a hundred writes, a drive says that it has done one and has not.
+/// How many of a hundred writes a drive acknowledges and does not do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Lies {
+pub struct WriteFaults {
     /// Nothing of it was written, or only some of its pages.
     pub lost: u64,
-    /// It was written to another place of the drive: what was there is gone, and where it belongs is what was there before.
+    /// It was written to another place of the drive, over what was there.
     pub misdirected: u64,
 }
 
@@ -43,9 +43,9 @@ struct State {
     random: Random,
     trace: DefaultHasher,
     completed: u64,
-    /// The life of the machine; handles of an older one are cut off.
-    life: u64,
-    /// The world's clock, as it was last told.
+    /// Incarnation of the machine; handles of an older one are cut off.
+    incarnation: u64,
+    /// The world's clock.
     now: Duration,
     media: Vec<Medium>,
 }
@@ -58,9 +58,9 @@ struct Medium {
     answers: u64,
     pending: Vec<Request>,
     fault: Fault,
-    /// It stays a liar over crashes.
-    lies: Lies,
-    lied: u64,
+    /// Kept over crashes.
+    write_faults: WriteFaults,
+    faulty_writes: u64,
     /// How often its requests are chosen, against the others'.
     speed: u64,
 }
@@ -97,8 +97,8 @@ impl Drives {
             answers: 0,
             pending: Vec::new(),
             fault: Fault::None,
-            lies: Lies::default(),
-            lied: 0,
+            write_faults: WriteFaults::default(),
+            faulty_writes: 0,
             speed: [1, 5, 10, 10][random.below(4) as usize],
         };
         let media = sizes.iter().map(medium).collect();
@@ -106,7 +106,7 @@ impl Drives {
             random,
             trace: DefaultHasher::new(),
             completed: 0,
-            life: 0,
+            incarnation: 0,
             now: Duration::ZERO,
             media,
         })))
@@ -116,12 +116,13 @@ impl Drives {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Handles for the present life.
+    /// Handles for the current incarnation.
     pub fn handles(self: &Arc<Self>) -> Vec<Arc<dyn Drive>> {
         let state = self.lock();
         let handle = |(index, medium): (usize, &Medium)| {
             let (name, drives) = (format!("drive{index}"), self.clone());
-            Arc::new(Handle { name, drives, index, life: state.life, bytes: medium.bytes }) as Arc<dyn Drive>
+            Arc::new(Handle { name, drives, index, incarnation: state.incarnation, bytes: medium.bytes })
+                as Arc<dyn Drive>
         };
         state.media.iter().enumerate().map(handle).collect()
     }
@@ -133,12 +134,12 @@ impl Drives {
         answering.map(|medium| medium.pending.len()).sum()
     }
 
-    /// Tells the time, for what is asked from now on.
+    /// Sets the time, for requests from now on.
     pub fn tell_time(&self, now: Duration) {
         self.lock().now = now;
     }
 
-    /// Since when a drive that is well owes an answer, at the longest; none when no such drive owes any.
+    /// When the oldest request of a sound drive was submitted; `None` if none is in flight.
     pub fn owed_since(&self) -> Option<Duration> {
         let state = self.lock();
         let well = state.media.iter().filter(|medium| medium.fault == Fault::None);
@@ -165,14 +166,14 @@ impl Drives {
         self.lock().media[drive].fault = fault;
     }
 
-    /// Has a drive lie about some of its writes from now on.
-    pub fn set_lies(&self, drive: usize, lies: Lies) {
-        self.lock().media[drive].lies = lies;
+    /// Has a drive lose or misdirect some of its writes from now on.
+    pub fn set_write_faults(&self, drive: usize, write_faults: WriteFaults) {
+        self.lock().media[drive].write_faults = write_faults;
     }
 
-    /// Writes that drives lied about since the beginning of the world.
-    pub fn lied(&self) -> u64 {
-        self.lock().media.iter().map(|medium| medium.lied).sum()
+    /// Writes that drives acknowledged and lost or misdirected, since the beginning of the world.
+    pub fn faulty_writes(&self) -> u64 {
+        self.lock().media.iter().map(|medium| medium.faulty_writes).sum()
     }
 
     /// Completes one request; false when there is none.
@@ -212,7 +213,7 @@ impl Drives {
     pub fn crash(&self) {
         let dropped: Vec<_> = {
             let mut state = self.lock();
-            state.life += 1;
+            state.incarnation += 1;
             let State { random, media, .. } = &mut *state;
             media.iter_mut().flat_map(|medium| medium.crash(random)).collect()
         };
@@ -240,7 +241,7 @@ impl Drives {
     }
 
     /// Corrupts some pages of a drive inside of `range`, all of them durable ones.
-    pub fn rot(&self, drive: usize, range: Range<u64>) {
+    pub fn corrupt(&self, drive: usize, range: Range<u64>) {
         let mut state = self.lock();
         let State { random, media, .. } = &mut *state;
         let pages = range.start / ALIGN as u64..range.end / ALIGN as u64;
@@ -311,7 +312,7 @@ impl Medium {
             }
             (Work::Write(pieces, durable, done), Ok(())) => {
                 self.answers += 1;
-                for (page, data) in self.lie(split(offset, &pieces).collect(), random) {
+                for (page, data) in self.inject_write_faults(split(offset, &pieces).collect(), random) {
                     if durable {
                         self.cache.retain(|cached| cached.page != page);
                         self.durable.insert(page, data);
@@ -338,15 +339,15 @@ impl Medium {
         }
     }
 
-    /// What is done instead of a write, and where.
-    fn lie(&mut self, mut write: Vec<(u64, Page)>, random: &mut Random) -> Vec<(u64, Page)> {
-        let Lies { lost, misdirected } = self.lies;
+    /// The pages that are written instead of those of a write.
+    fn inject_write_faults(&mut self, mut write: Vec<(u64, Page)>, random: &mut Random) -> Vec<(u64, Page)> {
+        let WriteFaults { lost, misdirected } = self.write_faults;
         let Some((first, _)) = write.first().filter(|_| lost + misdirected > 0) else { return write };
         let fate = random.below(100);
         if fate >= lost + misdirected {
             return write;
         }
-        self.lied += 1;
+        self.faulty_writes += 1;
         if fate < lost {
             let whole = random.chance(60);
             write.retain(|_| !whole && random.chance(50));
@@ -378,17 +379,17 @@ impl Medium {
 
     fn crash(&mut self, random: &mut Random) -> Vec<Request> {
         let pending = std::mem::take(&mut self.pending);
-        let mut fates: Vec<(u64, Page)> =
+        let mut faults: Vec<(u64, Page)> =
             std::mem::take(&mut self.cache).into_iter().map(|cached| (cached.page, cached.data)).collect();
         for request in &pending {
             // Some requests had not even reached the drive.
             if let Work::Write(pieces, ..) = &request.work
                 && random.chance(70)
             {
-                fates.extend(split(request.offset, pieces));
+                faults.extend(split(request.offset, pieces));
             }
         }
-        for (page, new) in fates {
+        for (page, new) in faults {
             match random.weighted(&[45, 40, 15]) {
                 0 => _ = self.durable.insert(page, new),
                 1 => {}
@@ -408,12 +409,12 @@ impl Medium {
     }
 }
 
-/// A drive as one life of the machine sees it.
+/// A drive as one incarnation of the machine sees it.
 struct Handle {
     name: String,
     drives: Arc<Drives>,
     index: usize,
-    life: u64,
+    incarnation: u64,
     bytes: u64,
 }
 
@@ -422,7 +423,7 @@ impl Handle {
         let aligned = offset.is_multiple_of(ALIGN as u64) && len.is_multiple_of(ALIGN as u64);
         assert!(aligned && offset + len <= self.bytes, "{}: {len} bytes at {offset}", self.name);
         let mut state = self.drives.lock();
-        if state.life == self.life {
+        if state.incarnation == self.incarnation {
             let since = state.now;
             state.media[self.index].pending.push(Request { offset, since, work });
         } else {

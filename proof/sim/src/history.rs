@@ -49,7 +49,7 @@ struct Touch {
 
 const EVERYTHING: Extent = Extent { lba: 0, blocks: u64::MAX };
 
-/// Stands for the saved state, behind every block.
+/// Stands for the saved state, after every block.
 const STATE: Extent = Extent { lba: u64::MAX - 1, blocks: 1 };
 
 /// Stands for there being the disk at all.
@@ -252,7 +252,7 @@ pub struct History {
     geometries: BTreeMap<DiskId, Geometry>,
     entries: Vec<Entry>,
     clock: u64,
-    told: bool,
+    traced: bool,
 }
 
 /// What is known of a disk without reading it.
@@ -268,8 +268,8 @@ pub struct Known {
     pub state: Bytes,
 }
 
-/// What tells whether a disk is another than it should be, beside its contents.
-type Form = (Geometry, bool, u64);
+/// Attributes of a disk that are compared besides its contents.
+type Profile = (Geometry, bool, u64);
 
 impl Known {
     /// What a disk says of itself, and until when it is kept.
@@ -282,7 +282,7 @@ impl Known {
         Self::of(disk, disk.kept_until())
     }
 
-    fn form(&self) -> Form {
+    fn form(&self) -> Profile {
         (self.geometry, self.read_only, self.kept_until)
     }
 }
@@ -294,9 +294,9 @@ pub type Present = BTreeMap<DiskId, Known>;
 pub type Observations = Vec<(DiskId, Op)>;
 
 impl History {
-    /// A history of nothing; `told` prints every event as it comes.
-    pub fn new(told: bool) -> Self {
-        Self { told, ..Self::default() }
+    /// An empty history; `traced` prints every event as it comes.
+    pub fn new(traced: bool) -> Self {
+        Self { traced, ..Self::default() }
     }
 
     /// The disks that exist as far as the model knows.
@@ -315,7 +315,7 @@ impl History {
     }
 
     fn tell(&self, what: impl FnOnce() -> String) {
-        if self.told {
+        if self.traced {
             eprintln!("{}", what());
         }
     }
@@ -347,7 +347,7 @@ impl History {
         let leaving = self.entries.iter().any(leaves);
         let entry = &mut self.entries[index];
         entry.ended = Some(self.clock);
-        if self.told {
+        if self.traced {
             eprintln!(
                 "{} {}",
                 entry.show(),
@@ -597,6 +597,6 @@ fn is_a_reason(model: &MemArray, op: &Op, answer: &Result) -> bool {
 
 struct Seen<'a> {
     seen: &'a [(DiskId, Op, Result)],
-    presence: Vec<(DiskId, Option<Form>)>,
+    presence: Vec<(DiskId, Option<Profile>)>,
     states: Vec<(DiskId, Bytes)>,
 }

@@ -1,8 +1,10 @@
-//! The world of the shelf alone: a client that knows what it was promised, while as many drives fail, vanish, hang,
-//! come back or rot as the shelf says that it can bear.
+//! World `shelf`: the store alone under crashes and drive failures.
+//!
+//! A client knows what was acknowledged to it, while as many drives as the store reports to tolerate fail, vanish, hang, come
+//! back or rot.
 
 use crate::Report;
-use crate::bounds::Bounds;
+use crate::bounds::{self, Bounds};
 use crate::drives::{Drives, Fault};
 use crate::machine::{Machine, Outcome};
 use block::workload::Random;
@@ -20,31 +22,30 @@ const DRIVE: u64 = 8 << 20;
 /// Where the label of such a drive ends, and its superblocks, map and journal before segments begin.
 const MIRRORED: u64 = (64 + 2 * 64 + 256) << 10;
 
-/// What befalls the drives, and how much more the shelf has to bear.
-struct Fates {
+/// Injects faults, no more than the store reports to tolerate.
+struct FaultInjector {
     drives: Arc<Drives>,
     count: usize,
     /// Drives that may still be hit, whichever they are.
     budget: usize,
-    /// Drives that were hit and that the shelf may not yet have made up for: hitting them again costs nothing.
+    /// Drives that were hit and that the store may not have rebuilt yet: they may be hit again.
     hit: BTreeSet<usize>,
-    /// Of these, the ones with pages that are silently wrong, which the shelf can't know.
+    /// Of these, drives with silently corrupt pages, which the store can't know.
     rotten: BTreeSet<usize>,
     /// Not given at the next opening.
     away: BTreeSet<usize>,
     now: Duration,
-    /// How often the clock may strike before something has to be done.
+    /// Clock jumps that may pass without progress.
     patience: u32,
 }
 
-/// Strikes of the clock in which whatever hangs is given up.
+/// Clock jumps after which every request must have timed out.
 const PATIENCE: u32 = 20;
 
-/// How long a drive that is well may take at most: less than the shelf bears with. One that takes longer has failed, and
-/// would have to be counted among those that did.
+/// Longest latency of a sound drive, less than the timeouts of the store: a drive that takes longer counts as failed.
 const PROMPT: Duration = Duration::from_secs(10);
 
-impl Fates {
+impl FaultInjector {
     /// A drive that may be hit now, if there is one.
     fn choose(&mut self, random: &mut Random) -> Option<usize> {
         let drive = random.below(self.count as u64) as usize;
@@ -71,7 +72,7 @@ impl Fates {
     }
 
     /// While the shelf runs.
-    fn strike(&mut self, random: &mut Random) {
+    fn inject(&mut self, random: &mut Random) {
         let Some(drive) = self.choose(random) else { return };
         let fate = random.below(6);
         self.tell("strike", drive, fate);
@@ -81,14 +82,14 @@ impl Fates {
             3 => self.drives.set_fault(drive, Fault::Stuck),
             _ => {
                 let from = if random.chance(50) { 0 } else { MIRRORED };
-                self.drives.rot(drive, from..DRIVE);
+                self.drives.corrupt(drive, from..DRIVE);
                 self.rotten.insert(drive);
             }
         }
     }
 
     /// While the power is off.
-    fn between(&mut self, random: &mut Random) {
+    fn inject_while_off(&mut self, random: &mut Random) {
         self.away.clear();
         for drive in self.hit.clone() {
             if random.chance(40) {
@@ -105,7 +106,7 @@ impl Fates {
             match fate {
                 0 => self.drives.wipe(drive),
                 1 => {
-                    self.drives.rot(drive, 0..DRIVE);
+                    self.drives.corrupt(drive, 0..DRIVE);
                     self.rotten.insert(drive);
                 }
                 _ => _ = self.away.insert(drive),
@@ -135,7 +136,7 @@ impl Fates {
 
 /// Batches, superblocks and stripes as the client remembers them across crashes.
 #[derive(Default)]
-struct Memory {
+struct Expected {
     /// What was appended, by number; trimmed ones may still be here.
     batches: BTreeMap<u64, (Vec<u8>, Vec<u8>)>,
     /// The newest batch answered.
@@ -183,6 +184,7 @@ struct Start {
     key: Option<(DataKey, Envelope)>,
     salts: Random,
     formatted: bool,
+    limits: raid::Limits,
 }
 
 fn sealing() -> (DataKey, Envelope) {
@@ -202,14 +204,14 @@ pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
     let count = [1, 2, 3, 4, 5, 6, 8][random.below(7) as usize];
     let drives = Drives::new(seed, &vec![DRIVE; count]);
     let mut machine = Machine::new(seed, drives.clone());
-    if bounds == Bounds::Drawn {
+    if bounds != Bounds::Measured {
         machine.reach = [0, 10, 100, 1000][Random::new(seed ^ 0x626f_756e).below(4) as usize];
     }
-    let mut memory = Memory::default();
+    let mut memory = Expected::default();
     let mut report = Report::default();
     let chunk_bytes = Some([4 << 10, 8 << 10, 20 << 10][random.below(3) as usize]);
     let sizes = Sizes { journal_bytes: Some(256 << 10), chunk_bytes, segment_bytes: None };
-    let mut fates = Fates {
+    let mut faults = FaultInjector {
         drives: drives.clone(),
         count,
         budget: 0,
@@ -219,47 +221,54 @@ pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
         now: Duration::from_secs(1),
         patience: PATIENCE,
     };
-    drives.tell_time(fates.now);
-    let mut start =
-        Start { sizes, key: (seed % 2 == 1).then(sealing), salts: Random::new(seed), formatted: false };
+    drives.tell_time(faults.now);
+    let mut start = Start {
+        sizes,
+        key: (seed % 2 == 1).then(sealing),
+        salts: Random::new(seed),
+        formatted: false,
+        limits: bounds::store(bounds, seed),
+    };
     let crashes = 2 + random.below(6);
     while report.crashes < crashes {
         let far = [20, 60, 600, 1500, 4000][random.below(5) as usize];
         machine.crash_after(1 + random.below(far));
-        if let Some(shelf) = boot(&mut machine, &mut memory, &mut start, &fates)? {
-            report.operations += work(&mut machine, &mut memory, &shelf, &mut random, &mut fates)?;
+        if let Some(shelf) = boot(&mut machine, &mut memory, &mut start, &faults)? {
+            report.operations += work(&mut machine, &mut memory, &shelf, &mut random, &mut faults)?;
         }
         machine.crash();
         report.crashes += 1;
-        fates.between(&mut random);
+        faults.inject_while_off(&mut random);
     }
-    let opened = boot(&mut machine, &mut memory, &mut start, &fates)?;
+    let opened = boot(&mut machine, &mut memory, &mut start, &faults)?;
     opened.ok_or("no crash was asked for")?;
     (report.requests, report.trace) = (drives.completed(), drives.trace());
     Ok(report)
 }
 
-/// Formats or opens, and checks what is there; none when the machine has to crash before.
+/// Formats or opens, and checks the contents; `None` if the machine must crash before.
 fn boot(
     machine: &mut Machine,
-    memory: &mut Memory,
+    memory: &mut Expected,
     start: &mut Start,
-    fates: &Fates,
+    faults: &FaultInjector,
 ) -> Result<Option<Arc<DriveShelf>>, String> {
     let handles = machine.drives.handles().into_iter().enumerate();
     let handles: Vec<_> =
-        handles.filter(|(index, _)| !fates.away.contains(index)).map(|(_, handle)| handle).collect();
+        handles.filter(|(index, _)| !faults.away.contains(index)).map(|(_, handle)| handle).collect();
     let opening = Opening { salt: start.salts.word(), key: start.key.clone() };
+    let limits = start.limits;
     if !start.formatted {
         let options = FormatOptions {
             array: ARRAY,
             sizes: start.sizes,
             opening: opening.clone(),
+            limits,
             ..FormatOptions::default()
         };
         let format = async move {
             if DriveShelf::is_formatted(&handles).await? {
-                DriveShelf::open(handles, opening).await
+                DriveShelf::open_with(handles, opening, limits).await
             } else {
                 DriveShelf::format(handles, options).await
             }
@@ -273,7 +282,9 @@ fn boot(
         let batches = batches.map_err(|cause| format!("recovery: {cause}"))?;
         return if batches.is_empty() { Ok(Some(shelf)) } else { Err("batches on a new shelf".into()) };
     }
-    let Some(shelf) = machine.finish(DriveShelf::open(handles, opening))? else { return Ok(None) };
+    let Some(shelf) = machine.finish(DriveShelf::open_with(handles, opening, limits))? else {
+        return Ok(None);
+    };
     let shelf = shelf.map_err(|cause| format!("opening: {cause}"))?;
     let root = shelf.superblock().map(|superblock| (superblock.journal_from.0, superblock.payload.to_vec()));
     if root != memory.root && (root.is_none() || root != memory.next_root) {
@@ -296,7 +307,7 @@ async fn recover(shelf: &DriveShelf, from: JournalPos) -> shelf::Result<Vec<Batc
     batches.await
 }
 
-fn check_batches(memory: &mut Memory, from: u64, batches: &[Batch]) -> Result<(), String> {
+fn check_batches(memory: &mut Expected, from: u64, batches: &[Batch]) -> Result<(), String> {
     for (pos, batch) in (from..).zip(batches) {
         let expected = memory.batches.get(&pos).ok_or_else(|| format!("batch {pos} was never appended"))?;
         if batch.pos.0 != pos || (&batch.head[..], &batch.body[..]) != (&expected.0[..], &expected.1[..]) {
@@ -313,7 +324,11 @@ fn check_batches(memory: &mut Memory, from: u64, batches: &[Batch]) -> Result<()
     Ok(())
 }
 
-fn check_stripes(machine: &mut Machine, memory: &mut Memory, shelf: &Arc<DriveShelf>) -> Result<(), String> {
+fn check_stripes(
+    machine: &mut Machine,
+    memory: &mut Expected,
+    shelf: &Arc<DriveShelf>,
+) -> Result<(), String> {
     memory.stripes.retain(|_, stripe| stripe.synced);
     let stripe = shelf.layout().stripe_bytes;
     for ((segment, index), Stripe { byte, .. }) in memory.stripes.clone() {
@@ -334,10 +349,10 @@ fn check_stripes(machine: &mut Machine, memory: &mut Memory, shelf: &Arc<DriveSh
 /// Asks for things until the machine has to crash; the number of answers.
 fn work(
     machine: &mut Machine,
-    memory: &mut Memory,
+    memory: &mut Expected,
     shelf: &Arc<DriveShelf>,
     random: &mut Random,
-    fates: &mut Fates,
+    faults: &mut FaultInjector,
 ) -> Result<u64, String> {
     if random.chance(90) {
         machine.start_background(shelf.background());
@@ -378,35 +393,35 @@ fn work(
                 }
             }
             8 if random.below(1000) < 15 => {
-                fates.count(shelf, None);
-                fates.strike(random);
+                faults.count(shelf, None);
+                faults.inject(random);
             }
             9 if random.chance(5) => {
-                fates.pass(Duration::from_millis(random.below(3000)));
-                shelf.tick(fates.now);
+                faults.pass(Duration::from_millis(random.below(3000)));
+                shelf.tick(faults.now);
             }
             _ => {
                 if !machine.step()? && !under_way.is_idle() {
-                    if fates.patience == 0 {
+                    if faults.patience == 0 {
                         let status = shelf.status();
-                        return Err(format!("something asked for was never answered: {status:?}"));
+                        return Err(format!("an operation never completed: {status:?}"));
                     }
-                    fates.patience -= 1;
-                    fates.pass(Duration::from_secs(5));
-                    shelf.tick(fates.now);
+                    faults.patience -= 1;
+                    faults.pass(Duration::from_secs(5));
+                    shelf.tick(faults.now);
                 } else {
-                    fates.patience = PATIENCE;
+                    faults.patience = PATIENCE;
                 }
             }
         }
-        answers += collect(memory, &mut under_way, &mut full, shelf, fates)?;
+        answers += collect(memory, &mut under_way, &mut full, shelf, faults)?;
     }
     // It bears less than it did when something was placed with less parity since, as space was short.
-    fates.count(shelf, None);
+    faults.count(shelf, None);
     Ok(answers)
 }
 
-fn append(memory: &mut Memory, shelf: &Arc<DriveShelf>, random: &mut Random, under_way: &mut UnderWay) {
+fn append(memory: &mut Expected, shelf: &Arc<DriveShelf>, random: &mut Random, under_way: &mut UnderWay) {
     let last = under_way.appends.last().map_or(memory.answered, |(pos, _)| *pos);
     // Equal lengths make an old batch lie exactly where a new one ends; different ones make it lie inside.
     let head_len = if random.chance(50) { 100 } else { random.below(9000) as usize };
@@ -424,7 +439,7 @@ fn append(memory: &mut Memory, shelf: &Arc<DriveShelf>, random: &mut Random, und
     under_way.appends.push((last + 1, answer));
 }
 
-fn write(memory: &Memory, shelf: &Arc<DriveShelf>, random: &mut Random, under_way: &mut UnderWay) {
+fn write(memory: &Expected, shelf: &Arc<DriveShelf>, random: &mut Random, under_way: &mut UnderWay) {
     let Layout { segments, segment_bytes, stripe_bytes, .. } = shelf.layout();
     let (segment, count) = (random.below(u64::from(segments).min(8)) as u32, segment_bytes / stripe_bytes);
     let begun =
@@ -447,11 +462,11 @@ fn write(memory: &Memory, shelf: &Arc<DriveShelf>, random: &mut Random, under_wa
 
 /// Takes the answers that are there.
 fn collect(
-    memory: &mut Memory,
+    memory: &mut Expected,
     under_way: &mut UnderWay,
     full: &mut bool,
     shelf: &DriveShelf,
-    fates: &mut Fates,
+    faults: &mut FaultInjector,
 ) -> Result<u64, String> {
     let mut answers = 0;
     let mut index = 0;
@@ -496,7 +511,7 @@ fn collect(
         answer.map_err(|cause| format!("sync: {cause}"))?;
         let (covered, bearable) =
             under_way.sync.take().map_or((0, 0), |(covered, bearable, _)| (covered, bearable));
-        fates.count(shelf, Some(bearable));
+        faults.count(shelf, Some(bearable));
         let stripes = memory.stripes.values_mut().filter(|stripe| stripe.write <= covered);
         stripes.for_each(|stripe| stripe.synced = true);
         answers += 1;

@@ -1,57 +1,57 @@
-//! The real engine and the real shelf in seeded worlds whose drives fail.
+//! Deterministic simulation: the real engine and the real store over simulated drives that fail.
 //!
 //! Everything runs on one thread: tasks, drive requests and faults are chosen by one sequence of pseudo-random
-//! numbers, so that a seed and a commit give the same run, byte for byte, for ever ([`Report::trace`] proves it).
+//! numbers, so that a seed and a commit give the same run, byte for byte ([`Report::trace`] proves it). A fault that
+//! needs a rare order of events is found by trying seeds, and stays reproducible.
 //!
-//! # The fault model
+//! # Fault model
 //!
-//! A drive is pages of 4096 bytes, each of eight sectors, with a volatile cache in front:
+//! A drive is pages of 4096 bytes, each of eight sectors, with a volatile write cache:
 //!
-//! - requests under way are completed in any order; a slow drive keeps its requests longer than the others;
-//! - a write that was answered without durability may be lost, whole pages or some, until a sync that was asked for
-//!   after its answer is answered; writes may become durable in any order before that;
-//! - at a crash, which may come behind any completed request, every page of a write that was not durable, answered or
+//! - requests in flight complete in any order; a slow drive keeps its requests longer than the others;
+//! - a write that completed without durability may be lost, whole pages or some, until a sync completes that was
+//!   submitted after it; writes may become durable in any order before that;
+//! - at a crash, which may follow any completed request, every page of a write that was not durable, completed or
 //!   not, is kept, lost or torn: each of its sectors old or new;
-//! - everything in memory is lost with a crash; what is restarted sees only the drives;
-//! - a page that was durable may come back corrupted after a crash (world `rot`): only where the shelf keeps copies,
-//!   on one drive at a time;
-//! - a drive may answer errors to writes of its journal, or to everything, from some moment on (world `dead`); after a
-//!   crash it works again with what it had.
+//! - everything in memory is lost at a crash; what is restarted sees only the drives;
+//! - durable pages may be corrupt after a crash (world `bit-rot`): only those that the store mirrors, on one drive at a
+//!   time;
+//! - a drive may fail writes of its journal, or everything, from some moment on (world `drive-failures`); after a
+//!   crash it works again with what it had;
+//! - in the world `lost-writes`, as many drives as parity tolerates, always the same ones, acknowledge writes, also durable
+//!   and synced ones, that they lose, completely or in part, or misdirect over other pages of theirs: journal, superblocks,
+//!   maps, labels and segments alike. Their pages rot as well. No host may get an error or a wrong byte.
 //!
-//! - in the world `lies`, as many drives as parity bears, always the same ones, say that they have done writes, durable
-//!   ones and synced ones too, which they have lost, whole or in part, or put in another place of theirs, over what was
-//!   there: journal, superblocks, maps, labels and segments alike. Their pages rot as well. No host may get an error or a
-//!   wrong byte.
-//!
-//! In the world `shelf` any drives, as many as the shelf says that it can bear, fail, hang, rot anywhere, are not there
+//! In the world `shelf` any drives, as many as the store reports to tolerate, fail, hang, rot anywhere, are missing
 //! at the next opening, come back with what they had, or are replaced by blank ones, at any step. Time passes in jumps
-//! there; a drive that is well answers within the time that the shelf bears with.
+//! there; a sound drive completes requests within the store's timeouts.
 //!
-//! Not in the model: a write that is put on another drive; two owners writing the same drive at the same time.
+//! Not in the model: a write that reaches another drive; two owners that write the same drive at the same time.
 //!
-//! # Limits and turns
+//! # Limits and scheduling
 //!
-//! Every seed draws the internal limits of the engine, each from a wide range down to one ([`Bounds::Drawn`]):
-//! memory, pages of a step, parts, requests under way, thresholds. Whenever the background waits, for a drive or only to
-//! let others run, hosts may do nothing, or one thing, or hundreds before it goes on.
+//! Every seed draws the internal limits of the engine and of the store, each from a wide range down to one
+//! ([`Bounds::Drawn`]): memory, pages of a step, parts, requests in flight, thresholds. Whenever the background waits, for
+//! a drive or only to yield, hosts may do nothing, or one thing, or hundreds before it continues.
 //!
-//! # What is held against what
+//! # Oracle
 //!
-//! Every answer is compared with [`block::mem`]. Operations that run at the same time and touch the same blocks are
-//! explained by some order among them that respects who was answered before whom was asked. An operation
-//! that had no answer at a crash, or was cancelled, is there whole or not at all. After every recovery all contents
+//! Every result is compared with the model [`block::mem`]. Operations that run at the same time and touch the same blocks
+//! must be explained by some order among them that respects which completed before which was submitted. An operation that
+//! had not completed at a crash, or was cancelled, took effect completely or not at all. After every recovery all contents
 //! are compared and the engine checks itself.
 
 mod array;
 mod bounds;
+mod conformance;
 mod drives;
 mod executor;
 mod history;
-
 mod journal;
 mod machine;
 
 pub use bounds::Bounds;
+pub use conformance::run as run_conformance;
 
 /// Scenario: what runs over which drives, and which faults are injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,22 +137,22 @@ impl World {
     }
 }
 
-/// What happened in a world that was right to its end.
+/// Statistics of a run without a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Operations answered.
+    /// Operations completed.
     pub operations: u64,
     /// Drive requests completed.
     pub requests: u64,
     /// Crashes survived.
     pub crashes: u64,
-    /// Writes that drives said to have done and had not.
-    pub lies: u64,
+    /// Writes that drives acknowledged and lost or misdirected.
+    pub write_faults: u64,
     /// A hash over every event: equal for equal seeds of one build.
     pub trace: u64,
 }
 
-/// What was wrong, and how to see it again.
+/// A failure, and how to reproduce it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("world {}, seed {seed}: {what}\nreplay: {}", world.name(), replay(*world, *seed, *bounds))]
 pub struct Failure {
@@ -162,7 +162,7 @@ pub struct Failure {
     pub seed: u64,
     /// How its limits were chosen.
     pub bounds: Bounds,
-    /// What was observed.
+    /// The observation.
     pub what: String,
 }
 
@@ -180,7 +180,7 @@ pub fn run(world: World, seed: u64) -> Result<Report, Failure> {
     run_with(world, seed, Bounds::Drawn)
 }
 
-/// Runs one world with limits drawn, or with those that the array is measured with.
+/// Runs one world with limits drawn from the seed, or with those of the product.
 ///
 /// # Errors
 /// Like [`run`].

@@ -1,4 +1,6 @@
 //! A machine that runs tasks over drives until its power is cut.
+//!
+//! It is the scheduler: every step of a task and every completion of a drive request is one choice of the seed.
 
 use crate::drives::Drives;
 use crate::executor::{Executor, TaskId};
@@ -6,8 +8,8 @@ use block::workload::Random;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Steps without which nothing may take: beyond it something runs in circles.
-const PATIENCE: u64 = 3_000_000;
+/// A run with more steps is taken to loop for ever.
+const MAX_STEPS: u64 = 3_000_000;
 
 /// Tasks, drives, and the order of what they do.
 pub struct Machine {
@@ -23,11 +25,11 @@ pub struct Machine {
     steps: u64,
 }
 
-/// What a task will leave behind.
+/// The result that a task will leave.
 pub struct Outcome<T>(Arc<Mutex<Option<T>>>);
 
 impl<T: Send + 'static> Outcome<T> {
-    /// What a callback will leave behind, and the callback.
+    /// A callback, and the result that it will leave.
     pub fn of_call() -> (Box<dyn FnOnce(T) + Send>, Self) {
         let slot = Arc::new(Mutex::new(None));
         let result = slot.clone();
@@ -37,14 +39,14 @@ impl<T: Send + 'static> Outcome<T> {
 }
 
 impl<T> Outcome<T> {
-    /// Takes it when it is there.
+    /// Takes it if it is there.
     pub fn take(&self) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 impl Machine {
-    /// A machine that never crashes before it is told.
+    /// A machine that does not crash until [`Machine::crash_after`].
     pub fn new(seed: u64, drives: Arc<Drives>) -> Self {
         let random = Random::new(seed ^ 0x6d61_6368);
         Self { drives, executor: Executor::default(), random, reach: 0, crash_at: u64::MAX, steps: 0 }
@@ -74,7 +76,7 @@ impl Machine {
         self.executor.spawn_background(self.reach, future);
     }
 
-    /// Starts a task that leaves its value behind.
+    /// Starts a task that leaves its result.
     pub fn start<T: 'static>(&mut self, future: impl Future<Output = T> + 'static) -> (TaskId, Outcome<T>) {
         let slot = Arc::new(Mutex::new(None));
         let result = slot.clone();
@@ -91,8 +93,8 @@ impl Machine {
     /// When things have been done for so long that they can't be going anywhere.
     pub fn step(&mut self) -> Result<bool, String> {
         self.steps += 1;
-        if self.steps > PATIENCE {
-            return Err("it runs in circles".into());
+        if self.steps > MAX_STEPS {
+            return Err("it loops for ever".into());
         }
         let (mut tasks, requests) = (self.executor.ready(), self.drives.pending());
         if tasks == 0 && requests == 0 && self.executor.is_holding() {
@@ -111,7 +113,7 @@ impl Machine {
         }
     }
 
-    /// Runs a future to its end; none when the machine has to crash before.
+    /// Runs a future to its end; `None` if the machine must crash before.
     ///
     /// # Errors
     /// When nothing goes on and the future has not ended.
@@ -128,7 +130,7 @@ impl Machine {
                 return Ok(None);
             }
             if !self.step()? {
-                return Err("it waits for something that never comes".into());
+                return Err("it waits for something that never happens".into());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Runs worlds on every core: `sim [--world NAME] [--from SEED] [--seeds N] [--jobs N] [--bounds drawn|measured]`.
+//! Runs worlds on every core: `sim [--world NAME] [--from SEED] [--seeds N] [--jobs N] [--bounds drawn|drawn-engine|measured]`.
 
 use sim::{Bounds, Report, World, replay, run_with};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(word) => {
             eprintln!(
-                "not understood: {word}\nsim [--world NAME] [--from SEED] [--seeds N] [--jobs N] [--bounds drawn|measured]; worlds:"
+                "not understood: {word}\nsim [--world NAME] [--from SEED] [--seeds N] [--jobs N] [--bounds drawn|drawn-engine|measured]; worlds:"
             );
             World::all().for_each(|world| eprintln!("  {:15} {}", world.name(), world.gloss()));
             return ExitCode::from(2);
@@ -29,13 +29,13 @@ fn main() -> ExitCode {
     for world in &options.worlds {
         let (sum, mut wrong) = perform(*world, &options);
         println!(
-            "{}: {} seeds from {}: {} operations, {} drive requests, {} lies, {} crashes, {} failed",
+            "{}: {} seeds from {}: {} operations, {} drive requests, {} lost or misdirected writes, {} crashes, {} failed",
             world.name(),
             options.seeds,
             options.from,
             sum.operations,
             sum.requests,
-            sum.lies,
+            sum.write_faults,
             sum.crashes,
             wrong.len()
         );
@@ -87,7 +87,7 @@ fn perform(world: World, options: &Options) -> (Report, Vec<u64>) {
                             result.0.operations += report.operations;
                             result.0.requests += report.requests;
                             result.0.crashes += report.crashes;
-                            result.0.lies += report.lies;
+                            result.0.write_faults += report.write_faults;
                         }
                         Ok(Err(failure)) => {
                             eprintln!("{failure}");

@@ -47,7 +47,7 @@ impl LocalRing {
         let mut builder = IoUring::builder();
         builder.setup_single_issuer().setup_defer_taskrun().setup_cqsize(UNDER_WAY);
         let uring = builder.build(SUBMISSIONS).map_err(refused)?;
-        // SAFETY: the call takes no memory; what it answers with is checked before it is owned.
+        // SAFETY: the call takes no memory; the result is checked before it is owned.
         let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if event < 0 {
             return Err(refused(io::Error::last_os_error()));
@@ -123,7 +123,7 @@ pub(super) fn submit(request: Box<Request>) -> Result<(), Box<Request>> {
 }
 
 impl Own {
-    /// One system call for everything, or none when there is nothing; `least` completions are waited for.
+    /// One system call for everything, or none if there is nothing to do; `least` completions are waited for.
     fn turn(&self, least: u32) {
         let more = self.fill();
         if more || self.under_way.get() > 0 {

@@ -45,7 +45,7 @@ pub(super) struct Vectors {
 unsafe impl Send for Vectors {}
 
 impl Vectors {
-    /// Pieces that lie one behind the other in memory become one vector.
+    /// Pieces that are contiguous in memory become one vector.
     fn new(pieces: Vec<Bytes>) -> Self {
         let mut list: Vec<libc::iovec> = Vec::with_capacity(pieces.len());
         for piece in &pieces {

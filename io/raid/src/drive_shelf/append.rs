@@ -5,59 +5,59 @@
 use super::DriveShelf;
 use crate::codec::crc32c;
 use crate::encryption::{Kind, TAG};
-use crate::journal::{Header, Ring};
-use crate::striping::{Checks, Lanes, PARITY};
+use crate::journal::{Header, JournalRing};
+use crate::striping::{Checksums, PARITY_COLUMNS, StripeSet};
 use crate::{ALIGN, AlignedBuf, Done, Error, JournalPos, Result};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The state of the journal's writing side.
+/// State of the journal writer.
 pub struct Journal {
-    /// None until the journal of an older owner has been recovered.
-    pub ring: Option<Ring>,
-    /// Copies that are written and believed, as a set of slots.
+    /// `None` until the journal of an older owner has been recovered.
+    pub ring: Option<JournalRing>,
+    /// Complete journal copies, as a set of slots.
     pub members: u64,
-    /// Drives that large batches are striped over.
-    pub lanes: u64,
-    /// Members in use by the labels. Others may be striped over when they are.
+    /// Drives that large batches may be striped over.
+    pub stripe_candidates: u64,
+    /// Members in use by the labels. Others become candidates when they are.
     pub in_use: u64,
-    /// Drives that were away before this opening: what they lack may have been answered without them.
+    /// Drives that were missing before this opening: batches may have been acknowledged without them.
     pub returned: u64,
-    /// A copy that is being made: it gets every batch from its beginning on, and what was there before from another.
+    /// A copy that is being made: new batches are written to it, older ones are copied.
     pub joining: Option<usize>,
-    /// Nothing is answered before the labels have this version of the roster.
+    /// Nothing completes before the labels have this version of the membership.
     pub hold: Option<u64>,
     pub answered: JournalPos,
-    /// Batches under way, in order.
+    /// Batches in flight, in order.
     pub waiting: VecDeque<Appending>,
-    /// Called when a batch and all before it have been answered.
+    /// Called when a batch and all before it have completed.
     pub watchers: Vec<(JournalPos, Done<()>)>,
 }
 
 pub struct Appending {
     pub pos: JournalPos,
-    /// Device writes not answered yet.
+    /// Device writes not completed yet.
     pub left: usize,
     /// Drives that it is striped over, and those that failed to take their column.
-    lanes: Option<Lanes>,
+    stripe_set: Option<StripeSet>,
     failed: u64,
     pub done: Done<JournalPos>,
 }
 
 impl Appending {
-    /// True when more drives failed to take their column than parity makes up for.
+    /// True if more drives failed to take their column than parity tolerates.
     fn is_lost(&self) -> bool {
-        self.lanes.is_some_and(|lanes| lanes.lost(!self.failed) > PARITY)
+        self.stripe_set.is_some_and(|stripe_set| stripe_set.lost(!self.failed) > PARITY_COLUMNS)
     }
 }
 
 impl Journal {
-    pub fn new(ring: Option<Ring>, members: u64) -> Self {
+    pub fn new(ring: Option<JournalRing>, members: u64) -> Self {
         Self {
             ring,
             members,
-            lanes: 0,
+            stripe_candidates: 0,
             in_use: 0,
             returned: 0,
             joining: None,
@@ -68,15 +68,15 @@ impl Journal {
         }
     }
 
-    /// Goes on without a copy; nothing is answered before the labels say so.
+    /// Continues without a copy; nothing completes before the labels record that.
     pub fn drop_copy(&mut self, slot: usize) {
         self.members &= !(1 << slot);
         self.hold = Some(u64::MAX);
     }
 
     /// The drives that batches are striped over.
-    pub fn striped(&self) -> impl Iterator<Item = Lanes> {
-        self.ring.iter().flat_map(Ring::lanes)
+    pub fn striped(&self) -> impl Iterator<Item = StripeSet> {
+        self.ring.iter().flat_map(JournalRing::stripe_sets)
     }
 
     /// Copies that get new batches.
@@ -89,7 +89,7 @@ pub fn not_recovered() -> Error {
     Error::Unusable("the journal has to be recovered first".into())
 }
 
-/// The bytes `skip..skip + len` of pieces, which they are cut at page borders.
+/// The bytes `skip..skip + len` of pieces that are cut at page borders.
 fn cut(pieces: &[Bytes], mut skip: usize, mut len: usize) -> Vec<Bytes> {
     let mut out = Vec::with_capacity(pieces.len());
     for piece in pieces {
@@ -108,24 +108,24 @@ fn cut(pieces: &[Bytes], mut skip: usize, mut len: usize) -> Vec<Bytes> {
 struct Record {
     front: Bytes,
     body: Vec<Bytes>,
-    /// P and Q, when it is striped.
+    /// P and Q, if it is striped.
     parities: Bytes,
 }
 
 impl Record {
-    /// What a drive has of the body, by its column when it is striped.
+    /// The part of the body that a drive gets: all of it, or its column.
     fn part(&self, header: &Header, slot: usize) -> Vec<Bytes> {
-        let Some(lanes) = header.lanes else { return self.body.clone() };
-        let Some(column) = lanes.order(header.pos).iter().position(|drive| *drive == slot) else {
+        let Some(stripe_set) = header.stripe_set else { return self.body.clone() };
+        let Some(column) = stripe_set.order(header.pos).iter().position(|drive| *drive == slot) else {
             return Vec::new();
         };
-        match column.checked_sub(lanes.data()) {
+        match column.checked_sub(stripe_set.data()) {
             None => {
-                let part = lanes.part(column, header.body as usize);
+                let part = stripe_set.part(column, header.body as usize);
                 cut(&self.body, part.start, part.len())
             }
             Some(parity) => {
-                let height = lanes.height(header.body as usize);
+                let height = stripe_set.height(header.body as usize);
                 vec![self.parities.slice(parity * height..(parity + 1) * height)]
             }
         }
@@ -158,18 +158,23 @@ impl DriveShelf {
         }
     }
 
-    /// Gives a batch its place in the ring, with the copies that it goes to; otherwise it has been answered.
+    /// Assigns a batch its address in the ring, and the copies that it goes to; on failure it has been completed.
     fn place_batch(&self, head: usize, body: usize, done: Done<JournalPos>) -> Option<(u64, Header)> {
         let mut journal = self.journal.lock();
-        let (copies, lanes, answered) = (journal.written(), journal.lanes, journal.answered);
+        let (copies, candidates, answered) = (journal.written(), journal.stripe_candidates, journal.answered);
         let Some(ring) = &mut journal.ring else {
             drop(journal);
             done(Err(not_recovered()));
             return None;
         };
         let pos = ring.next();
+        let stripe_set = if body / ALIGN >= self.limits.striped_batch_min_pages {
+            StripeSet::choose(candidates, copies.count_ones() as usize, body, pos)
+        } else {
+            None
+        };
         let header = Header {
-            seal: false,
+            takeover: false,
             array: self.array,
             epoch: self.epoch,
             pos,
@@ -180,8 +185,8 @@ impl DriveShelf {
             contents: 0,
             salt: self.salt,
             tag: [0; TAG],
-            lanes: Lanes::choose(lanes, copies.count_ones() as usize, body, pos),
-            checks: Checks::default(),
+            stripe_set,
+            checksums: Checksums::default(),
         };
         if !ring.has_room(header.cost()) {
             drop(journal);
@@ -189,17 +194,17 @@ impl DriveShelf {
             return None;
         }
         ring.push(&header);
-        let parts = |(_, at, len)| Ring::parts(self.plan.journal_bytes, at, len).count();
+        let parts = |(_, at, len)| JournalRing::parts(self.plan.journal_bytes, at, len).count();
         let left = header.targets(copies).map(parts).sum();
-        journal.waiting.push_back(Appending { pos, left, lanes: header.lanes, failed: 0, done });
+        journal.waiting.push_back(Appending { pos, left, stripe_set: header.stripe_set, failed: 0, done });
         Some((copies, header))
     }
 
-    /// The bytes of a batch, sealed when there is a key, with what the header says about them.
+    /// Encodes a batch, encrypted if there is a key, and the checksums in its header.
     fn encode_batch(&self, header: &mut Header, head: &Bytes, body: Vec<Bytes>) -> Record {
-        let (front, body) = match self.vault.cipher(Kind::Journal, self.salt) {
+        let (front, body) = match self.keyring.cipher(Kind::Journal, self.salt) {
             None => {
-                if header.lanes.is_none() {
+                if header.stripe_set.is_none() {
                     let body = body.iter().map(|piece| &piece[..]);
                     header.contents = crc32c(std::iter::once(&head[..]).chain(body));
                 }
@@ -215,24 +220,26 @@ impl DriveShelf {
                 (record.slice(..front), vec![record.slice(front..)])
             }
         };
-        let Some(lanes) = header.lanes else { return Record { front, body, parities: Bytes::new() } };
+        let Some(stripe_set) = header.stripe_set else {
+            return Record { front, body, parities: Bytes::new() };
+        };
         let pages: Vec<&[u8]> = body.iter().flat_map(|piece| piece.chunks_exact(ALIGN)).collect();
-        let mut parities = self.spares.take(PARITY * lanes.height(header.body as usize));
-        lanes.compute(&pages, &mut parities);
-        let columns = lanes.checks(&pages, &parities);
-        header.checks = Checks { front: header.front_check(&front).unwrap_or(0), columns };
-        Record { front: header.with_checks(&front), body, parities: self.spares.share(parities) }
+        let mut parities = self.buffer_pool.take(PARITY_COLUMNS * stripe_set.height(header.body as usize));
+        stripe_set.compute(&pages, &mut parities);
+        let columns = stripe_set.checksums(&pages, &parities);
+        header.checksums = Checksums { front: header.front_checksum(&front).unwrap_or(0), columns };
+        Record { front: header.with_checksums(&front), body, parities: self.buffer_pool.share(parities) }
     }
 
-    /// One device write of batch `pos` has ended.
+    /// One device write of batch `pos` has completed.
     fn appended(&self, pos: JournalPos, slot: usize, outcome: Result) {
         let failed = outcome.is_err();
         if let Err(cause) = outcome {
-            self.put_out(slot, &cause);
+            self.fail_drive(slot, &cause);
         }
         {
             let mut journal = self.journal.lock();
-            // None when the shelf has stopped and answered it already.
+            // `None` if the shelf has stopped and completed it already.
             let first = journal.waiting.front().map_or(JournalPos(u64::MAX), |batch| batch.pos);
             let index = pos.0.checked_sub(first.0).map(|index| index as usize);
             if let Some(batch) = index.and_then(|index| journal.waiting.get_mut(index)) {
@@ -243,7 +250,7 @@ impl DriveShelf {
         self.answer_appends();
     }
 
-    /// Answers the batches at the front that every copy has.
+    /// Completes the batches at the front that every copy has.
     pub(super) fn answer_appends(&self) {
         loop {
             let mut journal = self.journal.lock();
@@ -254,7 +261,7 @@ impl DriveShelf {
             if batch.is_lost() {
                 journal.waiting.push_front(batch);
                 drop(journal);
-                let what = "too few drives took what was written to the journal".into();
+                let what = "too few drives completed a journal write".into();
                 return self.stop(&Error::Drive { what });
             }
             journal.answered = batch.pos;
@@ -265,7 +272,7 @@ impl DriveShelf {
         }
     }
 
-    /// Writes a record's bytes at its address to one copy; `ended` is called once for every part.
+    /// Writes a record at its address to one copy; `ended` is called once for every part.
     fn write_record(
         &self,
         slot: usize,
@@ -276,14 +283,14 @@ impl DriveShelf {
         let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
         let member = self.member(slot);
         let mut skip = 0;
-        for (start, len) in Ring::parts(self.plan.journal_bytes, at, bytes) {
+        for (start, len) in JournalRing::parts(self.plan.journal_bytes, at, bytes) {
             let part = cut(pieces, skip as usize, len as usize);
             let ended = ended.clone();
             match &member {
                 Some(member) => {
                     member.write(self.plan.journal_at() + start, part, true, Box::new(ended));
                 }
-                None => ended(Err(Error::Drive { what: format!("the drive in slot {slot} is out") })),
+                None => ended(Err(Error::Drive { what: format!("the drive in slot {slot} has failed") })),
             }
             skip += len;
         }

@@ -4,7 +4,7 @@ use crate::drive_shelf::tests::{
     call, drives, format, heads, mem, now, on_drive, open, page, put, recover, why,
 };
 use crate::encryption::{DataKey, Envelope};
-use crate::striping::Lanes;
+use crate::striping::StripeSet;
 use crate::{
     ALIGN, Drive, DriveShelf, Error, FormatOptions, JournalPos, MemDrive, Opening, Result, Shelf, Superblock,
 };
@@ -154,9 +154,9 @@ fn a_large_batch_that_may_have_been_answered_is_not_the_end() {
     let mem = mem(6);
     let shelf = format(&mem);
     let pos = append(&shelf, "a", 8).unwrap();
-    let lanes = Lanes::choose(0b11_1111, 3, 8 * ALIGN, pos).expect("striped");
+    let stripe_set = StripeSet::choose(0b11_1111, 3, 8 * ALIGN, pos).expect("striped");
     // The drives at its place fail reads for ever; a copy of the journal is among those that are left.
-    let lost: Vec<usize> = lanes.order(pos).into_iter().filter(|slot| *slot != 0).take(3).collect();
+    let lost: Vec<usize> = stripe_set.order(pos).into_iter().filter(|slot| *slot != 0).take(3).collect();
     let shelf = open(&without(&mem, &lost)).map(|shelf| recover(&shelf));
     let why = match shelf {
         Ok(outcome) => why(outcome),
@@ -171,7 +171,7 @@ fn a_drive_that_has_gone_is_a_loss_until_the_journal_is_trimmed() {
     let shelf = format(&mem);
     let large = append(&shelf, "a", 32).unwrap();
     assert_eq!((shelf.status().tolerates, shelf.wants_trim()), (2, false));
-    shelf.put_out(4, &gone());
+    shelf.fail_drive(4, &gone());
     now(shelf.settle());
     assert_eq!((shelf.status().tolerates, shelf.wants_trim()), (1, true));
     assert!(shelf.status().drives.iter().any(|drive| drive.slot == 4), "it is a member for the batch's sake");
@@ -187,7 +187,7 @@ fn a_drive_that_has_gone_is_a_loss_until_the_journal_is_trimmed() {
 }
 
 #[test]
-fn a_drive_that_is_emptied_gets_no_more_of_large_batches() {
+fn a_drive_that_is_drained_gets_no_more_of_large_batches() {
     let mem = mem(6);
     let shelf = format(&mem);
     append(&shelf, "a", 32).unwrap();
@@ -229,7 +229,7 @@ fn another_copy_of_the_journal_leaves_the_columns_of_its_drive_alone() {
         append(&shelf, head, pages.len() as u8).unwrap();
     }
     assert_eq!(shelf.journal_copies(), [0, 1, 2]);
-    shelf.put_out(1, &gone());
+    shelf.fail_drive(1, &gone());
     now(shelf.settle());
     assert_eq!(shelf.journal_copies(), [0, 2, 3]);
     for lost in [[0, 1], [1, 2], [1, 3], [1, 5]] {

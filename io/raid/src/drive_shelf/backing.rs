@@ -1,15 +1,16 @@
-//! Space below the drives: a sparse file gets its blocks from a file system, which may run out of them.
+//! Thin-provisioned drives: a sparse file allocates blocks of a file system, which may run out of them.
 //!
-//! What the array can't do without is allocated at once: labels, superblocks, map and journal when a drive becomes a
-//! member or is opened, the columns of a segment when it is placed. So only placing a segment needs space that may not
-//! be there, and a write that was promised never finds out in the middle. What room is told of is no more than file
-//! systems have space for. Where somebody else takes that first, writes to new segments wait and are tried again: the
-//! drives are as good as before, no drive is put out for it, and reads and the journal go on.
+//! Space that the array can't do without is reserved in advance: labels, superblocks, map and journal when a drive
+//! becomes a member or is opened, the columns of a segment when it is placed. So only placing a segment needs space
+//! that may not be there, and a write never runs out in the middle of a segment. [`Shelf::room`](crate::Shelf::room)
+//! reports no more than the file systems have space for. If something else uses up that space first, writes to new
+//! segments wait and are retried: the drives are as good as before, none is failed for it, and reads and the journal
+//! go on.
 
 use super::segments::Deferred;
 use super::{DriveShelf, Member};
 use crate::FileSystem;
-use crate::geometry::{Form, Geometry};
+use crate::geometry::{Geometry, Profile};
 use crate::label::Label;
 use crate::segment_map::Entry;
 use crate::{ALIGN, Drive, Error, Result, wait};
@@ -19,13 +20,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often file systems are looked at, and what waits for space is tried again.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often file systems are examined, and waiting writes retried.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is known of the space below the drives.
+/// State of the space below the drives.
 #[derive(Default)]
-pub struct Below {
-    /// Some drive does not have all of its space.
+pub struct BackingSpace {
+    /// True if some drive is thin-provisioned.
     sparse: AtomicBool,
     state: Mutex<State>,
 }
@@ -34,21 +35,21 @@ pub struct Below {
 struct State {
     looked: Duration,
     file_systems: Vec<FileSystem>,
-    /// Segments that there is space for; none when no drive is sparse.
+    /// Segments that there is space for; `None` if no drive is sparse.
     room: Option<u32>,
     /// Writes that wait for space.
     starved: Vec<Deferred>,
-    /// When one was last found to have none.
+    /// When a reservation last failed.
     starved_at: Option<Duration>,
     now: Duration,
 }
 
-/// Allocates what a drive holds besides segments.
+/// Reserves the space that a drive needs besides segments.
 pub(super) async fn allocate_fixed(drive: &dyn Drive, plan: &Geometry, bytes: u64) -> Result {
     for (at, len) in [(0, plan.granules_at()), (Label::second_at(bytes), ALIGN as u64)] {
         let (done, allocated) = wait();
         drive.allocate(at, len, done);
-        // What else is wrong with it, its writes will find out.
+        // Other errors are left for the writes to find.
         if let Err(Error::NoSpace { what }) = allocated.await {
             let what = format!(
                 "{what}: its file system has no room for the array's own records; give it more space, or use smaller drives"
@@ -60,24 +61,24 @@ pub(super) async fn allocate_fixed(drive: &dyn Drive, plan: &Geometry, bytes: u6
 }
 
 impl DriveShelf {
-    /// Allocates what the members hold besides segments. A file system that is full now is no reason not to open: its
-    /// drives had that space allocated before, unless they were copied since.
+    /// Reserves the space that the members need besides segments. A full file system does not prevent the opening: the
+    /// drives had that space reserved before, unless they were copied since.
     pub(super) async fn allocate_members(&self) {
         for member in self.present().into_iter().filter(|member| member.is_sparse()) {
             if let Err(cause) = allocate_fixed(member.drive(), &self.plan, member.bytes).await {
                 tracing::error!(%cause, drive = member.name(), "a drive lacks space for the array's own records");
             }
         }
-        self.look_below();
+        self.refresh_backing();
     }
 
-    /// Allocates the columns of a segment that was just placed, then runs the writes that wait for it.
+    /// Reserves the columns of a segment that was just placed, then runs the writes that wait for it.
     pub(super) fn allocate(&self, segment: u32, entry: Arc<Entry>) {
         self.spawn(|shelf| async move {
             match shelf.allocate_columns(&entry, |_| true).await {
                 Err(cause) if shelf.check_running().is_ok() => {
                     let again: Deferred = Box::new(move |shelf| shelf.allocate(segment, entry));
-                    shelf.starve(&cause, again);
+                    shelf.defer_write(&cause, again);
                 }
                 _ => {
                     let waiting = shelf.segments.lock().list[segment as usize].allocating.take();
@@ -88,22 +89,22 @@ impl DriveShelf {
     }
 
     /// # Errors
-    /// [`Error::NoSpace`] alone.
+    /// Only [`Error::NoSpace`].
     pub(super) async fn allocate_columns(&self, entry: &Entry, wanted: impl Fn(usize) -> bool) -> Result {
-        let len = u64::from(self.plan.chunk_pages(entry.form)) * self.plan.granule_bytes();
+        let len = u64::from(self.plan.chunk_pages(entry.profile)) * self.plan.granule_bytes();
         let columns = entry.columns.iter().enumerate().filter(|(index, _)| wanted(*index));
         let waits: Vec<_> = columns
             .filter_map(|(_, column)| {
                 let column = column.filter(|column| !column.stale)?;
                 let member = self.member(usize::from(column.slot)).filter(|member| member.is_sparse())?;
                 let (done, allocated) = wait();
-                member.allocate(self.plan.page_at(entry.form, column.granule, 0, 0), len, done);
+                member.allocate(self.plan.page_at(entry.profile, column.granule, 0, 0), len, done);
                 Some(allocated)
             })
             .collect();
         let mut outcome = Ok(());
         for allocated in waits {
-            // Other errors are for the writes to find.
+            // Other errors are left for the writes to find.
             if let Err(cause @ Error::NoSpace { .. }) = allocated.await {
                 outcome = Err(cause);
             }
@@ -111,17 +112,17 @@ impl DriveShelf {
         outcome
     }
 
-    /// True when a segment placed here needs space that may not be there.
+    /// True if a segment placed here needs space that may not be there.
     pub(super) fn is_sparse(&self, entry: &Entry) -> bool {
         let on_sparse = |slot: u8| self.member(usize::from(slot)).is_some_and(|member| member.is_sparse());
-        self.below.sparse.load(Ordering::Relaxed)
+        self.backing_space.sparse.load(Ordering::Relaxed)
             && entry.columns.iter().flatten().any(|column| on_sparse(column.slot))
     }
 
-    /// Tries something again when there may be space.
-    pub(super) fn starve(&self, cause: &Error, again: Deferred) {
+    /// Retries an operation when there may be space.
+    pub(super) fn defer_write(&self, cause: &Error, again: Deferred) {
         let first = {
-            let mut state = self.below.state.lock();
+            let mut state = self.backing_space.state.lock();
             state.starved.push(again);
             let now = state.now;
             state.starved_at.replace(now).is_none()
@@ -133,52 +134,56 @@ impl DriveShelf {
 
     /// True while writes wait for space below the drives.
     pub(super) fn waits_for_space(&self) -> bool {
-        let state = self.below.state.lock();
+        let state = self.backing_space.state.lock();
         !state.starved.is_empty() || state.starved_at.is_some()
     }
 
-    /// The file systems that sparse drives get their space from, as they were seen last.
+    /// The file systems of sparse drives, as last examined.
     pub(super) fn file_systems(&self) -> Vec<FileSystem> {
-        self.below.state.lock().file_systems.clone()
+        self.backing_space.state.lock().file_systems.clone()
     }
 
-    /// Segments that there is space for below the drives, as far as they need any.
-    pub(super) fn room_below(&self) -> Option<u32> {
-        if self.below.sparse.load(Ordering::Relaxed) { self.below.state.lock().room } else { None }
+    /// Segments that the backing file systems have space for; `None` if that is no limit.
+    pub(super) fn backing_room(&self) -> Option<u32> {
+        if self.backing_space.sparse.load(Ordering::Relaxed) {
+            self.backing_space.state.lock().room
+        } else {
+            None
+        }
     }
 
-    /// Runs what waits for space, whether or not there is any.
+    /// Retries everything that waits for space.
     pub(super) fn retry_starved(&self) {
-        let starved = std::mem::take(&mut self.below.state.lock().starved);
+        let starved = std::mem::take(&mut self.backing_space.state.lock().starved);
         starved.into_iter().for_each(|again| again(self));
     }
 
-    /// Looks at the file systems now and then, and tries again what waits for space.
-    pub(super) fn tick_below(&self, now: Duration) {
+    /// Examines the file systems at intervals, and retries what waits for space.
+    pub(super) fn tick_backing(&self, now: Duration) {
         {
-            let mut state = self.below.state.lock();
+            let mut state = self.backing_space.state.lock();
             state.now = now;
-            if now.saturating_sub(state.looked) < LOOK_EVERY {
+            if now.saturating_sub(state.looked) < REFRESH_INTERVAL {
                 return;
             }
             state.looked = now;
-            let over = |at: Duration| now.saturating_sub(at) > 2 * LOOK_EVERY;
+            let over = |at: Duration| now.saturating_sub(at) > 2 * REFRESH_INTERVAL;
             if state.starved.is_empty() && state.starved_at.is_some_and(over) {
                 state.starved_at = None;
                 tracing::warn!("there is space below the drives again");
             }
         }
-        if self.below.sparse.load(Ordering::Relaxed) {
-            self.look_below();
+        if self.backing_space.sparse.load(Ordering::Relaxed) {
+            self.refresh_backing();
             self.retry_starved();
         }
     }
 
-    /// Looks at the file systems below sparse drives.
-    pub(super) fn look_below(&self) {
+    /// Examines the file systems of sparse drives.
+    pub(super) fn refresh_backing(&self) {
         let sparse: Vec<_> =
             self.present().into_iter().filter_map(|member| Some((member.backing()?, member))).collect();
-        self.below.sparse.store(!sparse.is_empty(), Ordering::Relaxed);
+        self.backing_space.sparse.store(!sparse.is_empty(), Ordering::Relaxed);
         if sparse.is_empty() {
             return;
         }
@@ -192,15 +197,15 @@ impl DriveShelf {
             file_system.growth += member.bytes.saturating_sub(backing.allocated);
             *spare += backing.allocated.saturating_sub(self.taken_bytes(member));
         }
-        let form = Form::of(self.present().len());
-        let column = u64::from(self.plan.chunk_pages(form)) * self.plan.granule_bytes();
+        let profile = Profile::of(self.present().len());
+        let column = u64::from(self.plan.chunk_pages(profile)) * self.plan.granule_bytes();
         let room = found.values().map(|(file_system, spare)| {
-            let columns = file_system.slots.len().min(form.width()) as u64;
+            let columns = file_system.slots.len().min(profile.width()) as u64;
             (file_system.free + spare) / (columns * column)
         });
         let room = room.min().map(|room| u32::try_from(room).unwrap_or(u32::MAX));
         let (before, first) = {
-            let mut state = self.below.state.lock();
+            let mut state = self.backing_space.state.lock();
             let first = state.file_systems.is_empty();
             state.file_systems = found.into_values().map(|(file_system, _)| file_system).collect();
             (std::mem::replace(&mut state.room, room), first)
@@ -213,7 +218,7 @@ impl DriveShelf {
         }
     }
 
-    /// Bytes of a drive that the array has put something on.
+    /// Bytes of a drive that the array uses.
     fn taken_bytes(&self, member: &Member) -> u64 {
         let left = match self.segments.lock().space.drives.get(member.slot) {
             Some(Some(free)) => free.left(),

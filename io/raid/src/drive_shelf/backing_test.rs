@@ -151,15 +151,15 @@ fn all_in_use(shelf: &DriveShelf) -> bool {
 fn no_more_is_promised_than_the_file_system_has() {
     let mut rig = Rig::new(32);
     let shelf = rig.format().unwrap();
-    let told = shelf.room();
-    assert!(told.any < shelf.layout().segments, "{told:?}");
+    let room = shelf.room();
+    assert!(room.any < shelf.layout().segments, "{room:?}");
     let mut written = 0;
     while shelf.room().protected > 0 {
         now(write(&shelf, written)).unwrap();
         written += 1;
         rig.pass(&shelf);
     }
-    assert!(written > 5, "{told:?}");
+    assert!(written > 5, "{room:?}");
     // Cleaning goes on with what was kept for it.
     for segment in written..written + 4 {
         now(write(&shelf, segment)).unwrap();

@@ -1,4 +1,4 @@
-//! What makes segments durable: a sync of the drives, then the pages of the map that have changed.
+//! Durability of segments: a sync of the drives, then the changed pages of the segment map.
 
 use super::DriveShelf;
 use crate::geometry::Geometry;
@@ -7,27 +7,24 @@ use crate::{ALIGN, Done, Error, Result, wait};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// Commits of the map: one at a time, for everybody who waits.
+/// Group commit of the map: one at a time, for all waiters.
 pub struct Commits {
     running: bool,
     waiting: Vec<Done<()>>,
     sequence: u64,
-    /// Which of its two places holds the newest of each page.
+    /// Which of the two places of each page holds its newest version.
     pub places: Vec<u8>,
 }
 
-/// Up to so many pages are written durably one by one; more are followed by one sync.
-const FEW: usize = 4;
-
 impl Commits {
     pub fn new(plan: Geometry) -> Self {
-        let pages = plan.map_bytes(plan.most_segments) / (2 * ALIGN as u64);
+        let pages = plan.map_bytes(plan.max_segments) / (2 * ALIGN as u64);
         Self { running: false, waiting: Vec::new(), sequence: 0, places: vec![0; pages as usize] }
     }
 }
 
 impl DriveShelf {
-    /// Makes durable what was written before the call, and known to the map.
+    /// Makes durable what was written before the call and is known to the map.
     pub(super) async fn sync_all(&self) -> Result {
         self.check_running()?;
         let covered = self.segments.lock().unsynced();
@@ -42,7 +39,8 @@ impl DriveShelf {
         self.commit().await
     }
 
-    /// Syncs every drive. What a failed sync lost is unknown: that drive is out, and what was not synced on it missing.
+    /// Syncs every drive. It is unknown what a failed sync lost: that drive is failed, and its unsynced columns are
+    /// stale.
     pub(super) async fn sync_drives(&self) -> Result {
         let present = self.present();
         let waits: Vec<_> = {
@@ -55,7 +53,7 @@ impl DriveShelf {
         };
         for (member, synced) in present.iter().zip(waits) {
             if let Err(cause) = synced.await {
-                self.put_out(member.slot, &cause);
+                self.fail_drive(member.slot, &cause);
             }
         }
         self.check_running()
@@ -117,17 +115,22 @@ impl DriveShelf {
                 for ((number, page), place) in pages.iter().zip(&places) {
                     let at = self.plan.map_at() + (u64::from(*number) * 2 + u64::from(*place)) * ALIGN as u64;
                     let (done, written) = wait();
-                    member.write(at, vec![page.clone()], pages.len() <= FEW, done);
+                    member.write(
+                        at,
+                        vec![page.clone()],
+                        pages.len() <= self.limits.durable_map_pages_max,
+                        done,
+                    );
                     waits.push((member.slot, written));
                 }
             }
         }
         for (slot, written) in waits {
             if let Err(cause) = written.await {
-                self.put_out(slot, &cause);
+                self.fail_drive(slot, &cause);
             }
         }
-        if pages.len() > FEW {
+        if pages.len() > self.limits.durable_map_pages_max {
             self.sync_drives().await?;
         }
         self.check_running()?;

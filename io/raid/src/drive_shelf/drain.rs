@@ -1,55 +1,56 @@
-//! Evacuation: a drive is emptied onto the others and leaves. Neither their room nor the protection that the array
-//! promises is given up for that without consent.
+//! Drain: the data of a drive moves to the others, and then it leaves the array.
+//!
+//! Neither the space that the others need nor redundancy is given up for that without consent.
 
 use super::DriveShelf;
 use crate::DriveState;
 use crate::allocator::{Free, Space};
-use crate::geometry::Form;
+use crate::geometry::Profile;
 use crate::{Error, Result};
 
 impl DriveShelf {
-    /// Drives that the array promises to do without: as many as it could ever lose without loss of data, whatever was
-    /// taken away since.
+    /// Drive failures that the array is specified to tolerate: the most that it ever could, whatever was removed
+    /// since.
     pub fn failures_to_tolerate(&self) -> usize {
-        usize::from(self.roster.lock().failures_to_tolerate)
+        usize::from(self.membership.lock().failures_to_tolerate)
     }
 
-    /// Drives that may fail without loss, when so many stay and everything is placed on them.
-    fn tolerable(staying: u64) -> usize {
-        usize::from(Form::of(staying.count_ones() as usize).parity)
+    /// Failures that are tolerated once everything is placed on these drives.
+    fn max_tolerates(in_use_drives: u64) -> usize {
+        usize::from(Profile::of(in_use_drives.count_ones() as usize).parity)
     }
 
-    /// What an evacuation has to leave so that nothing is lost of the protection: what is promised, or less when the
-    /// drives that stay can't give that now.
+    /// Failures that must still be tolerated after a drain if it is not to reduce redundancy: what is specified, or less
+    /// if the drives in use can't provide that now.
     pub fn min_tolerates_after_drain(&self) -> usize {
-        self.failures_to_tolerate().min(Self::tolerable(self.staying()))
+        self.failures_to_tolerate().min(Self::max_tolerates(self.in_use_drives()))
     }
 
-    /// Drives that may still fail without loss when the drive in this slot, and all that are leaving, are gone.
+    /// Failures that are tolerated once the drive in this slot, and all that are draining, have left.
     pub fn tolerates_without(&self, slot: usize) -> usize {
-        let left = self.staying() & !(1 << slot);
-        if left == 0 { 0 } else { Self::tolerable(left) }
+        let left = self.in_use_drives() & !(1 << slot);
+        if left == 0 { 0 } else { Self::max_tolerates(left) }
     }
 
-    /// From the moment on at which everything stands more failures than the array failures_to_tolerate, it promises them. True when
-    /// it does now.
-    pub(super) async fn promise_more(&self) -> bool {
+    /// Raises the specified failures to tolerate as soon as everything tolerates more. True if it did.
+    pub(super) async fn raise_failures_to_tolerate(&self) -> bool {
         let known = self.failures_to_tolerate();
-        if known >= crate::striping::PARITY {
+        if known >= crate::striping::PARITY_COLUMNS {
             return false;
         }
         let tolerates = self.status().tolerates;
         if tolerates <= known {
             return false;
         }
-        self.roster.lock().failures_to_tolerate = tolerates as u8;
-        self.record().await.is_ok()
+        self.membership.lock().failures_to_tolerate = tolerates as u8;
+        self.persist_membership().await.is_ok()
     }
 
-    /// True when everything that is to be placed elsewhere finds room on these drives, with all the protection that
-    /// their number allows, and enough is left for whoever writes. Space in pieces is counted as if it were in one.
-    fn has_room_on(&self, staying: u64) -> bool {
-        let members: Vec<_> = self.present().into_iter().filter(|it| staying >> it.slot & 1 == 1).collect();
+    /// True if everything that has to move fits on these drives with all the parity that their number allows, and
+    /// enough space is left for writers. Fragmented space is counted as if it were contiguous.
+    fn has_room_on(&self, in_use_drives: u64) -> bool {
+        let members: Vec<_> =
+            self.present().into_iter().filter(|it| in_use_drives >> it.slot & 1 == 1).collect();
         let segments = self.segments.lock();
         let mut free: Vec<u32> = vec![0; members.iter().map(|it| it.slot + 1).max().unwrap_or(0)];
         for member in &members {
@@ -57,88 +58,89 @@ impl DriveShelf {
         }
         let mut moving = 0;
         for entry in segments.current() {
-            if entry.lost(staying).next().is_some() {
+            if entry.lost(in_use_drives).next().is_some() {
                 moving += 1;
                 continue;
             }
-            let len = self.plan.chunk_pages(entry.form);
+            let len = self.plan.chunk_pages(entry.profile);
             for column in entry.columns.iter().flatten() {
                 let free = &mut free[usize::from(column.slot)];
                 *free = free.saturating_sub(len);
             }
         }
         let drives =
-            (0..).zip(&free).map(|(slot, free)| (staying >> slot & 1 == 1).then(|| Free::new(*free)));
+            (0..).zip(&free).map(|(slot, free)| (in_use_drives >> slot & 1 == 1).then(|| Free::new(*free)));
         let space = Space { drives: drives.collect() };
-        let room = space.rooms(self.plan.stripe_pages)[Self::tolerable(staying)];
-        room >= moving + segments.promised() + super::AT_ONCE
+        let room = space.rooms(self.plan.stripe_pages)[Self::max_tolerates(in_use_drives)];
+        room >= moving + segments.reserved() + super::PLACEMENT_RESERVE_SEGMENTS
     }
 
-    /// Takes an evacuation back: the drive stays, with what it still holds.
+    /// Cancels a drain: the drive stays, with what it still holds.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when nothing there is being emptied.
+    /// [`Error::Unusable`] when it is not being drained.
     pub async fn cancel_drain(&self, slot: usize) -> Result {
         self.check_running()?;
         {
-            let mut roster = self.roster.lock();
-            match roster.members.get_mut(slot) {
+            let mut membership = self.membership.lock();
+            match membership.members.get_mut(slot) {
                 Some(entry) if entry.state == DriveState::Draining => entry.state = DriveState::InUse,
-                _ => return Err(Error::Unusable(format!("the drive in slot {slot} is not being emptied"))),
+                _ => return Err(Error::Unusable(format!("the drive in slot {slot} is not being drained"))),
             }
         }
-        self.segments.lock().close(slot, false);
+        self.segments.lock().set_closed(slot, false);
         self.count_members();
-        self.record().await?;
+        self.persist_membership().await?;
         self.background.wake();
         Ok(())
     }
 
-    /// Empties a drive: what it holds is placed on the others, and then it is no member any more. Its state is
+    /// Drains a drive: its data moves to the others, and then it is no member any more. Its state is
     /// [`DriveState::Draining`] until then.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when there is no such member, the others have no room for what it holds and for what is to be
-    /// rebuilt, or fewer than `least` drives could fail without loss once it is gone: see
-    /// [`DriveShelf::min_tolerates_after_drain`].
+    /// [`Error::Unusable`] when there is no such member, the others lack space for its data and for rebuild, or fewer
+    /// than `least` drives could fail without data loss afterwards: see [`DriveShelf::min_tolerates_after_drain`].
     pub async fn drain(&self, slot: usize, least: usize) -> Result {
         self.check_running()?;
         let member = self.member(slot).ok_or_else(|| Error::Unusable(format!("slot {slot} has no drive")))?;
         let left = self.tolerates_without(slot);
         if left < least {
             return Err(Error::Unusable(format!(
-                "without {} {left} drives could fail without loss, and {least} are to: add a drive first",
+                "without {} {left} drives could fail without data loss, and {least} must: add a drive first",
                 member.name()
             )));
         }
-        let staying = self.staying() & !(1 << slot);
-        if staying == 0 || !self.has_room_on(staying) || !self.may_close(slot) {
+        let in_use_drives = self.in_use_drives() & !(1 << slot);
+        if in_use_drives == 0 || !self.has_room_on(in_use_drives) || !self.may_close(slot) {
             return Err(Error::Unusable(format!(
-                "the other drives have no room for what {} holds: give space back, or add a drive first",
+                "the other drives have no room for what {} holds: free space, or add a drive first",
                 member.name()
             )));
         }
         let leaves = {
-            let mut roster = self.roster.lock();
-            let entry = roster.members.get_mut(slot).filter(|entry| entry.state == DriveState::InUse);
+            let mut membership = self.membership.lock();
+            let entry = membership.members.get_mut(slot).filter(|entry| entry.state == DriveState::InUse);
             entry.map(|entry| entry.state = DriveState::Draining).is_some()
         };
         if !leaves {
-            return Err(Error::Unusable(format!("the drive in slot {slot} is leaving already, or out")));
+            return Err(Error::Unusable(format!(
+                "the drive in slot {slot} is being drained already, or has failed"
+            )));
         }
         self.count_members();
-        self.record().await?;
+        self.persist_membership().await?;
         self.background.wake();
         Ok(())
     }
 
-    /// Places nothing more on a drive, if there is room for some segments without it.
+    /// Stops placing segments on a drive, if there is room for some without it.
     fn may_close(&self, slot: usize) -> bool {
         let mut segments = self.segments.lock();
-        segments.close(slot, true);
-        let fits = segments.room() > super::AT_ONCE;
+        segments.set_closed(slot, true);
+        let fits = segments.room() > super::PLACEMENT_RESERVE_SEGMENTS;
         if !fits {
-            segments.close(slot, false);
+            segments.set_closed(slot, false);
         }
         fits
     }

@@ -1,10 +1,10 @@
-//! One answer for many requests.
+//! Completion of an operation that consists of several requests.
 
 use crate::{Done, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Counts the parts of an operation on several drives and answers when the last has ended.
+/// Counts the requests of an operation and completes it with the last.
 pub(super) struct Gather<T>(Mutex<Option<Gathering<T>>>);
 
 struct Gathering<T> {
@@ -18,7 +18,7 @@ impl<T: Send + 'static> Gather<T> {
         Arc::new(Self(Mutex::new(Some(Gathering { left: parts, whole: Ok(whole), done }))))
     }
 
-    /// Takes note of a part: `add` puts what it brought into the whole.
+    /// One request has completed: `add` merges its result.
     pub(super) fn part<P>(&self, outcome: Result<P>, add: impl FnOnce(&mut T, P)) {
         self.part_checked(outcome, |whole, part| {
             add(whole, part);
@@ -26,7 +26,7 @@ impl<T: Send + 'static> Gather<T> {
         });
     }
 
-    /// Takes note of a part that may turn out to be wrong.
+    /// As [`Gather::part`], for a result that may turn out to be wrong.
     pub(super) fn part_checked<P>(&self, outcome: Result<P>, add: impl FnOnce(&mut T, P) -> Result) {
         let mut slot = self.0.lock();
         let Some(gathering) = slot.as_mut() else { return };

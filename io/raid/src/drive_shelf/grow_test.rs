@@ -101,7 +101,7 @@ fn a_drive_that_failed_is_replaced_by_a_new_one() {
 }
 
 #[test]
-fn a_drive_is_emptied_and_can_be_taken_away() {
+fn a_drive_is_drained_and_can_be_removed() {
     let drives: Vec<_> = (0..5).map(|index| mem(&format!("mem{index}"))).collect();
     let shelf = make(&drives, 10);
     now(shelf.drain(0, 2)).unwrap();
@@ -253,7 +253,7 @@ fn a_drive_whose_contents_have_no_room_elsewhere_stays() {
 fn an_evacuation_that_is_taken_back_leaves_a_drive_like_every_other() {
     let drives: Vec<_> = (0..5).map(|index| mem(&format!("mem{index}"))).collect();
     let shelf = make(&drives, 10);
-    assert!(now(shelf.cancel_drain(1)).unwrap_err().to_string().contains("not being emptied"));
+    assert!(now(shelf.cancel_drain(1)).unwrap_err().to_string().contains("not being drained"));
     let before = shelf.status();
     now(shelf.drain(1, 2)).unwrap();
     assert!(shelf.status().degraded_segments > 0);
@@ -273,12 +273,12 @@ fn an_evacuation_that_is_taken_back_leaves_a_drive_like_every_other() {
 fn a_scrub_tells_where_it_is_and_can_be_ended() {
     let drives: Vec<_> = (0..4).map(|index| mem(&format!("mem{index}"))).collect();
     let shelf = make(&drives, 6);
-    let mut told = Vec::new();
+    let mut steps = Vec::new();
     let half = now(shelf.scrub_from(0, |segment, report| {
-        told.push((segment, report.segments));
+        steps.push((segment, report.segments));
         segment < 3
     }));
-    assert_eq!(told, [(0, 0), (1, 1), (2, 2), (3, 3)]);
+    assert_eq!(steps, [(0, 0), (1, 1), (2, 2), (3, 3)]);
     assert_eq!((half.segments, now(shelf.scrub_from(3, |_, _| true)).segments), (3, 3));
 }
 

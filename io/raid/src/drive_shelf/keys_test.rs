@@ -175,10 +175,10 @@ fn owners_of_the_same_epoch_never_seal_alike() {
         let at = shelf.plan.granules_at() as usize;
         (generation, mem[0].with(|bytes| bytes[at..at + ALIGN].to_vec()))
     };
-    let (one, alone) = sector(&mem[..1], 20, &[0; 32]);
+    let (one, exclusively) = sector(&mem[..1], 20, &[0; 32]);
     let (two, others) = sector(&mem[1..], 21, &[0; 32]);
     assert_eq!(one, two, "or this shows nothing");
-    assert_ne!(alone[..64], others[..64]);
+    assert_ne!(exclusively[..64], others[..64]);
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn places(drive: &MemDrive) -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn a_drive_that_is_emptied_keeps_no_wrapped_key() {
+fn a_drive_that_is_drained_keeps_no_wrapped_key() {
     let mem = mem(5);
     let shelf = format(&mem);
     write(&shelf, 0, TEXT);
@@ -304,7 +304,7 @@ fn a_drive_that_is_emptied_keeps_no_wrapped_key() {
     assert!(shelf.status().unwiped_drives.is_empty());
 }
 
-/// It took no more writes, was put out and replaced. What it is told when it is retired it takes again, or not.
+/// It took no more writes, failed and was replaced. The wipe after that reaches it, or does not.
 #[test]
 fn a_drive_that_was_replaced_is_wiped_when_it_can_be_reached_and_named_otherwise() {
     for reachable in [true, false] {
@@ -317,7 +317,7 @@ fn a_drive_that_was_replaced_is_wiped_when_it_can_be_reached_and_named_otherwise
         call(|done| shelf.recover(JournalPos(1), done)).unwrap();
         left.store(-1, Ordering::SeqCst);
         write(&shelf, 0, TEXT);
-        assert!(shelf.member(2).is_none(), "it is out");
+        assert!(shelf.member(2).is_none(), "it has failed");
         if reachable {
             left.store(i64::MAX, Ordering::SeqCst);
         }

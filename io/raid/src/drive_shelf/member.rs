@@ -1,7 +1,7 @@
-//! A drive in its slot: whether it is believed, what it has under way, and since when.
+//! A drive in its slot: whether it has failed, and its requests in flight with their timeouts.
 //!
-//! A request that takes too long is answered with an error before the drive answers; whatever the drive says later
-//! is not heard. Time is what [`Member::tick`] was last told.
+//! A request that times out is completed with an error before the drive completes it; the drive's own result is
+//! ignored later. Time is what [`Member::tick`] was last called with.
 
 use crate::{Backing, Done, Drive, Error, Wait, wait};
 use bytes::Bytes;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long a read may take before the others are asked instead.
-const READ_PATIENCE: Duration = Duration::from_millis(300);
+/// Timeout of a read: after it the other drives are read instead.
+const READ_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// How long a write or a sync may take before the shelf goes on without the drive: less than hosts wait, more than
-/// a busy drive needs.
-const WRITE_PATIENCE: Duration = Duration::from_secs(15);
+/// Timeout of a write or a sync: after it the shelf continues without the drive. Less than hosts wait, more than a
+/// busy drive needs.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What is counted about a drive since the opening.
+/// Statistics of a drive since the opening.
 #[derive(Default)]
 pub struct Counters {
     pub read_bytes: AtomicU64,
@@ -39,7 +39,7 @@ pub struct Member {
     pub first_label: usize,
     pub counters: Counters,
     drive: Arc<dyn Drive>,
-    /// Its space comes from a file system, as it is written.
+    /// True if it is thin-provisioned.
     sparse: bool,
     out: AtomicBool,
     waiting: Arc<Waiting>,
@@ -48,26 +48,26 @@ pub struct Member {
 #[derive(Default)]
 struct Waiting {
     now: AtomicU64,
-    /// Requests given up that the drive still has.
+    /// Requests that timed out and that the drive still has.
     overdue: AtomicU64,
-    /// By kind: requests that it answered, and those that it had at each tick, since they were last looked at.
+    /// By kind: completed requests, and requests in flight summed over the ticks, since the last sample.
     samples: [Counts; CLASSES],
-    /// Found to take much longer than the others; and whether others are asked in its place now.
+    /// Found to be slow, and whether it is avoided now.
     slow: AtomicBool,
     avoided: AtomicBool,
     requests: Mutex<Requests>,
 }
 
-/// Kinds of requests whose latencies are judged apart.
+/// Kinds of requests whose latencies are judged separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Read,
     Write,
-    /// Answered when it survives a power cut: durable writes and syncs.
+    /// Completed when it survives a power cut: durable writes and syncs.
     Durable,
 }
 
-/// How many there are.
+/// Number of kinds.
 pub const CLASSES: usize = 3;
 
 #[derive(Default)]
@@ -76,7 +76,7 @@ struct Counts {
     in_flight: AtomicU64,
 }
 
-/// Requests of a kind since the last sample: found under way at the ticks, all ticks together, and answered.
+/// Requests of a kind since the last sample: in flight, summed over the ticks, and completed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
     pub in_flight: u64,
@@ -90,27 +90,27 @@ struct Requests {
 }
 
 struct Request {
-    /// When it was asked for, in milliseconds.
+    /// When it was submitted, in milliseconds.
     since: u64,
-    patience: Duration,
-    /// None for what says nothing about the drive's speed.
+    timeout: Duration,
+    /// `None` for requests that say nothing about the drive's speed.
     class: Option<Class>,
-    answer: Arc<dyn GiveUp>,
+    answer: Arc<dyn Abort>,
 }
 
-/// An answer that comes from the drive or from the clock, whichever is first.
+/// A completion that is called once: by the drive or by a timeout, whichever is first.
 struct Once<T>(Mutex<Option<Done<T>>>);
 
-trait GiveUp: Send + Sync {
-    /// Answers with an error, and counts the drive's answer as overdue, unless that has come meanwhile.
-    fn give_up(&self, error: Error, overdue: &AtomicU64);
+trait Abort: Send + Sync {
+    /// Completes with an error and counts the request as overdue, unless the drive has completed it.
+    fn abort(&self, error: Error, overdue: &AtomicU64);
 }
 
-impl<T> GiveUp for Once<T> {
-    fn give_up(&self, error: Error, overdue: &AtomicU64) {
+impl<T> Abort for Once<T> {
+    fn abort(&self, error: Error, overdue: &AtomicU64) {
         let done = {
             let mut done = self.0.lock();
-            // Before the drive's answer can find that it comes too late.
+            // Before the drive's completion can find that it comes too late.
             overdue.fetch_add(u64::from(done.is_some()), Ordering::Relaxed);
             done.take()
         };
@@ -121,7 +121,7 @@ impl<T> GiveUp for Once<T> {
 }
 
 impl Member {
-    /// A drive whose labels are worth the same.
+    /// A drive with equivalent labels.
     pub fn new(slot: usize, id: u128, bytes: u64, drive: Arc<dyn Drive>) -> Arc<Self> {
         Self::with_labels(slot, id, bytes, drive, 0)
     }
@@ -147,45 +147,45 @@ impl Member {
         &*self.drive
     }
 
-    /// True when it does not have all of its space.
+    /// True if it is thin-provisioned.
     pub fn is_sparse(&self) -> bool {
         self.sparse
     }
 
-    /// What it gets its space from, as that is now.
+    /// The file system that it allocates from, as it is now.
     pub fn backing(&self) -> Option<Backing> {
         if self.sparse { self.drive.backing() } else { None }
     }
 
-    /// True when nothing more is asked of it.
-    pub fn is_out(&self) -> bool {
+    /// True if it has failed: no more requests are sent to it.
+    pub fn is_failed(&self) -> bool {
         self.out.load(Ordering::Acquire)
     }
 
-    /// Asks nothing more of it; false when that was so before.
-    pub fn put_out(&self) -> bool {
+    /// Marks it as failed; false if it was before.
+    pub fn mark_failed(&self) -> bool {
         !self.out.swap(true, Ordering::AcqRel)
     }
 
     fn check<T>(&self, done: Done<T>) -> Option<Done<T>> {
-        if self.is_out() {
-            done(Err(Error::Drive { what: format!("{} is out", self.name()) }));
+        if self.is_failed() {
+            done(Err(Error::Drive { what: format!("{} has failed", self.name()) }));
             return None;
         }
         Some(done)
     }
 
-    fn timed<T: Send + 'static>(&self, class: Option<Class>, patience: Duration, done: Done<T>) -> Done<T> {
+    fn timed<T: Send + 'static>(&self, class: Option<Class>, timeout: Duration, done: Done<T>) -> Done<T> {
         let once = Arc::new(Once(Mutex::new(Some(done))));
         let id = {
             let mut requests = self.waiting.requests.lock();
             requests.next += 1;
             let id = requests.next;
             let since = self.waiting.now.load(Ordering::Relaxed);
-            requests.under_way.insert(id, Request { since, patience, class, answer: once.clone() });
+            requests.under_way.insert(id, Request { since, timeout, class, answer: once.clone() });
             id
         };
-        // When the drive drops the request, nobody would answer it.
+        // Removes the request also when the drive drops it without completing it.
         let ticket = Ticket { waiting: self.waiting.clone(), id };
         let waiting = self.waiting.clone();
         Box::new(move |outcome| {
@@ -201,18 +201,18 @@ impl Member {
         })
     }
 
-    /// True while the drive owes answers that were given up.
+    /// True while requests that timed out are still at the drive.
     pub fn is_overdue(&self) -> bool {
         self.waiting.overdue.load(Ordering::Relaxed) > 0
     }
 
-    /// True while others are asked first: it owes answers that were given up, or was found slow.
-    pub fn is_avoided(&self) -> bool {
+    /// True while other drives are read instead: it has overdue requests, or is slow.
+    pub fn is_read_avoided(&self) -> bool {
         self.is_overdue() || self.waiting.avoided.load(Ordering::Relaxed)
     }
 
-    /// True while it was found slow and nothing is to be placed on it that can be elsewhere.
-    pub fn is_lagging(&self) -> bool {
+    /// True while it is slow and nothing is placed on it that can be elsewhere.
+    pub fn is_placement_avoided(&self) -> bool {
         self.waiting.avoided.load(Ordering::Relaxed)
     }
 
@@ -221,13 +221,13 @@ impl Member {
         self.waiting.slow.load(Ordering::Relaxed)
     }
 
-    /// Notes whether it is slow, and whether it is avoided for that.
+    /// Sets whether it is slow, and whether it is avoided for that.
     pub fn set_slow(&self, slow: bool, avoided: bool) {
         self.waiting.slow.store(slow, Ordering::Relaxed);
         self.waiting.avoided.store(avoided, Ordering::Relaxed);
     }
 
-    /// What it had to do since the last call, by kind.
+    /// The work since the last call, by kind.
     pub fn take_samples(&self) -> [Sample; CLASSES] {
         let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
         let samples = &self.waiting.samples;
@@ -240,14 +240,14 @@ impl Member {
     pub fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
         let Some(done) = self.check(done) else { return };
         self.counters.read_bytes.fetch_add(u64::from(len), Ordering::Relaxed);
-        self.drive.read(offset, len, self.timed(Some(Class::Read), READ_PATIENCE, done));
+        self.drive.read(offset, len, self.timed(Some(Class::Read), READ_TIMEOUT, done));
     }
 
-    /// Reads with the patience of a write, where there is nobody else to ask.
-    pub fn read_patiently(&self, offset: u64, len: u32) -> Wait<Bytes> {
+    /// Reads with the timeout of a write, where no other drive can be read instead.
+    pub fn read_with_write_timeout(&self, offset: u64, len: u32) -> Wait<Bytes> {
         let (done, read) = wait();
         if let Some(done) = self.check(done) {
-            self.drive.read(offset, len, self.timed(Some(Class::Read), WRITE_PATIENCE, done));
+            self.drive.read(offset, len, self.timed(Some(Class::Read), WRITE_TIMEOUT, done));
         }
         read
     }
@@ -257,7 +257,7 @@ impl Member {
         let len: usize = pieces.iter().map(Bytes::len).sum();
         self.counters.written_bytes.fetch_add(len as u64, Ordering::Relaxed);
         let class = if durable { Class::Durable } else { Class::Write };
-        self.drive.write(offset, pieces, durable, self.timed(Some(class), WRITE_PATIENCE, done));
+        self.drive.write(offset, pieces, durable, self.timed(Some(class), WRITE_TIMEOUT, done));
     }
 
     pub fn write_page(&self, at: u64, page: Bytes) -> Wait<()> {
@@ -266,81 +266,80 @@ impl Member {
         written
     }
 
-    /// Writes a page durably even when it is out.
+    /// Writes a page durably even if it has failed.
     pub fn write_page_anyway(&self, at: u64, page: Bytes) -> Wait<()> {
         let (done, written) = wait();
-        self.drive.write(at, vec![page], true, self.timed(None, WRITE_PATIENCE, done));
+        self.drive.write(at, vec![page], true, self.timed(None, WRITE_TIMEOUT, done));
         written
     }
 
     pub fn sync(&self, done: Done<()>) {
         let Some(done) = self.check(done) else { return };
-        self.drive.sync(self.timed(Some(Class::Durable), WRITE_PATIENCE, done));
+        self.drive.sync(self.timed(Some(Class::Durable), WRITE_TIMEOUT, done));
     }
 
     pub fn discard(&self, offset: u64, len: u64, done: Done<()>) {
         let Some(done) = self.check(done) else { return };
-        self.drive.discard(offset, len, self.timed(None, WRITE_PATIENCE, done));
+        self.drive.discard(offset, len, self.timed(None, WRITE_TIMEOUT, done));
     }
 
     pub fn allocate(&self, offset: u64, len: u64, done: Done<()>) {
         let Some(done) = self.check(done) else { return };
-        self.drive.allocate(offset, len, self.timed(None, WRITE_PATIENCE, done));
+        self.drive.allocate(offset, len, self.timed(None, WRITE_TIMEOUT, done));
     }
 
-    /// Takes note of the time, and gives up reads that have waited too long. True when a write has.
+    /// Advances the clock, and aborts reads that timed out. True if a write has timed out.
     pub fn tick(&self, now: Duration) -> bool {
         let now = now.as_millis() as u64;
         let before = self.waiting.now.swap(now, Ordering::Relaxed);
         let mut requests = self.waiting.requests.lock();
         if before == 0 {
-            // The first hour struck: nothing is known about what came before.
+            // The first tick: nothing is known about the time before.
             requests.under_way.values_mut().for_each(|request| request.since = now);
         }
-        let late = requests.take_late(now, |patience| patience == READ_PATIENCE);
+        let late = requests.take_late(now, |timeout| timeout == READ_TIMEOUT);
         let in_flight = |class: Class, count: u64| {
             self.waiting.samples[class as usize].in_flight.fetch_add(count, Ordering::Relaxed);
         };
-        // Reads that were given up are waited for no more, but the drive still has not answered them.
+        // Reads that timed out are not waited for any more, but the drive still has them.
         in_flight(Class::Read, self.waiting.overdue.load(Ordering::Relaxed));
         requests.under_way.values().filter_map(|request| request.class).for_each(|class| in_flight(class, 1));
         let writes = requests.under_way.values().any(|request| request.is_late(now));
         drop(requests);
         self.counters.slow_reads.fetch_add(late.len() as u64, Ordering::Relaxed);
-        self.give_up(late);
+        self.abort(late);
         writes
     }
 
-    /// Gives up everything that has waited too long: the drive is as good as gone.
-    pub fn give_up_late(&self) {
+    /// Aborts everything that timed out.
+    pub fn abort_overdue(&self) {
         let now = self.waiting.now.load(Ordering::Relaxed);
         let late = self.waiting.requests.lock().take_late(now, |_| true);
-        self.give_up(late);
+        self.abort(late);
     }
 
-    /// Gives up everything.
-    pub fn give_up_all(&self) {
+    /// Aborts everything.
+    pub fn abort_all(&self) {
         let all = std::mem::take(&mut self.waiting.requests.lock().under_way);
-        self.give_up(all.into_values().collect());
+        self.abort(all.into_values().collect());
     }
 
-    fn give_up(&self, late: Vec<Request>) {
+    fn abort(&self, late: Vec<Request>) {
         for Request { answer, .. } in late {
-            answer
-                .give_up(Error::Drive { what: format!("{}: no answer", self.name()) }, &self.waiting.overdue);
+            answer.abort(Error::Drive { what: format!("{}: timed out", self.name()) }, &self.waiting.overdue);
         }
     }
 }
 
 impl Request {
     fn is_late(&self, now: u64) -> bool {
-        now.saturating_sub(self.since) > self.patience.as_millis() as u64
+        now.saturating_sub(self.since) > self.timeout.as_millis() as u64
     }
 }
 
 impl Requests {
     fn take_late(&mut self, now: u64, of: impl Fn(Duration) -> bool) -> Vec<Request> {
-        let late = self.under_way.iter().filter(|(_, request)| request.is_late(now) && of(request.patience));
+        let late = self.under_way.iter().filter(|(_, request)| request.is_late(now) && of(request.timeout));
         let ids: Vec<u64> = late.map(|(id, _)| *id).collect();
         ids.iter().filter_map(|id| self.under_way.remove(id)).collect()
     }

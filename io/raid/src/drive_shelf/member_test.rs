@@ -1,6 +1,6 @@
 use super::*;
 
-/// A drive that keeps what it is asked for reads until it is told to answer.
+/// A drive that holds reads back until they are released.
 #[derive(Default)]
 struct Keeping(Mutex<Vec<Done<Bytes>>>);
 

@@ -1,37 +1,43 @@
-//! Who belongs to the shelf: changes of membership, written to the labels of all drives that are there.
+//! Membership: changes of the table of members, written to the labels of all drives that are present.
+//!
+//! A failed drive is removed from the journal first, and no append completes until the labels of the others record that:
+//! a drive that comes back later can be distinguished from one that has everything.
 
 use super::member::Member;
 use super::{DriveShelf, slots};
 use crate::DriveState;
-use crate::geometry::Form;
-use crate::label::{self, Found, Label};
+use crate::geometry::Profile;
+use crate::label::{self, Label, LabelPage};
 use crate::{ALIGN, Done, Error, Result, wait};
 use std::sync::Arc;
 
-/// The table of members, and how much of it is on the labels.
-pub struct Roster {
+/// The table of members, and the version of it that the labels have.
+pub struct Membership {
     pub generation: u64,
+    /// Of the label, to be kept.
+    optional_features: u16,
     pub members: Vec<label::Member>,
-    /// Copies of the journal that the labels name, as a set of slots: after a crash no other is looked for.
+    /// Journal copies that the labels name, as a set of slots: recovery reads no others.
     pub journal: u64,
-    /// Drives that the array promises to do without.
+    /// Drive failures that the array is specified to tolerate.
     pub failures_to_tolerate: u8,
-    /// Grows with every change.
+    /// Incremented by every change.
     version: u64,
     recorded: u64,
     recording: bool,
     waiting: Vec<(u64, Done<()>)>,
 }
 
-impl Roster {
+impl Membership {
     pub fn new(label: &Label) -> Self {
         Self {
             generation: label.generation,
+            optional_features: label.optional_features,
             members: label.members.clone(),
             journal: label.journal,
             failures_to_tolerate: label.failures_to_tolerate.unwrap_or_else(|| {
                 let members = label.members.iter().filter(|it| it.state != DriveState::Empty);
-                Form::of(members.count()).parity
+                Profile::of(members.count()).parity
             }),
             version: 0,
             recorded: 0,
@@ -42,17 +48,17 @@ impl Roster {
 }
 
 impl DriveShelf {
-    /// Goes on without a drive.
-    pub(super) fn put_out(&self, slot: usize, cause: &Error) {
+    /// Fails a drive: the array goes on without it.
+    pub(super) fn fail_drive(&self, slot: usize, cause: &Error) {
         let member = self.members.read().get(slot).cloned().flatten();
-        let Some(member) = member.filter(|member| !member.is_out()) else { return };
+        let Some(member) = member.filter(|member| !member.is_failed()) else { return };
         if matches!(cause, Error::NoSpace { .. }) {
-            // What there should always be space for was not written. The drive is sound, and others may share its file
-            // system: putting out one after the other would leave none. The next opening finds all of them as they are.
+            // A write that had its space reserved found none. The drive is sound, and others may share its file system:
+            // failing one after the other would leave none. The next opening finds all of them as they are.
             return self.stop(cause);
         }
-        // First the journal goes on without it and answers nothing, then the change is noted: a label that is written
-        // from now on does not name it.
+        // First the journal continues without it and completes nothing, then the change is noted: labels written from
+        // now on do not name it.
         let none_left = {
             let mut journal = self.journal.lock();
             let bit = 1 << slot;
@@ -60,50 +66,50 @@ impl DriveShelf {
                 journal.joining = None;
             }
             journal.members &= !bit;
-            // Whether or not it has a copy: batches under way may be striped over it.
+            // Whether or not it has a copy: batches in flight may be striped over it.
             journal.hold = Some(u64::MAX);
             journal.members == 0
         };
-        if !member.put_out() {
-            // Somebody else has just done it, and what it held up may have been answered already.
-            self.changed();
+        if !member.mark_failed() {
+            // Another thread has just failed it, and what it held up may have completed already.
+            self.note_change();
             return;
         }
-        tracing::error!(drive = member.name(), slot, %cause, "a drive is out");
-        if let Some(entry) = self.roster.lock().members.get_mut(slot) {
-            (entry.state, entry.knows) = (DriveState::Failed, self.epoch);
+        tracing::error!(drive = member.name(), slot, %cause, "a drive has failed");
+        if let Some(entry) = self.membership.lock().members.get_mut(slot) {
+            (entry.state, entry.last_common_epoch) = (DriveState::Failed, self.epoch);
         }
-        self.choose_lanes();
+        self.update_stripe_candidates();
         self.count_members();
-        self.segments.lock().lose(slot);
+        self.segments.lock().drop_drive(slot);
         if none_left || self.present().is_empty() {
             self.stop(cause);
-            return member.give_up_all();
+            return member.abort_all();
         }
-        self.changed();
+        self.note_change();
         self.background.wake();
-        // Whoever waits for it waits no longer, and only now: it is known that it lacks what it was asked for.
-        member.give_up_all();
+        // Requests to it are aborted only now that its columns are marked as stale.
+        member.abort_all();
     }
 
-    /// Tells the segments how many members there are, and how many of them are out.
+    /// Updates the number of members, and of failed ones, from which the parity of new segments follows.
     pub(super) fn count_members(&self) {
         let (members, out) = {
-            let roster = self.roster.lock();
+            let membership = self.membership.lock();
             let count = |wanted: &[DriveState]| {
-                roster.members.iter().filter(|member| wanted.contains(&member.state)).count()
+                membership.members.iter().filter(|member| wanted.contains(&member.state)).count()
             };
             (count(&[DriveState::InUse, DriveState::Failed]), count(&[DriveState::Failed]))
         };
         self.segments.lock().set_members(members, out);
     }
 
-    /// Notes that members or journal copies have changed: the labels follow. The answer is the change's version.
-    pub(super) fn changed(&self) -> u64 {
+    /// Notes that members or journal copies have changed and writes the labels; returns the version of the change.
+    pub(super) fn note_change(&self) -> u64 {
         let (version, start) = {
-            let mut roster = self.roster.lock();
-            roster.version += 1;
-            (roster.version, !std::mem::replace(&mut roster.recording, true))
+            let mut membership = self.membership.lock();
+            membership.version += 1;
+            (membership.version, !std::mem::replace(&mut membership.recording, true))
         };
         {
             let mut journal = self.journal.lock();
@@ -112,54 +118,54 @@ impl DriveShelf {
             }
         }
         if start {
-            self.spawn(|shelf| shelf.record_all());
+            self.spawn(|shelf| shelf.persist_all());
         }
         version
     }
 
-    /// Notes a change and waits until it is on the labels.
-    pub(super) async fn record(&self) -> Result {
-        let version = self.changed();
+    /// Notes a change and waits until the labels have it.
+    pub(super) async fn persist_membership(&self) -> Result {
+        let version = self.note_change();
         let (done, recorded) = wait();
         {
-            let mut roster = self.roster.lock();
-            if roster.recorded >= version {
+            let mut membership = self.membership.lock();
+            if membership.recorded >= version {
                 return self.check_running();
             }
-            roster.waiting.push((version, done));
+            membership.waiting.push((version, done));
         }
         recorded.await
     }
 
-    async fn record_all(self: Arc<Self>) {
+    async fn persist_all(self: Arc<Self>) {
         loop {
             let version = {
-                let mut roster = self.roster.lock();
-                if roster.version == roster.recorded {
-                    roster.recording = false;
+                let mut membership = self.membership.lock();
+                if membership.version == membership.recorded {
+                    membership.recording = false;
                     break;
                 }
-                roster.generation += 1;
-                roster.version
+                membership.generation += 1;
+                membership.version
             };
-            if let Err(cause) = self.write_roster().await {
+            if let Err(cause) = self.write_labels().await {
                 self.stop(&cause);
-                let waiting = std::mem::take(&mut self.roster.lock().waiting);
+                let waiting = std::mem::take(&mut self.membership.lock().waiting);
                 return waiting.into_iter().for_each(|(_, done)| done(Err(cause.clone())));
             }
-            let told: Vec<_> = {
-                let mut roster = self.roster.lock();
-                roster.recorded = version;
-                roster.waiting.extract_if(.., |(wanted, _)| *wanted <= version).collect()
+            let waiters: Vec<_> = {
+                let mut membership = self.membership.lock();
+                membership.recorded = version;
+                membership.waiting.extract_if(.., |(wanted, _)| *wanted <= version).collect()
             };
-            told.into_iter().for_each(|(_, done)| done(Ok(())));
+            waiters.into_iter().for_each(|(_, done)| done(Ok(())));
             self.release_appends(version);
         }
-        let recorded = self.roster.lock().recorded;
+        let recorded = self.membership.lock().recorded;
         self.release_appends(recorded);
     }
 
-    /// Answers what waited for the labels to have this version.
+    /// Completes appends that waited for the labels to have this version.
     fn release_appends(&self, version: u64) {
         {
             let mut journal = self.journal.lock();
@@ -170,22 +176,28 @@ impl DriveShelf {
         self.answer_appends();
     }
 
-    /// Writes the table as it is now to every label: one copy of each drive, then the other.
-    async fn write_roster(&self) -> Result {
+    /// Writes the current table to every label: first one copy on each drive, then the other.
+    async fn write_labels(&self) -> Result {
         self.check_fence().await?;
         let present = self.present();
-        let (generation, table, failures_to_tolerate) = {
-            let roster = self.roster.lock();
-            (roster.generation, roster.members.clone(), roster.failures_to_tolerate)
+        let (generation, optional_features, table, failures_to_tolerate) = {
+            let membership = self.membership.lock();
+            (
+                membership.generation,
+                membership.optional_features,
+                membership.members.clone(),
+                membership.failures_to_tolerate,
+            )
         };
-        // Behind the table: who is out there has left the journal before.
+        // Read after the table: a drive that is failed there has left the journal before.
         let journal = self.journal.lock().members;
         if journal == 0 {
-            // The shelf stops. The labels go on naming the copy that went last: it has everything, when it is back.
+            // The shelf stops. The labels keep naming the copy that failed last: it has everything once it is back.
             return Err(Error::Drive { what: "no drive is left that carries the journal".into() });
         }
         let segments = self.segments.lock().list.len() as u32;
         let label = |member: &Arc<Member>| Label {
+            optional_features,
             array: self.array,
             drive: member.id,
             generation,
@@ -193,7 +205,7 @@ impl DriveShelf {
             bytes: member.bytes,
             journal,
             slot: member.slot as u16,
-            sealed: self.vault.is_sealed(),
+            sealed: self.keyring.is_sealed(),
             failures_to_tolerate: Some(failures_to_tolerate),
             segments,
             geometry: self.plan,
@@ -212,24 +224,24 @@ impl DriveShelf {
                 }
             }
         }
-        self.roster.lock().journal = journal;
+        self.membership.lock().journal = journal;
         let in_use = (0..table.len()).filter(|slot| table[*slot].state == DriveState::InUse);
         self.journal.lock().in_use = in_use.fold(0, |set, slot| set | 1 << slot);
-        self.choose_lanes();
+        self.update_stripe_candidates();
         for (slot, cause) in &failed {
-            self.put_out(*slot, cause);
+            self.fail_drive(*slot, cause);
         }
         self.check_running()
     }
 
-    /// Reads the labels again: a higher epoch in one means that somebody else owns the shelf now.
+    /// Fencing check: reads the labels again; a higher epoch means that there is a newer owner.
     pub(super) async fn check_fence(&self) -> Result {
         self.check_running()?;
         let reads: Vec<_> =
-            self.present().iter().map(|member| member.read_patiently(0, ALIGN as u32)).collect();
+            self.present().iter().map(|member| member.read_with_write_timeout(0, ALIGN as u32)).collect();
         for read in reads {
-            // A label that can't be read is no proof of a newer owner; one that can is enough.
-            if let Ok(Found::Label(label)) = read.await.map(|page| Label::decode(&page))
+            // A label that can't be read is no proof of a newer owner; one with a higher epoch is enough.
+            if let Ok(LabelPage::Label(label)) = read.await.map(|page| Label::decode(&page))
                 && (label.epoch > self.epoch || label.array != self.array)
             {
                 let fenced = Error::Fenced { epoch: label.epoch };
@@ -240,39 +252,39 @@ impl DriveShelf {
         Ok(())
     }
 
-    /// Large batches are striped over the members that the labels name, that are there and prompt: all would have to wait
-    /// for one that is not.
-    pub(super) fn choose_lanes(&self) {
+    /// Large batches are striped over the members that the labels name, that are present and not slow: an append waits for
+    /// the slowest.
+    pub(super) fn update_stripe_candidates(&self) {
         let mut journal = self.journal.lock();
         let present = self.present();
-        let prompt = present.iter().filter(|member| !member.is_lagging());
-        journal.lanes = prompt.fold(0, |set, member| set | 1 << member.slot) & journal.in_use;
+        let prompt = present.iter().filter(|member| !member.is_placement_avoided());
+        journal.stripe_candidates = prompt.fold(0, |set, member| set | 1 << member.slot) & journal.in_use;
     }
 
-    /// A slot with the members that may get a journal copy, in order.
-    pub(super) fn without_copy(&self) -> Option<usize> {
+    /// A slot that may get a journal copy.
+    pub(super) fn journal_copy_candidate(&self) -> Option<usize> {
         let members = self.journal.lock().members;
         let in_use = |slot: &usize| {
-            self.roster.lock().members.get(*slot).is_some_and(|member| member.state == DriveState::InUse)
+            self.membership.lock().members.get(*slot).is_some_and(|member| member.state == DriveState::InUse)
         };
         let present = self.present();
-        let prompt = present.iter().filter(|member| !member.is_lagging());
+        let prompt = present.iter().filter(|member| !member.is_placement_avoided());
         let free = prompt.map(|member| member.slot);
         free.filter(|slot| members >> slot & 1 == 0).find(in_use)
     }
 
-    /// Journal copies on drives that lag, when another drive can have them.
-    pub(super) fn lagging_copies(&self) -> Vec<usize> {
+    /// Journal copies on slow drives.
+    pub(super) fn slow_journal_copies(&self) -> Vec<usize> {
         let members = self.journal.lock().members;
-        let lags = |slot: &usize| self.member(*slot).is_some_and(|member| member.is_lagging());
-        slots(members).filter(lags).collect()
+        let is_slow = |slot: &usize| self.member(*slot).is_some_and(|member| member.is_placement_avoided());
+        slots(members).filter(is_slow).collect()
     }
 
-    /// Journal copies on drives that are being emptied, or that are not there.
+    /// Journal copies on drives that are being drained or missing.
     pub(super) fn misplaced_copies(&self) -> Vec<usize> {
         let members = self.journal.lock().members;
-        let roster = self.roster.lock();
-        let state = |slot: usize| roster.members.get(slot).map(|member| member.state);
+        let membership = self.membership.lock();
+        let state = |slot: usize| membership.members.get(slot).map(|member| member.state);
         slots(members).filter(|slot| state(*slot) != Some(DriveState::InUse)).collect()
     }
 }

@@ -1,46 +1,50 @@
-//! Making and opening a shelf: labels, superblocks, the map, and the new owner's epoch.
+//! Formatting and opening: labels, superblocks, the segment map, and the epoch of the new owner.
+//!
+//! Opening writes the new epoch to all labels before anything else, so that an older owner is fenced, and makes all
+//! drives equal before it relies on any of them.
 
 use super::backing::allocate_fixed;
 use super::keys::{self, Opening};
 use super::member::Member;
 use super::{DriveShelf, read_bytes, slots};
-use crate::encryption::{Envelope, Vault};
-use crate::geometry::{Form, Geometry, JOURNAL_COPIES, LABEL_BYTES, SMALLEST_DRIVE, Sizes};
-use crate::journal::Ring;
-use crate::label::{self, Assembly, Candidate, Found, Label, assemble};
+use crate::codec::RECORDS;
+use crate::encryption::{Envelope, Keyring};
+use crate::geometry::{Geometry, JOURNAL_COPIES, LABEL_BYTES, MIN_DRIVE_BYTES, Profile, Sizes};
+use crate::journal::JournalRing;
+use crate::label::{self, Assembly, Candidate, Label, LabelPage, assemble};
+use crate::limits::Limits;
 use crate::segment_map::Page;
-use crate::superblock::Root;
+use crate::superblock::StoredSuperblock;
 use crate::{ALIGN, AlignedBuf, Drive, Error, JournalPos, Result, Wait, wait};
 use crate::{Consent, DriveContents, DriveState};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What [`DriveShelf::format`] is told.
+/// Options of [`DriveShelf::format`].
 #[derive(Clone, Debug, Default)]
 pub struct FormatOptions {
     /// The identity of the array, unique for all time.
     pub array: u128,
-    /// Sizes, chosen by the drives where left out.
+    /// Sizes; those left out are chosen by the size of the drives.
     pub sizes: Sizes,
     /// What may be overwritten.
     pub consent: Consent,
-    /// The new owner; with a key, the drives are encrypted.
+    /// The new owner; if it has a key, the drives are encrypted.
     pub opening: Opening,
+    /// Internal limits.
+    pub limits: Limits,
 }
 
-/// Bytes at both ends of a drive that have to be zero on a blank one: that is where file systems, volume managers and
-/// partition tables say who they are.
-const ENDS: u64 = 1 << 20;
+/// Bytes at both ends of a drive that must be zero on a blank one: file systems, volume managers and partition tables
+/// have their signatures there.
+const ENDS_BYTES: u64 = 1 << 20;
 
 /// What a drive has of the map: the age of the page in each place.
 type Held = (Arc<Member>, BTreeMap<u64, (u64, u64)>);
 
-/// Read of the map at once.
-const MAP_STEP: u64 = 1 << 20;
-
 impl DriveShelf {
-    /// True when these drives hold, or may hold, an array; false when formatting them destroys nothing.
+    /// True if these drives hold, or may hold, an array; false if formatting them destroys nothing.
     ///
     /// # Errors
     /// [`Error::Drive`] when no drive can be read.
@@ -48,7 +52,7 @@ impl DriveShelf {
         Ok(!read_candidates(drives).await?.iter().all(Candidate::is_fresh))
     }
 
-    /// What is on a drive. Only its labels and ends are read: what leaves both ends alone is for others to know.
+    /// Examines what is on a drive. Only its labels and both ends are read: data in between are not noticed.
     ///
     /// # Errors
     /// [`Error::Drive`] when it can't be read.
@@ -59,7 +63,7 @@ impl DriveShelf {
     /// Makes a new, empty shelf of these drives, in this order, and opens it.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when a drive is too small or holds something that there is no consent to overwrite;
+    /// [`Error::Unusable`] when a drive is too small or holds something that `consent` does not allow to overwrite;
     /// [`Error::Drive`].
     pub async fn format(drives: Vec<Arc<dyn Drive>>, options: FormatOptions) -> Result<Arc<Self>> {
         let candidates = read_candidates(&drives).await?;
@@ -75,10 +79,11 @@ impl DriveShelf {
             drive: id(slot),
             bytes: *bytes,
             state: DriveState::InUse,
-            knows: 0,
+            last_common_epoch: 0,
         };
         let table: Vec<_> = sizes.iter().enumerate().map(member).collect();
         let first = Label {
+            optional_features: 0,
             array: options.array,
             drive: id(0),
             generation: 0,
@@ -87,7 +92,7 @@ impl DriveShelf {
             journal: (1 << copies) - 1,
             slot: 0,
             sealed: options.opening.key.is_some(),
-            failures_to_tolerate: Some(Form::of(drives.len()).parity),
+            failures_to_tolerate: Some(Profile::of(drives.len()).parity),
             segments: 0,
             geometry: plan,
             members: Vec::new(),
@@ -109,12 +114,12 @@ impl DriveShelf {
         let members =
             members.map(|(slot, drive)| Some(Member::new(slot, id(slot), sizes[slot], drive))).collect();
         let label = Label { members: table, ..first };
-        let ring = Ring::new(plan.journal_bytes, JournalPos(1), 0);
-        let vault = Vault::new(options.array, key, options.opening.salt);
-        let shelf = Self::new(members, &label, (vault, options.opening.salt), Some(ring));
+        let ring = JournalRing::new(plan.journal_bytes, JournalPos(1), 0);
+        let keyring = Keyring::new(options.array, key, options.opening.salt);
+        let shelf = Self::new(members, &label, (keyring, options.opening.salt), Some(ring), options.limits);
         *shelf.envelope.lock() = envelope;
         shelf.count_members();
-        shelf.look_below();
+        shelf.refresh_backing();
         let failed = shelf.grow().await.err().or_else(|| shelf.first_failure());
         match failed {
             Some(cause) => Err(cause),
@@ -122,17 +127,30 @@ impl DriveShelf {
         }
     }
 
-    /// Opens the shelf that these drives, given in any order, hold, and takes it from any older owner. As many drives
-    /// may be missing, blank or behind as parity makes up for: the shelf goes on without those that are missing.
+    /// Opens the shelf on these drives, given in any order, and takes it from any older owner. As many drives may be
+    /// missing, blank or stale as parity tolerates: the shelf continues without those that are missing.
     /// [`Shelf::recover`](crate::Shelf::recover) comes before the first append.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when a drive is foreign or duplicated, or so many are missing that something can't be read,
-    /// with what to do.
+    /// [`Error::Unusable`] when a drive is foreign or duplicated, or so many are missing that something can't be read;
+    /// the text says what to do.
     pub async fn open(drives: Vec<Arc<dyn Drive>>, opening: Opening) -> Result<Arc<Self>> {
+        Self::open_with(drives, opening, Limits::default()).await
+    }
+
+    /// As [`DriveShelf::open`], with other internal limits than those of the product.
+    ///
+    /// # Errors
+    /// As [`DriveShelf::open`].
+    pub async fn open_with(
+        drives: Vec<Arc<dyn Drive>>,
+        opening: Opening,
+        limits: Limits,
+    ) -> Result<Arc<Self>> {
         let candidates = read_candidates(&drives).await?;
         let assembly = assemble(&candidates)?;
-        let behind = behind(&candidates, &assembly);
+        check_superblock_versions(&candidates, &assembly)?;
+        let stale = stale_members(&candidates, &assembly);
         let Assembly { newest, order, others } = assembly;
         let epochs = candidates.iter().filter_map(|candidate| candidate.label().ok());
         let epoch = 1 + epochs.map(|label| label.epoch).max().unwrap_or(0);
@@ -141,18 +159,18 @@ impl DriveShelf {
         let mut returning = 0;
         for (slot, (entry, found)) in label.members.iter_mut().zip(&order).enumerate() {
             let drive = found.map(|index| drives[index].clone());
-            let returns = drive.is_some() && (entry.state == DriveState::Failed || behind >> slot & 1 == 1);
+            let returns = drive.is_some() && (entry.state == DriveState::Failed || stale >> slot & 1 == 1);
             match (&drive, entry.state) {
                 (_, DriveState::Empty) | (None, DriveState::Failed) => {}
                 (None, _) => {
-                    tracing::error!(slot, "a drive is missing: its slot is out");
-                    (entry.state, entry.knows) = (DriveState::Failed, epoch - 1);
+                    tracing::error!(slot, "a drive is missing: its slot is marked as failed");
+                    (entry.state, entry.last_common_epoch) = (DriveState::Failed, epoch - 1);
                 }
                 (Some(drive), _) if returns => {
-                    // What it holds is believed where the map names it and its sectors prove it, and nowhere else: it
-                    // stays out until it has the superblock and the map of the others.
-                    tracing::warn!(slot, drive = drive.name(), "a drive that was away is back");
-                    (entry.state, entry.knows) = (DriveState::Failed, epoch);
+                    // Its sectors count where the map names them and they verify, and nothing else of it: it stays
+                    // failed until it has the superblock and the map of the others.
+                    tracing::warn!(slot, drive = drive.name(), "a missing drive is back");
+                    (entry.state, entry.last_common_epoch) = (DriveState::Failed, epoch);
                     returning |= 1 << slot;
                 }
                 _ => {}
@@ -160,7 +178,7 @@ impl DriveShelf {
             if drive.is_none() || returns {
                 label.journal &= !(1 << slot);
             }
-            let first = found.map_or(0, |index| candidates[index].lesser_copy());
+            let first = found.map_or(0, |index| candidates[index].older_copy());
             let member = |drive| Member::with_labels(slot, entry.drive, entry.bytes, drive, first);
             members.push(drive.map(member));
         }
@@ -173,20 +191,20 @@ impl DriveShelf {
         }
         check_key(label.sealed, opening.key.is_some())?;
         let (key, envelope) = opening.key.unzip();
-        let vault = Vault::new(label.array, key, opening.salt);
-        let shelf = Self::new(members, &label, (vault, opening.salt), None);
-        *shelf.strays.lock() = strays(&candidates, &others);
+        let keyring = Keyring::new(label.array, key, opening.salt);
+        let shelf = Self::new(members, &label, (keyring, opening.salt), None, limits);
+        *shelf.former_drives.lock() = former_drives(&candidates, &others);
         shelf.check_readable(&order, returning).await?;
         let lacking = match &envelope {
             Some(envelope) => shelf.check_envelope(envelope).await?,
             None => Vec::new(),
         };
         // From here on an older owner is fenced.
-        shelf.record().await?;
+        shelf.persist_membership().await?;
         shelf.spread_envelope(&lacking).await?;
-        shelf.load_roots(returning).await?;
+        shelf.load_superblocks(returning).await?;
         shelf.load_map(returning).await?;
-        shelf.welcome(returning).await?;
+        shelf.readmit(returning).await?;
         shelf.count_members();
         shelf.allocate_members().await;
         tracing::info!(
@@ -198,40 +216,41 @@ impl DriveShelf {
         Ok(shelf)
     }
 
-    /// Drives that were away are members like the others, now that they hold nothing that the others don't.
-    async fn welcome(&self, returning: u64) -> Result {
+    /// Makes drives that were missing members again, now that they have what the others have.
+    async fn readmit(&self, returning: u64) -> Result {
         if returning == 0 {
             return Ok(());
         }
         self.journal.lock().returned = returning;
         for slot in slots(returning).filter(|slot| self.member(*slot).is_some()) {
-            let entry = &mut self.roster.lock().members[slot];
-            (entry.state, entry.knows) = (DriveState::InUse, 0);
+            let entry = &mut self.membership.lock().members[slot];
+            (entry.state, entry.last_common_epoch) = (DriveState::InUse, 0);
         }
-        self.record().await
+        self.persist_membership().await
     }
 
-    /// Takes over the newest superblock, after every drive has it. Drives in `returning` have no say: theirs may be one
-    /// that was never answered, and that an owner who did not see them went on without.
-    async fn load_roots(&self, returning: u64) -> Result {
+    /// Loads the newest superblock and writes it to every drive. Drives in `returning` don't count: theirs may be one
+    /// that was never acknowledged, and that an owner without them continued without.
+    async fn load_superblocks(&self, returning: u64) -> Result {
         let mut found = Vec::new();
-        // A power loss while slot 1 was written may have torn it on all of them: slot 0 is what there is.
+        // A power loss while slot 1 was written may have torn it on all drives: then slot 0 is all there is.
         let mut last = 0;
         for member in self.present().iter().filter(|member| returning >> member.slot & 1 == 0) {
-            let mut roots = [None, None];
-            for (copy, root) in roots.iter_mut().enumerate() {
+            let mut writer = [None, None];
+            for (copy, stored) in writer.iter_mut().enumerate() {
                 let at = self.plan.superblock_at(copy);
-                let read = member.read_patiently(at, self.plan.superblock_bytes).await;
-                // One copy that can't be read is as good as one that is torn: others decide.
-                *root = read.ok().and_then(|bytes| Root::decode(&bytes, &self.vault));
+                let read = member.read_with_write_timeout(at, self.plan.superblock_bytes).await;
+                // A copy that can't be read is like a torn one: the others decide.
+                *stored = read.ok().and_then(|bytes| StoredSuperblock::decode(&bytes, &self.keyring));
             }
-            let ages = roots.each_ref().map(|root| root.as_ref().map(Root::age));
+            let ages = writer.each_ref().map(|stored| stored.as_ref().map(StoredSuperblock::age));
             last |= u64::from(ages[0] > ages[1]) << member.slot;
-            found.extend(roots.into_iter().flatten());
+            found.extend(writer.into_iter().flatten());
         }
-        let Some(mut newest) = found.into_iter().filter(|root| root.epoch < self.epoch).max_by_key(Root::age)
+        let Some(mut newest) =
+            found.into_iter().filter(|stored| stored.epoch < self.epoch).max_by_key(StoredSuperblock::age)
         else {
-            let (map, _) = self.read_map(returning).await;
+            let (map, _) = self.read_map(returning).await?;
             if map.values().any(|(page, _)| page.entries.iter().flatten().any(|entry| entry.filled > 0)) {
                 return Err(Error::Unusable(format!(
                     "array {:032x} has data, but no superblock that can be read: it is not opened, since it would be \
@@ -241,21 +260,21 @@ impl DriveShelf {
             }
             return self.write_slots(&keys::blank(), returning, 0).await;
         };
-        // This owner's from now on, on every drive: what is done from here on must not depend on few of them, and one
-        // that is not there may have a newer one of the same owner, which was never answered and never counts again.
+        // Written anew as this owner's, on every drive: nothing from here on may depend on few of them, and a missing
+        // drive may have a newer one of the same owner, which was never acknowledged and must never count again.
         (newest.epoch, newest.salt, newest.sequence) = (self.epoch, self.salt, newest.sequence + 1);
-        self.write_root(&newest, last).await?;
-        self.roots.lock().newest = Some(newest);
+        self.write_to_slots(&newest, last).await?;
+        self.superblocks.lock().newest = Some(newest);
         Ok(())
     }
 
-    /// Refuses to go on when there is a segment that needs drives that are not there. Nothing has been written yet.
+    /// Refuses to open if a segment needs drives that are missing. Nothing has been written yet.
     async fn check_readable(&self, order: &[Option<usize>], returning: u64) -> Result {
-        let (newest, _) = self.read_map(returning).await;
+        let (newest, _) = self.read_map(returning).await?;
         let there = self.present().iter().fold(0, |set, member| set | 1 << member.slot);
         let entries = newest.values().flat_map(|(page, _)| page.entries.iter().flatten());
         let unreadable = entries
-            .filter(|entry| entry.filled > 0 && entry.lost(there).count() > usize::from(entry.form.parity))
+            .filter(|entry| entry.filled > 0 && entry.lost(there).count() > usize::from(entry.profile.parity))
             .count();
         let missing: Vec<_> = (0..order.len()).filter(|slot| order[*slot].is_none()).collect();
         if unreadable == 0 || missing.is_empty() {
@@ -269,24 +288,29 @@ impl DriveShelf {
         )))
     }
 
-    /// The newest of every page of the map with its place, as drives that are not in `returning` have it, and what each
-    /// drive has.
-    async fn read_map(&self, returning: u64) -> (BTreeMap<u32, (Page, u8)>, Vec<Held>) {
+    /// The newest version of every page of the map with its place, from drives that are not in `returning`, and what
+    /// each drive has.
+    async fn read_map(&self, returning: u64) -> Result<(BTreeMap<u32, (Page, u8)>, Vec<Held>)> {
         let bytes = self.plan.map_bytes(self.segments.lock().list.len() as u32);
         let members = self.present();
         let mut newest = BTreeMap::<u32, (Page, u8)>::new();
         let mut held = Vec::new();
         for member in &members {
             let mut ages = BTreeMap::new();
-            for from in (0..bytes).step_by(MAP_STEP as usize) {
-                let len = MAP_STEP.min(bytes - from);
+            let step = self.limits.map_read_pages * ALIGN as u64;
+            for from in (0..bytes).step_by(step as usize) {
+                let len = step.min(bytes - from);
                 // What can't be read here is on the others.
-                let Ok(step) = member.read_patiently(self.plan.map_at() + from, len as u32).await else {
+                let Ok(pages) = member.read_with_write_timeout(self.plan.map_at() + from, len as u32).await
+                else {
                     continue;
                 };
-                for (place, page) in (from / ALIGN as u64..).zip(step.chunks_exact(ALIGN)) {
+                for (place, page) in (from / ALIGN as u64..).zip(pages.chunks_exact(ALIGN)) {
+                    if let Some(version) = Page::unknown_version(page, self.array) {
+                        return Err(RECORDS.refusal("the segment map", version));
+                    }
                     let page = Page::decode(page, self.array);
-                    // A page of an owner that has not been yet would count more than what is written from now on.
+                    // A page of a future owner would win over everything that is written from now on.
                     let fits = |page: &Page| u64::from(page.number) == place / 2 && page.epoch < self.epoch;
                     let Some(page) = page.filter(fits) else {
                         continue;
@@ -303,12 +327,13 @@ impl DriveShelf {
             }
             held.push((member.clone(), ages));
         }
-        (newest, held)
+        Ok((newest, held))
     }
 
-    /// Takes over the newest of every page of the map, after every drive has it, and those in `returning` nothing else.
+    /// Loads the newest version of every page of the map, writes it to every drive, and clears everything else on
+    /// drives in `returning`.
     async fn load_map(&self, returning: u64) -> Result {
-        let (newest, held) = self.read_map(returning).await;
+        let (newest, held) = self.read_map(returning).await?;
         let mut waits = Vec::new();
         for (member, ages) in &held {
             let returns = returning >> member.slot & 1 == 1;
@@ -330,7 +355,7 @@ impl DriveShelf {
         }
         for (slot, written) in waits {
             if let Err(cause) = written.await {
-                self.put_out(slot, &cause);
+                self.fail_drive(slot, &cause);
             }
         }
         self.check_running()?;
@@ -339,46 +364,48 @@ impl DriveShelf {
             newest.values().for_each(|(page, place)| commits.places[page.number as usize] = *place);
         }
         let sizes: Vec<Option<u64>> = {
-            let roster = self.roster.lock();
+            let membership = self.membership.lock();
             let known = |member: &label::Member| (member.state != DriveState::Empty).then_some(member.bytes);
-            roster.members.iter().map(known).collect()
+            membership.members.iter().map(known).collect()
         };
         let leaving: Vec<usize> = {
-            let roster = self.roster.lock();
+            let membership = self.membership.lock();
             let leaves = |(_, member): &(usize, &label::Member)| member.state == DriveState::Draining;
-            roster.members.iter().enumerate().filter(leaves).map(|(slot, _)| slot).collect()
+            membership.members.iter().enumerate().filter(leaves).map(|(slot, _)| slot).collect()
         };
         let present = self.present();
         let mut segments = self.segments.lock();
         let pages: Vec<Page> = newest.into_values().map(|(page, _)| page).collect();
         segments.load(&pages, &sizes);
-        present.iter().for_each(|member| segments.bring(member.slot, member.bytes));
-        leaving.into_iter().for_each(|slot| segments.close(slot, true));
+        present.iter().for_each(|member| segments.add_space(member.slot, member.bytes));
+        leaving.into_iter().for_each(|slot| segments.set_closed(slot, true));
         Ok(())
     }
 
-    /// Makes as many segments as there is room for, never fewer than before, and tells of them when the labels do.
+    /// Makes as many segments as there is room for, never fewer than before, and announces them once the labels have
+    /// the number.
     pub(super) async fn grow(&self) -> Result {
         let count = {
             let mut segments = self.segments.lock();
-            let count = segments.used() + segments.room_for_good().saturating_sub(super::AT_ONCE);
-            segments.set_count(count.min(self.plan.most_segments));
+            let count =
+                segments.used() + segments.lasting_room().saturating_sub(super::PLACEMENT_RESERVE_SEGMENTS);
+            segments.set_count(count.min(self.plan.max_segments));
             segments.list.len() as u32
         };
-        self.record().await?;
+        self.persist_membership().await?;
         let mut segments = self.segments.lock();
-        segments.told = segments.told.max(count);
+        segments.announced = segments.announced.max(count);
         Ok(())
     }
 
     fn first_failure(&self) -> Option<Error> {
         let members = self.members.read();
-        let failed = members.iter().flatten().find(|member| member.is_out())?;
+        let failed = members.iter().flatten().find(|member| member.is_failed())?;
         Some(Error::Drive { what: format!("{} failed while it was formatted", failed.name()) })
     }
 }
 
-/// Refuses a drive whose label pages hold what may not be overwritten.
+/// Refuses a drive with labels that may not be overwritten.
 pub(super) fn check_consent(candidate: &Candidate, consent: &Consent) -> Result {
     let name = &candidate.name;
     match candidate.owner() {
@@ -401,14 +428,14 @@ async fn contents(drive: &dyn Drive) -> Result<DriveContents> {
         return Ok(DriveContents::Array { array, slot });
     }
     let bytes = drive.bytes();
-    // What a format writes before it ends: labels and the envelope; of the very first label, perhaps its end alone.
+    // What an incomplete format leaves: labels and the envelope; of the very first label, perhaps its end alone.
     let (front, end) = match (candidate.is_begun(), &candidate.copies[0]) {
         (true, _) => (LABEL_BYTES, Label::second_at(bytes)),
-        (false, Found::Unfinished) => (ALIGN as u64, bytes),
+        (false, LabelPage::Unfinished) => (ALIGN as u64, bytes),
         (false, _) => (0, bytes),
     };
-    let middle = ENDS.clamp(front, end);
-    for (from, to) in [(front, middle), (bytes.saturating_sub(ENDS).clamp(middle, end), end)] {
+    let middle = ENDS_BYTES.clamp(front, end);
+    for (from, to) in [(front, middle), (bytes.saturating_sub(ENDS_BYTES).clamp(middle, end), end)] {
         let len = (to - from) as u32;
         if len == 0 {
             continue;
@@ -425,24 +452,35 @@ pub(super) fn label_at(copy: usize, bytes: u64) -> u64 {
     [0, Label::second_at(bytes)][copy]
 }
 
-/// The names of candidates that are not members, and have a label.
-fn strays(candidates: &[Candidate], others: &[usize]) -> Vec<String> {
+/// The names of candidates that have a label and are not members.
+fn former_drives(candidates: &[Candidate], others: &[usize]) -> Vec<String> {
     let others = others.iter().map(|index| &candidates[*index]);
-    let told = others.inspect(|other| tracing::warn!(drive = other.name, "not a member: left as it is"));
-    told.filter(|other| other.label().is_ok()).map(|other| other.name.clone()).collect()
+    let named = others.inspect(|other| tracing::warn!(drive = other.name, "not a member: left as it is"));
+    named.filter(|other| other.label().is_ok()).map(|other| other.name.clone()).collect()
 }
 
-/// Slots whose drives were not there when the newest superblock was written: its owner had written its epoch to every
-/// label before. They are old copies, or were away.
-fn behind(candidates: &[Candidate], assembly: &Assembly) -> u64 {
+/// Slots whose drives were missing when the newest superblock was written, as its owner had written its epoch to every
+/// label before: they are old copies, or were away.
+fn stale_members(candidates: &[Candidate], assembly: &Assembly) -> u64 {
     let there =
         || assembly.order.iter().enumerate().filter_map(|(slot, it)| Some((slot, &candidates[(*it)?])));
-    let newest = there().filter_map(|(_, candidate)| candidate.rooted).max().unwrap_or(0);
+    let newest = there().filter_map(|(_, candidate)| candidate.superblock_epoch).max().unwrap_or(0);
     let old = there().filter(|(_, candidate)| candidate.label().is_ok_and(|label| label.epoch < newest));
     old.fold(0, |set, (slot, _)| set | 1 << slot)
 }
 
-/// Awaits all of them; the first error when there is one.
+/// Refuses superblocks of members that only another release can read: they would look as if they were torn.
+fn check_superblock_versions(candidates: &[Candidate], assembly: &Assembly) -> Result {
+    let members = assembly.order.iter().flatten().map(|index| &candidates[*index]);
+    match members.filter_map(|member| Some((member, member.unknown_superblock?))).next() {
+        Some((member, version)) => {
+            Err(RECORDS.refusal(&format!("the superblock of {}", member.name), version))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Awaits all of them; the first error if there is one.
 pub(super) async fn all(waits: Vec<Wait<()>>) -> Result {
     let mut outcome = Ok(());
     for each in waits {
@@ -457,18 +495,28 @@ pub(super) fn write_page(drive: &dyn Drive, at: u64, page: Bytes) -> Wait<()> {
     written
 }
 
-/// What a drive's label pages hold; nothing that can be used when they can't be read.
+/// The labels on a drive; unusable ones if they can't be read.
 pub(super) async fn read_candidate(drive: &dyn Drive) -> (Candidate, Option<Error>) {
     let bytes = drive.bytes();
     let name = drive.name().to_owned();
-    if bytes < SMALLEST_DRIVE {
-        let copies = [Found::Blank, Found::Blank];
-        return (Candidate { name, bytes, copies, rooted: None, named: [None, None] }, None);
+    if bytes < MIN_DRIVE_BYTES {
+        let copies = [LabelPage::Blank, LabelPage::Blank];
+        return (
+            Candidate {
+                name,
+                bytes,
+                copies,
+                superblock_epoch: None,
+                unknown_superblock: None,
+                named: [None, None],
+            },
+            None,
+        );
     }
     let decode = |page: Bytes| (Label::decode(&page), Label::named(&page));
     let first = read_bytes(drive, 0, ALIGN as u32).await.map(decode);
     let second_at = match &first {
-        Ok((Found::Label(label), _)) if label.bytes <= bytes => Label::second_at(label.bytes),
+        Ok((LabelPage::Label(label), _)) if label.bytes <= bytes => Label::second_at(label.bytes),
         _ => Label::second_at(bytes),
     };
     let second = read_bytes(drive, second_at, ALIGN as u32).await.map(decode);
@@ -476,13 +524,19 @@ pub(super) async fn read_candidate(drive: &dyn Drive) -> (Candidate, Option<Erro
         (Err(cause), Err(_)) => Some(cause.clone()),
         _ => None,
     };
-    let (first, second) = (first.unwrap_or((Found::Other, None)), second.unwrap_or((Found::Other, None)));
+    let (first, second) =
+        (first.unwrap_or((LabelPage::Other, None)), second.unwrap_or((LabelPage::Other, None)));
     let (copies, named) = ([first.0, second.0], [first.1, second.1]);
-    let mut candidate = Candidate { name, bytes, copies, rooted: None, named };
+    let mut candidate =
+        Candidate { name, bytes, copies, superblock_epoch: None, unknown_superblock: None, named };
     if let Ok(Label { geometry, array, .. }) = candidate.label() {
         for copy in 0..2 {
             let page = read_bytes(drive, geometry.superblock_at(copy), ALIGN as u32).await;
-            candidate.rooted = candidate.rooted.max(page.ok().and_then(|page| Root::epoch_of(&page, array)));
+            let Ok(page) = page else { continue };
+            let epoch = StoredSuperblock::epoch_of(&page, array);
+            candidate.superblock_epoch = candidate.superblock_epoch.max(epoch);
+            let unknown = StoredSuperblock::unknown_version(&page, array);
+            candidate.unknown_superblock = candidate.unknown_superblock.max(unknown);
         }
     }
     (candidate, failure)
@@ -506,7 +560,7 @@ pub(super) async fn read_candidates(drives: &[Arc<dyn Drive>]) -> Result<Vec<Can
     }
 }
 
-/// Fails unless a key is given for encrypted drives and for no others.
+/// An error unless a key is given for encrypted drives, and for no others.
 fn check_key(sealed: bool, given: bool) -> Result {
     match (sealed, given) {
         (true, false) => {
@@ -519,19 +573,19 @@ fn check_key(sealed: bool, given: bool) -> Result {
     }
 }
 
-/// Overwrites both ends of a drive that is no member any more, so that it is blank. Also one that was put out may still
-/// take that.
+/// Overwrites both ends of a drive that is no member any more, so that it is blank. A failed drive may still take
+/// that.
 pub(super) async fn clear_ends(member: &Member) -> Result {
-    let zeros = Arc::new(AlignedBuf::zeroed(ENDS as usize));
-    for at in [0, member.bytes.saturating_sub(ENDS)] {
-        let len = ENDS.min(member.bytes - at) as usize;
+    let zeros = Arc::new(AlignedBuf::zeroed(ENDS_BYTES as usize));
+    for at in [0, member.bytes.saturating_sub(ENDS_BYTES)] {
+        let len = ENDS_BYTES.min(member.bytes - at) as usize;
         member.write_page_anyway(at, zeros.share(0..len)).await?;
     }
     Ok(())
 }
 
-/// Overwrites what an older shelf may have left where this one looks for superblocks, its map and records. A journal
-/// is filled with zeros all over: space that is there already is written faster, and can't turn out to be missing.
+/// Clears what an older array may have left where this one expects superblocks, map and records. A journal is filled
+/// with zeros completely: space that is allocated already is written faster, and can't run out.
 pub(super) async fn clear(drive: &dyn Drive, plan: &Geometry, journal: bool) -> Result {
     const STEP: u64 = 1 << 20;
     let zeros = Arc::new(AlignedBuf::zeroed(STEP as usize));

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Pages of one column of one row, next to each other on a drive and in the payload.
+/// Pages of one column of one row that are contiguous on a drive and in the payload.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     row: u32,
@@ -23,33 +23,30 @@ struct Piece {
     first: u32,
 }
 
-/// Some pages of every column of a row, as the drives gave them, and what is right of it.
+/// Some pages of every column of a row, as read, and what is correct of them.
 pub(super) struct Row {
     pub row: u32,
-    /// First page within the chunk, and their number.
+    /// First page within the chunk, and the number of pages.
     pub page: u32,
     pub pages: u32,
-    /// What each part's drive gave, data first, then parities.
+    /// As read from the drive of each part, data first, then parities.
     given: Vec<Option<Bytes>>,
-    /// Sectors of payload that there should be.
+    /// Sectors of payload that should be there.
     expected: usize,
-    /// A drive that may well have them did not give some pages: what is lost may not be.
+    /// A drive that may have some of the pages did not return them: what is lost now may be readable later.
     pub unread: bool,
-    /// The data columns as they should be.
+    /// The data columns, corrected.
     pub data: Vec<AlignedBuf>,
-    /// Pages that are not: part and page.
+    /// Pages that could not be corrected: part and page.
     pub lost: Vec<(usize, u32)>,
-    /// Pages that a drive gave, or should have, and that are wrong there: part and page.
+    /// Pages that are wrong or missing on a drive that should have them: part and page.
     pub wrong: Vec<(usize, u32)>,
 }
 
-/// How often a read is tried again because its segment was moved meanwhile.
-const MOVES: usize = 4;
-
 impl DriveShelf {
-    /// What parts of a segment's columns hold pages `first..first + count` of its payload.
+    /// The pieces of a segment's columns that hold pages `first..first + count` of its payload.
     fn pieces(&self, entry: &Entry, first: u32, count: u32) -> SmallVec<[Piece; 2]> {
-        let (stripe, chunk) = (self.plan.stripe_pages, self.plan.chunk_pages(entry.form));
+        let (stripe, chunk) = (self.plan.stripe_pages, self.plan.chunk_pages(entry.profile));
         let (mut next, end) = (first, first + count);
         let mut pieces = SmallVec::new();
         while next < end {
@@ -84,23 +81,23 @@ impl DriveShelf {
             .iter()
             .map(|piece| {
                 let column = entry.column(piece.row, piece.part)?;
-                self.member(usize::from(column.slot)).filter(|member| !member.is_avoided())
+                self.member(usize::from(column.slot)).filter(|member| !member.is_read_avoided())
             })
             .collect();
-        let Some(members) = members else { return self.rescue(whole, done) };
+        let Some(members) = members else { return self.reconstruct_read(whole, done) };
         let (me, held) = (self.me.clone(), entry.clone());
         let buffer = AlignedBuf::zeroed(len as usize);
         let finish: Done<AlignedBuf> = Box::new(move |outcome| match outcome {
             Ok(buffer) => done(Ok(Arc::new(buffer).share(0..len as usize))),
             Err(_) => match me.upgrade() {
-                Some(shelf) => shelf.rescue(whole, done),
+                Some(shelf) => shelf.reconstruct_read(whole, done),
                 None => drop(done),
             },
         });
         let gather = super::gather::Gather::new(pieces.len(), buffer, finish);
         for (piece, member) in pieces.into_iter().zip(members) {
             let column = held.column(piece.row, piece.part).expect("its member was found");
-            let at = self.plan.page_at(held.form, column.granule, piece.row, piece.page);
+            let at = self.plan.page_at(held.profile, column.granule, piece.row, piece.page);
             let (me, gather, entry) = (self.me.clone(), gather.clone(), held.clone());
             let part: Done<Bytes> = Box::new(move |read| {
                 let checked = read.and_then(|pages| {
@@ -120,10 +117,10 @@ impl DriveShelf {
         }
     }
 
-    /// Verifies pages and puts what is wanted of them in the buffer; false when one is wrong.
+    /// Verifies pages and copies the wanted range to the buffer; false if one is wrong.
     fn copy_out(&self, entry: &Entry, first: u32, pages: &[u8], wanted: Wanted, out: &mut [u8]) -> bool {
         let mut scratch = [0; PAYLOAD];
-        let checks = self.vault.sectors(entry.salt);
+        let sectors = self.keyring.sectors(entry.salt);
         for (page, sector) in (first..).zip(pages.chunks_exact(ALIGN)) {
             let position = Position { generation: entry.generation, page };
             let start = page * PAYLOAD as u32;
@@ -131,18 +128,18 @@ impl DriveShelf {
             let to = (wanted.offset + wanted.len).min(start + PAYLOAD as u32);
             let place = &mut out[(from - wanted.offset) as usize..(to - wanted.offset) as usize];
             if place.len() == PAYLOAD {
-                if !checks.read(position, sector, place) {
+                if !sectors.read(position, sector, place) {
                     return false;
                 }
                 continue;
             }
-            let payload: &[u8] = if checks.is_clear() {
-                if !checks.verify(position, sector) {
+            let payload: &[u8] = if sectors.is_clear() {
+                if !sectors.verify(position, sector) {
                     return false;
                 }
                 sector
             } else {
-                if !checks.read(position, sector, &mut scratch) {
+                if !sectors.read(position, sector, &mut scratch) {
                     return false;
                 }
                 &scratch
@@ -152,8 +149,8 @@ impl DriveShelf {
         true
     }
 
-    /// Reads with the help of the other columns.
-    fn rescue(&self, wanted: Wanted, done: Done<Bytes>) {
+    /// Degraded read: reconstructs from the other columns what a drive can't give.
+    fn reconstruct_read(&self, wanted: Wanted, done: Done<Bytes>) {
         self.spawn(|shelf| async move { done(shelf.read_with_parity(wanted).await) });
     }
 
@@ -161,27 +158,28 @@ impl DriveShelf {
         let Wanted { segment, offset, len } = wanted;
         let (first, last) = (offset / PAYLOAD as u32, (offset + len - 1) / PAYLOAD as u32);
         let mut failure = None;
-        for attempt in 0..MOVES {
-            let how = How { all: false, patient: attempt > 0 };
+        let mut mode = ReadMode { with_parity: false, long_timeout: false };
+        // It ends: a segment moves only as often as drives fail or space is found for it.
+        loop {
             let entry = self.segments.lock().list[segment as usize].entry.clone();
             let Some(entry) = entry else { break };
             let mut buffer = AlignedBuf::zeroed(len as usize);
             let (mut lost, mut unread) = (None, false);
             for piece in self.pieces(&entry, first, last - first + 1) {
-                let row = self.read_row(&entry, (piece.row, piece.page, piece.pages), how).await;
+                let row = self.read_row(&entry, (piece.row, piece.page, piece.pages), mode).await;
                 unread |= row.unread;
                 let within = |page: &u32| (piece.page..piece.page + piece.pages).contains(page);
                 lost = row.lost.iter().find(|(part, page)| *part == piece.part && within(page)).copied();
                 if lost.is_some()
                     || !self.copy_out(&entry, piece.first, &row.data[piece.part], wanted, &mut buffer)
                 {
-                    let what = format!("page {} of segment {segment} can't be given back", piece.first);
+                    let what = format!("page {} of segment {segment} can't be reconstructed", piece.first);
                     lost.get_or_insert((piece.part, piece.page));
                     failure = Some(Error::Corrupt { what });
                     break;
                 }
                 if row.found_wrong() {
-                    self.background.suspect(segment);
+                    self.background.queue_repair(segment);
                 }
             }
             if lost.is_none() {
@@ -190,54 +188,60 @@ impl DriveShelf {
             let now = self.segments.lock().list[segment as usize].entry.clone();
             let moved =
                 now.is_none_or(|now| now.columns != entry.columns || now.generation != entry.generation);
-            if !moved && (how.patient || !unread) {
+            if !moved && (mode.long_timeout || !unread) {
                 break;
             }
+            mode.long_timeout = true;
         }
         Err(failure.unwrap_or(Error::Corrupt { what: format!("segment {segment} was discarded") }))
     }
 
-    /// Reads some pages of every column of a row and makes the data columns right as far as parity can. Parities are
-    /// read when they are needed, or asked for.
-    pub(super) async fn read_row(&self, entry: &Entry, (row, page, pages): (u32, u32, u32), how: How) -> Row {
-        let (data, width) = (usize::from(entry.form.data), entry.form.width());
+    /// Reads some pages of every column of a row and corrects the data columns as far as parity allows. Parity is read
+    /// only if it is needed, or if `mode` says so.
+    pub(super) async fn read_row(
+        &self,
+        entry: &Entry,
+        (row, page, pages): (u32, u32, u32),
+        mode: ReadMode,
+    ) -> Row {
+        let (data, width) = (usize::from(entry.profile.data), entry.profile.width());
         let mut given: Vec<Option<Bytes>> = vec![None; width];
-        let unread = self.read_parts(entry, (row, page, pages), 0..data, how, &mut given).await;
-        let mut found = self.judge(entry, (row, page, pages), given, unread);
-        if (how.all || !found.wrong.is_empty()) && width > data {
+        let unread = self.read_parts(entry, (row, page, pages), 0..data, mode, &mut given).await;
+        let mut found = self.verify_row(entry, (row, page, pages), given, unread);
+        if (mode.with_parity || !found.wrong.is_empty()) && width > data {
             let mut given = std::mem::take(&mut found.given);
-            found.unread |= self.read_parts(entry, (row, page, pages), data..width, how, &mut given).await;
+            found.unread |= self.read_parts(entry, (row, page, pages), data..width, mode, &mut given).await;
             found.given = given;
         }
         if !found.wrong.is_empty() {
             self.counters.reconstructed.fetch_add(1, Ordering::Relaxed);
-            self.mend(entry, &mut found);
+            self.reconstruct_pages(entry, &mut found);
         }
         found
     }
 
-    /// True when a drive that should have some is not there, did not answer, or with an error.
+    /// True if a drive that should have some pages is missing, did not complete in time, or returned an error.
     async fn read_parts(
         &self,
         entry: &Entry,
         (row, page, pages): (u32, u32, u32),
         parts: std::ops::Range<usize>,
-        how: How,
+        mode: ReadMode,
         given: &mut [Option<Bytes>],
     ) -> bool {
         let (mut waits, mut unread) = (Vec::new(), false);
         for part in parts {
             let Some(column) = entry.column(row, part) else { continue };
             let member = self.member(usize::from(column.slot));
-            // The others are asked first; who is in no hurry asks all.
-            let Some(member) = member.filter(|member| how.patient || !member.is_avoided()) else {
+            // Slow drives are skipped at first; with the long timeout all are read.
+            let Some(member) = member.filter(|member| mode.long_timeout || !member.is_read_avoided()) else {
                 unread = true;
                 continue;
             };
-            let at = self.plan.page_at(entry.form, column.granule, row, page);
+            let at = self.plan.page_at(entry.profile, column.granule, row, page);
             let len = pages * ALIGN as u32;
-            let read = if how.patient {
-                member.read_patiently(at, len)
+            let read = if mode.long_timeout {
+                member.read_with_write_timeout(at, len)
             } else {
                 let (done, read) = wait();
                 member.read(at, len, done);
@@ -251,22 +255,22 @@ impl DriveShelf {
                 Err(cause) => {
                     unread = true;
                     member.counters.read_errors.fetch_add(1, Ordering::Relaxed);
-                    tracing::debug!(%cause, "a read is answered from other drives");
+                    tracing::debug!(%cause, "a read is served from other drives");
                 }
             }
         }
         unread
     }
 
-    /// The position of a data page of a row, none behind the end of the stripe, where there are only zeros.
+    /// The position of a data page of a row; `None` after the end of the stripe, where there are only zeros.
     pub(super) fn position(&self, entry: &Entry, row: u32, part: usize, page: u32) -> Option<Position> {
-        let within = part as u32 * self.plan.chunk_pages(entry.form) + page;
+        let within = part as u32 * self.plan.chunk_pages(entry.profile) + page;
         let number = row * self.plan.stripe_pages + within;
         (within < self.plan.stripe_pages).then_some(Position { generation: entry.generation, page: number })
     }
 
-    /// Compares what was given with what should be there.
-    fn judge(
+    /// Verifies every sector that was read.
+    fn verify_row(
         &self,
         entry: &Entry,
         (row, page, pages): (u32, u32, u32),
@@ -274,16 +278,16 @@ impl DriveShelf {
         unread: bool,
     ) -> Row {
         let (data, lost, wrong) = (Vec::new(), Vec::new(), Vec::new());
-        let checks = self.vault.sectors(entry.salt);
+        let sectors = self.keyring.sectors(entry.salt);
         let mut found = Row { row, page, pages, given, expected: 0, unread, data, lost, wrong };
-        for part in 0..usize::from(entry.form.data) {
+        for part in 0..usize::from(entry.profile.data) {
             let mut column = AlignedBuf::zeroed(pages as usize * ALIGN);
             for (index, number) in (page..page + pages).enumerate() {
                 let Some(position) = self.position(entry, row, part, number) else { continue };
                 found.expected += 1;
                 let range = index * ALIGN..(index + 1) * ALIGN;
                 let sector = found.given[part].as_ref().and_then(|bytes| bytes.get(range.clone()));
-                match sector.filter(|sector| checks.verify(position, sector)) {
+                match sector.filter(|sector| sectors.verify(position, sector)) {
                     Some(sector) => column[range].copy_from_slice(sector),
                     None => found.wrong.push((part, number)),
                 }
@@ -293,10 +297,10 @@ impl DriveShelf {
         found
     }
 
-    /// Computes what is wrong from what is right, page by page; what fails its check afterwards is lost.
-    fn mend(&self, entry: &Entry, found: &mut Row) {
-        let data = usize::from(entry.form.data);
-        let checks = self.vault.sectors(entry.salt);
+    /// Reconstructs wrong pages from the others, page by page; one that fails its check afterwards is lost.
+    fn reconstruct_pages(&self, entry: &Entry, found: &mut Row) {
+        let data = usize::from(entry.profile.data);
+        let sectors = self.keyring.sectors(entry.salt);
         for index in 0..found.pages {
             let number = found.page + index;
             let range = index as usize * ALIGN..(index as usize + 1) * ALIGN;
@@ -311,13 +315,13 @@ impl DriveShelf {
             let columns: Vec<Option<&[u8]>> = (0..data)
                 .map(|part| (!wrong.contains(&part)).then(|| &found.data[part][range.clone()]))
                 .collect();
-            // One page can come from either parity, and one of those may be wrong.
+            // One page can be computed from either parity, and one of the parities may be wrong.
             let tries = [(parity(0), None), (None, parity(1)), (parity(0), parity(1))];
             let right = tries.into_iter().find_map(|(p, q)| {
                 let pages = reconstruct(&Known { data: &columns, p, q }, ALIGN)?;
                 let fits = wrong.iter().zip(&pages).all(|(part, page)| {
                     let position = self.position(entry, found.row, *part, number);
-                    position.is_none_or(|position| checks.verify(position, page))
+                    position.is_none_or(|position| sectors.verify(position, page))
                 });
                 fits.then_some(pages)
             });
@@ -332,7 +336,7 @@ impl DriveShelf {
         }
     }
 
-    /// Writes pages that were wrong on a drive, and are known now, back to it.
+    /// Writes corrected pages back to the drives where they were wrong.
     pub(super) async fn repair(&self, entry: &Entry, found: &Row) -> u64 {
         let mut waits = Vec::new();
         for (part, page) in &found.wrong {
@@ -345,7 +349,7 @@ impl DriveShelf {
             let index = (page - found.page) as usize;
             let mut sector = AlignedBuf::with_capacity(ALIGN);
             sector.push(&right[index * ALIGN..(index + 1) * ALIGN]);
-            let at = self.plan.page_at(entry.form, column.granule, found.row, *page);
+            let at = self.plan.page_at(entry.profile, column.granule, found.row, *page);
             member.counters.bad_pages.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(drive = member.name(), at, "a page was not what had been written: written again");
             waits.push((member.clone(), member.write_page(at, Arc::new(sector).share(0..ALIGN))));
@@ -354,9 +358,9 @@ impl DriveShelf {
         for (member, written) in waits {
             match written.await {
                 Ok(()) => repaired += 1,
-                // It is as wrong as before, and found again.
+                // It is as wrong as before, and the next scrub finds it again.
                 Err(Error::NoSpace { what }) => tracing::warn!(what, "a page can't be written again"),
-                Err(cause) => self.put_out(member.slot, &cause),
+                Err(cause) => self.fail_drive(member.slot, &cause),
             }
         }
         self.counters.repaired.fetch_add(repaired, Ordering::Relaxed);
@@ -365,29 +369,29 @@ impl DriveShelf {
 }
 
 impl Row {
-    /// True when no sector of it is right: it was under way at a crash, and nothing refers to it.
+    /// True if no sector of it is correct: it was in flight at a crash, and nothing refers to it.
     pub(super) fn never_was(&self) -> bool {
         self.lost.len() == self.expected
     }
 
-    /// True when a drive gave something else than had been written, and not just nothing.
+    /// True if a drive returned something else than was written, and not just nothing.
     fn found_wrong(&self) -> bool {
         self.wrong.iter().any(|(part, _)| self.given.get(*part).is_some_and(Option::is_some))
     }
 
-    /// What the drive of a parity gave.
+    /// Parity as read from its drive.
     pub(super) fn parity(&self, entry: &Entry, which: usize) -> Option<&[u8]> {
-        self.given.get(usize::from(entry.form.data) + which)?.as_deref()
+        self.given.get(usize::from(entry.profile.data) + which)?.as_deref()
     }
 }
 
 /// How a row is read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct How {
-    /// With parities that are not needed.
-    pub all: bool,
-    /// Rather late than not at all.
-    pub patient: bool,
+pub(super) struct ReadMode {
+    /// Reads the parities even if they are not needed.
+    pub with_parity: bool,
+    /// Waits for slow drives instead of reconstructing without them.
+    pub long_timeout: bool,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -1,16 +1,17 @@
-//! The background: what is at risk is placed again, worst first; what was found wrong is repaired.
+//! Rebuild and repair in the background: degraded segments first, the most degraded of them before the others.
 //!
-//! All of it is known from the map and the labels, so nothing has to be remembered over a restart: a segment is at risk
-//! when a column of it is missing or on a drive that is out or leaving. Its lost columns are computed and written to
-//! drives that have none of it; where there is no such drive, the whole segment is written again in a form for the
-//! drives that there are. So is one that was placed with less parity while drives or space were short. Writes to a
-//! segment wait while it is moved; reads go on at the old place.
+//! The work is derived from the segment map and the labels, so that nothing has to be remembered over a restart. A segment
+//! is degraded if a column of it is missing, or on a drive that has failed or is being drained. Its lost columns are
+//! reconstructed onto drives that have none of it; if there is no such drive, the whole segment is written again with a
+//! profile for the drives that remain. The same is done for segments that were placed with less parity while drives or
+//! space were short. Writes to a segment wait while it is moved; reads continue from the old place.
 
-use super::read::How;
+use super::read::ReadMode;
 use super::{DriveShelf, Member};
 use crate::DriveState;
-use crate::geometry::{Form, MOST_COLUMNS};
-use crate::journal::Ring;
+use crate::geometry::{MAX_COLUMNS, Profile};
+use crate::journal::JournalRing;
+use crate::limits::Limits;
 use crate::segment_map::{Column, Entry};
 use crate::{ALIGN, AlignedBuf, Done, Error, Result, Wait, parity, wait};
 use parking_lot::Mutex;
@@ -20,18 +21,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Bytes a second that the background may write while hosts are served, and while they are not.
-const BUSY_PACE: u64 = 100 << 20;
-const IDLE_PACE: u64 = 2 << 30;
-
-/// How many times as long as without the background a drive may take under it, in the median, and what counts as no time,
-/// in µs. Beyond, the background gets half of its pace, and then a quarter: what is at risk can't wait for ever.
-const BEARABLE: u64 = 2;
-const PROMPT: u64 = 1_000;
-const WHOLE: u64 = 4;
-
-/// Bytes of a journal copy made at once.
-const COPIED: u64 = 1 << 20;
+/// Rebuild is slowed to a half, then to a quarter of its rate if the median latency of the drives exceeds this many times
+/// what it is without rebuild, but no less than the minimum. It never stops: degraded segments can't wait for ever.
+const MAX_LATENCY_FACTOR: u64 = 2;
+const MIN_BASELINE_US: u64 = 1_000;
+const RATE_STEPS: u64 = 4;
 
 #[derive(Default)]
 pub struct Background(Mutex<State>);
@@ -40,28 +34,28 @@ pub struct Background(Mutex<State>);
 struct State {
     waiting: Option<Done<()>>,
     wanted: bool,
-    /// Segments in which something was found wrong.
+    /// Segments in which a wrong page was found, to be scrubbed.
     suspects: BTreeSet<u32>,
-    /// What is at risk, the worst last; none when that is to be found out. What could not be placed elsewhere is in it
-    /// again when something has changed.
+    /// Degraded segments, the most degraded last; `None` if that is to be determined. A segment that could not be
+    /// rebuilt is in it again when something has changed.
     queue: Option<Vec<u32>>,
-    /// There was no room for something, when there was room for so many segments.
+    /// A segment could not be rebuilt for lack of space, when there was room for so many segments.
     short: Option<u32>,
-    /// When the clock last struck, the operations counted then, and the bytes that may be written.
+    /// The time of the last tick and the operations counted then; the bytes that may be written now.
     clock: Option<(Duration, u64)>,
     budget: i64,
-    /// Quarters of the pace that it has lost while hosts are served.
+    /// Quarters by which the rate is reduced while hosts do I/O.
     lost: u64,
-    /// Bytes written since the drives were last judged, and what they took without the background.
+    /// Bytes written since the last latency sample, and the latency without rebuild.
     spent: u64,
     calm: u64,
-    paced: Option<Done<()>>,
+    throttled: Option<Done<()>>,
     copying: bool,
     copied: Vec<Done<()>>,
 }
 
 impl Background {
-    /// Something may have to be done.
+    /// There may be work.
     pub fn wake(&self) {
         let waiting = {
             let mut state = self.0.lock();
@@ -74,14 +68,14 @@ impl Background {
         }
     }
 
-    /// There is room for so many segments, which may be enough for what there was none for.
+    /// There is room for so many segments now, which may be enough for one that could not be rebuilt.
     pub fn has_room(&self, room: u32) {
         if self.0.lock().short.is_some_and(|before| room > before) {
             self.wake();
         }
     }
 
-    pub fn suspect(&self, segment: u32) {
+    pub fn queue_repair(&self, segment: u32) {
         let waiting = {
             let mut state = self.0.lock();
             state.suspects.insert(segment);
@@ -93,7 +87,7 @@ impl Background {
         }
     }
 
-    async fn idle(&self) {
+    async fn wait_for_work(&self) {
         let (done, woken) = wait();
         {
             let mut state = self.0.lock();
@@ -106,38 +100,39 @@ impl Background {
         self.0.lock().wanted = false;
     }
 
-    pub fn tick(&self, now: Duration, foreground: u64) {
-        let paced = {
+    pub fn tick(&self, now: Duration, foreground: u64, limits: &Limits) {
+        let throttled = {
             let mut state = self.0.lock();
             if let Some((before, operations)) = state.clock {
-                let busy = BUSY_PACE * (WHOLE - state.lost) / WHOLE;
-                let pace = if operations == foreground { IDLE_PACE } else { busy };
-                let earned = (now.saturating_sub(before).as_secs_f64() * pace as f64) as u64;
-                state.budget = (state.budget + earned as i64).min(pace as i64 / 10);
+                let busy = limits.busy_bytes_per_second * (RATE_STEPS - state.lost) / RATE_STEPS;
+                let rate = if operations == foreground { limits.idle_bytes_per_second } else { busy };
+                let earned = (now.saturating_sub(before).as_secs_f64() * rate as f64) as u64;
+                state.budget = (state.budget + earned as i64).min(rate as i64 / 10);
             }
             state.clock = Some((now, foreground));
-            if state.budget > 0 { state.paced.take() } else { None }
+            if state.budget > 0 { state.throttled.take() } else { None }
         };
-        if let Some(paced) = paced {
-            paced(Ok(()));
+        if let Some(throttled) = throttled {
+            throttled(Ok(()));
         }
     }
 
-    /// Takes note of what requests to the drives take, in µs, in the median: what hosts feel.
-    pub fn feel(&self, median: u64) {
+    /// Takes the median latency of the drives, in µs, from which the rebuild rate follows.
+    pub fn observe_latency(&self, median: u64) {
         let mut state = self.0.lock();
         if std::mem::take(&mut state.spent) == 0 {
             state.calm = if state.calm == 0 { median } else { (3 * state.calm + median) / 4 };
             return;
         }
-        let kept = WHOLE - state.lost;
-        let kept = if median > BEARABLE * state.calm.max(PROMPT) { kept / 2 } else { kept * 2 };
-        state.lost = WHOLE - kept.clamp(1, WHOLE);
+        let kept = RATE_STEPS - state.lost;
+        let kept =
+            if median > MAX_LATENCY_FACTOR * state.calm.max(MIN_BASELINE_US) { kept / 2 } else { kept * 2 };
+        state.lost = RATE_STEPS - kept.clamp(1, RATE_STEPS);
     }
 
-    /// Waits until so many bytes may be written. Without a clock there is no pace.
-    pub async fn spend(&self, bytes: u64) {
-        let (done, paced) = wait();
+    /// Waits until so many bytes may be written. Without a clock there is no limit.
+    pub async fn throttle(&self, bytes: u64) {
+        let (done, throttled) = wait();
         {
             let mut state = self.0.lock();
             state.budget -= bytes as i64;
@@ -145,9 +140,9 @@ impl Background {
             if state.clock.is_none() || state.budget > 0 {
                 return;
             }
-            state.paced = Some(done);
+            state.throttled = Some(done);
         }
-        let _ = paced.await;
+        let _ = throttled.await;
     }
 
     /// Waits while a copy of the journal is being made.
@@ -164,34 +159,34 @@ impl Background {
     }
 
     fn end_copying(&self) {
-        let told = {
+        let waiters = {
             let mut state = self.0.lock();
             state.copying = false;
             std::mem::take(&mut state.copied)
         };
-        told.into_iter().for_each(|done| done(Ok(())));
+        waiters.into_iter().for_each(|done| done(Ok(())));
     }
 }
 
-/// True for what was placed with less parity than these drives can give it.
-fn is_weak(entry: &Entry, staying: u64) -> bool {
-    entry.form.parity < Form::of(staying.count_ones() as usize).parity
+/// True if it was placed with less parity than these drives can give it.
+fn is_under_protected(entry: &Entry, in_use_drives: u64) -> bool {
+    entry.profile.parity < Profile::of(in_use_drives.count_ones() as usize).parity
 }
 
 impl DriveShelf {
-    /// Rebuild and repair. Whoever opened the shelf drives this future; it ends when the shelf stops.
+    /// Rebuild and repair. Whoever opened the shelf polls this future; it ends when the shelf stops.
     pub fn background(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
         let shelf = self.clone();
         async move {
             while shelf.check_running().is_ok() {
                 if !shelf.work_step().await {
-                    shelf.background.idle().await;
+                    shelf.background.wait_for_work().await;
                 }
             }
         }
     }
 
-    /// Does everything that there is to do now: what [`DriveShelf::background`] does, until it would wait.
+    /// Does all background work that there is now, and returns when it would wait.
     pub async fn settle(&self) {
         while self.check_running().is_ok() && self.work_step().await {}
     }
@@ -200,8 +195,8 @@ impl DriveShelf {
         if self.copy_journal().await {
             return true;
         }
-        if let Some(segment) = self.worst() {
-            self.heal(segment).await;
+        if let Some(segment) = self.most_degraded() {
+            self.rebuild_segment(segment).await;
             return true;
         }
         let suspect = self.background.0.lock().suspects.pop_first();
@@ -209,37 +204,38 @@ impl DriveShelf {
             self.scrub_segment(segment, &mut shelf::pool::ScrubReport::default()).await;
             return true;
         }
-        let staying = self.staying();
-        if self.segments.lock().is_outdated(staying) {
+        let in_use_drives = self.in_use_drives();
+        if self.segments.lock().is_outdated(in_use_drives) {
             return self.commit().await.is_ok();
         }
-        self.promise_more().await || self.retire().await
+        self.raise_failures_to_tolerate().await || self.remove_empty_members().await
     }
 
-    /// The slots whose drives are there and are to stay.
-    pub(super) fn staying(&self) -> u64 {
+    /// The slots whose drives are present and not being drained.
+    pub(super) fn in_use_drives(&self) -> u64 {
         let present = self.present();
-        let roster = self.roster.lock();
-        let stays =
-            |slot: &usize| roster.members.get(*slot).is_some_and(|member| member.state == DriveState::InUse);
+        let membership = self.membership.lock();
+        let stays = |slot: &usize| {
+            membership.members.get(*slot).is_some_and(|member| member.state == DriveState::InUse)
+        };
         present.iter().map(|member| member.slot).filter(stays).fold(0, |set, slot| set | 1 << slot)
     }
 
-    /// The segment that can bear least, of those that have not been tried since something changed.
-    fn worst(&self) -> Option<u32> {
+    /// The segment that tolerates the fewest failures, of those that have not been tried since something changed.
+    fn most_degraded(&self) -> Option<u32> {
         if let Some(queue) = &mut self.background.0.lock().queue {
             return queue.pop();
         }
-        // What changes from here on has it found out again.
+        // A change from here on clears it again.
         self.background.0.lock().queue = Some(Vec::new());
-        let staying = self.staying();
-        // What is left of the parity, and whether a better form is all that is wanted.
+        let in_use_drives = self.in_use_drives();
+        // Failures that it still tolerates, and whether it lacks only parity.
         let mut rated: Vec<(i64, bool, u32)> = Vec::new();
         for (index, segment) in (0..).zip(&self.segments.lock().list) {
             let Some(entry) = &segment.entry else { continue };
-            let (parity, lost) = (i64::from(entry.form.parity), entry.lost(staying).count());
+            let (parity, lost) = (i64::from(entry.profile.parity), entry.lost(in_use_drives).count());
             rated.extend((lost > 0).then_some((parity - lost as i64, false, index)));
-            rated.extend(is_weak(entry, staying).then_some((parity, true, index)));
+            rated.extend(is_under_protected(entry, in_use_drives).then_some((parity, true, index)));
         }
         rated.sort_unstable_by(|one, other| other.cmp(one));
         let mut queue: Vec<u32> = rated.into_iter().map(|(.., index)| index).collect();
@@ -250,8 +246,8 @@ impl DriveShelf {
         worst
     }
 
-    /// Keeps writes and discards away from a segment and waits for those under way.
-    async fn shut(&self, segment: u32) {
+    /// Holds writes and discards of a segment back and waits for those in flight.
+    async fn close_gate(&self, segment: u32) {
         let (done, drained) = wait();
         {
             let mut segments = self.segments.lock();
@@ -270,40 +266,40 @@ impl DriveShelf {
         waiting.into_iter().flatten().for_each(|next| next(self));
     }
 
-    /// Runs with nothing of a segment changing but by what runs.
-    pub(super) async fn alone<T>(&self, segment: u32, work: impl Future<Output = T>) -> T {
-        self.shut(segment).await;
+    /// Runs `work` while nothing else changes the segment.
+    pub(super) async fn exclusively<T>(&self, segment: u32, work: impl Future<Output = T>) -> T {
+        self.close_gate(segment).await;
         let outcome = work.await;
         self.open_gate(segment);
         outcome
     }
 
-    async fn heal(&self, segment: u32) {
-        match self.alone(segment, self.place_elsewhere(segment)).await {
+    async fn rebuild_segment(&self, segment: u32) {
+        match self.exclusively(segment, self.rebuild(segment)).await {
             Ok(true) => {}
             Ok(false) => {
                 let room = self.segments.lock().room_protected();
                 self.background.0.lock().short = Some(room);
             }
-            Err(cause) => tracing::warn!(segment, %cause, "a segment could not be placed elsewhere"),
+            Err(cause) => tracing::warn!(segment, %cause, "a segment could not be rebuilt"),
         }
     }
 
-    /// False when there is no room for it.
-    async fn place_elsewhere(&self, segment: u32) -> Result<bool> {
+    /// False if there is no room for it.
+    async fn rebuild(&self, segment: u32) -> Result<bool> {
         let found = {
             let segments = self.segments.lock();
             let found = &segments.list[segment as usize];
             found.entry.clone().map(|entry| (entry, found.answered))
         };
         let Some((old, rows)) = found else { return Ok(true) };
-        let staying = self.staying();
-        let lost: Vec<usize> = old.lost(staying).collect();
-        if lost.is_empty() && !is_weak(&old, staying) {
+        let in_use_drives = self.in_use_drives();
+        let lost: Vec<usize> = old.lost(in_use_drives).collect();
+        if lost.is_empty() && !is_under_protected(&old, in_use_drives) {
             return Ok(true);
         }
         let place = loop {
-            // A discard that is under way may well come behind a write to the same place.
+            // A discard in flight might be executed after a write to the same place.
             match self.new_place(segment, &old, &lost) {
                 Ok(place) => break place,
                 Err(discarded) => _ = discarded.await,
@@ -325,22 +321,22 @@ impl DriveShelf {
         self.commit().await?;
         let mut segments = self.segments.lock();
         let replaced = old.columns.iter().flatten().filter(|column| !kept.contains(&Some(**column)));
-        replaced.for_each(|column| segments.give_column(old.form, *column));
-        self.counters.healed.fetch_add(1, Ordering::Relaxed);
+        replaced.for_each(|column| segments.give_column(old.profile, *column));
+        self.counters.rebuilt.fetch_add(1, Ordering::Relaxed);
         Ok(true)
     }
 
-    /// Gives back what was taken for a new place.
+    /// Frees what was allocated for a new place.
     fn give_wanted(&self, new: &Entry, wanted: &[bool]) {
         let mut segments = self.segments.lock();
         for (column, _) in new.columns.iter().zip(wanted).filter(|(_, wanted)| **wanted) {
-            column.iter().for_each(|column| segments.give_column(new.form, *column));
+            column.iter().for_each(|column| segments.give_column(new.profile, *column));
         }
     }
 
-    /// Makes the new place, which has been written, the segment's; the answer is where its columns had been chosen. An
-    /// error when a drive of it is out: from then on it lacks what is written to the segment, and whoever put it out
-    /// has marked what it found in the old place, not this.
+    /// Makes the new place, which has been written, the segment's; returns its columns. An error if a drive of it has
+    /// failed: it lacks what is written to the segment from then on, and whoever failed it has marked the columns of the
+    /// old place as stale, not these.
     fn install(
         &self,
         segment: u32,
@@ -348,8 +344,8 @@ impl DriveShelf {
         new: &Entry,
         wanted: &[bool],
         rows: u32,
-    ) -> Result<SmallVec<[Option<Column>; MOST_COLUMNS]>> {
-        // A drive is out before the segments are told of it, behind this lock.
+    ) -> Result<SmallVec<[Option<Column>; MAX_COLUMNS]>> {
+        // A drive is marked as failed before the segments learn of it under this lock.
         let mut segments = self.segments.lock();
         let written = new.columns.iter().zip(wanted).filter(|(_, wanted)| **wanted);
         let mut slots = written.filter_map(|(column, _)| column.map(|column| usize::from(column.slot)));
@@ -358,7 +354,7 @@ impl DriveShelf {
         }
         let kept = new.columns.clone();
         let mut new = new.clone();
-        // What stays where it was may have become stale meanwhile.
+        // Columns that stay may have become stale meanwhile.
         let now = segments.list[segment as usize].entry.clone();
         let now = now.as_deref().unwrap_or(old);
         for (index, _) in wanted.iter().enumerate().filter(|(_, wanted)| !**wanted) {
@@ -369,15 +365,15 @@ impl DriveShelf {
         Ok(kept)
     }
 
-    /// Where a segment shall be: its columns and which of them are to be written. While drives discard, what to wait
-    /// for.
+    /// Allocates the new place of a segment: its columns, and which of them are to be written. While discards are in
+    /// flight, the error is what to wait for.
     fn new_place(
         &self,
         segment: u32,
         old: &Entry,
         lost: &[usize],
     ) -> std::result::Result<Option<(Entry, Vec<bool>)>, Wait<()>> {
-        let staying = self.staying();
+        let in_use_drives = self.in_use_drives();
         let mut segments = self.segments.lock();
         if segments.discarding > 0 {
             let (done, discarded) = wait();
@@ -387,7 +383,7 @@ impl DriveShelf {
         let mut new = old.clone();
         let mut taken = Vec::new();
         for index in lost {
-            // On a drive that is left the old column is not counted as one of the segment's.
+            // A lost column's drive may hold a new one.
             new.columns[*index] = None;
         }
         for index in lost {
@@ -399,18 +395,18 @@ impl DriveShelf {
             let wanted = (0..new.columns.len()).map(|index| lost.contains(&index)).collect();
             return Ok(Some((new, wanted)));
         }
-        taken.iter().for_each(|column| segments.give_column(old.form, *column));
-        let left = i64::from(old.form.parity) - lost.len() as i64;
+        taken.iter().for_each(|column| segments.give_column(old.profile, *column));
+        let left = i64::from(old.profile.parity) - lost.len() as i64;
         let Some(new) = segments.place_again(segment, old) else { return Ok(None) };
-        // What is on a drive that leaves goes elsewhere with as much parity as the number of those that stay allows. Less
-        // was accepted when the evacuation began.
+        // Columns of a draining drive move with as much parity as the remaining drives allow: the operator accepted less
+        // when the drain began.
         let leaves = |column: &Column| {
             let slot = usize::from(column.slot);
-            staying >> slot & 1 == 0 && self.member(slot).is_some()
+            in_use_drives >> slot & 1 == 0 && self.member(slot).is_some()
         };
         let leaving = old.columns.iter().flatten().any(leaves);
-        let allowed = Form::of(staying.count_ones() as usize).parity.min(old.form.parity);
-        if i64::from(new.form.parity) <= left && !(leaving && new.form.parity >= allowed) {
+        let allowed = Profile::of(in_use_drives.count_ones() as usize).parity.min(old.profile.parity);
+        if i64::from(new.profile.parity) <= left && !(leaving && new.profile.parity >= allowed) {
             segments.give(&new);
             return Ok(None);
         }
@@ -418,11 +414,13 @@ impl DriveShelf {
         Ok(Some((new, wanted)))
     }
 
-    /// Copies the rows of a segment to the wanted columns of its new place and makes them durable.
+    /// Copies the rows of a segment to the wanted columns of its new place and syncs them.
     async fn copy_rows(&self, old: &Entry, new: &Entry, wanted: &[bool], rows: u32) -> Result {
-        let chunk = self.plan.chunk_pages(old.form);
+        let chunk = self.plan.chunk_pages(old.profile);
         for row in 0..rows {
-            let found = self.read_row(old, (row, 0, chunk), How { all: false, patient: true }).await;
+            let found = self
+                .read_row(old, (row, 0, chunk), ReadMode { with_parity: false, long_timeout: true })
+                .await;
             if found.unread && !found.lost.is_empty() {
                 return Err(Error::Drive { what: format!("row {row} can't be read now") });
             }
@@ -431,26 +429,27 @@ impl DriveShelf {
             }
             self.counters.lost.fetch_add(found.lost.len() as u64, Ordering::Relaxed);
             if !found.lost.is_empty() {
-                tracing::error!(pages = found.lost.len(), "pages can't be given back");
+                tracing::error!(pages = found.lost.len(), "pages can't be reconstructed");
             }
             let stripe = Arc::new(self.restripe(&found.data, new));
-            self.background.spend(stripe.len() as u64).await;
-            let size = self.plan.chunk_pages(new.form) as usize * ALIGN;
+            self.background.throttle(stripe.len() as u64).await;
+            let size = self.plan.chunk_pages(new.profile) as usize * ALIGN;
             let (mut waits, mut gone) = (Vec::new(), None);
-            for part in 0..new.form.width() {
+            for part in 0..new.profile.width() {
                 let Some(column) = new.column(row, part).filter(|_| wanted[new.index(row, part)]) else {
                     continue;
                 };
                 let Some(member) = self.member(usize::from(column.slot)) else {
-                    gone = Some(Error::Drive { what: format!("the drive in slot {} is out", column.slot) });
+                    gone =
+                        Some(Error::Drive { what: format!("the drive in slot {} has failed", column.slot) });
                     break;
                 };
                 let (done, written) = wait();
-                let at = self.plan.page_at(new.form, column.granule, row, 0);
+                let at = self.plan.page_at(new.profile, column.granule, row, 0);
                 member.write(at, vec![stripe.share(part * size..(part + 1) * size)], false, done);
                 waits.push((member, written));
             }
-            // What was asked for ends before its place is given to somebody else.
+            // Writes complete before their place may be allocated again.
             self.all_or_out(waits).await?;
             gone.map_or(Ok(()), Err)?;
         }
@@ -462,7 +461,7 @@ impl DriveShelf {
         for (member, written) in waits {
             if let Err(cause) = written.await {
                 if !matches!(cause, Error::NoSpace { .. }) {
-                    self.put_out(member.slot, &cause);
+                    self.fail_drive(member.slot, &cause);
                 }
                 outcome = Err(cause);
             }
@@ -470,17 +469,17 @@ impl DriveShelf {
         outcome
     }
 
-    /// The columns of a stripe in another form: sectors stay as they are, only parity is new.
+    /// The columns of a stripe with another profile: sectors stay as they are, only parity is computed anew.
     pub(super) fn restripe(&self, columns: &[AlignedBuf], new: &Entry) -> AlignedBuf {
-        let chunk = self.plan.chunk_pages(new.form) as usize * ALIGN;
-        let mut stripe = AlignedBuf::zeroed(new.form.width() * chunk);
-        let (data, parities) = stripe.split_at_mut(usize::from(new.form.data) * chunk);
+        let chunk = self.plan.chunk_pages(new.profile) as usize * ALIGN;
+        let mut stripe = AlignedBuf::zeroed(new.profile.width() * chunk);
+        let (data, parities) = stripe.split_at_mut(usize::from(new.profile.data) * chunk);
         let pages = columns.iter().flat_map(|column| column.chunks_exact(ALIGN));
         for (page, to) in pages.take(self.plan.stripe_pages as usize).zip(data.chunks_exact_mut(ALIGN)) {
             to.copy_from_slice(page);
         }
         let data: Vec<&[u8]> = data.chunks_exact(chunk).collect();
-        match new.form.parity {
+        match new.profile.parity {
             0 => {}
             1 => parity::compute(&data, parities, None),
             _ => {
@@ -491,8 +490,8 @@ impl DriveShelf {
         stripe
     }
 
-    /// A member that is out or leaving and holds nothing any more is none.
-    async fn retire(&self) -> bool {
+    /// Removes a failed or draining member that holds nothing any more.
+    async fn remove_empty_members(&self) -> bool {
         let held: BTreeSet<usize> = {
             let segments = self.segments.lock();
             segments
@@ -502,11 +501,11 @@ impl DriveShelf {
         };
         let journal = {
             let journal = self.journal.lock();
-            journal.striped().fold(journal.members, |set, lanes| set | lanes.drives())
+            journal.striped().fold(journal.members, |set, stripe_set| set | stripe_set.drives())
         };
         let retired = {
-            let mut roster = self.roster.lock();
-            let old = roster.members.iter_mut().enumerate().find(|(slot, member)| {
+            let mut membership = self.membership.lock();
+            let old = membership.members.iter_mut().enumerate().find(|(slot, member)| {
                 matches!(member.state, DriveState::Failed | DriveState::Draining)
                     && !held.contains(slot)
                     && journal >> slot & 1 == 0
@@ -514,19 +513,19 @@ impl DriveShelf {
             old.map(|(slot, member)| (slot, std::mem::take(member).drive))
         };
         let Some((slot, drive)) = retired else { return false };
-        tracing::info!(slot, "nothing is left on a drive: it is not a member any more");
+        tracing::info!(slot, "a drive holds nothing any more: it is no member now");
         let member = self.members.write().get_mut(slot).and_then(Option::take);
         self.count_members();
-        let recorded = self.record().await.is_ok();
+        let recorded = self.persist_membership().await.is_ok();
         if recorded {
-            self.wipe_retired(slot, drive, member);
+            self.wipe_removed(slot, drive, member);
         } else if let Some(member) = member {
-            member.put_out();
+            member.mark_failed();
         }
         recorded
     }
 
-    /// Makes one more copy of the journal when there are too few. False when there is nothing to do.
+    /// Makes one more copy of the journal if there are too few, or moves one. False if there is nothing to do.
     async fn copy_journal(&self) -> bool {
         let mut misplaced = self.misplaced_copies();
         let count = {
@@ -536,12 +535,12 @@ impl DriveShelf {
             }
             journal.members.count_ones() as usize
         };
-        let Some(slot) = self.without_copy() else {
+        let Some(slot) = self.journal_copy_candidate() else {
             let Some(old) = misplaced.first().filter(|_| count > 1) else { return false };
             self.journal.lock().drop_copy(*old);
-            return self.record().await.is_ok();
+            return self.persist_membership().await.is_ok();
         };
-        misplaced.extend(self.lagging_copies());
+        misplaced.extend(self.slow_journal_copies());
         if count >= crate::geometry::JOURNAL_COPIES && misplaced.is_empty() {
             return false;
         }
@@ -564,11 +563,11 @@ impl DriveShelf {
             if matches!(cause, Error::NoSpace { .. }) {
                 return false;
             }
-            self.put_out(slot, cause);
+            self.fail_drive(slot, cause);
         }
         if joined {
             tracing::info!(slot, "the journal has another copy");
-            return self.record().await.is_ok();
+            return self.persist_membership().await.is_ok();
         }
         true
     }
@@ -578,7 +577,7 @@ impl DriveShelf {
             self.background.0.lock().copying = true;
             let mut journal = self.journal.lock();
             let ring = journal.ring.as_ref().ok_or_else(super::append::not_recovered)?;
-            let found = (ring.copied(), crate::JournalPos(ring.next().0 - 1));
+            let found = (ring.copied_ranges(), crate::JournalPos(ring.next().0 - 1));
             journal.joining = Some(slot);
             found
         };
@@ -593,16 +592,17 @@ impl DriveShelf {
             }
         }
         answered.await?;
-        let out = || Error::Drive { what: format!("the drive in slot {slot} is out") };
-        let mut runs = runs(&pieces).peekable();
+        let out = || Error::Drive { what: format!("the drive in slot {slot} has failed") };
+        let most = self.limits.journal_copy_pages * ALIGN as u64;
+        let mut runs = runs(&pieces, most).peekable();
         while runs.peek().is_some() {
             let mut waits = Vec::new();
             let mut bytes = 0;
-            while bytes < COPIED
+            while bytes < most
                 && let Some((at, len)) = runs.next()
             {
                 bytes += len;
-                for (start, len) in Ring::parts(self.plan.journal_bytes, at, len) {
+                for (start, len) in JournalRing::parts(self.plan.journal_bytes, at, len) {
                     let place = self.plan.journal_at() + start;
                     let bytes = self.read_copy(place, len as u32).await?;
                     let (done, written) = wait();
@@ -624,7 +624,7 @@ impl DriveShelf {
         let mut outcome = Err(super::append::not_recovered());
         for slot in super::slots(members) {
             let Some(member) = self.member(slot) else { continue };
-            outcome = member.read_patiently(at, len).await;
+            outcome = member.read_with_write_timeout(at, len).await;
             if outcome.is_ok() {
                 break;
             }
@@ -633,10 +633,10 @@ impl DriveShelf {
     }
 }
 
-/// Pieces of the ring in runs that are read at once.
-fn runs(pieces: &[(u64, u64)]) -> impl Iterator<Item = (u64, u64)> {
-    let cut = |(at, len): (u64, u64)| {
-        (0..len).step_by(COPIED as usize).map(move |from| (at + from, COPIED.min(len - from)))
+/// Splits ranges of the ring into reads.
+fn runs(pieces: &[(u64, u64)], most: u64) -> impl Iterator<Item = (u64, u64)> {
+    let cut = move |(at, len): (u64, u64)| {
+        (0..len).step_by(most as usize).map(move |from| (at + from, most.min(len - from)))
     };
     pieces.iter().copied().flat_map(cut)
 }

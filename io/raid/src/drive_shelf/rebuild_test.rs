@@ -134,11 +134,11 @@ fn drives_that_hang_are_waited_for_where_not_all_of_them_can_be_spared() {
 fn a_drive_that_holds_what_no_other_has_is_waited_for() {
     let mut rig = Rig::new(4);
     for slot in [2, 3] {
-        rig.shelf.put_out(slot, &Error::Drive { what: "as the test says".into() });
+        rig.shelf.fail_drive(slot, &Error::Drive { what: "as the test says".into() });
     }
     now(rig.write(0, 0)).unwrap();
     let entry = rig.shelf.segments.lock().list[0].entry.clone().unwrap();
-    let (parity, held) = (usize::from(entry.form.parity), entry.columns.iter().flatten().count());
+    let (parity, held) = (usize::from(entry.profile.parity), entry.columns.iter().flatten().count());
     assert!(parity < 2 && held == 2, "{entry:?}");
     rig.hang(&[0, 1]);
     let _appended = rig.append();
@@ -168,14 +168,14 @@ fn a_place_whose_drive_goes_at_the_last_moment_is_not_taken() {
     let old = shelf.segments.lock().list[0].entry.clone().unwrap();
     assert!(old.columns.len() == 6);
     let gone = usize::from(old.columns[0].unwrap().slot);
-    shelf.put_out(gone, &Error::Drive { what: "as the test says".into() });
+    shelf.fail_drive(gone, &Error::Drive { what: "as the test says".into() });
     let old = shelf.segments.lock().list[0].entry.clone().unwrap();
-    let lost: Vec<usize> = old.lost(shelf.staying()).collect();
+    let lost: Vec<usize> = old.lost(shelf.in_use_drives()).collect();
     let Ok(Some((new, wanted))) = shelf.new_place(0, &old, &lost) else { panic!("there is room") };
     now(shelf.copy_rows(&old, &new, &wanted, 1)).unwrap();
     let target =
         new.columns.iter().zip(&wanted).find_map(|(column, wanted)| column.filter(|_| *wanted)).unwrap();
-    shelf.put_out(usize::from(target.slot), &Error::Drive { what: "as the test says".into() });
+    shelf.fail_drive(usize::from(target.slot), &Error::Drive { what: "as the test says".into() });
     assert!(shelf.install(0, &old, &new, &wanted, 1).is_err());
     let there = shelf.present().iter().fold(0, |set, member| set | 1 << member.slot);
     now(rig.write(0, 1)).unwrap();
@@ -193,7 +193,7 @@ fn what_was_discarded_is_counted_until_the_map_says_so() {
     now(rig.write(0, 0)).unwrap();
     now(rig.shelf.sync_all()).unwrap();
     for slot in [4, 5] {
-        rig.shelf.put_out(slot, &Error::Drive { what: "as the test says".into() });
+        rig.shelf.fail_drive(slot, &Error::Drive { what: "as the test says".into() });
     }
     assert_eq!(rig.shelf.status().tolerates, 0);
     rig.shelf.discard(SegmentId(0));
@@ -218,17 +218,17 @@ fn the_background_slows_down_while_hosts_feel_it_and_comes_back() {
     let mut earn = || {
         strikes += 1;
         background.0.lock().budget = 0;
-        background.tick(Duration::from_millis(100 * strikes), strikes);
+        background.tick(Duration::from_millis(100 * strikes), strikes, &Limits::default());
         background.0.lock().budget as u64
     };
     earn();
-    assert_eq!(earn(), BUSY_PACE / 10);
-    (0..4).for_each(|_| background.feel(2_000));
+    assert_eq!(earn(), Limits::default().busy_bytes_per_second / 10);
+    (0..4).for_each(|_| background.observe_latency(2_000));
     for (median, parts) in [(4_001, [2, 4, 4]), (3_999, [2, 1, 1])] {
         for part in parts {
             background.0.lock().spent = 1;
-            background.feel(median);
-            assert_eq!(earn(), BUSY_PACE / part / 10, "1/{part}");
+            background.observe_latency(median);
+            assert_eq!(earn(), Limits::default().busy_bytes_per_second / part / 10, "1/{part}");
         }
     }
 }

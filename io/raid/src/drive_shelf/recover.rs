@@ -2,31 +2,28 @@
 
 use super::append::not_recovered;
 use super::{DriveShelf, slots};
-use crate::codec::crc32c;
-use crate::encryption::{TAG, Vault};
-use crate::journal::{Header, PAGE, Ring};
-use crate::striping::{Checks, Lanes, PARITY};
+use crate::codec::{RECORDS, crc32c};
+use crate::encryption::{Keyring, TAG};
+use crate::journal::{Header, JournalRing, PAGE};
+use crate::striping::{Checksums, PARITY_COLUMNS, StripeSet};
 use crate::{ALIGN, AlignedBuf, Batch, Error, JournalPos, Result, wait};
 use bytes::Bytes;
 use shelf::join;
 use std::sync::Arc;
 
-/// Read ahead of the walk, per copy.
-const WINDOW: u64 = 4 << 20;
-
-/// The ring of one drive, read front to back.
-struct Copy<'a> {
+/// Sequential reader of one drive's ring.
+struct RingReader<'a> {
     shelf: &'a DriveShelf,
     slot: usize,
-    /// It has the fronts of batches and all of small ones; every drive may have columns.
+    /// It has a copy of the journal; every drive may have columns.
     is_copy: bool,
     /// The address of the first byte in `window`.
     window_at: u64,
     window: Bytes,
 }
 
-impl Copy<'_> {
-    /// `len` bytes at address `at`. What lies beyond `limit` is not read ahead.
+impl RingReader<'_> {
+    /// `len` bytes at address `at`. The read-ahead ends at `limit`.
     async fn get(&mut self, at: u64, len: u64, limit: u64) -> Result<Bytes> {
         let inside = |copy: &Self| {
             let from = at.checked_sub(copy.window_at)?;
@@ -36,10 +33,11 @@ impl Copy<'_> {
         if let Some(bytes) = inside(self) {
             return Ok(bytes);
         }
-        let ahead = len.max(WINDOW.min(limit.saturating_sub(at)));
+        let read_ahead = self.shelf.limits.recovery_read_ahead_pages * PAGE;
+        let ahead = len.max(read_ahead.min(limit.saturating_sub(at)));
         match self.read(at, ahead).await {
             Ok(window) => (self.window_at, self.window) = (at, window),
-            // A bad place further on is no reason not to have this one.
+            // A bad place further on must not make this one unreadable.
             Err(_) if ahead > len => return self.read(at, len).await,
             Err(cause) => return Err(cause),
         }
@@ -49,9 +47,9 @@ impl Copy<'_> {
     async fn read(&self, at: u64, len: u64) -> Result<Bytes> {
         let plan = &self.shelf.plan;
         let mut parts = Vec::new();
-        for (start, len) in Ring::parts(plan.journal_bytes, at, len) {
+        for (start, len) in JournalRing::parts(plan.journal_bytes, at, len) {
             let member = self.shelf.member(self.slot).ok_or_else(|| gone(self.slot))?;
-            parts.push(member.read_patiently(plan.journal_at() + start, len as u32).await?);
+            parts.push(member.read_with_write_timeout(plan.journal_at() + start, len as u32).await?);
         }
         Ok(match parts.as_slice() {
             [one] => one.clone(),
@@ -63,43 +61,50 @@ impl Copy<'_> {
         })
     }
 
-    /// The record of this array at `at`, with its bytes, when it is whole; of a striped one the front.
+    /// The record of this array at `at`, with its bytes, if it is valid; of a striped one the front.
     async fn record(&mut self, at: u64, limit: u64) -> Result<Option<(Header, Bytes)>> {
         let page = self.get(at, PAGE, limit).await?;
+        if let Some((array, found_at, version)) = Header::unknown(&page)
+            && (array, found_at) == (self.shelf.array, at)
+        {
+            // It would look like the end of the journal, and everything after it would be lost.
+            return Err(RECORDS.refusal("the journal", version));
+        }
         let Some(header) = Header::decode(&page).filter(|header| header.array == self.shelf.array) else {
             return Ok(None);
         };
         if header.at != at || at + header.cost() > limit {
             return Ok(None);
         }
-        if header.lanes.is_some() {
+        if header.stripe_set.is_some() {
             let front = self.get(at, header.front(), limit).await?;
-            return Ok((header.front_check(&front) == Some(header.checks.front)).then_some((header, front)));
+            return Ok(
+                (header.front_checksum(&front) == Some(header.checksums.front)).then_some((header, front))
+            );
         }
         let bytes = self.get(at, header.cost(), limit).await?;
-        Ok(header.open(&bytes, &self.shelf.vault).is_some().then_some((header, bytes)))
+        Ok(header.open(&bytes, &self.shelf.keyring).is_some().then_some((header, bytes)))
     }
 }
 
-/// A record that belongs, with front and body, and what has to be written for every drive to have its part: slot, address
-/// and bytes.
-type Found = (Header, Bytes, Vec<(usize, u64, Bytes)>);
+/// A record that belongs to the journal, with front and body, and what drives lack of it: slot, address and bytes.
+type FoundRecord = (Header, Bytes, Vec<(usize, u64, Bytes)>);
 
-/// Where the walk is.
+/// State of the walk.
 struct Walk<'a> {
-    copies: Vec<Copy<'a>>,
-    /// Drives that were away.
+    copies: Vec<RingReader<'a>>,
+    /// Drives that were missing before this opening.
     returned: u64,
-    vault: &'a Vault,
-    ring: Ring,
+    keyring: &'a Keyring,
+    ring: JournalRing,
     epoch: u64,
-    /// The address of the last record, when that is a seal.
-    trailing_seal: Option<u64>,
+    /// The address of the last record, if that is a takeover record.
+    trailing_takeover: Option<u64>,
 }
 
 impl Walk<'_> {
     /// The record that belongs at the current address.
-    async fn step(&mut self) -> Result<Option<Found>> {
+    async fn step(&mut self) -> Result<Option<FoundRecord>> {
         let (at, limit, pos) = (self.ring.next_at(), self.ring.limit(), self.ring.next());
         let mut found = Vec::new();
         let (mut readable, mut failure) = (false, None);
@@ -121,54 +126,55 @@ impl Walk<'_> {
         }
         let belongs = |header: &Header| {
             header.pos == pos
-                && if header.seal { header.epoch > self.epoch } else { header.epoch == self.epoch }
+                && if header.takeover { header.epoch > self.epoch } else { header.epoch == self.epoch }
         };
         let records = found.iter().filter_map(|(_, record)| record.as_ref());
         let best = records
             .filter(|(header, _)| belongs(header))
-            .max_by_key(|(header, _)| (header.epoch, header.seal));
+            .max_by_key(|(header, _)| (header.epoch, header.takeover));
         match (best.cloned(), failure) {
             (Some((header, bytes)), _) => {
                 let lacks =
                     |record: &Option<(Header, Bytes)>| record.as_ref().is_none_or(|(h, _)| h != &header);
                 let lacking = found.iter().filter(|(_, record)| lacks(record));
                 let mut lacking: Vec<_> = lacking.map(|(slot, _)| (*slot, at, bytes.clone())).collect();
-                let Some(lanes) = header.lanes else { return Ok(Some((header, bytes, lacking))) };
-                let whole = self.body(&header, lanes, &bytes, &mut lacking).await?;
+                let Some(stripe_set) = header.stripe_set else { return Ok(Some((header, bytes, lacking))) };
+                let whole = self.body(&header, stripe_set, &bytes, &mut lacking).await?;
                 Ok(whole.map(|whole| (header, whole, lacking)))
             }
-            // What no copy could be asked for may well have been answered.
+            (None, Some(cause @ Error::Unusable(_))) => Err(cause),
+            // A batch that no copy could be read for may have been acknowledged.
             (None, Some(cause)) if !readable => Err(cause),
             (None, _) => Ok(None),
         }
     }
 
-    /// Front and body of a striped batch, when enough of its columns are right; what others lack goes to `lacking`.
+    /// Front and body of a striped batch, if enough of its columns are valid; what drives lack goes to `lacking`.
     async fn body(
         &mut self,
         header: &Header,
-        lanes: Lanes,
+        stripe_set: StripeSet,
         front: &Bytes,
         lacking: &mut Vec<(usize, u64, Bytes)>,
     ) -> Result<Option<Bytes>> {
         let (at, limit) = (header.at + header.front(), self.ring.limit());
-        let (body, order) = (header.body as usize, lanes.order(header.pos));
+        let (body, order) = (header.body as usize, stripe_set.order(header.pos));
         let mut reads: Vec<_> = order.iter().map(|_| None).collect();
         for copy in &mut self.copies {
             if let Some(index) = order.iter().position(|slot| *slot == copy.slot) {
-                reads[index] = Some(copy.get(at, lanes.len(index, body) as u64, limit));
+                reads[index] = Some(copy.get(at, stripe_set.len(index, body) as u64, limit));
             }
         }
         let present = |read: &Option<_>| read.is_some();
         let there: Vec<bool> = reads.iter().map(present).collect();
         let mut found = join(reads.into_iter().flatten()).await.into_iter();
-        // Wrong on a drive that has been there all the time: it was never answered.
+        // Invalid on a drive that was never missing: the batch was never acknowledged.
         let (mut torn, mut failure) = (false, None);
         let mut columns = Vec::new();
         for (index, slot) in order.iter().enumerate() {
             let read = if there[index] { found.next() } else { None };
             columns.push(match read {
-                Some(Ok(column)) if crc32c([&column[..]]) == header.checks.columns[index] => Some(column),
+                Some(Ok(column)) if crc32c([&column[..]]) == header.checksums.columns[index] => Some(column),
                 Some(Ok(_)) => {
                     torn |= self.returned >> slot & 1 == 0;
                     None
@@ -180,7 +186,7 @@ impl Walk<'_> {
                 None => None,
             });
         }
-        let Some(joined) = lanes.join(&columns, body) else {
+        let Some(joined) = stripe_set.join(&columns, body) else {
             let few = || Error::Drive {
                 what: format!("too few of the drives that have journal batch {} are there", header.pos.0),
             };
@@ -190,17 +196,17 @@ impl Walk<'_> {
         whole.push(front);
         whole.push(&joined);
         let whole = Arc::new(whole).share(0..header.whole());
-        if header.open(&whole, self.vault).is_none() {
+        if header.open(&whole, self.keyring).is_none() {
             return Ok(None);
         }
         if columns.iter().any(Option::is_none) {
             let pages: Vec<&[u8]> = joined.chunks_exact(ALIGN).collect();
-            let height = lanes.height(body);
-            let mut parities = vec![0; PARITY * height];
-            lanes.compute(&pages, &mut parities);
+            let height = stripe_set.height(body);
+            let mut parities = vec![0; PARITY_COLUMNS * height];
+            stripe_set.compute(&pages, &mut parities);
             for (index, slot) in order.iter().enumerate().filter(|(index, _)| columns[*index].is_none()) {
-                let column = match index.checked_sub(lanes.data()) {
-                    None => &joined[lanes.part(index, body)],
+                let column = match index.checked_sub(stripe_set.data()) {
+                    None => &joined[stripe_set.part(index, body)],
                     Some(parity) => &parities[parity * height..(parity + 1) * height],
                 };
                 let mut aligned = AlignedBuf::with_capacity(column.len());
@@ -213,7 +219,7 @@ impl Walk<'_> {
         Ok(Some(whole))
     }
 
-    /// Looks behind the end for proof that it is not the end.
+    /// Looks after the end for proof that it is not the end.
     async fn check_end(&mut self, answered: JournalPos, batch_bytes: u64) -> Result {
         let (end, next) = (self.ring.next_at(), self.ring.next());
         let lost = |why: String| {
@@ -235,7 +241,7 @@ impl Walk<'_> {
                 };
                 let follows = header.at == at
                     && (header.epoch > self.epoch || (header.epoch == self.epoch && header.answered >= next));
-                // Not one that the drive put in the wrong place.
+                // Not a record that the drive misdirected.
                 let later_lap =
                     header.at > at && (header.at - at).is_multiple_of(copy.shelf.plan.journal_bytes);
                 // At the end itself only a later lap is proof: the record there has been judged already.
@@ -257,23 +263,23 @@ impl DriveShelf {
     pub(super) async fn recover_journal(&self, from: JournalPos) -> Result<Vec<Batch>> {
         self.check_running()?;
         if self.journal.lock().ring.is_some() {
-            // Just formatted, or asked again: what this owner appended is known to the one who asks.
-            let next = self.journal.lock().ring.as_ref().map(Ring::next);
+            // Just formatted, or called again: the caller knows what this owner appended.
+            let next = self.journal.lock().ring.as_ref().map(JournalRing::next);
             return match next {
                 Some(next) if next <= from => Ok(Vec::new()),
                 _ => Err(Error::Unusable("the journal is recovered once, before the first append".into())),
             };
         }
-        let root = self.roots.lock().newest.clone();
-        let (tail, at, epoch, answered) = root.map_or((JournalPos(1), 0, 1, JournalPos(0)), |root| {
-            (root.superblock.journal_from, root.journal_at, root.journal_epoch, root.answered)
+        let stored = self.superblocks.lock().newest.clone();
+        let (tail, at, epoch, answered) = stored.map_or((JournalPos(1), 0, 1, JournalPos(0)), |stored| {
+            (stored.superblock.journal_from, stored.journal_at, stored.journal_epoch, stored.answered)
         });
         let (members, returned) = {
             let journal = self.journal.lock();
             (journal.members, journal.returned)
         };
         let there = self.present().iter().fold(members, |set, member| set | 1 << member.slot);
-        let copy = |slot| Copy {
+        let copy = |slot| RingReader {
             shelf: self,
             slot,
             is_copy: members >> slot & 1 == 1,
@@ -283,48 +289,48 @@ impl DriveShelf {
         let mut walk = Walk {
             copies: slots(there).map(copy).collect(),
             returned,
-            vault: &self.vault,
-            ring: Ring::new(self.plan.journal_bytes, tail, at),
+            keyring: &self.keyring,
+            ring: JournalRing::new(self.plan.journal_bytes, tail, at),
             epoch,
-            trailing_seal: None,
+            trailing_takeover: None,
         };
         let mut batches = Vec::new();
         while let Some((header, bytes, lacking)) = walk.step().await? {
             if header.epoch >= self.epoch {
-                // What this owner writes would not count any more.
+                // Records of this owner would not count any more.
                 let (pos, epoch) = (header.pos.0, header.epoch);
                 let what =
                     format!("journal record {pos} is by owner {epoch}, the labels know {}", self.epoch - 1);
                 return Err(Error::Corrupt { what });
             }
             self.write_parts(lacking).await?;
-            if header.seal {
+            if header.takeover {
                 walk.epoch = header.epoch;
-                walk.trailing_seal = Some(header.at);
-                walk.ring.go_on_at(header.at + PAGE);
+                walk.trailing_takeover = Some(header.at);
+                walk.ring.set_next_at(header.at + PAGE);
                 continue;
             }
-            walk.trailing_seal = None;
+            walk.trailing_takeover = None;
             walk.ring.push(&header);
-            if let Some((head, body)) = header.open(&bytes, &self.vault).filter(|_| header.pos >= from) {
+            if let Some((head, body)) = header.open(&bytes, &self.keyring).filter(|_| header.pos >= from) {
                 batches.push(Batch { pos: header.pos, head, body });
             }
         }
         walk.check_end(answered, u64::from(self.plan.layout(0).batch_bytes)).await?;
-        let Walk { mut ring, trailing_seal, .. } = walk;
-        ring.go_on_at(trailing_seal.unwrap_or(ring.next_at()));
-        self.seal(&mut ring).await?;
+        let Walk { mut ring, trailing_takeover, .. } = walk;
+        ring.set_next_at(trailing_takeover.unwrap_or(ring.next_at()));
+        self.write_takeover(&mut ring).await?;
         let mut journal = self.journal.lock();
         journal.answered = JournalPos(ring.next().0 - 1);
         journal.ring = Some(ring);
         Ok(batches)
     }
 
-    /// Begins this owner's part of the journal.
-    async fn seal(&self, ring: &mut Ring) -> Result {
+    /// Writes the takeover record with which this owner's part of the journal begins.
+    async fn write_takeover(&self, ring: &mut JournalRing) -> Result {
         let (pos, at) = (ring.next(), ring.next_at());
-        let seal = Header {
-            seal: true,
+        let takeover = Header {
+            takeover: true,
             array: self.array,
             epoch: self.epoch,
             pos,
@@ -335,21 +341,21 @@ impl DriveShelf {
             contents: crc32c([]),
             salt: self.salt,
             tag: [0; TAG],
-            lanes: None,
-            checks: Checks::default(),
+            stripe_set: None,
+            checksums: Checksums::default(),
         };
-        let (members, page) = (self.journal.lock().members, seal.encode(&[]));
+        let (members, page) = (self.journal.lock().members, takeover.encode(&[]));
         self.write_parts(slots(members).map(|slot| (slot, at, page.clone())).collect()).await?;
-        ring.go_on_at(at + PAGE);
+        ring.set_next_at(at + PAGE);
         Ok(())
     }
 
-    /// Writes what drives lack, durably. A drive that does not take it is put out while others stay.
+    /// Writes what drives lack, durably. A drive that fails it is failed while others stay.
     async fn write_parts(&self, parts: Vec<(usize, u64, Bytes)>) -> Result {
         let mut waits = Vec::new();
         for (slot, at, bytes) in parts {
             let mut from = 0;
-            for (start, len) in Ring::parts(self.plan.journal_bytes, at, bytes.len() as u64) {
+            for (start, len) in JournalRing::parts(self.plan.journal_bytes, at, bytes.len() as u64) {
                 let to = from + len as usize;
                 let (done, written) = wait();
                 match self.member(slot) {
@@ -366,15 +372,15 @@ impl DriveShelf {
         let mut failed = false;
         for (slot, written) in waits {
             if let Err(cause) = written.await {
-                self.put_out(slot, &cause);
+                self.fail_drive(slot, &cause);
                 failed = true;
             }
         }
-        // Nothing that depends on fewer copies is told before the labels name them.
-        if failed { self.record().await } else { Ok(()) }
+        // Recovery must not depend on fewer copies before the labels name them.
+        if failed { self.persist_membership().await } else { Ok(()) }
     }
 }
 
 fn gone(slot: usize) -> Error {
-    Error::Drive { what: format!("the drive in slot {slot} is out") }
+    Error::Drive { what: format!("the drive in slot {slot} has failed") }
 }

@@ -1,23 +1,26 @@
-//! Scrub: every sector of every live segment is read and verified, parity is computed again and compared, and what is
-//! wrong is written again.
+//! Scrub: reads and verifies every sector of every live segment, recomputes and compares parity, and rewrites what is
+//! wrong.
+//!
+//! Latent sector errors are found while the other columns can still correct them.
 
 use super::DriveShelf;
-use super::read::How;
+use super::read::ReadMode;
 use crate::{ALIGN, AlignedBuf};
 use shelf::pool::ScrubReport;
 use std::sync::atomic::Ordering;
 
-/// A rebuild gets so many times as many bytes a second: what is at risk can't wait.
+/// Rebuild gets so many times the rate of a scrub: degraded segments can't wait.
 const UNHURRIED: u64 = 4;
 
 impl DriveShelf {
-    /// Reads everything that is in use once, at the pace of the background, and repairs what is wrong.
+    /// Reads everything in use once, at the background rate, and repairs what is wrong.
     pub async fn scrub(&self) -> ScrubReport {
         self.scrub_from(0, |_, _| true).await
     }
 
-    /// As [`DriveShelf::scrub`], from a segment on. `step` is told before each segment its number and what was seen so
-    /// far, and ends the scrub by answering false. To be polled to its end: a segment that is read waits for nobody else.
+    /// As [`DriveShelf::scrub`], from a segment on. `step` is called before each segment with its number and the
+    /// findings so far, and ends the scrub by returning false. To be polled to its end: writes to the segment being
+    /// read wait for it.
     pub async fn scrub_from(
         &self,
         from: u32,
@@ -36,7 +39,7 @@ impl DriveShelf {
     }
 
     pub(super) async fn scrub_segment(&self, segment: u32, report: &mut ScrubReport) {
-        self.alone(segment, self.scrub_rows(segment, report)).await;
+        self.exclusively(segment, self.scrub_rows(segment, report)).await;
     }
 
     async fn scrub_rows(&self, segment: u32, report: &mut ScrubReport) {
@@ -46,19 +49,21 @@ impl DriveShelf {
             found.entry.clone().map(|entry| (entry, found.answered))
         };
         let Some((entry, rows)) = found else { return };
-        let chunk = self.plan.chunk_pages(entry.form);
-        let data = usize::from(entry.form.data);
+        let chunk = self.plan.chunk_pages(entry.profile);
+        let data = usize::from(entry.profile.data);
         report.segments += 1;
         for row in 0..rows {
-            let mut found = self.read_row(&entry, (row, 0, chunk), How { all: true, patient: true }).await;
+            let mut found = self
+                .read_row(&entry, (row, 0, chunk), ReadMode { with_parity: true, long_timeout: true })
+                .await;
             if found.never_was() || (found.unread && !found.lost.is_empty()) {
                 continue;
             }
-            report.bytes += u64::from(chunk) * ALIGN as u64 * entry.form.width() as u64;
+            report.bytes += u64::from(chunk) * ALIGN as u64 * entry.profile.width() as u64;
             if found.lost.is_empty() {
-                // With the data certain, parity is what it gives.
+                // With correct data, parity can be recomputed.
                 let stripe = self.restripe(&found.data, &entry);
-                for which in 0..usize::from(entry.form.parity) {
+                for which in 0..usize::from(entry.profile.parity) {
                     let column = &stripe[(data + which) * chunk as usize * ALIGN..][..chunk as usize * ALIGN];
                     for page in 0..chunk {
                         let range = page as usize * ALIGN..(page as usize + 1) * ALIGN;
@@ -72,7 +77,7 @@ impl DriveShelf {
                     found.data.push(right);
                 }
             }
-            // What is on a drive that is out is not wrong but gone: it is healed, not repaired.
+            // Pages of a failed drive are not wrong but missing: rebuild restores them.
             found.wrong.retain(|(part, _)| {
                 entry.column(row, *part).is_some_and(|column| self.member(usize::from(column.slot)).is_some())
             });
@@ -81,7 +86,7 @@ impl DriveShelf {
             self.counters.lost.fetch_add(found.lost.len() as u64, Ordering::Relaxed);
             report.repaired += self.repair(&entry, &found).await;
             let bytes: usize = found.data.iter().map(|column| column.len()).sum();
-            self.background.spend(UNHURRIED * bytes as u64).await;
+            self.background.throttle(UNHURRIED * bytes as u64).await;
         }
     }
 }

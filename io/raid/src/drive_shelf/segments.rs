@@ -1,9 +1,11 @@
-//! The segments in memory: where each is, what of it is written, and what is free. Behind one lock; no I/O.
+//! State of the segments in memory: place, written rows and free space, under one lock.
+//!
+//! No I/O happens here, so that every decision about space is made in one consistent state.
 
 use super::DriveShelf;
 use crate::Room;
 use crate::allocator::{Free, Rooms, Space};
-use crate::geometry::{Form, Geometry};
+use crate::geometry::{Geometry, Profile};
 use crate::segment_map::{Column, ENTRIES, Entry, Page};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,31 +16,31 @@ type Entries = Vec<Option<Arc<Entry>>>;
 
 pub type Deferred = Box<dyn FnOnce(&DriveShelf) + Send>;
 
-/// Free segments that the background leaves alone, at least: whoever writes the segments needs some to win back others,
-/// and what is dead in them is what the background lacks room for.
-const LEAST_LEFT: u32 = 10;
+/// Free segments that rebuild never uses, at least. The engine needs some to clean others, which returns the space
+/// that rebuild lacks.
+const MIN_RESERVED_SEGMENTS: u32 = 10;
 
 /// One segment.
 #[derive(Default)]
 pub struct Segment {
-    /// Where it is; none when it is free.
+    /// Where it is; `None` if it is free.
     pub entry: Option<Arc<Entry>>,
-    /// Rows of which a write was asked for: all in front of this.
+    /// Rows for which a write was submitted: all before this.
     pub started: u32,
-    /// The rows that this owner has begun to write, as a set of bits: none is ever written again.
+    /// Rows that this owner has begun to write, as a set of bits: none is ever written again.
     begun: SmallVec<[u64; 1]>,
-    /// No row from here on has been answered. In front, some may be missing: they are under way, or were at a crash.
+    /// No row from here on has completed. Some before it may be missing: they are in flight, or were at a crash.
     pub answered: u32,
     pub under_way: u32,
-    /// Writes asked for, ever.
+    /// Writes submitted, ever.
     asked: u64,
     /// Something was written that no sync has covered.
     pub unsynced: bool,
-    /// What waits while the segment is being moved, and for the writes under way to end.
+    /// Operations that wait while the segment is moved.
     pub gate: Option<Vec<Deferred>>,
-    /// What waits while space is allocated for it.
+    /// Operations that wait while space is reserved for it.
     pub allocating: Option<Vec<Deferred>>,
-    /// Called when nothing is under way.
+    /// Called when no write is in flight.
     pub drained: Option<crate::Done<()>>,
 }
 
@@ -52,37 +54,37 @@ impl Segment {
 pub struct Segments {
     plan: Geometry,
     pub list: Vec<Segment>,
-    /// As many of them as the labels say that there are: more are not told of.
-    pub told: u32,
+    /// Number of segments that the labels state: no more are announced to the engine.
+    pub announced: u32,
     pub space: Space,
     /// Pages of the map that have changed since they were last taken to be written.
     pub dirty: BTreeSet<u32>,
-    /// What each page of the map may be on the drives, which is what counts after a crash: as it was written last, and as
-    /// it is being written.
+    /// Versions of each page of the map that the drives may have, which is what counts after a crash: the last one
+    /// written, and those being written.
     recorded: BTreeMap<u32, Vec<Entries>>,
-    /// For generations and choices of place: higher than every one before, those of older owners too.
+    /// Counter for generations and placements: higher than all before, also those of older owners.
     next_stamp: u64,
     /// Of this owner.
     salt: u64,
     used: u32,
-    /// Members that there should be, and those of them that are out.
+    /// Members that there should be, and how many of them have failed.
     members: (usize, usize),
-    /// As long as it is known.
+    /// Cached until something changes.
     rooms: Option<Rooms>,
     /// Slots of slow drives.
     slow: u64,
-    /// Discards under way, and what waits until there are none.
+    /// Discards in flight, and the operations that wait until there are none.
     pub discarding: u32,
     pub waiting: Vec<Deferred>,
 }
 
-/// What a sync of the drives that begins now makes durable of a segment.
-pub struct Covered {
+/// What a sync that begins now makes durable of a segment.
+pub struct SyncCoverage {
     segment: u32,
     generation: u64,
-    /// The rows in front of which no more was answered.
+    /// No row from here on had completed.
     rows: u32,
-    /// The writes asked for so far, when all of them have been answered: drives may take the others after the sync.
+    /// The writes submitted so far if all had completed; others may reach the drives after the sync.
     whole: Option<u64>,
 }
 
@@ -99,7 +101,7 @@ impl Segments {
         Self {
             plan,
             list: (0..count).map(|_| Segment::default()).collect(),
-            told: count,
+            announced: count,
             space: Space::default(),
             dirty: BTreeSet::new(),
             recorded: BTreeMap::new(),
@@ -114,45 +116,45 @@ impl Segments {
         }
     }
 
-    /// A drive of so many bytes may be written; what the map names on it is taken.
-    pub fn bring(&mut self, slot: usize, bytes: u64) {
+    /// Adds the space of a drive; what the map names on it is in use.
+    pub fn add_space(&mut self, slot: usize, bytes: u64) {
         let drives = &mut self.space.drives;
         if drives.len() <= slot {
             drives.resize(slot + 1, None);
         }
         let mut free = Free::new(self.plan.granules(bytes));
         for entry in self.list.iter().filter_map(|segment| segment.entry.as_ref()) {
-            let len = self.plan.chunk_pages(entry.form);
+            let len = self.plan.chunk_pages(entry.profile);
             for column in entry.columns.iter().flatten().filter(|column| usize::from(column.slot) == slot) {
                 free.take_at(column.granule, len);
             }
         }
         drives[slot] = Some(free);
         self.rooms = None;
-        self.avoid(slot, false);
+        self.set_slow(slot, false);
     }
 
-    /// Says whether nothing more is placed on a drive.
-    pub fn close(&mut self, slot: usize, closed: bool) {
+    /// Sets whether anything more is placed on a drive.
+    pub fn set_closed(&mut self, slot: usize, closed: bool) {
         if let Some(Some(free)) = self.space.drives.get_mut(slot) {
             free.close(closed);
         }
         self.rooms = None;
     }
 
-    /// Says whether new columns avoid a drive because it is slow. Its space counts all the same, and is used when there is
-    /// no other way.
-    pub fn avoid(&mut self, slot: usize, avoid: bool) {
+    /// Sets whether new columns avoid a drive because it is slow. Its space counts nevertheless, and is used when
+    /// there is no other way.
+    pub fn set_slow(&mut self, slot: usize, avoid: bool) {
         self.slow = self.slow & !(1 << slot) | u64::from(avoid) << slot;
     }
 
-    /// A drive is gone: what was not certainly on it is not.
-    pub fn lose(&mut self, slot: usize) {
+    /// A drive has failed: columns that it may not have completely are stale.
+    pub fn drop_drive(&mut self, slot: usize) {
         if let Some(free) = self.space.drives.get_mut(slot) {
             *free = None;
         }
         self.rooms = None;
-        self.avoid(slot, false);
+        self.set_slow(slot, false);
         let rows = self.plan.rows;
         for (index, segment) in self.list.iter_mut().enumerate() {
             let incomplete = segment.unsynced || (segment.started > 0 && segment.started < rows);
@@ -179,13 +181,13 @@ impl Segments {
         *self.rooms.get_or_insert_with(|| self.space.rooms(self.plan.stripe_pages))
     }
 
-    /// Parity columns of what is placed now. What was promised comes before the second: where drives have gone, what is
-    /// left may have no room for both.
+    /// Parity columns of segments that are placed now. Space for the reserved segments comes before the second parity
+    /// column: after drive failures there may not be enough for both.
     fn parity(&mut self) -> u8 {
         let (members, out) = self.members;
-        let least = Form::of(members).parity.saturating_sub(out.min(2) as u8).min(1);
-        let (rooms, promised) = (self.rooms(), self.promised().max(1));
-        let most = self.space.most_parity();
+        let least = Profile::of(members).parity.saturating_sub(out.min(2) as u8).min(1);
+        let (rooms, promised) = (self.rooms(), self.reserved().max(1));
+        let most = self.space.max_parity();
         let enough = |parity: &u8| rooms[usize::from(*parity)] >= promised;
         let roomiest = || (least..=most).max_by_key(|parity| rooms[usize::from(*parity)]);
         (least..=most).rev().find(enough).or_else(roomiest).unwrap_or(most)
@@ -197,30 +199,30 @@ impl Segments {
         self.rooms()[usize::from(parity)]
     }
 
-    /// Segments that can be placed with all the parity that the drives that are there can give.
+    /// Segments that can be placed with all the parity that the present drives allow.
     pub fn room_protected(&mut self) -> u32 {
-        let most = self.space.most_parity();
+        let most = self.space.max_parity();
         self.rooms()[usize::from(most)]
     }
 
-    /// Segments that can be placed, and those of them for which that takes nothing of the protection, theirs or what a
-    /// rebuild needs for others'. `below`: what there is space for below the drives, of which the promised segments are
-    /// kept for what wins back others, too.
-    pub fn room_told(&mut self, below: Option<u32>) -> Room {
+    /// Segments that can be placed, and how many of them without reducing redundancy: theirs, or that of segments that
+    /// a rebuild needs space for. `below`: segments that the backing file systems have space for, of which the
+    /// reserved ones are kept for cleaning.
+    pub fn reported_room(&mut self, below: Option<u32>) -> Room {
         let (protected, free) = (self.room_protected(), self.list.len() as u32 - self.used);
-        // Where all find room as they should, nothing needs to be left for what is less than it should be.
-        let kept = if protected < free { self.promised() } else { 0 };
-        let told = Room { protected: protected.saturating_sub(kept), any: self.room() };
-        let Some(below) = below else { return told };
-        let protected = told.protected.min(below.saturating_sub(self.promised()));
-        // A checkpoint that finds none waits for space; one that is told of none ends the engine.
-        Room { protected, any: told.any.min(below.max(super::AT_ONCE + 1)) }
+        // If every free segment fits with full parity, rebuild needs no reserve.
+        let kept = if protected < free { self.reserved() } else { 0 };
+        let room = Room { protected: protected.saturating_sub(kept), any: self.room() };
+        let Some(below) = below else { return room };
+        let protected = room.protected.min(below.saturating_sub(self.reserved()));
+        // A checkpoint that finds no space waits for it; one without any room stops the engine.
+        Room { protected, any: room.any.min(below.max(super::PLACEMENT_RESERVE_SEGMENTS + 1)) }
     }
 
-    /// Segments that can be placed with the parity that they are to have once no drive is out: more than these are not
-    /// to be counted on.
-    pub fn room_for_good(&mut self) -> u32 {
-        let parity = Form::of(self.members.0).parity.min(self.space.most_parity());
+    /// Segments that can be placed with the parity that they get once no drive is failed: the engine must not count on
+    /// more.
+    pub fn lasting_room(&mut self) -> u32 {
+        let parity = Profile::of(self.members.0).parity.min(self.space.max_parity());
         self.rooms()[usize::from(parity)]
     }
 
@@ -229,10 +231,10 @@ impl Segments {
         self.used
     }
 
-    /// Segments that must find room whatever the background takes: the rest of the free space is for rebuilding.
-    pub fn promised(&self) -> u32 {
+    /// Free segments that are reserved for the engine; the rest of the free space is for rebuild.
+    pub fn reserved(&self) -> u32 {
         let count = self.list.len() as u32;
-        (count - self.used).min((count / 32).max(LEAST_LEFT))
+        (count - self.used).min((count / 32).max(MIN_RESERVED_SEGMENTS))
     }
 
     fn stamp(&mut self) -> u64 {
@@ -240,7 +242,7 @@ impl Segments {
         self.next_stamp
     }
 
-    /// Places a free segment; none when there is no room.
+    /// Places a free segment; `None` if there is no room.
     pub fn place(&mut self, segment: u32) -> Option<Arc<Entry>> {
         let (generation, salt) = (self.stamp(), self.salt);
         let entry = Arc::new(self.take(segment, (generation, salt))?);
@@ -250,10 +252,10 @@ impl Segments {
         Some(entry)
     }
 
-    /// Takes space for a new copy of a segment that is in use, if what is promised leaves some.
+    /// Allocates a new copy of a segment in use, if the reserved space is not needed for it.
     pub fn place_again(&mut self, segment: u32, old: &Entry) -> Option<Entry> {
         let entry = self.take(segment, (old.generation, old.salt))?;
-        if self.room() < self.promised() {
+        if self.room() < self.reserved() {
             self.give(&entry);
             return None;
         }
@@ -263,43 +265,43 @@ impl Segments {
     fn take(&mut self, segment: u32, (generation, salt): (u64, u64)) -> Option<Entry> {
         let parity = self.parity();
         let avoiding = self.place_on_prompt_drives(parity);
-        let (form, mut columns) = match avoiding {
+        let (profile, mut columns) = match avoiding {
             Some(placed) => placed,
             None => self.space.place(parity, self.plan.stripe_pages)?,
         };
         self.rooms = None;
-        columns.rotate_left(segment as usize % form.width());
+        columns.rotate_left(segment as usize % profile.width());
         let columns = columns
             .iter()
             .map(|(slot, granule)| Some(Column { slot: *slot, granule: *granule, stale: false }));
         let columns = columns.collect();
-        Some(Entry { generation, salt, placed: self.stamp(), filled: 0, form, columns })
+        Some(Entry { generation, salt, placed: self.stamp(), filled: 0, profile, columns })
     }
 
-    /// Takes space that avoids slow drives, if that costs neither parity nor room: every segment that is free still finds
-    /// room with the same parity on all drives, slow ones among them.
-    fn place_on_prompt_drives(&mut self, parity: u8) -> Option<(Form, Vec<(u8, u32)>)> {
+    /// Allocates without slow drives if that costs neither parity nor room: every free segment must still fit with the
+    /// same parity on all drives, including slow ones.
+    fn place_on_prompt_drives(&mut self, parity: u8) -> Option<(Profile, Vec<(u8, u32)>)> {
         let stripe_pages = self.plan.stripe_pages;
         let free = (self.list.len() as u32).saturating_sub(self.used + 1);
-        if self.slow == 0 || parity < self.space.most_parity() {
+        if self.slow == 0 || parity < self.space.max_parity() {
             return None;
         }
         let slow = self.slow;
         let avoided = |slot: usize| slot < u64::BITS as usize && slow >> slot & 1 == 1;
-        let (form, columns) = self.space.place_without(avoided, parity, stripe_pages)?;
+        let (profile, columns) = self.space.place_without(avoided, parity, stripe_pages)?;
         self.rooms = None;
         if self.rooms()[usize::from(parity)] < free {
-            let len = stripe_pages.div_ceil(u32::from(form.data));
+            let len = stripe_pages.div_ceil(u32::from(profile.data));
             columns.iter().for_each(|(slot, granule)| self.space.give(*slot, *granule, len));
             self.rooms = None;
             return None;
         }
-        Some((form, columns))
+        Some((profile, columns))
     }
 
-    /// Takes space for one column of a segment on a drive that has none of it.
+    /// Allocates one column of a segment on a drive that has none of it.
     pub fn take_column(&mut self, entry: &Entry) -> Option<Column> {
-        let len = self.plan.chunk_pages(entry.form);
+        let len = self.plan.chunk_pages(entry.profile);
         let held = |slot: u8| entry.columns.iter().flatten().any(|column| column.slot == slot);
         let candidates =
             (0..).zip(&self.space.drives).filter_map(|(slot, free)| Some((slot, free.as_ref()?)));
@@ -310,7 +312,7 @@ impl Segments {
         for (_, slot) in slots {
             if let Some(granule) = self.space.take_on(slot, len) {
                 self.rooms = None;
-                if self.room() >= self.promised() {
+                if self.room() >= self.reserved() {
                     return Some(Column { slot, granule, stale: false });
                 }
                 self.space.give(slot, granule, len);
@@ -320,18 +322,18 @@ impl Segments {
         None
     }
 
-    /// Gives the space of an entry back.
+    /// Frees the space of an entry.
     pub fn give(&mut self, entry: &Entry) {
-        entry.columns.iter().flatten().for_each(|column| self.give_column(entry.form, *column));
+        entry.columns.iter().flatten().for_each(|column| self.give_column(entry.profile, *column));
     }
 
-    /// Gives the space of one column back.
-    pub fn give_column(&mut self, form: Form, column: Column) {
-        self.space.give(column.slot, column.granule, self.plan.chunk_pages(form));
+    /// Frees the space of one column.
+    pub fn give_column(&mut self, profile: Profile, column: Column) {
+        self.space.give(column.slot, column.granule, self.plan.chunk_pages(profile));
         self.rooms = None;
     }
 
-    /// Puts another entry in the place of a segment's, which must be the one that is expected.
+    /// Replaces the entry of a segment; false if it is not of the expected generation.
     pub fn replace(&mut self, segment: u32, expected: u64, mut entry: Entry) -> bool {
         entry.placed = self.stamp();
         let found = &mut self.list[segment as usize].entry;
@@ -343,7 +345,7 @@ impl Segments {
         true
     }
 
-    /// Frees a segment; the answer is what of the drives is not needed any more.
+    /// Frees a segment; returns the runs to discard.
     pub fn free(&mut self, segment: u32) -> Vec<Run> {
         let found = &mut self.list[segment as usize];
         let Some(entry) = found.entry.take() else { return Vec::new() };
@@ -351,17 +353,16 @@ impl Segments {
         self.used -= 1;
         self.give(&entry);
         self.dirty.insert(segment / ENTRIES as u32);
-        let bytes = u64::from(self.plan.chunk_pages(entry.form)) * self.plan.granule_bytes();
-        let at = |column: &Column| self.plan.page_at(entry.form, column.granule, 0, 0);
+        let bytes = u64::from(self.plan.chunk_pages(entry.profile)) * self.plan.granule_bytes();
+        let at = |column: &Column| self.plan.page_at(entry.profile, column.granule, 0, 0);
         let columns = entry.columns.iter().flatten();
         columns.map(|column| Run { slot: usize::from(column.slot), at: at(column), bytes }).collect()
     }
 
-    /// A write of rows begins.
+    /// Begins a write of rows.
     ///
     /// # Panics
-    /// When one of them was written before, or an older owner began the segment: what is sealed would be sealed with
-    /// the same nonce again.
+    /// When one of them was written before, or an older owner began the segment: a nonce would be used twice.
     pub fn begin(&mut self, segment: u32, rows: (u32, u32)) {
         let (found, own) = (&mut self.list[segment as usize], self.salt);
         assert!(
@@ -382,7 +383,7 @@ impl Segments {
         found.started = found.started.max(rows.1);
     }
 
-    /// A write of rows has ended; the answer is what waited for the last.
+    /// A write of rows has completed; returns what waits for the last one.
     pub fn written(&mut self, segment: u32, generation: u64, rows: (u32, u32)) -> Option<crate::Done<()>> {
         let found = &mut self.list[segment as usize];
         found.under_way -= 1;
@@ -393,20 +394,20 @@ impl Segments {
     }
 
     /// Segments with something that no sync has covered.
-    pub fn unsynced(&self) -> Vec<Covered> {
+    pub fn unsynced(&self) -> Vec<SyncCoverage> {
         let used = (0..).zip(&self.list).filter(|(_, segment)| segment.unsynced);
         let covered = |(index, segment): (u32, &Segment)| {
             let whole = (segment.under_way == 0).then_some(segment.asked);
             let generation = segment.entry.as_ref()?.generation;
-            Some(Covered { segment: index, generation, rows: segment.answered, whole })
+            Some(SyncCoverage { segment: index, generation, rows: segment.answered, whole })
         };
         used.filter_map(covered).collect()
     }
 
-    /// A sync covered these; the answer is one that too few drives hold.
-    pub fn synced(&mut self, covered: &[Covered]) -> Option<u32> {
+    /// A sync has completed; returns a segment that too few drives hold.
+    pub fn synced(&mut self, covered: &[SyncCoverage]) -> Option<u32> {
         let mut lost = None;
-        for Covered { segment: index, generation, rows, whole } in covered {
+        for SyncCoverage { segment: index, generation, rows, whole } in covered {
             let segment = &mut self.list[*index as usize];
             let Some(entry) = segment.entry.as_mut().filter(|entry| entry.generation == *generation) else {
                 continue;
@@ -415,7 +416,7 @@ impl Segments {
                 segment.unsynced = false;
             }
             let present = entry.columns.iter().flatten().filter(|column| !column.stale).count();
-            if present < usize::from(entry.form.data) {
+            if present < usize::from(entry.profile.data) {
                 lost = Some(*index);
             }
             if entry.filled != *rows {
@@ -426,7 +427,7 @@ impl Segments {
         lost
     }
 
-    /// The pages of the map that have changed, as they are now, to be written.
+    /// Takes the changed pages of the map, as they are now, to be written.
     pub fn take_dirty(&mut self) -> Vec<(u32, Entries)> {
         let dirty = std::mem::take(&mut self.dirty);
         let mut pages = Vec::with_capacity(dirty.len());
@@ -440,7 +441,7 @@ impl Segments {
         pages
     }
 
-    /// What was taken of these pages is durable.
+    /// These pages are durable as they were taken.
     pub fn committed(&mut self, pages: &[u32]) {
         for number in pages {
             let Some(versions) = self.recorded.get_mut(number) else { continue };
@@ -453,14 +454,14 @@ impl Segments {
         self.list.iter().filter_map(|segment| segment.entry.as_deref())
     }
 
-    /// Everything that has to stay readable: the segments as they are now, and as the map may have them after a crash,
-    /// when what was discarded or placed elsewhere since is what it was.
+    /// Everything that must stay readable: the segments as they are now, and as the map on the drives has them: after
+    /// a crash what was discarded or moved since is back.
     pub fn needed(&self) -> impl Iterator<Item = &Entry> {
         let recorded = self.recorded.values().flatten().flatten().flatten().map(|entry| &**entry);
         self.current().chain(recorded.filter(|entry| entry.filled > 0))
     }
 
-    /// True when the map on the drives has something on another drive than these that is not a segment's any more.
+    /// True if the map on the drives still refers to columns outside of these drives that no segment has any more.
     pub fn is_outdated(&self, drives: u64) -> bool {
         let pages =
             self.recorded.iter().flat_map(|(number, pages)| pages.iter().map(move |it| (*number, it)));
@@ -472,7 +473,7 @@ impl Segments {
         })
     }
 
-    /// Takes the pages of the map as they were found. Where two segments claim the same space, the later one has it.
+    /// Loads the pages of the map. If two segments claim the same space, the one placed later has it.
     pub fn load(&mut self, pages: &[Page], drives: &[Option<u64>]) {
         let mut found: Vec<(u32, Arc<Entry>)> = Vec::new();
         for page in pages {
@@ -485,7 +486,7 @@ impl Segments {
             Arc::make_mut(entry).filled = self.plan.rows;
             self.dirty.insert(*index / ENTRIES as u32);
         }
-        // A drive that is not known any more has nothing to claim.
+        // A drive that is no member any more has nothing to claim.
         let known = |column: &Column| drives.get(usize::from(column.slot)).is_some_and(Option::is_some);
         for (index, entry) in &mut found {
             if entry.columns.iter().flatten().any(|column| !known(column)) {
@@ -498,7 +499,7 @@ impl Segments {
         let mut spaces: Vec<Option<Free>> =
             drives.iter().map(|bytes| bytes.map(|bytes| Free::new(self.plan.granules(bytes)))).collect();
         for (index, entry) in found {
-            let len = self.plan.chunk_pages(entry.form);
+            let len = self.plan.chunk_pages(entry.profile);
             let mut taken = Vec::new();
             let fits = entry.columns.iter().flatten().all(|column| {
                 let space = spaces[usize::from(column.slot)].as_mut();

@@ -1,23 +1,23 @@
-//! Slow-drive detection: drives that answer, but persistently much later than their peers.
+//! Slow-drive detection: drives that complete requests, but persistently much later than their peers (fail-slow).
 //!
-//! Latency is measured without a clock at every request: requests under way, on average over the ticks, divided by
-//! requests answered (Little's law). Reads, writes and durable writes are judged apart, each against the drives that
-//! had the same kind of work: what a journal write takes is no measure for a drive that only reads.
+//! Latency is measured without a clock read per request: the average number of requests in flight at the ticks, divided by
+//! the requests completed (Little's law). Reads, writes and durable writes are judged separately, each against the drives
+//! that had the same kind of work: the latency of a journal write says nothing about a drive that only reads.
 //!
-//! A drive is slow when all of this holds:
-//! - its latency is above a floor that neither flash nor a shared disk reaches as an average, and many times the median
-//!   of its peers. A peer counts only with enough answers, and with the most that its latency may be: a drive that had
-//!   hardly anything to do proves nothing about its speed;
-//! - it was so in most of the last seconds. A stall is not slowness;
-//! - the drives that are slow at once can be spared.
+//! A drive is slow if all of this holds:
+//! - its latency is above a floor that neither flash nor a shared disk reaches on average, and many times the median of its
+//!   peers. A peer counts only with enough completions, and with the upper bound of its latency: a drive that had hardly
+//!   any work proves nothing about its speed;
+//! - it was so in most of the last seconds. A single stall is not slowness;
+//! - the array can do without all drives that are slow at the same time.
 //!
-//! Reads of a slow drive are answered from the others, its copy of the journal is made elsewhere where there is another
-//! drive, no large batch of the journal is striped over it, and new segments avoid it as long as that costs neither
-//! parity nor room that data may need (see [`segments`](super::segments)). It stays a member, keeps what it has, and is
-//! written when there is no other way. It is found prompt again by evidence, or, when it is asked too little for that,
-//! used again for a trial; each time that it is found slow again, the next trial is later.
+//! Reads of a slow drive are served from the others, its copy of the journal moves to another drive if there is one, no
+//! large batch of the journal is striped over it, and new segments avoid it as long as that costs neither parity nor space
+//! that data may need (see [`segments`](super::segments)). It stays a member, keeps what it has, and is written when there
+//! is no other way. It is known to be prompt again by evidence or, if it gets too little work for that, by a trial; after
+//! each failed trial the next one is later.
 //!
-//! The same figure says how much hosts feel of rebuilding and scrubbing, which slow down then.
+//! The same figure shows how much rebuild and scrub slow hosts down, from which their rate follows.
 
 use super::DriveShelf;
 use super::member::{CLASSES, Member, Sample};
@@ -25,11 +25,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a window of evidence is, and how many ticks it has at least: with fewer, this process stood still.
+/// Length of a window of evidence, and the ticks that it must have: with fewer, this process was stalled.
 const WINDOW: Duration = Duration::from_secs(1);
 const WINDOW_MIN_TICKS: u32 = 8;
 
-/// Windows that a judgement covers, and in how many of them a slow drive was late.
+/// Windows that a judgement covers, and in how many of them a slow drive must have been late.
 const WINDOWS: usize = 8;
 const MIN_LATE_WINDOWS: usize = 6;
 
@@ -37,35 +37,35 @@ const MIN_LATE_WINDOWS: usize = 6;
 const FLOOR_US: f64 = 10_000.0;
 const TIMES_PEERS: f64 = 10.0;
 
-/// Requests found under way that a latency is judged late by, at least.
+/// Requests seen in flight that are enough to judge a latency as late.
 const MIN_IN_FLIGHT: u64 = 16;
-/// Answers that a latency is judged prompt by, or serves as a measure for peers, at least.
+/// Completions that are enough to judge a latency as prompt, or to compare peers with it.
 const MIN_ANSWERS: u64 = 32;
-/// Peers that have to have so many.
+/// Peers that must have so many.
 const MIN_PEERS: usize = 2;
 
-/// Windows until a slow drive of which nothing is known is used again, the first time and at most, and windows that such a
-/// trial takes.
+/// Windows until a slow drive without evidence is tried again, the first time and at most, and the windows of such a
+/// trial.
 const TRIAL_AFTER_WINDOWS: u32 = 30;
 const TRIAL_AFTER_MAX_WINDOWS: u32 = 960;
 const TRIAL_WINDOWS: u32 = 12;
-/// Prompt windows after which it is forgotten that a drive was slow.
-const FORGIVEN_AFTER_WINDOWS: u32 = 3_600;
+/// Prompt windows after which the time to the next trial is reset.
+const RESET_AFTER_WINDOWS: u32 = 3_600;
 
-/// The window under way, and what is known about every drive.
+/// The current window, and the history of every drive.
 #[derive(Default)]
-pub struct Watch {
+pub struct SlowDriveDetector {
     since: Duration,
     ticks: u32,
-    drives: BTreeMap<usize, Record>,
+    drives: BTreeMap<usize, DriveHistory>,
 }
 
-/// What is known about a drive.
-struct Record {
+/// The last windows of a drive, and its state.
+struct DriveHistory {
     drive: u128,
     windows: VecDeque<[Evidence; CLASSES]>,
     state: State,
-    /// Windows until the next trial when it is found slow.
+    /// Windows until the next trial once it is found slow.
     trial_after: u32,
     prompt_windows: u32,
 }
@@ -73,13 +73,13 @@ struct Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Prompt,
-    /// Avoided for so many windows more.
+    /// Avoided for so many more windows.
     Slow(u32),
-    /// Used as if it were prompt, for so many windows more.
+    /// Used as if it were prompt, for so many more windows.
     Trial(u32),
 }
 
-/// What requests of one kind took in a window.
+/// Latency of requests of one kind in a window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evidence {
     in_flight: u64,
@@ -110,19 +110,19 @@ impl Evidence {
         self.waited_us / self.answered.max(1) as f64
     }
 
-    /// The least that a request took on average, with some certainty.
+    /// Lower confidence bound of the mean latency.
     fn least_us(&self) -> f64 {
         let certain = 1.0 - 2.0 / (self.in_flight.max(1) as f64).sqrt();
         self.mean_us() * certain.max(0.0)
     }
 
-    /// The most that a request took on average; none without enough answers.
+    /// Upper bound of the mean latency; `None` without enough completions.
     fn most_us(&self) -> Option<f64> {
         (self.answered >= MIN_ANSWERS).then(|| (self.waited_us + self.tick_us) / self.answered as f64)
     }
 }
 
-impl Record {
+impl DriveHistory {
     fn new(drive: u128) -> Self {
         let (windows, state) = (VecDeque::new(), State::Prompt);
         Self { drive, windows, state, trial_after: TRIAL_AFTER_WINDOWS, prompt_windows: 0 }
@@ -139,7 +139,7 @@ impl Record {
         self.windows.iter().fold(Evidence::default(), |sum, window| sum.add(&window[class]))
     }
 
-    /// Whether requests of this kind were late, given what may be expected.
+    /// Whether requests of this kind were late, given the expected latency.
     fn is_late(&self, class: usize, expected_us: f64) -> bool {
         let sum = self.sum(class);
         let late = |window: &&[Evidence; CLASSES]| {
@@ -151,7 +151,7 @@ impl Record {
             && self.windows.iter().filter(late).count() >= MIN_LATE_WINDOWS
     }
 
-    /// Whether it is known to be prompt in all that it was asked for: well below what would be late.
+    /// Whether it is known to be prompt in every kind of request that it had: well below what would be late.
     fn is_prompt(&self, expected: &[Option<f64>; CLASSES]) -> bool {
         let known: Vec<bool> = (0..CLASSES)
             .filter_map(|class| {
@@ -162,7 +162,7 @@ impl Record {
         self.windows.len() == WINDOWS && !known.is_empty() && known.iter().all(|prompt| *prompt)
     }
 
-    /// A window has ended. `late`: as judged, and the drive can be spared.
+    /// Ends a window. `late`: it was judged late, and the array can do without it.
     fn step(&mut self, late: bool, prompt: bool) {
         let before = self.state;
         self.state = match before {
@@ -181,7 +181,7 @@ impl Record {
             State::Trial(left) => State::Trial(left - 1),
         };
         self.prompt_windows = if self.state == State::Prompt { self.prompt_windows + 1 } else { 0 };
-        if self.prompt_windows >= FORGIVEN_AFTER_WINDOWS {
+        if self.prompt_windows >= RESET_AFTER_WINDOWS {
             self.trial_after = TRIAL_AFTER_WINDOWS;
         }
     }
@@ -193,9 +193,9 @@ impl Record {
     }
 }
 
-/// What requests of each kind may be expected to take, in µs: the median of the drives that are known well enough, when
-/// there are enough besides the one that is judged.
-fn expected(records: &BTreeMap<usize, Record>, but: usize) -> [Option<f64>; CLASSES] {
+/// Expected latency of each kind of request, in µs: the median of the drives with enough evidence, if there are enough
+/// besides the one that is judged.
+fn expected(records: &BTreeMap<usize, DriveHistory>, but: usize) -> [Option<f64>; CLASSES] {
     std::array::from_fn(|class| {
         let peers = records.iter().filter(|(slot, _)| **slot != but);
         let mut most: Vec<f64> = peers.filter_map(|(_, record)| record.sum(class).most_us()).collect();
@@ -204,8 +204,8 @@ fn expected(records: &BTreeMap<usize, Record>, but: usize) -> [Option<f64>; CLAS
     })
 }
 
-impl Watch {
-    /// Slots that are late and those that are avoided or on trial, as sets.
+impl SlowDriveDetector {
+    /// Slots that are late, prompt, and avoided or on trial, as sets.
     fn judge(&self) -> (u64, u64, u64) {
         let (mut late, mut prompt, mut slow) = (0, 0, 0);
         for (slot, record) in &self.drives {
@@ -221,47 +221,47 @@ impl Watch {
 }
 
 impl DriveShelf {
-    /// Takes note of what the drives have under way; at the end of a window they are judged.
-    pub(super) fn watch(&self, now: Duration, members: &[Arc<Member>]) {
-        let mut watch = self.watch.lock();
-        watch.ticks += 1;
-        let time = now.saturating_sub(watch.since);
+    /// Samples the requests in flight; judges the drives at the end of a window.
+    pub(super) fn detect_slow_drives(&self, now: Duration, members: &[Arc<Member>]) {
+        let mut detector = self.slow_drives.lock();
+        detector.ticks += 1;
+        let time = now.saturating_sub(detector.since);
         if time < WINDOW {
             return;
         }
-        let ticks = std::mem::take(&mut watch.ticks);
-        watch.since = now;
-        let there: Vec<_> = members.iter().filter(|member| !member.is_out()).collect();
+        let ticks = std::mem::take(&mut detector.ticks);
+        detector.since = now;
+        let there: Vec<_> = members.iter().filter(|member| !member.is_failed()).collect();
         let samples: Vec<_> = there.iter().map(|member| member.take_samples()).collect();
         if ticks < WINDOW_MIN_TICKS {
-            // What came meanwhile is about this process, not about the drives.
+            // The samples say something about this process, not about the drives.
             return;
         }
-        self.background.feel(median_us(&samples, ticks, time));
-        watch.drives.retain(|slot, record| {
+        self.background.observe_latency(median_us(&samples, ticks, time));
+        detector.drives.retain(|slot, record| {
             there.iter().any(|member| member.slot == *slot && member.id == record.drive)
         });
         for (member, samples) in there.iter().zip(samples) {
             let window = samples.map(|sample| Evidence::new(sample, ticks, time));
-            watch.drives.entry(member.slot).or_insert_with(|| Record::new(member.id)).note(window);
+            detector.drives.entry(member.slot).or_insert_with(|| DriveHistory::new(member.id)).note(window);
         }
-        let (late, prompt, slow) = watch.judge();
+        let (late, prompt, slow) = detector.judge();
         let spared = late != 0 && self.can_spare(late | slow);
         let late = if spared { late } else { 0 };
         let mut changed = Vec::new();
         for member in there {
-            let Some(record) = watch.drives.get_mut(&member.slot) else { continue };
+            let Some(record) = detector.drives.get_mut(&member.slot) else { continue };
             let before = record.state;
             record.step(late >> member.slot & 1 == 1, prompt >> member.slot & 1 == 1);
             if std::mem::discriminant(&before) != std::mem::discriminant(&record.state) {
                 changed.push((member, record.state));
             }
         }
-        drop(watch);
+        drop(detector);
         changed.into_iter().for_each(|(member, state)| self.found(member, state));
     }
 
-    /// Acts on what a drive was found to be.
+    /// Acts on a changed state.
     fn found(&self, member: &Member, state: State) {
         let (drive, slot) = (member.name(), member.slot);
         match state {
@@ -273,13 +273,13 @@ impl DriveShelf {
         }
         let avoided = matches!(state, State::Slow(_));
         member.set_slow(state != State::Prompt, avoided);
-        self.choose_lanes();
-        self.segments.lock().avoid(slot, avoided);
+        self.update_stripe_candidates();
+        self.segments.lock().set_slow(slot, avoided);
         self.background.wake();
     }
 }
 
-/// What a request to a drive takes, in µs, in the median of the drives: 0 for one that hardly ever had one under way.
+/// Median of the drives' latencies, in µs: 0 for a drive that hardly ever had a request in flight.
 fn median_us(samples: &[[Sample; CLASSES]], ticks: u32, window: Duration) -> u64 {
     let took = samples.iter().filter_map(|classes| {
         let (mut in_flight, mut answered) = (0, 0);

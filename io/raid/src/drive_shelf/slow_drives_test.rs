@@ -147,10 +147,10 @@ impl Rig {
 
     /// Reads a page of a drive.
     fn read_drive(&self, slot: usize) -> Wait<Bytes> {
-        self.shelf.member(slot).expect("a member").read_patiently(0, 4096)
+        self.shelf.member(slot).expect("a member").read_with_write_timeout(0, 4096)
     }
 
-    /// So many milliseconds go by, and the shelf is told ten times a second.
+    /// So many milliseconds go by, with ten ticks a second.
     fn pass(&mut self, millis: u64) {
         for _ in 0..millis {
             let now = 1 + self.clock.fetch_add(1, Ordering::Relaxed);
@@ -253,12 +253,12 @@ fn a_slow_drive_of_four_costs_neither_room_nor_protection() {
     for segment in 1..=room.protected {
         rig.write_slowly(segment);
         let left = rig.shelf.room().protected;
-        let slack = super::super::AT_ONCE;
+        let slack = super::super::PLACEMENT_RESERVE_SEGMENTS;
         assert!(left + segment + slack >= room.protected, "{left} are left after {segment} of {room:?}");
     }
     let lost = {
         let segments = rig.shelf.segments.lock();
-        segments.current().filter(|entry| entry.form.parity < 2 || entry.lost(0b1111).count() > 0).count()
+        segments.current().filter(|entry| entry.profile.parity < 2 || entry.lost(0b1111).count() > 0).count()
     };
     assert_eq!((lost, rig.shelf.status().tolerates), (0, 2));
 }
@@ -275,9 +275,12 @@ fn what_is_promised_can_be_written_while_a_drive_of_eight_is_slow() {
     for segment in 1..count {
         rig.write_slowly(segment);
         let (used, room) = (segment + 1, rig.shelf.room());
-        assert!(used + room.any + super::super::AT_ONCE >= count, "{room:?} with {used} of {count}");
+        assert!(
+            used + room.any + super::super::PLACEMENT_RESERVE_SEGMENTS >= count,
+            "{room:?} with {used} of {count}"
+        );
         let placed = rig.shelf.segments.lock().list[segment as usize].entry.clone().unwrap();
-        assert_eq!(placed.form.parity, 2);
+        assert_eq!(placed.profile.parity, 2);
         on_it += u32::from(placed.columns.iter().flatten().any(|column| column.slot == 1));
     }
     assert!(
@@ -328,7 +331,7 @@ fn a_drive_that_stays_slow_is_one_alert() {
     for second in 0..60 {
         rig.second();
         assert!(rig.shelf.status().drives[1].slow, "second {second}");
-        let now = rig.shelf.member(1).unwrap().is_lagging();
+        let now = rig.shelf.member(1).unwrap().is_placement_avoided();
         trials += u32::from(avoided && !now);
         avoided = now;
     }
@@ -338,7 +341,7 @@ fn a_drive_that_stays_slow_is_one_alert() {
 /// Windows of a drive that is asked for nothing, and of one that is late.
 #[test]
 fn each_trial_of_a_drive_that_is_found_slow_again_comes_later() {
-    let mut record = Record::new(1);
+    let mut record = DriveHistory::new(1);
     let mut until_trial = || {
         record.step(true, false);
         let State::Slow(_) = record.state else { panic!("it is slow") };

@@ -1,24 +1,24 @@
-//! What an operator sees of the drives.
+//! Status: redundancy and the state of each drive.
 
 use super::DriveShelf;
-use crate::geometry::Form;
+use crate::geometry::Profile;
 use crate::segment_map::Entry;
-use crate::striping::PARITY;
+use crate::striping::PARITY_COLUMNS;
 use shelf::pool::{DriveState, DriveStatus, PoolStatus};
 use std::sync::atomic::Ordering;
 
 impl DriveShelf {
-    /// The state now.
+    /// The current status.
     pub fn status(&self) -> PoolStatus {
         let members = self.members.read().clone();
-        let table = self.roster.lock().members.clone();
+        let table = self.membership.lock().members.clone();
         let journal = self.journal.lock().members;
         let floor = self.min_tolerates_after_drain();
         let (tolerates, degraded_segments) = self.protection();
         let segments = self.segments.lock();
         let mut used = vec![0; table.len()];
         for entry in segments.current() {
-            let bytes = u64::from(self.plan.chunk_pages(entry.form)) * self.plan.granule_bytes();
+            let bytes = u64::from(self.plan.chunk_pages(entry.profile)) * self.plan.granule_bytes();
             let columns = entry.columns.iter().flatten();
             columns.for_each(|column| used[usize::from(column.slot)] += bytes);
         }
@@ -43,7 +43,7 @@ impl DriveShelf {
                 read_errors: count(|counters| &counters.read_errors),
                 slow_reads: count(|counters| &counters.slow_reads),
                 bad_pages: count(|counters| &counters.bad_pages),
-                slow: member.is_some_and(|member| !member.is_out() && member.is_slow()),
+                slow: member.is_some_and(|member| !member.is_failed() && member.is_slow()),
                 reduces_to: Some(self.tolerates_without(slot))
                     .filter(|left| entry.state == DriveState::InUse && *left < floor),
             }
@@ -54,72 +54,79 @@ impl DriveShelf {
             failures_to_tolerate: self.failures_to_tolerate(),
             segments: count,
             degraded_segments,
-            rebuilt_segments: self.counters.healed.load(Ordering::Relaxed),
+            rebuilt_segments: self.counters.rebuilt.load(Ordering::Relaxed),
             repaired_pages: self.counters.repaired.load(Ordering::Relaxed),
             lost_pages: self.counters.lost.load(Ordering::Relaxed),
-            former_drives: self.strays.lock().clone(),
-            unwiped_drives: self.unwiped.lock().clone(),
+            former_drives: self.former_drives.lock().clone(),
+            unwiped_drives: self.unwiped_drives.lock().clone(),
             file_systems: self.file_systems(),
             starved: self.waits_for_space(),
         }
     }
 
-    /// True when nothing is lost with these drives that is not lost already, and the journal has a copy on another, and
-    /// enough of what is striped.
-    /// How many are out does not matter: what they held may have been placed elsewhere since, or, while they were out,
-    /// something may have been placed with less parity than there is now.
+    /// True if the array can do without these drives: no segment loses data that it has now, and the journal keeps a
+    /// copy and enough columns of striped batches. The number of failed drives alone does not decide: what they held
+    /// may have been rebuilt since, or something may have been placed with less parity meanwhile.
     pub(super) fn can_spare(&self, slots: u64) -> bool {
         let there = self.present().iter().fold(0, |set, member| set | 1 << member.slot);
         let left = there & !slots;
-        let most = u32::from(Form::of(there.count_ones() as usize).parity);
+        let most = u32::from(Profile::of(there.count_ones() as usize).parity);
         if (there & slots).count_ones() > most {
             return false;
         }
         {
             let journal = self.journal.lock();
             let mut striped = journal.striped();
-            let lost = striped.any(|lanes| lanes.lost(there) <= PARITY && lanes.lost(left) > PARITY);
+            let lost = striped.any(|stripe_set| {
+                stripe_set.lost(there) <= PARITY_COLUMNS && stripe_set.lost(left) > PARITY_COLUMNS
+            });
             if journal.members & left == 0 || lost {
                 return false;
             }
         }
         let segments = self.segments.lock();
         let mut entries = segments.needed();
-        let readable = |entry: &Entry, drives| entry.lost(drives).count() <= usize::from(entry.form.parity);
+        let readable =
+            |entry: &Entry, drives| entry.lost(drives).count() <= usize::from(entry.profile.parity);
         entries.all(|entry| readable(entry, left) || !readable(entry, there))
     }
 
-    /// Copies of the journal that have everything, and would be found after a crash.
+    /// Complete copies of the journal that the labels name: recovery would find them.
     fn recorded_copies(&self) -> u64 {
-        let recorded = self.roster.lock().journal;
+        let recorded = self.membership.lock().journal;
         self.journal.lock().members & recorded
     }
 
-    /// Drives that may still fail, and segments of which something is to be placed elsewhere.
+    /// Failures that are tolerated, and the number of degraded segments.
     fn protection(&self) -> (usize, u32) {
         let there = self.present().iter().fold(0, |set, member| set | 1 << member.slot);
-        let staying = self.staying();
+        let in_use_drives = self.in_use_drives();
         let copies = (self.recorded_copies() & there).count_ones() as usize;
-        let forms = usize::from(Form::of(there.count_ones() as usize).parity);
+        let profiles = usize::from(Profile::of(there.count_ones() as usize).parity);
         let striped = self.striped_tolerates(there);
-        let mut tolerates = forms.min(copies.saturating_sub(1)).min(striped);
+        let mut tolerates = profiles.min(copies.saturating_sub(1)).min(striped);
         let segments = self.segments.lock();
-        let left = |entry: &Entry| usize::from(entry.form.parity).saturating_sub(entry.lost(there).count());
+        let left =
+            |entry: &Entry| usize::from(entry.profile.parity).saturating_sub(entry.lost(there).count());
         tolerates = segments.needed().map(left).fold(tolerates, usize::min);
-        let at_risk = segments.current().filter(|entry| entry.lost(staying).next().is_some()).count();
+        let at_risk = segments.current().filter(|entry| entry.lost(in_use_drives).next().is_some()).count();
         (tolerates, at_risk as u32)
     }
 
-    /// Drives that may still fail before a batch that is striped can't be read any more, with these there.
+    /// Failures that striped batches tolerate with these drives.
     fn striped_tolerates(&self, there: u64) -> usize {
         let journal = self.journal.lock();
-        journal.striped().map(|lanes| PARITY.saturating_sub(lanes.lost(there))).min().unwrap_or(PARITY)
+        journal
+            .striped()
+            .map(|stripe_set| PARITY_COLUMNS.saturating_sub(stripe_set.lost(there)))
+            .min()
+            .unwrap_or(PARITY_COLUMNS)
     }
 
-    /// True when batches are striped over drives that are not there, or are to go. Nothing makes such a column anew: what
-    /// mends it is the next checkpoint, which trims them.
+    /// True if batches are striped over drives that are missing or being drained. Such columns are not rebuilt: the
+    /// next checkpoint trims the batches.
     pub(super) fn lacks_columns(&self) -> bool {
-        let staying = self.staying();
-        self.journal.lock().striped().any(|lanes| lanes.lost(staying) > 0)
+        let in_use_drives = self.in_use_drives();
+        self.journal.lock().striped().any(|stripe_set| stripe_set.lost(in_use_drives) > 0)
     }
 }

@@ -1,27 +1,27 @@
-//! Superblocks: one at a time, to every drive that is there.
+//! Superblock writer: one superblock at a time, to every drive that is present.
 
 use super::append::not_recovered;
 use super::{DriveShelf, Member};
-use crate::superblock::Root;
+use crate::superblock::StoredSuperblock;
 use crate::{Done, Error, Result, Superblock};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 #[derive(Default)]
-pub struct Roots {
-    pub newest: Option<Root>,
+pub struct SuperblockWriter {
+    pub newest: Option<StoredSuperblock>,
     /// Superblocks that wait for the one being written.
     queue: VecDeque<(Superblock, Done<()>)>,
     writing: bool,
 }
 
 impl DriveShelf {
-    pub(super) fn queue_root(&self, superblock: Superblock, done: Done<()>) {
-        let mut roots = self.roots.lock();
-        roots.queue.push_back((superblock, done));
-        if !std::mem::replace(&mut roots.writing, true) {
-            drop(roots);
+    pub(super) fn queue_superblock(&self, superblock: Superblock, done: Done<()>) {
+        let mut writer = self.superblocks.lock();
+        writer.queue.push_back((superblock, done));
+        if !std::mem::replace(&mut writer.writing, true) {
+            drop(writer);
             self.spawn(|shelf| shelf.store_all());
         }
     }
@@ -29,9 +29,9 @@ impl DriveShelf {
     async fn store_all(self: Arc<Self>) {
         loop {
             let next = {
-                let mut roots = self.roots.lock();
-                roots.writing = !roots.queue.is_empty();
-                roots.queue.pop_front()
+                let mut writer = self.superblocks.lock();
+                writer.writing = !writer.queue.is_empty();
+                writer.queue.pop_front()
             };
             let Some((superblock, done)) = next else { return };
             done(self.store(superblock).await);
@@ -50,10 +50,10 @@ impl DriveShelf {
         let (place, answered) = {
             let journal = self.journal.lock();
             let ring = journal.ring.as_ref().ok_or_else(not_recovered)?;
-            (ring.place(from, self.epoch), journal.answered)
+            (ring.locate(from, self.epoch), journal.answered)
         };
-        let sequence = 1 + self.roots.lock().newest.as_ref().map_or(0, |root| root.sequence);
-        let root = Root {
+        let sequence = 1 + self.superblocks.lock().newest.as_ref().map_or(0, |stored| stored.sequence);
+        let stored = StoredSuperblock {
             array: self.array,
             epoch: self.epoch,
             salt: self.salt,
@@ -63,29 +63,29 @@ impl DriveShelf {
             answered,
             superblock,
         };
-        // The last one is whole in both slots.
-        self.write_root(&root, 0).await?;
-        self.roots.lock().newest = Some(root);
-        // A copy of the journal that is being made reads what lies at the front.
+        // The previous one is valid in both slots.
+        self.write_to_slots(&stored, 0).await?;
+        self.superblocks.lock().newest = Some(stored);
+        // A journal copy that is being made reads from the tail.
         self.background.journal_copied().await;
         let lacked = self.lacks_columns();
         if let Some(ring) = &mut self.journal.lock().ring {
             ring.trim(from, place);
         }
         if lacked {
-            // A drive may have been a member still for the sake of what has been trimmed.
+            // A drive may have remained a member only for what has been trimmed.
             self.background.wake();
         }
         Ok(())
     }
 
-    /// Writes a root to slot 0 of all drives, then to slot 1; the other way round on the drives in `last`, whose slot 0 may be
-    /// the only one that is whole.
-    pub(super) async fn write_root(&self, root: &Root, last: u64) -> Result {
-        self.write_slots(&root.encode(&self.vault), u64::MAX, last).await
+    /// Writes a superblock to slot 0 of all drives, then to slot 1; in the other order on the drives in `last`, whose
+    /// slot 0 may be the only valid one.
+    pub(super) async fn write_to_slots(&self, stored: &StoredSuperblock, last: u64) -> Result {
+        self.write_slots(&stored.encode(&self.keyring), u64::MAX, last).await
     }
 
-    /// The same with the bytes of a slot, to the drives in `set`.
+    /// Writes the bytes of a slot to the drives in `set`.
     pub(super) async fn write_slots(&self, slot: &Bytes, set: u64, last: u64) -> Result {
         for turn in 0..2 {
             let present = self.present();
@@ -95,7 +95,7 @@ impl DriveShelf {
                 chosen.iter().map(|member| member.write_page(at(member), slot.clone())).collect();
             for (member, written) in chosen.iter().zip(waits) {
                 if let Err(cause) = written.await {
-                    self.put_out(member.slot, &cause);
+                    self.fail_drive(member.slot, &cause);
                 }
             }
             self.check_running()?;

@@ -18,7 +18,7 @@ impl Dice {
     }
 }
 
-/// Three drives with a segment, a superblock and a journal behind it.
+/// Three drives with a segment, a superblock and a journal after it.
 fn array() -> Vec<Arc<MemDrive>> {
     let mem = mem(3);
     let shelf = super::tests::format(&mem);
@@ -161,4 +161,78 @@ fn an_array_with_data_and_without_a_superblock_is_not_taken_for_a_new_one() {
     }
     let why = super::tests::why(open(&mem));
     assert!(why.contains("no superblock"), "{why}");
+}
+
+/// Writes a number into a page of every drive and makes the checksum right that covers it.
+fn set(
+    mem: &[Arc<MemDrive>],
+    page: u64,
+    (at, value): (usize, u32),
+    sums: &[(usize, std::ops::Range<usize>)],
+) {
+    for drive in mem {
+        drive.with(|bytes| {
+            let page = &mut bytes[page as usize..page as usize + ALIGN];
+            page[at..at + 4].copy_from_slice(&value.to_le_bytes());
+            for (sum_at, rest) in sums {
+                let sum = crc32c([&page[..*sum_at], &page[rest.clone()]]);
+                page[*sum_at..sum_at + 4].copy_from_slice(&sum.to_le_bytes());
+            }
+        });
+    }
+}
+
+#[test]
+fn records_of_a_later_release_are_refused_with_what_to_do_and_nothing_is_written() {
+    let label = [(4092, 0..0)];
+    let header = [(124, 0..0)];
+    let map = [(60, 64..4096)];
+    let plan = open(&array()).unwrap().plan;
+    let cases = [
+        ("version 6", [0, (16 << 20) - 4096], (8, 6), &label),
+        ("bits 0x0001", [0, (16 << 20) - 4096], (12, 1), &label),
+        ("the superblock", [plan.superblock_at(0), plan.superblock_at(1)], (104, 1), &header),
+        ("the segment map", [plan.map_at(), plan.map_at() + 4096], (28, 7), &map),
+    ];
+    for (why, pages, field, sums) in cases {
+        let mem = array();
+        for page in pages {
+            let written = mem[0].with(|bytes| bytes[page as usize..page as usize + 8] != [0; 8]);
+            if written {
+                set(&mem, page, field, sums);
+            }
+        }
+        let contents = || mem.iter().map(|drive| drive.with(|bytes| bytes.to_vec())).collect::<Vec<_>>();
+        let before = contents();
+        let refused = super::tests::why(open(&mem));
+        assert!(refused.contains(why) && refused.contains("use th"), "{why}: {refused}");
+        assert!(before == contents(), "{why}: something was written");
+    }
+}
+
+#[test]
+fn journal_records_of_an_unknown_kind_do_not_end_the_journal() {
+    let mem = mem(4);
+    let shelf = super::tests::format(&mem);
+    let at = shelf.plan.journal_at();
+    call(|done| shelf.append(Bytes::from_static(b"one"), Vec::new(), done)).unwrap();
+    drop(shelf);
+    set(&mem, at, (4, u32::from_le_bytes(*b"XYZW")), &[(124, 0..0)]);
+    let shelf = open(&mem).unwrap();
+    let refused = super::tests::why(call(|done| shelf.recover(JournalPos(1), done)));
+    assert!(refused.contains("the journal was written by another release"), "{refused}");
+}
+
+#[test]
+fn optional_features_of_a_later_release_are_kept_and_ignored() {
+    let mem = mem(3);
+    drop(super::tests::format(&mem));
+    // In the upper half of the word at 12.
+    for page in [0, (16 << 20) - 4096] {
+        set(&mem, page, (12, 5 << 16), &[(4092, 0..0)]);
+    }
+    for _ in 0..2 {
+        drop(open(&mem).unwrap());
+        assert!(mem.iter().all(|drive| drive.with(|bytes| bytes[12..16] == [0, 0, 5, 0])));
+    }
 }

@@ -10,9 +10,6 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Buffers kept for the next stripes.
-const KEPT: usize = 8;
-
 /// A write of some rows of a segment.
 struct Writing {
     segment: u32,
@@ -23,11 +20,11 @@ struct Writing {
 
 struct State {
     left: usize,
-    /// Columns that have it all.
+    /// Columns that were written completely.
     whole: usize,
     failure: Option<Error>,
     done: Option<Done<()>>,
-    /// Given back when all drives are done with them.
+    /// Returned for reuse when all drives are done with them.
     buffers: Vec<Arc<AlignedBuf>>,
 }
 
@@ -83,8 +80,8 @@ impl DriveShelf {
     }
 
     fn write_rows(&self, segment: u32, entry: Arc<Entry>, rows: (u32, u32), stripes: &[u8], done: Done<()>) {
-        let width = entry.form.width();
-        let chunk = self.plan.chunk_pages(entry.form) as usize * ALIGN;
+        let width = entry.profile.width();
+        let chunk = self.plan.chunk_pages(entry.profile) as usize * ALIGN;
         let mut pieces: Vec<Vec<Bytes>> = vec![Vec::with_capacity((rows.1 - rows.0) as usize); width];
         let mut buffers = Vec::new();
         for (row, stripe) in (rows.0..).zip(stripes.chunks_exact(self.plan.stripe_bytes() as usize)) {
@@ -101,7 +98,7 @@ impl DriveShelf {
             .map(|column| column.and_then(|column| Some((column, self.member(usize::from(column.slot))?))))
             .collect();
         let state = State {
-            // One more, so that it can't end before everything was asked for.
+            // One more, so that it can't complete before everything was submitted.
             left: 1 + targets.iter().flatten().count(),
             whole: 0,
             failure: None,
@@ -112,17 +109,17 @@ impl DriveShelf {
         {
             for (target, pieces) in targets.into_iter().zip(pieces) {
                 let Some((column, member)) = target else { continue };
-                let at = self.plan.page_at(writing.entry.form, column.granule, rows.0, 0);
+                let at = self.plan.page_at(writing.entry.profile, column.granule, rows.0, 0);
                 self.write_column(&writing, member, at, pieces);
             }
         }
         self.column_written(&writing, None, Ok(()));
     }
 
-    /// Writes a column's part. Where there is no space below the drive, in spite of what was allocated, it waits.
+    /// Writes one column. If there is no space below the drive, in spite of the reservation, the write waits.
     fn write_column(&self, writing: &Arc<Writing>, member: Arc<Member>, at: u64, pieces: Vec<Bytes>) {
         if let Err(cause) = self.check_running() {
-            // Whoever tries again: nothing is known about the drive.
+            // A retry after the shelf stopped: it says nothing about the drive.
             return self.column_written(writing, None, Err(cause));
         }
         let kept = member.is_sparse().then(|| pieces.clone());
@@ -133,7 +130,7 @@ impl DriveShelf {
                 (Err(cause @ Error::NoSpace { .. }), Some(pieces)) => {
                     let again: Deferred =
                         Box::new(move |shelf| shelf.write_column(&writing, drive, at, pieces));
-                    shelf.starve(&cause, again);
+                    shelf.defer_write(&cause, again);
                 }
                 (outcome, _) => shelf.column_written(&writing, Some(drive.slot), outcome),
             }
@@ -141,13 +138,13 @@ impl DriveShelf {
         member.write(at, pieces, false, Box::new(ended));
     }
 
-    /// The sectors and parities of a stripe, one column behind the other.
+    /// The sectors and parities of a stripe, column after column.
     fn stripe(&self, entry: &Entry, row: u32, payload: &[u8]) -> AlignedBuf {
-        let chunk = self.plan.chunk_pages(entry.form) as usize * ALIGN;
-        let mut buffer = self.buffer(entry.form.width() * chunk);
-        let data = usize::from(entry.form.data) * chunk;
+        let chunk = self.plan.chunk_pages(entry.profile) as usize * ALIGN;
+        let mut buffer = self.buffer(entry.profile.width() * chunk);
+        let data = usize::from(entry.profile.data) * chunk;
         let first = row * self.plan.stripe_pages;
-        let makes = self.vault.sectors(entry.salt);
+        let makes = self.keyring.sectors(entry.salt);
         let (sectors, parities) = buffer.split_at_mut(data);
         for ((payload, sector), page) in
             payload.chunks(PAYLOAD).zip(sectors.chunks_exact_mut(ALIGN)).zip(first..)
@@ -156,7 +153,7 @@ impl DriveShelf {
         }
         sectors[self.plan.stripe_pages as usize * ALIGN..].fill(0);
         let columns: Vec<&[u8]> = sectors.chunks_exact(chunk).collect();
-        match entry.form.parity {
+        match entry.profile.parity {
             0 => {}
             1 => parity::compute(&columns, parities, None),
             _ => {
@@ -167,7 +164,7 @@ impl DriveShelf {
         buffer
     }
 
-    /// A buffer of this length; what is in it is arbitrary.
+    /// A buffer of this length with arbitrary contents.
     fn buffer(&self, len: usize) -> AlignedBuf {
         let kept = {
             let mut buffers = self.buffers.lock();
@@ -183,17 +180,17 @@ impl DriveShelf {
         let mut buffers = self.buffers.lock();
         for buffer in used {
             if let Ok(buffer) = Arc::try_unwrap(buffer) {
-                if buffers.len() >= KEPT {
+                buffers.push(buffer);
+                if buffers.len() > self.limits.kept_buffers_max {
                     buffers.remove(0);
                 }
-                buffers.push(buffer);
             }
         }
     }
 
     fn column_written(&self, writing: &Arc<Writing>, slot: Option<usize>, outcome: Result) {
         if let (Err(cause), Some(slot)) = (&outcome, slot) {
-            self.put_out(slot, cause);
+            self.fail_drive(slot, cause);
         }
         let ended = {
             let mut state = writing.state.lock();
@@ -215,7 +212,7 @@ impl DriveShelf {
         if let Some(drained) = drained {
             drained(Ok(()));
         }
-        done(if whole >= usize::from(writing.entry.form.data) {
+        done(if whole >= usize::from(writing.entry.profile.data) {
             Ok(())
         } else {
             let none =
@@ -238,7 +235,7 @@ impl DriveShelf {
         self.give_back(runs);
     }
 
-    /// Tells the drives that runs are not needed any more. `discarding` has been counted for them.
+    /// Discards runs on the drives. `discarding` counts them already.
     pub(super) fn give_back(&self, runs: Vec<Run>) {
         if runs.is_empty() {
             return;
@@ -267,9 +264,9 @@ impl DriveShelf {
             let gather = gather.clone();
             let (me, slot) = (self.me.clone(), run.slot);
             let part: Done<()> = Box::new(move |outcome: Result| {
-                // Nothing is written there before it is certain that nothing will be discarded any more.
+                // A drive with a failed discard is removed: a late discard would destroy what is written there next.
                 if let (Err(cause), Some(shelf)) = (&outcome, me.upgrade()) {
-                    shelf.put_out(slot, cause);
+                    shelf.fail_drive(slot, cause);
                 }
                 gather.part(outcome, |(), ()| ());
             });

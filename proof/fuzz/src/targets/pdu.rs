@@ -1,4 +1,4 @@
-//! Arbitrary bytes against a connection without a socket: in the login phase, and behind a login.
+//! Arbitrary bytes against a connection without a socket: in the login phase, and after a login.
 //!
 //! The first byte chooses: bit 0 a session that is logged in, bit 1 header digests, bit 2 data digests, bit 3
 //! unsolicited data; the rest is the stream, in portions whose sizes come from it too.

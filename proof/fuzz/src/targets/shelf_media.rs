@@ -3,12 +3,12 @@
 //! The first byte chooses; with its top bit the checksums of what follows are made right first.
 
 use bytes::Bytes;
-use raid::encryption::{DataKey, Envelope, Vault};
-use raid::geometry::Form;
+use raid::encryption::{DataKey, Envelope, Keyring};
+use raid::geometry::Profile;
 use raid::journal::Header;
-use raid::label::{Found, Label};
+use raid::label::{Label, LabelPage};
 use raid::segment_map::Page;
-use raid::superblock::Root;
+use raid::superblock::StoredSuperblock;
 
 /// One input.
 pub fn run(bytes: &[u8]) {
@@ -26,8 +26,8 @@ pub fn run(bytes: &[u8]) {
                 header.cost();
                 header.targets(7).count();
                 let page = Bytes::from(page);
-                header.open(&page, &Vault::clear(header.array));
-                header.open(&page, &Vault::sealed(header.array, DataKey::new([1; 32])));
+                header.open(&page, &Keyring::clear(header.array));
+                header.open(&page, &Keyring::sealed(header.array, DataKey::new([1; 32])));
             }
         }
         2 => {
@@ -35,10 +35,10 @@ pub fn run(bytes: &[u8]) {
                 seal(&mut page, 124);
             }
             let array = u128::from_le_bytes(page[8..24].try_into().expect("16 bytes"));
-            Root::epoch_of(&page, array);
+            StoredSuperblock::epoch_of(&page, array);
             let page = Bytes::from(page);
-            Root::decode(&page, &Vault::clear(array));
-            Root::decode(&page, &Vault::sealed(array, DataKey::new([1; 32])));
+            StoredSuperblock::decode(&page, &Keyring::clear(array));
+            StoredSuperblock::decode(&page, &Keyring::sealed(array, DataKey::new([1; 32])));
         }
         3 => envelope(&mut page, choice & 128 != 0),
         _ => map(&mut page, choice & 128 != 0),
@@ -50,11 +50,11 @@ fn label(page: &mut [u8], whole: bool) {
         page[..8].copy_from_slice(b"ASHLABEL");
         seal(page, 4092);
     }
-    if let Found::Label(label) = Label::decode(&page[..4096]) {
+    if let LabelPage::Label(label) = Label::decode(&page[..4096]) {
         let plan = label.geometry;
         plan.layout(label.segments);
         for drives in [1, 2, 3, 8, 64] {
-            let form = Form::of(drives);
+            let form = Profile::of(drives);
             let (columns, pages) =
                 (plan.granules(label.bytes) / plan.chunk_pages(form), plan.chunk_pages(form));
             if let Some(last) = columns.checked_sub(1) {
@@ -68,7 +68,7 @@ fn label(page: &mut [u8], whole: bool) {
 fn envelope(page: &mut [u8], whole: bool) {
     if whole {
         page[..8].copy_from_slice(b"ASH_KEYS");
-        page[8..12].copy_from_slice(&raid::encryption::ENVELOPE_VERSION.to_le_bytes());
+        page[8..12].copy_from_slice(&raid::ENVELOPES.current.to_le_bytes());
         seal(page, 4092);
     }
     let array = u128::from_le_bytes(page[16..32].try_into().expect("16 bytes"));
@@ -88,7 +88,7 @@ fn map(page: &mut [u8], whole: bool) {
     if let Some(decoded) = Page::decode(page, array) {
         for entry in decoded.entries.iter().flatten() {
             assert!(
-                entry.columns.len() == entry.form.width()
+                entry.columns.len() == entry.profile.width()
                     && entry.column(u32::MAX, 0) == entry.column(u32::MAX, 0)
             );
             entry.lost(u64::MAX).count();

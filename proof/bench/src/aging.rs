@@ -1,5 +1,5 @@
-//! What an array meets in its life: power losses with a full journal, overwrites many times its capacity while it is
-//! almost full, a thousand clones.
+//! Aged arrays: power losses with a full journal, overwrites of many times the capacity while it is almost full, a
+//! thousand clones.
 
 use crate::data::{BLOCK, Content, Maker};
 use crate::recover::compare;
