@@ -1,13 +1,14 @@
-//! Files and block devices as drives: the only place of the shelf that makes system calls or starts a thread.
+//! Files and block devices as drives, through io_uring: the only module of the store that makes system calls or starts
+//! a thread.
 //!
-//! One io_uring serves all drives of a process. A request is put in the submission queue and handed to the kernel by
-//! the thread that asks; when several ask at once, the one inside the kernel submits for the others. One thread, the
-//! reaper, waits for completions and calls back. A thread with an event loop may have a ring of its own instead: see
+//! One ring serves all drives of a process. The submitting thread puts a request into the submission queue and enters
+//! the kernel; when several submit at once, the one inside the kernel submits for the others. One thread, the reaper,
+//! waits for completions and calls back. A thread with an event loop may have a ring of its own instead: see
 //! [`LocalRing`].
 //!
-//! What this relies on: a write answered with RWF_DSYNC, and every write answered before an fdatasync that
-//! succeeded, survives a power cut. Direct I/O is used wherever the file system has it, so the page cache can neither
-//! hide a failed write nor lend memory to bytes that the array caches by itself.
+//! Assumptions: a write completed with RWF_DSYNC, and every write completed before a successful fdatasync, survives a
+//! power cut. Direct I/O is used wherever the file system supports it, so the page cache can neither hide a failed
+//! write nor use memory for data that the array caches itself.
 
 use crate::{ALIGN, Backing, Done, Drive, Error};
 use bytes::Bytes;
@@ -28,21 +29,21 @@ pub use local::LocalRing;
 use request::{Request, Work};
 pub use ring::Ring;
 
-/// A file or block device, locked against every other user of it that asks.
+/// A file or block device, locked against other users that also lock it.
 struct Device {
     ring: Arc<Ring>,
     file: Arc<Node>,
 }
 
-/// What a request under way keeps open.
+/// The open file that a request in flight refers to.
 struct Node {
     name: String,
     file: File,
     bytes: u64,
-    /// Cleared by the first answer that says the drive can't; from then on a discard does nothing. Never set for a file
-    /// that had all of its blocks when it was opened.
+    /// Cleared by the first result that says that the drive does not support it; a discard does nothing from then on.
+    /// Never set for a file that was fully allocated when it was opened.
     discards: AtomicBool,
-    /// A file that did not have all of its blocks.
+    /// A file that was not fully allocated.
     sparse: bool,
 }
 
@@ -60,8 +61,8 @@ pub fn create(path: &Path, bytes: u64) -> Result<(), Error> {
 
 /// Opens a drive for this process alone.
 ///
-/// A file that has all of its blocks was given them by its owner, who wants no file system to run out of room, nor to
-/// search for blocks while somebody writes: it keeps them, and a discard does nothing.
+/// A fully allocated file was made so by its owner, so that the file system can't run out of space and need not
+/// allocate during writes: it stays allocated, and a discard does nothing.
 ///
 /// # Errors
 /// [`Error::Unusable`] when it can't be opened, is in use by another process, is neither a regular file nor a block
@@ -70,8 +71,7 @@ pub fn open(ring: &Arc<Ring>, path: &Path) -> Result<Arc<dyn Drive>, Error> {
     open_as(ring, path, true)
 }
 
-/// Opens a drive to be read alone, locked all the same: every write ends with an error. For an
-/// [`Overlay`](crate::Overlay).
+/// Opens a drive read-only, locked nevertheless: every write ends with an error. For an [`Overlay`](crate::Overlay).
 ///
 /// # Errors
 /// As [`open`].
@@ -92,12 +92,12 @@ fn open_as(ring: &Arc<Ring>, path: &Path, write: bool) -> Result<Arc<dyn Drive>,
     Ok(Arc::new(Device { ring: ring.clone(), file: Arc::new(node) }))
 }
 
-/// How long a process that was killed may hold its drives: the kernel first ends the requests that it had under
-/// way, which may still write. More than that, and it is another process.
+/// How long a killed process may hold its drives: the kernel first completes its requests in flight, which may still
+/// write. If it takes longer, it is another process.
 const OPEN_RETRY_TIMEOUT: Duration = Duration::from_secs(5);
 const OPEN_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Repeats what ends with [`Busy`] until it does not, or for as long as the kernel may need to end a killed process.
+/// Retries what ends with [`Busy`] for as long as the kernel may need to end a killed process.
 fn retry_while_busy<T>(attempt: impl Fn() -> Result<T, Busy>) -> Result<T, Error> {
     let start = Instant::now();
     loop {
@@ -110,7 +110,7 @@ fn retry_while_busy<T>(attempt: impl Fn() -> Result<T, Busy>) -> Result<T, Error
     }
 }
 
-/// Why a drive could not be had, and whether a process that is about to end may be the reason.
+/// Why a drive could not be opened, and whether a process that is ending may be the reason.
 struct Busy {
     may_pass: bool,
     error: Error,
@@ -181,7 +181,7 @@ fn size(file: &File, path: &Path, is_device: bool) -> Result<u64, Error> {
     Ok(bytes / ALIGN as u64 * ALIGN as u64)
 }
 
-/// Whether a file has all of its blocks.
+/// Whether a file is fully allocated.
 fn is_allocated(file: &File, path: &Path, bytes: u64) -> Result<bool, Error> {
     let metadata =
         file.metadata().map_err(|cause| unusable(path, "does not report its allocated blocks", &cause))?;
@@ -208,7 +208,7 @@ fn backing(file: &File) -> Option<Backing> {
     })
 }
 
-/// What stat(2) counts blocks in, whatever those of the file system are.
+/// The unit of `st_blocks` in stat(2), whatever the block size of the file system.
 const STAT_BLOCK: u64 = 512;
 
 /// `<linux/fs.h>`: _IOR(0x12, 114, size_t) and _IO(0x12, 104), which libc does not name for every target.

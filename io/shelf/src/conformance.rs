@@ -285,6 +285,8 @@ fn segments(subject: &mut impl Subject) -> Verdict {
         expect_stripe(subject, &shelf, at, 1)?;
     }
     call(subject, |done| shelf.sync(done))?;
+    // A store with data and without a superblock may refuse to open.
+    call(subject, |done| shelf.write_superblock(superblock(1, Vec::new()), done))?;
     let (shelf, _) = reopen(subject)?;
     for at in stripes {
         named("after a power loss", expect_stripe(subject, &shelf, at, 1))?;

@@ -173,7 +173,8 @@ pub trait Shelf: Send + Sync {
     fn discard(&self, segment: SegmentId);
 
     /// Writes the superblock durably to every place where it is kept. Journal batches before
-    /// `superblock.journal_from` are trimmed when it completes.
+    /// `superblock.journal_from` are trimmed when it completes. A store whose segments hold data may refuse to open
+    /// without one.
     fn write_superblock(&self, superblock: Superblock, done: Done<()>);
 
     /// The newest valid superblock; `None` on a shelf that was just formatted.

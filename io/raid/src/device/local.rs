@@ -1,5 +1,5 @@
-//! A ring of one thread: what that thread asks of the drives it hands over in one system call for each turn of its
-//! event loop, and it takes the answers by itself. No other thread is woken for them, and none wakes it.
+//! A ring of one thread: its requests are submitted in one system call for each turn of its event loop, and it takes
+//! the completions itself. No other thread is woken for them.
 
 use super::request::{Next, Request};
 use super::ring::{SUBMISSIONS, UNDER_WAY};
@@ -14,13 +14,13 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 thread_local! {
-    /// The ring of this thread, when it has one of its own.
+    /// The ring of this thread, if it has one of its own.
     static OWN: RefCell<Option<Rc<Own>>> = const { RefCell::new(None) };
 }
 
-/// The calling thread's own ring. While it lives every request of this thread goes through it, and somebody has to
-/// call [`LocalRing::turn`] whenever the descriptor is readable or [`LocalRing::asked`] is ready. Dropping it waits
-/// for what is under way.
+/// The calling thread's own ring. While it exists every request of this thread goes through it, and
+/// [`LocalRing::turn`] must be called whenever the descriptor is readable or [`LocalRing::asked`] is ready. Dropping
+/// it waits for requests in flight.
 pub struct LocalRing(Rc<Own>);
 
 struct Own {
@@ -37,11 +37,11 @@ impl LocalRing {
     /// Gives this thread a ring.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when the system has none to give: a kernel before 6.1, or a limit. The thread's requests
+    /// [`Error::Unusable`] when the system can't provide one: a kernel before 6.1, or a limit. The thread's requests
     /// then go through the ring of the process.
     ///
     /// # Panics
-    /// When the thread has one.
+    /// When the thread has one already.
     pub fn attach() -> Result<Self, Error> {
         let refused = |cause: io::Error| Error::Unusable(format!("no io_uring for this thread: {cause}"));
         let mut builder = IoUring::builder();
@@ -69,12 +69,12 @@ impl LocalRing {
         Ok(Self(own))
     }
 
-    /// Hands over what was asked for, and calls back for what has ended.
+    /// Submits requests, and calls back for completions.
     pub fn turn(&self) {
         self.0.turn(0);
     }
 
-    /// Waits until something has been asked for.
+    /// Waits until there is a request to submit.
     pub fn asked(&self) -> impl Future<Output = ()> + '_ {
         poll_fn(|cx| {
             if !self.0.waiting.borrow().is_empty() {
@@ -87,7 +87,7 @@ impl LocalRing {
 }
 
 impl AsRawFd for LocalRing {
-    /// A descriptor that becomes readable with every completion, edge by edge.
+    /// A descriptor that becomes readable with every completion, edge-triggered.
     fn as_raw_fd(&self) -> RawFd {
         self.0.event.as_raw_fd()
     }
@@ -101,7 +101,7 @@ impl AsFd for LocalRing {
 
 impl Drop for LocalRing {
     fn drop(&mut self) {
-        // What callbacks ask for from here on goes through the ring of the process.
+        // Requests of callbacks from here on go through the ring of the process.
         OWN.with_borrow_mut(Option::take);
         while self.0.under_way.get() > 0 || !self.0.waiting.borrow().is_empty() {
             self.0.turn(1);
@@ -109,7 +109,7 @@ impl Drop for LocalRing {
     }
 }
 
-/// Takes a request of a thread that has a ring of its own; gives it back otherwise.
+/// Takes a request if this thread has a ring of its own; returns it otherwise.
 pub(super) fn submit(request: Box<Request>) -> Result<(), Box<Request>> {
     // A thread that is ending has none.
     let own = OWN.try_with(|own| own.try_borrow().ok().and_then(|own| own.clone())).ok().flatten();
@@ -141,7 +141,7 @@ impl Own {
                 self.waiting.borrow_mut().push_back(request);
             }
         }
-        // What callbacks asked for waits for the next turn, with what else this turn of the loop asks for.
+        // Requests of callbacks wait for the next turn, with all others of this turn of the loop.
         if !self.waiting.borrow().is_empty()
             && let Some(waker) = self.asking.borrow_mut().take()
         {
@@ -149,7 +149,7 @@ impl Own {
         }
     }
 
-    /// Moves requests into the submission queue as far as there is room; true when there are some in it.
+    /// Moves requests into the submission queue as far as there is room; true if it is not empty.
     fn fill(&self) -> bool {
         // SAFETY: this thread is the only user of the submission queue, and nothing below comes back here.
         let mut queue = unsafe { self.uring.submission_shared() };
@@ -178,7 +178,7 @@ impl Own {
                 Ok(taken) if taken as u32 >= entries => return,
                 Ok(_) => {}
                 Err(cause) if cause.raw_os_error() == Some(libc::EINTR) => {}
-                // Short of memory or of places for completions: those that are there are taken first.
+                // Short of memory or of completion entries: completions are taken first.
                 Err(cause) if matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY)) => return,
                 Err(cause) => panic!("io_uring refuses its own queue: {cause}"),
             }

@@ -1,4 +1,4 @@
-//! One request to the kernel, from its submission to its answer, however many steps that takes.
+//! One request to the kernel, from its submission to its completion, however many steps that takes.
 
 use super::Node;
 use crate::{ALIGN, AlignedBuf, Done, Error, Result};
@@ -16,14 +16,15 @@ const MAX_PIECES: usize = 1024;
 /// can, and is refused where it would have to write zeros.
 const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 
-/// A request under way. It owns every byte that the kernel reads or writes, and stays at one address until it ends.
+/// A request in flight. It owns every byte that the kernel reads or writes, and stays at one address until it
+/// completes.
 pub(super) struct Request {
     node: Arc<Node>,
     offset: u64,
     work: Work,
 }
 
-/// What is to be done, and what of it already is.
+/// The operation, and its progress.
 pub(super) enum Work {
     Read { buffer: AlignedBuf, filled: usize, done: Done<Bytes> },
     Write { vectors: Vectors, durable: bool, done: Done<()> },
@@ -61,7 +62,7 @@ impl Vectors {
         Self { list, next: 0, written: 0, _pieces: pieces }
     }
 
-    /// Takes note that `bytes` more are written; true when that was all.
+    /// Advances by `bytes` written; true if that was all.
     fn advance(&mut self, bytes: usize) -> bool {
         self.written += bytes as u64;
         let mut rest = bytes;
@@ -95,11 +96,11 @@ impl Work {
     }
 }
 
-/// What follows a completion.
+/// The step after a completion.
 pub(super) enum Next {
-    /// The request has to go to the kernel again, for the rest of it or because it was interrupted.
+    /// The request must be submitted again, for the rest of it or because it was interrupted.
     Again(Box<Request>),
-    /// It has been answered.
+    /// It has completed.
     Answered,
 }
 
@@ -135,9 +136,9 @@ impl Request {
         }
     }
 
-    /// Takes the kernel's answer to a step: bytes done, or a negative error number.
+    /// Handles the kernel's result of a step: bytes done, or a negative error number.
     pub(super) fn complete(mut self: Box<Self>, answer: i32) -> Next {
-        // The kernel cancels what a thread that ended had still waiting; that is no answer of the drive.
+        // The kernel cancels waiting requests of a thread that ended; that says nothing about the drive.
         if matches!(-answer, libc::EINTR | libc::EAGAIN | libc::ECANCELED) {
             return Next::Again(self);
         }
@@ -163,9 +164,9 @@ impl Request {
                 self.node.discards.store(false, Ordering::Relaxed);
                 self.answer(Ok(()))
             }
-            // Cutting a hole may take a block itself. Nothing is lost where there is none.
+            // Punching a hole may need a block itself. Nothing is lost if there is none.
             (Work::Discard { .. }, Err(cause)) if is_no_space(&cause) => self.answer(Ok(())),
-            // Where space can't be allocated, it may be missing when it is written.
+            // If space can't be reserved, it may be missing when it is written.
             (Work::Allocate { .. }, Err(cause)) if cause.raw_os_error() == Some(libc::EOPNOTSUPP) => {
                 self.answer(Ok(()))
             }
@@ -186,7 +187,7 @@ impl Request {
                 Err(cause) => Err(say("read", cause)),
             }),
             Work::Write { done, vectors, .. } => {
-                // Whoever is answered may use the memory again.
+                // Once it is called back, the caller may reuse the memory.
                 drop(vectors);
                 end(done, outcome.map_err(|cause| say("write", cause)));
             }
@@ -198,7 +199,7 @@ impl Request {
     }
 }
 
-/// The file system is full, or what this user may have of it is used up.
+/// The file system is full, or the user's quota is used up.
 fn is_no_space(cause: &io::Error) -> bool {
     matches!(cause.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }

@@ -11,17 +11,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// Entries of the submission queue: most requests handed over in one system call.
+/// Entries of the submission queue: most requests submitted in one system call.
 pub(super) const SUBMISSIONS: u32 = 256;
 
-/// Requests in the kernel at once. The completion queue has this many places, so it can't overflow; who comes later
-/// waits in memory.
+/// Requests in the kernel at once. The completion queue has this many entries, so it can't overflow; further requests
+/// wait in memory.
 pub(super) const UNDER_WAY: u32 = 4096;
 
 /// The user data of the entry that only wakes the reaper; no request has address zero.
 const WAKE: u64 = 0;
 
-/// A ring and its reaper thread. Dropping it waits for what is under way and ends the thread.
+/// A ring and its reaper thread. Dropping it waits for requests in flight and ends the thread.
 pub struct Ring {
     shared: Arc<Shared>,
     reaper: Mutex<Option<JoinHandle<()>>>,
@@ -62,8 +62,7 @@ impl Ring {
         Ok(Arc::new(Self { shared, reaper: Mutex::new(Some(reaper)) }))
     }
 
-    /// Hands a request over: through the ring of this thread when it has one, see
-    /// [`LocalRing`](super::LocalRing).
+    /// Submits a request: through the ring of this thread if it has one, see [`LocalRing`](super::LocalRing).
     pub(super) fn submit(&self, request: Box<Request>) {
         let Err(request) = local::submit(request) else { return };
         self.shared.waiting.lock().push_back(request);
@@ -85,8 +84,8 @@ impl Drop for Ring {
 }
 
 impl Shared {
-    /// Hands waiting requests to the kernel. When another thread is at it, that one takes ours along: it looks again
-    /// after it has let go.
+    /// Submits waiting requests. If another thread is submitting, that one takes ours along: it looks again after
+    /// releasing the lock.
     fn pump(&self) {
         loop {
             let Some(held) = self.submission.try_lock() else { return };
@@ -119,7 +118,7 @@ impl Shared {
         moved
     }
 
-    /// Lets the kernel take all that is in the submission queue. Called with `submission` held.
+    /// Submits everything in the submission queue. Called with `submission` held.
     fn enter(&self) {
         loop {
             match self.uring.submit() {
@@ -129,7 +128,7 @@ impl Shared {
                         return;
                     }
                 }
-                // Short of memory or of places for completions: the reaper makes room meanwhile.
+                // Short of memory or of completion entries: the reaper makes room meanwhile.
                 Err(cause)
                     if matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::EINTR)) =>
                 {
@@ -140,7 +139,7 @@ impl Shared {
         }
     }
 
-    /// Sends an entry that does nothing but complete.
+    /// Submits an entry that does nothing but complete.
     fn wake(&self) {
         let held = self.submission.lock();
         self.under_way.fetch_add(1, Ordering::AcqRel);
@@ -154,7 +153,7 @@ impl Shared {
     }
 
     fn reap(&self) {
-        // A callback that panics leaves requests that nobody would answer: rather no process than one that hangs.
+        // A panic in a callback leaves requests that nobody would complete: the process ends rather than hangs.
         let _guard = AbortOnPanic;
         let mut completed = Vec::with_capacity(UNDER_WAY as usize);
         while !self.is_over() {

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// What [`compute`] uses: 0 not asked yet.
+/// The variant that [`compute`] uses: 0 before it was detected.
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 const NONE: u8 = 1;
 const AVX2: u8 = 2;
@@ -27,7 +27,7 @@ fn level() -> u8 {
     }
 }
 
-/// Computes both parities; false when the processor has nothing for it.
+/// Computes both parities; false if the processor has no suitable instructions.
 pub fn compute(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) -> bool {
     match level() {
         // SAFETY: the processor has been asked, and the caller has compared the lengths.
@@ -39,11 +39,11 @@ pub fn compute(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) -> bool {
     true
 }
 
-/// A way to compute both parities.
+/// A variant of computing both parities.
 #[cfg(test)]
 type Compute = fn(&[&[u8]], &mut [u8], &mut [u8]);
 
-/// Every form that this processor has, for the tests that compare them.
+/// Every variant that this processor supports, for the tests that compare them.
 #[cfg(test)]
 pub fn all() -> Vec<Compute> {
     let mut all: Vec<Compute> = Vec::new();
