@@ -228,3 +228,9 @@ fn a_copy_of_the_journal_counts_when_labels_name_it() {
 fn what_was_discarded_counts_until_that_is_durable() {
     as_found(World::Shelf, 264_003_252).unwrap();
 }
+
+/// The world synced segments before it had ever written a superblock, which no engine does: the store refused to open.
+#[test]
+fn segments_are_written_after_the_first_superblock() {
+    run(World::Shelf, 91_000_220).unwrap();
+}
