@@ -111,15 +111,15 @@ pub fn run(args: &Args) -> Result<()> {
     ensure!(!pairs || options.rounds >= 9, "fewer than 9 rounds can't tell a difference from noise");
     if let Some(commit) = &args.compare {
         let builds = [release_programs()?, programs_of(commit)?];
-        return compare("the other build", args, |tell| {
-            compare::run([&builds[0], &builds[1]], &target_dir(), options, &args.only, tell)
+        return compare("the other build", args, |report| {
+            compare::run([&builds[0], &builds[1]], &target_dir(), options, &args.only, report)
         });
     }
     if pairs {
-        return compare("left alone", args, |tell| {
+        return compare("left alone", args, |report| {
             management::run(&release_programs()?, &target_dir(), options, &args.only, |found| match found {
                 Finding::Share(part) => eprintln!("looking takes {:.2} % of a processor", part * 100.0),
-                Finding::Load(row) => tell(row),
+                Finding::Load(row) => report(row),
             })
         });
     }
@@ -148,16 +148,16 @@ pub fn beside_spdk(mut case: Case) -> Result<Case> {
     };
     for Row { name, ours, peers, .. } in bench::run(&release_programs()?, &target_dir(), options, "depth 32")?
     {
-        let mut tell = |what: &str, unit: &str, value: fn(&Measure) -> f64| {
+        let mut add = |what: &str, unit: &str, value: fn(&Measure) -> f64| {
             let column = |name, it: &Measured| (name, it.rounds.iter().map(value).collect::<Vec<_>>());
             let mut columns = vec![column("array", &ours)];
             columns.extend(peers.iter().map(|peer| column(peer.target, peer)));
             let columns: Vec<_> = columns.iter().map(|(name, values)| (*name, values.as_slice())).collect();
-            case.figures.push(Figure::told(&format!("{name}: {what}"), unit, &columns)?);
+            case.figures.push(Figure::plain(&format!("{name}: {what}"), unit, &columns)?);
             anyhow::Ok(())
         };
-        tell("commands a second", "1/s", |it| it.iops)?;
-        tell("processor time of the target each", "µs", |it| it.cpu_us)?;
+        add("commands a second", "1/s", |it| it.iops)?;
+        add("processor time of the target each", "µs", |it| it.cpu_us)?;
     }
     case.story.push(format!(
         "Targets have one core and the client the other, {rounds} rounds of {seconds} s in turn, on 64 MiB. Data compress to \

@@ -281,7 +281,7 @@ fn times(up: &[Duration], cloned: Duration, cpu: Duration) -> Result<Vec<Figure>
         ("the array's processor time until all are up, for each", "ms", &[each]),
     ]
     .iter()
-    .map(|(what, unit, values)| Figure::told(what, unit, &[("array", values)]))
+    .map(|(what, unit, values)| Figure::plain(what, unit, &[("array", values)]))
     .collect()
 }
 
@@ -297,7 +297,7 @@ fn space(one: &Space, many: &Space, bytes: u64, count: usize) -> Result<Vec<Figu
     ]
     .iter()
     .map(|(what, unit, many, one)| {
-        Figure::told(what, unit, &[("image and machines", &[*many]), ("image", &[*one])])
+        Figure::plain(what, unit, &[("image and machines", &[*many]), ("image", &[*one])])
     })
     .collect()
 }

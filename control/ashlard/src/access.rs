@@ -1,7 +1,7 @@
-//! The array's folder: private, locked while the array runs, and where a local `ashlar` finds address and token.
+//! The data folder: private, locked while the array runs, with address and token for a local `ashlar`.
 //!
-//! What is in it serves operators. An array whose drives are there serves its hosts whatever state the folder is in: a
-//! file that can't be read or written is said, is an alert, and is tried again.
+//! It serves operators only. Hosts are served whatever its state: a file that can't be read or written is logged, raises an
+//! alert, and is retried.
 
 use anyhow::{Context, Result, bail, ensure};
 use array::{Array, Severity};
@@ -15,43 +15,43 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long an older process in the same folder may take to end: one that was killed is gone a moment later.
-const PATIENCE: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(10);
-/// How often a file that could not be written is tried again.
-const AGAIN: Duration = Duration::from_secs(10);
+/// How long to wait for an older process in the same folder to end, such as one that was just killed.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
+/// Interval of attempts to write a file that could not be written.
+const WRITE_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The address of the API and its token.
 pub const ACCESS: &str = "api.json";
 /// The key that seals secrets on the drives.
 const SECRETS: &str = "secrets.key";
 const SECRETS_BYTES: usize = 32;
-/// Most bytes of a file in the folder that is read whole.
-const MAX_BYTES: u64 = 1 << 20;
-/// What an array leaves in its folder, whatever its drives are.
-const TRACES: [&str; 6] = [ACCESS, SECRETS, "history.db", "tls.pem", "drives.json", "drives.key"];
+/// Maximum size of a file in the folder that is read.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Files that show that an array was started in the folder.
+const ARRAY_FILES: [&str; 6] = [ACCESS, SECRETS, "history.db", "tls.pem", "drives.json", "drives.key"];
 
-/// Bits of a mode that let others write, and all that let others in.
+/// Mode bits that let others write, and all mode bits for others.
 const OTHERS_WRITE: u32 = 0o022;
 const OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 
-/// What this process makes is for its user alone, and nobody looks into its memory, where keys are.
+/// Makes new files private to the user, and keeps other processes from reading the memory, where keys are.
 pub fn keep_private() {
     umask(Mode::RWXG | Mode::RWXO);
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-        tracing::warn!(%error, "other programs of this user can look into the memory of this one");
+        tracing::warn!(%error, "other processes of this user can read the memory of this one");
     }
 }
 
-/// Makes the folder when it is not there, and locks it until the answer is dropped.
+/// Creates the folder if necessary, and locks it until the returned files are dropped.
 pub fn lock(data: &Path) -> Result<Vec<File>> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(data);
     made.with_context(|| format!("can't make the folder {}", data.display()))?;
     refuse_open(data)?;
-    // The folder itself, which can be locked even if nothing can be written, and the file that older software locks.
+    // Locks the folder itself, which works even if nothing can be written, and the file that older software locks.
     let path = data.join("lock");
-    // A pipe of that name must not be waited for.
+    // Does not wait for a pipe of that name.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
@@ -77,28 +77,30 @@ pub fn lock(data: &Path) -> Result<Vec<File>> {
     }
 }
 
-/// The file, locked; none when another process has it.
+/// Locks a file; `None` if another process has locked it.
 fn try_lock(file: File) -> io::Result<Option<File>> {
     let start = Instant::now();
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),
-            Err(TryLockError::WouldBlock) if start.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_TIMEOUT => {
+                std::thread::sleep(LOCK_RETRY_INTERVAL)
+            }
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
 }
 
-/// Refuses a folder that others can write to: they could put files there that the array takes for its own. A file
-/// system that was just made and belongs to us alone is closed instead.
+/// Refuses a folder that others can write to: they could place files there that the array would trust. A new file system
+/// that belongs to us alone is made private instead.
 fn refuse_open(data: &Path) -> Result<()> {
     let shown = data.display();
     let about = fs::metadata(data).with_context(|| format!("can't look at the folder {shown}"))?;
     let (owner, us) = (about.uid(), geteuid().as_raw());
     ensure!(
         owner == us || owner == 0,
-        "the folder {shown} belongs to another user (uid {owner}), who could change what the array keeps there: give it \
+        "the folder {shown} belongs to another user (uid {owner}), who could change the files of the array: give it \
          to the user that ashlard runs as (chown)"
     );
     if about.mode() & OTHERS_WRITE != 0 {
@@ -110,38 +112,38 @@ fn refuse_open(data: &Path) -> Result<()> {
         let closed = is_new && fs::set_permissions(data, Permissions::from_mode(0o700)).is_ok();
         if !closed {
             bail!(
-                "others can write to the folder {shown} (mode {:o}), and so to what the array keeps there: chmod 700 it \
-                 after a look at what is in it",
+                "others can write to the folder {shown} (mode {:o}), and change the files of the array: check its content, \
+                 then chmod 700",
                 about.mode() & 0o7777
             );
         }
-        tracing::warn!(folder = %shown, "others could write to this folder: it is for its owner alone now");
+        tracing::warn!(folder = %shown, "others could write to this folder: its mode was changed to 700");
     } else if about.mode() & OTHERS != 0 {
-        tracing::warn!(folder = %shown, "others can look into this folder: chmod 700 is better");
+        tracing::warn!(folder = %shown, "others can read this folder: chmod 700 is recommended");
     }
     Ok(())
 }
 
-/// True when an array has been started in this folder before.
+/// True if an array has been started in this folder before.
 pub fn was_used(data: &Path) -> bool {
-    TRACES.iter().any(|name| data.join(name).symlink_metadata().is_ok())
+    ARRAY_FILES.iter().any(|name| data.join(name).symlink_metadata().is_ok())
 }
 
-/// Reads a file of the folder. What is no regular file is not waited for.
+/// Reads a file of the folder. Refuses special files, which could block.
 pub fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    File::open(path)?.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The key that seals secrets on the drives, in `secrets.key`, for the owner alone. Made when nothing is sealed yet,
-/// and never otherwise: another key would make what is sealed useless for good.
+/// The key in `secrets.key` that seals secrets on the drives. Created only if nothing is sealed yet: a new key would make
+/// sealed secrets useless for good.
 ///
 /// # Errors
-/// Why there is none, and what to do.
+/// Why there is no key.
 pub fn secrets_key(data: &Path, sealed: bool) -> Result<[u8; SECRETS_BYTES], String> {
     let path = data.join(SECRETS);
     let shown = path.display();
@@ -160,7 +162,7 @@ pub fn secrets_key(data: &Path, sealed: bool) -> Result<[u8; SECRETS_BYTES], Str
     }
 }
 
-/// The token of an earlier start, which stays valid, or a new one.
+/// The token of an earlier start, which remains valid, or a new one.
 pub fn token(data: &Path) -> Result<String> {
     let old = |bytes: Vec<u8>| {
         let access: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
@@ -172,7 +174,7 @@ pub fn token(data: &Path) -> Result<String> {
     }
 }
 
-/// Files that the array shows in its folder. One that can't be written is an alert, and is tried again.
+/// Files that the array publishes in its folder. A failed write raises an alert and is retried.
 pub struct Folder {
     data: PathBuf,
     array: Arc<Array>,
@@ -185,13 +187,13 @@ impl Folder {
         Self { data: data.to_owned(), array, waiting: Mutex::default() }
     }
 
-    /// Writes `api.json`, for the owner alone.
+    /// Writes `api.json`.
     pub fn show_access(&self, url: &str, token: &str) {
         let access = serde_json::json!({ "url": url, "token": token, "pid": std::process::id() });
         self.show(ACCESS, format!("{access:#}\n").into_bytes());
     }
 
-    /// Writes a file, now or as soon as that is possible.
+    /// Writes a file now, or as soon as that is possible.
     pub fn show(&self, name: &'static str, text: Vec<u8>) {
         let path = self.data.join(name);
         let kind = format!("folder.{name}");
@@ -201,8 +203,8 @@ impl Folder {
             Err(error) if !same() => {
                 if waiting.insert(name, text).is_none() {
                     let message = format!(
-                        "{} can't be written: {error}. Programs on this machine that look there may not find the API, or \
-                         not trust it; hosts are served. Make room, or see to the file system: it is tried again",
+                        "{} can't be written: {error}. Programs on this machine may not find the API, or not \
+                         trust it; hosts are served. Free some space or repair the file system; it is retried",
                         path.display()
                     );
                     self.array.raise_condition(&kind, Severity::Warning, message);
@@ -215,9 +217,9 @@ impl Folder {
         }
     }
 
-    /// Tries again and again what could not be written. Never ends.
+    /// Retries failed writes. Never returns.
     pub async fn keep_trying(self: Arc<Self>) {
-        let mut every = tokio::time::interval(AGAIN);
+        let mut every = tokio::time::interval(WRITE_RETRY_INTERVAL);
         loop {
             every.tick().await;
             let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -226,10 +228,10 @@ impl Folder {
     }
 }
 
-/// Replaces a file as a whole: a reader sees the old text or the new one.
+/// Replaces a file atomically.
 pub fn write_whole(path: &Path, text: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
-    // What a crash may have left; its mode is not to be trusted.
+    // A crash may have left one, with another mode.
     let _ = fs::remove_file(&new);
     let written = (|| {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
@@ -238,7 +240,7 @@ pub fn write_whole(path: &Path, text: &[u8]) -> io::Result<()> {
         fs::rename(&new, path)
     })();
     if written.is_err() {
-        // Half of a file is of no use, and takes room.
+        // A partial file only takes space.
         let _ = fs::remove_file(&new);
     }
     written?;

@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 pub struct Args {
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Folder of this array: the API's address and token, and the drives when they are files
+    /// Data folder of this array: address and token of the API, secrets, history, and the drives if they are files
     #[arg(long, value_name = "DIR", required_unless_present = "openapi")]
     data: Option<PathBuf>,
-    /// Block device or file to keep data on; may be given several times [default: files in DIR]
+    /// Block device or file of the array; may be given several times [default: files in DIR]
     #[arg(long, value_name = "PATH", value_delimiter = ',')]
     pub drive: Vec<PathBuf>,
-    /// Without --drive: how many files to make at the first start
+    /// Without --drive: number of files to create at the first start
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub drives: u16,
     /// Without --drive: size of each file, which takes space only as it fills
@@ -26,12 +26,12 @@ pub struct Args {
     /// Replaced by `ashlard format`
     #[arg(long, hide = true)]
     pub format_force: bool,
-    /// At the first start: encrypt everything on the drives; without a key named, one is made in DIR/drives.key
+    /// At the first start: encrypt everything on the drives; by default with a new key in DIR/drives.key
     #[arg(long)]
     pub encrypt: bool,
     #[command(flatten)]
     pub key: KeyArgs,
-    /// Name of the array, kept from the first start on
+    /// Name of the array at the first start
     #[arg(long, default_value = "ashlar")]
     pub name: String,
     /// Portals: addresses and ports to listen on for iSCSI; port 0 takes a free one
@@ -40,20 +40,20 @@ pub struct Args {
     /// Address and port to listen on for the API and the browser; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
     pub api: SocketAddr,
-    /// No plain HTTP, not even on a loopback address; on all others there is only HTTPS anyway
+    /// No plain HTTP on a loopback address; other addresses have only HTTPS anyway
     #[arg(long)]
     tls_only: bool,
     /// Threads for iSCSI [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
-    /// Memory for written data that waits to be reduced [default: 256MiB]
+    /// Memory for written data before data reduction [default: 256MiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     write_memory: Option<u64>,
-    /// Memory for data read from the drives [default: 256MiB]
+    /// Memory for the read cache [default: 256MiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     read_memory: Option<u64>,
-    /// Memory for finding duplicates, used as it fills [default: 2 % of what the drives hold, at most a quarter of
-    /// the machine's memory]
+    /// Memory for the deduplication index, used as it fills [default: 2 % of the capacity, at most a quarter of the
+    /// machine's memory]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     index_memory: Option<u64>,
     /// Memory for maps of volumes [default: 512MiB]
@@ -64,42 +64,42 @@ pub struct Args {
     pub openapi: bool,
 }
 
-/// What else than serving can be done.
+/// Commands besides serving.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Verify everything on the drives of an array that is not running, and change nothing unless --repair is given; ends
-    /// with 0 only when there is no defect, or none is left
+    /// Verify everything on the drives of a stopped array, and change nothing unless --repair is given; exit code 0 only if
+    /// there is no defect, or none is left
     Check(Check),
-    /// Make a new array on drives, once, and end; what they hold is overwritten only as far as that is asked for
+    /// Format drives as a new array; data on them are overwritten only with --force or --take-from-array
     Format(Box<Format>),
-    /// Change or destroy the key of an array that is not running; what is on the drives is not written again
+    /// Change or destroy the key of a stopped array, without rewriting data
     Key(Key),
-    /// Tell what files or devices would take on an array, by policy, without an array
+    /// Predict the data reduction of files or devices, by policy, without an array
     ReductionReport(ReductionReport),
 }
 
-/// What is reduced on trial.
+/// Arguments of `reduction-report`.
 #[derive(clap::Args)]
 pub struct ReductionReport {
-    /// Files or block devices, which are only read; each is a volume
+    /// Files or block devices, read only; each counts as a volume
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
-    /// Memory for finding duplicates [default: what the data need, at most a quarter of the machine's]
+    /// Memory for the deduplication index [default: as the data need, at most a quarter of the machine's]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub index_memory: Option<u64>,
 }
 
-/// Ways to print.
+/// Output formats.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Output {
     Table,
     Json,
 }
 
-/// What is checked.
+/// Arguments of `check`.
 #[derive(clap::Args)]
 pub struct Check {
     /// Folder of the array
@@ -108,48 +108,47 @@ pub struct Check {
     /// Block device or file of the array; may be given several times [default: files in DIR]
     #[arg(long, value_name = "PATH", value_delimiter = ',')]
     pub drive: Vec<PathBuf>,
-    /// Bring maps and counts that contradict each other into order. What can't be had back is marked as lost and listed:
-    /// hosts get a medium error for it until they write it again. What is in order is not touched
+    /// Make contradicting maps and reference counts consistent. Blocks that can't be recovered are listed and marked as
+    /// lost: hosts get a medium error until they write them again. A sound array is not changed
     #[arg(long)]
     pub repair: bool,
     /// With --repair: write without asking
     #[arg(long, requires = "repair")]
     pub yes: bool,
-    /// Most lines of defects to print
+    /// Maximum number of defects to print
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub limit: usize,
     #[command(flatten)]
     pub key: KeyArgs,
 }
 
-/// What an array is made of.
+/// Arguments of `format`.
 #[derive(clap::Args)]
 pub struct Format {
     /// Folder of the new array
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// Block device or file to keep data on; may be given several times [default: files in DIR]
+    /// Block device or file of the array; may be given several times [default: files in DIR]
     #[arg(long, value_name = "PATH", value_delimiter = ',')]
     pub drive: Vec<PathBuf>,
-    /// Encrypt everything on the drives; without a key named, one is made in DIR/drives.key
+    /// Encrypt everything on the drives; by default with a new key in DIR/drives.key
     #[arg(long)]
     pub encrypt: bool,
     #[command(flatten)]
     pub key: KeyArgs,
-    /// Overwrite drives that are not blank, and destroy what they hold; never drives with a label of an Ashlar array
+    /// Overwrite drives that are not blank, and destroy their data; never drives with a label of an Ashlar array
     #[arg(long)]
     pub force: bool,
-    /// Overwrite drives of the Ashlar array with this identity, and destroy what it holds; may be given several times
+    /// Overwrite drives of the Ashlar array with this identity, and destroy its data; may be given several times
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = identity)]
     pub take_from_array: Vec<u128>,
 }
 
-/// Where the key of encrypted drives comes from, when it is not in DIR/drives.key. A passphrase may also be in
-/// ASHLAR_PASSPHRASE.
+/// Key source of encrypted drives if it is not DIR/drives.key. A passphrase may also be in ASHLAR_PASSPHRASE.
 #[derive(clap::Args, Clone, Default)]
 #[group(id = "source", multiple = true)]
 pub struct KeyArgs {
-    /// Key of encrypted drives: a file of 32 bytes, made at the first start when it is not there
+    /// Key of encrypted drives: a file of 32 bytes, created at the first start if it does not exist
     #[arg(long, value_name = "PATH", conflicts_with_all = ["passphrase_file", "kmip"])]
     pub key_file: Option<PathBuf>,
     /// Key of encrypted drives: a file with a passphrase [or: ASHLAR_PASSPHRASE]
@@ -158,13 +157,13 @@ pub struct KeyArgs {
     /// Key of encrypted drives: on this KMIP server
     #[arg(long, value_name = "HOST[:PORT]", requires_all = ["kmip_cert", "kmip_key", "kmip_ca"])]
     pub kmip: Option<String>,
-    /// Certificate that the KMIP server knows this array by, in PEM
+    /// Client certificate for the KMIP server, in PEM
     #[arg(long, value_name = "PATH", requires = "kmip")]
     pub kmip_cert: Option<PathBuf>,
     /// Key of that certificate, in PEM
     #[arg(long, value_name = "PATH", requires = "kmip")]
     pub kmip_key: Option<PathBuf>,
-    /// Who signs the KMIP server's certificate, in PEM
+    /// Certificate authority of the KMIP server, in PEM
     #[arg(long, value_name = "PATH", requires = "kmip")]
     pub kmip_ca: Option<PathBuf>,
     /// At the first start: Unique Identifier of an AES key of 256 bits on the KMIP server
@@ -179,24 +178,24 @@ impl KeyArgs {
     }
 }
 
-/// What is done with a key.
+/// Arguments of `key`.
 #[derive(clap::Args)]
 pub struct Key {
     #[command(subcommand)]
     pub what: KeyCommand,
 }
 
-/// What can be done with it.
+/// Commands on keys.
 #[derive(clap::Subcommand)]
 pub enum KeyCommand {
-    /// Lock the drives with another key, at once, however much they hold; without one named, with a new one in
-    /// DIR/drives.key
+    /// Change the key that wraps the data key; by default to a new one in DIR/drives.key. Takes a moment, whatever the
+    /// capacity
     Rotate(Box<Rotate>),
-    /// Destroy the wrapped keys on all drives, and DIR/drives.key: what the drives hold can never be read again
+    /// Crypto-erase: destroy the wrapped keys on all drives, and DIR/drives.key. All data are lost
     Erase(Erase),
 }
 
-/// Which array.
+/// A stopped array.
 #[derive(clap::Args)]
 pub struct Stopped {
     /// Folder of the array
@@ -207,7 +206,7 @@ pub struct Stopped {
     pub drive: Vec<PathBuf>,
 }
 
-/// From which key to which.
+/// Arguments of `key rotate`.
 #[derive(clap::Args)]
 pub struct Rotate {
     #[command(flatten)]
@@ -218,10 +217,10 @@ pub struct Rotate {
     pub new: NewKey,
 }
 
-/// The key that comes.
+/// The new key.
 #[derive(clap::Args, Default)]
 pub struct NewKey {
-    /// New key: a file of 32 bytes, made when it is not there
+    /// New key: a file of 32 bytes, created if it does not exist
     #[arg(long, value_name = "PATH", conflicts_with_all = ["to_passphrase_file", "to_kmip_id"])]
     pub to_key_file: Option<PathBuf>,
     /// New key: a file with a passphrase of at least 12 characters
@@ -239,12 +238,12 @@ impl NewKey {
     }
 }
 
-/// Whose data are destroyed.
+/// Arguments of `key erase`.
 #[derive(clap::Args)]
 pub struct Erase {
     #[command(flatten)]
     pub stopped: Stopped,
-    /// Yes, destroy everything that the array holds
+    /// Confirm that all data of the array are destroyed
     #[arg(long, required = true)]
     pub yes: bool,
 }
@@ -258,18 +257,18 @@ impl Args {
         self.data.as_deref().expect("required for everything but --openapi")
     }
 
-    /// Whether the API answers plain HTTP beside HTTPS: only where nobody else can hear it.
+    /// Whether the API accepts plain HTTP beside HTTPS: only on loopback.
     pub fn plain_http(&self) -> bool {
         self.api.ip().is_loopback() && !self.tls_only
     }
 
-    /// How many threads serve iSCSI.
+    /// Number of threads for iSCSI.
     pub fn threads(&self) -> usize {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         self.threads.map_or_else(processors, usize::from)
     }
 
-    /// Bounds for the engine on drives that hold `capacity` bytes; its own defaults where nothing was said.
+    /// Memory limits of the engine for a capacity in bytes; its own defaults where none is given.
     pub fn engine_options(&self, seed: [u8; 32], capacity: u64) -> engine::Options {
         let mut options = engine::Options::new(seed);
         let index = self.index_memory.unwrap_or_else(|| memory::index(capacity, memory::total()));

@@ -1,5 +1,5 @@
-//! The certificate of the API: made at the first start, followed when an operator replaces it, and shown in the array's
-//! folder so that a local `ashlar` can trust it.
+//! The TLS certificate of the API: created at the first start, reloaded when an operator replaces it, and published in the
+//! data folder so that a local `ashlar` can trust it.
 
 use crate::access::Folder;
 use crate::args::Args;
@@ -11,14 +11,14 @@ use std::io::Write;
 use std::sync::Arc;
 use tokio::sync::broadcast::error::RecvError;
 
-/// The certificate chain in the array's folder, for those who want to trust it.
+/// The certificate chain in the data folder, for clients that are to trust it.
 const FILE: &str = "tls.pem";
 
-/// TLS with the array's certificate; one that the array signs itself is made when there is none. When the one there is
-/// can't be used, another serves for the time being, and nothing takes its place.
+/// TLS with the array's certificate; a self-signed one is created if there is none. If the stored one can't be used, a
+/// temporary one is shown, and the stored one is kept.
 ///
 /// # Errors
-/// When no certificate can be made at all.
+/// If no certificate can be created.
 pub async fn prepare(array: &Array, args: &Args, folder: &Folder) -> Result<Tls> {
     let why = match array.certificate() {
         Ok(Some((chain, key))) => match Tls::new(&chain, key.expose()) {
@@ -43,9 +43,9 @@ pub async fn prepare(array: &Array, args: &Args, folder: &Folder) -> Result<Tls>
         Err(error) => error.message,
     };
     let message = format!(
-        "the certificate of the API can't be used ({why}): until the array is started again the API shows one that it \
-         made for now, which nobody has reason to trust; replace the certificate (ashlar certificate replace), or see to \
-         its key"
+        "the certificate of the API can't be used ({why}): until the next start the API uses a temporary \
+         certificate that clients do not trust; replace the certificate (ashlar certificate replace), or restore its \
+         key"
     );
     array.raise_condition("certificate.temporary", Severity::Warning, message);
     let (chain, key) = self_signed(args)?;
@@ -62,15 +62,15 @@ fn self_signed(args: &Args) -> Result<(String, Secret)> {
     }
     names.sort();
     names.dedup();
-    let mut params = CertificateParams::new(names).context("a certificate can't be made")?;
+    let mut params = CertificateParams::new(names).context("a certificate can't be created")?;
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, format!("Ashlar {}", args.name));
-    let key = KeyPair::generate().context("a key can't be made")?;
-    let certificate = params.self_signed(&key).context("a certificate can't be made")?;
+    let key = KeyPair::generate().context("a key can't be created")?;
+    let certificate = params.self_signed(&key).context("a certificate can't be created")?;
     Ok((certificate.pem(), Secret::new(key.serialize_pem())))
 }
 
-/// Uses every certificate that replaces the one in use. Ends when the array does.
+/// Reloads the certificate whenever it is replaced. Ends when the array does.
 pub async fn follow(array: Arc<Array>, tls: Tls, folder: Arc<Folder>) {
     let mut updates = array.subscribe();
     loop {
@@ -98,7 +98,7 @@ fn renew(array: &Array, tls: &Tls, folder: &Folder) {
     folder.show(FILE, chain.into_bytes());
 }
 
-/// Tells the first user's password once, to whoever started the array; it is kept nowhere.
+/// Prints the first user's password once, to standard error; it is not stored.
 pub fn show_password(password: &Secret) {
     let text = format!(
         "\nThe first user is {FIRST_USER:?} with the password {}\nIt is not shown again. To set another one: ashlar \
@@ -106,6 +106,6 @@ pub fn show_password(password: &Secret) {
         password.expose()
     );
     if let Err(error) = std::io::stderr().write_all(text.as_bytes()) {
-        tracing::error!(%error, "nobody saw the first user's password: set another one with ashlar user password");
+        tracing::error!(%error, "the first user's password could not be shown: set another one with ashlar user password");
     }
 }

@@ -1,9 +1,9 @@
-//! `ashlard check`: everything on the drives of a stopped array is verified, and nothing on them is changed. The array
-//! is opened as always, journal and all, but over drives whose writes stay in memory, and whatever contradicts itself
-//! is told of instead of being refused.
+//! `ashlard check`: verifies everything on the drives of a stopped array without changing it. The array is opened as for
+//! service, with journal replay, but over drives whose writes stay in memory, and contradictions are listed instead of
+//! refused.
 //!
-//! `--repair` does the same first and says what it would do; then, after a yes, it does it once more on the drives
-//! themselves, and ends with one checkpoint.
+//! `--repair` first does the same and prints the repair; after a confirmation it repeats it on the drives themselves and
+//! writes one checkpoint.
 
 use crate::args::Check;
 use crate::{access, drives, key};
@@ -16,10 +16,10 @@ use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often it is told how far it has got.
+/// Interval of progress messages.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
-/// Prints the defects, a line each; answers with how many there are, or are left.
+/// Prints the defects, one a line. Returns how many there are, or are left after a repair.
 pub async fn run(check: &Check) -> Result<usize> {
     if check.repair {
         return repair(check).await;
@@ -54,7 +54,7 @@ async fn look(check: &Check) -> Result<Vec<String>> {
     Ok(defects)
 }
 
-/// Opens an array whatever it says; answers with what contradicts itself.
+/// Opens an array in spite of contradictions, and returns them.
 async fn open(
     check: &Check,
     drives: Vec<Arc<dyn Drive>>,
@@ -158,7 +158,7 @@ fn print_some(lines: &[String], limit: usize) -> Result<()> {
     Ok(())
 }
 
-/// Says on standard error now and then how far it has got.
+/// Logs the progress now and then.
 fn progress() -> impl FnMut(Progress) + Send {
     let mut last = Instant::now();
     move |Progress { phase, done, total }| {

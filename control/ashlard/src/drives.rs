@@ -1,4 +1,4 @@
-//! Which drives the array is made of, and whether they hold it already.
+//! The drives of the array: finding, opening and formatting them.
 
 use crate::args::{Args, Format, KeyArgs};
 use crate::{access, key, machine, probe};
@@ -30,11 +30,11 @@ pub async fn open(ring: &Arc<Ring>, args: &Args) -> Result<Arc<DriveShelf>> {
     let mut contents = look(&drives).await;
     let given = arrays(&contents);
     for path in added(args.data(), &present) {
-        // Nobody asked for it now: as good as one that is not there.
+        // It was not named on the command line, so an error is not fatal: the drive counts as absent.
         let ours = async {
             let drive = device::open(ring, &path)? as Arc<dyn Drive>;
             let found = look(std::slice::from_ref(&drive)).await;
-            ensure!(given.is_empty() || arrays(&found) == given, "it is no drive of this array any more");
+            ensure!(given.is_empty() || arrays(&found) == given, "it is not a drive of this array any more");
             anyhow::Ok((drive, found))
         };
         match ours.await {
@@ -161,10 +161,10 @@ pub async fn format(format: &Format) -> Result<()> {
     machine::forget(&format.data).context("the drives that were added before can't be forgotten")?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "array {:032x} on {} drives", shelf.array(), paths.len())
-        .context("nobody reads standard output")
+        .context("standard output can't be written")
 }
 
-/// The drives that were added while the array ran, which nobody needs to name again.
+/// The drives that were added while the array ran, which need not be named again.
 pub fn added(data: &Path, given: &[PathBuf]) -> Vec<PathBuf> {
     let real = |path: &PathBuf| path.canonicalize().ok();
     let known: Vec<_> = given.iter().filter_map(real).collect();

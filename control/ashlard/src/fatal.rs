@@ -11,10 +11,10 @@ use std::os::fd::AsFd;
 use std::panic::PanicHookInfo;
 use tokio::task::JoinSet;
 
-/// How long whoever reads the log may stand still before the process ends without the rest of its last words.
-const LAST_WORDS: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// How long to wait for the reader of standard error before the process ends without the rest of the message.
+const WRITE_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// Makes every panic of the process the end of it.
+/// Makes every panic end the process.
 pub fn abort_on_panic() {
     std::panic::set_hook(Box::new(|info| {
         let thread = std::thread::current();
@@ -30,7 +30,7 @@ fn message<'a>(info: &'a PanicHookInfo<'_>) -> &'a str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// Says why, with where, and ends the process at once. The log is not used: the panic may have come out of it.
+/// Prints the reason and a backtrace, and ends the process at once. The log is not used: the panic may have come from it.
 pub fn stop(why: &str) -> ! {
     say(&format!(
         "FATAL {why}\nFATAL ashlard stops to protect data: start it again, and it recovers everything that was \
@@ -40,12 +40,12 @@ pub fn stop(why: &str) -> ! {
     std::process::abort()
 }
 
-/// Writes to standard error without a lock, and without waiting for ever.
+/// Writes to standard error without a lock, and with a time-out.
 fn say(text: &str) {
     let (stderr, mut left) = (stderr(), text.as_bytes());
     while !left.is_empty() {
         let mut ready = [PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::OUT)];
-        if !matches!(poll(&mut ready, Some(&LAST_WORDS)), Ok(1..)) {
+        if !matches!(poll(&mut ready, Some(&WRITE_TIMEOUT)), Ok(1..)) {
             return;
         }
         // A pipe that is ready takes this much without waiting (PIPE_BUF).
@@ -70,8 +70,7 @@ impl Supervised {
         });
     }
 
-    /// Waits for the end of one, which ends the process: an array that no longer looks after itself must not look
-    /// alive.
+    /// Waits until one ends, which ends the process: an array without its periodic work must not look alive.
     pub async fn watch(&mut self) -> std::convert::Infallible {
         match self.0.join_next().await {
             Some(Ok(name)) => stop(&format!("the task {name:?} ended although the array runs")),

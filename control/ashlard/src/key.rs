@@ -1,4 +1,4 @@
-//! Where the key comes from that wraps the data key of encrypted drives: a file, a passphrase or a KMIP server.
+//! Key sources for encrypted drives: the key that wraps the data key comes from a file, a passphrase or a KMIP server.
 
 use crate::access;
 use crate::args::{KeyArgs, NewKey};
@@ -15,30 +15,30 @@ use std::sync::Arc;
 
 /// The key file of an array in its folder, unless another is named.
 const DEFAULT: &str = "drives.key";
-/// Shortest passphrase that a new lock takes, in characters.
-const SHORTEST: usize = 12;
-/// What Argon2id costs in new envelopes: the second choice of RFC 9106, 64 MiB.
-const COST: (u32, u32, u32) = (64 << 10, 3, 4);
-/// What an envelope may ask for at most: it comes from media.
-const DEAREST: (u32, u32, u32) = (4 << 20, 64, 64);
+/// Minimum length of a new passphrase, in characters.
+const MIN_PASSPHRASE_CHARS: usize = 12;
+/// Argon2id parameters of new envelopes: memory in KiB, passes, lanes; the second recommended option of RFC 9106.
+const ARGON2_PARAMETERS: (u32, u32, u32) = (64 << 10, 3, 4);
+/// Maximum Argon2id parameters of an envelope, which is read from media.
+const ARGON2_MAX_PARAMETERS: (u32, u32, u32) = (4 << 20, 64, 64);
 
 type Key = [u8; KEY_BYTES];
 
-/// Something that has a key.
+/// A source of keys.
 pub trait KeySource {
-    /// The key for what an envelope says; none when that is of another kind.
+    /// The key for an envelope; `None` if the envelope needs another kind of source.
     ///
     /// # Errors
-    /// When there is no answer, or none that is a key.
+    /// If the source can't be read, or has no valid key.
     fn key(&self, lock: &Lock) -> Result<Option<Key>>;
 
-    /// What a new envelope says. Makes the key when that is for this side to do.
+    /// The description of this source for a new envelope. Creates the key if that is the array's part.
     ///
     /// # Errors
-    /// When there can be no such key.
+    /// If the key can't be used or created.
     fn prepare(&self) -> Result<Lock>;
 
-    /// What a person calls it.
+    /// Name for messages.
     fn name(&self) -> String;
 }
 
@@ -55,7 +55,7 @@ impl KeySource for KeyFile {
         let len = bytes.len();
         let key = bytes.try_into().ok();
         key.with_context(|| {
-            format!("{} is no key file: it has {len} bytes, not {KEY_BYTES}", self.0.display())
+            format!("{} is not a key file: it has {len} bytes, not {KEY_BYTES}", self.0.display())
         })
         .map(Some)
     }
@@ -65,7 +65,7 @@ impl KeySource for KeyFile {
             let key: Key = crate::random()?;
             access::write_whole(&self.0, &key)
                 .with_context(|| format!("can't write {}", self.0.display()))?;
-            tracing::warn!(file = %self.0.display(), "a key file was made: without it, nothing on the drives can be read");
+            tracing::warn!(file = %self.0.display(), "a key file was created: without it, nothing on the drives can be read");
         }
         Ok(Lock::File)
     }
@@ -75,30 +75,35 @@ impl KeySource for KeyFile {
     }
 }
 
-/// Words, made a key by Argon2id.
+/// A passphrase, from which Argon2id derives the key.
 struct Passphrase(String);
 
 impl KeySource for Passphrase {
     fn key(&self, lock: &Lock) -> Result<Option<Key>> {
         let Lock::Passphrase { salt, memory, passes, lanes } = lock else { return Ok(None) };
-        let bearable = *memory <= DEAREST.0 && *passes <= DEAREST.1 && *lanes <= DEAREST.2;
-        ensure!(bearable, "the drives ask for {memory} KiB, {passes} passes and {lanes} lanes of Argon2id");
+        let acceptable = *memory <= ARGON2_MAX_PARAMETERS.0
+            && *passes <= ARGON2_MAX_PARAMETERS.1
+            && *lanes <= ARGON2_MAX_PARAMETERS.2;
+        ensure!(acceptable, "the drives ask for {memory} KiB, {passes} passes and {lanes} lanes of Argon2id");
         let params = Params::new(*memory, *passes, *lanes, Some(KEY_BYTES));
-        let params =
-            params.map_err(|error| anyhow::anyhow!("the drives ask for a strange Argon2id: {error}"))?;
+        let params = params
+            .map_err(|error| anyhow::anyhow!("the drives have invalid Argon2id parameters: {error}"))?;
         let mut key = [0; KEY_BYTES];
         let made = Argon2::new(Algorithm::Argon2id, Version::V0x13, params).hash_password_into(
             self.0.as_bytes(),
             salt,
             &mut key,
         );
-        made.map_err(|error| anyhow::anyhow!("no key can be made of the passphrase: {error}"))?;
+        made.map_err(|error| anyhow::anyhow!("no key can be derived from the passphrase: {error}"))?;
         Ok(Some(key))
     }
 
     fn prepare(&self) -> Result<Lock> {
-        ensure!(self.0.chars().count() >= SHORTEST, "the passphrase needs at least {SHORTEST} characters");
-        let (memory, passes, lanes) = COST;
+        ensure!(
+            self.0.chars().count() >= MIN_PASSPHRASE_CHARS,
+            "the passphrase needs at least {MIN_PASSPHRASE_CHARS} characters"
+        );
+        let (memory, passes, lanes) = ARGON2_PARAMETERS;
         Ok(Lock::Passphrase { salt: crate::random()?, memory, passes, lanes })
     }
 

@@ -1,5 +1,4 @@
-//! As much KMIP as it takes to fetch a key: the operation Get of protocol 1.2 in TTLV (KMIP 1.2, 9.1) over TLS with a
-//! certificate on both sides.
+//! A minimal KMIP client that fetches a key: the operation Get of KMIP 1.2 in TTLV (KMIP 1.2, 9.1) over mutual TLS.
 
 use anyhow::{Context, Result, bail, ensure};
 use rustls::pki_types::pem::PemObject;
@@ -12,12 +11,12 @@ use std::time::Duration;
 
 /// The port that IANA has for KMIP.
 const PORT: u16 = 5696;
-/// How long the server may take for each step.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// Longest answer that makes sense.
-const LONGEST: usize = 64 << 10;
-/// How deep structures lie in each other, at most.
-const DEEPEST: usize = 16;
+/// Time-out of each step.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// Maximum size of a response.
+const MAX_RESPONSE_BYTES: usize = 64 << 10;
+/// Maximum nesting of structures.
+const MAX_DEPTH: usize = 16;
 
 // Tags (9.1.3.1).
 const BATCH_COUNT: u32 = 0x42_000d;
@@ -45,7 +44,7 @@ const GET: u32 = 0x0a;
 const RAW: u32 = 1;
 const SUCCESS: u32 = 0;
 
-/// A server, and what proves each side to the other.
+/// A server, and the certificates of both sides.
 pub struct Server {
     /// `host` or `host:port`.
     pub address: String,
@@ -53,7 +52,7 @@ pub struct Server {
     pub certificate: PathBuf,
     /// Its key in PEM.
     pub key: PathBuf,
-    /// What the server's certificate is signed by, in PEM.
+    /// The certificate authority of the server, in PEM.
     pub authority: PathBuf,
 }
 
@@ -61,7 +60,7 @@ impl Server {
     /// The symmetric key with this Unique Identifier.
     ///
     /// # Errors
-    /// Says what went wrong, and with which server.
+    /// What went wrong, and with which server.
     pub fn get(&self, id: &str) -> Result<Vec<u8>> {
         self.ask(id).with_context(|| format!("can't fetch key {id} from the KMIP server {}", self.address))
     }
@@ -75,16 +74,16 @@ impl Server {
         let name = ServerName::try_from(host.to_owned())?;
         let mut tls = rustls::ClientConnection::new(Arc::new(self.tls()?), name)?;
         let address = (host, port).to_socket_addrs()?.next().context("the name has no address")?;
-        let mut socket = TcpStream::connect_timeout(&address, PATIENCE)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        socket.set_write_timeout(Some(PATIENCE))?;
+        let mut socket = TcpStream::connect_timeout(&address, TIMEOUT)?;
+        socket.set_read_timeout(Some(TIMEOUT))?;
+        socket.set_write_timeout(Some(TIMEOUT))?;
         let mut stream = rustls::Stream::new(&mut tls, &mut socket);
         stream.write_all(&request(id))?;
         stream.flush()?;
         let mut front = [0; 8];
         stream.read_exact(&mut front)?;
         let len = u32::from_be_bytes([front[4], front[5], front[6], front[7]]) as usize;
-        ensure!(len <= LONGEST, "an answer of {len} bytes");
+        ensure!(len <= MAX_RESPONSE_BYTES, "a response of {len} bytes");
         let mut answer = front.to_vec();
         answer.resize(8 + len, 0);
         stream.read_exact(&mut answer[8..])?;
@@ -121,7 +120,7 @@ enum Value<'a> {
     Number(u32),
     Text(&'a str),
     Bytes(&'a [u8]),
-    /// Of a type that an answer to Get needs not.
+    /// Of a type that a response to Get does not need.
     Other,
 }
 
@@ -163,7 +162,7 @@ fn request(id: &str) -> Vec<u8> {
     })
 }
 
-/// The items of a structure; none when the bytes are no whole ones.
+/// The items of a structure; `None` if the bytes are malformed.
 fn items(mut bytes: &[u8], deep: usize) -> Option<Vec<Item<'_>>> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
@@ -184,7 +183,7 @@ fn items(mut bytes: &[u8], deep: usize) -> Option<Vec<Item<'_>>> {
     Some(found)
 }
 
-/// What lies at the end of a path of tags.
+/// The value at the end of a path of tags.
 fn find<'a, 'b>(items: &'a [Item<'b>], path: &[u32]) -> Option<&'a Value<'b>> {
     let (tag, rest) = path.split_first()?;
     let value = &items.iter().find(|item| item.tag == *tag)?.value;
@@ -196,24 +195,24 @@ fn find<'a, 'b>(items: &'a [Item<'b>], path: &[u32]) -> Option<&'a Value<'b>> {
 }
 
 fn key_of(answer: &[u8]) -> Result<Vec<u8>> {
-    let items = items(answer, DEEPEST).context("the answer is not TTLV")?;
+    let items = items(answer, MAX_DEPTH).context("the response is not TTLV")?;
     let look = |path: &[u32]| find(&items, &[&[RESPONSE_MESSAGE, BATCH_ITEM][..], path].concat());
     match look(&[RESULT_STATUS]) {
         Some(Value::Number(SUCCESS)) => {}
         Some(_) => match look(&[RESULT_MESSAGE]) {
-            Some(Value::Text(why)) => bail!("it says: {why}"),
-            _ => bail!("it refuses, and does not say why"),
+            Some(Value::Text(why)) => bail!("the server reports: {why}"),
+            _ => bail!("the server refused without a message"),
         },
-        None => bail!("the answer has no result"),
+        None => bail!("the response has no result"),
     }
     let block = |path: &[u32]| look(&[&[RESPONSE_PAYLOAD, SYMMETRIC_KEY, KEY_BLOCK][..], path].concat());
     ensure!(
         matches!(block(&[KEY_FORMAT_TYPE]), Some(Value::Number(RAW))),
-        "it is no symmetric key in the raw format"
+        "it is not a symmetric key in the raw format"
     );
     match block(&[KEY_VALUE, KEY_MATERIAL]) {
         Some(Value::Bytes(bytes)) => Ok(bytes.to_vec()),
-        _ => bail!("the answer has no key"),
+        _ => bail!("the response has no key"),
     }
 }
 

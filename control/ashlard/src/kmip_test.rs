@@ -74,8 +74,8 @@ fn a_key_comes_from_a_real_server() {
     assert_eq!(key, running.value);
     assert_eq!(server("ca.pem").get(&running.short).unwrap().len(), 16);
     let unknown = format!("{:#}", server("ca.pem").get("nobody").unwrap_err());
-    assert!(unknown.contains("it says"), "{unknown}");
-    // A server that nobody vouches for gets no question.
+    assert!(unknown.contains("the server reports"), "{unknown}");
+    // A server with an untrusted certificate gets no request.
     let strange = format!("{:#}", server("cert.pem").get(long).unwrap_err());
     assert!(strange.contains("certificate"), "{strange}");
 }

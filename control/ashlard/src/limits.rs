@@ -1,21 +1,21 @@
-//! Open files of the process: the limit is raised as far as it goes, and shared out, so that neither iSCSI nor the API
-//! can take what the other one or the drives need.
+//! The limit of open files: raised as far as the system allows and divided, so that iSCSI, the API and the drives can't
+//! exhaust each other's share.
 
 use anyhow::{Result, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Open files that are neither drives nor connections: logs, databases, listeners, certificates, standard streams.
 const OWN_FILES: u64 = 64;
-/// The same for each thread of connections: its rings and what its runtime watches with.
+/// Open files of each shard thread: its rings and its runtime.
 const THREAD_FILES: u64 = 8;
-/// Drives of an array, with those that replace others; each is open twice while it is looked at.
+/// Drives of an array, with replacements; each is open twice while it is examined.
 const DRIVE_FILES: u64 = 2 * 72;
-/// Connections that are still open for a moment when others take their places.
-const LEAVING: u64 = 32;
-/// Connections at most.
+/// Connections that are closing while others take their places.
+const CLOSING_FILES: u64 = 32;
+/// Maximum numbers of connections.
 const MAX_ISCSI: u64 = 1024;
 const MAX_API: u64 = api::MAX_SOCKETS as u64;
-/// Fewer than this many for both together are of no use.
+/// Minimum for both together.
 const MIN_CONNECTIONS: u64 = 24;
 
 /// How many connections there may be.
@@ -30,7 +30,7 @@ pub struct Connections {
 /// Raises the limit of open files to what the system allows, and shares it out for a number of threads.
 ///
 /// # Errors
-/// When it is too low to serve anybody; the text says what to do.
+/// If it is too low; the text says what to do.
 pub fn connections(threads: usize) -> Result<Connections> {
     let limit = raise();
     let connections = share_out(limit, threads as u64)?;
@@ -54,7 +54,7 @@ fn raise() -> u64 {
 }
 
 fn share_out(limit: u64, threads: u64) -> Result<Connections> {
-    let other = OWN_FILES + DRIVE_FILES + LEAVING + threads * THREAD_FILES;
+    let other = OWN_FILES + DRIVE_FILES + CLOSING_FILES + threads * THREAD_FILES;
     let rest = limit.saturating_sub(other);
     ensure!(
         rest >= MIN_CONNECTIONS,
@@ -74,13 +74,14 @@ mod tests {
 
     #[test]
     fn the_limit_is_shared_out_and_never_exceeded() {
-        let most = Connections { iscsi: MAX_ISCSI as usize, api: MAX_API as usize };
-        assert_eq!(share_out(u64::MAX, 64).unwrap(), most);
-        assert_eq!(share_out(524_288, 4).unwrap(), most);
+        let maximum = Connections { iscsi: MAX_ISCSI as usize, api: MAX_API as usize };
+        assert_eq!(share_out(u64::MAX, 64).unwrap(), maximum);
+        assert_eq!(share_out(524_288, 4).unwrap(), maximum);
         for limit in 0..4096 {
             for threads in [1, 4, 64] {
                 let Ok(Connections { iscsi, api }) = share_out(limit, threads) else { continue };
-                let used = (iscsi + api) as u64 + OWN_FILES + DRIVE_FILES + LEAVING + threads * THREAD_FILES;
+                let used =
+                    (iscsi + api) as u64 + OWN_FILES + DRIVE_FILES + CLOSING_FILES + threads * THREAD_FILES;
                 assert!(used <= limit, "{used} of {limit}");
                 assert!(iscsi >= 18 && api >= 6, "{iscsi} and {api} of {limit}");
             }

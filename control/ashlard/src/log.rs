@@ -1,4 +1,4 @@
-//! The log: to standard error, and the last of it in memory for the support bundle.
+//! The log: to standard error, and its newest part in memory for the support bundle.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Bytes that are remembered.
-const REMEMBERED: usize = 1 << 20;
+/// Bytes kept in memory.
+const KEPT_BYTES: usize = 1 << 20;
 
-/// The last of what was logged.
+/// The newest part of the log.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<VecDeque<u8>>>);
 
@@ -26,14 +26,14 @@ impl Log {
     fn keep(&self, bytes: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend(bytes);
-        let over = kept.len().saturating_sub(REMEMBERED);
+        let over = kept.len().saturating_sub(KEPT_BYTES);
         kept.drain(..over);
     }
 
-    /// All that is remembered, from the beginning of a line on.
+    /// The part in memory, from the beginning of a line on.
     pub fn text(&self) -> Vec<u8> {
         let bytes: Vec<u8> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
-        let cut = if bytes.len() < REMEMBERED {
+        let cut = if bytes.len() < KEPT_BYTES {
             0
         } else {
             bytes.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1)
@@ -56,7 +56,7 @@ impl<'a> MakeWriter<'a> for Log {
 impl Write for Line {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.keep(bytes);
-        // A log that can't be written (a full disk, a reader that is gone) is no reason to do anything else than before.
+        // A log that can't be written (a full disk, a closed pipe) must not affect the array.
         let _ = io::stderr().write_all(bytes);
         Ok(bytes.len())
     }
@@ -67,7 +67,7 @@ impl Write for Line {
     }
 }
 
-/// What the system says about itself.
+/// Files of the system for the support bundle.
 const SYSTEM: [&str; 5] =
     ["/proc/version", "/proc/meminfo", "/proc/loadavg", "/proc/cpuinfo", "/proc/self/status"];
 
@@ -93,7 +93,7 @@ mod tests {
         let line = format!("{}\n", "x".repeat(999));
         (0..2000).for_each(|_| log.keep(line.as_bytes()));
         let text = log.text();
-        assert!(text.len() <= REMEMBERED && text.len() > REMEMBERED - 1000);
+        assert!(text.len() <= KEPT_BYTES && text.len() > KEPT_BYTES - 1000);
         assert!(text.starts_with(line.as_bytes()) && text.ends_with(line.as_bytes()));
     }
 }

@@ -1,4 +1,4 @@
-//! What the array asks of the machine: drives at paths, where they were, and threads for long work.
+//! The machine as the array sees it: drives by path, their health, keys, the uptime, and a thread for long work.
 
 use crate::access::{read_whole, write_whole};
 use crate::args::KeyArgs;
@@ -30,7 +30,7 @@ pub struct Machine {
     data: PathBuf,
     /// The drives that are found without it.
     given: Vec<PathBuf>,
-    /// Where work runs that nobody waits for.
+    /// Runtime of long work.
     keeper: Handle,
     /// Where the key comes from.
     key: KeyArgs,
@@ -95,11 +95,11 @@ pub fn forget(data: &Path) -> io::Result<()> {
     }
 }
 
-/// How long the machine is up, sleep included, by a system call that no library stands before. `other`: which start it
-/// was where the system does not tell, a number of this process alone.
+/// The machine's uptime including sleep, by a system call, so that no library can fake it. `other` identifies the boot if
+/// the system does not report a boot ID.
 pub fn uptime(other: [u8; 16]) -> impl Fn() -> Uptime {
-    let told = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
-    let digits = told.map(|text| text.trim().replace('-', ""));
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+    let digits = boot_id.map(|text| text.trim().replace('-', ""));
     let boot = digits.and_then(|digits| u128::from_str_radix(&digits, 16).ok());
     let boot = boot.unwrap_or(u128::from_le_bytes(other));
     move || {

@@ -1,8 +1,8 @@
-//! `ashlard`: the array as a process. Wiring only: threads, runtimes, sockets and drives to parts.
+//! `ashlard`: the array as a process. It only connects the parts: threads, runtimes, sockets, drives, the data folder.
 //!
-//! Order of a start: folder locked, drives opened (formatted when they are blank), engine recovered, configuration
-//! read and shown to the target; only then do the portals and the API listen, so that a host never finds a volume
-//! missing that is only late. Order of a stop: hosts are asked to log out, the engine writes its checkpoint.
+//! Order of a start: lock the folder, open the drives (or format blank ones), recover the engine, load the configuration into
+//! the target; only then do the portals and the API listen, so that a host never misses a volume that is not loaded yet.
+//! Order of a stop: ask hosts to log out, write the last checkpoint.
 
 mod access;
 mod args;
@@ -44,13 +44,13 @@ use tokio::signal::unix::{SignalKind, signal};
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// What INQUIRY says. ESXi copies between units only when their products are equal, so it never changes.
+/// Vendor and product of INQUIRY. They never change: ESXi copies between units only if their products are equal.
 const VENDOR: &str = "ASHLAR";
 const PRODUCT: &str = "ALL-FLASH ARRAY";
-/// How often the array looks what is due.
+/// Interval of periodic work.
 const TICK: Duration = Duration::from_secs(1);
-/// How long after a second's end it is measured: timers are never early, and hardly this late.
-const SETTLE: Duration = Duration::from_millis(20);
+/// Delay of a measurement after the end of its second, so that a timer is never early.
+const MEASUREMENT_DELAY: Duration = Duration::from_millis(20);
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn main() -> ExitCode {
@@ -78,13 +78,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Makes an array without serving it.
+/// Formats drives as a new array, without serving it.
 async fn format_drives(format: &args::Format) -> Result<()> {
     let _lock = access::lock(&format.data)?;
     drives::format(format).await
 }
 
-/// Changes or destroys the key of an array that is not running.
+/// Changes or destroys the key of a stopped array.
 async fn change_key(what: &KeyCommand) -> Result<()> {
     let stopped = match what {
         KeyCommand::Rotate(rotate) => &rotate.stopped,
@@ -106,7 +106,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     };
     anyhow::ensure!(
         !args.format_force,
-        "--format-force is no option of a start any more. To overwrite drives, run once: ashlard format --data {} --drive \
+        "--format-force was removed. To overwrite drives, run once: ashlard format --data {} --drive \
          PATH… --force; drives of an Ashlar array need --take-from-array ID",
         args.data().display()
     );
@@ -222,7 +222,7 @@ async fn assemble(
     Ok(Assembled { identity, server, array, api_connections: connections.api })
 }
 
-/// What the array does by itself.
+/// Runs periodic work.
 async fn tick(array: Arc<Array>) {
     let mut every = tokio::time::interval(TICK);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -232,12 +232,12 @@ async fn tick(array: Arc<Array>) {
     }
 }
 
-/// Measures once a second, on a thread where nobody waits; less often when that takes more than a fiftieth of the time.
+/// Measures once a second, on a blocking thread; less often if that takes more than a fiftieth of the time.
 async fn measure(array: Arc<Array>) {
     let mut cost = Duration::ZERO;
     loop {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let until = TICK + SETTLE - Duration::from_nanos(since.subsec_nanos().into());
+        let until = TICK + MEASUREMENT_DELAY - Duration::from_nanos(since.subsec_nanos().into());
         tokio::time::sleep((cost * 50).max(until)).await;
         let array = array.clone();
         let took = tokio::task::spawn_blocking(move || {
@@ -245,12 +245,12 @@ async fn measure(array: Arc<Array>) {
             array.measure();
             begin.elapsed()
         });
-        // Writing every ten seconds takes longer than counting: what counts is what they take over time.
+        // Averaged, since a write every ten seconds takes longer than the measurements in between.
         cost = (cost * 9 + took.await.unwrap_or_default()) / 10;
     }
 }
 
-/// Tells whoever started us, in one line of JSON on standard output, that everything listens and where.
+/// Prints one line of JSON to standard output: everything listens, and where.
 fn announce(identity: &ArrayIdentity, portals: &[std::net::SocketAddr], url: &str) {
     use std::io::Write;
     let ready = serde_json::json!({
@@ -262,7 +262,7 @@ fn announce(identity: &ArrayIdentity, portals: &[std::net::SocketAddr], url: &st
     tracing::info!(target_iqn = identity.target_iqn(), ?portals, api = url, "ready");
     let mut out = std::io::stdout().lock();
     if let Err(error) = writeln!(out, "{ready}").and_then(|()| out.flush()) {
-        tracing::warn!(%error, "nobody reads standard output");
+        tracing::warn!(%error, "standard output can't be written");
     }
 }
 

@@ -1,9 +1,9 @@
-//! The machine's memory, and the part of it that finds duplicates.
+//! Memory limits derived from the machine's memory: deduplication index, map pages, iSCSI sessions.
 
-/// Bytes of memory of this machine; a modest guess where the system does not tell.
+/// Bytes of memory of this machine; 4 GiB if the system does not report it.
 pub fn total() -> u64 {
-    let told = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse(&text));
-    told.unwrap_or(4 << 30)
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse(&text));
+    meminfo.unwrap_or(4 << 30)
 }
 
 fn parse(text: &str) -> Option<u64> {
@@ -11,8 +11,8 @@ fn parse(text: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Bytes for the deduplication index where nobody says otherwise: 2 % of what the drives hold, which is an entry for
-/// every block even if all of it compresses to a third, but at most a quarter of the machine's memory.
+/// Bytes for the deduplication index by default: 2 % of the capacity, which is an entry for
+/// every block even if all data compress to a third, but at most a quarter of the machine's memory.
 pub fn index(capacity: u64, memory: u64) -> u64 {
     (capacity / 50).min(memory / 4)
 }
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_tells_its_memory() {
+    fn the_memory_of_the_system_is_read() {
         let text = "MemTotal:       24627200 kB\nMemFree:        21040916 kB\n";
         assert_eq!(parse(text), Some(24_627_200 * 1024));
         assert_eq!(parse("MemTotal: many"), None);

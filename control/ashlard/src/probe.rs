@@ -1,5 +1,5 @@
-//! What a path is before it becomes a drive: who uses it, by the kernel, and what is on it, by libblkid. libblkid is
-//! asked through `wipefs` of util-linux, in a process of its own: it parses what anybody may have written to a drive.
+//! Examines a path before it becomes a drive: users, by the kernel's tables, and signatures, by libblkid. libblkid runs as
+//! `wipefs` of util-linux in a process of its own, since it parses untrusted data.
 
 use array::Examined;
 use serde_json::Value;
@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// What is run: where Debian puts it, which is not in everybody's PATH, and then by PATH.
+/// Where Debian installs it, which is not in every PATH, and then by PATH.
 const PROGRAMS: [&str; 4] = ["/usr/sbin/wipefs", "/sbin/wipefs", "/usr/bin/wipefs", "wipefs"];
-/// How long it may take; it is killed then.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time-out, after which it is killed.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Examines a path. A path where there is no drive has neither users nor signatures: whoever opens it says why.
 ///
@@ -45,16 +45,16 @@ async fn signatures(programs: &[&Path], path: &Path) -> Result<Vec<String>, Stri
         let mut command = Command::new(program);
         command.args(["--no-act", "--json", "--"]).arg(path).env("LC_ALL", "C");
         command.stdin(Stdio::null()).kill_on_drop(true);
-        let output = match timeout(PATIENCE, command.output()).await {
+        let output = match timeout(TIMEOUT, command.output()).await {
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Ok(output) => output.map_err(|error| format!("wipefs can't be run: {error}"))?,
-            Err(_) => return Err("wipefs took too long to examine it: is the drive well?".into()),
+            Err(_) => return Err("wipefs took too long to examine it: the drive may have failed".into()),
         };
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(format!("wipefs can't examine it: {}", said.trim()));
         }
-        return read(&output.stdout).ok_or_else(|| "what wipefs says about it can't be read".into());
+        return read(&output.stdout).ok_or_else(|| "the output of wipefs can't be read".into());
     }
     Err("it can't be known what is on it: install wipefs (package util-linux)".into())
 }

@@ -1,4 +1,4 @@
-//! `ashlard reduction-report`: what files or devices would take on an array, found by the reducer of the data path.
+//! `ashlard reduction-report`: predicts the space of files or devices on an array, with the reduction code of the data path.
 
 use crate::args::{Output, ReductionReport};
 use crate::memory;
@@ -24,7 +24,7 @@ pub fn run(report: &ReductionReport) -> Result<()> {
         let mut file = File::open(path).with_context(|| format!("{} can't be opened", path.display()))?;
         // A block device has no length but this.
         let bytes = file.seek(SeekFrom::End(0)).and_then(|end| file.rewind().map(|()| end));
-        total += bytes.with_context(|| format!("{} does not tell its size", path.display()))?;
+        total += bytes.with_context(|| format!("the size of {} can't be read", path.display()))?;
         files.push((path, file));
     }
     let needed = (total / 4096 * INDEX_PER_BLOCK).max(1 << 20);
@@ -105,7 +105,7 @@ fn print(out: &mut impl Write, estimator: &Estimator) -> std::io::Result<()> {
         "{:<6} {:<12} {:>10} {:>10} {:>8} {:>12} {:>8}",
         "DEDUP", "COMPRESSION", "UNIQUE", "STORED", "DEDUP", "COMPRESSION", "TOTAL"
     )?;
-    let tell = |ratio: Option<f64>| ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}:1"));
+    let show = |ratio: Option<f64>| ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}:1"));
     for estimate in estimator.estimates() {
         let Ratios { deduplication, compression, total, .. } = ratios(estimator, &estimate);
         writeln!(
@@ -115,9 +115,9 @@ fn print(out: &mut impl Write, estimator: &Estimator) -> std::io::Result<()> {
             name(estimate.policy.compression),
             ByteSize(estimate.unique).to_string(),
             ByteSize(estimate.stored).to_string(),
-            tell(deduplication),
-            tell(compression),
-            tell(total),
+            show(deduplication),
+            show(compression),
+            show(total),
         )?;
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! What drives tell of themselves, by `smartctl` of smartmontools. Where that is not installed, takes too long, or the
-//! drive is a file, nothing is known of them, and nothing is wrong with that.
+//! Drive health (SMART) by `smartctl` of smartmontools. If that is not installed or takes too long, or the drive is a file,
+//! health is unknown, which is not an error.
 
 use array::Health;
 use serde_json::Value;
@@ -11,25 +11,25 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// What is run; found by PATH, and where Debian puts it, which is not in everybody's.
+/// Found by PATH, and where Debian installs it.
 const PROGRAMS: [&str; 2] = ["smartctl", "/usr/sbin/smartctl"];
-/// How long it may take; it is killed then.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time-out, after which it is killed.
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// What NVMe counts data in, in bytes (NVM Express Base Specification, SMART / Health Information).
 const DATA_UNIT: u64 = 512_000;
 
-/// Asks a drive.
+/// Reads the health of a drive.
 pub async fn ask(path: &str) -> Health {
     let is_device = std::fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
     if !is_device {
         return Health::default();
     }
     for program in PROGRAMS {
-        match run(Path::new(program), path, PATIENCE).await {
+        match run(Path::new(program), path, TIMEOUT).await {
             Ok(text) => return read(&text),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {
-                tracing::warn!(path, %error, "what the drive tells of itself is not known");
+                tracing::warn!(path, %error, "the health of the drive can't be read");
                 break;
             }
         }
@@ -37,14 +37,14 @@ pub async fn ask(path: &str) -> Health {
     Health::default()
 }
 
-/// What the program prints about a drive, however it ends: its exit code tells of the drive, too.
+/// The output of smartctl for a drive, whatever its exit code: that reports the drive's condition, too.
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] when there is no such program, [`ErrorKind::TimedOut`] when it took too long and was killed.
-async fn run(program: &Path, path: &str, patience: Duration) -> io::Result<Vec<u8>> {
+async fn run(program: &Path, path: &str, limit: Duration) -> io::Result<Vec<u8>> {
     let mut command = Command::new(program);
     command.args(["--json", "--xall", path]).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-    match timeout(patience, command.output()).await {
+    match timeout(limit, command.output()).await {
         Ok(output) => Ok(output?.stdout),
         Err(_) => Err(io::Error::new(ErrorKind::TimedOut, "smartctl took too long and was ended")),
     }
@@ -108,7 +108,7 @@ fn uncorrected(all: &Value) -> Option<u64> {
     Some(counters.values().filter_map(|it| it["total_uncorrected_errors"].as_u64()).sum())
 }
 
-/// What a SCSI drive has read or written, in bytes: the counters tell it in gigabytes, as text with three decimals.
+/// What a SCSI drive has read or written, in bytes: the counters are in gigabytes, as text with three decimals.
 fn processed(all: &Value, which: &str) -> Option<u64> {
     let text = all["scsi_error_counter_log"][which]["gigabytes_processed"].as_str()?;
     let gigabytes = text.parse::<f64>().ok().filter(|it| it.is_finite() && *it >= 0.0)?;

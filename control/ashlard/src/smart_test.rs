@@ -6,8 +6,8 @@ const SAS: &str = include_str!("smart/sas.json");
 const UNKNOWN: &str = include_str!("smart/unknown.json");
 
 #[test]
-fn a_nvme_drive_tells_by_its_health_log() {
-    let told = read(NVME.as_bytes());
+fn an_nvme_drive_is_read_by_its_health_log() {
+    let health = read(NVME.as_bytes());
     let expected = Health {
         model: Some("EXAMPLE MZX7L33T8".into()),
         serial: Some("S0000000000001".into()),
@@ -21,25 +21,25 @@ fn a_nvme_drive_tells_by_its_health_log() {
         written_bytes: Some(27_054_698 * 512_000),
         read_bytes: Some(2_430_296 * 512_000),
     };
-    assert_eq!(told, expected);
+    assert_eq!(health, expected);
 }
 
 #[test]
-fn a_sata_drive_tells_by_its_statistics() {
-    let told = read(SATA.as_bytes());
-    assert_eq!((told.passed, told.used_percent, told.celsius), (Some(false), Some(93), Some(47)));
-    assert_eq!((told.power_on_hours, told.media_errors), (Some(21_213), Some(11)));
-    assert_eq!(told.written_bytes, Some(8_486_453_248 * 512));
-    assert_eq!((told.read_bytes, told.spare_percent), (Some(37_592_301_568 * 512), None));
+fn a_sata_drive_is_read_by_its_statistics() {
+    let health = read(SATA.as_bytes());
+    assert_eq!((health.passed, health.used_percent, health.celsius), (Some(false), Some(93), Some(47)));
+    assert_eq!((health.power_on_hours, health.media_errors), (Some(21_213), Some(11)));
+    assert_eq!(health.written_bytes, Some(8_486_453_248 * 512));
+    assert_eq!((health.read_bytes, health.spare_percent), (Some(37_592_301_568 * 512), None));
 }
 
 #[test]
-fn a_sata_drive_without_statistics_tells_by_its_attributes() {
+fn a_sata_drive_without_statistics_is_read_by_its_attributes() {
     let mut all: Value = serde_json::from_str(SATA).unwrap();
     all.as_object_mut().unwrap().remove("ata_device_statistics");
     all["endurance_used"] = serde_json::json!({ "current_percent": 12 });
-    let told = read(all.to_string().as_bytes());
-    assert_eq!((told.media_errors, told.used_percent, told.written_bytes), (Some(9), Some(12), None));
+    let health = read(all.to_string().as_bytes());
+    assert_eq!((health.media_errors, health.used_percent, health.written_bytes), (Some(9), Some(12), None));
 }
 
 #[test]
@@ -51,14 +51,14 @@ fn a_statistic_that_does_not_count_is_left_out() {
 }
 
 #[test]
-fn a_sas_drive_tells_by_its_log_pages() {
-    let told = read(SAS.as_bytes());
-    assert_eq!(told.model.as_deref(), Some("EXAMPLE PM1643a"));
-    assert_eq!((told.firmware.as_deref(), told.serial.as_deref()), (Some("B027"), Some("S00000000001")));
-    assert_eq!((told.passed, told.used_percent, told.media_errors), (Some(true), Some(3), Some(3)));
-    assert_eq!((told.celsius, told.power_on_hours), (Some(32), Some(12_437)));
-    assert_eq!(told.written_bytes, Some(56_643_667_000_000));
-    assert_eq!(told.read_bytes, Some(1_521_086_436_000_000));
+fn a_sas_drive_is_read_by_its_log_pages() {
+    let health = read(SAS.as_bytes());
+    assert_eq!(health.model.as_deref(), Some("EXAMPLE PM1643a"));
+    assert_eq!((health.firmware.as_deref(), health.serial.as_deref()), (Some("B027"), Some("S00000000001")));
+    assert_eq!((health.passed, health.used_percent, health.media_errors), (Some(true), Some(3), Some(3)));
+    assert_eq!((health.celsius, health.power_on_hours), (Some(32), Some(12_437)));
+    assert_eq!(health.written_bytes, Some(56_643_667_000_000));
+    assert_eq!(health.read_bytes, Some(1_521_086_436_000_000));
 }
 
 #[test]
@@ -85,11 +85,11 @@ async fn a_program_that_hangs_is_killed_and_one_that_is_not_there_is_no_error() 
     let (program, noted) = (hanging(folder.path()), folder.path().join("pid"));
     let to = noted.to_str().unwrap();
     // As long as the program needs to begin.
-    let mut patience = Duration::from_millis(200);
+    let mut limit = Duration::from_millis(200);
     while !noted.exists() {
-        let ended = run(&program, to, patience).await;
+        let ended = run(&program, to, limit).await;
         assert_eq!(ended.unwrap_err().kind(), ErrorKind::TimedOut);
-        patience *= 2;
+        limit *= 2;
     }
     let number = std::fs::read_to_string(&noted).unwrap();
     let gone = || {
@@ -99,7 +99,7 @@ async fn a_program_that_hangs_is_killed_and_one_that_is_not_there_is_no_error() 
     while !gone() {
         tokio::task::yield_now().await;
     }
-    let none = run(&folder.path().join("none"), to, patience).await;
+    let none = run(&folder.path().join("none"), to, limit).await;
     assert_eq!(none.unwrap_err().kind(), ErrorKind::NotFound);
 }
 

@@ -1,4 +1,4 @@
-//! Who runs where: connections on shard threads, the engine's background on a thread of its own, management on the
+//! Threads of the process: connections on shard threads, the engine's background on a thread of its own, management on the
 //! main thread, so that nothing an operator does is in the way of an I/O.
 
 use anyhow::{Context, Result};
@@ -32,20 +32,20 @@ fn builder() -> Builder {
 /// Tasks that a shard polls before it looks for sockets and drives that are ready.
 const TURNS: u32 = 8;
 
-/// How long the background lets writes gather before it reduces them.
-const GATHER: Duration = Duration::from_millis(5);
+/// How long the background waits for more writes before it reduces them.
+const FLUSH_DELAY: Duration = Duration::from_millis(5);
 
-/// How long nobody must have asked for anything before the array is idle.
-const QUIET: Duration = Duration::from_secs(1);
+/// Time without requests after which the array is idle.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
 
 fn length(rest: Rest) -> Duration {
     match rest {
-        Rest::Short => GATHER,
-        Rest::Long => QUIET,
+        Rest::Short => FLUSH_DELAY,
+        Rest::Long => IDLE_AFTER,
     }
 }
 
-/// Hands over what this thread asks of the drives, and takes the answers. Never ends.
+/// Submits this thread's drive requests and takes their completions. Never returns.
 async fn serve_drives() {
     let ring = LocalRing::attach().and_then(|ring| {
         // SAFETY: the ring keeps its one descriptor open until it is dropped.
@@ -111,8 +111,8 @@ impl Shards {
     }
 }
 
-/// How often the shelf is told the time.
-const STRIKE: Duration = Duration::from_millis(100);
+/// Interval at which the store gets the time.
+const SHELF_TICK: Duration = Duration::from_millis(100);
 
 /// The thread of what the shelf does by itself: rebuilding, repairing, giving up on drives that do not answer.
 pub struct Keeper {
@@ -128,21 +128,21 @@ pub fn keeper(shelf: Arc<DriveShelf>) -> Result<Keeper> {
     let (stop, stopped) = oneshot::channel();
     let thread = named("shelf", move || {
         runtime.block_on(async {
-            let strike = async {
+            let clock = async {
                 let start = Instant::now();
-                let mut every = tokio::time::interval(STRIKE);
+                let mut every = tokio::time::interval(SHELF_TICK);
                 every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
                 loop {
                     every.tick().await;
                     // The first hour is not zero, which would mean that there is no clock.
-                    shelf.tick(STRIKE + start.elapsed());
+                    shelf.tick(SHELF_TICK + start.elapsed());
                 }
             };
             tokio::select! {
                 // An error is the other end gone: as good as a word.
                 _ = stopped => {}
                 () = shelf.background() => {}
-                () = strike => {}
+                () = clock => {}
             }
         });
     })?;
@@ -155,7 +155,7 @@ impl Keeper {
         self.handle.clone()
     }
 
-    /// Ends it. What was being placed elsewhere stays where it is.
+    /// Ends it. Interrupted rebuilds begin anew at the next start.
     pub fn end(self) {
         drop(self.stop);
         join(self.thread);

@@ -1,4 +1,4 @@
-//! The thread of the API: requests, TLS and passwords take none of the time of hosts that log in.
+//! The thread of the API, so that requests, TLS and password hashing never delay iSCSI log-ins.
 
 use crate::fatal;
 use anyhow::{Context, Result};
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
-/// Threads for what takes a moment: questions, passwords, directories.
+/// Threads for blocking work: queries, password hashing, directories.
 const BLOCKING_THREADS: usize = 8;
 
-/// Serves the API until it is ended.
+/// The running API.
 pub struct Web {
     stop: oneshot::Sender<()>,
     finish: oneshot::Sender<()>,
@@ -53,7 +53,7 @@ pub fn start(
 }
 
 impl Web {
-    /// Takes no more requests. What is to be called when the array is down.
+    /// Stops taking requests. Returns a function to be called once the array is down.
     pub fn stop(self) -> impl FnOnce() {
         drop(self.stop);
         let (finish, thread) = (self.finish, self.thread);

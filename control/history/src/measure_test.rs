@@ -47,8 +47,8 @@ fn seconds_are_told_with_those_that_are_only_in_memory() {
         second(&mut recorder, &store, BEGIN + time, time % 3);
     }
     for subject in [ALL, "volume/1"] {
-        let told = ask(&recorder, &store, subject, BEGIN + 25, BEGIN, 100);
-        assert_eq!(told, (0..25).map(|time| Some(time % 3)).collect::<Vec<_>>(), "{subject}");
+        let series = ask(&recorder, &store, subject, BEGIN + 25, BEGIN, 100);
+        assert_eq!(series, (0..25).map(|time| Some(time % 3)).collect::<Vec<_>>(), "{subject}");
     }
     assert_eq!(ask(&recorder, &store, "volume/2", BEGIN + 25, BEGIN, 100), vec![Some(0); 25]);
     let (all, others) = recorder.last(3);
@@ -62,8 +62,8 @@ fn what_is_not_known_is_not_zero() {
     let mut recorder = Recorder::open(&store, BEGIN).unwrap();
     second(&mut recorder, &store, BEGIN + 10, 5);
     second(&mut recorder, &store, BEGIN + 12, 0);
-    let told = ask(&recorder, &store, "volume/1", BEGIN + 14, BEGIN + 9, 100);
-    assert_eq!(told, [None, Some(5), None, Some(0), None]);
+    let series = ask(&recorder, &store, "volume/1", BEGIN + 14, BEGIN + 9, 100);
+    assert_eq!(series, [None, Some(5), None, Some(0), None]);
 }
 
 #[test]

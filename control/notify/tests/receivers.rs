@@ -152,15 +152,15 @@ fn syslog_over_tls_goes_only_to_the_host_in_the_certificate() {
     assert!(received.join().unwrap().is_err(), "another certificate");
 }
 
-/// A mail server that takes everything; what it was told, and the mail.
+/// A mail server that takes everything; the commands it got, and the mail.
 fn smtp(mut stream: TcpStream) -> (Vec<String>, String) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let (mut told, mut mail) = (Vec::new(), String::new());
+    let (mut commands, mut mail) = (Vec::new(), String::new());
     let mut line = String::new();
     let mut say = |text: &str| write!(stream, "{text}\r\n").unwrap();
     say("220 here");
     while reader.read_line(&mut line).unwrap_or(0) > 0 {
-        told.push(line.trim_end().to_owned());
+        commands.push(line.trim_end().to_owned());
         match line.get(..4).unwrap_or_default() {
             "EHLO" => say("250 here"),
             "DATA" => {
@@ -177,7 +177,7 @@ fn smtp(mut stream: TcpStream) -> (Vec<String>, String) {
         }
         line.clear();
     }
-    (told, mail)
+    (commands, mail)
 }
 
 fn email(port: u16, protection: Protection) -> Destination {
@@ -196,9 +196,9 @@ fn email(port: u16, protection: Protection) -> Destination {
 fn a_mail_goes_to_everybody() {
     let (port, received) = listen(smtp);
     email(port, Protection::None).send(None, &notification(Some(AlertChange::Closed)), NOW).unwrap();
-    let (told, mail) = received.join().unwrap();
+    let (commands, mail) = received.join().unwrap();
     for line in ["MAIL FROM:<array@example.com>", "RCPT TO:<ada@example.com>", "RCPT TO:<bob@example.com>"] {
-        assert!(told.iter().any(|it| it.starts_with(line)), "{line} in {told:?}");
+        assert!(commands.iter().any(|it| it.starts_with(line)), "{line} in {commands:?}");
     }
     for part in [
         "Subject: [lab 1] closed: space.threshold (volume group sql]1)",
@@ -212,8 +212,8 @@ fn a_mail_goes_to_everybody() {
 fn mail_is_not_sent_in_the_clear_when_it_must_not_be() {
     let (port, received) = listen(smtp);
     email(port, Protection::Starttls).send(None, &notification(None), NOW).unwrap_err();
-    let (told, mail) = received.join().unwrap();
-    assert!(mail.is_empty() && !told.iter().any(|line| line.starts_with("MAIL")), "{told:?}");
+    let (commands, mail) = received.join().unwrap();
+    assert!(mail.is_empty() && !commands.iter().any(|line| line.starts_with("MAIL")), "{commands:?}");
 }
 
 #[test]
@@ -275,9 +275,9 @@ fn a_trap_of_version_3_is_taken_from_who_knows_the_passphrase() {
         notification.alert.condition.message = words.into();
         snmp.send(Some(passphrase), &notification, NOW).unwrap();
     };
-    let (told, heard) = channel();
+    let (sender, heard) = channel();
     let output = BufReader::new(receiver.0.stdout.take().unwrap());
-    spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| told.send(line)));
+    spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
     // A trap that nobody takes is lost: until it listens.
     let first = (0..600).find_map(|_| {
         say("are you there", "opensesame");

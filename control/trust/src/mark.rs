@@ -1,4 +1,4 @@
-//! Serde markers that tell the audit log how much of a field it may show. They are names of newtype structs, so that stored
+//! Serde markers by which the audit log decides how much of a field to show. They are names of newtype structs, so that stored
 //! forms do not contain them.
 
 use serde::{Serialize, Serializer};

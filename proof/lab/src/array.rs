@@ -1,4 +1,4 @@
-//! The array itself as a process: `ashlard` started, killed, restarted, and told what to do by `ashlar`.
+//! The array as a process: `ashlard` started, killed and restarted, and configured by `ashlar`.
 
 use crate::scratch::free_addresses;
 use crate::target::{Login, Process, Shape, Target, pinned};
@@ -82,14 +82,14 @@ impl Api {
             .header("content-type", "application/json")
             .body(body.to_owned())?;
         let mut answer = self.agent.run(request)?;
-        let text = answer.body_mut().with_config().limit(MOST_BYTES).read_to_string()?;
+        let text = answer.body_mut().with_config().limit(MAX_RESPONSE_BYTES).read_to_string()?;
         if !answer.status().is_success() {
             bail!("{method} {path}: {} {text}", answer.status());
         }
         Ok(text)
     }
 
-    /// Asks for what comes behind `/api/v1/`; the answer is JSON.
+    /// Sends a request for a path below `/api/v1/`; the response is JSON.
     ///
     /// # Errors
     /// As [`Api::text`].
@@ -99,7 +99,7 @@ impl Api {
 }
 
 /// Of an answer.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_RESPONSE_BYTES: u64 = 64 << 20;
 
 /// Recovery of a small array takes far less; a loaded test machine gets its time.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -183,9 +183,9 @@ impl Array {
         command.arg("check").arg("--data").arg(&self.folder).stdin(Stdio::null());
         let output = command.output().context("can't start ashlard check")?;
         if !output.status.success() {
-            let (told, log) =
+            let (output_text, log) =
                 (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-            bail!("ashlard check ended with {}:\n{}\n{}", output.status, told.trim(), log.trim());
+            bail!("ashlard check ended with {}:\n{}\n{}", output.status, output_text.trim(), log.trim());
         }
         Ok(())
     }

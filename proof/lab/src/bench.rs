@@ -110,7 +110,7 @@ pub fn run(programs: &Programs, parent: &Path, options: Options, only: &str) -> 
             targets.push(Box::new(Spdk::new(&folder(name)?, backing, core)?));
         }
     }
-    // As large as the part that is used: not every client can be told to stay in a part.
+    // As large as the part that is used: not every client can be limited to a part.
     let shape = Shape { bytes: options.span, block_bytes: LOGICAL_BLOCK };
     let mut luns = Vec::new();
     for target in &mut targets {

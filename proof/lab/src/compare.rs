@@ -26,7 +26,7 @@ pub fn run(
     parent: &Path,
     options: Options,
     only: &str,
-    mut tell: impl FnMut(&Row),
+    mut report: impl FnMut(&Row),
 ) -> Result<()> {
     pin(options.client_core)?;
     let scratch = Scratch::new(parent, "compare")?;
@@ -42,7 +42,7 @@ pub fn run(
             let (array, lun) = &arrays[index];
             load::run(array, *lun, load, Until::Time(options.time)).with_context(|| name.clone())
         })?;
-        tell(&row(name, &pairs)?);
+        report(&row(name, &pairs)?);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What is written: bytes made to have a known compressibility and known repetitions.
+//! Content of writes: bytes made to have a known compressibility and known repetitions.
 
 use crate::host::Content;
 use crate::seed::Seed;

@@ -1,7 +1,7 @@
-//! Kill -9 of the running array, again and again, under operations whose answers are recorded. What is on the drives
-//! then must be without a defect (`ashlard check`). After each restart every block of every unit is read: what was
-//! answered must be there, what was not is there or is not, and no logical block is torn. Meanwhile an operator takes,
-//! restores and deletes snapshots of all units, and clones them.
+//! Crash test: kill -9 of the running array, repeatedly, under operations whose acknowledgements are recorded. After each
+//! kill the drives must be without a defect (`ashlard check`), and after each restart every block of every unit is read:
+//! acknowledged writes must be there, others may be, and no logical block is torn. Meanwhile an operator takes, restores,
+//! clones and deletes snapshots of all units.
 //!
 //! Each cycle draws its conditions: sessions, queue depth, how many busy threads compete for the processors, whether
 //! the array has one processor only, and whether it idles before the kill. The array's threads meet in other orders
@@ -69,8 +69,8 @@ const SHAPES: [Shape; 5] = [
 ];
 /// Commands under way while everything is read after a restart.
 const VERIFY_DEPTH: usize = 16;
-/// Events told about a wrong block.
-const TOLD: usize = 40;
+/// Events printed about a wrong block.
+const MAX_PRINTED_EVENTS: usize = 40;
 const VERIFY_BYTES: u32 = 256 << 10;
 /// The load of one cycle ends at the latest after this, whatever was answered until then.
 const LOAD_LIMIT: Duration = Duration::from_secs(60);
@@ -294,7 +294,7 @@ impl World {
             }
             // The stop was asked for: units say so while they go down, and nothing has happened.
             (_, Ending::Check { key: 2, .. } | Ending::Status(_)) if !running => self.refuse(tag, &operation),
-            // A restore tells every nexus once that the medium may have changed; the command was not looked at.
+            // After a restore every nexus gets a unit attention (medium may have changed); the command was not executed.
             (_, Ending::Check { key: 6, code: 0x2800 }) if self.operator.has_restored() => {
                 self.refuse(tag, &operation);
             }
@@ -387,14 +387,14 @@ impl World {
         }
         let Some((lba, found)) = wrong.first() else { return Ok(()) };
         let (lun, count, expected) = (unit.lun, wrong.len(), unit.model.describe(*lba));
-        self.tell(index, *lba);
+        self.print_history(index, *lba);
         bail!("LUN {lun}: {count} wrong blocks from {lba} on: may hold {expected}, holds {found}")
     }
 
-    /// Prints what happened to a block, last things last.
-    fn tell(&self, unit: usize, lba: u64) {
+    /// Prints the history of a block, oldest first.
+    fn print_history(&self, unit: usize, lba: u64) {
         let mut touching = std::collections::BTreeSet::new();
-        let told = self.history.iter().filter(|event| match event {
+        let events = self.history.iter().filter(|event| match event {
             Event::Sent { at, run, .. } => {
                 let touches = run.unit == unit && run.lba <= lba && lba < run.lba + run.blocks;
                 if touches {
@@ -405,8 +405,8 @@ impl World {
             Event::Answered { sent, .. } => touching.contains(sent),
             _ => true,
         });
-        let told: Vec<_> = told.collect();
-        told.iter().rev().take(TOLD).rev().for_each(|event| eprintln!("  {event}"));
+        let events: Vec<_> = events.collect();
+        events.iter().rev().take(MAX_PRINTED_EVENTS).rev().for_each(|event| eprintln!("  {event}"));
     }
 }
 

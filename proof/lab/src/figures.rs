@@ -1,5 +1,5 @@
-//! Figures of real programs, which are measured elsewhere and handed to the report: a text file, as a shell script can
-//! write it. `docs/lab.md` describes the format.
+//! Figures of real programs, measured outside of the lab and imported into its report from a text file that a shell script
+//! can write. `docs/lab.md` describes the format.
 
 use crate::run::FigureReport;
 use crate::stats::{self, Middle, Verdict, middle};
@@ -75,7 +75,7 @@ pub enum Aim {
 
 impl Default for Aim {
     fn default() -> Self {
-        Self::Of(Goal::Told)
+        Self::Of(Goal::None)
     }
 }
 
@@ -105,8 +105,8 @@ pub fn parse(text: &str) -> Result<Vec<Case>> {
         take(&mut cases, line).with_context(|| format!("line {}", index + 1))?;
     }
     for case in &cases {
-        let told = !case.figures.is_empty() || case.left_out.is_some() || case.failed.is_some();
-        ensure!(told, "case {}: no figures, and no reason", case.name);
+        let complete = !case.figures.is_empty() || case.left_out.is_some() || case.failed.is_some();
+        ensure!(complete, "case {}: no figures, and no reason", case.name);
     }
     Ok(cases)
 }
@@ -131,7 +131,7 @@ fn take(cases: &mut Vec<Case>, line: &str) -> Result<()> {
             ensure!(case.figures.iter().all(|figure| figure.what != *what), "a second figure {what:?}");
             case.figures.push(Figure::parse(what, unit, pairs)?);
         }
-        ["story" | "note" | "left-out" | "failed", ..] => bail!("{kind:?} has one text behind it"),
+        ["story" | "note" | "left-out" | "failed", ..] => bail!("{kind:?} takes one text"),
         ["figure", ..] => bail!("a figure says what it is, its unit, and its columns"),
         _ => bail!("{kind:?} is unknown"),
     }
@@ -170,8 +170,8 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
 }
 
 impl Figure {
-    /// A figure that is told and aims at nothing: columns by name, with a value for each round.
-    pub fn told(what: &str, unit: &str, columns: &[(&str, &[f64])]) -> Result<Self> {
+    /// A figure without a goal: columns by name, with a value for each round.
+    pub fn plain(what: &str, unit: &str, columns: &[(&str, &[f64])]) -> Result<Self> {
         ensure!(!what.is_empty() && !unit.is_empty(), "a figure without a name or a unit");
         ensure!(!columns.is_empty(), "a figure without a column");
         let column = |(name, values): &(&str, &[f64])| {
@@ -214,10 +214,10 @@ impl Figure {
             ensure!(!again, "{name:?} is there twice");
         }
         let columns: Vec<_> = columns.iter().map(|(name, values)| (*name, values.as_slice())).collect();
-        let mut figure = Self::told(what, unit, &columns)?;
+        let mut figure = Self::plain(what, unit, &columns)?;
         if let Some(per) = &per {
             let other = figure.columns.iter().skip(1).any(|column| column.name == *per);
-            ensure!(other, "per={per} is no column behind the first");
+            ensure!(other, "per={per} is not a column after the first");
         }
         let (goal, why) = (goal.unwrap_or_default(), why.unwrap_or_default());
         ensure!(goal == Aim::default() || published.is_some(), "a goal without a published figure");

@@ -49,8 +49,8 @@ fn a_malformed_line_is_refused_with_its_number_and_the_reason() {
         ("speed\t1", "line 2: \"speed\" is unknown"),
         ("case\tc\t-\tagain", "line 2: a second case c"),
         ("case\tother\t-", "line 2: a case has a name, a row and a title"),
-        ("story", "line 2: \"story\" has one text behind it"),
-        ("note\ta\tb", "line 2: \"note\" has one text behind it"),
+        ("story", "line 2: \"story\" takes one text"),
+        ("note\ta\tb", "line 2: \"note\" takes one text"),
         ("figure\tf", "line 2: a figure says what it is, its unit, and its columns"),
         ("figure\tf\ts", "line 2: a figure without a column"),
         ("figure\t\ts\ta=1", "line 2: a figure without a name or a unit"),
@@ -65,7 +65,7 @@ fn a_malformed_line_is_refused_with_its_number_and_the_reason() {
         ("figure\tf\ts\ta=1\tpublished=1\tgoal=best", "line 2: no goal \"best\""),
         ("figure\tf\ts\ta=1\tgoal=more", "line 2: a goal without a published figure"),
         ("figure\tf\ts\ta=1\tpublished=1\tgoal=same", "line 2: goal=same without per"),
-        ("figure\tf\ts\ta=1\tb=1\tper=a", "line 2: per=a is no column behind the first"),
+        ("figure\tf\ts\ta=1\tb=1\tper=a", "line 2: per=a is not a column after the first"),
         ("story\tonly", "case c: no figures, and no reason"),
     ] {
         let error = parse(&format!("{head}{line}\n")).expect_err(line);

@@ -52,7 +52,7 @@ impl Foreign {
                 Ending::Good(answer) => cdb::capacity(&answer),
                 _ => None,
             };
-            let (blocks, block_bytes) = answer.with_context(|| format!("LUN {lun} tells no capacity"))?;
+            let (blocks, block_bytes) = answer.with_context(|| format!("LUN {lun} reports no capacity"))?;
             if block_bytes != shape.block_bytes {
                 let needed = shape.block_bytes;
                 return Ok(Some(format!("LUN {lun} has blocks of {block_bytes} bytes, {needed} are needed")));
@@ -87,7 +87,7 @@ impl Target for Foreign {
     /// Its owner says who may log in, and how.
     fn set_login(&mut self, _: Option<Login>) {}
 
-    /// The LUNs as they are: the lab makes none on somebody else's array.
+    /// The LUNs as they are: the lab creates none on a foreign array.
     fn fresh(&mut self, volumes: &[Shape], _: &[&str]) -> Result<Vec<u16>> {
         let luns = self.luns.get(..volumes.len());
         ensure!(luns.is_some(), "{} LUNs are needed, {} are named", volumes.len(), self.luns.len());

@@ -97,7 +97,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// What lies so many bytes behind the beginning of it.
+    /// The part from so many bytes after its beginning on.
     pub fn from(&self, offset: u64) -> Self {
         match self {
             Content::Image(at) => Content::Image(at + offset),
@@ -175,7 +175,7 @@ pub enum Outcome {
     Good(Vec<u8>),
     /// The comparison failed.
     Miscompare,
-    /// Somebody else has reserved the disk.
+    /// Another initiator has reserved the disk.
     Conflict,
     /// BUSY, TASK SET FULL, or a unit attention: again at once.
     Busy,

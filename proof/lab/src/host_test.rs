@@ -81,7 +81,7 @@ fn machines_are_powered_on_under_locks_that_are_given_back() {
         outcome
     });
     assert!(host.is_finished());
-    assert_eq!(sectors, BTreeMap::from([(0, 9), (4096, 0)]), "the lock of somebody else stays his");
+    assert_eq!(sectors, BTreeMap::from([(0, 9), (4096, 0)]), "the lock of another host stays");
     assert!(refused > 0);
     let ats = seen.iter().filter(|command| matches!(command.kind, Kind::Ats { .. })).count() as u64;
     assert_eq!(ats, 3 * 10 * 2 + refused);

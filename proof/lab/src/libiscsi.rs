@@ -167,7 +167,7 @@ pub struct Login<'a> {
     pub target: &'a str,
     /// A LUN that is there: the log-in ends with TEST UNIT READY.
     pub lun: u16,
-    /// Tells sessions of one initiator apart.
+    /// Distinguishes sessions of one initiator.
     pub session: u32,
     /// CRC32C over headers.
     pub header_digest: bool,

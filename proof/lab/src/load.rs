@@ -175,7 +175,7 @@ fn summary(latencies: &Latencies, time: Duration, used: Duration) -> Measure {
 }
 
 impl Session {
-    /// A new session may be told about unit attentions first.
+    /// A new session may get unit attentions first.
     fn make_ready(&mut self, lun: u16) -> Result<()> {
         let mut answers = Vec::new();
         for _ in 0..10 {

@@ -1,5 +1,5 @@
-//! What it costs an array to be looked at: the same loads on one array, in turn while nobody looks, and while an
-//! administrator has two pages open and a monitoring system collects.
+//! The cost of management: the same loads on one array, in turn left alone, and with two web pages open and a monitoring
+//! system that collects metrics.
 
 use crate::array::{Api, Programs};
 use crate::bench::{Client, Options, loads, pin};
@@ -15,12 +15,12 @@ use std::time::Duration;
 
 /// Volumes that the array has beside the one that is used.
 const VOLUMES: usize = 1000;
-/// How often pages ask while nothing tells them of changes, and how often measurements are collected.
-const PAGE: Duration = Duration::from_secs(2);
-const COLLECTED: Duration = Duration::from_secs(15);
+/// Polling interval of pages without an event stream, and interval of metrics collection.
+const PAGE_INTERVAL: Duration = Duration::from_secs(2);
+const COLLECTION_INTERVAL: Duration = Duration::from_secs(15);
 
-/// What the dashboard, and the analysis of a volume, ask each time.
-const ASKED: &[&str] = &[
+/// Requests of the dashboard and of the analysis of a volume.
+const REQUESTS: &[&str] = &[
     "/api/v1/array",
     "/api/v1/alerts",
     "/api/v1/performance?points=300",
@@ -38,7 +38,7 @@ pub enum Finding {
     /// The part of one processor that looking takes of an array that does nothing else, less what that takes left alone:
     /// what hosts that keep the processor busy have less. Hardly any noise is in it.
     Share(f64),
-    /// A load: figures while somebody looks, as multiples of those while nobody does.
+    /// A load: figures with management, as multiples of those without.
     Load(Row),
 }
 
@@ -52,7 +52,7 @@ pub fn run(
     parent: &Path,
     options: Options,
     only: &str,
-    mut tell: impl FnMut(&Finding),
+    mut report: impl FnMut(&Finding),
 ) -> Result<()> {
     pin(options.client_core)?;
     let scratch = Scratch::new(parent, "management")?;
@@ -62,7 +62,7 @@ pub fn run(
         let volume = serde_json::json!({ "name": format!("other{number}"), "size": 1u64 << 30 });
         api.ask("POST", "volumes", &volume.to_string())?;
     }
-    let time = options.time.max(COLLECTED);
+    let time = options.time.max(COLLECTION_INTERVAL);
     let idle = || -> Result<f64> {
         let begun = load::processor_time(array.pid()?)?;
         std::thread::sleep(time);
@@ -70,7 +70,7 @@ pub fn run(
     };
     let shares = (0..options.rounds).map(|_| Ok(looked_at(&api, idle)? - idle()?));
     let shares = stats::middle(shares.collect::<Result<Vec<f64>>>()?).context("no rounds")?;
-    tell(&Finding::Share(shares.median));
+    report(&Finding::Share(shares.median));
     let loads = loads(options).into_iter();
     for (name, load, _) in loads.filter(|(name, _, client)| *client == Client::Ours && name.contains(only)) {
         let pairs = pairs(options.rounds, |index| {
@@ -78,33 +78,33 @@ pub fn run(
             let measure = if index == 0 { looked_at(&api, measure) } else { measure() };
             measure.with_context(|| name.clone())
         })?;
-        tell(&Finding::Load(row(name, &pairs)?));
+        report(&Finding::Load(row(name, &pairs)?));
     }
     Ok(())
 }
 
-/// Does something while the array is looked at.
+/// Runs `act` while management requests are sent.
 fn looked_at<T>(api: &Api, act: impl FnOnce() -> Result<T>) -> Result<T> {
     std::thread::scope(|scope| {
         let (ended, end) = channel::<()>();
         let looking = scope.spawn(move || look(api, &end));
         let done = act();
         drop(ended);
-        looking.join().unwrap_or_else(|_| Err(anyhow::anyhow!("whoever looked at the array panicked")))?;
+        looking.join().unwrap_or_else(|_| Err(anyhow::anyhow!("the management thread panicked")))?;
         done
     })
 }
 
-/// Asks until there is nobody any more who could say that it is to end.
+/// Sends requests until the sender of `end` is dropped.
 fn look(api: &Api, end: &Receiver<()>) -> Result<()> {
     for turn in 0u32.. {
-        if (PAGE * turn).as_secs() % COLLECTED.as_secs() < PAGE.as_secs() {
+        if (PAGE_INTERVAL * turn).as_secs() % COLLECTION_INTERVAL.as_secs() < PAGE_INTERVAL.as_secs() {
             api.text("GET", "/metrics", "")?;
         }
-        for path in ASKED {
+        for path in REQUESTS {
             api.text("GET", path, "")?;
         }
-        if end.recv_timeout(PAGE) == Err(RecvTimeoutError::Disconnected) {
+        if end.recv_timeout(PAGE_INTERVAL) == Err(RecvTimeoutError::Disconnected) {
             break;
         }
     }

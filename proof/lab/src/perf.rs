@@ -1,4 +1,4 @@
-//! libiscsi's own load program `iscsi-perf`, as a cross-check of our client: it only reads, and tells no latencies.
+//! libiscsi's own load program `iscsi-perf`, as a cross-check of our client: it only reads, and reports no latencies.
 
 use crate::load::{INITIATOR, LOGICAL_BLOCK, Load, Measure, Order, processor_time};
 use crate::target::Target;
@@ -20,13 +20,13 @@ pub fn run(target: &dyn Target, lun: u16, load: Load, time: Duration) -> Result<
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "iscsi-perf ended with {}: {}", output.status, said.trim());
     let used = processor_time(target.pid()?)? - before;
-    let iops = average(&said).with_context(|| format!("iscsi-perf tells no average: {}", said.trim()))?;
+    let iops = average(&said).with_context(|| format!("iscsi-perf reports no average: {}", said.trim()))?;
     let cpu_us = used.as_secs_f64() * 1e6 / (iops * time.as_secs_f64());
-    // The measure of latencies that are not told is no number.
+    // Latencies are not reported: not a number.
     Ok(Measure { iops, cpu_us, p50_us: f64::NAN, p99_us: f64::NAN })
 }
 
-/// The last average that is told.
+/// The last average that is reported.
 fn average(said: &str) -> Option<f64> {
     let (_, last) = said.rsplit_once("iops average ")?;
     last.split(' ').next()?.parse().ok()

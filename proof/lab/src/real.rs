@@ -1,5 +1,5 @@
 //! Model hosts against a real target, in real time: what a host sends goes out by libiscsi, one session for each of its
-//! paths, and what comes back is told to the host.
+//! paths, and the results go back to the host.
 
 use crate::cdb::{self, Segment};
 use crate::content::Payload;

@@ -1,4 +1,4 @@
-//! What came of the workloads, for people and for programs: a table, JSON, CSV, and one HTML file with everything in it.
+//! Results of the workloads, for readers and for programs: a table, JSON, CSV, and one HTML file with everything in it.
 
 mod chart;
 mod real;
@@ -163,7 +163,7 @@ fn with_unit(text: &str, unit: &str) -> String {
     }
 }
 
-/// The median, and behind it the least and the greatest.
+/// The median, followed by minimum and maximum.
 fn spread(middle: Middle) -> String {
     match middle.low == middle.high {
         true => number(middle.median),

@@ -154,7 +154,7 @@ pub fn on_own(
     run(workload, subjects, out, options)
 }
 
-/// Runs a workload on somebody else's array. What is on its LUNs is lost. Where they don't suit, or the workload needs orders
+/// Runs a workload on a foreign array. Data on its LUNs are lost. Where they don't suit, or the workload needs orders
 /// that only an array of our own takes, the report says so.
 pub fn on_foreign(workload: &Workload, target: &Foreign, out: &Path, options: &Options) -> Result<Report> {
     let names = real::initiators(1);
@@ -249,7 +249,7 @@ impl Stage<'_> {
         let operated =
             !step.array.is_empty() || !step.during.is_empty() || !step.after.is_empty() || step.space;
         let obeys = !operated || self.subject.array().is_some();
-        (!obeys).then_some("only an array of our own can be told to do this")
+        (!obeys).then_some("only an array of ours can do this")
     }
 
     fn run(&self, step: &Step, repeat: usize) -> Result<Measured> {

@@ -1,4 +1,4 @@
-//! Places that vanish: folders and TCP ports for one run.
+//! Temporary folders and TCP ports for one run.
 
 use anyhow::{Context, Result};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -26,7 +26,7 @@ impl Scratch {
         &self.path
     }
 
-    /// Leaves the folder for somebody to look at, and says where it is.
+    /// Keeps the folder for inspection, and prints its path.
     pub fn keep(&mut self) {
         self.keep = true;
         eprintln!("kept for a look: {}", self.path.display());
@@ -43,7 +43,7 @@ impl Drop for Scratch {
     }
 }
 
-/// As many loopback addresses with free TCP ports. Somebody else may take them before they are used; nobody does.
+/// As many loopback addresses with free TCP ports. Another process could take them before they are used, which has not been seen.
 pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     let mut held = Vec::new();
     let mut free = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];

@@ -114,9 +114,9 @@ impl Spdk {
 
 /// MiB of huge pages that nobody uses.
 fn huge_mib() -> u64 {
-    let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let number = |name: &str| -> Option<u64> {
-        let line = told.lines().find_map(|line| line.strip_prefix(name))?;
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
         line.split_whitespace().next()?.parse().ok()
     };
     number("HugePages_Free:").zip(number("Hugepagesize:")).map_or(0, |(pages, kib)| (pages * kib) >> 10)

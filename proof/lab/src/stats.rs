@@ -1,4 +1,4 @@
-//! What is made of measurements: latencies in a histogram, medians with their spread, and a verdict on two builds.
+//! Statistics of measurements: latencies in a histogram, medians with their spread, and a verdict on two builds.
 //! Nothing here knows a clock.
 
 use crate::seed::Seed;
@@ -9,12 +9,12 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Latencies(Histogram<u64>);
 
-const LONGEST_NS: u64 = 600_000_000_000;
+const MAX_LATENCY_NS: u64 = 600_000_000_000;
 
 impl Default for Latencies {
     fn default() -> Self {
         // Bounds that are known to be good.
-        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, 3);
+        let histogram = Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3);
         Self(histogram.unwrap_or_else(|_| unreachable!("three digits up to ten minutes are in its range")))
     }
 }
@@ -22,7 +22,7 @@ impl Default for Latencies {
 impl Latencies {
     /// Takes one more.
     pub fn record(&mut self, latency: Duration) {
-        self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(LONGEST_NS).max(1));
+        self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(MAX_LATENCY_NS).max(1));
     }
 
     /// How many there are.
@@ -124,7 +124,7 @@ fn chance(logs: &[f64]) -> f64 {
 }
 
 /// Compares runs that were made in pairs, one directly after the other, so that what the machine did besides befell
-/// both. The interval is made by resampling the pairs' ratios, whether they differ is told by changing their signs; both
+/// both. The interval is made by resampling the pairs' ratios, whether they differ is decided by changing their signs; both
 /// ask nothing of their distribution. Fewer than 9 pairs can't say that they differ. None without pairs.
 pub fn compare(pairs: &[(f64, f64)]) -> Option<Comparison> {
     let logs: Vec<f64> = pairs.iter().map(|(ours, theirs)| (ours / theirs).ln()).collect();

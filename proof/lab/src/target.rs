@@ -1,4 +1,4 @@
-//! What every iSCSI target under test can be asked, and the process behind it.
+//! The interface of every iSCSI target under test, and its process.
 
 use anyhow::{Context, Result, bail};
 use std::net::SocketAddr;
@@ -45,7 +45,7 @@ pub trait Target {
     /// Makes initiators log in, or lets them in as they are, from the next [`Target::fresh`] on.
     fn set_login(&mut self, login: Option<Login>);
 
-    /// Leaves the processor to others until it is told to go on. For targets that poll; others do by themselves.
+    /// Leaves the processor to others until it is resumed. For targets that poll; others do by themselves.
     fn rest(&self, _rest: bool) -> Result<()> {
         Ok(())
     }

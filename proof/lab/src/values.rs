@@ -1,4 +1,4 @@
-//! The values of a step by name, as workloads' files ask for them.
+//! The values of a step by name, as workload files name them.
 
 use crate::host::Host;
 use crate::host::figures::{INTERVAL, Offload, Sample};

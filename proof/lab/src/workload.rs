@@ -1,5 +1,4 @@
-//! Workloads as people write them: text files that say what the disks are, which hosts do what in which steps, and which
-//! figures of that were published. `docs/lab.md` describes the format; the files are in `proof/lab/workloads`.
+//! Workload files: disks, hosts, steps, and the published figures to compare with. `docs/lab.md` describes the format; the files are in `proof/lab/workloads`.
 
 mod plan;
 
@@ -179,7 +178,7 @@ fn yes() -> bool {
     true
 }
 
-/// A request to the array's HTTP interface: method, path behind `/api/v1/`, and body.
+/// A request to the array's HTTP interface: method, path below `/api/v1/`, and body.
 pub type Order = (String, String, String);
 
 /// A part of a workload that is measured by itself.
@@ -252,9 +251,9 @@ fn unit_factor() -> f64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Goal {
-    /// It is not aimed at; it is there to be read.
+    /// No goal: for information.
     #[default]
-    Told,
+    None,
     /// As much, or more.
     More,
     /// As little, or less.
@@ -264,10 +263,10 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// Whether a measured figure reaches a published one; none when nothing is aimed at.
+    /// Whether a measured figure reaches a published one; `None` without a goal.
     pub fn reached(self, measured: f64, published: Option<f64>) -> Option<bool> {
         match self {
-            Goal::Told => None,
+            Goal::None => None,
             Goal::More => published.map(|published| measured >= published),
             Goal::Less => published.map(|published| measured <= published),
             Goal::Near => published.map(|published| (measured / published - 1.0).abs() <= 0.05),

@@ -79,6 +79,6 @@ fn mistakes_are_found_before_anything_runs() {
 fn a_figure_is_reached_or_not_or_only_told() {
     assert_eq!(Goal::More.reached(2.1, Some(2.0)), Some(true));
     assert_eq!(Goal::Less.reached(2.1, Some(2.0)), Some(false));
-    assert_eq!(Goal::Told.reached(2.1, Some(2.0)), None);
+    assert_eq!(Goal::None.reached(2.1, Some(2.0)), None);
     assert_eq!(Goal::More.reached(2.1, None), None);
 }

@@ -194,12 +194,12 @@ fn sessions_and_answers_outlive_a_restart_and_no_secret_lies_in_clear() {
         let again = answer.headers().get("idempotent-replayed").is_some();
         (answer.status().as_u16(), again, answer.body_mut().read_to_string().unwrap())
     };
-    let (status, again, told) = once(&client, "wall");
-    assert!(status == 201 && !again, "{told}");
+    let (status, again, reply) = once(&client, "wall");
+    assert!(status == 201 && !again, "{reply}");
     assert_eq!(client.status("DELETE", "session", &[("cookie", &olga)], &Value::Null), 204);
     daemon.kill();
 
-    let token: Value = serde_json::from_str(&told).unwrap();
+    let token: Value = serde_json::from_str(&reply).unwrap();
     let secrets = [token["secret"].as_str().unwrap(), ada.split_once('=').unwrap().1];
     for file in ["history.db", "history.db-wal"] {
         let bytes = std::fs::read(data.join(file)).unwrap();
@@ -211,7 +211,7 @@ fn sessions_and_answers_outlive_a_restart_and_no_secret_lies_in_clear() {
     let daemon = start(data, &[]).unwrap();
     client.url = daemon.url().to_owned();
     assert!(here(&client, &ada) && here(&client, &vera) && !here(&client, &olga));
-    assert_eq!(once(&client, "wall"), (201, true, told.clone()));
+    assert_eq!(once(&client, "wall"), (201, true, reply.clone()));
     assert_eq!(once(&client, "other").0, 422);
     assert_eq!(json(data, "token list").as_array().unwrap().len(), 1);
     // What ended stays so.

@@ -1,4 +1,4 @@
-//! What somebody may need is not overwritten: not at a start, not by adding a drive, and by force only as far as it goes.
+//! Drives that are not blank are not overwritten at a start or by adding them, and by force only within its limits.
 
 use crate::process::{ashlard, fails, json, start};
 use std::fs::{File, OpenOptions};

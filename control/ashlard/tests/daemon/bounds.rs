@@ -1,4 +1,4 @@
-//! What somebody who is not known can make the API hold: never what hosts need.
+//! Resources that unauthenticated clients of the API can use: never those that hosts need.
 
 use crate::http::Api;
 use crate::initiator::log_in;

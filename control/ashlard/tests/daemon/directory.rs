@@ -23,7 +23,7 @@ impl Drop for Running {
     }
 }
 
-/// A folder with the provider's package, which later runs find again; none when it can't be had.
+/// A folder with the provider's package, which later runs find again; `None` if it can't be installed.
 fn package() -> Option<&'static Path> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let install = || {
@@ -115,7 +115,7 @@ impl Browser {
     }
 }
 
-/// What stands behind the question mark.
+/// The query after the question mark.
 fn query(url: &str) -> BTreeMap<String, String> {
     let fields = url.split_once('?').unwrap().1.split('&').filter_map(|pair| pair.split_once('='));
     fields.map(|(name, value)| (name.into(), value.replace("%3A", ":").replace("%2F", "/"))).collect()
@@ -155,7 +155,7 @@ impl Array {
         query(&back)
     }
 
-    /// The whole way of somebody.
+    /// The whole sign-in of a user.
     fn sign_in(&self, browser: &mut Browser, who: &str) -> Page {
         let came = self.travel(browser, who);
         self.end(browser, &came)
@@ -188,7 +188,7 @@ fn people_of_an_openid_provider_sign_in_with_the_role_of_their_group() {
     assert_eq!((olga.status, &olga.body["role"]), (200, &json!("operator")));
     assert_eq!(other.send("GET", &array.url("/api/v1/audit"), &Value::Null).status, 403);
 
-    // Nobody without a role comes in, and is told what to do.
+    // A user without a role is refused, with what to do.
     for (who, groups) in [("eve", "guests"), ("noel", "no group")] {
         let refused = array.sign_in(&mut Browser::new(), who);
         let detail = refused.body["detail"].as_str().unwrap();
@@ -248,7 +248,7 @@ fn a_sign_in_ends_once_in_the_browser_that_began_it() {
     }
     let back = browser.travel(&departure, "ada");
     let came = query(&back);
-    // Somebody else's browser, even with the right state, ends it for all.
+    // Another browser, even with the right state, ends the sign-in for all.
     assert_eq!(array.end(&mut stranger, &came).status, 401);
     assert_eq!(array.end(&mut browser, &came).status, 401);
     // The code of one journey does not end another: its proof (PKCE) is another.
@@ -334,7 +334,7 @@ fn people_of_an_ldap_server_log_in_as_users_do_and_users_do_without_it() {
     let detail = refused.body["detail"].as_str().unwrap();
     assert!(refused.status == 403 && detail.contains("no group"), "{detail}");
 
-    // What groups may do is looked at again after a change; the secret is told nobody.
+    // Roles of groups are evaluated again after a change; the secret is never shown.
     let (_, mut ada) = log_in("ada", "adas password");
     cli(data, "directory set corp --grant keepers=viewer");
     assert_eq!(ada.send("GET", &session, &Value::Null).status, 401);
@@ -345,7 +345,7 @@ fn people_of_an_ldap_server_log_in_as_users_do_and_users_do_without_it() {
     let empty = fails(data, "directory set corp --secret=", 1);
     assert!(empty.contains("not empty"), "{empty}");
 
-    // Nobody waits for a directory that is down but its own people, who are told so.
+    // Only users of a directory that is down wait for it, and get the reason.
     drop(server);
     assert_eq!(log_in("olga", "olgas password").0.status, 200);
     let (down, _) = log_in("ada", "adas password");

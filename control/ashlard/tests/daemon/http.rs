@@ -175,10 +175,10 @@ fn performance_is_told_and_streamed() {
     assert_eq!(point["write"]["iops"], 0.0);
 
     let to = point["time"].as_u64().unwrap() + 1;
-    let told = api.ask("GET", &format!("/api/v1/performance?to={to}&from={}", to - 1), Value::Null);
-    assert_eq!((told.status, &told.body["times"]), (200, &json!([to - 1])), "{}", told.body);
-    assert_eq!(told.body["read"]["iops"], json!([0.0]));
-    assert_eq!(told.body["read"]["latency_us"]["p99"], json!([null]));
+    let reply = api.ask("GET", &format!("/api/v1/performance?to={to}&from={}", to - 1), Value::Null);
+    assert_eq!((reply.status, &reply.body["times"]), (200, &json!([to - 1])), "{}", reply.body);
+    assert_eq!(reply.body["read"]["iops"], json!([0.0]));
+    assert_eq!(reply.body["read"]["latency_us"]["p99"], json!([null]));
     for path in ["", "/sizes", "/latency", "/offload"] {
         let path = format!("/api/v1/performance{path}");
         for which in ["", "?volume=db1", "?points=10"] {

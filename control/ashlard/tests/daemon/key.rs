@@ -110,7 +110,7 @@ fn another_key_of_a_real_key_server_is_taken_while_the_array_runs() {
         (&"kmip".into(), &one.as_str().into())
     );
 
-    for (id, why) in [(&*server.short, "256 bits"), ("nobody", "it says"), (&*one, "already")] {
+    for (id, why) in [(&*server.short, "256 bits"), ("nobody", "the server reports"), (&*one, "already")] {
         let said = fails(data, &format!("key rotate --kmip-id {id}"), 1);
         assert!(said.contains(why), "{said}");
     }

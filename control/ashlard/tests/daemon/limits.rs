@@ -1,4 +1,4 @@
-//! Open files: the limit is raised, and connections that nobody asked for keep neither hosts nor operators out.
+//! Open files: the limit is raised, and unauthenticated connections keep neither hosts nor operators out.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,4 +1,4 @@
-//! Hosts that log in over iSCSI: whose access changes is logged out, and why a log-in was refused is told.
+//! Hosts that log in over iSCSI: a change of access ends their sessions, and reasons of refusals are reported.
 
 use crate::process::{Daemon, json, start};
 use serde_json::Value;

@@ -26,11 +26,11 @@ fn names(text: &str) -> BTreeSet<&str> {
     words.filter(|word| word.starts_with("ashlar_")).collect()
 }
 
-/// Told of drives that tell it of themselves (SMART): files, as here, do not.
+/// Metrics of drives that report health (SMART), which files, as here, do not.
 const OF_HEALTH: [&str; 2] = ["ashlar_drive_temperature_celsius", "ashlar_drive_used_percent"];
 
 /// Two drives: there is an alert from the beginning, as any two of three or more may fail, and not of two.
-fn furnished() -> Api {
+fn array_with_an_alert() -> Api {
     let api = Api::start_with(&["--drives", "2"]);
     let made = |path: &str, body: Value| {
         let answer = api.ask("POST", path, body);
@@ -55,10 +55,10 @@ fn alert(api: &Api) -> Value {
 
 #[test]
 fn an_alert_is_acknowledged_and_closed() {
-    let api = furnished();
-    let told = alert(&api);
-    assert_eq!((&told["kind"], &told["state"]), (&json!("protection.low"), &json!("open")));
-    let path = format!("/api/v1/alerts/{}", told["id"]);
+    let api = array_with_an_alert();
+    let reply = alert(&api);
+    assert_eq!((&reply["kind"], &reply["state"]), (&json!("protection.low"), &json!("open")));
+    let path = format!("/api/v1/alerts/{}", reply["id"]);
     let seen = api.ask("PATCH", &path, json!({ "state": "acknowledged" })).body;
     assert_eq!((&seen["state"], &seen["acknowledged_by"]), (&json!("acknowledged"), &json!("admin")));
     assert_eq!(api.ask("GET", &path, Value::Null).body, seen);
@@ -72,15 +72,15 @@ fn an_alert_is_acknowledged_and_closed() {
 
 #[test]
 fn what_dashboards_and_rules_ask_for_is_told() {
-    let api = furnished();
+    let api = array_with_an_alert();
     alert(&api);
-    let told = metrics(&api);
-    assert!(told.ends_with("# EOF\n"), "{told}");
+    let reply = metrics(&api);
+    assert!(reply.ends_with("# EOF\n"), "{reply}");
     for line in ["ashlar_array_online{} 1.0", "ashlar_array_alerts{severity=\"critical\"} 0.0"] {
-        assert!(told.lines().any(|it| it == line), "{line} in {told}");
+        assert!(reply.lines().any(|it| it == line), "{line} in {reply}");
     }
     api.send("GET", "/metrics", None, "").assert_problem(401, "unauthorized");
-    let mut there = names(&told);
+    let mut there = names(&reply);
     there.extend(OF_HEALTH);
     for file in std::fs::read_dir(folder()).unwrap() {
         let path = file.unwrap().path();
@@ -119,11 +119,11 @@ fn promtool_finds_nothing_to_say() {
         Command::new("promtool").args(["check", "rules"]).arg(folder().join("rules.yml")).output().unwrap();
     assert!(rules.status.success(), "{}", String::from_utf8_lossy(&rules.stderr));
     // It reads the older text format, which has no end mark.
-    let told = metrics(&furnished()).replace("# EOF\n", "");
+    let reply = metrics(&array_with_an_alert()).replace("# EOF\n", "");
     let mut check = Command::new("promtool");
     check.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut check = check.spawn().unwrap();
-    check.stdin.take().unwrap().write_all(told.as_bytes()).unwrap();
+    check.stdin.take().unwrap().write_all(reply.as_bytes()).unwrap();
     let output = check.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
 }

@@ -122,7 +122,7 @@ impl Client {
         Self { url: format!("{}/api/v1", daemon.url()), token, agent }
     }
 
-    /// The answer; none when the daemon died before it was whole.
+    /// The response; `None` if the daemon died before it was complete.
     fn send(&self, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
         let request = Request::builder().method(method).uri(format!("{}{path}", self.url));
         let request = request.header("authorization", format!("Bearer {}", self.token));

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Command;
 
-/// A program that answers one request as it is told; what it was asked.
+/// A server that handles one request as given by `talk`, and returns the request.
 fn receiver(status: &'static str) -> (String, std::thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook/pathisasecret", listener.local_addr().unwrap());
@@ -43,9 +43,12 @@ fn a_notification_target_is_told_of_tests_and_of_alerts() {
     assert_eq!((made.status, &made.body["has_secret"]), (201, &json!(true)), "{}", made.body);
     assert!(!made.body.to_string().contains(secret));
     let test = api.ask("POST", "/api/v1/notification-targets/hook/test", Value::Null);
-    let told = received.join().unwrap();
+    let request = received.join().unwrap();
     assert_eq!(test.status, 204, "{}", test.body);
-    assert!(told.contains("x-ashlar-event: test") && told.contains("x-ashlar-signature: t="), "{told}");
+    assert!(
+        request.contains("x-ashlar-event: test") && request.contains("x-ashlar-signature: t="),
+        "{request}"
+    );
     // Nobody is there any more.
     let test = api.ask("POST", "/api/v1/notification-targets/hook/test", Value::Null);
     test.assert_problem(409, "precondition");
@@ -64,8 +67,8 @@ fn a_notification_target_is_told_of_tests_and_of_alerts() {
     };
     let closed = api.ask("PATCH", &format!("/api/v1/alerts/{alert}"), json!({ "state": "closed" }));
     assert_eq!(closed.status, 200);
-    let told = received.join().unwrap();
-    assert!(told.contains("x-ashlar-event: alert.") && told.contains("protection.low"), "{told}");
+    let request = received.join().unwrap();
+    assert!(request.contains("x-ashlar-event: alert.") && request.contains("protection.low"), "{request}");
     let wrong =
         json!({ "name": "log", "destination": { "kind": "syslog", "host": "", "port": 1, "tls": true } });
     api.ask("POST", "/api/v1/notification-targets", wrong).assert_problem(400, "invalid");
@@ -95,10 +98,10 @@ fn a_support_bundle_tells_everything_but_secrets() {
     assert_eq!(written["bytes"].as_u64(), Some(std::fs::metadata(&file).unwrap().len()));
     let bytes = zstd::decode_all(std::fs::File::open(&file).unwrap()).unwrap();
     let text = String::from_utf8_lossy(&bytes);
-    for told in
+    for request in
         ["db1", "web1", iqn, "volume.created", "ashlard.log", "CreateHost", "log.example.com", "tolerates"]
     {
-        assert!(text.contains(told), "{told}");
+        assert!(text.contains(request), "{request}");
     }
     let access: Value = serde_json::from_slice(&std::fs::read(data.join("api.json")).unwrap()).unwrap();
     let own = access["token"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! What every logical block may hold, given what was sent, answered and when: each block is a register, and each
+//! The possible content of every logical block, given what was sent and acknowledged when: each block is a register, and each
 //! answered write took effect at one moment between its sending and its answer.
 
 /// A moment; later ones are greater.
@@ -87,7 +87,7 @@ impl Model {
         }
     }
 
-    /// From when until when the block may have held this, as far as is remembered; none when it never can have.
+    /// From when until when the block may have held this, as far as is remembered; `None` if it can't have.
     pub fn span(&self, lba: u64, stamp: u64) -> Option<(Tick, Tick)> {
         let block = &self.blocks[lba as usize];
         if block.open.is_empty() {

@@ -1,4 +1,4 @@
-//! What an operator does while the hosts write: snapshots of all units together, clones, restores, deletions. A
+//! An operator's actions while the hosts write: snapshots of all units together, clones, restores, deletions. A
 //! snapshot that was answered survives; all of its volumes show one and the same moment; none is there in part. A clone
 //! holds what its snapshot holds, also after the snapshot was deleted.
 
@@ -19,7 +19,7 @@ const KEPT: usize = 8;
 /// LUN of the snapshot that is looked at.
 const LUN: u16 = 99;
 /// How long a command may take to find out that the array has died.
-const PATIENCE: Duration = Duration::from_secs(10);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What was done, what runs, and what is there.
 #[derive(Default)]
@@ -199,7 +199,7 @@ impl World {
     pub(super) fn abandon(&mut self) -> Result<()> {
         if let Some((child, _)) = &mut self.operator.chore {
             let start = Instant::now();
-            while child.try_wait()?.is_none() && start.elapsed() < PATIENCE {
+            while child.try_wait()?.is_none() && start.elapsed() < COMMAND_TIMEOUT {
                 std::thread::sleep(Duration::from_millis(5));
             }
             // Without effect on one that has ended.

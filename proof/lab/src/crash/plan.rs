@@ -1,4 +1,4 @@
-//! What to send next: seeded operations, each with the effect that it must have on the model.
+//! The operations to send: chosen by a seed, each with the effect that it must have on the model.
 
 use super::model::Model;
 use crate::cdb::{self, Segment};
@@ -105,7 +105,7 @@ impl Plan {
         &mut self.seed
     }
 
-    /// The next operation, or none when the choice could not be made this time.
+    /// The next operation, or `None` if the choice could not be made this time.
     pub fn next(&mut self, units: &[Unit]) -> Option<Operation> {
         let unit = self.seed.range(0, units.len() as u64) as usize;
         match self.seed.range(0, 100) {
@@ -263,7 +263,7 @@ fn certain(units: &[Unit], run: Run) -> Option<Vec<u64>> {
     (run.lba..run.lba + run.blocks).map(|lba| units[run.unit].model.certain(lba)).collect()
 }
 
-/// The stamps of a run as a later segment of a copy sees them, behind what earlier segments wrote.
+/// The stamps of a run as a later segment of a copy sees them, after what earlier segments wrote.
 fn copied(units: &[Unit], earlier: &[Effect], run: Run) -> Option<Vec<u64>> {
     (run.lba..run.lba + run.blocks)
         .map(|lba| {

@@ -1,4 +1,4 @@
-//! The scheduler of one disk: whose command goes next, and how many may be under way.
+//! The scheduler of one disk: the order of commands, and how many may be outstanding.
 
 use super::{Policy, Settings, Tag};
 use std::collections::{BTreeMap, VecDeque};

@@ -1,4 +1,4 @@
-//! What `esxtop` shows of a disk: commands, rates, GAVG = KAVG + DAVG, ACTV, QUED, and the offloaded commands.
+//! The figures of `esxtop` for a disk: commands, rates, GAVG = KAVG + DAVG, ACTV, QUED, and the offloaded commands.
 
 use super::device::Device;
 use super::{Command, Kind, Outcome, Time};

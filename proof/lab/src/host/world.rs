@@ -1,5 +1,5 @@
-//! Who issues commands: virtual machines with a mix of accesses, and the kernel's own workers. Each is a state machine
-//! that is asked for its next command and told how it ended.
+//! Worlds, the issuers of commands: virtual machines with a mix of accesses, and the kernel's own workers. Each is a state
+//! machine that supplies its next command and takes its result.
 
 mod mover;
 mod vmfs;

@@ -19,7 +19,7 @@ const LINES: [RGBColor; 6] = [
 const FONT: &str = "sans-serif";
 const BAR: i32 = 18;
 const LEFT: i32 = 240;
-/// Room for a number behind the longest bar.
+/// Room for a number after the longest bar.
 const RIGHT: i32 = 130;
 
 /// What the chart of a workload shows, of every step on every target; nothing when no step has it.

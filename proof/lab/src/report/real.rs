@@ -1,4 +1,4 @@
-//! What real programs did, beside the models: each case has a table of its own, with all that were measured in turn.
+//! Results of real programs, beside those of the models: each case has a table of its own, with all that were measured in turn.
 
 use super::{cells, or_dash, spread, with_unit};
 use crate::figures::{Case, Column, Figure};
@@ -36,7 +36,7 @@ fn heading(case: &Case) -> String {
     }
 }
 
-/// What is above the columns behind the figures' names.
+/// Heads of the columns after the figures' names.
 fn heads(case: &Case) -> Vec<String> {
     let ratios = case.comparisons().into_iter().map(|(first, other)| format!("{first} ÷ {other}"));
     case.columns().into_iter().map(str::to_owned).chain(ratios).collect()
@@ -54,8 +54,8 @@ fn fields(case: &Case, figure: &Figure) -> Vec<String> {
 
 /// What there is to say below a case's table.
 fn remarks(case: &Case) -> Vec<String> {
-    let told = figures(case, None).into_iter().filter(|figure| !figure.remark.is_empty());
-    let mut all: Vec<_> = told.map(|figure| format!("{}: {}", figure.name, figure.remark)).collect();
+    let remarks = figures(case, None).into_iter().filter(|figure| !figure.remark.is_empty());
+    let mut all: Vec<_> = remarks.map(|figure| format!("{}: {}", figure.name, figure.remark)).collect();
     all.extend(case.notes.iter().cloned());
     all.extend(case.left_out.iter().map(|why| format!("Left out: {why}")));
     all.extend(case.failed.iter().map(|why| format!("Failed: {why}")));

@@ -1,4 +1,4 @@
-//! What a workload's file says of a world, and the worlds that come of it.
+//! Worlds as a workload file describes them, and their construction.
 
 use super::HostPlan;
 use crate::host::world::{Access, Job, Locking, Mix, Mover, PowerOn, Reclaim, Transfers, World};
@@ -21,7 +21,7 @@ enum What {
     Fill,
     /// Zeros by the data mover.
     Zero,
-    /// Copies by the data mover, put one behind the other.
+    /// Copies by the data mover, one after the other.
     Copy,
     /// Virtual machines powered on under locks.
     PowerOn,
@@ -180,7 +180,7 @@ impl Plan {
             What::PowerOn => {
                 let locking = self.locking.context("power-on without `locking`")?;
                 let machines = self.machines.context("power-on without `machines`")?;
-                // The locks and what they guard lie in front, system disks behind.
+                // The locks and what they guard come first, system disks after them.
                 let locks = self.locks.context("power-on without `locks`")?;
                 let front = locks * 2 * 4096;
                 ensure!(length > front + MIB, "power-on without room for system disks");

@@ -61,7 +61,7 @@ const CHANGES: u32 = 2;
 const BOOT_READ: u64 = 32 << 10;
 
 impl PowerOn {
-    /// Powers on so many machines by one host. `owner` tells hosts apart; it is not 0.
+    /// Powers on so many machines by one host. `owner` distinguishes hosts; it is not 0.
     pub fn new(disk: usize, locks: (u64, u64), image: (u64, u64), locking: Locking, machines: u64) -> Self {
         let (stage, owner, rounds) = (Stage::Lock, 1, 10);
         let (lock, round, wait_until) = (0, 0, 0);
@@ -127,7 +127,7 @@ impl World for PowerOn {
             }
             (Stage::Unlock, Locking::Reserve) => self.whole(Kind::Release),
             (Stage::Change(n), _) => {
-                // Behind the lock's own sector, in the same metadata block.
+                // After the lock's own sector, in the same metadata block.
                 let at = self.locks.0 + (self.locks.1 + self.lock) * METADATA + u64::from(n % 2) * SECTOR;
                 Command { disk: self.disk, kind: Kind::Write(Content::Half), at, bytes: SECTOR }
             }
