@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod dependencies;
 #[cfg(test)]
+mod docs;
+#[cfg(test)]
 mod edges;
 #[cfg(test)]
 mod licences;
@@ -11,6 +13,8 @@ mod licences;
 mod sources;
 #[cfg(test)]
 mod walks;
+#[cfg(test)]
+mod words;
 
 use crate::shell::{cargo, command, exec, installed};
 use anyhow::Result;

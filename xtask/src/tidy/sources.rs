@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 const LINES_MAX: usize = 800;
 
 /// Every Rust file of ours, relative to the top folder, with its text.
-fn sources() -> Vec<(PathBuf, String)> {
+pub(super) fn sources() -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     for top in ["io", "control", "proof", "xtask"] {
         collect(&root().join(top), &mut files);

@@ -251,7 +251,7 @@ fn a_sign_in_ends_once_in_the_browser_that_began_it() {
     // Another browser, even with the right state, ends the sign-in for all.
     assert_eq!(array.end(&mut stranger, &came).status, 401);
     assert_eq!(array.end(&mut browser, &came).status, 401);
-    // The code of one journey does not end another: its proof (PKCE) is another.
+    // The code of one sign-in does not end another: its verifier (PKCE) differs.
     let ada = array.travel(&mut browser, "ada");
     let mut mixed = array.travel(&mut browser, "ada");
     mixed.insert("code".into(), ada["code"].clone());
