@@ -148,7 +148,7 @@ impl Array {
     /// Volumes and snapshots whose saved reservations and mode pages can't be understood.
     fn state_conditions(&self) -> Conditions {
         let (mut found, config) = (Conditions::default(), self.config());
-        for id in self.parts.target.unreadable_states() {
+        for id in self.parts.exports.unreadable_states() {
             let Some(name) = config.disk_name(id) else { continue };
             let noun = if config.snapshots.get(id).is_some() { "snapshot" } else { "volume" };
             let about = condition::About { noun, name, key: &format!("{:032x}", id.0) };

@@ -49,7 +49,9 @@ pub struct Parts {
     pub pool: Arc<dyn Pool>,
     /// The machine that it runs on.
     pub machine: Arc<dyn Machine>,
-    /// Who serves them.
+    /// The exported volumes: mappings, limits, statistics.
+    pub exports: Arc<export::Exports>,
+    /// The SCSI front end of the exported volumes.
     pub target: Arc<scsi::Target>,
     /// Who lets hosts in.
     pub server: Arc<iscsi::Server>,
@@ -328,7 +330,7 @@ impl Array {
     pub(crate) fn show_host(&self, config: &Config, host: HostId) {
         if let Some(entry) = config.hosts.get(host) {
             let view = view_of(config, host);
-            entry.initiators.iter().for_each(|name| self.parts.target.set_view(name, view.clone()));
+            entry.initiators.iter().for_each(|name| self.parts.exports.set_mappings(name, view.clone()));
         }
     }
 
@@ -349,7 +351,7 @@ impl Array {
     /// Tells `scsi` about a volume.
     pub(crate) fn serve(&self, id: DiskId) {
         if let Some(disk) = self.parts.engine.volume(id) {
-            self.parts.target.add_unit(scsi::UnitConfig { disk });
+            self.parts.exports.add_volume(disk);
         }
     }
 
@@ -552,7 +554,7 @@ impl Change<'_> {
         let gone = matches!(edit, Edit::Remove(_));
         let before = config.hosts.get(now.id).into_iter().flat_map(|host| &host.initiators);
         for name in before.filter(|name| gone || !now.initiators.contains(name)) {
-            self.array.parts.target.remove_view(name);
+            self.array.parts.exports.remove_mappings(name);
         }
     }
 
@@ -589,8 +591,9 @@ impl Change<'_> {
 }
 
 /// What a host sees by LUN: its own connections and those of its group.
-fn view_of(config: &Config, host: HostId) -> BTreeMap<u16, scsi::Mapping> {
-    let mapping = |entry: &ConnectionEntry| scsi::Mapping { disk: entry.volume, read_only: entry.read_only };
+fn view_of(config: &Config, host: HostId) -> BTreeMap<u16, export::Mapping> {
+    let mapping =
+        |entry: &ConnectionEntry| export::Mapping { disk: entry.volume, read_only: entry.read_only };
     config.seen_by(host).map(|entry| (entry.lun, mapping(entry))).collect()
 }
 

@@ -236,7 +236,7 @@ impl Change<'_> {
         let (id, noun) = (entry.volume, self.noun_of_disk(entry.volume));
         self.commit(vec![Edit::Remove(Record::Connection(entry))]).await?;
         if noun == "snapshot" && self.array.config().connections.of_volume(id).next().is_none() {
-            self.array.parts.target.remove_unit(id);
+            self.array.parts.exports.remove_volume(id);
         }
         self.done(&format!("{noun}.disconnected"), noun, volume, &format!("was disconnected from {who}"));
         Ok(Outcome::Gone)
@@ -245,7 +245,7 @@ impl Change<'_> {
     /// Forgets the saved state of a unit that can't be understood, so that hosts may write to it again.
     pub async fn clear_unreadable_state(&mut self, name: &str) -> Result<Outcome> {
         let id = self.array.config().disk_named(name)?;
-        let cleared = self.array.parts.target.clear_unreadable_state(id).await;
+        let cleared = self.array.parts.exports.clear_unreadable_state(id).await;
         if !cleared.map_err(|error| Error::failed("the state can't be cleared", error))? {
             return Err(Error::precondition(format!(
                 "the saved reservations and mode pages of {name:?} are understood: there is nothing to clear"

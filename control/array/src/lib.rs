@@ -57,6 +57,7 @@ pub use clock::Uptime;
 pub use directory::{Directory, DirectoryChange, Guest, NewDirectory};
 pub use drive::{Machine, NewDrive};
 pub use engine::Ratios;
+pub use export::Operation;
 pub use external::has_sealed_secrets;
 pub use health::Health;
 pub use history::{
@@ -76,7 +77,6 @@ pub use records::{
     PolicyChange, Result, Role, Rule, Scrub, Secret, TokenId, Topic, UserId,
 };
 pub use recover::load_identity;
-pub use scsi::Operation;
 pub use sealing::SealingKey;
 pub use shelf::pool::PoolStatus;
 pub use shelf::pool::{DriveState, DriveStatus};

@@ -9,9 +9,9 @@ use crate::action::{Action, Outcome};
 use crate::array::{Array, Env, Update};
 use crate::{Error, Result};
 use block::DiskId;
+use export::{IoCounters, Operation, PathId, SizeClass};
 use history::{ALL, Cell, Latencies, Recorder, Sample, Series, SpacePoint, Store};
 use records::{Config, HostEntry};
-use scsi::{IoCounters, Operation, PathId, SizeClass};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -190,7 +190,7 @@ impl Array {
     /// Measures what was done since the last time: to be called shortly after each second began, on a thread that may
     /// work for a moment.
     pub fn measure(&self) {
-        let counted = self.parts.target.statistics();
+        let counted = self.parts.exports.statistics();
         let millis = self.env.millis();
         // The second that is over, or nearly.
         let time = millis.saturating_sub(500) / 1000;

@@ -30,12 +30,12 @@ fn in_force(policy: Policy) -> engine::Policy {
 }
 
 /// Limits as the SCSI target enforces them.
-fn rates(limits: Limits) -> scsi::QosLimits {
-    let rate = |per_second: u64, burst: Option<u64>| scsi::Rate {
+fn rates(limits: Limits) -> export::QosLimits {
+    let rate = |per_second: u64, burst: Option<u64>| export::Rate {
         per_second,
         burst: burst.unwrap_or((per_second / 10).max(1)),
     };
-    scsi::QosLimits {
+    export::QosLimits {
         operations: limits.iops.map(|iops| rate(iops, limits.iops_burst)),
         bytes: limits.bandwidth.map(|bytes| rate(bytes, limits.bandwidth_burst)),
     }
@@ -104,13 +104,13 @@ impl Array {
     pub(crate) fn enforce(&self, config: &Config, affected: &Affected) {
         for id in &affected.volumes {
             if let Some(volume) = config.volumes.get(*id).filter(|volume| volume.stage == Stage::Ready) {
-                self.parts.target.set_limits(*id, rates(volume.limits));
+                self.parts.exports.set_limits(*id, rates(volume.limits));
                 self.parts.target.set_simple_reservations(*id, volume.scsi2_reservations);
             }
         }
         affected.groups.iter().for_each(|id| self.limit_group(config, *id));
         if affected.throttle {
-            self.parts.target.set_unmap_throttle(config.settings.unmap_throttle);
+            self.parts.exports.set_unmap_throttle(config.settings.unmap_throttle);
         }
         self.look_at_quotas(config, true);
     }
@@ -119,7 +119,7 @@ impl Array {
     pub(crate) fn enforce_all(&self, config: &Config) {
         for volume in config.volumes.iter() {
             if !volume.limits.is_none() {
-                self.parts.target.set_limits(volume.id, rates(volume.limits));
+                self.parts.exports.set_limits(volume.id, rates(volume.limits));
             }
             if !volume.scsi2_reservations {
                 self.parts.target.set_simple_reservations(volume.id, false);
@@ -129,7 +129,7 @@ impl Array {
         for group in config.groups.iter().filter(limited) {
             self.limit_group(config, group.id);
         }
-        self.parts.target.set_unmap_throttle(config.settings.unmap_throttle);
+        self.parts.exports.set_unmap_throttle(config.settings.unmap_throttle);
         self.look_at_quotas(config, false);
     }
 
@@ -137,11 +137,11 @@ impl Array {
         let members: BTreeSet<DiskId> = config.members(id).map(|volume| volume.id).collect();
         let group = config.groups.get(id);
         let limits = group.map(|group| group.limits).unwrap_or_default();
-        self.parts.target.set_group_limits(u128::from(id.0), members.clone(), rates(limits));
+        self.parts.exports.set_group_limits(u128::from(id.0), members.clone(), rates(limits));
         let (engine, disks) = (self.parts.engine.clone(), members.clone());
         let usage = Arc::new(move || mapped(&engine, disks.iter().copied()));
         let quota = group.and_then(|group| group.hard_quota);
-        self.parts.target.set_group_quota(u128::from(id.0), members, quota, usage);
+        self.parts.exports.set_group_quota(u128::from(id.0), members, quota, usage);
     }
 
     /// Volumes whose policy in the engine is not the one that is configured.

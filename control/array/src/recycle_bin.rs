@@ -33,7 +33,7 @@ impl Change<'_> {
             volume.group = None;
         }
         self.commit(vec![Edit::Put(binned.record())]).await?;
-        self.array.parts.target.remove_unit(id);
+        self.array.parts.exports.remove_volume(id);
         self.done(&format!("{noun}.deleted"), noun, &name, "was moved to the recycle bin");
         Ok(Outcome::Gone)
     }
@@ -81,7 +81,7 @@ impl Change<'_> {
                 .map_err(|error| Error::refused(&format!("{noun} {name:?} can't be deleted"), error))?,
             None => self.commit(remove).await?,
         }
-        self.array.parts.target.remove_unit(id);
+        self.array.parts.exports.remove_volume(id);
         self.done(&format!("{noun}.eradicated"), noun, &name, "was eradicated");
         Ok(Outcome::Gone)
     }

@@ -26,7 +26,7 @@ impl Change<'_> {
             new.bin_seconds = seconds;
         }
         if let Some(level) = change.unmap_throttle {
-            if level > scsi::MAX_UNMAP_THROTTLE_LEVEL {
+            if level > export::MAX_UNMAP_THROTTLE_LEVEL {
                 return Err(Error::invalid("the UNMAP throttle goes from 0 (none) to 9 (most)"));
             }
             new.unmap_throttle = level;

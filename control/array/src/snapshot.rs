@@ -176,9 +176,9 @@ impl Change<'_> {
         let restored = self.array.parts.engine.restore_volume(id, from).await;
         restored.map_err(|error| Error::refused(&format!("volume {volume:?} can't be restored"), error))?;
         if before != other {
-            self.array.parts.target.capacity_changed(id);
+            self.array.parts.exports.notify(id, export::Event::CapacityChanged);
         }
-        self.array.parts.target.content_replaced(id);
+        self.array.parts.exports.notify(id, export::Event::ContentReplaced);
         self.done("volume.overwritten", "volume", volume, &format!("was restored from {source:?}"));
         self.array.publish_change(Topic::Volumes);
         self.volume_now(id)

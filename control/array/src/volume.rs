@@ -120,7 +120,7 @@ impl Change<'_> {
             let resized = self.array.parts.engine.resize_volume(entry.id, wanted.blocks).await;
             resized
                 .map_err(|error| Error::refused(&format!("volume {name:?} could not be resized"), error))?;
-            self.array.parts.target.capacity_changed(entry.id);
+            self.array.parts.exports.notify(entry.id, export::Event::CapacityChanged);
             let [before, after] = [now.bytes(), bytes].map(|bytes| json!({ "bytes": bytes }));
             self.note_change("volume", Some(name), [&before, &after]);
             self.array.publish_change(Topic::Volumes);

@@ -61,7 +61,7 @@ impl Array {
             let used = self.mapped_by(config, group.id);
             let (was_soft, was_hard) = self.quota_state(group.id);
             let is_soft = group.soft_quota.is_some_and(|quota| beyond(used, quota, was_soft));
-            let last = self.parts.target.refresh_quota(group.id.0.into());
+            let last = self.parts.exports.refresh_quota(group.id.0.into());
             let met = last.operations > refused_before.get(&group.id).copied().unwrap_or(0);
             // Hosts that were refused wait until there is as much room as they asked for.
             let wanted = if met || was_hard { last.bytes } else { 0 };
@@ -88,7 +88,9 @@ impl Array {
     fn log_soft_quota(&self, config: &Config, group: &GroupEntry, (was, is): (bool, bool)) {
         match (was, is) {
             (false, true) => {
-                config.members(group.id).for_each(|volume| self.parts.target.threshold_crossed(volume.id));
+                config
+                    .members(group.id)
+                    .for_each(|volume| self.parts.exports.notify(volume.id, export::Event::ThresholdCrossed));
                 let what = format!("crossed its soft quota of {} bytes", group.soft_quota.unwrap_or(0));
                 self.log_quota(group, Severity::Warning, "group.soft-quota-crossed", &what);
             }

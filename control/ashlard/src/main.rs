@@ -195,7 +195,8 @@ async fn assemble(
         revision: VERSION.chars().filter(char::is_ascii_digit).take(4).collect(),
         ports: args.iscsi.len() as u16,
     };
-    let target = scsi::Target::new(names, Arc::new(iscsi::SystemClock::default()));
+    let exports = export::Exports::new(Arc::new(iscsi::SystemClock::default()));
+    let target = scsi::Target::new(names, exports.clone());
     let mut settings = iscsi::ServerConfig::new(identity.target_iqn(), args.iscsi.clone());
     let connections = limits::connections(args.threads())?;
     settings.connection_limits = iscsi::ConnectionLimits::new(connections.iscsi);
@@ -217,7 +218,7 @@ async fn assemble(
     };
     let (history, sealing) = (Arc::new(history), Arc::new(sealing_key));
     let (engine, pool) = (engine.clone(), shelf.clone());
-    let parts = Parts { engine, pool, machine, target, server: server.clone(), history, sealing };
+    let parts = Parts { engine, pool, machine, exports, target, server: server.clone(), history, sealing };
     let array = Arc::new(Array::open(parts, identity.clone(), VERSION, env).await?);
     Ok(Assembled { identity, server, array, api_connections: connections.api })
 }

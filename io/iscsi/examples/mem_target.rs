@@ -6,8 +6,9 @@ use block::mem::MemArray;
 use block::{Data, Disk, DiskId, Geometry, Op, Pending, Reply, Space};
 use bytes::Bytes;
 use clap::Parser;
+use export::Exports;
 use iscsi::{Access, Credentials, Server, ServerConfig, SystemClock};
-use scsi::{Target, TargetIdentity, UnitConfig};
+use scsi::{Target, TargetIdentity};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -112,7 +113,8 @@ fn main() {
         revision: "0001".to_owned(),
         ports: options.portals.len() as u16,
     };
-    let target = Target::new(identity, Arc::new(SystemClock::default()));
+    let exports = Exports::new(Arc::new(SystemClock::default()));
+    let target = Target::new(identity, exports.clone());
     let geometry =
         Geometry { block_bytes: options.block, blocks: (options.mib << 20) / u64::from(options.block) };
     let array = MemArray::new();
@@ -123,7 +125,7 @@ fn main() {
             true => Arc::new(NullDisk { id, geometry, zeros: Bytes::from(vec![0; 1 << 20]) }),
             false => Arc::new(array.create(id, geometry)),
         };
-        target.add_unit(UnitConfig { disk });
+        exports.add_volume(disk);
         view.insert(lun, id);
     }
     let access = Access {
@@ -133,7 +135,7 @@ fn main() {
     let blast = (0..64).map(|index| format!("iqn.2026-01.lab:iblast{index}"));
     let known = INITIATORS.map(str::to_owned).into_iter().chain(options.initiators).chain(blast);
     let table: iscsi::AccessTable = known.map(|name| (name, access.clone())).collect();
-    table.keys().for_each(|name| target.set_view(name, view.clone()));
+    table.keys().for_each(|name| exports.set_mappings(name, view.clone()));
 
     let server = Server::new(target, ServerConfig::new(options.name, options.portals));
     server.set_access(table);

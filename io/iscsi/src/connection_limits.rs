@@ -1,8 +1,8 @@
-//! Places of connections: how many there may be, and which one gives way to a new one.
+//! Limits on the number of connections, and which connection is evicted for a new one.
 //!
-//! Sessions of hosts keep their places. Connections that have not logged in to the target, discovery sessions among
-//! them, are unauthenticated: they are bounded together and by address, and the oldest of the address with the most of them
-//! gives way, so that nobody can keep hosts out by connecting.
+//! Sessions of hosts are never evicted. Connections that have not logged in to the target, discovery sessions
+//! included, are limited in total and by address; the oldest one of the address with the most of them is evicted
+//! first. So hosts can't be locked out by opening connections.
 
 use crate::portal::Shard;
 use crate::sessions::Control;
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Connections beyond the limit that may be open for a moment while others give way.
+/// Connections beyond the limit that may be open for a moment while evicted ones close.
 const MAX_LEAVING_CONNECTIONS: usize = 32;
 
-/// How many connections there may be.
+/// Limits on the number of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// All of them.
+    /// All connections.
     pub total: usize,
     /// Those that have not logged in to the target.
     pub unauthenticated: usize,
@@ -28,7 +28,7 @@ pub struct ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// Limits for so many connections in all.
+    /// Limits for a total number of connections.
     pub fn new(total: usize) -> Self {
         let unauthenticated = (total / 4).max(1);
         Self { total, unauthenticated, unauthenticated_per_address: unauthenticated.div_ceil(2) }
@@ -41,7 +41,7 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// Every connection, and the load of every shard.
+/// All connections, and the load of every shard.
 pub(crate) struct Connections {
     limits: ConnectionLimits,
     shards: Vec<(Shard, AtomicUsize)>,
@@ -50,21 +50,21 @@ pub(crate) struct Connections {
     last: AtomicU64,
 }
 
-/// A connection that has a place.
+/// An open connection.
 struct Open {
     control: UnboundedSender<Control>,
     state: ConnectionState,
     from: IpAddr,
 }
 
-/// What a connection has shown of itself.
+/// The state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ConnectionState {
-    /// It has not logged in to the target, and perhaps never will.
+    /// It has not logged in to the target.
     Unauthenticated,
     /// A session of a host that has access.
     Host,
-    /// It has been told to give way.
+    /// It is being evicted.
     Leaving,
 }
 
@@ -79,7 +79,7 @@ impl Connections {
         self.shards[index % self.shards.len()].0.clone()
     }
 
-    pub(crate) fn tell(&self, control: &Control) {
+    pub(crate) fn broadcast(&self, control: &Control) {
         for open in self.open.lock().values() {
             // One that has ended does not listen any more.
             let _gone = open.control.send(control.clone());
@@ -90,12 +90,12 @@ impl Connections {
         self.open.lock().values().next().map(|open| open.control.clone())
     }
 
-    /// True while more are open than the limit, because those that gave way are not gone yet.
+    /// True while too many evicted connections are still open.
     pub(crate) fn is_crowded(&self) -> bool {
         self.open.lock().len() >= self.limits.total + MAX_LEAVING_CONNECTIONS
     }
 
-    /// Makes the stranger leave that keeps the most others out, if there is one.
+    /// Evicts an unauthenticated connection, if there is one.
     pub(crate) fn evict(&self) -> bool {
         evict(&mut self.open.lock())
     }
@@ -106,7 +106,7 @@ impl Connections {
     }
 }
 
-/// Makes the oldest stranger leave of the address that has the most of them.
+/// Evicts the oldest unauthenticated connection of the address that has the most of them.
 fn evict(open: &mut BTreeMap<u64, Open>) -> bool {
     let mut by_address = BTreeMap::<IpAddr, usize>::new();
     for other in open.values().filter(|other| other.state == ConnectionState::Unauthenticated) {
@@ -126,7 +126,7 @@ fn evict_from(open: &mut BTreeMap<u64, Open>, address: IpAddr) -> bool {
     true
 }
 
-/// Whom an address stands for: who has one of IPv6 has all of its network.
+/// The address by which connections are counted: for IPv6 its /64 network, all of which one host may use.
 fn sender(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from(u128::from(address) >> 64 << 64)),
@@ -134,7 +134,7 @@ fn sender(address: IpAddr) -> IpAddr {
     }
 }
 
-/// A connection's place among the others; given back when this is dropped.
+/// A slot of a connection; freed when it is dropped.
 pub(crate) struct ConnectionSlot {
     connections: Arc<Connections>,
     id: u64,
@@ -142,7 +142,7 @@ pub(crate) struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    /// A place on the shard with the fewest connections. None when all of them are sessions of hosts.
+    /// Takes a slot on the shard with the fewest connections. `None` if all connections are sessions of hosts.
     pub(crate) fn take(
         connections: &Arc<Connections>,
         control: UnboundedSender<Control>,

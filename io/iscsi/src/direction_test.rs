@@ -5,7 +5,8 @@ use crate::lab_test::{Lab, directory, setup};
 use crate::pdu::{FINAL, Header, opcode};
 use block::mem::MemArray;
 use block::{DiskId, Geometry};
-use scsi::{Clock, InitiatorPort, Mapping, Nexus, Sleep, Target, TargetIdentity, UnitConfig};
+use export::{Exports, Mapping};
+use scsi::{Clock, InitiatorPort, Nexus, Sleep, Target, TargetIdentity};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -64,11 +65,12 @@ fn lab(keys: &[(&str, &str)]) -> Lab {
         revision: "1".into(),
         ports: 3,
     };
-    let target = Target::new(identity, Arc::new(Still));
+    let exports = Exports::new(Arc::new(Still));
+    let target = Target::new(identity, exports.clone());
     let disk = store.create(DiskId(1), Geometry { block_bytes: BLOCK as u32, blocks: 1 << 12 });
-    target.add_unit(UnitConfig { disk: Arc::new(disk) });
-    target.set_view("i", BTreeMap::from([(0, Mapping { disk: DiskId(1), read_only: false })]));
-    let nexus: Nexus = target.attach(InitiatorPort { name: "i".into(), isid: [0; 6] }, 1);
+    exports.add_volume(Arc::new(disk));
+    exports.set_mappings("i", BTreeMap::from([(0, Mapping { disk: DiskId(1), read_only: false })]));
+    let nexus: Nexus = target.attach(InitiatorPort::iscsi("i", [0; 6]), 1);
     let mut lab = Lab::new(setup(directory()));
     lab.device = Some(Box::new(nexus));
     let mut lab = lab.logged_in(keys);
@@ -92,7 +94,7 @@ fn new(bytes: usize) -> Vec<u8> {
 /// Sends a command as it is announced, with Data-Out as R2Ts ask for it, and takes its end.
 fn send(lab: &mut Lab, cdb: &[u8], data: &[u8], announced: Announced) -> End {
     let Announced { flags, length, immediate } = announced;
-    // An initiator that announces more than it has sends something else behind it.
+    // An initiator that announces more than it has sends something else after it.
     let mut data = data.to_vec();
     data.resize(data.len().max(length as usize), 0xEE);
     let mut padded = [0; 16];

@@ -1,5 +1,5 @@
-//! Sockets and time: the only place of this crate that makes system calls. Listens, hands connections to shards,
-//! and moves bytes and seconds into [`Connection`].
+//! Sockets and time: the only module of this crate that makes system calls. Listens, assigns connections to shards, and
+//! drives [`Connection`] with bytes and ticks.
 
 use crate::access::Portal;
 use crate::chap::Nonce;
@@ -28,16 +28,16 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep, sleep_until, ti
 const TICK: Duration = Duration::from_secs(1);
 /// How long a connection that ended waits for its peer to take the last bytes and close.
 const LINGER: Duration = Duration::from_secs(1);
-/// Bytes that are read and thrown away meanwhile.
+/// Bytes that are read and discarded meanwhile.
 const LINGER_BYTES: usize = 1 << 20;
-/// Rounds of input, tasks and output before the other connections of a shard get their turn.
+/// Rounds of input, tasks and output before the connection yields to the others of its shard.
 const ROUNDS: usize = 32;
 /// Pause after a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Pause while connections that gave way are still open.
+/// Pause while evicted connections are still open.
 const CROWDED_PAUSE: Duration = Duration::from_millis(5);
 
-/// The time of the system, and waits of the runtime that polls them: what a target served here has its time from.
+/// The system's clock, with timers of the runtime that polls them: the clock of a target that is served here.
 pub struct SystemClock(Instant);
 
 impl Default for SystemClock {
@@ -94,20 +94,20 @@ impl Portals {
         Ok((Self { listeners, connections }, addresses))
     }
 
-    /// Stops listening and ends every connection, politely first.
+    /// Stops listening, requests logout on every connection, and closes what is left after `seconds`.
     pub(crate) async fn close(self, seconds: u16) {
         self.listeners.iter().for_each(JoinHandle::abort);
         for listener in self.listeners {
             let _aborted = listener.await;
         }
-        self.connections.tell(&Control::RequestLogout(seconds));
+        self.connections.broadcast(&Control::RequestLogout(seconds));
         let gone = async {
             while let Some(control) = self.connections.any() {
                 control.closed().await;
             }
         };
         if timeout(Duration::from_secs(seconds.into()), gone).await.is_err() {
-            self.connections.tell(&Control::Close("shutting down"));
+            self.connections.broadcast(&Control::Close("shutting down"));
             while let Some(control) = self.connections.any() {
                 control.closed().await;
             }
@@ -119,7 +119,7 @@ impl Portals {
 async fn listen(server: Arc<Server>, connections: Arc<Connections>, tag: u16, socket: TcpListener) {
     let mut failures = 0_u64;
     loop {
-        // Those that give way are still open for a moment.
+        // Evicted connections are still open for a moment.
         while connections.is_crowded() {
             sleep(CROWDED_PAUSE).await;
         }
@@ -135,7 +135,7 @@ async fn listen(server: Arc<Server>, connections: Arc<Connections>, tag: u16, so
                 if failures.is_power_of_two() {
                     tracing::warn!(portal = tag, failures, %error, "accepting a connection failed");
                 }
-                // Too many open files, most likely: one that has not logged in makes room.
+                // Probably too many open files: evict a connection that has not logged in.
                 connections.evict();
                 sleep(ACCEPT_PAUSE).await;
             }
@@ -157,7 +157,7 @@ fn start(
     let Some(place) = ConnectionSlot::take(connections, sender.clone(), peer.ip()) else {
         let refused =
             RefusedLogin { initiator: None, peer, portal: tag, cause: RefusalCause::TooManyConnections };
-        server.tell(|observer| observer.refused(&refused));
+        server.notify(|observer| observer.refused(&refused));
         return Err(io::Error::other("too many connections"));
     };
     let connection = Connection::new(server.setup(tag, local, nonce()?));
@@ -202,8 +202,8 @@ fn nonce() -> io::Result<Nonce> {
 type Opening =
     Pin<Box<dyn Future<Output = Result<(OpenedSession, Option<Registration>), LoginStatus>> + Send>>;
 
-/// Moves bytes and time between a socket and a connection. What it holds goes in this order, so that whoever waits
-/// for the receiver to close finds the nexus and the registration gone.
+/// Drives a connection with the bytes of a socket and with ticks. Its fields are dropped in this order, so that a
+/// waiter for the receiver's close finds nexus and registration gone.
 struct Driver {
     connection: Connection,
     opening: Option<Opening>,
@@ -215,7 +215,7 @@ struct Driver {
     stream: TcpStream,
     server: Arc<Server>,
     info: SessionInfo,
-    /// Its place is needed: it goes without a farewell.
+    /// It is evicted: the socket is closed at once.
     evicted: bool,
 }
 
@@ -227,7 +227,7 @@ impl Driver {
         let reason =
             lost.map(|error| error.to_string()).or_else(|| self.connection.ended()).unwrap_or_default();
         tracing::info!(%peer, initiator, reason, "connection closed");
-        self.tell_end(&reason);
+        self.notify_end(&reason);
         if self.connection.is_cold_reset() {
             self.server.close_sessions_sharing_with(&initiator);
         }
@@ -237,7 +237,7 @@ impl Driver {
         if evicted {
             return;
         }
-        // Closing a socket with unread input would reset it and destroy what the peer has not read yet.
+        // Closing a socket with unread input would reset it and discard what the peer has not read yet.
         let farewell = async {
             stream.shutdown().await?;
             tokio::io::copy(&mut stream.take(LINGER_BYTES as u64), &mut tokio::io::sink()).await
@@ -247,7 +247,8 @@ impl Driver {
             let _lost_or_late = timeout(LINGER, farewell).await;
             return;
         }
-        // Whoever has not logged in keeps its place until its socket is closed, and gives it up for anybody.
+        // A connection that has not logged in keeps its slot until its socket is closed, unless it is evicted
+        // meanwhile.
         tokio::select! {
             _lost_or_late = timeout(LINGER, farewell) => {}
             _wanted = receiver.recv() => {}
@@ -255,15 +256,15 @@ impl Driver {
         drop((place, receiver));
     }
 
-    /// Tells the observer how the session ended, or why there was none.
-    fn tell_end(&mut self, reason: &str) {
+    /// Notifies the observer of the end of the session, or why there was none.
+    fn notify_end(&mut self, reason: &str) {
         if self.registration.is_some() {
-            return self.server.tell(|observer| observer.logged_out(&self.info, reason));
+            return self.server.notify(|observer| observer.logged_out(&self.info, reason));
         }
         self.connection.close(reason);
         if let Some((initiator, cause)) = self.connection.take_refusal() {
             let SessionInfo { peer, portal, .. } = self.info;
-            self.server.tell(|observer| observer.refused(&RefusedLogin { initiator, peer, portal, cause }));
+            self.server.notify(|observer| observer.refused(&RefusedLogin { initiator, peer, portal, cause }));
         }
     }
 
@@ -271,7 +272,7 @@ impl Driver {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         for _ in 0..ROUNDS {
             let mut progress = self.poll_control(cx) | self.poll_opening(cx);
-            // Input first: an abort that has come wins over an answer that has not gone.
+            // Input first: an abort that has arrived wins over a response that was not sent.
             if self.connection.wants_input() && self.poll_read(cx)?.is_ready() {
                 progress = true;
             }
@@ -289,7 +290,7 @@ impl Driver {
             if !progress {
                 return Poll::Pending;
             }
-            // Room that has come may let PDUs go on that have arrived.
+            // Freed memory may admit PDUs that have arrived.
             self.connection.proceed();
         }
         cx.waker().wake_by_ref();
@@ -326,7 +327,7 @@ impl Driver {
                 Control::Close(reason) => self.connection.close(reason),
                 Control::Evict => {
                     self.evicted = true;
-                    self.connection.close("its place is needed, and it has not logged in");
+                    self.connection.close("evicted for another connection, since it has not logged in");
                 }
                 Control::RequestLogout(seconds) => self.connection.request_logout(seconds),
             }
@@ -353,7 +354,7 @@ impl Driver {
         if let Some(registration) = &registration {
             self.place.keep();
             self.info.tsih = registration.tsih;
-            self.server.tell(|observer| observer.logged_in(&self.info));
+            self.server.notify(|observer| observer.logged_in(&self.info));
         }
         self.registration = registration;
         self.connection.opened(opened);

@@ -1,4 +1,4 @@
-//! The iSCSI target as a whole: its settings, access table, portals and sessions.
+//! The iSCSI target as a whole: its configuration, access table, portals and sessions.
 
 use crate::access::{AccessTable, TargetConfig};
 use crate::budget::Budget;
@@ -23,20 +23,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 
-/// What a server is made with.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// The target's iSCSI name.
     pub target_name: String,
-    /// Where to listen. The portal at index *i* has target portal group tag and relative target port *i* + 1.
+    /// Addresses to listen on. The portal at index *i* has target portal group tag and relative target port *i* + 1.
     pub portals: Vec<SocketAddr>,
-    /// Connections at a time.
+    /// Limits on the number of connections.
     pub connection_limits: ConnectionLimits,
-    /// What is proposed in login.
+    /// Values proposed in login.
     pub offers: Offers,
     /// Bounds on each session.
     pub session: SessionLimits,
-    /// Bytes that all connections together may hold: what each is guaranteed, and a pool for what they need beyond.
+    /// Memory of all connections in bytes: their guarantees, and a shared pool.
     pub session_bytes: u64,
     /// Time-outs of each connection.
     pub timeouts: Timeouts,
@@ -45,7 +45,7 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
-    /// ServerConfig with the defaults for everything else.
+    /// A configuration with the defaults for everything else.
     pub fn new(target_name: impl Into<String>, portals: Vec<SocketAddr>) -> Self {
         Self {
             target_name: target_name.into(),
@@ -101,34 +101,34 @@ impl Server {
         })
     }
 
-    /// Replaces the access table. Sessions of initiators that are not in it any more end, and so do those of initiators
-    /// that authenticate themselves, or the target, otherwise than before; the others go on.
+    /// Replaces the access table. Sessions of initiators that were removed from it, or whose credentials changed,
+    /// end; the others continue.
     pub fn set_access(&self, table: AccessTable) {
         let changed = self.directory.set_access(table);
         self.sessions.close("access changed", |initiator| changed.contains(initiator));
     }
 
-    /// Tells `observer` of log-ins, log-outs and refused log-ins from now on, instead of whom it told before.
+    /// Notifies `observer` of logins, logouts and refused logins from now on, instead of an earlier observer.
     pub fn observe(&self, observer: Arc<dyn LoginObserver>) {
         *self.observer.write() = Some(observer);
     }
 
-    /// Tells the observer, if there is one.
-    pub(crate) fn tell(&self, what: impl FnOnce(&dyn LoginObserver)) {
+    /// Notifies the observer, if there is one.
+    pub(crate) fn notify(&self, call: impl FnOnce(&dyn LoginObserver)) {
         let observer = self.observer.read().clone();
         if let Some(observer) = observer {
-            what(&*observer);
+            call(&*observer);
         }
     }
 
-    /// Binds every portal and serves connections on the shards' runtimes until [`Server::shutdown`]. Gives the
-    /// addresses bound, in the order of the config.
+    /// Binds every portal and serves connections on the shards' runtimes until [`Server::shutdown`].
+    /// Returns the bound addresses in the order of the configuration.
     ///
     /// # Errors
-    /// What the system says of an address that can't be bound; then nothing is served.
+    /// The system's error for an address that can't be bound; then nothing is served.
     ///
     /// # Panics
-    /// Without a shard, or when it is called a second time.
+    /// Without a shard, or if it is called a second time.
     pub async fn serve(self: &Arc<Self>, shards: Vec<Shard>) -> io::Result<Vec<SocketAddr>> {
         let (portals, addresses) = Portals::open(self, shards).await?;
         let before = self.portals.lock().replace(portals);
@@ -136,7 +136,7 @@ impl Server {
         Ok(addresses)
     }
 
-    /// Stops listening, asks every initiator to log out, and closes what is left after
+    /// Stops listening, requests logout of every initiator, and closes what is left after
     /// [`ServerConfig::logout_seconds`].
     pub async fn shutdown(&self) {
         let portals = self.portals.lock().take();
@@ -145,12 +145,12 @@ impl Server {
         }
     }
 
-    /// The addresses that it listens on, in the order of the config; empty before [`Server::serve`].
+    /// The addresses that it listens on, in the order of the configuration; empty before [`Server::serve`].
     pub fn portals(&self) -> Vec<SocketAddr> {
         self.directory.portals().iter().map(|portal| portal.address).collect()
     }
 
-    /// The sessions there are, discovery sessions excepted.
+    /// All sessions except discovery sessions.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         self.sessions.list()
     }
@@ -162,7 +162,7 @@ impl Server {
         self.sessions.close("target cold reset", is_meant);
     }
 
-    /// What a connection starts with that came through `portal` to `local`.
+    /// The configuration of a connection through `portal` to the local address `local`.
     pub(crate) fn setup(&self, portal: u16, local: SocketAddr, nonce: Nonce) -> ConnectionConfig {
         let sessions = self.sessions.clone();
         ConnectionConfig {
@@ -197,7 +197,7 @@ impl Server {
         if admission != Some(identity.admission) {
             return Err(LoginStatus::AuthorizationFailure);
         }
-        let port = InitiatorPort { name: identity.initiator, isid: identity.isid };
+        let port = InitiatorPort::iscsi(identity.initiator, identity.isid);
         let nexus = self.target.attach(port, portal);
         Ok((OpenedSession { tsih: registration.tsih, device: Some(Box::new(nexus)) }, Some(registration)))
     }

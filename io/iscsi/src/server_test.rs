@@ -12,7 +12,8 @@ use crate::sessions::SessionInfo;
 use block::mem::MemArray;
 use block::{DiskId, Geometry};
 use bytes::Bytes;
-use scsi::{Data, Target, TargetIdentity, UnitConfig};
+use export::Exports;
+use scsi::{Data, Target, TargetIdentity};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -47,14 +48,15 @@ impl World {
             revision: "1".to_owned(),
             ports: 2,
         };
-        let target = Target::new(identity, Arc::new(SystemClock::default()));
+        let exports = Exports::new(Arc::new(SystemClock::default()));
+        let target = Target::new(identity, exports.clone());
         let geometry = Geometry { block_bytes: 512, blocks: 1 << 20 };
         let array = MemArray::new();
         for id in [DiskId(1), DiskId(2)] {
-            target.add_unit(UnitConfig { disk: Arc::new(array.create(id, geometry)) });
+            exports.add_volume(Arc::new(array.create(id, geometry)));
         }
         for (host, disk) in [(HOST, 1), (OTHER, 1), (APART, 2)] {
-            target.set_view(host, [(0, DiskId(disk))].into());
+            exports.set_mappings(host, [(0, DiskId(disk))].into());
         }
         let any = "127.0.0.1:0".parse().unwrap();
         let mut config = ServerConfig::new(TARGET, vec![any, any]);
@@ -120,7 +122,7 @@ impl Host {
         self.stream.write_all(&bytes).await.unwrap();
     }
 
-    /// The next PDU, or none when the server has closed the connection.
+    /// The next PDU, `None` if the server has closed the connection.
     async fn receive(&mut self) -> Option<Pdu> {
         loop {
             if let Some(pdu) = self.input.next().unwrap() {
@@ -280,7 +282,7 @@ async fn an_initiator_without_access_is_refused_and_one_that_loses_it_is_closed(
 }
 
 #[tokio::test]
-async fn a_cold_reset_closes_the_sessions_of_everyone_who_sees_what_is_reset() {
+async fn a_cold_reset_closes_all_sessions_that_share_a_unit() {
     let world = World::new(|_| ()).await;
     let mut first = world.host(0, HOST, 1).await;
     let second = world.host(1, HOST, 1).await;
@@ -311,7 +313,7 @@ async fn a_shutdown_asks_for_logouts_and_waits_for_them() {
 }
 
 #[tokio::test]
-async fn a_shutdown_closes_who_does_not_log_out() {
+async fn a_shutdown_closes_sessions_that_do_not_log_out() {
     let world = World::new(|config| config.logout_seconds = 0).await;
     let host = world.host(0, HOST, 1).await;
     world.server.shutdown().await;
@@ -333,7 +335,7 @@ async fn connections_are_bounded() {
 }
 
 #[tokio::test]
-async fn who_only_connects_gives_way_to_hosts() {
+async fn unauthenticated_connections_are_evicted_for_hosts() {
     let world = World::new(|config| config.connection_limits.total = 2).await;
     let oldest = Host::connect(world.portals[0]).await;
     let mut discovering = Host::connect(world.portals[0]).await;
@@ -351,7 +353,7 @@ async fn who_only_connects_gives_way_to_hosts() {
 }
 
 #[tokio::test]
-async fn who_only_connects_from_one_address_loses_its_own_connections() {
+async fn an_address_that_only_connects_loses_its_own_connections() {
     let world = World::new(|config| {
         config.connection_limits =
             ConnectionLimits { total: 64, unauthenticated: 8, unauthenticated_per_address: 4 };
@@ -480,7 +482,7 @@ fn credentials(name: &str, secret: &str) -> Option<Credentials> {
 }
 
 #[tokio::test]
-async fn sessions_whose_access_changed_end_and_the_others_go_on() {
+async fn sessions_whose_access_changed_end_and_the_others_continue() {
     let world = World::new(|_| ()).await;
     let chap = |secret| Access { chap: credentials("me", secret), mutual: None };
     let mutual = Access { mutual: credentials("array", "secret of the array"), ..chap("another secret") };

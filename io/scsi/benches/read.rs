@@ -2,9 +2,10 @@
 
 use block::{Disk, DiskId, Geometry, Op, Pending, Reply, Space};
 use bytes::Bytes;
+use export::Exports;
 use scsi::{
     Clock, Command, Data, Direction, Execution, InitiatorPort, Lun, Sleep, Status, Target, TargetIdentity,
-    TaskAttribute, UnitConfig,
+    TaskAttribute,
 };
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -56,10 +57,11 @@ fn main() {
     let name = "iqn.2025-01.org.example:array".to_owned();
     let (vendor, product, revision) = ("ASHLAR".into(), "ALL-FLASH ARRAY".into(), "0".into());
     let clock = Arc::new(System(Instant::now()));
-    let target = Target::new(TargetIdentity { name, vendor, product, revision, ports: 1 }, clock);
-    target.add_unit(UnitConfig { disk: Arc::new(Cached(Bytes::from(vec![1; 4096]))) });
-    target.set_view("a", BTreeMap::from([(0, DiskId(1))]));
-    let nexus = target.attach(InitiatorPort { name: "a".into(), isid: [0; 6] }, 1);
+    let exports = Exports::new(clock);
+    let target = Target::new(TargetIdentity { name, vendor, product, revision, ports: 1 }, exports.clone());
+    exports.add_volume(Arc::new(Cached(Bytes::from(vec![1; 4096]))));
+    exports.set_mappings("a", BTreeMap::from([(0, DiskId(1))]));
+    let nexus = target.attach(InitiatorPort::iscsi("a", [0; 6]), 1);
     let command = |opcode: u8, data: &Data| Command {
         tag: 1,
         lun: Lun([0; 8]),

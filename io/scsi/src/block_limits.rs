@@ -1,4 +1,6 @@
-//! How much one command may ask for; VPD page B0h says it and the handlers hold to it.
+//! Limits of one command in blocks. VPD page B0h reports them and the handlers enforce them.
+
+use export::PROVISIONING_BLOCK_BYTES;
 
 /// Blocks in one COMPARE AND WRITE.
 pub(crate) const COMPARE_AND_WRITE_BLOCKS: u8 = 8;
@@ -12,11 +14,8 @@ const TRANSFER_BYTES: u32 = 32 << 20;
 /// Bytes in one operation of the disk that carries data; longer commands become several.
 const OPERATION_BYTES: u32 = 8 << 20;
 
-/// Bytes that cost least per byte in one command.
+/// Optimal transfer length in bytes.
 const OPTIMAL_BYTES: u32 = 1 << 20;
-
-/// What space is given and taken in. It divides 1 MiB: above that, ESXi does not unmap by itself.
-const GRANULARITY_BYTES: u32 = 4096;
 
 /// Bytes in one WRITE ATOMIC.
 const ATOMIC_BYTES: u32 = 1 << 20;
@@ -31,7 +30,7 @@ const UNMAP_BLOCKS: u32 = 1 << 20;
 /// The limits in logical blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockLimits {
-    /// READ, WRITE, VERIFY and their kin.
+    /// READ, WRITE, VERIFY and similar commands.
     pub(crate) transfer: u32,
     /// One operation of the disk that carries data.
     pub(crate) operation: u64,
@@ -48,17 +47,13 @@ pub(crate) struct BlockLimits {
 }
 
 impl BlockLimits {
-    /// Blocks whose provisioning is looked at in one step. The answer to a GET LBA STATUS may end early; initiators
-    /// ask again.
-    pub(crate) const STATUS_BLOCKS: u64 = 1 << 21;
-
     /// The limits of a unit with this block length.
     pub(crate) fn of(block_bytes: u32) -> BlockLimits {
         BlockLimits {
             transfer: TRANSFER_BYTES / block_bytes,
             operation: u64::from(OPERATION_BYTES / block_bytes),
             optimal_transfer: OPTIMAL_BYTES / block_bytes,
-            granularity: (GRANULARITY_BYTES / block_bytes).max(1),
+            granularity: (PROVISIONING_BLOCK_BYTES / block_bytes).max(1),
             atomic_transfer: ATOMIC_BYTES / block_bytes,
             unmap_blocks: UNMAP_BLOCKS,
             write_same: match block_bytes {

@@ -1,9 +1,9 @@
-//! A command descriptor block, read with checked access: bytes that did not come are zero.
+//! A command descriptor block (CDB), read with checked access: bytes beyond its end are zero.
 
 use block::Extent;
 use bytes::Bytes;
 
-/// A CDB as it came.
+/// A CDB as received.
 #[derive(Clone, Debug)]
 pub(crate) struct Cdb(Bytes);
 

@@ -1,32 +1,32 @@
-//! What a handler gets and gives: a request whose generic checks are done, and how it goes on.
+//! The interface of a handler: a request whose generic checks are done, and how the command continues.
 
 use crate::cdb::Cdb;
+use crate::nexus::View;
 use crate::opcode::Row;
+use crate::path::Path;
 use crate::sense::Fault;
-use crate::target::View;
-use crate::unit::Path;
 use block::{Data, Extent, Pending, Reply};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// What a command ends with.
+/// The result of a command.
 pub(crate) type CommandResult = Result<Completion, Fault>;
 
 pub(crate) type Handler = fn(Request<'_>) -> Result<Flow, Fault>;
 
-/// A command on its way to its handler. All of the generic checks are done.
+/// A command for its handler. All generic checks are done.
 pub(crate) struct Request<'a> {
     pub(crate) path: &'a Arc<Path>,
-    /// What else this initiator sees; nothing beyond it can be named by a command.
+    /// All paths of the nexus; a command can name no other unit.
     pub(crate) peers: &'a Arc<View>,
     pub(crate) row: &'static Row,
     pub(crate) cdb: &'a Cdb,
-    /// Data-Out, as long as the CDB asks for; shorter where the command takes that.
+    /// Data-Out, as long as the CDB asks for; shorter only where the command accepts that.
     pub(crate) data: Data,
 }
 
-/// The good end of a command.
+/// The result of a command that succeeded.
 #[derive(Debug, Default)]
 pub(crate) struct Completion {
     pub(crate) data_in: Data,
@@ -34,10 +34,10 @@ pub(crate) struct Completion {
     pub(crate) condition_met: bool,
 }
 
-/// How a command goes on from its handler.
+/// How a command continues after its handler.
 pub(crate) enum Flow {
     Done(Completion),
-    /// The disk's answer is the answer: data that was read, or nothing.
+    /// The result of a disk operation is the result of the command: the data read, or nothing.
     Disk(Pending),
     Later(Pin<Box<dyn Future<Output = CommandResult> + Send>>),
 }
@@ -66,7 +66,7 @@ impl Flow {
     }
 }
 
-/// The end of a command whose answer is the disk's.
+/// The result of a command that is the result of a disk operation.
 pub(crate) fn finish(result: block::Result) -> CommandResult {
     match result? {
         Reply::Data(data) => Ok(data.into()),

@@ -1,4 +1,4 @@
-//! COMPARE AND WRITE (SBC-4 5.2), the lock primitive of clustered file systems.
+//! COMPARE AND WRITE (SBC-4 5.2), by which clustered file systems lock.
 
 use crate::block_limits::COMPARE_AND_WRITE_BLOCKS;
 use crate::command::{Flow, Request};

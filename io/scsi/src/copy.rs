@@ -1,7 +1,7 @@
 //! Third-party copy (SPC-5 5.18, 6.6): EXTENDED COPY (LID1) and RECEIVE COPY RESULTS.
 //!
-//! A list becomes one operation of the disk, whatever its number of segments. Disks are looked for only among the
-//! units that the sender sees: a copy can't reach what its initiator can't.
+//! A list becomes one operation of the disk, however many segments it has. Disks are looked up only among the units
+//! that the sender sees: a copy can't reach a unit that its initiator can't.
 
 mod list;
 mod results;
@@ -11,12 +11,13 @@ pub(crate) use results::Results;
 use crate::Status;
 use crate::block_limits::BlockLimits;
 use crate::command::{Completion, Flow, Request};
+use crate::gate::TaskSetEntry;
 use crate::opcode::Effect;
-use crate::quota;
+use crate::path::Path;
 use crate::read_write::read_blocks;
 use crate::sense::{Code, Fault};
 use crate::task_set::Class;
-use crate::unit::{Path, TaskSetEntry, Unit};
+use crate::unit::Unit;
 use block::{CopySegment, Data, Error, Extent, Op};
 use list::{Cscd, Description, Segment};
 use std::collections::BTreeMap;
@@ -40,13 +41,13 @@ const MAX_COPIES: u8 = 255;
 /// Bytes moved at a time where a disk can't copy from another by itself.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// A copy whose descriptors are all understood.
+/// A copy whose descriptors are decoded and checked.
 struct Plan {
     segments: Vec<CopySegment>,
-    /// The units that take part, by the order in which they were named.
+    /// The source and destination units, in the order in which they were named.
     units: Vec<Arc<Unit>>,
-    /// Places in the order of the other units' tasks: their reservations can't change under the copy.
-    passes: Vec<TaskSetEntry>,
+    /// Entries in the task sets of the units: their reservations can't change during the copy.
+    entries: Vec<TaskSetEntry>,
     bytes: u64,
 }
 
@@ -80,7 +81,7 @@ pub(crate) fn extended_copy(request: Request<'_>) -> Result<Flow, Fault> {
     }))
 }
 
-/// Bytes that a parameter list names; what is wrong with it is found later.
+/// Bytes that a parameter list names; errors in it are found later.
 pub(crate) fn amount(data: &Data, block_bytes: u32) -> u64 {
     let description = Description::parse(&data.to_bytes());
     let segments = description.iter().flat_map(|description| &description.segments);
@@ -106,7 +107,7 @@ impl Plan {
             list::RECEIVER => Some(request.path),
             id => cscds.get(usize::from(id)).and_then(Option::as_ref),
         };
-        let mut plan = Plan { segments: Vec::new(), units: Vec::new(), passes: Vec::new(), bytes: 0 };
+        let mut plan = Plan { segments: Vec::new(), units: Vec::new(), entries: Vec::new(), bytes: 0 };
         let mut roles = BTreeMap::new();
         for (number, segment) in description.segments.iter().enumerate() {
             let unreachable = |byte| Fault::in_segment(Code::COPY_CSCD_UNREACHABLE, number, byte);
@@ -119,7 +120,7 @@ impl Plan {
             plan.segments.push(copy);
         }
         for (path, written) in roles.into_values() {
-            plan.passes.push(admit(path, written)?);
+            plan.entries.push(admit(path, written)?);
         }
         Ok(plan)
     }
@@ -161,24 +162,25 @@ impl Plan {
         })
     }
 
-    /// Copies: as one operation of the disk, or through us where the disk does not reach the other one.
-    /// Answers the number of bytes that were copied by sharing what is stored.
+    /// Copies: as one operation of the disk, or by reading and writing if the disk does not reach the other one.
+    /// Returns the number of bytes that were copied by sharing stored data.
     async fn run(self, unit: &Unit) -> Result<u64, Fault> {
         if self.segments.is_empty() {
             return Ok(0);
         }
-        let shares = quota::take_for_copy(&self.segments, &self.units).await?;
-        match unit.disk.execute(Op::Copy(self.segments.clone())).await {
+        let volumes: Vec<_> = self.units.iter().map(|unit| unit.volume.clone()).collect();
+        let grants = export::grant_copy(&self.segments, &volumes).await?;
+        match unit.volume.disk().execute(Op::Copy(self.segments.clone())).await {
             Ok(_) => Ok(self.shared()),
             Err(Error::Foreign(_)) => {
-                drop(shares); // each write takes its own
+                drop(grants); // each write is granted its own
                 self.move_data().await.map(|()| 0)
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Bytes that a disk copies by sharing: whole physical blocks, where source and target lie alike within them.
+    /// Bytes that a disk copies by sharing: whole physical blocks whose source and target are aligned alike.
     fn shared(&self) -> u64 {
         let shared = |segment: &CopySegment| {
             let unit = self.units.iter().find(|unit| unit.id == segment.target)?;
@@ -200,14 +202,14 @@ impl Plan {
                 return Err(Code::COPY_DEVICE_UNREACHABLE.into());
             };
             let step = CHUNK_BYTES / u64::from(source.block_bytes);
-            // An overlap is walked from its far end, as if the source had been read whole before.
+            // An overlap is copied backwards, with the effect of reading the whole source first.
             let backwards = segment.source == segment.target && segment.source_lba < segment.target_lba;
             let mut done = 0;
             while done < segment.blocks {
                 let blocks = step.min(segment.blocks - done);
                 let at = if backwards { segment.blocks - done - blocks } else { done };
                 let data = read_blocks(source, Extent::new(segment.source_lba + at, blocks)).await?;
-                target.perform(Op::Write { lba: segment.target_lba + at, data }).await?;
+                target.volume.perform(Op::Write { lba: segment.target_lba + at, data }).await?;
                 done += blocks;
             }
         }
@@ -221,11 +223,11 @@ fn resolve(cscd: &Cscd, request: &Request<'_>) -> Option<Arc<Path>> {
     request.peers.values().find(|path| crate::inquiry::naa_bytes(path.unit.id) == name).cloned()
 }
 
-/// A place in the order of a unit that takes part, when its reservations and its write protection allow it.
+/// Enters the task set of a source or destination unit, if its reservations and its write protection allow it.
 fn admit(path: &Arc<Path>, written: bool) -> Result<TaskSetEntry, Fault> {
-    let (pass, flags) = path.enter(Class::Media);
-    // Waiting here for one unit while holding a place in another could close a circle.
-    if !pass.may_dispatch() {
+    let (entry, flags) = path.enter_task_set(Class::Media);
+    // Waiting here for one unit while in the task set of another could deadlock.
+    if !entry.may_dispatch() {
         return Err(Fault::Status(Status::Busy));
     }
     if flags.reserved() && path.unit.lock().reservations.refuses_use(path, written) {
@@ -233,7 +235,7 @@ fn admit(path: &Arc<Path>, written: bool) -> Result<TaskSetEntry, Fault> {
     }
     match (flags.protected() && written).then(|| path.protection(Effect::Medium)).flatten() {
         Some(code) => Err(code.into()),
-        None => Ok(pass),
+        None => Ok(entry),
     }
 }
 

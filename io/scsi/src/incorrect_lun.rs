@@ -1,5 +1,5 @@
-//! Commands to a logical unit number behind which there is nothing (SPC-5 5.2, SAM-5 4.7.4): INQUIRY, REPORT LUNS and
-//! REQUEST SENSE answer, so that an initiator can find what there is.
+//! Commands to a logical unit number without a unit (SPC-5 5.2, SAM-5 4.7.4): only INQUIRY, REPORT LUNS and REQUEST
+//! SENSE succeed, so that an initiator can discover the units.
 
 use crate::cdb::Cdb;
 use crate::sense::{Code, Sense};
@@ -8,7 +8,7 @@ use crate::{Command, Response, Status, inquiry, report};
 use block::Data;
 use bytes::Bytes;
 
-/// Answers a command to an address without a logical unit; `luns` are the numbers that the nexus sees.
+/// The response to a command to an address without a logical unit; `luns` are the numbers that the nexus sees.
 pub(crate) fn respond(command: &Command, identity: &TargetIdentity, luns: &[u16]) -> Response {
     let cdb = Cdb::new(command.cdb.clone());
     let not_supported = Sense::from(Code::UNIT_NOT_SUPPORTED);

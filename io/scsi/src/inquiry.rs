@@ -14,13 +14,13 @@ pub fn naa(id: DiskId) -> String {
     format!("naa.{:032x}", u128::from_be_bytes(naa_bytes(id)))
 }
 
-/// Peripheral qualifier and device type of a direct access block device that is there.
+/// Peripheral qualifier and device type of a direct access block device.
 pub(crate) const DISK: u8 = 0x00;
 
-/// The same where no device can be: qualifier 011b, type 1Fh.
+/// The same of an address that has no device: qualifier 011b, type 1Fh.
 pub(crate) const NO_DEVICE: u8 = 0x7F;
 
-/// The standards that we claim, as version descriptors (SPC-5 6.7.2).
+/// Version descriptors of the standards that the target conforms to (SPC-5 6.7.2).
 const VERSIONS: [u16; 4] = [
     0x00A0, // SAM-5
     0x0960, // iSCSI

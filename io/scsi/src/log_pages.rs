@@ -1,10 +1,11 @@
-//! LOG SENSE (SPC-5 6.9, 7.3): parameters are made from counters when they are asked for.
+//! LOG SENSE (SPC-5 6.9, 7.3): log parameters are made from counters on request.
 
 use crate::command::{Flow, Request};
+use crate::path::Path;
 use crate::provisioning;
 use crate::sense::{Code, Fault};
-use crate::statistics::{IoCounters, Operation, OperationCounts};
-use crate::unit::{Path, Unit};
+use crate::unit::Unit;
+use export::{IoCounters, Operation, OperationCounts};
 
 type Page = fn(&Path) -> Vec<Parameter>;
 
@@ -53,7 +54,7 @@ pub(crate) fn sense(request: Request<'_>) -> Result<Flow, Fault> {
     Ok(Flow::data(out))
 }
 
-/// The parameters from a code on; there must be one.
+/// The parameters from a code on; at least one must exist.
 fn encode(parameters: Vec<Parameter>, first: u16) -> Result<Vec<u8>, Fault> {
     let mut out = Vec::new();
     for parameter in parameters.iter().filter(|parameter| parameter.code >= first) {
@@ -81,10 +82,10 @@ fn provisioning(path: &Path) -> Vec<Parameter> {
 
 /// Page 19h (SPC-5 7.3.9): commands and blocks, of all paths together.
 fn general_statistics(path: &Path) -> Vec<Parameter> {
-    let mut table = IoCounters::default();
-    path.unit.statistics().values().for_each(|way| table.add(way));
+    let mut counters = IoCounters::default();
+    path.unit.volume.statistics().values().for_each(|path| counters.add(path));
     let of = |operations: &[Operation]| {
-        let counts = operations.iter().map(|operation| table.of(*operation));
+        let counts = operations.iter().map(|operation| counters.of(*operation));
         let sum = |(commands, bytes), one: OperationCounts| (commands + one.operations(), bytes + one.bytes);
         let (commands, bytes) = counts.fold((0, 0), sum);
         (commands, bytes / u64::from(path.unit.block_bytes))
@@ -97,7 +98,7 @@ fn general_statistics(path: &Path) -> Vec<Parameter> {
     vec![Parameter { code: 0x0001, format: LIST, value }]
 }
 
-/// Page 2Fh (SPC-5 7.3.12): no exception is foreseen, and there is no temperature.
+/// Page 2Fh (SPC-5 7.3.12): no failure is predicted, and there is no temperature.
 fn informational_exceptions(_: &Path) -> Vec<Parameter> {
     vec![Parameter { code: 0x0000, format: LIST, value: vec![0, 0, 0xFF, 0] }]
 }

@@ -1,18 +1,18 @@
-//! Mode pages (SPC-5 7.5, SBC-4 6.5): MODE SENSE and MODE SELECT over one table of page images.
+//! Mode pages (SPC-5 7.5, SBC-4 6.5): MODE SENSE and MODE SELECT over a table of page images.
 
 use crate::Status;
 use crate::cdb::List;
 use crate::command::{Completion, Flow, Request};
+use crate::path::Path;
 use crate::provisioning;
 use crate::sense::{Code, Fault};
-use crate::state;
-use crate::unit::{Path, Unit};
+use crate::unit::Unit;
 use block::{Geometry, Op};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A mode page: its code, what it holds by default and which bits a MODE SELECT may change. The images include the
-/// page header.
+/// A mode page: its code, its default values and the bits that a MODE SELECT may change. The images include the page
+/// header.
 struct Page {
     code: u8,
     subpage: u8,
@@ -31,11 +31,11 @@ const PAGES: [Page; 6] = [
     Page { code: 0x01, subpage: 0x00,
         default:    &[0x01, 10, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0],
         changeable: &[0x01, 10, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0] },
-    // Disconnect-reconnect: a protocol's matter, nothing here.
+    // Disconnect-reconnect: for the transport, all zero here.
     Page { code: 0x02, subpage: 0x00,
         default:    &[0x02, 14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         changeable: &[0x02, 14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] },
-    // Caching: WCE is zero, since what is answered is durable.
+    // Caching: WCE is zero, since completed writes are durable.
     Page { code: 0x08, subpage: 0x00,
         default:    &[0x08, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         changeable: &[0x08, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] },
@@ -85,7 +85,7 @@ impl Default for Pages {
     }
 }
 
-/// What the current pages mean for the device server.
+/// The settings in the current pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// Sense data in descriptor format (D_SENSE).
@@ -98,21 +98,21 @@ pub(crate) struct Settings {
     pub(crate) report_thresholds: bool,
     /// A crossed threshold is reported to one initiator only (SITUA).
     pub(crate) single_initiator: bool,
-    /// Fewest threshold units that may be left available.
+    /// The available-resources threshold in threshold units.
     pub(crate) min_available: Option<u32>,
-    /// Most threshold units that may be used.
+    /// The used-resources threshold in threshold units.
     pub(crate) max_used: Option<u32>,
 }
 
 impl Settings {
-    /// The status of tasks aborted by another nexus, if they get any.
+    /// The status of tasks aborted by another nexus; `None` if they get no response.
     pub(crate) fn aborted_status(&self) -> Option<Status> {
         self.report_aborted.then_some(Status::TaskAborted)
     }
 }
 
 impl Pages {
-    /// What the current pages mean.
+    /// The settings in the current pages.
     pub(crate) fn current(&self) -> Settings {
         let image = |name| List(find(name).and_then(|at| self.current.get(at)).map_or(&[], Vec::as_slice));
         let (recovery, control, thin) = (image(ERROR_RECOVERY), image(CONTROL), image(PROVISIONING));
@@ -128,7 +128,7 @@ impl Pages {
         }
     }
 
-    /// Back to the saved values, as a reset does.
+    /// Restores the saved values, as a reset does.
     pub(crate) fn reset(&mut self) {
         self.current = self.saved.clone();
     }
@@ -138,7 +138,7 @@ impl Pages {
         self.saved.concat()
     }
 
-    /// Pages from saved images; none when an image does not fit its page by the rules of a MODE SELECT.
+    /// Pages from saved images; `None` if an image does not fit its page by the rules of MODE SELECT.
     pub(crate) fn from_saved(bytes: &[u8]) -> Option<Pages> {
         Pages::default().select(List(bytes), true).ok()
     }
@@ -169,7 +169,7 @@ impl Pages {
     }
 }
 
-/// Takes the changeable bits of a given page over; answers the byte where another bit differs.
+/// Copies the changeable bits of a given page. Fails with the byte where another bit differs.
 fn merge(page: &Page, image: &mut [u8], given: List<'_>) -> Result<(), usize> {
     for (at, (byte, mask)) in image.iter_mut().zip(page.changeable).enumerate().skip(page.header()) {
         if (*byte ^ given.u8(at)) & !mask != 0 {
@@ -219,7 +219,7 @@ fn find_code(code: u8) -> bool {
     code == 0x3F || PAGES.iter().any(|page| page.code == code)
 }
 
-/// The pages asked for, with the values of the page control field; none when there is no such page.
+/// The requested pages, with the values that the page control field selects; `None` if there is no such page.
 fn sense_pages(pages: &Pages, control: u8, code: u8, subpage: u8) -> Option<Vec<u8>> {
     let wanted =
         |page: &Page| (code == 0x3F || code == page.code) && (subpage == 0xFF || subpage == page.subpage);
@@ -273,7 +273,7 @@ pub(crate) fn select(request: Request<'_>) -> Result<Flow, Fault> {
     Ok(Flow::later(adopt(request.path.clone(), next, save)))
 }
 
-/// Checks a mode parameter header and its block descriptors, which may only say what is so; answers their length.
+/// Checks a mode parameter header and its block descriptors, which must not change anything; returns their length.
 fn check_descriptor(list: List<'_>, header: usize, geometry: Geometry) -> Result<usize, Fault> {
     let (length, long) = match header {
         8 => (usize::from(list.u16(6)), list.u8(4) & 1 != 0),
@@ -300,12 +300,13 @@ fn check_descriptor(list: List<'_>, header: usize, geometry: Geometry) -> Result
     Ok(length)
 }
 
-/// Saves where it is asked for, then makes the new values current and tells the others (2A/01).
+/// Saves the pages if requested, makes them current and raises MODE PARAMETERS CHANGED for the other initiators.
 async fn adopt(path: Arc<Path>, next: Pages, save: bool) -> Result<Completion, Fault> {
     let unit: &Unit = &path.unit;
     if save {
-        let state = state::store(&unit.lock().reservations, &next)?;
-        unit.disk.execute(Op::SaveState(state)).await?;
+        let registrations = unit.volume.state().registrations.clone();
+        let state = unit.volume.encode_state(&registrations, next.saved_bytes())?;
+        unit.volume.disk().execute(Op::SaveState(state)).await?;
     }
     let mut core = unit.lock();
     let changed = core.pages.current != next.current;

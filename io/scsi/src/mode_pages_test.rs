@@ -8,11 +8,11 @@ fn control(d_sense: u8, swp: u8) -> [u8; 12] {
 fn images_agree_in_length_with_their_headers() {
     for page in &PAGES {
         assert_eq!(page.default.len(), page.changeable.len());
-        let told = match page.header() {
+        let expected = match page.header() {
             2 => 2 + usize::from(page.default[1]),
             _ => 4 + usize::from(u16::from_be_bytes([page.default[2], page.default[3]])),
         };
-        assert_eq!(told, page.default.len());
+        assert_eq!(expected, page.default.len());
         assert_eq!((page.default[0] & 0x3F, page.default[0] & 0x40 != 0), (page.code, page.subpage != 0));
     }
 }

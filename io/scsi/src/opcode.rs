@@ -1,15 +1,15 @@
-//! The command table. It drives decoding, dispatch, conflict checks, data lengths and REPORT SUPPORTED OPERATION
-//! CODES.
+//! The command table: one row per command. It drives decoding, dispatch, reservation conflicts, write protection, data
+//! lengths and REPORT SUPPORTED OPERATION CODES, so that they can't disagree.
 
 use crate::cdb::{Cdb, Span};
 use crate::command::Handler;
-use crate::statistics::Operation;
 use crate::task_set::Class;
 use crate::{
-    compare_and_write, copy, inquiry, log_pages, mode_pages, provisioning, read_write, report, reserve,
-    unmap, verify, write_same,
+    compare_and_write, copy, inquiry, log_pages, mode_pages, persistent_reserve, provisioning, read_write,
+    report, reservation, unmap, verify, write_same,
 };
 use block::{Data, Extent};
+use export::Operation;
 
 /// One command: an operation code, with its service action where it has any.
 pub(crate) struct Row {
@@ -17,21 +17,21 @@ pub(crate) struct Row {
     /// The service action, in the low five bits of CDB byte 1 (byte 9 of variable length CDBs, which are not used).
     pub(crate) action: Option<u8>,
     pub(crate) name: &'static str,
-    /// Bits of the CDB that are looked at; the length is the CDB's. Byte 0 is the operation code.
+    /// The CDB bits that the command uses; the length is the CDB's. Byte 0 is the operation code.
     pub(crate) usage: &'static [u8],
-    pub(crate) access: Access,
+    pub(crate) conflict: ConflictRule,
     pub(crate) effect: Effect,
     pub(crate) class: Class,
     pub(crate) transfer: Transfer,
     pub(crate) handler: Handler,
-    /// What it is counted as.
+    /// The kind that it is counted as.
     pub(crate) operation: Operation,
 }
 
-/// What a command is to reservations held by others (SPC-5 5.14.1, SBC-4 5.3; SPC-2 5.5.1 for RESERVE).
+/// How reservations held by others affect a command (SPC-5 5.14.1, SBC-4 5.3; SPC-2 5.5.1 for RESERVE).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// Allowed whatever is reserved, and reports no unit attention: INQUIRY, REPORT LUNS, REQUEST SENSE.
+pub(crate) enum ConflictRule {
+    /// Always allowed, and reports no unit attention: INQUIRY, REPORT LUNS, REQUEST SENSE.
     Open,
     /// Allowed under every persistent reservation and under RESERVE.
     Always,
@@ -41,25 +41,25 @@ pub(crate) enum Access {
     Read,
     /// Not allowed to others.
     Write,
-    /// Decides by itself: RESERVE, RELEASE and the persistent commands.
+    /// The handler decides: RESERVE and RELEASE.
     Own,
 }
 
-/// What a command changes that the other initiators of a unit share. A row can't be made without it, so write
-/// protection and read-only mappings hold for every command there is.
+/// What a command changes that other initiators share. Every row has it, so write protection and read-only mappings
+/// hold for every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Nothing, or something of the sender's alone that it gives up: RELEASE.
+    /// Nothing, or only what the sender itself holds: RELEASE.
     Nothing,
     /// The medium: refused under software write protection, on a read-only disk and on a read-only mapping.
     Medium,
     /// The state of the unit (mode pages, registrations, reservations): refused on a read-only mapping.
     Unit,
-    /// The media of the units that its parameter list names: each is checked when it is found.
+    /// The media of the units that its parameter list names: each is checked when it is looked up.
     Named,
 }
 
-/// The data of a command and where the CDB tells how much.
+/// The data of a command, and where the CDB has its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transfer {
     None,
@@ -67,16 +67,16 @@ pub(crate) enum Transfer {
     In(usize, usize),
     /// As many logical blocks come back as the CDB asks for.
     BlocksIn(Span),
-    /// The command names blocks but moves none.
+    /// The command names blocks but transfers none.
     Blocks(Span),
     /// A parameter list of the length at the byte, of the length in bytes.
     Out(usize, usize),
-    /// As many logical blocks as the CDB tells. When the initiator announces less, what it sends is written and the
-    /// transport tells the residual.
+    /// As many logical blocks as the CDB says. If the initiator announces less, that is written and the transport
+    /// reports the residual.
     BlocksOut(Span),
-    /// As many logical blocks as the CDB tells, all of them.
+    /// As many logical blocks as the CDB says, all of them.
     AllOut(Span),
-    /// Twice as many: what to compare, then what to write.
+    /// Twice as many: the blocks to compare, then the blocks to write.
     TwiceOut(Span),
     /// One logical block, or none with NDOB.
     OneOut(Span),
@@ -113,7 +113,7 @@ impl Row {
         }
     }
 
-    /// Whether the command takes space away from blocks, as far as its CDB tells.
+    /// Whether the command unmaps blocks, by its CDB.
     pub(crate) fn unmaps(&self, cdb: &Cdb) -> bool {
         match self.operation {
             Operation::Unmap => true,
@@ -122,7 +122,7 @@ impl Row {
         }
     }
 
-    /// Bytes of the medium that the command is about, as far as its CDB and its parameter list tell.
+    /// Bytes that the command reads, writes, unmaps or copies, by its CDB and its parameter list.
     pub(crate) fn amount(&self, cdb: &Cdb, data: &Data, block_bytes: u32) -> u64 {
         let blocks = match self.operation {
             Operation::Unmap => unmap::amount(data),
@@ -132,18 +132,18 @@ impl Row {
         blocks.saturating_mul(block_bytes.into())
     }
 
-    /// Whether Data-Out longer than the CDB asks for is an error rather than a residual: the bytes would be taken
-    /// for something that they are not.
+    /// Whether Data-Out longer than the CDB asks for is an error instead of a residual: the bytes would be
+    /// misinterpreted.
     pub(crate) fn exact(&self) -> bool {
         matches!(self.transfer, Transfer::TwiceOut(_) | Transfer::OneOut(_))
     }
 
-    /// Whether Data-Out shorter than the CDB asks for is taken for what it is.
+    /// Whether Data-Out shorter than the CDB asks for is accepted.
     pub(crate) fn takes_less(&self) -> bool {
         matches!(self.transfer, Transfer::BlocksOut(_))
     }
 
-    /// The allocation length that cuts Data-In, where the command has one.
+    /// The allocation length, which truncates Data-In, if the command has one.
     pub(crate) fn allocation(&self, cdb: &Cdb) -> Option<u64> {
         match self.transfer {
             Transfer::In(at, bytes) => Some(cdb.field(at, bytes)),
@@ -151,7 +151,7 @@ impl Row {
         }
     }
 
-    /// The first bit set in the CDB that must not be: byte and bit.
+    /// The first bit set in the CDB that the command does not use: byte and bit.
     pub(crate) fn stray_bit(&self, cdb: &Cdb) -> Option<(u16, u8)> {
         let stray = |(given, used): (&u8, &u8)| (given & !used) != 0;
         let at = cdb.bytes().iter().zip(self.usage).skip(1).position(stray)? + 1;
@@ -160,7 +160,7 @@ impl Row {
     }
 }
 
-/// The command of a CDB, when there is such a command.
+/// The row of a CDB; `None` if there is no such command.
 pub(crate) fn find(cdb: &Cdb) -> Option<&'static Row> {
     let first = usize::from(*FIRST.get(usize::from(cdb.u8(0)))?);
     let rows = TABLE.get(first..)?;
@@ -170,12 +170,12 @@ pub(crate) fn find(cdb: &Cdb) -> Option<&'static Row> {
     rows.iter().take_while(|row| row.opcode == cdb.u8(0)).find(|row| row.action == Some(cdb.u8(1) & 0x1F))
 }
 
-/// True when there is a command with this operation code, whatever its service actions.
+/// True if there is a command with this operation code and any service action.
 pub(crate) fn known(opcode: u8) -> bool {
     TABLE.iter().any(|row| row.opcode == opcode)
 }
 
-/// The usage data of a command: byte 0 and the service action are told as they are, the rest as masks.
+/// The CDB usage data of a command: operation code and service action as values, the rest as masks.
 pub(crate) fn usage(row: &Row) -> Vec<u8> {
     let mut out = row.usage.to_vec();
     if let (Some(action), Some(byte)) = (row.action, out.get_mut(1)) {
@@ -184,7 +184,7 @@ pub(crate) fn usage(row: &Row) -> Vec<u8> {
     out
 }
 
-/// The first row of each operation code; the table's length where there is none.
+/// The index of the first row of each operation code; the table's length if there is none.
 static FIRST: [u8; 256] = {
     let mut first = [TABLE.len() as u8; 256];
     let mut at = TABLE.len();
@@ -197,10 +197,10 @@ static FIRST: [u8; 256] = {
 
 #[rustfmt::skip]
 const fn row(
-    (opcode, action): (u8, Option<u8>), name: &'static str, (access, effect): (Access, Effect), class: Class,
+    (opcode, action): (u8, Option<u8>), name: &'static str, (conflict, effect): (ConflictRule, Effect), class: Class,
     transfer: Transfer, handler: Handler, usage: &'static [u8],
 ) -> Row {
-    Row { opcode, action, name, usage, access, effect, class, transfer, handler, operation: operation(opcode) }
+    Row { opcode, action, name, usage, conflict, effect, class, transfer, handler, operation: operation(opcode) }
 }
 
 /// What the commands of an operation code are counted as.
@@ -216,13 +216,13 @@ const fn operation(opcode: u8) -> Operation {
     }
 }
 
-use Access::{Always, Open, Own, Persistent, Read, Write};
 use Class::{Change, Free, Media};
+use ConflictRule::{Always, Open, Own, Persistent, Read, Write};
 use Effect::{Medium, Named, Nothing, Unit};
 use Span::{Atomic, Compare, Six, Sixteen, Ten, Twelve};
 use Transfer::{AllOut, Blocks, BlocksIn, BlocksOut, In, OneOut, Out, TwiceOut, VerifyOut};
 
-/// Every command there is, by operation code and service action.
+/// Every command, by operation code and service action.
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Row] = &[
     row((0x00, None), "TEST UNIT READY", (Persistent, Nothing), Free, Transfer::None,
@@ -238,9 +238,9 @@ pub(crate) const TABLE: &[Row] = &[
     row((0x15, None), "MODE SELECT (6)", (Write, Unit), Change, Out(4, 1),
         mode_pages::select, b"\x15\x11\x00\x00\xff\x00"),
     row((0x16, None), "RESERVE (6)", (Own, Unit), Change, Transfer::None,
-        reserve::reserve, b"\x16\x00\x00\x00\x00\x00"),
+        reservation::reserve, b"\x16\x00\x00\x00\x00\x00"),
     row((0x17, None), "RELEASE (6)", (Own, Nothing), Change, Transfer::None,
-        reserve::release, b"\x17\x00\x00\x00\x00\x00"),
+        reservation::release, b"\x17\x00\x00\x00\x00\x00"),
     row((0x1A, None), "MODE SENSE (6)", (Read, Nothing), Free, In(4, 1),
         mode_pages::sense, b"\x1a\x08\xff\xff\xff\x00"),
     row((0x1B, None), "START STOP UNIT", (Write, Nothing), Free, Transfer::None,
@@ -274,37 +274,37 @@ pub(crate) const TABLE: &[Row] = &[
     row((0x55, None), "MODE SELECT (10)", (Write, Unit), Change, Out(7, 2),
         mode_pages::select, b"\x55\x11\x00\x00\x00\x00\x00\xff\xff\x00"),
     row((0x56, None), "RESERVE (10)", (Own, Unit), Change, Transfer::None,
-        reserve::reserve, b"\x56\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
+        reservation::reserve, b"\x56\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
     row((0x57, None), "RELEASE (10)", (Own, Nothing), Change, Transfer::None,
-        reserve::release, b"\x57\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
+        reservation::release, b"\x57\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
     row((0x5A, None), "MODE SENSE (10)", (Read, Nothing), Free, In(7, 2),
         mode_pages::sense, b"\x5a\x18\xff\xff\x00\x00\x00\xff\xff\x00"),
     row((0x5E, Some(0x00)), "PERSISTENT RESERVE IN, READ KEYS", (Persistent, Nothing), Free, In(7, 2),
-        reserve::persistent_in, b"\x5e\x1f\x00\x00\x00\x00\x00\xff\xff\x00"),
+        persistent_reserve::persistent_in, b"\x5e\x1f\x00\x00\x00\x00\x00\xff\xff\x00"),
     row((0x5E, Some(0x01)), "PERSISTENT RESERVE IN, READ RESERVATION", (Persistent, Nothing), Free, In(7, 2),
-        reserve::persistent_in, b"\x5e\x1f\x00\x00\x00\x00\x00\xff\xff\x00"),
+        persistent_reserve::persistent_in, b"\x5e\x1f\x00\x00\x00\x00\x00\xff\xff\x00"),
     row((0x5E, Some(0x02)), "PERSISTENT RESERVE IN, REPORT CAPABILITIES", (Persistent, Nothing), Free, In(7, 2),
-        reserve::persistent_in, b"\x5e\x1f\x00\x00\x00\x00\x00\xff\xff\x00"),
+        persistent_reserve::persistent_in, b"\x5e\x1f\x00\x00\x00\x00\x00\xff\xff\x00"),
     row((0x5E, Some(0x03)), "PERSISTENT RESERVE IN, READ FULL STATUS", (Persistent, Nothing), Free, In(7, 2),
-        reserve::persistent_in, b"\x5e\x1f\x00\x00\x00\x00\x00\xff\xff\x00"),
+        persistent_reserve::persistent_in, b"\x5e\x1f\x00\x00\x00\x00\x00\xff\xff\x00"),
     row((0x5F, Some(0x00)), "PERSISTENT RESERVE OUT, REGISTER", (Persistent, Unit), Change, Out(5, 4),
-        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+        persistent_reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
     row((0x5F, Some(0x01)), "PERSISTENT RESERVE OUT, RESERVE", (Persistent, Unit), Change, Out(5, 4),
-        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+        persistent_reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
     row((0x5F, Some(0x02)), "PERSISTENT RESERVE OUT, RELEASE", (Persistent, Nothing), Change, Out(5, 4),
-        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+        persistent_reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
     row((0x5F, Some(0x03)), "PERSISTENT RESERVE OUT, CLEAR", (Persistent, Unit), Change, Out(5, 4),
-        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+        persistent_reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
     row((0x5F, Some(0x04)), "PERSISTENT RESERVE OUT, PREEMPT", (Persistent, Unit), Change, Out(5, 4),
-        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+        persistent_reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
     row((0x5F, Some(0x05)), "PERSISTENT RESERVE OUT, PREEMPT AND ABORT", (Persistent, Unit), Free, Out(5, 4),
-        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+        persistent_reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
     row((0x5F, Some(0x06)), "PERSISTENT RESERVE OUT, REGISTER AND IGNORE EXISTING KEY", (Persistent, Unit), Change, Out(5, 4),
-        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+        persistent_reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
     row((0x5F, Some(0x07)), "PERSISTENT RESERVE OUT, REGISTER AND MOVE", (Persistent, Unit), Change, Out(5, 4),
-        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+        persistent_reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
     row((0x5F, Some(0x08)), "PERSISTENT RESERVE OUT, REPLACE LOST RESERVATION", (Persistent, Unit), Change, Out(5, 4),
-        reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
+        persistent_reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
     row((0x83, Some(0x00)), "EXTENDED COPY (LID1)", (Write, Named), Media, Out(10, 4),
         copy::extended_copy, b"\x83\x1f\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
     row((0x84, Some(0x00)), "RECEIVE COPY RESULTS, COPY STATUS (LID1)", (Write, Nothing), Free, In(10, 4),

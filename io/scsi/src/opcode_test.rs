@@ -6,7 +6,7 @@ fn table() -> String {
     let line = |row: &Row| {
         let action = row.action.map_or("--".to_owned(), |action| format!("{action:02x}"));
         let usage: Vec<String> = usage(row).iter().map(|byte| format!("{byte:02x}")).collect();
-        let (class, access) = (format!("{:?}", row.class), format!("{:?}", row.access));
+        let (class, access) = (format!("{:?}", row.class), format!("{:?}", row.conflict));
         let effect = format!("{:?}", row.effect);
         let transfer = format!("{:?}", row.transfer);
         let usage = usage.join(" ");

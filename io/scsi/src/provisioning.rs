@@ -1,10 +1,12 @@
-//! What a thinly provisioned unit tells about its space: VPD page B2h, GET LBA STATUS, thresholds.
+//! Thin provisioning: VPD page B2h, GET LBA STATUS, and soft thresholds (SBC-4 4.7).
 
 use crate::block_limits::BlockLimits;
 use crate::command::{Flow, Request};
+use crate::path::Path;
 use crate::sense::{Code, Fault};
-use crate::unit::{Core, Path, Unit};
+use crate::unit::{Core, Unit};
 use block::{Extent, Op, Provisioning, Region, Reply};
+use export::STATUS_MAX_BLOCKS;
 
 /// One threshold unit is 2^11 blocks: 1 MiB of 512-byte blocks.
 pub(crate) const THRESHOLD_EXPONENT: u8 = 11;
@@ -25,7 +27,7 @@ pub(crate) fn get_lba_status(request: Request<'_>) -> Result<Flow, Fault> {
     }
     let room = (request.cdb.u32(10) as usize).saturating_sub(8) / 16;
     let pending =
-        unit.disk.execute(Op::Status(Extent::new(lba, (blocks - lba).min(BlockLimits::STATUS_BLOCKS))));
+        unit.volume.disk().execute(Op::Status(Extent::new(lba, (blocks - lba).min(STATUS_MAX_BLOCKS))));
     Ok(Flow::later(async move {
         match pending.await? {
             Reply::Status(regions) => Ok(status_list(&from_physical(regions, &unit), room).into()),
@@ -34,16 +36,17 @@ pub(crate) fn get_lba_status(request: Request<'_>) -> Result<Flow, Fault> {
     }))
 }
 
-/// The regions without a beginning inside of a physical block that is mapped.
+/// The regions, without a start inside of a mapped physical block.
 ///
-/// SBC-4 5.6.2.3 wants the first descriptor to begin at the address asked for. libiscsi's GetLBAStatus.UnmapSingle
-/// asks inside of a mapped physical block and takes an answer from the next one on only. Space is given by physical
-/// blocks, so an address inside of one has no state of its own, and nothing is lost by telling of the next.
+/// SBC-4 5.6.2.3 wants the first descriptor to begin at the requested address. libiscsi's GetLBAStatus.UnmapSingle
+/// requests an address inside of a mapped physical block and accepts only descriptors from the next one on. Space is
+/// allocated by physical blocks, so an address inside of one has no state of its own, and reporting from the next one
+/// on loses nothing.
 fn from_physical(mut regions: Vec<Region>, unit: &Unit) -> Vec<Region> {
     let granularity = u64::from(BlockLimits::of(unit.block_bytes).granularity);
     if let Some(first) = regions.first_mut().filter(|first| first.state == Provisioning::Mapped) {
         let skipped = first.extent.lba.next_multiple_of(granularity) - first.extent.lba;
-        // Where the state or the medium ends before, the address itself is told of.
+        // If the state or the medium ends before, the address itself is reported.
         if skipped < first.extent.blocks {
             first.extent = Extent::new(first.extent.lba + skipped, first.extent.blocks - skipped);
         }
@@ -51,7 +54,7 @@ fn from_physical(mut regions: Vec<Region>, unit: &Unit) -> Vec<Region> {
     regions
 }
 
-/// The parameter data with as many descriptors as there is room for, but at least one.
+/// The parameter data with as many descriptors as fit, but at least one.
 fn status_list(regions: &[Region], room: usize) -> block::Data {
     let mut out = vec![0; 8];
     for region in regions.iter().take(room.clamp(1, 4096)) {
@@ -68,17 +71,17 @@ fn status_list(regions: &[Region], room: usize) -> block::Data {
     out.into()
 }
 
-/// Available and used space in threshold units, as the pool has them.
+/// Available and used space of the pool in threshold units.
 pub(crate) fn resources(unit: &Unit) -> (u32, u32) {
-    let space = unit.disk.space();
+    let space = unit.volume.disk().space();
     let units = |bytes: u64| {
         u32::try_from((bytes / u64::from(unit.block_bytes)) >> THRESHOLD_EXPONENT).unwrap_or(u32::MAX)
     };
     (units(space.pool_total.saturating_sub(space.pool_used)), units(space.pool_used))
 }
 
-/// Looks whether a threshold of the logical block provisioning mode page is crossed (SBC-4 4.7.3.8). Each crossing is
-/// told once, by a unit attention condition on the path that met it (SITUA) or on all of them.
+/// Checks the thresholds of the logical block provisioning mode page (SBC-4 4.7.3.8). Each crossing is reported once,
+/// by a unit attention condition on the path that detected it (SITUA) or on all of them.
 pub(crate) fn check_thresholds(path: &Path) {
     let unit = &path.unit;
     let mut core = unit.lock();
@@ -95,7 +98,7 @@ pub(crate) fn check_thresholds(path: &Path) {
     }
 }
 
-/// THIN PROVISIONING SOFT THRESHOLD REACHED, on one path or on all of them as SITUA says.
+/// Raises THIN PROVISIONING SOFT THRESHOLD REACHED, on one path or on all of them by SITUA.
 pub(crate) fn raise_threshold_crossed(core: &Core, path: &Path) {
     let single = core.pages.current().single_initiator;
     core.raise_unit_attention(Code::THIN_THRESHOLD, |other| !single || std::ptr::eq(other, path));

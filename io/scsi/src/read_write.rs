@@ -1,4 +1,4 @@
-//! Commands that read and write runs of blocks (SBC-4 clause 5), and those that only ask about the medium.
+//! Commands that read and write runs of blocks (SBC-4 clause 5), and those that report capacity and readiness.
 
 use crate::block_limits::BlockLimits;
 use crate::command::{Completion, Flow, Request};
@@ -9,7 +9,8 @@ use block::{Data, Error, Extent, Op, Pending, Reply};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// TEST UNIT READY (SPC-5 6.51). Hosts send it from time to time, which makes it a good moment to look at thresholds.
+/// TEST UNIT READY (SPC-5 6.51). Hosts send it from time to time, so thresholds are
+/// checked here, too.
 pub(crate) fn test_unit_ready(request: Request<'_>) -> Result<Flow, Fault> {
     provisioning::check_thresholds(request.path);
     match request.path.take_unit_attention() {
@@ -18,7 +19,7 @@ pub(crate) fn test_unit_ready(request: Request<'_>) -> Result<Flow, Fault> {
     }
 }
 
-/// Checks a run against the capacity and the transfer limit. A run of nothing may begin at the end of the medium.
+/// Checks a run against the capacity and the transfer limit. An empty run may begin at the end of the medium.
 pub(crate) fn check_range(unit: &Unit, extent: Extent, most: u64) -> Result<(), Fault> {
     let blocks = unit.geometry().blocks;
     if extent.end().is_none_or(|end| end > blocks) {
@@ -30,7 +31,7 @@ pub(crate) fn check_range(unit: &Unit, extent: Extent, most: u64) -> Result<(), 
     Ok(())
 }
 
-/// The run of a media command after the checks that all of them share.
+/// The run of a media command, checked.
 pub(crate) fn checked_extent(request: &Request<'_>) -> Result<Extent, Fault> {
     let extent = request.extent();
     let unit = &request.path.unit;
@@ -47,7 +48,7 @@ pub(crate) fn read(request: Request<'_>) -> Result<Flow, Fault> {
     let unit = &request.path.unit;
     let most = BlockLimits::of(unit.block_bytes).operation;
     if extent.blocks <= most {
-        return Ok(Flow::Disk(unit.disk.execute(Op::Read(extent))));
+        return Ok(Flow::Disk(unit.volume.disk().execute(Op::Read(extent))));
     }
     let unit = unit.clone();
     Ok(Flow::later(async move {
@@ -61,7 +62,7 @@ pub(crate) fn read(request: Request<'_>) -> Result<Flow, Fault> {
 
 /// Reads a run of at most one operation.
 pub(crate) async fn read_blocks(unit: &Unit, extent: Extent) -> Result<Data, Fault> {
-    match unit.disk.execute(Op::Read(extent)).await? {
+    match unit.volume.disk().execute(Op::Read(extent)).await? {
         Reply::Data(data) => Ok(data),
         Reply::Done | Reply::Status(_) => Err(Code::INTERNAL_TARGET_FAILURE.into()),
     }
@@ -75,8 +76,7 @@ fn parts(extent: Extent, most: u64) -> impl Iterator<Item = Extent> {
     })
 }
 
-/// WRITE (6), (10), (12) and (16) (SBC-4 5.39 to 5.47). Every write is durable when it is answered, so FUA adds
-/// nothing.
+/// WRITE (6), (10), (12) and (16) (SBC-4 5.39 to 5.47). Every completed write is durable, so FUA adds nothing.
 pub(crate) fn write(request: Request<'_>) -> Result<Flow, Fault> {
     let extent = checked_extent(&request)?;
     if request.data.is_empty() {
@@ -86,19 +86,19 @@ pub(crate) fn write(request: Request<'_>) -> Result<Flow, Fault> {
     Ok(write_data(&request.path.unit, extent.lba, request.data))
 }
 
-/// Writes what the initiator sent from `lba` on: one operation where it fits in one, and that is the rule.
+/// Writes Data-Out from `lba` on, as one operation if it fits in one, which is the common case.
 pub(crate) fn write_data(unit: &Arc<Unit>, lba: u64, data: Data) -> Flow {
     let block = unit.block_bytes as usize;
     let most = BlockLimits::of(unit.block_bytes).operation as usize * block;
     if data.len() <= most && data.len().is_multiple_of(block) {
-        return Flow::Disk(unit.perform(Op::Write { lba, data }));
+        return Flow::Disk(unit.volume.perform(Op::Write { lba, data }));
     }
     let unit = unit.clone();
     Flow::later(async move {
         let whole = data.len() - data.len() % block;
         for from in (0..whole).step_by(most) {
             let part = data.slice(from, whole.min(from + most));
-            unit.perform(Op::Write { lba: lba + (from / block) as u64, data: part }).await?;
+            unit.volume.perform(Op::Write { lba: lba + (from / block) as u64, data: part }).await?;
         }
         if whole < data.len() {
             write_part(&unit, lba + (whole / block) as u64, data.slice(whole, data.len())).await?;
@@ -107,20 +107,20 @@ pub(crate) fn write_data(unit: &Arc<Unit>, lba: u64, data: Data) -> Flow {
     })
 }
 
-/// Replaces the first bytes of a block, as an initiator asks for that announces less data than its CDB.
+/// Replaces the first bytes of a block: the initiator announced less data than its CDB asks for.
 async fn write_part(unit: &Unit, lba: u64, head: Data) -> Result<(), Fault> {
     loop {
         let compare = read_blocks(unit, Extent::new(lba, 1)).await?;
         let mut write = head.clone();
         write.append(compare.slice(head.len(), compare.len()));
-        match unit.perform(Op::CompareAndWrite { lba, compare, write }).await {
-            Err(Error::Miscompare { .. }) => continue, // someone else wrote in between
+        match unit.volume.perform(Op::CompareAndWrite { lba, compare, write }).await {
+            Err(Error::Miscompare { .. }) => continue, // another write came in between
             end => return end.map(|_| ()).map_err(Fault::from),
         }
     }
 }
 
-/// WRITE ATOMIC (16) (SBC-4 5.48): one operation of the disk, so it is there whole or not at all.
+/// WRITE ATOMIC (16) (SBC-4 5.48): one operation of the disk, so it takes effect whole or not at all.
 pub(crate) fn write_atomic(request: Request<'_>) -> Result<Flow, Fault> {
     let limits = BlockLimits::of(request.path.unit.block_bytes);
     let extent = request.extent();
@@ -129,7 +129,7 @@ pub(crate) fn write_atomic(request: Request<'_>) -> Result<Flow, Fault> {
         return Ok(Flow::good());
     }
     request.count_write(extent.blocks);
-    Ok(Flow::Disk(request.path.unit.perform(Op::Write { lba: extent.lba, data: request.data })))
+    Ok(Flow::Disk(request.path.unit.volume.perform(Op::Write { lba: extent.lba, data: request.data })))
 }
 
 /// ORWRITE (16) (SBC-4 5.10)
@@ -142,14 +142,14 @@ pub(crate) fn or_write(request: Request<'_>) -> Result<Flow, Fault> {
     let (unit, data) = (request.path.unit.clone(), request.data);
     let most = BlockLimits::of(unit.block_bytes).operation;
     if extent.blocks <= most {
-        return Ok(Flow::Disk(unit.perform(Op::Or { lba: extent.lba, data })));
+        return Ok(Flow::Disk(unit.volume.perform(Op::Or { lba: extent.lba, data })));
     }
     Ok(Flow::later(async move {
         let block = unit.block_bytes as usize;
         for part in parts(extent, most) {
             let from = (part.lba - extent.lba) as usize * block;
             let data = data.slice(from, from + part.blocks as usize * block);
-            unit.perform(Op::Or { lba: part.lba, data }).await?;
+            unit.volume.perform(Op::Or { lba: part.lba, data }).await?;
         }
         Ok(Completion::default())
     }))
@@ -158,11 +158,11 @@ pub(crate) fn or_write(request: Request<'_>) -> Result<Flow, Fault> {
 /// SYNCHRONIZE CACHE (10) and (16) (SBC-4 5.29, 5.30). Zero blocks means to the end of the medium.
 pub(crate) fn synchronize_cache(request: Request<'_>) -> Result<Flow, Fault> {
     check_range(&request.path.unit, request.extent(), u64::MAX)?;
-    Ok(Flow::Disk(request.path.unit.disk.execute(Op::Flush)))
+    Ok(Flow::Disk(request.path.unit.volume.disk().execute(Op::Flush)))
 }
 
-/// PRE-FETCH (10) and (16) (SBC-4 5.11, 5.12). There is room for everything, which CONDITION MET says; nothing is
-/// fetched, since a host's guess is worth less than the bandwidth.
+/// PRE-FETCH (10) and (16) (SBC-4 5.11, 5.12). Everything fits in the cache, which CONDITION MET reports; nothing
+/// is fetched, since a host's guess is worth less than the bandwidth.
 pub(crate) fn pre_fetch(request: Request<'_>) -> Result<Flow, Fault> {
     checked_extent(&request)?;
     Ok(Flow::Done(Completion { condition_met: true, ..Default::default() }))
@@ -183,7 +183,7 @@ pub(crate) fn read_capacity_16(request: Request<'_>) -> Result<Flow, Fault> {
     let mut out = vec![0; 32];
     out[..8].copy_from_slice(&geometry.blocks.saturating_sub(1).to_be_bytes());
     out[8..12].copy_from_slice(&geometry.block_bytes.to_be_bytes());
-    // Space is given in 4 KiB: blocks below that share a physical block.
+    // Space is allocated in 4 KiB: smaller logical blocks share a physical block.
     out[13] = BlockLimits::of(geometry.block_bytes).granularity.trailing_zeros() as u8;
     out[14] = 0xC0; // LBPME, LBPRZ; lowest aligned block 0
     Ok(Flow::data(out))
@@ -199,7 +199,7 @@ pub(crate) fn read_defect_data(request: Request<'_>) -> Result<Flow, Fault> {
 }
 
 impl Request<'_> {
-    /// OperationCounts blocks that are written, and looks at the thresholds once in a threshold unit.
+    /// Counts written blocks, and checks the thresholds once per threshold unit.
     pub(crate) fn count_write(&self, blocks: u64) {
         let before = self.path.blocks_written.fetch_add(blocks, Ordering::Relaxed);
         if before >> provisioning::THRESHOLD_EXPONENT != (before + blocks) >> provisioning::THRESHOLD_EXPONENT
@@ -210,6 +210,6 @@ impl Request<'_> {
 
     /// Performs an operation on the unit's disk.
     pub(crate) fn perform(&self, op: Op) -> Pending {
-        self.path.unit.perform(op)
+        self.path.unit.volume.perform(op)
     }
 }

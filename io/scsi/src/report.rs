@@ -3,7 +3,7 @@
 use crate::Lun;
 use crate::command::{Flow, Request};
 use crate::opcode::{self, Row, TABLE};
-use crate::reserve::is_supported;
+use crate::reservation::is_supported;
 use crate::sense::{Code, Fault};
 
 /// REPORT LUNS (SPC-5 6.34)
@@ -14,7 +14,7 @@ pub(crate) fn luns(request: Request<'_>) -> Result<Flow, Fault> {
     Ok(Flow::data(list))
 }
 
-/// The parameter data for a SELECT REPORT value, or none when it is reserved. There are no well-known and no
+/// The parameter data for a SELECT REPORT value; `None` if the value is reserved. There are no well-known and no
 /// administrative units.
 pub(crate) fn lun_list(select: u8, luns: &[u16]) -> Option<Vec<u8>> {
     let shown = match select {
@@ -76,7 +76,7 @@ pub(crate) fn operation_codes(request: Request<'_>) -> Result<Flow, Fault> {
     .map(|row| Flow::data(one_command(row, timeouts)))
 }
 
-/// The timeouts descriptor: a nominal time is not told, and 30 seconds are recommended.
+/// The timeouts descriptor: no nominal time, and 30 seconds recommended.
 const TIMEOUTS: [u8; 12] = [0, 0x0A, 0, 0, 0, 0, 0, 0, 0, 0, 0, 30];
 
 fn all_commands(rows: &[&Row], timeouts: bool) -> Vec<u8> {
@@ -108,21 +108,21 @@ pub(crate) fn task_management_functions(request: Request<'_>) -> Result<Flow, Fa
     let functions = 0x80 | 0x40 | 0x10 | 0x08;
     let mut out = vec![functions, 0, 0, 0];
     if request.cdb.bit(2, 0x80) {
-        // Extended: additional length, then timeouts that are not told.
+        // Extended: additional length, then timeouts that are not specified.
         out[3] = 12;
         out.extend_from_slice(&[0; 12]);
     }
     Ok(Flow::data(out))
 }
 
-/// REQUEST SENSE (SPC-5 6.39): a unit attention condition that waits, or that there is none.
+/// REQUEST SENSE (SPC-5 6.39): a pending unit attention condition, or NO SENSE.
 pub(crate) fn request_sense(request: Request<'_>) -> Result<Flow, Fault> {
     let sense = request.path.take_unit_attention().unwrap_or(Code::NO_SENSE.into());
     Ok(Flow::data(block::Data::from(sense.encode(request.cdb.bit(1, 0x01)))))
 }
 
-/// START STOP UNIT (SBC-4 5.31). A unit is always active, for all of its initiators: what asks for that succeeds, and
-/// what would stop the unit or put it to sleep is refused.
+/// START STOP UNIT (SBC-4 5.31). A unit is always active, for all of its initiators: requests to start it succeed, and
+/// requests to stop it or to change its power condition are refused.
 pub(crate) fn start_stop_unit(request: Request<'_>) -> Result<Flow, Fault> {
     const START_VALID: u8 = 0;
     const ACTIVE: u8 = 1;

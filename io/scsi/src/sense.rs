@@ -1,8 +1,9 @@
-//! Sense data (SPC-5 4.4): what went wrong, in both formats, and the one table from block errors to sense.
+//! Sense data (SPC-5 4.4) in fixed and descriptor format, and the table from block errors to sense.
 
 use crate::Status;
 use block::Error;
 use bytes::Bytes;
+use export::StateError;
 
 /// Sense key, additional sense code and its qualifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +85,7 @@ pub(crate) struct FieldPointer {
     pub(crate) origin: FieldOrigin,
     /// Byte of the field.
     pub(crate) byte: u16,
-    /// Its most significant bit, when it is not a whole byte.
+    /// Its most significant bit, if it is not a whole byte.
     pub(crate) bit: Option<u8>,
 }
 
@@ -115,7 +116,7 @@ impl Sense {
         out[7] = 10;
         out[12] = self.code.asc;
         out[13] = self.code.ascq;
-        // An INFORMATION value above 32 bits can't be told in this format (SPC-5 4.4.3).
+        // An INFORMATION value above 32 bits can't be reported in this format (SPC-5 4.4.3).
         if let Some(information) = self.information.and_then(|value| u32::try_from(value).ok()) {
             out[0] |= 0x80;
             out[3..7].copy_from_slice(&information.to_be_bytes());
@@ -211,7 +212,13 @@ impl Fault {
     pub(crate) const CONFLICT: Fault = Fault::Status(Status::ReservationConflict);
 }
 
-/// What a block error is to an initiator.
+impl From<StateError> for Fault {
+    fn from(_: StateError) -> Self {
+        Code::INTERNAL_TARGET_FAILURE.into()
+    }
+}
+
+/// The sense code of a block error.
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         let (code, information) = match error {

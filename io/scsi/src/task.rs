@@ -1,10 +1,12 @@
-//! A task that goes on after [`Nexus::execute`](crate::Nexus::execute) returned, and its abort from anywhere.
+//! A task that continues after [`Nexus::execute`](crate::Nexus::execute) has returned, and its abort from any thread.
 //!
-//! The work sits in a cell under a lock. Whoever aborts takes the work out and drops it; by the contract of
-//! [`Disk`](block::Disk) it then has taken effect whole or never will. So an abort is certain once it returned.
+//! The work is under a lock. An abort takes it out and drops it; by the contract of [`Disk`](block::Disk) it has then
+//! taken effect whole or never will. So an abort is complete when it returns.
 
 use crate::command::Flow;
-use crate::unit::{CommandInfo, Path, TaskSetEntry};
+use crate::gate::TaskSetEntry;
+use crate::path::Path;
+use crate::response::CommandInfo;
 use crate::{Response, Status};
 use parking_lot::Mutex;
 use std::future::Future;
@@ -22,11 +24,11 @@ pub(crate) struct Task {
 }
 
 enum State {
-    /// At work; the pass keeps its place in the order of the unit's tasks.
-    Running { work: Flow, _pass: Option<TaskSetEntry>, waker: Option<Waker> },
-    /// Aborted; what the initiator is told, if anything.
+    /// In progress; the entry keeps it in the task set of the unit.
+    Running { work: Flow, _entry: Option<TaskSetEntry>, waker: Option<Waker> },
+    /// Aborted, with the status for the initiator; `None` if it gets no response.
     Aborted(Option<Status>),
-    /// Answered.
+    /// Completed.
     Over,
 }
 
@@ -35,15 +37,15 @@ impl Task {
         tag: u64,
         path: Arc<Path>,
         work: Flow,
-        pass: Option<TaskSetEntry>,
+        entry: Option<TaskSetEntry>,
         info: CommandInfo,
     ) -> Arc<Task> {
-        let state = Mutex::new(State::Running { work, _pass: pass, waker: None });
+        let state = Mutex::new(State::Running { work, _entry: entry, waker: None });
         Arc::new(Task { tag, info, path, state })
     }
 
-    /// Ends the task: when this returns it has taken effect whole, or never will. `status` is what its initiator is
-    /// told; none when its response is not wanted.
+    /// Aborts the task: when this returns, it has taken effect whole or never will. `status` is the status for its
+    /// initiator; `None` if no response is wanted.
     pub(crate) fn abort(&self, status: Option<Status>) {
         let before = {
             let mut state = self.state.lock();
@@ -52,9 +54,9 @@ impl Task {
                 State::Aborted(_) | State::Over => return,
             }
         };
-        if let State::Running { work, _pass, waker } = before {
+        if let State::Running { work, _entry, waker } = before {
             drop(work);
-            drop(_pass);
+            drop(_entry);
             self.path.count_abort(&self.info);
             if let Some(waker) = waker {
                 waker.wake();

@@ -1,24 +1,24 @@
-//! The order of the tasks of one logical unit (SAM-5 8.7): a matrix, and the queue that applies it.
+//! The task set of a logical unit (SAM-5 8.7): which task waits for which, and the queue that applies it.
 //!
-//! Media commands of the unit's paths run side by side and are only counted, on each path's own gate. Once a task
-//! that needs the others to stand still is queued, a flag in every gate sends new commands here instead.
+//! Simple tasks run side by side and are only counted, in each path's gate ([`crate::gate`]). While a barrier is
+//! queued, a flag in every gate sends new tasks to this queue instead.
 
 use crate::TaskAttribute;
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// How a task stands to the others of its logical unit.
+/// Classes of tasks by what they wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Touches no medium and no reservation: INQUIRY, MODE SENSE, LOG SENSE.
+    /// Uses no medium and no reservation: INQUIRY, MODE SENSE, LOG SENSE.
     Free,
-    /// Works on the medium, with the attribute SIMPLE.
+    /// Uses the medium; task attribute SIMPLE.
     Media,
-    /// Works on the medium, with the attribute ORDERED.
+    /// Uses the medium; task attribute ORDERED.
     Ordered,
-    /// Works on the medium, with the attribute HEAD OF QUEUE.
+    /// Uses the medium; task attribute HEAD OF QUEUE.
     Head,
-    /// Changes what other commands are checked against: reservations, mode pages.
+    /// Changes state that other commands are checked against: reservations, mode pages.
     Change,
 }
 
@@ -36,7 +36,7 @@ const WAITS: [[bool; 5]; 5] = [
 ];
 
 impl Class {
-    /// The class of a task whose command is of class `self`, given its attribute.
+    /// The class of a task, given the class of its command and its task attribute.
     pub(crate) fn with(self, attribute: TaskAttribute) -> Class {
         match (self, attribute) {
             (Media, TaskAttribute::Ordered) => Ordered,
@@ -50,13 +50,13 @@ impl Class {
         WAITS[self as usize][older as usize]
     }
 
-    /// Whether others wait for this class, or it for them, so that it must be queued.
+    /// Whether the task is a barrier: simple tasks wait for it, or it for them, so it must be queued.
     pub(crate) fn is_barrier(self) -> bool {
         matches!(self, Ordered | Change)
     }
 }
 
-/// The tasks of a unit that are not merely counted: barriers, and everything that came while there was one.
+/// The queued tasks of a unit: barriers, and tasks that came while a barrier was queued.
 #[derive(Default)]
 pub(crate) struct Queue {
     entries: VecDeque<Entry>,
@@ -70,7 +70,7 @@ struct Entry {
 }
 
 impl Queue {
-    /// Adds the newest task; answers its identity.
+    /// Adds a task; returns its identifier.
     pub(crate) fn push(&mut self, class: Class) -> u64 {
         let id = self.next;
         self.next += 1;
@@ -78,31 +78,31 @@ impl Queue {
         id
     }
 
-    /// Whether the task may run, given the number of tasks that were let in before the barrier and are only counted.
+    /// Whether the task may run, given the number of simple tasks that entered before the barrier.
     pub(crate) fn may_run(&self, id: u64, counted: u64) -> bool {
         let mut older = self.entries.iter().take_while(|entry| entry.id != id);
         let class = self.entries.iter().find(|entry| entry.id == id).map_or(Free, |entry| entry.class);
         !older.any(|entry| class.waits_for(entry.class)) && (counted == 0 || !class.waits_for(Media))
     }
 
-    /// Remembers whom to wake when the task may be able to run.
+    /// Stores the waker of a task that may not run yet.
     pub(crate) fn park(&mut self, id: u64, waker: &Waker) {
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == id) {
             entry.waker = Some(waker.clone());
         }
     }
 
-    /// Takes the task out.
+    /// Removes the task.
     pub(crate) fn remove(&mut self, id: u64) {
         self.entries.retain(|entry| entry.id != id);
     }
 
-    /// Whether a task is queued that keeps newer ones from being merely counted.
+    /// Whether a barrier is queued.
     pub(crate) fn has_barrier(&self) -> bool {
         self.entries.iter().any(|entry| entry.class.is_barrier())
     }
 
-    /// The wakers of all parked tasks; those that still may not run park again.
+    /// The wakers of all parked tasks; a task that still may not run parks again.
     pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
         self.entries.iter_mut().filter_map(|entry| entry.waker.take()).collect()
     }

@@ -1,5 +1,5 @@
-//! What a command takes of memory by its CDB, before it begins: a transport asks for no more data than that, and
-//! makes room for the rest.
+//! Upper bounds on the data of a command by its CDB, before it begins. A transport requests no more Data-Out than that,
+//! and reserves memory for it.
 
 use crate::block_limits::BlockLimits;
 use crate::cdb::Cdb;
@@ -8,24 +8,23 @@ use crate::verify::CHUNK_BYTES;
 use crate::{Lun, Nexus};
 use bytes::Bytes;
 
-/// Most bytes that a command other than READ answers with: every logical unit in REPORT LUNS is half of it.
+/// Most Data-In bytes of a command other than READ: every possible logical unit in REPORT LUNS takes half of it.
 const MAX_PARAMETER_BYTES: u64 = 256 << 10;
-/// The block length for the bound of a command to a unit that is not there.
+/// The block length for the bound of a command to a unit that does not exist.
 const ABSENT_BLOCK_BYTES: u32 = 512;
 
-/// Bytes of data that a command takes at most.
+/// Upper bounds on the data of a command in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransferBound {
-    /// Data-Out that the command looks at. Where more than the CDB asks for is an error, this is a block more, so that
-    /// the device server sees it.
+    /// Data-Out that the command uses. If more than the CDB asks for is an error, this is a block more, so that the
+    /// device server detects it.
     pub data_out: u64,
-    /// Data-In that the command makes whatever the initiator expects, or reads for itself.
+    /// Data-In that the command produces, or data that it reads for itself.
     pub data_in: u64,
 }
 
 impl Nexus {
-    /// What a command takes by its CDB. A command that will be refused for what it is, or for where it is sent, takes
-    /// nothing.
+    /// The bounds of a command by its CDB. They are zero for a command that will be refused.
     pub fn transfer_bound(&self, lun: Lun, cdb: &Bytes) -> TransferBound {
         transfer_bound(&Cdb::new(cdb.clone()), self.block_bytes(lun))
     }
@@ -47,7 +46,7 @@ fn transfer_bound(cdb: &Cdb, block_bytes: Option<u32>) -> TransferBound {
         (Transfer::None, _) => TransferBound { data_out: 0, data_in: 64 },
         _ => {
             let excess = if row.exact() { u64::from(length) } else { 0 };
-            // A comparison reads a chunk at a time, and copies it.
+            // A comparison reads and copies a chunk at a time.
             let compared = match row.opcode {
                 0x2E | 0x2F | 0x8E | 0x8F | 0xAE | 0xAF => row.extent(cdb).blocks * u64::from(length),
                 _ => 0,

@@ -1,19 +1,10 @@
-//! What a transport and the device server say to each other (SAM-5 clause 5, the SCSI transport protocol services).
+//! The interface between transports and the device server (SAM-5 clause 5, SCSI transport protocol services).
 
 use block::Data;
 use bytes::Bytes;
 use std::fmt;
 
-/// The initiator side of an I_T nexus: what its TransportID is made of (SPC-5 7.6.4.6).
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct InitiatorPort {
-    /// The initiator's iSCSI name in canonical form (see [`iscsi_name`](crate::iscsi_name)); LUN masking goes by it.
-    pub name: String,
-    /// The session part of the port name: the iSCSI ISID.
-    pub isid: [u8; 6],
-}
-
-/// The eight bytes of a LUN as they came (SAM-5 4.7).
+/// The eight bytes of a LUN as received (SAM-5 4.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lun(pub [u8; 8]);
 
@@ -48,9 +39,9 @@ pub enum Direction {
 pub struct Command {
     /// The initiator's task tag, unique among the nexus's outstanding commands.
     pub tag: u64,
-    /// Where it is addressed.
+    /// The logical unit that it is addressed to.
     pub lun: Lun,
-    /// The CDB with any additional part, as long as it came; short CDBs may be padded to 16 bytes.
+    /// The CDB with any additional part, as received; short CDBs may be padded to 16 bytes.
     pub cdb: Bytes,
     /// Ordering among the tasks of the logical unit.
     pub attribute: TaskAttribute,
@@ -83,7 +74,7 @@ pub enum Status {
     TaskAborted = 0x40,
 }
 
-/// The end of a command.
+/// The response to a command.
 #[derive(Clone, Debug)]
 pub struct Response {
     /// Its status.
@@ -96,11 +87,11 @@ pub struct Response {
     pub data_out_wanted: u64,
 }
 
-/// What [`Nexus::execute`](crate) gives back.
+/// The result of [`Nexus::execute`](crate::Nexus::execute).
 pub enum Execution {
-    /// It is over; the common case for what memory can answer.
+    /// The command has completed; the common case if no device is involved.
     Done(Response),
-    /// It goes on; dropping the task aborts it: it has then taken effect whole or never will.
+    /// The command continues; dropping the task aborts it: it has then taken effect whole or never will.
     Task(std::pin::Pin<Box<dyn Future<Output = Option<Response>> + Send>>),
 }
 
@@ -131,10 +122,10 @@ pub enum ManagementFunction {
     TargetReset,
 }
 
-/// Answers to task management functions.
+/// Responses to task management functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ManagementResponse {
-    /// FUNCTION COMPLETE; also for ABORT TASK of a task that is over (VMware resets the unit otherwise).
+    /// FUNCTION COMPLETE; also for ABORT TASK of a task that has ended (VMware resets the unit otherwise).
     Complete,
     /// INCORRECT LOGICAL UNIT NUMBER
     IncorrectLun,
@@ -143,7 +134,7 @@ pub enum ManagementResponse {
 }
 
 impl Lun {
-    /// The single-level logical unit number of a peripheral or flat address; none for any other address.
+    /// The single-level logical unit number of a peripheral or flat address; `None` for any other address.
     pub(crate) fn number(self) -> Option<u16> {
         let [first, second, rest @ ..] = self.0;
         let number = match first >> 6 {

@@ -7,7 +7,7 @@ use crate::read_write::check_range;
 use crate::sense::{Code, Fault};
 use block::{Data, Extent, Op};
 
-/// UNMAP: all runs of the list in one step.
+/// UNMAP: all runs of the list in one operation.
 pub(crate) fn unmap(request: Request<'_>) -> Result<Flow, Fault> {
     if request.cdb.bit(1, 0x01) {
         return Err(Fault::cdb_bit(1, 0)); // ANC_SUP is zero
@@ -24,7 +24,7 @@ pub(crate) fn unmap(request: Request<'_>) -> Result<Flow, Fault> {
     if list.len() < 8 + described {
         return Err(Code::PARAMETER_LIST_LENGTH.into());
     }
-    // A last descriptor that is not whole is ignored.
+    // An incomplete last descriptor is ignored.
     let described = described - described % 16;
     if described / 16 > UNMAP_DESCRIPTORS as usize {
         return Err(Fault::list_byte(2));
@@ -49,7 +49,7 @@ pub(crate) fn unmap(request: Request<'_>) -> Result<Flow, Fault> {
     Ok(Flow::Disk(request.perform(Op::Unmap(extents))))
 }
 
-/// Blocks that a parameter list names; what is wrong with it is found later.
+/// Blocks that a parameter list names; errors in it are found later.
 pub(crate) fn amount(data: &Data) -> u64 {
     let bytes = data.to_bytes();
     let list = List(&bytes);

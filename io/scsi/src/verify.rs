@@ -34,8 +34,8 @@ pub(crate) fn verify(request: Request<'_>) -> Result<Flow, Fault> {
     Ok(Flow::later(async move { compare(&unit, extent, &against).await }))
 }
 
-/// WRITE AND VERIFY (10), (12) and (16). What is answered as written is checked at each read, so the medium is not
-/// read again for BYTCHK 0; otherwise it is compared.
+/// WRITE AND VERIFY (10), (12) and (16). Stored data is verified at each read, so the medium is not read again for
+/// BYTCHK 0; otherwise it is compared.
 pub(crate) fn write_and_verify(request: Request<'_>) -> Result<Flow, Fault> {
     let compares = match request.cdb.u8(1) >> 1 & 3 {
         0 => false,
@@ -68,7 +68,7 @@ fn against(request: &Request<'_>) -> Result<Against, Fault> {
     }
 }
 
-/// Reads the run in chunks and compares; the first difference is told by its offset in bytes.
+/// Reads the run in chunks and compares; MISCOMPARE reports the byte offset of the first difference.
 async fn compare(unit: &Arc<Unit>, extent: Extent, against: &Against) -> Result<Completion, Fault> {
     let block = u64::from(unit.block_bytes);
     let step = (CHUNK_BYTES / block).min(BlockLimits::of(unit.block_bytes).transfer.into());

@@ -1,4 +1,4 @@
-//! WRITE SAME (SBC-4 5.49, 5.50): block zero, and unmap by another name.
+//! WRITE SAME (SBC-4 5.49, 5.50): fills a run with one block, or unmaps it.
 
 use crate::block_limits::BlockLimits;
 use crate::command::{Flow, Request};
@@ -7,7 +7,7 @@ use crate::sense::Fault;
 use block::{Data, Op};
 
 /// WRITE SAME (10) and (16). With UNMAP and a block of zeros the run is unmapped, since unmapped blocks read as
-/// zeros; with another block it is written, as the standard asks for.
+/// zeros; with any other block it is written, as the standard requires.
 pub(crate) fn write_same(request: Request<'_>) -> Result<Flow, Fault> {
     let cdb = request.cdb;
     let (unmap, anchor) = (cdb.bit(1, 0x08), cdb.bit(1, 0x10));

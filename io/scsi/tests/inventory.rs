@@ -1,10 +1,11 @@
-//! What initiators find: units, names, attentions, supported commands.
+//! What initiators find: units, names, unit attentions, supported commands.
 
 mod host;
 
 use block::{DiskId, Geometry};
+use export::Event;
 use host::{Array, BLOCK, Host, address, long, number};
-use scsi::{Command, Data, Direction, Execution, Lun, Status, TaskAttribute, UnitConfig};
+use scsi::{Command, Data, Direction, Execution, Lun, Status, TaskAttribute};
 use std::sync::Arc;
 
 fn vpd(host: &Host, page: u8) -> Vec<u8> {
@@ -76,7 +77,7 @@ fn where_nothing_is_mapped_it_can_be_found_out() {
 }
 
 #[test]
-fn power_on_is_told_once_and_not_to_those_who_only_look() {
+fn power_on_is_reported_once_and_not_to_inquiries() {
     let array = Array::new();
     array.disk(1);
     array.show("a", &[(0, 1)]);
@@ -93,37 +94,37 @@ fn power_on_is_told_once_and_not_to_those_who_only_look() {
 }
 
 #[test]
-fn changes_of_the_map_are_told_and_take_effect_at_once() {
+fn changes_of_mappings_are_reported_and_take_effect_at_once() {
     let array = Array::new();
     (1..=2).for_each(|id| drop(array.disk(id)));
     let a = array.host("a", 1);
     array.show("a", &[(0, 1), (1, 2)]);
     assert_eq!(a.settle(), [(0x3F, 0x0E)]);
     a.ask_lun(1, &[0; 6]).fails(6, 0x29, 0);
-    // A report of the list tells it as well.
+    // REPORT LUNS reports it as well.
     array.show("a", &[(0, 1)]);
     luns(&a, 0);
     assert_eq!(a.settle(), []);
     a.ask_lun(1, &[0; 6]).fails(5, 0x25, 0);
     array.show("a", &[(0, 1)]);
     assert_eq!(a.settle(), [], "nothing changed");
-    array.target.remove_unit(DiskId(1));
+    array.exports.remove_volume(DiskId(1));
     a.read(0, 1).fails(5, 0x25, 0);
-    array.target.remove_view("a");
+    array.exports.remove_mappings("a");
     assert!(luns(&a, 0).is_empty());
 }
 
 #[test]
-fn growth_is_told() {
+fn growth_raises_a_unit_attention() {
     let (array, disk, host) = Array::with_host();
     disk.resize(host::BLOCKS + 8);
-    array.target.capacity_changed(DiskId(1));
+    array.exports.notify(DiskId(1), Event::CapacityChanged);
     assert_eq!(host.settle(), [(0x2A, 0x09)]);
     assert_eq!(host.ask(&long(0x9E, 0x10, 0, 32)).good()[..8], (host::BLOCKS + 7).to_be_bytes());
 }
 
 #[test]
-fn names_tell_the_unit_the_port_and_the_device() {
+fn designators_name_the_unit_the_port_and_the_device() {
     let array = Array::new();
     let id = 0x0123_4567_89AB_CDEF_0123_4567_89AB_CDEF;
     array.disk(id);
@@ -182,7 +183,7 @@ fn limits_are_those_that_hosts_count_on() {
     let array = Array::new();
     for (id, block_bytes) in [(1, 512), (2, 4096)] {
         let disk = array.store.create(DiskId(id), Geometry { block_bytes, blocks: 1 << 20 });
-        array.target.add_unit(UnitConfig { disk: Arc::new(disk) });
+        array.exports.add_volume(Arc::new(disk));
         array.show("a", &[(0, id)]);
         let host = array.connect("a", 1);
         let page = vpd(&host, 0xB0);
@@ -208,7 +209,7 @@ fn all_ports_are_one_group_of_optimized_paths() {
 }
 
 #[test]
-fn one_command_is_told_with_its_usage_and_timeouts() {
+fn one_command_is_reported_with_its_usage_and_timeouts() {
     let (_array, _disk, host) = Array::with_host();
     let ask = |options, opcode, action| host.ask(&[0xA3, 0x0C, options, opcode, 0, action, 0, 0, 1, 0, 0, 0]);
     let read = ask(1, 0x28, 0).good();

@@ -4,7 +4,7 @@ mod host;
 
 use block::{DiskId, Geometry};
 use host::{Array, BLOCK, BLOCKS, long, pattern, ten};
-use scsi::{Status, UnitConfig};
+use scsi::Status;
 use std::sync::Arc;
 
 #[test]
@@ -70,7 +70,7 @@ fn long_transfers_become_several_operations() {
 fn every_command_that_names_blocks_takes_as_many_as_the_block_limits_say() {
     let array = Array::new();
     let geometry = Geometry { block_bytes: BLOCK as u32, blocks: 2 * BLOCKS };
-    array.target.add_unit(UnitConfig { disk: Arc::new(array.store.create(DiskId(1), geometry)) });
+    array.exports.add_volume(Arc::new(array.store.create(DiskId(1), geometry)));
     let host = array.host("a", 1);
     let page = host.ask(&[0x12, 1, 0xB0, 0, 64, 0]).good();
     let limit = u32::from_be_bytes(page[8..12].try_into().unwrap());
@@ -96,7 +96,7 @@ fn protection_information_is_not_offered() {
 }
 
 #[test]
-fn capacity_is_told_short_and_long() {
+fn capacity_is_reported_in_both_forms() {
     let (_array, _disk, host) = Array::with_host();
     let short = host.ask(&[0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0]).good();
     assert_eq!(&short[..], [0, 0, 0xFF, 0xFF, 0, 0, 2, 0]);
@@ -108,7 +108,7 @@ fn capacity_is_told_short_and_long() {
 }
 
 #[test]
-fn compare_and_write_tells_where_it_differs() {
+fn compare_and_write_reports_the_first_difference() {
     let (_array, _disk, host) = Array::with_host();
     let (old, new) = (pattern(2, 1), pattern(2, 2));
     host.write(5, &old).good();

@@ -3,10 +3,9 @@
 mod host;
 
 use block::DiskId;
+use export::{Event, Mapping, Operation, PathId, QosLimits, QuotaRefusals, Rate};
 use host::{Array, BLOCK, End, Task, long, number, pattern, ten};
-use scsi::{
-    ManagementFunction, Mapping, Operation, PathId, QosLimits, QuotaRefusals, Rate, Status, TaskAttribute,
-};
+use scsi::{ManagementFunction, Status, TaskAttribute};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -17,13 +16,13 @@ fn operations(per_second: u64) -> QosLimits {
 }
 
 fn show_read_only(array: &Array, name: &str, read_only: bool) {
-    array.target.set_view(name, BTreeMap::from([(0, Mapping { disk: DISK, read_only })]));
+    array.exports.set_mappings(name, BTreeMap::from([(0, Mapping { disk: DISK, read_only })]));
 }
 
 #[test]
 fn commands_beyond_the_limit_wait_and_go_on_in_time() {
     let (array, _disk, host) = Array::with_host();
-    array.target.set_limits(DISK, operations(100));
+    array.exports.set_limits(DISK, operations(100));
     host.write(0, &pattern(1, 1)).good();
     host.ask(&[0; 6]).good(); // TEST UNIT READY costs nothing
     let write = host.start(0, &long(0x8A, 0, 0, 1), &pattern(1, 2));
@@ -33,7 +32,7 @@ fn commands_beyond_the_limit_wait_and_go_on_in_time() {
     assert!(write.poll().is_ready());
     array.clock.pass(Duration::from_millis(10));
     assert_eq!(read.end().expect("an answer").good(), pattern(1, 2));
-    array.target.set_limits(DISK, QosLimits::default());
+    array.exports.set_limits(DISK, QosLimits::default());
     (0..100).for_each(|_| drop(host.read(0, 1).good()));
 }
 
@@ -41,7 +40,7 @@ fn commands_beyond_the_limit_wait_and_go_on_in_time() {
 fn a_waiting_command_is_a_task_that_aborts_reach_and_barriers_wait_for() {
     let (array, _disk, host) = Array::with_host();
     host.write(0, &pattern(1, 1)).good();
-    array.target.set_limits(DISK, operations(1));
+    array.exports.set_limits(DISK, operations(1));
     host.read(0, 1).good();
     let aborted = Task::begin(host.start(0, &long(0x8A, 0, 0, 1), &pattern(1, 2)));
     host.manage(ManagementFunction::AbortTask { tag: host.last_tag() });
@@ -66,14 +65,14 @@ fn a_waiting_command_is_a_task_that_aborts_reach_and_barriers_wait_for() {
 #[test]
 fn a_lock_is_never_late() {
     let (array, _disk, host) = Array::with_host();
-    array.target.set_limits(DISK, operations(1));
+    array.exports.set_limits(DISK, operations(1));
     host.read(0, 1).good();
     let (old, new) = (vec![0; BLOCK], pattern(1, 1));
     host.send(&long(0x89, 0, 0, 0x0001), &[old, new].concat()).good();
     let waiting = Task::begin(host.start(0, &long(0x88, 0, 0, 1), &[]));
     array.clock.pass(Duration::from_secs(1));
     let mut waiting = waiting;
-    assert!(waiting.poll().is_pending(), "it pays for the lock");
+    assert!(waiting.poll().is_pending(), "it waits for the cost of the lock");
     array.clock.pass(Duration::from_secs(1));
     waiting.end().expect("an answer").good();
 }
@@ -87,20 +86,20 @@ fn a_group_has_its_limit_in_common() {
     host.settle();
     (1..3).for_each(|lun| drop(host.ask_lun(lun, &[0; 6]).fails(6, 0x29, 0)));
     let bytes = QosLimits { operations: None, bytes: Some(Rate { per_second: 512, burst: 0 }) };
-    array.target.set_group_limits(7, BTreeSet::from([DiskId(1), DiskId(2)]), bytes);
+    array.exports.set_group_limits(7, BTreeSet::from([DiskId(1), DiskId(2)]), bytes);
     host.read(0, 1).good();
     let second = Task::begin(host.start(1, &long(0x88, 0, 0, 1), &[]));
     host.ask_lun(2, &long(0x88, 0, 0, 1)).good();
     array.clock.pass(Duration::from_secs(1));
     second.end().expect("an answer").good();
-    array.target.set_group_limits(7, BTreeSet::new(), bytes);
+    array.exports.set_group_limits(7, BTreeSet::new(), bytes);
     (0..10).for_each(|_| drop(host.read(0, 1).good()));
 }
 
 #[test]
 fn the_unmap_throttle_slows_down_what_unmaps_and_nothing_else() {
     let (array, _disk, host) = Array::with_host();
-    array.target.set_unmap_throttle(9);
+    array.exports.set_unmap_throttle(9);
     // 32 MiB at 384 MiB a second; 38.4 MiB may come at once.
     let unmap = || host.start(0, &long(0x93, 0x09, 0, 1 << 16), &[]);
     host::wait(unmap());
@@ -110,7 +109,7 @@ fn the_unmap_throttle_slows_down_what_unmaps_and_nothing_else() {
     array.clock.pass(Duration::from_millis(84));
     waiting.end().expect("an answer").good();
     let waiting = Task::begin(unmap());
-    array.target.set_unmap_throttle(0);
+    array.exports.set_unmap_throttle(0);
     waiting.end().expect("an answer").good();
 }
 
@@ -176,9 +175,9 @@ fn a_hard_quota_refuses_what_would_map_more_of_all_its_units() {
     array.set_quota(&[1, 2], Some(12_288));
     send(1, &long(0x8A, 0, 0, 8), &pattern(8, 1)).good();
     host.write(0, &pattern(8, 2)).good();
-    assert_eq!(array.target.refresh_quota(7), QuotaRefusals::default());
+    assert_eq!(array.exports.refresh_quota(7), QuotaRefusals::default());
     host.write(8, &pattern(16, 3)).fails(7, 0x27, 0x07);
-    assert_eq!(array.target.refresh_quota(7), QuotaRefusals { operations: 1, bytes: 8192 });
+    assert_eq!(array.exports.refresh_quota(7), QuotaRefusals { operations: 1, bytes: 8192 });
     host.write(8, &pattern(8, 3)).good();
     host.write(12, &pattern(8, 3)).fails(7, 0x27, 0x07);
     send(1, &long(0x8A, 0, 8, 1), &pattern(1, 1)).fails(7, 0x27, 0x07);
@@ -195,7 +194,7 @@ fn a_hard_quota_refuses_what_would_map_more_of_all_its_units() {
     host.write(16, &pattern(8, 2)).fails(7, 0x27, 0x07);
     array.set_quota(&[1, 2], None);
     host.write(16, &pattern(8, 2)).good();
-    assert_eq!(array.target.refresh_quota(7), QuotaRefusals::default(), "there is none");
+    assert_eq!(array.exports.refresh_quota(7), QuotaRefusals::default(), "there is none");
 }
 
 #[test]
@@ -221,13 +220,13 @@ fn what_is_under_way_counts_as_mapped() {
 fn initiators_learn_of_events_once() {
     let (array, _disk, host) = Array::with_host();
     let other = array.host("b", 1);
-    array.target.threshold_crossed(DISK);
+    array.exports.notify(DISK, Event::ThresholdCrossed);
     assert_eq!((host.settle(), other.settle()), (vec![(0x38, 0x07)], vec![]));
-    array.target.content_replaced(DISK);
-    array.target.capacity_changed(DISK);
-    let told = [(0x28, 0x00), (0x2A, 0x09)];
-    assert_eq!((&host.settle()[..], &other.settle()[..]), (&told[..], &told[..]));
-    array.target.threshold_crossed(DiskId(99));
+    array.exports.notify(DISK, Event::ContentReplaced);
+    array.exports.notify(DISK, Event::CapacityChanged);
+    let expected = [(0x28, 0x00), (0x2A, 0x09)];
+    assert_eq!((&host.settle()[..], &other.settle()[..]), (&expected[..], &expected[..]));
+    array.exports.notify(DiskId(99), Event::ThresholdCrossed);
 }
 
 #[test]
@@ -244,7 +243,7 @@ fn what_happens_is_counted_by_unit_way_kind_and_size() {
     host.send(&long(0x89, 0, 0, 0x0001), &[pattern(1, 9), pattern(1, 9)].concat()).fails(0x0E, 0x1D, 0);
     host.ask(&long(0x93, 0x09, 8, 8)).good();
     let way = |initiator: &str, port| PathId { initiator: initiator.into(), port };
-    let all = array.target.statistics();
+    let all = array.exports.statistics();
     let a = &all[&DISK][&way("a", 1)];
     let of = |operation| {
         let counts = a.of(operation);
@@ -256,8 +255,8 @@ fn what_happens_is_counted_by_unit_way_kind_and_size() {
     assert_eq!(of(Operation::WriteSame), (1, 4096, 0));
     assert_eq!(all[&DISK][&way("b", 2)].of(Operation::Read).operations(), 1);
     drop(other);
-    assert_eq!(array.target.statistics()[&DISK][&way("b", 2)].of(Operation::Read).operations(), 1, "kept");
-    // LOG SENSE tells the same numbers.
+    assert_eq!(array.exports.statistics()[&DISK][&way("b", 2)].of(Operation::Read).operations(), 1, "kept");
+    // LOG SENSE reports the same numbers.
     let log = host.ask(&ten(0x4D, 0, 0x5900_0000, 512)).good();
     let numbers: Vec<u64> = log[8..40].chunks(8).map(number).collect();
     assert_eq!(numbers, [2, 2, 24, 16], "reads, writes, blocks written, blocks read");
@@ -271,12 +270,12 @@ fn latency_is_the_time_from_begin_to_answer() {
     array.clock.pass(Duration::from_millis(2));
     held.release();
     assert_eq!(write.end().expect("an answer").status, Status::Good);
-    let statistics = array.target.statistics();
+    let statistics = array.exports.statistics();
     let writes = statistics[&DISK].values().next().expect("a way").of(Operation::Write);
     assert_eq!(writes.latency.total(), Duration::from_millis(2));
     held.hold();
     let aborted = Task::begin(host.start(0, &long(0x8A, 0, 0, 8), &pattern(8, 1)));
     drop(aborted);
-    let statistics = array.target.statistics();
+    let statistics = array.exports.statistics();
     assert_eq!(statistics[&DISK].values().next().expect("a way").of(Operation::Write).failures, 1);
 }

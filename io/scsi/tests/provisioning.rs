@@ -22,7 +22,7 @@ fn status(host: &Host, lba: u64, allocation: u32) -> Vec<(u64, u32, u8)> {
 }
 
 #[test]
-fn unmapped_blocks_read_as_zeros_and_are_told() {
+fn unmapped_blocks_read_as_zeros_and_are_reported() {
     let (_array, _disk, host) = Array::with_host();
     host.write(0, &pattern(64, 1)).good();
     unmap(&host, &[(8, 8), (32, 16)]).good();
@@ -86,7 +86,7 @@ fn set_thresholds(host: &Host, available: Option<u32>, used: Option<u32>, single
 }
 
 #[test]
-fn a_crossed_threshold_is_told_once() {
+fn a_crossed_threshold_is_reported_once() {
     let array = Array::new();
     array.disk(1);
     let (a, b) = (array.host("a", 1), array.host("b", 1));
@@ -102,7 +102,7 @@ fn a_crossed_threshold_is_told_once() {
     b.settle();
     a.write(0, &mib).good();
     assert_eq!((a.settle(), b.settle()), (vec![(0x38, 0x07)], vec![(0x38, 0x07)]));
-    // LOG SENSE tells the same counts.
+    // LOG SENSE reports the same counts.
     let log = a.ask(&ten(0x4D, 0, 0x4C00_0000, 64)).good();
     assert_eq!(&log[..4], [0x0C, 0, 0, 24]);
     assert_eq!((log[11], log[23]), (31, 1), "available and used");
@@ -149,7 +149,7 @@ fn a_status_inside_of_a_physical_block_begins_at_the_next_one_only_where_it_is_m
     assert_eq!(status(&host, 3, 24), [(8, 24, 0)]);
     unmap(&host, &[(8, 8)]).good();
     assert_eq!(status(&host, 11, 24), [(11, 5, 1)]);
-    assert_eq!(status(&host, 5, 24), [(5, 3, 0)], "nothing mapped behind it");
+    assert_eq!(status(&host, 5, 24), [(5, 3, 0)], "nothing mapped after it");
     host.write(BLOCKS - 8, &pattern(8, 1)).good();
     assert_eq!(status(&host, BLOCKS - 3, 24), [(BLOCKS - 3, 3, 0)]);
 }

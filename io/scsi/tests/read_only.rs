@@ -4,10 +4,10 @@ mod host;
 
 use block::DiskId;
 use bytes::Bytes;
+use export::Mapping;
 use host::{Array, BLOCK, End, Host, address, long, pattern, ten, wait};
 use scsi::{
-    Command, Data, Direction, Execution, ManagementFunction, ManagementResponse, Mapping, Status,
-    TaskAttribute,
+    Command, Data, Direction, Execution, ManagementFunction, ManagementResponse, Status, TaskAttribute,
 };
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ fn shared() -> (Array, Host, Host) {
     let array = Array::new();
     (1..=2).for_each(|id| drop(array.disk(id)));
     let writer = array.host("a", 1);
-    array.target.set_view(
+    array.exports.set_mappings(
         "r",
         BTreeMap::from([
             (0, Mapping { disk: DiskId(1), read_only: true }),
@@ -31,7 +31,7 @@ fn shared() -> (Array, Host, Host) {
 
 /// What a host sees of a unit that others may have changed.
 fn seen(host: &Host) -> Vec<Bytes> {
-    assert_eq!(host.settle(), [], "nothing happened that it had to be told of");
+    assert_eq!(host.settle(), [], "it has no unit attention");
     let asked = [
         &ten(0x5A, 0x08, 0x3FFF << 16, 1024)[..],
         &ten(0x5A, 0x08, 0xFFFF << 16, 1024),
@@ -88,7 +88,7 @@ fn the_owner_of_a_writable_mapping_may_do_all_of_that() {
 #[test]
 fn functions_that_end_the_tasks_of_others_are_rejected() {
     let (array, disk) = Array::with_held_disk();
-    array.target.set_view("r", BTreeMap::from([(0, Mapping { disk: DiskId(1), read_only: true })]));
+    array.exports.set_mappings("r", BTreeMap::from([(0, Mapping { disk: DiskId(1), read_only: true })]));
     let (writer, reader) = (array.host("a", 1), array.connect("r", 1));
     reader.settle();
     writer.ask(&[0x16, 0, 0, 0, 0, 0]).good();
@@ -112,7 +112,7 @@ fn a_reservation_does_not_outlast_the_right_to_write() {
     let other = array.host("b", 1);
     writer.ask(&[0x16, 0, 0, 0, 0, 0]).good();
     other.write(0, &pattern(1, 1)).conflicts();
-    array.target.set_view("a", BTreeMap::from([(0, Mapping { disk: DiskId(1), read_only: true })]));
+    array.exports.set_mappings("a", BTreeMap::from([(0, Mapping { disk: DiskId(1), read_only: true })]));
     other.write(0, &pattern(1, 1)).good();
 }
 

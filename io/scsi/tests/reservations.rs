@@ -5,7 +5,7 @@ mod host;
 use block::mem::MemDisk;
 use block::{Disk, DiskId, Op};
 use host::{Array, BLOCK, End, Host, long, number, pattern};
-use scsi::{ManagementFunction, Status, UnitConfig};
+use scsi::{ManagementFunction, Status};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -97,7 +97,7 @@ fn the_old_commands_are_refused_where_anybody_is_registered() {
 }
 
 #[test]
-fn each_type_admits_whom_it_says() {
+fn each_reservation_type_admits_the_initiators_of_the_standard() {
     // Type, and whether an unregistered host may read and write, and whether a registered one may.
     let cases = [
         (1, (true, false), (true, false)),
@@ -159,7 +159,7 @@ fn the_list_has_to_have_its_length_and_the_scope_is_the_unit() {
 }
 
 #[test]
-fn release_tells_registrants_where_they_had_rights() {
+fn release_notifies_registrants_that_had_access() {
     let array = Array::new();
     array.disk(1);
     let (a, b, c) = (array.host("a", 1), array.host("b", 1), array.host("c", 1));
@@ -175,7 +175,7 @@ fn release_tells_registrants_where_they_had_rights() {
 }
 
 #[test]
-fn clear_takes_everything_away_and_tells_whom_it_hits() {
+fn clear_removes_everything_and_notifies_registrants() {
     let array = Array::new();
     array.disk(1);
     let (a, b) = (array.host("a", 1), array.host("b", 1));
@@ -207,7 +207,7 @@ fn preempt_takes_over_what_the_victim_held() {
 }
 
 #[test]
-fn key_zero_preempts_everybody_who_shares_a_reservation() {
+fn key_zero_preempts_all_holders_of_a_shared_reservation() {
     let array = Array::new();
     array.disk(1);
     let (a, b, c) = (array.host("a", 1), array.host("b", 1), array.host("c", 1));
@@ -343,7 +343,7 @@ fn what_aptpl_asks_for_outlives_the_target() {
     order(&a, RESERVE, EXCLUSIVE, 3, 0).good();
     assert_eq!(a.ask(&[0x5E, 2, 0, 0, 0, 0, 0, 0, 8, 0]).good()[3] & 1, 1, "PTPL_A");
     let restarted = Array::new();
-    restarted.target.add_unit(UnitConfig { disk: Arc::new(disk.clone()) });
+    restarted.exports.add_volume(Arc::new(disk.clone()));
     let (a, b) = (restarted.host("a", 1), restarted.host("b", 1));
     assert_eq!((keys(&b), reservation(&b)), (vec![3], Some((3, EXCLUSIVE))));
     b.read(0, 1).conflicts();
@@ -351,7 +351,7 @@ fn what_aptpl_asks_for_outlives_the_target() {
     // Without APTPL nothing is kept.
     out(&a, REGISTER, 0, &list(3, 3, 0)).good();
     let restarted = Array::new();
-    restarted.target.add_unit(UnitConfig { disk: Arc::new(disk) });
+    restarted.exports.add_volume(Arc::new(disk));
     assert_eq!(keys(&restarted.host("b", 1)), []);
 }
 
@@ -366,7 +366,7 @@ fn run<F: Future>(future: F) -> F::Output {
 /// A target that is started again on the same disk.
 fn restarted(disk: &MemDisk) -> Array {
     let restarted = Array::new();
-    restarted.target.add_unit(UnitConfig { disk: Arc::new(disk.clone()) });
+    restarted.exports.add_volume(Arc::new(disk.clone()));
     restarted
 }
 
@@ -429,7 +429,7 @@ fn whatever_is_accepted_is_the_same_after_a_restart() {
         *if end.status == Status::Good { &mut taken } else { &mut refused } += 1;
         let full = |host: &Host| host.ask(&[0x5E, 3, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0]).good();
         let restarted = restarted(&disk);
-        assert_eq!(restarted.target.unreadable_states(), []);
+        assert_eq!(restarted.exports.unreadable_states(), []);
         let again = restarted.host("a", 1);
         assert_eq!((full(&again), reservation(&again)), (full(&a), reservation(&a)), "{name:?}");
     }
@@ -463,19 +463,56 @@ fn a_state_that_is_not_understood_keeps_everybody_from_writing_until_it_is_clear
         host.write(0, &pattern(1, 2)).conflicts();
     }
     assert_eq!(disk.state(), damaged, "what was saved is kept as it is");
-    assert_eq!(restarted.target.unreadable_states(), [DiskId(1)]);
-    assert!(!run(restarted.target.clear_unreadable_state(DiskId(2))).unwrap(), "that one is understood");
+    assert_eq!(restarted.exports.unreadable_states(), [DiskId(1)]);
+    assert!(!run(restarted.exports.clear_unreadable_state(DiskId(2))).unwrap(), "that one is understood");
     let a = restarted.host("a", 1);
-    assert!(run(restarted.target.clear_unreadable_state(DiskId(1))).unwrap());
-    assert_eq!(restarted.target.unreadable_states(), []);
+    assert!(run(restarted.exports.clear_unreadable_state(DiskId(1))).unwrap());
+    assert_eq!(restarted.exports.unreadable_states(), []);
     assert_eq!(a.settle(), [(0x2A, 0x03)]);
     a.write(0, &pattern(1, 3)).good();
     assert_eq!(keys(&a), []);
-    assert!(!run(restarted.target.clear_unreadable_state(DiskId(1))).unwrap());
+    assert!(!run(restarted.exports.clear_unreadable_state(DiskId(1))).unwrap());
 }
 
 #[test]
-fn a_copy_does_not_write_to_a_unit_whose_state_is_not_understood() {
+fn saved_mode_pages_that_do_not_fit_fence_the_unit() {
+    let array = Array::new();
+    let disk = array.disk(1);
+    // Version 1 with a page that does not exist, and version 2 with the same.
+    for saved in [&[1, 3, 0, 0x3E, 1, 0, 0][..], &[2, 1, 0, 3, 0, 0, 0, 0x3E, 1, 0]] {
+        run(disk.execute(Op::SaveState(saved.to_vec().into()))).unwrap();
+        let restarted = restarted(&disk);
+        assert_eq!(restarted.exports.unreadable_states(), [DiskId(1)]);
+        restarted.host("a", 1).write(0, &pattern(1, 1)).conflicts();
+    }
+}
+
+#[test]
+fn records_of_a_later_release_are_kept() {
+    let array = Array::new();
+    let disk = array.disk(1);
+    let later = [2, 0x34, 0x12, 2, 0, 0, 0, 7, 8];
+    run(disk.execute(Op::SaveState(later.to_vec().into()))).unwrap();
+    let a = restarted(&disk).host("a", 1);
+    out(&a, REGISTER, 0, &list(0, 3, 1)).good();
+    assert!(disk.state().ends_with(&later[1..]));
+    let again = restarted(&disk).host("a", 1);
+    assert_eq!(keys(&again), [3]);
+}
+
+#[test]
+fn an_initiator_of_another_transport_can_not_be_registered() {
+    let array = Array::new();
+    array.disk(1);
+    let a = array.host("a", 1);
+    let mut fibre_channel = vec![0; 24];
+    fibre_channel[8..16].copy_from_slice(&0x2100_0024_FF00_0001u64.to_be_bytes());
+    out(&a, REGISTER, 0, &naming(0, 9, &fibre_channel)).fails(5, 0x26, 0);
+    assert_eq!(keys(&a), []);
+}
+
+#[test]
+fn a_copy_does_not_write_to_a_fenced_unit() {
     let array = Array::new();
     let disk = array.disk(1);
     run(disk.execute(Op::SaveState(vec![9].into()))).unwrap();

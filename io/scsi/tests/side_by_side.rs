@@ -6,7 +6,7 @@ use block::mem::MemDisk;
 use block::{Disk, DiskId, Geometry, Op, Pending, Space};
 use bytes::Bytes;
 use host::{Array, BLOCK, BLOCKS, Host, long, pattern};
-use scsi::{Execution, ManagementFunction, Response, Status, TaskAttribute, UnitConfig};
+use scsi::{Execution, ManagementFunction, Response, Status, TaskAttribute};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{Thread, current, park_timeout, scope};
@@ -104,10 +104,10 @@ fn disturb(host: &Host, seed: usize) {
 }
 
 #[test]
-fn no_task_is_left_behind() {
+fn no_task_is_left_waiting() {
     let array = Array::new();
     let disk = array.store.create(DiskId(1), Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS });
-    array.target.add_unit(UnitConfig { disk: Arc::new(Slow(disk)) });
+    array.exports.add_volume(Arc::new(Slow(disk)));
     let hosts: Vec<Host> = (0..4).map(|index| array.host(&format!("host{index}"), 1)).collect();
     scope(|scope| {
         for (seed, host) in hosts.into_iter().enumerate() {

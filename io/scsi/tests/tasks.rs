@@ -1,4 +1,4 @@
-//! Tasks: their order, their abort, and what other initiators are told.
+//! Tasks: ordering, aborts, and the unit attentions of other initiators.
 
 mod host;
 
@@ -38,7 +38,7 @@ fn a_dropped_task_never_takes_effect() {
 }
 
 #[test]
-fn clear_task_set_ends_the_tasks_of_everyone_and_tells_the_others() {
+fn clear_task_set_aborts_all_tasks_and_notifies_other_initiators() {
     let (array, disk) = Array::with_held_disk();
     let (a, b, idle) = (array.host("a", 1), array.host("b", 1), array.host("c", 1));
     let own = Task::begin(a.start(0, &write_cdb(0), &pattern(1, 1)));
@@ -80,7 +80,7 @@ fn abort_task_set_leaves_others_alone() {
 }
 
 #[test]
-fn a_reset_of_the_unit_ends_tasks_and_reservations_and_tells_everyone() {
+fn a_logical_unit_reset_ends_tasks_and_reservations_and_notifies_everyone() {
     let (array, disk) = Array::with_held_disk();
     let (a, b) = (array.host("a", 1), array.host("b", 2));
     b.ask(&RESERVE).good();

@@ -3,8 +3,8 @@
 mod host;
 
 use block::DiskId;
+use export::QuotaRefusals;
 use host::{Array, BLOCK, BLOCKS, End, Host, long, pattern};
-use scsi::QuotaRefusals;
 
 /// A list with CSCD descriptors for disks and segments of blocks: source, target, blocks, source and target address.
 fn list(id: u8, disks: &[u128], segments: &[(u16, u16, u16, u64, u64)]) -> Vec<u8> {
@@ -139,7 +139,7 @@ fn disks_that_cannot_reach_each_other_are_copied_through_the_target() {
     array.disk(1);
     let elsewhere = Array::new();
     let foreign = elsewhere.disk(2);
-    array.target.add_unit(scsi::UnitConfig { disk: std::sync::Arc::new(foreign) });
+    array.exports.add_volume(std::sync::Arc::new(foreign));
     array.show("a", &[(0, 1), (1, 2)]);
     let host = array.connect("a", 1);
     host.settle();
@@ -184,7 +184,7 @@ fn a_copy_takes_from_a_hard_quota_what_it_really_maps() {
     assert_eq!(host.ask_lun(1, &long(0x88, 0, 24, 8)).good(), pattern(8, 2));
     part(0, 0, 32).good();
     part(0, 32, 32).fails(7, 0x27, 0x07);
-    assert_eq!(array.target.refresh_quota(7), QuotaRefusals { operations: 1, bytes: 8192 });
+    assert_eq!(array.exports.refresh_quota(7), QuotaRefusals { operations: 1, bytes: 8192 });
     assert_eq!(host.ask_lun(1, &long(0x88, 0, 32, 8)).good(), vec![0; 8 * BLOCK]);
     part(8, 32, 16).good();
     array.set_quota(&[1, 2], None);

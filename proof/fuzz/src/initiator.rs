@@ -3,9 +3,10 @@
 use block::mem::MemArray;
 use block::{DiskId, Geometry};
 use bytes::Bytes;
+use export::Exports;
 use scsi::{
     Clock, Command, Data, Direction, Execution, InitiatorPort, Lun, Nexus, Sleep, Status, Target,
-    TargetIdentity, TaskAttribute, UnitConfig,
+    TargetIdentity, TaskAttribute,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,14 +44,15 @@ pub fn array() -> (Arc<Target>, [Initiator; 2]) {
         revision: "0".into(),
         ports: 2,
     };
-    let (target, store) = (Target::new(identity, Arc::new(Hasty::default())), MemArray::new());
+    let exports = Exports::new(Arc::new(Hasty::default()));
+    let (target, store) = (Target::new(identity, exports.clone()), MemArray::new());
     for id in [1, 2] {
         let disk = store.create(DiskId(id), Geometry { block_bytes: 512, blocks: BLOCKS });
-        target.add_unit(UnitConfig { disk: Arc::new(disk) });
+        exports.add_volume(Arc::new(disk));
     }
     let initiators = ["a", "b"].map(|name| {
-        target.set_view(name, BTreeMap::from([(0, DiskId(1)), (1, DiskId(2))]));
-        let nexus = target.attach(InitiatorPort { name: name.into(), isid: [0; 6] }, 1);
+        exports.set_mappings(name, BTreeMap::from([(0, DiskId(1)), (1, DiskId(2))]));
+        let nexus = target.attach(InitiatorPort::iscsi(name, [0; 6]), 1);
         let initiator = Initiator { nexus };
         (0..2).for_each(|lun| initiator.send(lun, &[0; 6], &[])); // the first unit attentions
         initiator

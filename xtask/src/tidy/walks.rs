@@ -6,8 +6,16 @@
 use crate::shell::root;
 
 /// The layers from the top: a walk may only go down, turn once, and go up.
-const LAYERS: &[&str] =
-    &["control/ashlard/", "control/array/", "io/iscsi/", "io/scsi/", "io/block/", "io/engine/", "io/raid/"];
+const LAYERS: &[&str] = &[
+    "control/ashlard/",
+    "control/array/",
+    "io/iscsi/",
+    "io/scsi/",
+    "io/export/",
+    "io/block/",
+    "io/engine/",
+    "io/raid/",
+];
 
 struct Walk {
     name: String,

@@ -201,7 +201,7 @@ async fn a_storm_of_refused_log_ins_is_a_few_events_and_a_count() {
 
 /// The SCSI status of a write of a block by an initiator that was told of everything.
 async fn write(up: &Up, initiator: &str) -> scsi::Status {
-    let port = scsi::InitiatorPort { name: initiator.into(), isid: [0; 6] };
+    let port = scsi::InitiatorPort::iscsi(initiator, [0; 6]);
     let nexus = up.target.attach(port, 1);
     loop {
         let command = scsi::Command {

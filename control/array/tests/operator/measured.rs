@@ -9,7 +9,7 @@ const BLOCKS: u8 = 8;
 
 /// Sends a WRITE(16), or a READ(16), of 4 KiB and waits for its end.
 async fn send(up: &Up, opcode: u8) {
-    let nexus = up.target.attach(scsi::InitiatorPort { name: IQN.into(), isid: [0; 6] }, 1);
+    let nexus = up.target.attach(scsi::InitiatorPort::iscsi(IQN, [0; 6]), 1);
     let mut cdb = [0u8; 16];
     (cdb[0], cdb[13]) = (opcode, BLOCKS);
     let data = vec![7u8; if opcode == 0x8A { usize::from(BLOCKS) * 512 } else { 0 }];

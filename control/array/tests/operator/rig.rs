@@ -232,7 +232,8 @@ impl Rig {
             revision: "0".into(),
             ports: 1,
         };
-        let target = scsi::Target::new(names, Arc::new(iscsi::SystemClock::default()));
+        let exports = export::Exports::new(Arc::new(iscsi::SystemClock::default()));
+        let target = scsi::Target::new(names, exports.clone());
         let portal = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server =
             iscsi::Server::new(target.clone(), iscsi::ServerConfig::new(identity.target_iqn(), vec![portal]));
@@ -259,6 +260,7 @@ impl Rig {
             engine,
             pool: shelf,
             machine,
+            exports,
             target: target.clone(),
             server: server.clone(),
             history,
@@ -299,13 +301,13 @@ impl Up {
 
     /// The LUNs that an initiator sees.
     pub fn luns(&self, initiator: &str) -> Vec<u16> {
-        let port = scsi::InitiatorPort { name: initiator.into(), isid: [0; 6] };
+        let port = scsi::InitiatorPort::iscsi(initiator, [0; 6]);
         self.target.attach(port, 1).luns()
     }
 
     /// Writes 4 KiB as an initiator does that was told of everything: the sense key and code that it gets, or none.
     pub async fn write_as(&self, initiator: &str, lun: u8, lba: u8) -> Option<(u8, u8, u8)> {
-        let port = scsi::InitiatorPort { name: initiator.into(), isid: [0; 6] };
+        let port = scsi::InitiatorPort::iscsi(initiator, [0; 6]);
         let nexus = self.target.attach(port, 1);
         loop {
             let command = scsi::Command {

@@ -13,7 +13,7 @@ const BLOCKS: u8 = 0x02;
 /// Segment descriptor: block device with offset to block device with offset; the length is in bytes.
 const BYTES: u8 = 0x0A;
 
-/// The descriptors that are understood, as the operating parameters list them.
+/// The supported descriptors, as the operating parameters list them.
 pub(super) const DESCRIPTORS: [u8; 3] = [BLOCKS, BYTES, IDENTIFICATION];
 
 /// The CSCD identifier of the unit that got the command.
@@ -22,9 +22,9 @@ pub(super) const RECEIVER: u16 = 0xFFFF;
 const HEADER: usize = 16;
 const CSCD_BYTES: usize = 32;
 
-/// A list that is right in form.
+/// A list of valid form.
 pub(super) struct Description {
-    /// The identifier under which results are kept; none when they are not wanted.
+    /// The identifier under which the result is stored; `None` if it is not wanted.
     pub(super) list_id: Option<u8>,
     pub(super) cscds: Vec<Cscd>,
     pub(super) segments: Vec<Segment>,
@@ -33,7 +33,7 @@ pub(super) struct Description {
 /// A copy source or copy destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cscd {
-    /// The NAA name that it goes by; the only designator of ours that fits in a descriptor.
+    /// Its NAA name; the only designator of ours that fits in a descriptor.
     pub(super) naa: Option<[u8; 16]>,
 }
 
@@ -62,7 +62,7 @@ impl Segment {
         }
     }
 
-    /// The length in blocks; none when it is not a whole number of them.
+    /// The length in blocks; `None` if it is not a whole number of them.
     pub(super) fn blocks(&self, block: u64) -> Option<u64> {
         self.bytes(block).is_multiple_of(block).then(|| self.bytes(block) / block)
     }

@@ -1,8 +1,9 @@
-//! What became of the copies of one path, by list identifier, until another copy takes the identifier.
+//! Results of third-party copies of one path by list identifier, for RECEIVE COPY RESULTS. A result is kept until
+//! another copy uses its identifier.
 
 use super::MAX_SEGMENTS;
+use crate::path::Path;
 use crate::sense::{Code, Fault};
-use crate::unit::Path;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ enum Copy {
     Failed { sense: Bytes, status: u8 },
 }
 
-/// Keeps the result of one copy; a copy that is dropped before its end has failed.
+/// Stores the result of one copy; a copy that is dropped before its end has failed.
 pub(super) struct Keeper {
     path: Arc<Path>,
     list_id: Option<u8>,

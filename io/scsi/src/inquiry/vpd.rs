@@ -1,7 +1,8 @@
 //! Vital product data pages (SPC-5 7.7, SBC-4 6.6).
 
+use crate::path::Path;
 use crate::target::TargetIdentity;
-use crate::unit::{Path, Unit};
+use crate::unit::Unit;
 use crate::{block_limits, copy, provisioning};
 use block::DiskId;
 
@@ -20,7 +21,7 @@ const PAGES: [(u8, Page); 9] = [
     (0xB2, provisioning::provisioning_page),
 ];
 
-/// The page with its header, or none when there is no such page.
+/// The page with its header; `None` if there is no such page.
 pub(super) fn page(code: u8, path: &Path) -> Option<Vec<u8>> {
     let (_, make) = PAGES.iter().find(|(known, _)| *known == code)?;
     let body = make(path);
@@ -38,7 +39,7 @@ fn unit_serial_number(path: &Path) -> Vec<u8> {
     serial(path.unit.id).into_bytes()
 }
 
-/// The NAA vendor part as 25 hexadecimal digits: what tells the unit from every other of ours.
+/// The vendor part of the NAA name as 25 hexadecimal digits, unique among all units.
 fn serial(id: DiskId) -> String {
     format!("{:025x}", id.0 & VENDOR_PART)
 }
@@ -46,7 +47,7 @@ fn serial(id: DiskId) -> String {
 /// The 100 bits that NAA 6 leaves to the vendor.
 const VENDOR_PART: u128 = (1 << 100) - 1;
 
-/// The company identifier in our names. It is locally administered (IEEE 802): no vendor has it.
+/// The company identifier in the names. It is locally administered (IEEE 802), so no vendor has it.
 const COMPANY: u128 = 0x02_A5_1A;
 
 /// The unit's NAA IEEE Registered Extended name (SPC-5 7.7.6.6.5).
@@ -76,11 +77,17 @@ enum Association {
 /// Page 83h: the names of the unit, of the port the command came by, and of the device.
 fn device_identification(path: &Path) -> Vec<u8> {
     let (unit, name) = (&path.unit, &path.unit.identity.name);
-    let port = path.port.to_be_bytes();
+    let port = path.port().to_be_bytes();
     let mut out = unit_designators(unit);
     designator(&mut out, 0x51, Association::Port, 0x04, &[0, 0, port[0], port[1]]);
     designator(&mut out, 0x51, Association::Port, 0x05, &[0, 0, 0, 1]);
-    designator(&mut out, 0x53, Association::Port, 0x08, &terminated(format!("{name},t,0x{:04x}", path.port)));
+    designator(
+        &mut out,
+        0x53,
+        Association::Port,
+        0x08,
+        &terminated(format!("{name},t,0x{:04x}", path.port())),
+    );
     designator(&mut out, 0x53, Association::Device, 0x08, &terminated(name.clone()));
     out
 }

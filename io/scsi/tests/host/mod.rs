@@ -1,4 +1,4 @@
-//! The other side of the wire for tests: an array in memory behind a target, and hosts that send CDBs to it.
+//! Test support: a target over disks in memory, and hosts that send CDBs to it.
 
 #![allow(dead_code, reason = "every test program uses a part of the vocabulary")]
 
@@ -7,9 +7,10 @@ pub mod held;
 use block::mem::{MemArray, MemDisk};
 use block::{Disk, DiskId, Geometry};
 use bytes::Bytes;
+use export::Exports;
 use scsi::{
     Clock, Command, Data, Direction, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse,
-    Nexus, Response, Sleep, Status, Target, TargetIdentity, TaskAttribute, UnitConfig,
+    Nexus, Response, Sleep, Status, Target, TargetIdentity, TaskAttribute,
 };
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,14 +24,15 @@ use std::time::Duration;
 pub const BLOCK: usize = 512;
 pub const BLOCKS: u64 = 1 << 16;
 
-/// A target over disks in memory, whose time goes on by hand.
+/// A target over disks in memory, with a clock that is advanced by hand.
 pub struct Array {
+    pub exports: Arc<Exports>,
     pub target: Arc<Target>,
     pub store: MemArray,
     pub clock: Arc<Hand>,
 }
 
-/// A clock that stands until it is moved on. It wakes nobody: the tests poll.
+/// A clock that is advanced by hand. It wakes no task: the tests poll.
 #[derive(Default)]
 pub struct Hand(AtomicU64);
 
@@ -63,25 +65,27 @@ pub fn identity() -> TargetIdentity {
 impl Array {
     pub fn new() -> Array {
         let clock = Arc::new(Hand(AtomicU64::new(1 << 40)));
-        Array { target: Target::new(identity(), clock.clone()), store: MemArray::new(), clock }
+        let exports = Exports::new(clock.clone());
+        let target = Target::new(identity(), exports.clone());
+        Array { exports, target, store: MemArray::new(), clock }
     }
 
     /// Adds a disk of [`BLOCKS`] blocks as a unit.
     pub fn disk(&self, id: u128) -> MemDisk {
         let disk = self.store.create(DiskId(id), Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS });
-        self.target.add_unit(UnitConfig { disk: Arc::new(disk.clone()) });
+        self.exports.add_volume(Arc::new(disk.clone()));
         disk
     }
 
     /// Shows disks to an initiator: number and identity.
     pub fn show(&self, name: &str, luns: &[(u16, u128)]) {
         let view: BTreeMap<u16, DiskId> = luns.iter().map(|(lun, id)| (*lun, DiskId(*id))).collect();
-        self.target.set_view(name, view);
+        self.exports.set_mappings(name, view);
     }
 
     /// Connects a host through a target port.
     pub fn connect(&self, name: &str, port: u16) -> Host {
-        let initiator = InitiatorPort { name: name.into(), isid: [0, 2, 0x3D, 0, 0, port as u8] };
+        let initiator = InitiatorPort::iscsi(name, [0, 2, 0x3D, 0, 0, port as u8]);
         Host { nexus: self.target.attach(initiator, port), tag: Cell::new(1) }
     }
 
@@ -98,7 +102,7 @@ impl Array {
         let array = Array::new();
         let geometry = Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS };
         let disk = held::Held::new(array.store.create(DiskId(1), geometry));
-        array.target.add_unit(UnitConfig { disk: Arc::new(disk.clone()) });
+        array.exports.add_volume(Arc::new(disk.clone()));
         (array, disk)
     }
 
@@ -107,7 +111,7 @@ impl Array {
         let members: BTreeSet<DiskId> = ids.iter().map(|id| DiskId(*id)).collect();
         let disks: Vec<_> = members.iter().filter_map(|id| self.store.disk(*id)).collect();
         let usage = Arc::new(move || disks.iter().map(|disk| disk.space().mapped).sum());
-        self.target.set_group_quota(7, members, limit, usage);
+        self.exports.set_group_quota(7, members, limit, usage);
     }
 
     /// A host that sees disk 1 as LUN 0 and has no unit attention left.
@@ -318,7 +322,7 @@ impl Task {
     pub fn end(mut self) -> Option<End> {
         match self.poll() {
             Poll::Ready(end) => end.map(End::from),
-            Poll::Pending => panic!("the task goes on"),
+            Poll::Pending => panic!("the task is still running"),
         }
     }
 }
@@ -328,7 +332,7 @@ pub fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// Bytes that tell blocks apart.
+/// Bytes that differ between blocks.
 pub fn pattern(blocks: usize, seed: u8) -> Vec<u8> {
     (0..blocks * BLOCK).map(|at| (at / BLOCK) as u8 ^ (at % 251) as u8 ^ seed).collect()
 }

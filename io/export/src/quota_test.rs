@@ -17,7 +17,10 @@ fn however_many_map_at_once_the_quota_holds_and_all_of_it_can_be_used() {
             scope.spawn(|| {
                 // Every other one is a write to what is mapped.
                 for turn in 0..20_000 {
-                    let Some(_share) = quota.take(3).or_else(|| quota.take_new(3).ok()) else { continue };
+                    let Some(_grant) = quota.grant_upper_bound(3).or_else(|| quota.grant_exact(3).ok())
+                    else {
+                        continue;
+                    };
                     if turn % 2 == 0 {
                         most.fetch_max(mapped.fetch_add(3, Ordering::SeqCst) + 3, Ordering::SeqCst);
                     }
@@ -30,22 +33,22 @@ fn however_many_map_at_once_the_quota_holds_and_all_of_it_can_be_used() {
     });
     assert!(most.load(Ordering::SeqCst) <= 1000);
     mapped.store(0, Ordering::SeqCst);
-    assert!(quota.look().operations > 0);
-    let shares: Vec<_> = std::iter::from_fn(|| quota.take(3)).collect();
-    assert_eq!(shares.len(), 333, "nothing was lost on the way");
+    assert!(quota.refresh().operations > 0);
+    let grants: Vec<_> = std::iter::from_fn(|| quota.grant_upper_bound(3)).collect();
+    assert_eq!(grants.len(), 333, "nothing was lost on the way");
 }
 
 #[test]
-fn who_maps_nothing_new_asks_for_no_count() {
+fn operations_that_map_nothing_new_cause_no_count() {
     let (quota, mapped) = quota(100);
     mapped.store(99, Ordering::SeqCst);
-    let _one = quota.take(1).expect("there is room");
-    assert!(quota.take(1).is_none());
+    let _one = quota.grant_upper_bound(1).expect("there is room");
+    assert!(quota.grant_upper_bound(1).is_none());
     mapped.store(0, Ordering::SeqCst);
-    assert!(quota.take(1).is_none(), "nothing was taken since the count");
-    assert!(quota.take_new(0).is_ok());
-    assert!(quota.take_new(99).is_ok(), "and this one counts");
+    assert!(quota.grant_upper_bound(1).is_none(), "nothing was taken since the count");
+    assert!(quota.grant_exact(0).is_ok());
+    assert!(quota.grant_exact(99).is_ok(), "and this one counts");
     quota.set(50, Arc::new(|| 20));
-    assert!(quota.take(30).is_none(), "one byte is under way");
-    assert!(quota.take(29).is_some());
+    assert!(quota.grant_upper_bound(30).is_none(), "one byte is under way");
+    assert!(quota.grant_upper_bound(29).is_some());
 }

@@ -20,7 +20,7 @@ impl Clock for Hand {
     }
 }
 
-/// OperationCounts wake-ups.
+/// Counts wake-ups.
 #[derive(Default)]
 struct Wakes(AtomicUsize);
 
@@ -35,7 +35,7 @@ const ONE: Cost = Cost { operations: 1, bytes: 0 };
 
 struct Bench {
     clock: Arc<Hand>,
-    bucket: Arc<RateLimiter>,
+    limiter: Arc<RateLimiter>,
 }
 
 fn operations(per_second: u64, burst: u64) -> QosLimits {
@@ -45,7 +45,7 @@ fn operations(per_second: u64, burst: u64) -> QosLimits {
 fn bench(limits: QosLimits) -> Bench {
     let clock = Arc::new(Hand::default());
     clock.now.store(1_000_000 * MILLI, Ordering::SeqCst);
-    Bench { bucket: RateLimiter::new(clock.clone(), limits), clock }
+    Bench { limiter: RateLimiter::new(clock.clone(), limits), clock }
 }
 
 impl Bench {
@@ -54,7 +54,7 @@ impl Bench {
     }
 
     fn begin(&self, initiator: &str, cost: Cost) -> Option<Admission> {
-        Admission::begin(std::iter::once((self.bucket.clone(), cost)).collect(), initiator)
+        Admission::request(std::iter::once((self.limiter.clone(), cost)).collect(), initiator)
     }
 
     /// How many of so many commands need not wait.
@@ -80,7 +80,7 @@ fn a_burst_is_free_and_then_time_fills_the_bucket() {
 }
 
 #[test]
-fn a_command_larger_than_the_burst_begins_and_is_paid_for_after() {
+fn a_command_larger_than_the_burst_is_admitted_and_delays_later_ones() {
     let bench = bench(QosLimits { operations: None, bytes: Some(Rate { per_second: 1 << 20, burst: 4096 }) });
     let large = Cost { operations: 1, bytes: 1 << 20 };
     assert!(bench.begin("a", large).is_none());
@@ -106,7 +106,7 @@ fn those_that_wait_go_on_in_order_and_lose_no_time() {
 }
 
 #[test]
-fn one_of_many_has_a_timer_and_who_takes_over_is_woken() {
+fn one_waiting_command_owns_the_timer_and_its_successor_is_woken() {
     let bench = bench(operations(10, 1));
     bench.free(2);
     let wakes = Arc::new(Wakes::default());
@@ -121,7 +121,7 @@ fn one_of_many_has_a_timer_and_who_takes_over_is_woken() {
     assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
     assert!(waiting[0].poll(&mut Context::from_waker(&waker)).is_pending());
     assert_eq!(bench.clock.sleeps.load(Ordering::SeqCst), 2);
-    // Its time comes: it goes on, and the next one is woken to take the timer.
+    // Once it conforms it is admitted, and the next one is woken to take the timer.
     bench.pass(100);
     assert!(poll(&mut waiting[0]));
     drop(waiting.remove(0));
@@ -204,7 +204,7 @@ fn race(per_second: u64, initiators: &[(&str, usize, u64)]) -> Vec<u64> {
 }
 
 #[test]
-fn who_has_few_commands_on_their_way_gets_as_much_as_who_has_many() {
+fn a_shallow_queue_gets_as_much_as_a_deep_one() {
     for (limit, few, takes) in
         [(500, 1, 200), (1000, 1, 200), (5000, 2, 100), (5000, 4, 300), (20_000, 4, 100)]
     {
@@ -217,7 +217,7 @@ fn who_has_few_commands_on_their_way_gets_as_much_as_who_has_many() {
 }
 
 #[test]
-fn what_one_is_too_slow_to_take_the_other_gets() {
+fn unused_share_goes_to_the_other_initiator() {
     let done = race(2000, &[("many", 32, 200), ("slow", 1, 5000)]);
     assert!(done.iter().sum::<u64>() >= 1960, "{done:?}");
     assert!(
@@ -236,19 +236,19 @@ fn other_limits_hold_at_once_for_those_that_wait() {
     waiting
         .iter_mut()
         .for_each(|admission| assert!(admission.poll(&mut Context::from_waker(&waker)).is_pending()));
-    bench.bucket.set(QosLimits::default());
+    bench.limiter.set(QosLimits::default());
     assert!(wakes.0.load(Ordering::SeqCst) > 0);
     assert!(waiting.iter_mut().all(poll));
-    bench.bucket.set(operations(10, 1));
+    bench.limiter.set(operations(10, 1));
     assert_eq!(bench.free(5), 1);
 }
 
 #[test]
-fn what_must_not_wait_is_paid_for_by_others() {
+fn commands_that_must_not_wait_delay_others() {
     let bench = bench(operations(10, 1));
     bench.free(2);
-    let charges: Charges = std::iter::once((bench.bucket.clone(), ONE)).collect();
-    Admission::force(&charges);
+    let charges: Charges = std::iter::once((bench.limiter.clone(), ONE)).collect();
+    Admission::count(&charges);
     bench.pass(100);
     assert!(bench.begin("a", ONE).is_some());
     bench.pass(100);

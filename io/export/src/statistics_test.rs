@@ -17,18 +17,18 @@ fn sizes_are_classes_up_to_their_limit() {
 #[test]
 fn a_table_has_what_happened() {
     let recorder = Recorder::default();
-    assert_eq!(recorder.table(), IoCounters::default());
+    assert_eq!(recorder.counters(), IoCounters::default());
     recorder.record(Operation::Read, 4096, Some(3000));
     recorder.record(Operation::Read, 65_536, Some(5000));
     recorder.record(Operation::Read, 4096, None);
     recorder.record(Operation::Unmap, 1 << 30, Some(7000));
     recorder.copied(100, 5);
-    let mut table = recorder.table();
-    assert_eq!(table.counts.len(), 3);
-    let reads = table.of(Operation::Read);
+    let mut counters = recorder.counters();
+    assert_eq!(counters.counts.len(), 3);
+    let reads = counters.of(Operation::Read);
     assert_eq!((reads.operations(), reads.bytes, reads.failures), (2, 4096 + 65_536, 1));
-    assert_eq!(table.of(Operation::Write), OperationCounts::default());
-    table.add(&recorder.table());
-    assert_eq!(table.of(Operation::Unmap).bytes, 2 << 30);
-    assert_eq!((table.copied_by_sharing, table.copied_by_moving), (200, 10));
+    assert_eq!(counters.of(Operation::Write), OperationCounts::default());
+    counters.add(&recorder.counters());
+    assert_eq!(counters.of(Operation::Unmap).bytes, 2 << 30);
+    assert_eq!((counters.copied_by_sharing, counters.copied_by_moving), (200, 10));
 }

@@ -1,21 +1,22 @@
-//! Latencies in buckets that grow with them: eight to each doubling, so that a value is known to an eighth.
+//! Latency histogram with logarithmic buckets: eight per power of two, so that quantiles are at most an eighth too
+//! high.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Buckets in a doubling, as a power of two.
+/// Buckets per doubling, as a power of two.
 const FINE_BITS: u32 = 3;
 
-/// The first bucket has everything up to 2^10 ns, about a microsecond.
+/// The first bucket holds everything below 2^10 ns, about a microsecond.
 const FIRST_BITS: u32 = 10;
 
-/// The last one everything from 2^36 ns, about 69 seconds.
+/// The last one holds everything from 2^36 ns on, about 69 seconds.
 const LAST_BITS: u32 = 36;
 
 const BUCKETS: usize = 2 + ((LAST_BITS - FIRST_BITS) << FINE_BITS) as usize;
 
-/// Counters that are written while they are read.
+/// Counters that may be written while they are read.
 pub(crate) struct Buckets {
     total: AtomicU64,
     counts: [AtomicU64; BUCKETS],
@@ -52,38 +53,38 @@ fn bucket(nanoseconds: u64) -> usize {
     (1 + (((doubling - FIRST_BITS) as usize) << FINE_BITS) + fine).min(BUCKETS - 1)
 }
 
-/// The least value, in nanoseconds, that is above everything in a bucket.
+/// The exclusive upper bound of a bucket in nanoseconds.
 fn end(bucket: u16) -> u64 {
     let (doubling, fine) = (u32::from(bucket) >> FINE_BITS, u64::from(bucket) & ((1 << FINE_BITS) - 1));
     (1 << (FIRST_BITS + doubling)) + (fine << (FIRST_BITS + doubling - FINE_BITS))
 }
 
-/// How many commands took how long.
+/// Numbers of commands by latency.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     counts: BTreeMap<u16, u64>,
-    /// Nanoseconds of all together.
+    /// Sum in nanoseconds.
     total: u64,
 }
 
 impl Histogram {
-    /// How many there are.
+    /// Number of commands.
     pub fn count(&self) -> u64 {
         self.counts.values().sum()
     }
 
-    /// All of them together.
+    /// Sum of the latencies.
     pub fn total(&self) -> Duration {
         Duration::from_nanos(self.total)
     }
 
-    /// Their mean; none when there are none.
+    /// Mean latency; `None` if there are no commands.
     pub fn mean(&self) -> Option<Duration> {
         self.total.checked_div(self.count()).map(Duration::from_nanos)
     }
 
-    /// What the fraction `part` of them did not exceed, an eighth too much at most; none when there are none.
-    /// The part is between 0 and 1: 0.99 for the 99th percentile, 1 for the longest.
+    /// The quantile `part` (0.99 for the 99th percentile, 1 for the maximum), at most an eighth too high; `None` if
+    /// there are no commands.
     pub fn quantile(&self, part: f64) -> Option<Duration> {
         let rank = ((self.count() as f64 * part).ceil() as u64).max(1);
         let mut seen = 0;
@@ -94,12 +95,12 @@ impl Histogram {
         self.buckets().find(reached).map(|(end, _)| end)
     }
 
-    /// The buckets that are not empty, in ascending order: what everything in it is below, and how many there are.
+    /// The buckets that are not empty in ascending order: exclusive upper bound and number of commands.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         self.counts.iter().map(|(bucket, count)| (Duration::from_nanos(end(*bucket)), *count))
     }
 
-    /// Adds what another one has.
+    /// Adds another histogram.
     pub fn add(&mut self, other: &Histogram) {
         for (bucket, count) in &other.counts {
             *self.counts.entry(*bucket).or_default() += count;
@@ -107,7 +108,7 @@ impl Histogram {
         self.total += other.total;
     }
 
-    /// What came since an earlier state of the same counters.
+    /// The difference to an earlier state of the same counters.
     pub fn since(&self, earlier: &Histogram) -> Histogram {
         let before = |bucket| earlier.counts.get(bucket).copied().unwrap_or(0);
         let differences =

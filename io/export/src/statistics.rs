@@ -1,6 +1,6 @@
-//! What commands did and how long they took: counted where each path ends, told per unit, initiator and target port.
+//! Command statistics: operations, bytes, failures and latency by volume, host and target port.
 //!
-//! A command costs two looks at the clock and three additions to counters that only its own connection writes.
+//! A command costs two clock reads and three additions to counters that only its own connection writes.
 
 mod histogram;
 
@@ -11,12 +11,13 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What kind of work a command is: the way an administrator looks at a load.
+/// Kinds of commands, as an administrator looks at a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
     /// READ of every length.
     Read,
-    /// WRITE of every length and kind that brings all of its data: WRITE AND VERIFY, WRITE ATOMIC, ORWRITE.
+    /// WRITE of every length, and commands that transfer all of their data as it does: WRITE AND VERIFY, WRITE ATOMIC,
+    /// ORWRITE.
     Write,
     /// COMPARE AND WRITE (ATS).
     CompareAndWrite,
@@ -43,7 +44,7 @@ impl Operation {
     ];
 }
 
-/// How much a command is about: up to so many bytes.
+/// Size classes of commands by their number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SizeClass(u8);
 
@@ -57,25 +58,25 @@ impl SizeClass {
         (0..Self::LIMITS.len()).map(|index| SizeClass(index as u8))
     }
 
-    /// The class of so many bytes.
+    /// The class of a number of bytes.
     pub fn of(bytes: u64) -> SizeClass {
         SizeClass(Self::LIMITS.partition_point(|limit| *limit < bytes) as u8)
     }
 
-    /// Most bytes in this class; none for the last one, which has no end.
+    /// Most bytes in this class; `None` for the last one, which has no upper bound.
     pub fn limit(self) -> Option<u64> {
         Self::LIMITS.get(usize::from(self.0)).copied().filter(|limit| *limit != u64::MAX)
     }
 }
 
-/// Commands of one kind and size.
+/// Counters of one kind and size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OperationCounts {
-    /// Bytes that succeeding commands were about: moved, written, unmapped or copied.
+    /// Bytes read, written, unmapped or copied by commands that succeeded.
     pub bytes: u64,
     /// Commands that ended with another status than GOOD or CONDITION MET, or were aborted.
     pub failures: u64,
-    /// How long succeeding commands took, from having all their data to their answer.
+    /// Latency of commands that succeeded, from having all their data to their response.
     pub latency: Histogram,
 }
 
@@ -92,10 +93,10 @@ impl OperationCounts {
     }
 }
 
-/// Everything counted on one way, or on several together.
+/// Counters of one path, or of several together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IoCounters {
-    /// By kind and size; what never happened is not in it.
+    /// By kind and size; kinds and sizes without commands are left out.
     pub counts: BTreeMap<(Operation, SizeClass), OperationCounts>,
     /// Bytes that copies made by sharing what is stored.
     pub copied_by_sharing: u64,
@@ -104,7 +105,7 @@ pub struct IoCounters {
 }
 
 impl IoCounters {
-    /// Adds what was counted elsewhere.
+    /// Adds other counters.
     pub fn add(&mut self, other: &IoCounters) {
         for (key, counts) in &other.counts {
             self.counts.entry(*key).or_default().add(counts);
@@ -123,20 +124,20 @@ impl IoCounters {
     }
 }
 
-/// The way that commands come by: one initiator's name and the relative identifier of a target port.
+/// A path of commands: host and target port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PathId {
-    /// The initiator's name.
+    /// The host's name (see [`InitiatorPort::host_name`](crate::InitiatorPort::host_name)).
     pub initiator: String,
-    /// The target port.
+    /// The relative identifier of the target port.
     pub port: u16,
 }
 
 const CELLS: usize = Operation::ALL.len() * SizeClass::LIMITS.len();
 
-/// The counters of one path. Nothing is allocated before something happens.
+/// The counters of one path. Memory is allocated with the first command of a kind and size.
 #[derive(Default)]
-pub(crate) struct Recorder {
+pub struct Recorder {
     cells: OnceLock<Box<[OnceLock<Box<Cell>>; CELLS]>>,
     shared: AtomicU64,
     moved: AtomicU64,
@@ -150,8 +151,8 @@ struct Cell {
 }
 
 impl Recorder {
-    /// A command has ended; `nanoseconds` after its begin when it succeeded.
-    pub(crate) fn record(&self, operation: Operation, bytes: u64, nanoseconds: Option<u64>) {
+    /// Counts a command; `nanoseconds` is its latency, `None` if it failed.
+    pub fn record(&self, operation: Operation, bytes: u64, nanoseconds: Option<u64>) {
         let cells = self.cells.get_or_init(|| Box::new([const { OnceLock::new() }; CELLS]));
         let index = operation as usize * SizeClass::LIMITS.len() + usize::from(SizeClass::of(bytes).0);
         let cell = cells[index].get_or_init(Default::default);
@@ -166,14 +167,14 @@ impl Recorder {
         }
     }
 
-    /// A copy has ended that made so many bytes by sharing and so many by moving them.
-    pub(crate) fn copied(&self, shared: u64, moved: u64) {
+    /// Counts the bytes of a copy: by sharing stored data, and by reading and writing.
+    pub fn copied(&self, shared: u64, moved: u64) {
         self.shared.fetch_add(shared, Ordering::Relaxed);
         self.moved.fetch_add(moved, Ordering::Relaxed);
     }
 
-    /// What was counted until now.
-    pub(crate) fn table(&self) -> IoCounters {
+    /// The counters as of now.
+    pub fn counters(&self) -> IoCounters {
         let keys = Operation::ALL.into_iter().flat_map(|kind| SizeClass::all().map(move |size| (kind, size)));
         let cells = self.cells.get().into_iter().flat_map(|cells| cells.iter());
         let known = keys.zip(cells).filter_map(|(key, cell)| Some((key, cell.get()?.counts())));

@@ -1,0 +1,118 @@
+//! Initiator ports by transport, and the names by which hosts are recognized.
+//!
+//! Registrations outlive sessions, so an initiator port is identified by its names on its transport, never by a
+//! connection.
+
+use std::borrow::Cow;
+
+/// Longest iSCSI name in bytes (RFC 7143 4.2.7.2).
+pub const MAX_ISCSI_NAME_BYTES: usize = 223;
+
+/// The initiator side of an I_T nexus (SPC-5 7.6.4 for SCSI transports; NVM Express Base 5.27 for NVMe hosts).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum InitiatorPort {
+    /// iSCSI
+    Iscsi {
+        /// The initiator's iSCSI name in canonical form (see [`iscsi_name`]).
+        name: String,
+        /// The session part of the port name: the ISID.
+        isid: [u8; 6],
+    },
+    /// NVMe over Fabrics
+    Nvme {
+        /// The host's NVMe qualified name.
+        nqn: String,
+        /// The host identifier, which registrations are made by.
+        host_id: [u8; 16],
+    },
+    /// Fibre Channel
+    FibreChannel {
+        /// The N_Port name (WWPN).
+        wwpn: u64,
+    },
+    /// Serial Attached SCSI
+    Sas {
+        /// The SAS address.
+        address: u64,
+    },
+    /// SCSI RDMA Protocol
+    Srp {
+        /// The initiator port identifier.
+        port: [u8; 16],
+    },
+}
+
+impl InitiatorPort {
+    /// An iSCSI initiator port.
+    pub fn iscsi(name: impl Into<String>, isid: [u8; 6]) -> Self {
+        InitiatorPort::Iscsi { name: name.into(), isid }
+    }
+
+    /// The name that mappings, QoS and statistics use for the host: the iSCSI name, the NQN, or the port's identifier
+    /// in hexadecimal.
+    pub fn host_name(&self) -> Cow<'_, str> {
+        match self {
+            InitiatorPort::Iscsi { name, .. } => name.into(),
+            InitiatorPort::Nvme { nqn, .. } => nqn.into(),
+            InitiatorPort::FibreChannel { wwpn } => format!("wwpn.{wwpn:016x}").into(),
+            InitiatorPort::Sas { address } => format!("sas.{address:016x}").into(),
+            InitiatorPort::Srp { port } => format!("srp.{:032x}", u128::from_be_bytes(*port)).into(),
+        }
+    }
+}
+
+/// An I_T nexus by its names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NexusName {
+    /// The initiator port.
+    pub initiator: InitiatorPort,
+    /// The relative identifier of the target port.
+    pub target_port: u16,
+}
+
+/// The canonical form of an iSCSI name (RFC 7143 4.2.7), in which names are stored and compared. `None` if `text` is
+/// not an iSCSI name.
+///
+/// Names are ASCII: for ASCII the string preparation of RFC 3722 is lower-casing, which changes no length, so that the
+/// checked name is the stored name. Names beyond ASCII, which would need Unicode normalisation, are refused. A comma is
+/// refused because it separates name and ISID in a TransportID (SPC-5 7.6.4.6).
+pub fn iscsi_name(text: &str) -> Option<String> {
+    let fits = (1..=MAX_ISCSI_NAME_BYTES).contains(&text.len());
+    let is_name = |byte: u8| byte.is_ascii_graphic() && byte != b',';
+    (fits && text.bytes().all(is_name)).then(|| text.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_checked_in_the_form_in_which_it_is_stored() {
+        let longest = "I".repeat(MAX_ISCSI_NAME_BYTES);
+        assert_eq!(iscsi_name(&longest), Some("i".repeat(MAX_ISCSI_NAME_BYTES)));
+        assert_eq!(
+            iscsi_name("IQN.1991-05.com.Microsoft:WIN-1").as_deref(),
+            Some("iqn.1991-05.com.microsoft:win-1")
+        );
+        // U+0130 is two bytes, and three in lower case.
+        for bad in ["", &"x".repeat(224), "\u{130}", "iqn.2026-11.test:h\u{f4}te", "a b", "a,b", "a\0", "a\n"]
+        {
+            assert_eq!(iscsi_name(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn every_transport_has_a_host_name_of_its_own() {
+        let names = [
+            InitiatorPort::iscsi("iqn.a", [1; 6]).host_name().into_owned(),
+            InitiatorPort::Nvme { nqn: "nqn.a".into(), host_id: [1; 16] }.host_name().into_owned(),
+            InitiatorPort::FibreChannel { wwpn: 0x2100_0024_FF00_0001 }.host_name().into_owned(),
+            InitiatorPort::Sas { address: 1 }.host_name().into_owned(),
+            InitiatorPort::Srp { port: [1; 16] }.host_name().into_owned(),
+        ];
+        assert_eq!(names[0], "iqn.a");
+        assert_eq!(names[2], "wwpn.21000024ff000001");
+        let different: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(different.len(), names.len());
+    }
+}

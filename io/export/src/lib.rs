@@ -1,0 +1,29 @@
+//! Exported volumes, independent of the host protocol: which host sees which volume, QoS limits, quotas, statistics,
+//! reservations and events.
+//!
+//! Front ends encode these for their hosts: `scsi` as SCSI commands, sense data and unit attentions, an NVMe front end
+//! as its own. So a limit or a reservation means the same whatever a host speaks. This crate knows neither commands nor
+//! media.
+
+mod clock;
+mod event;
+mod exports;
+mod initiator;
+mod mapping;
+mod qos;
+mod quota;
+pub mod reservation;
+mod state;
+mod statistics;
+mod volume;
+
+pub use clock::{Clock, Sleep};
+pub use event::{Event, FrontEnd};
+pub use exports::{Exports, Registry};
+pub use initiator::{InitiatorPort, MAX_ISCSI_NAME_BYTES, NexusName, iscsi_name};
+pub use mapping::Mapping;
+pub use qos::{Admission, Charges, Cost, MAX_UNMAP_THROTTLE_LEVEL, QosLimits, Rate, RateLimiter};
+pub use quota::{QuotaRefusals, Usage, grant_copy};
+pub use state::{CURRENT_STATE_VERSION, OLDEST_STATE_VERSION, StateError};
+pub use statistics::{Histogram, IoCounters, Operation, OperationCounts, PathId, Recorder, SizeClass};
+pub use volume::{Limiters, PROVISIONING_BLOCK_BYTES, STATUS_MAX_BLOCKS, Volume, VolumeState};

@@ -1,0 +1,205 @@
+//! Hard quotas: volumes that together may not map more than a number of bytes, although the pool has space for them.
+//!
+//! An operation is granted its upper bound (every physical block that it touches) from the room that was left at the
+//! last count. Only if that does not fit are the blocks counted that it would really map, and the mapped bytes counted
+//! again. Operations in flight count as mapped, so the quota holds however many run at once, and a write to mapped
+//! blocks is never refused.
+
+use crate::volume::{PROVISIONING_BLOCK_BYTES, STATUS_MAX_BLOCKS, Volume};
+use block::{CopySegment, Disk, DiskId, Error, Extent, Op, Pending, Provisioning, Reply, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Returns the bytes that all volumes of a quota have mapped.
+pub type Usage = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// Operations that a quota refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuotaRefusals {
+    /// Number of operations since the quota was set first.
+    pub operations: u64,
+    /// Bytes that the last of them would have mapped.
+    pub bytes: u64,
+}
+
+/// A hard quota, shared by its volumes.
+pub(crate) struct Quota(Mutex<Core>);
+
+struct Core {
+    limit_bytes: u64,
+    usage: Usage,
+    /// Bytes that may be granted without another count.
+    room_bytes: u64,
+    /// Something was granted since the last count, so another count may find more room.
+    stale: bool,
+    /// Bytes granted to operations in flight.
+    in_flight_bytes: u64,
+    refused: QuotaRefusals,
+}
+
+/// Bytes granted to one operation, until it completes.
+#[must_use]
+pub struct Grant {
+    quota: Arc<Quota>,
+    bytes: u64,
+}
+
+impl Core {
+    /// Counts the mapped bytes. An operation that completes meanwhile may be counted twice, never not at all.
+    fn count(&mut self) {
+        let used = (self.usage)().saturating_add(self.in_flight_bytes);
+        self.room_bytes = self.limit_bytes.saturating_sub(used);
+        self.stale = false;
+    }
+}
+
+impl Quota {
+    pub(crate) fn new(limit_bytes: u64, usage: Usage) -> Arc<Quota> {
+        let refused = QuotaRefusals::default();
+        let core = Core { limit_bytes, usage, room_bytes: 0, stale: true, in_flight_bytes: 0, refused };
+        Arc::new(Quota(Mutex::new(core)))
+    }
+
+    /// Changes the limit, and the volumes that are counted.
+    pub(crate) fn set(&self, limit_bytes: u64, usage: Usage) {
+        let mut core = self.0.lock();
+        (core.limit_bytes, core.usage) = (limit_bytes, usage);
+        core.count();
+    }
+
+    /// Counts the mapped bytes and returns what was refused.
+    pub(crate) fn refresh(&self) -> QuotaRefusals {
+        let mut core = self.0.lock();
+        core.count();
+        core.refused
+    }
+
+    /// Grants the upper bound of an operation. `None` if it may not fit: the exact amount decides then.
+    fn grant_upper_bound(self: &Arc<Self>, bytes: u64) -> Option<Grant> {
+        let mut core = self.0.lock();
+        if core.room_bytes < bytes && core.stale {
+            core.count();
+        }
+        self.grant(&mut core, bytes)
+    }
+
+    /// Grants what an operation will map.
+    fn grant_exact(self: &Arc<Self>, bytes: u64) -> Result<Grant> {
+        let mut core = self.0.lock();
+        if core.room_bytes < bytes {
+            core.count();
+        }
+        if let Some(grant) = self.grant(&mut core, bytes) {
+            return Ok(grant);
+        }
+        core.refused = QuotaRefusals { operations: core.refused.operations + 1, bytes };
+        Err(Error::NoSpace)
+    }
+
+    fn grant(self: &Arc<Self>, core: &mut Core, bytes: u64) -> Option<Grant> {
+        core.room_bytes = core.room_bytes.checked_sub(bytes)?;
+        core.in_flight_bytes += bytes;
+        core.stale |= bytes > 0;
+        Some(Grant { quota: self.clone(), bytes })
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        self.quota.0.lock().in_flight_bytes -= self.bytes;
+    }
+}
+
+/// Performs an operation as far as the quota of its disk allows.
+pub(crate) fn perform(quota: Arc<Quota>, disk: Arc<dyn Disk>, op: Op) -> Pending {
+    let Some(extent) = mapped_by(&op, disk.geometry().block_bytes) else { return disk.execute(op) };
+    let Some(grant) = quota.grant_upper_bound(footprint_bytes(&*disk, extent)) else {
+        return Pending::later(async move {
+            let _grant = quota.grant_exact(unmapped_bytes(&*disk, extent, None).await?)?;
+            disk.execute(op).await
+        });
+    };
+    match disk.execute(op) {
+        Pending::Later(result) => Pending::later(async move {
+            let _grant = grant;
+            result.await
+        }),
+        ready => ready,
+    }
+}
+
+/// Grants what a copy maps on destinations that have a quota.
+///
+/// # Errors
+/// [`Error::NoSpace`] if a quota does not allow it, or an error of a disk whose mapped blocks were to be counted.
+pub async fn grant_copy(segments: &[CopySegment], volumes: &[Arc<Volume>]) -> Result<Vec<Grant>> {
+    let mut grants = Vec::new();
+    for segment in segments {
+        let volume = |id: DiskId| volumes.iter().find(|volume| volume.id() == id);
+        let (Some(source), Some(target)) = (volume(segment.source), volume(segment.target)) else { continue };
+        let Some(quota) = target.quota() else { continue };
+        let extent = Extent::new(segment.target_lba, segment.blocks);
+        let grant = match quota.grant_upper_bound(footprint_bytes(&**target.disk(), extent)) {
+            Some(grant) => grant,
+            None => {
+                let source = Some((&**source.disk(), segment.source_lba));
+                quota.grant_exact(unmapped_bytes(&**target.disk(), extent, source).await?)?
+            }
+        };
+        grants.push(grant);
+    }
+    Ok(grants)
+}
+
+/// The blocks that an operation leaves mapped, if it maps any.
+fn mapped_by(op: &Op, block_bytes: u32) -> Option<Extent> {
+    let run = |lba: u64, bytes: usize| Extent::new(lba, bytes as u64 / u64::from(block_bytes));
+    match op {
+        Op::Write { lba, data } | Op::Or { lba, data } => Some(run(*lba, data.len())),
+        Op::CompareAndWrite { lba, write, .. } => Some(run(*lba, write.len())),
+        Op::Fill { extent, .. } => Some(*extent),
+        Op::Read(_) | Op::Unmap(_) | Op::Copy(_) | Op::Status(_) | Op::Flush | Op::SaveState(_) => None,
+    }
+}
+
+/// Bytes of the physical blocks that a run touches.
+fn footprint_bytes(disk: &dyn Disk, extent: Extent) -> u64 {
+    let block_bytes = disk.geometry().block_bytes;
+    let granularity = u64::from((PROVISIONING_BLOCK_BYTES / block_bytes).max(1));
+    let first = extent.lba / granularity;
+    let end = extent.lba.saturating_add(extent.blocks).div_ceil(granularity);
+    (end - first).saturating_mul(granularity * u64::from(block_bytes))
+}
+
+/// Bytes that a write to a run would map. With `source` it is a copy of the blocks that are mapped from there on.
+async fn unmapped_bytes(disk: &dyn Disk, extent: Extent, source: Option<(&dyn Disk, u64)>) -> Result<u64> {
+    let mut bytes = 0;
+    for hole in runs(disk, extent, Provisioning::Deallocated).await? {
+        let Some((source, from)) = source else {
+            bytes += footprint_bytes(disk, hole);
+            continue;
+        };
+        let from = from + (hole.lba - extent.lba);
+        for part in runs(source, Extent::new(from, hole.blocks), Provisioning::Mapped).await? {
+            bytes += footprint_bytes(disk, Extent::new(hole.lba + (part.lba - from), part.blocks));
+        }
+    }
+    Ok(bytes)
+}
+
+/// The parts of a run that have a provisioning state.
+async fn runs(disk: &dyn Disk, extent: Extent, wanted: Provisioning) -> Result<Vec<Extent>> {
+    let (step, mut found) = (STATUS_MAX_BLOCKS, Vec::new());
+    for start in (0..extent.blocks).step_by(step as usize) {
+        let part = Extent::new(extent.lba + start, step.min(extent.blocks - start));
+        let Reply::Status(regions) = disk.execute(Op::Status(part)).await? else {
+            return Err(Error::Malformed("the disk returned no provisioning status"));
+        };
+        found.extend(regions.iter().filter(|region| region.state == wanted).map(|region| region.extent));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+#[path = "quota_test.rs"]
+mod tests;

@@ -1,0 +1,223 @@
+//! An exported volume: a disk with its QoS limiters, quota, statistics and reservations.
+//!
+//! Everything here is shared by all front ends. A front end adds what its protocol needs for its hosts.
+
+use crate::initiator::NexusName;
+use crate::qos::RateLimiter;
+use crate::quota::{self, Quota};
+use crate::reservation::Registrations;
+use crate::state::{Record, SavedState, StateError};
+use crate::statistics::{IoCounters, PathId, Recorder};
+use block::{Disk, DiskId, Geometry, Op, Pending};
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Space is allocated and freed in blocks of this size. It divides 1 MiB: ESXi does not unmap automatically above that.
+pub const PROVISIONING_BLOCK_BYTES: u32 = 4096;
+
+/// Logical blocks whose provisioning status is looked up in one step.
+pub const STATUS_MAX_BLOCKS: u64 = 1 << 21;
+
+/// An exported volume.
+pub struct Volume {
+    disk: Arc<dyn Disk>,
+    id: DiskId,
+    block_bytes: u32,
+    /// Whether `quota` holds one, so that commands need no lock to know.
+    has_quota: AtomicBool,
+    quota: Mutex<Option<Arc<Quota>>>,
+    limiters: Mutex<Limiters>,
+    state: Mutex<VolumeState>,
+    statistics: Mutex<Statistics>,
+}
+
+/// The rate limiters of a volume.
+#[derive(Clone, Default)]
+pub struct Limiters {
+    /// The groups' and its own; the last is passed first.
+    pub limiters: Vec<Arc<RateLimiter>>,
+    /// The limiter of commands that unmap.
+    pub unmap: Option<Arc<RateLimiter>>,
+}
+
+impl Limiters {
+    /// True if nothing is limited.
+    pub fn is_empty(&self) -> bool {
+        self.limiters.is_empty() && self.unmap.is_none()
+    }
+}
+
+/// Reservations of a volume, and its other saved state.
+#[derive(Default)]
+pub struct VolumeState {
+    /// Registrations and the reservation.
+    pub registrations: Registrations,
+    mode_pages: Bytes,
+    unknown: Vec<Record>,
+    fenced: bool,
+}
+
+impl VolumeState {
+    /// True if the saved state could not be decoded. It is not known who may write, so every command that changes the
+    /// medium or the state must be refused until an operator clears the state.
+    pub fn is_fenced(&self) -> bool {
+        self.fenced
+    }
+
+    /// The saved SCSI mode pages; empty if there are none.
+    pub fn scsi_mode_pages(&self) -> &Bytes {
+        &self.mode_pages
+    }
+}
+
+#[derive(Default)]
+struct Statistics {
+    open: Vec<(PathId, Arc<Recorder>)>,
+    /// Counters of closed paths.
+    closed: BTreeMap<PathId, IoCounters>,
+}
+
+impl Volume {
+    pub(crate) fn new(disk: Arc<dyn Disk>) -> Arc<Volume> {
+        let saved = disk.state();
+        let state = match SavedState::decode(&saved) {
+            Some(SavedState { registrations, mode_pages, unknown }) => {
+                VolumeState { registrations, mode_pages, unknown, fenced: false }
+            }
+            None => VolumeState { fenced: true, ..VolumeState::default() },
+        };
+        let volume = Volume {
+            id: disk.id(),
+            block_bytes: disk.geometry().block_bytes,
+            disk,
+            has_quota: AtomicBool::new(false),
+            quota: Mutex::default(),
+            limiters: Mutex::default(),
+            state: Mutex::new(state),
+            statistics: Mutex::default(),
+        };
+        if volume.state().is_fenced() {
+            volume.log_fence();
+        }
+        Arc::new(volume)
+    }
+
+    fn log_fence(&self) {
+        let length = self.disk.state().len();
+        tracing::error!(length, disk = ?self.id, "the saved unit state can't be decoded: the unit refuses changes");
+    }
+
+    /// The disk. Operations that may map blocks go through [`Volume::perform`].
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// Identity of the disk.
+    pub fn id(&self) -> DiskId {
+        self.id
+    }
+
+    /// Logical block length in bytes.
+    pub fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    /// Size and block length.
+    pub fn geometry(&self) -> Geometry {
+        self.disk.geometry()
+    }
+
+    /// Performs an operation on the disk, as far as the quota allows.
+    pub fn perform(&self, op: Op) -> Pending {
+        match self.quota() {
+            Some(quota) => quota::perform(quota, self.disk.clone(), op),
+            None => self.disk.execute(op),
+        }
+    }
+
+    pub(crate) fn quota(&self) -> Option<Arc<Quota>> {
+        self.has_quota.load(Ordering::Relaxed).then(|| self.quota.lock().clone()).flatten()
+    }
+
+    pub(crate) fn set_quota(&self, quota: Option<Arc<Quota>>) {
+        let mut held = self.quota.lock();
+        self.has_quota.store(quota.is_some(), Ordering::Relaxed);
+        *held = quota;
+    }
+
+    /// The rate limiters in force.
+    pub fn limiters(&self) -> MutexGuard<'_, Limiters> {
+        self.limiters.lock()
+    }
+
+    pub(crate) fn set_limiters(&self, limiters: Limiters) {
+        *self.limiters.lock() = limiters;
+    }
+
+    /// The reservations. A front end that changes them saves first what [`Volume::encode_state`] returns.
+    pub fn state(&self) -> MutexGuard<'_, VolumeState> {
+        self.state.lock()
+    }
+
+    /// Fences the volume: a front end could not decode its part of the saved state.
+    pub fn fence(&self) {
+        *self.state() = VolumeState { fenced: true, ..VolumeState::default() };
+        self.log_fence();
+    }
+
+    pub(crate) fn clear_state(&self) {
+        *self.state() = VolumeState::default();
+    }
+
+    /// The bytes to save (`Op::SaveState`) for registrations that are not in force yet, and SCSI mode pages.
+    ///
+    /// # Errors
+    /// If the state would not be decoded as it is after a restart: nothing may be saved then.
+    pub fn encode_state(
+        &self,
+        registrations: &Registrations,
+        mode_pages: Vec<u8>,
+    ) -> Result<Bytes, StateError> {
+        let unknown = self.state().unknown.clone();
+        SavedState { registrations: registrations.clone(), mode_pages: mode_pages.into(), unknown }.encode()
+    }
+
+    /// Whether a nexus has full access under the reservation.
+    pub fn admits(&self, nexus: &NexusName) -> bool {
+        self.state().registrations.admits(nexus)
+    }
+
+    /// Starts to count commands of a path.
+    pub fn open_path(&self, path: PathId) -> Arc<Recorder> {
+        let recorder = Arc::new(Recorder::default());
+        self.statistics.lock().open.push((path, recorder.clone()));
+        recorder
+    }
+
+    /// Ends counting; the path's counters are kept.
+    pub fn close_path(&self, recorder: &Arc<Recorder>) {
+        let mut statistics = self.statistics.lock();
+        let Statistics { open, closed } = &mut *statistics;
+        for (path, recorder) in open.extract_if(.., |(_, other)| Arc::ptr_eq(other, recorder)) {
+            add(closed, &path, &recorder);
+        }
+    }
+
+    /// Counters since the volume was added, by path; closed paths included.
+    pub fn statistics(&self) -> BTreeMap<PathId, IoCounters> {
+        let statistics = self.statistics.lock();
+        let mut paths = statistics.closed.clone();
+        statistics.open.iter().for_each(|(path, recorder)| add(&mut paths, path, recorder));
+        paths
+    }
+}
+
+fn add(paths: &mut BTreeMap<PathId, IoCounters>, path: &PathId, recorder: &Recorder) {
+    let counters = recorder.counters();
+    if counters != IoCounters::default() {
+        paths.entry(path.clone()).or_default().add(&counters);
+    }
+}

@@ -1,0 +1,107 @@
+//! An I_T nexus: the logical units that one initiator port sees through one target port, and the commands and task
+//! management functions that come by it.
+
+use crate::path::Path;
+use crate::target::Target;
+use crate::{
+    Command, Execution, Lun, ManagementFunction, ManagementResponse, execute, incorrect_lun, task_management,
+};
+use export::NexusName;
+use parking_lot::RwLock;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The paths of a nexus by logical unit number.
+pub(crate) type View = BTreeMap<u16, Arc<Path>>;
+
+/// The part of a nexus that the target shares, to change its view.
+pub(crate) struct Shared {
+    pub(crate) nexus: Arc<NexusName>,
+    pub(crate) host: Arc<str>,
+    pub(crate) view: RwLock<Arc<View>>,
+}
+
+impl Shared {
+    pub(crate) fn new(nexus: NexusName, host: Arc<str>) -> Shared {
+        Shared { nexus: Arc::new(nexus), host, view: RwLock::new(Arc::new(View::new())) }
+    }
+}
+
+/// An I_T nexus: one initiator port at one target port. Dropping it is the loss of the nexus.
+pub struct Nexus {
+    target: Arc<Target>,
+    shared: Arc<Shared>,
+}
+
+impl Nexus {
+    pub(crate) fn new(target: Arc<Target>, shared: Arc<Shared>) -> Nexus {
+        Nexus { target, shared }
+    }
+
+    /// Starts a command. A command that memory can answer is complete on return.
+    pub fn execute(&self, command: Command) -> Execution {
+        let view = self.view();
+        let path = command.lun.number().and_then(|number| view.get(&number));
+        let Some(path) = path else {
+            let luns: Vec<u16> = view.keys().copied().collect();
+            return Execution::Done(incorrect_lun::respond(&command, &self.target.identity, &luns));
+        };
+        execute::start(path, &view, command, self.target.clock().now())
+    }
+
+    /// Performs a task management function. When it returns, aborted tasks have taken effect whole or never will.
+    /// On a read-only mapping only tasks of this nexus are aborted; functions that reach other nexuses are rejected.
+    pub fn manage(&self, lun: Lun, function: ManagementFunction) -> ManagementResponse {
+        let view = self.view();
+        if function == ManagementFunction::TargetReset {
+            let mut reset = BTreeSet::new();
+            let (own, shared): (Vec<_>, Vec<_>) = view.values().partition(|path| path.is_mapped_read_only());
+            let shared = shared.into_iter().filter(|path| reset.insert(path.unit.id));
+            shared.for_each(task_management::reset_unit);
+            for path in own {
+                path.abort_all(None);
+            }
+            return ManagementResponse::Complete;
+        }
+        let Some(path) = lun.number().and_then(|number| view.get(&number)) else {
+            return ManagementResponse::IncorrectLun;
+        };
+        match function {
+            ManagementFunction::AbortTask { tag } => path.abort(tag, None),
+            ManagementFunction::AbortTaskSet => {
+                path.abort_all(None);
+            }
+            ManagementFunction::ClearTaskSet | ManagementFunction::LogicalUnitReset
+                if path.is_mapped_read_only() =>
+            {
+                return ManagementResponse::Rejected;
+            }
+            ManagementFunction::ClearTaskSet => task_management::clear_task_set(path),
+            ManagementFunction::LogicalUnitReset | ManagementFunction::TargetReset => {
+                task_management::reset_unit(path);
+            }
+        }
+        ManagementResponse::Complete
+    }
+
+    /// The logical unit numbers that this nexus sees, in order.
+    pub fn luns(&self) -> Vec<u16> {
+        self.view().keys().copied().collect()
+    }
+
+    /// Block length of a logical unit. `None` if the nexus does not see it.
+    pub(crate) fn block_bytes(&self, lun: Lun) -> Option<u32> {
+        let view = self.shared.view.read();
+        view.get(&lun.number()?).map(|path| path.unit.block_bytes)
+    }
+
+    fn view(&self) -> Arc<View> {
+        self.shared.view.read().clone()
+    }
+}
+
+impl Drop for Nexus {
+    fn drop(&mut self) {
+        self.target.detach(&self.shared);
+    }
+}

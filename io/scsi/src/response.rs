@@ -1,0 +1,61 @@
+//! Response encoder: status, sense data and Data-In of a command that completed, and its statistics.
+
+use crate::command::{CommandResult, Completion};
+use crate::path::Path;
+use crate::sense::Fault;
+use crate::{Response, Status};
+use block::Data;
+use bytes::Bytes;
+use export::Operation;
+use std::sync::atomic::Ordering;
+
+/// What is needed of a command for its response and its statistics.
+#[derive(Clone, Copy)]
+pub(crate) struct CommandInfo {
+    pub(crate) operation: Operation,
+    /// Bytes that it reads, writes, unmaps or copies.
+    pub(crate) bytes: u64,
+    /// When it came, by the clock of its unit.
+    pub(crate) began: u64,
+    /// Bytes of Data-Out that its CDB asks for.
+    pub(crate) data_out_wanted: u64,
+    /// The allocation length, which truncates its Data-In.
+    pub(crate) allocation: Option<u64>,
+}
+
+impl Path {
+    /// The response to a command, with Data-In truncated to the allocation length. Counts the command.
+    pub(crate) fn respond(&self, result: CommandResult, info: &CommandInfo) -> Response {
+        let latency = result.is_ok().then(|| self.unit.clock.now().saturating_sub(info.began));
+        self.recorder.record(info.operation, info.bytes, latency);
+        let data_out_wanted = info.data_out_wanted;
+        let (status, sense, data_in) = match result {
+            Ok(Completion { mut data_in, condition_met }) => {
+                if let Some(allocation) = info.allocation {
+                    data_in.truncate(usize::try_from(allocation).unwrap_or(usize::MAX));
+                }
+                (if condition_met { Status::ConditionMet } else { Status::Good }, Bytes::new(), data_in)
+            }
+            Err(Fault::Check(sense)) => {
+                let descriptor_format = self.unit.descriptor_sense.load(Ordering::Relaxed);
+                (Status::CheckCondition, sense.encode(descriptor_format), Data::new())
+            }
+            Err(Fault::Status(status)) => (status, Bytes::new(), Data::new()),
+        };
+        Response { status, sense, data_in, data_out_wanted }
+    }
+
+    /// The response to a command that is not in the command table, or that can't be a task.
+    pub(crate) fn refuse(&self, fault: Fault, began: u64) -> Response {
+        let operation = Operation::Other;
+        self.respond(
+            Err(fault),
+            &CommandInfo { operation, bytes: 0, began, data_out_wanted: 0, allocation: None },
+        )
+    }
+
+    /// Counts a command that was aborted.
+    pub(crate) fn count_abort(&self, info: &CommandInfo) {
+        self.recorder.record(info.operation, info.bytes, None);
+    }
+}
