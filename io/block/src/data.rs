@@ -1,4 +1,4 @@
-//! Payload bytes as they travel: a rope of reference-counted pieces, so that nothing is copied on the way.
+//! Payload data: a rope of reference-counted pieces, so that it passes through the layers without copies.
 
 use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
@@ -21,7 +21,7 @@ impl Data {
         self.len
     }
 
-    /// True when there is no byte in it.
+    /// True if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -48,7 +48,7 @@ impl Data {
     /// The bytes `from..to`, shared with this payload.
     ///
     /// # Panics
-    /// When `from > to` or `to > len()`: callers have checked lengths against the operation.
+    /// If `from > to` or `to > len()`: callers have checked lengths against the operation.
     pub fn slice(&self, from: usize, to: usize) -> Data {
         assert!(from <= to && to <= self.len, "slice {from}..{to} of {} bytes", self.len);
         let mut out = Data::new();
@@ -63,14 +63,14 @@ impl Data {
         out
     }
 
-    /// Keeps the first `len` bytes; does nothing when there are fewer.
+    /// Keeps the first `len` bytes; does nothing if there are fewer.
     pub fn truncate(&mut self, len: usize) {
         if len < self.len {
             *self = self.slice(0, len);
         }
     }
 
-    /// The whole payload in one piece; copies only when there is more than one.
+    /// The whole payload in one piece; copies only if there is more than one.
     pub fn to_bytes(&self) -> Bytes {
         match self.parts.as_slice() {
             [] => Bytes::new(),
@@ -94,12 +94,12 @@ impl Data {
         }
     }
 
-    /// True when every byte is zero.
+    /// True if every byte is zero.
     pub fn is_zero(&self) -> bool {
         self.parts.iter().all(|part| is_zero(part))
     }
 
-    /// Offset in bytes of the first difference to `other`, or none when both are equal.
+    /// Offset in bytes of the first difference to `other`; `None` if both are equal.
     /// A payload that is a prefix of the other differs at its end.
     pub fn first_difference(&self, other: &Data) -> Option<usize> {
         let (a, b) = (self.to_bytes(), other.to_bytes());
@@ -108,7 +108,7 @@ impl Data {
     }
 }
 
-/// True when every byte is zero. Scans in wide words with an early exit.
+/// True if every byte is zero. Scans in wide words with an early exit.
 pub fn is_zero(bytes: &[u8]) -> bool {
     bytes.chunks(128).all(|chunk| chunk.iter().fold(0, |acc, byte| acc | byte) == 0)
 }

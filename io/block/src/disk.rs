@@ -1,4 +1,4 @@
-//! The trait that everything with blocks implements.
+//! The trait of block devices: everything that front ends can export implements it.
 
 use crate::{Op, Reply, Result};
 use bytes::Bytes;
@@ -26,7 +26,7 @@ impl Geometry {
     }
 }
 
-/// Space as a disk sees it, in bytes.
+/// Space used by a disk and its pool, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
     /// Mapped by the host on this disk.
@@ -39,9 +39,9 @@ pub struct Space {
 
 /// A disk: blocks that can be read, written, unmapped and copied.
 ///
-/// An operation takes effect at one moment between the call of [`Disk::execute`] and its answer. Dropping the
-/// [`Pending`] answer cancels: the operation then either took effect whole before the drop returned or never will.
-/// Operations whose answers are outstanding at the same time have no order among them.
+/// An operation takes effect at one moment between the call of [`Disk::execute`] and its completion. Dropping the
+/// [`Pending`] result cancels: the operation has then taken effect whole before the drop returned, or never will.
+/// Operations that are outstanding at the same time have no order among them.
 pub trait Disk: Send + Sync {
     /// The identity; never changes.
     fn id(&self) -> DiskId;
@@ -49,38 +49,38 @@ pub trait Disk: Send + Sync {
     /// Size and block length. The size may change during the disk's life.
     fn geometry(&self) -> Geometry;
 
-    /// Space used now.
+    /// Current space usage.
     fn space(&self) -> Space;
 
-    /// True when the disk takes no changes: writes end with [`Error::ReadOnly`](crate::Error::ReadOnly). May change
-    /// during the disk's life.
+    /// True if the disk is read-only: writes fail with [`Error::ReadOnly`](crate::Error::ReadOnly). May change during
+    /// the disk's life.
     fn is_read_only(&self) -> bool {
         false
     }
 
-    /// What the last [`Op::SaveState`] stored; empty when there was none.
+    /// The state that the last [`Op::SaveState`] stored; empty if there was none.
     fn state(&self) -> Bytes;
 
-    /// Performs an operation. Never blocks: work that needs a device is in the answer's future. An answer that
-    /// waits makes progress only after it has been polled once, so that operations of one batch share one commit.
+    /// Performs an operation. Never blocks: work that needs a device is in the returned future. A pending operation
+    /// makes progress only after it has been polled once, so that operations of one batch share one commit.
     fn execute(&self, op: Op) -> Pending;
 }
 
-/// The answer to an operation: there at once (a read from memory), or later.
+/// The result of an operation: available at once (a read from memory), or later.
 pub enum Pending {
-    /// The answer; taken by the first poll.
+    /// The result; taken by the first poll.
     Ready(Option<Result>),
-    /// An answer to wait for.
+    /// A result to wait for.
     Later(Pin<Box<dyn Future<Output = Result> + Send>>),
 }
 
 impl Pending {
-    /// An answer that is there at once.
+    /// A result that is available at once.
     pub fn ready(result: Result) -> Self {
         Self::Ready(Some(result))
     }
 
-    /// An answer that a future will give.
+    /// A result that a future will return.
     pub fn later(future: impl Future<Output = Result> + Send + 'static) -> Self {
         Self::Later(Box::pin(future))
     }
@@ -96,7 +96,7 @@ impl Future for Pending {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result> {
         match &mut *self {
-            Pending::Ready(result) => Poll::Ready(result.take().expect("an answer is taken once")),
+            Pending::Ready(result) => Poll::Ready(result.take().expect("a result is taken once")),
             Pending::Later(future) => future.as_mut().poll(cx),
         }
     }

@@ -1,6 +1,6 @@
-//! The waist of the array: one operation enum, one [`Disk`] trait, and the plain model of what a disk does.
+//! The waist of the array: one operation enum [`Op`], one trait [`Disk`], and an executable model of a disk.
 //!
-//! SCSI commands come down to [`Op`]; the engine, the model in [`mem`] and every test double answer it. This
+//! Front ends translate commands to [`Op`]; the engine, the model in [`mem`] and every test double perform it. This
 //! crate knows neither SCSI nor media, and makes no system call.
 
 mod data;

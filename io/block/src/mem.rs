@@ -1,5 +1,5 @@
-//! The model: what each operation means, on a map of blocks in memory, with no thought for speed or durability.
-//! Everything else that implements [`Disk`] is held to it.
+//! The executable model of a disk: each operation on a map of blocks in memory, without regard to speed or durability.
+//! Every other implementation of [`Disk`] is compared with it.
 
 use crate::{
     CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Op, Pending, Provisioning, Region, Reply,
@@ -40,7 +40,7 @@ impl MemArray {
     /// Adds an empty disk.
     ///
     /// # Panics
-    /// When the identity is taken.
+    /// If the identity is in use.
     pub fn create(&self, id: DiskId, geometry: Geometry) -> MemDisk {
         let (blocks, saved) = (BTreeMap::new(), Bytes::new());
         let volume = MemVolume { geometry, read_only: false, kept_until: 0, blocks, saved };
@@ -48,7 +48,7 @@ impl MemArray {
         MemDisk { id, array: self.clone() }
     }
 
-    /// An array of its own with the same contents.
+    /// An independent array with the same contents.
     pub fn fork(&self) -> Self {
         Self { state: Arc::new(Mutex::new(self.lock().clone())) }
     }
@@ -63,10 +63,10 @@ impl MemArray {
         self.lock().contains_key(&id).then(|| MemDisk { id, array: self.clone() })
     }
 
-    /// Adds a disk with the contents of another, without its saved state. It takes changes.
+    /// Adds a disk with the contents of another, without its saved state. It is writable.
     ///
     /// # Panics
-    /// When there is no such disk, or the identity is taken.
+    /// If there is no such disk, or the identity is in use.
     pub fn clone_disk(&self, source: DiskId, id: DiskId) -> MemDisk {
         let mut copy = self.lock()[&source].clone();
         (copy.saved, copy.read_only, copy.kept_until) = (Bytes::new(), false, 0);
@@ -74,12 +74,12 @@ impl MemArray {
         MemDisk { id, array: self.clone() }
     }
 
-    /// Takes a disk away.
+    /// Removes a disk.
     pub fn remove(&self, id: DiskId) {
         self.lock().remove(&id);
     }
 
-    /// The bytes of a run, empty where there is no such disk or run.
+    /// The bytes of a run; empty if there is no such disk or run.
     pub fn peek(&self, id: DiskId, extent: Extent) -> Data {
         self.lock().get(&id).and_then(|volume| volume.read(extent).ok()).unwrap_or_default()
     }
@@ -98,26 +98,26 @@ impl MemDisk {
         });
     }
 
-    /// Gives the disk the size and contents of another, which are kept apart from now on.
+    /// Replaces size and contents of the disk by those of another; they are independent from now on.
     ///
     /// # Panics
-    /// When there is no such disk.
+    /// If there is no such disk.
     pub fn restore(&self, source: DiskId) {
         let source = self.array.lock()[&source].clone();
         self.with(|volume| (volume.geometry, volume.blocks) = (source.geometry, source.blocks));
     }
 
-    /// Says whether the disk takes changes.
+    /// Sets whether the disk is read-only.
     pub fn set_read_only(&self, read_only: bool) {
         self.with(|volume| volume.read_only = read_only);
     }
 
-    /// Notes until when the disk is kept as it is; whoever ends or changes disks asks.
+    /// Sets the end of the retention; the caller that deletes or changes disks checks it.
     pub fn keep(&self, until: u64) {
         self.with(|volume| volume.kept_until = until);
     }
 
-    /// Until when the disk is kept as it is; zero when it is not.
+    /// End of the retention; zero if there is none.
     pub fn kept_until(&self) -> u64 {
         self.with(|volume| volume.kept_until)
     }
@@ -257,8 +257,8 @@ impl MemVolume {
     }
 
     fn unmap(&mut self, extent: Extent) {
-        let mut behind = self.blocks.split_off(&extent.lba);
-        let mut kept = behind.split_off(&(extent.lba + extent.blocks));
+        let mut tail = self.blocks.split_off(&extent.lba);
+        let mut kept = tail.split_off(&(extent.lba + extent.blocks));
         self.blocks.append(&mut kept);
     }
 

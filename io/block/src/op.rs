@@ -1,4 +1,4 @@
-//! What can be asked of a disk, and what it answers.
+//! Operations on a disk, their results and errors.
 
 use crate::{Data, DiskId};
 
@@ -17,12 +17,12 @@ impl Extent {
         Self { lba, blocks }
     }
 
-    /// The first block behind the run, or none when that does not fit in 64 bits.
+    /// The first block after the run; `None` if that does not fit in 64 bits.
     pub fn end(&self) -> Option<u64> {
         self.lba.checked_add(self.blocks)
     }
 
-    /// True when both runs have a block in common.
+    /// True if both runs have a block in common.
     pub fn overlaps(&self, other: &Extent) -> bool {
         let end = |extent: &Extent| extent.lba.saturating_add(extent.blocks);
         self.lba < end(other) && other.lba < end(self)
@@ -48,9 +48,9 @@ pub struct CopySegment {
 /// same disk, whatever its length; an error other than [`Error::Medium`] means that nothing took effect.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Read the run; answered with [`Reply::Data`]. Blocks never written read as zeros.
+    /// Read the run; returns [`Reply::Data`]. Blocks never written read as zeros.
     Read(Extent),
-    /// Write `data`, a whole number of logical blocks, from `lba` on. Answered when it is durable.
+    /// Write `data`, a whole number of logical blocks, from `lba` on. Completes when it is durable.
     Write {
         /// First block written.
         lba: u64,
@@ -67,14 +67,14 @@ pub enum Op {
     },
     /// Deallocate the runs; they read as zeros afterwards. All runs in one step.
     Unmap(Vec<Extent>),
-    /// Compare the blocks at `lba` with `compare` and, only when equal, write `write` of the same length.
+    /// Compare the blocks at `lba` with `compare` and, only if equal, write `write` of the same length.
     /// A difference is [`Error::Miscompare`].
     CompareAndWrite {
         /// First block.
         lba: u64,
-        /// What must be there.
+        /// The expected bytes.
         compare: Data,
-        /// What replaces it.
+        /// The bytes that replace them.
         write: Data,
     },
     /// Replace the blocks at `lba` by the bitwise OR of themselves and `data` (SBC ORWRITE).
@@ -84,21 +84,21 @@ pub enum Op {
         /// The bytes to merge.
         data: Data,
     },
-    /// Perform the segments in order as one step: a later segment sees what an earlier one wrote. It may be asked
-    /// of any disk; the disks are named by the segments. One that the receiver can't reach is [`Error::Foreign`].
+    /// Perform the segments in order as one step: a later segment sees what an earlier one wrote. Any disk
+    /// performs it; the disks are named by the segments. A disk that the receiver can't reach is [`Error::Foreign`].
     /// Within a segment an overlap behaves as if the source had been read whole before the target was written.
     Copy(Vec<CopySegment>),
-    /// Provisioning state of the run; answered with [`Reply::Status`].
+    /// Provisioning state of the run; returns [`Reply::Status`].
     Status(Extent),
-    /// Everything answered before is durable when this is answered.
+    /// When it completes, every operation that completed before is durable.
     Flush,
-    /// Store a small opaque state (at most 64 KiB) with the disk, durable when answered. The layer above keeps what
-    /// must move with the volume there: persistent reservations.
+    /// Store a small opaque state (at most 64 KiB) with the disk; durable when it completes. The front ends store what
+    /// must move with the volume: persistent reservations.
     SaveState(bytes::Bytes),
 }
 
 impl Op {
-    /// True when it changes blocks of the disk that is asked. [`Op::Copy`] changes those that it names.
+    /// True if it changes blocks of the disk that performs it. [`Op::Copy`] changes those that it names.
     pub fn is_change(&self) -> bool {
         match self {
             Op::Write { .. }
@@ -111,7 +111,7 @@ impl Op {
     }
 }
 
-/// Whether a block has been given space by its host (SBC-4 4.7.4).
+/// Provisioning state of a block (SBC-4 4.7.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provisioning {
     /// Written since it was last unmapped.
@@ -129,24 +129,24 @@ pub struct Region {
     pub state: Provisioning,
 }
 
-/// The answer to an [`Op`] that succeeded.
+/// The result of an [`Op`] that succeeded.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// It is done, and durable where the operation changed something.
+    /// Done, and durable if the operation changed something.
     Done,
-    /// What was read: exactly the blocks asked for.
+    /// The data read: exactly the requested blocks.
     Data(Data),
-    /// Regions in order that cover the run asked for without gaps; neighbours differ in state.
+    /// Regions in order that cover the requested run without gaps; neighbours differ in state.
     Status(Vec<Region>),
 }
 
-/// Why an operation was not performed.
+/// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The run leaves the disk.
+    /// The run exceeds the disk.
     #[error("{extent:?} is outside a disk of {blocks} blocks")]
     OutOfRange {
-        /// The run asked for.
+        /// The requested run.
         extent: Extent,
         /// Size of the disk in logical blocks.
         blocks: u64,
@@ -169,7 +169,7 @@ pub enum Error {
         /// The first such logical block.
         lba: u64,
     },
-    /// Not able to serve now, but soon: starting, taking over.
+    /// Temporarily unable to serve: starting, taking over.
     #[error("not ready yet")]
     NotReady,
     /// The disk accepts no changes.
@@ -178,19 +178,19 @@ pub enum Error {
     /// A copy names a disk that the receiver can't reach.
     #[error("{0:?} is not reachable from here")]
     Foreign(DiskId),
-    /// The store behind the disk stopped to protect data; the text says why.
+    /// The store under the disk stopped to protect data; the text says why.
     #[error("stopped: {0}")]
     Stopped(String),
     /// The disk has been deleted.
     #[error("deleted")]
     Gone,
-    /// The disk is kept as it is until this time, in seconds since 1970: it can't be deleted or changed before.
+    /// The disk is retention-locked until this time, in seconds since 1970: it can't be deleted or changed before.
     #[error("kept until {until}")]
     Kept {
-        /// The end of that time.
+        /// End of the retention.
         until: u64,
     },
 }
 
-/// What an operation ends with.
+/// The result of an operation.
 pub type Result<T = Reply> = std::result::Result<T, Error>;

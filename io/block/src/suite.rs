@@ -1,16 +1,16 @@
-//! The contract of [`Disk`], executable: any family of disks is held to the model, operation by operation.
+//! Conformance suite for implementations of [`Disk`]: compares disks with the model, operation by operation.
 //!
-//! What may differ from the model: a disk whose blocks are shorter than 4096 bytes may report a block as mapped that
-//! shares its 4096 bytes with others ([`Op::Status`]), since that is the unit in which space is given; and a disk may
-//! be out of space where the model never is.
+//! Two differences are allowed: a disk whose blocks are shorter than 4096 bytes may report a block as mapped because
+//! of another block in the same 4096 bytes ([`Op::Status`]), since space is allocated in that unit; and a disk may
+//! run out of space, which the model never does.
 
 use crate::mem::{MemArray, MemDisk};
 use crate::workload::{Mix, Workload};
 use crate::{Disk, DiskId, Error, Extent, Geometry, Op, Provisioning, Region, Reply, Result};
 use std::sync::Arc;
 
-/// Runs `count` operations of the seed, one after the other, on the disks and on the model of them, which are both
-/// empty, and compares every answer and in the end every byte. `wait` runs an answer to its end.
+/// Runs `count` operations of the seed, one after the other, on the disks and on their model, which are both empty, and
+/// compares every result and finally every byte. `wait` runs a pending operation to completion.
 ///
 /// # Errors
 /// A description of the first difference.
@@ -51,15 +51,15 @@ pub fn run(
     Ok(())
 }
 
-/// True when the operation may be answered with [`Error::NoSpace`].
+/// True if the operation may fail with [`Error::NoSpace`].
 pub fn may_need_space(op: &Op) -> bool {
     !matches!(op, Op::Read(_) | Op::Unmap(_) | Op::Status(_) | Op::Flush)
 }
 
-/// Holds the answer of a disk to the model's.
+/// Compares the result of a disk with the model's.
 ///
 /// # Errors
-/// What differs.
+/// The difference.
 pub fn compare(
     op: &Op,
     geometry: Geometry,
@@ -81,7 +81,7 @@ pub fn compare(
             compare_status(*extent, geometry, expected, regions)
         }
         (Ok(Reply::Done), Ok(Reply::Done)) => Ok(()),
-        // Which of several things wrong with an operation is named is the disk's choice.
+        // If an operation has several errors, any of them may be reported.
         (Err(expected), Err(error))
             if std::mem::discriminant(expected) == std::mem::discriminant(error)
                 && (!matches!(error, Error::Miscompare { .. }) || expected == error) =>

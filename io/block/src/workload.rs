@@ -1,12 +1,12 @@
-//! Operations from a seed: the mix that finds mistakes, not the one of any host.
+//! Random operations from a seed, mixed to find defects rather than to resemble a host.
 //!
-//! Most operations fall on a few hot places, so that they meet; lengths go from one block to many 2 MiB leaves; data
-//! is unique, repeated (so that it deduplicates), compressible or zero; some operations are wrong on purpose.
+//! Most operations fall on a few hot spots, so that they overlap; lengths go from one block to many 2 MiB leaves;
+//! data is unique, repeated (so that it deduplicates), compressible or zero; some operations are invalid on purpose.
 
 use crate::{CopySegment, Data, DiskId, Extent, Geometry, Op};
 use bytes::{Bytes, BytesMut};
 
-/// A small generator of pseudo-random numbers (SplitMix64): the same seed gives the same numbers for ever.
+/// A small generator of pseudo-random numbers (SplitMix64): the same seed always gives the same numbers.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -25,7 +25,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; 0 when that is 0.
+    /// A number below `bound`; 0 if that is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.word() % bound }
     }
@@ -48,7 +48,7 @@ impl Random {
     }
 }
 
-/// How often each kind of operation comes, as weights.
+/// Weights of the kinds of operations.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     /// [`Op::Read`].
@@ -71,7 +71,7 @@ pub struct Mix {
     pub save_state: u64,
     /// [`Op::Flush`].
     pub flush: u64,
-    /// Percent of operations that leave the disk or have a wrong length.
+    /// Percent of operations that exceed the disk or have a wrong length.
     pub wrong: u64,
     /// Most blocks of an operation that carries data.
     pub longest: u64,
@@ -108,11 +108,11 @@ impl Workload {
         Self { random: Random::new(seed ^ 0x776f_726b), mix }
     }
 
-    /// The next operation and the disk to ask for it. `look` tells what the disk holds in a run, so that a comparison
-    /// may well succeed.
+    /// The next operation and the disk that performs it. `look` returns the content of a run, so that a comparison may
+    /// succeed.
     ///
     /// # Panics
-    /// When there is no disk.
+    /// If there is no disk.
     pub fn next(
         &mut self,
         disks: &[(DiskId, Geometry)],
@@ -165,7 +165,7 @@ impl Workload {
         (id, op)
     }
 
-    /// A run on a hot place or anywhere, of any length up to `longest`, now and then one that leaves the disk.
+    /// A run at a hot spot or anywhere, of any length up to `longest`; sometimes one that exceeds the disk.
     fn extent(&mut self, geometry: Geometry, longest: u64) -> Extent {
         let random = &mut self.random;
         let (unit, leaf) =
@@ -218,14 +218,14 @@ impl Workload {
     /// `blocks` blocks in one to three pieces.
     fn data(&mut self, geometry: Geometry, blocks: u64) -> Data {
         let block = geometry.block_bytes as usize;
-        // A length beyond reason is there to be refused; nobody wants its bytes.
+        // An excessive length is generated to be refused; its bytes are not needed.
         let blocks = blocks.min(self.mix.longest) as usize;
         let kind = self.random.weighted(&[40, 20, 20, 10, 10]);
         let mut bytes = BytesMut::with_capacity(blocks * block);
         while bytes.len() < blocks * block {
             match kind {
                 0 => bytes.extend_from_slice(&self.bytes(block)),
-                // One of few contents, each a whole block.
+                // One of a few contents, each a whole block.
                 1 => bytes.extend_from_slice(&Self::repeated(self.random.below(6), block)),
                 2 => {
                     let text = Self::repeated(self.random.below(1 << 20), 16);

@@ -1,4 +1,4 @@
-//! Who may log in where: the facts that every connection shares, without sockets.
+//! Access control: the target's name, its portals and the access table, which every connection reads at login.
 
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,12 +19,12 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// What is known of an initiator that may log in.
+/// Authentication of an initiator that may log in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// What it must authenticate itself with; none lets it in by its name alone.
+    /// Credentials that it must authenticate with; `None` admits it by its name alone.
     pub chap: Option<Credentials>,
-    /// What the target authenticates itself with, when asked.
+    /// Credentials that the target authenticates with, if the initiator requests it.
     pub mutual: Option<Credentials>,
 }
 
@@ -37,7 +37,7 @@ pub type AccessTable = BTreeMap<String, Access>;
 pub struct Portal {
     /// Target portal group tag, also the relative target port identifier; from 1.
     pub tag: u16,
-    /// Where it listens; an unspecified address stands for every address of the machine.
+    /// Address that it listens on; an unspecified address stands for every address of the machine.
     pub address: SocketAddr,
 }
 
@@ -57,7 +57,7 @@ struct Admissions {
     last: u64,
 }
 
-/// What an initiator may do, with a number that is another one whenever that changes.
+/// An entry of the access table, with a number that changes whenever the entry does.
 #[derive(Clone, Debug)]
 pub(crate) struct Admission {
     pub(crate) access: Access,
@@ -65,13 +65,12 @@ pub(crate) struct Admission {
 }
 
 impl TargetConfig {
-    /// A directory without portals and initiators.
+    /// A configuration without portals and initiators.
     pub fn new(target_name: impl Into<String>) -> Self {
         Self { target_name: target_name.into(), portals: RwLock::default(), access: RwLock::default() }
     }
 
-    /// Replaces the access table; the initiators for which it changed: they are known no longer, or authenticate
-    /// themselves, or the target, otherwise than before.
+    /// Replaces the access table. Returns the initiators whose entry was removed or has other credentials than before.
     pub fn set_access(&self, table: AccessTable) -> BTreeSet<String> {
         let mut admissions = self.access.write();
         let mut before = std::mem::take(&mut admissions.table);
@@ -96,17 +95,17 @@ impl TargetConfig {
         *self.portals.write() = portals;
     }
 
-    /// The portals that discovery tells of.
+    /// The portals that discovery reports.
     pub fn portals(&self) -> Vec<Portal> {
         self.portals.read().clone()
     }
 
-    /// What an initiator may do; none when it is unknown.
+    /// The access of an initiator; `None` if it is unknown.
     pub fn access(&self, initiator: &str) -> Option<Access> {
         self.admission(initiator).map(|admission| admission.access)
     }
 
-    /// The same with its number.
+    /// The entry with its number.
     pub(crate) fn admission(&self, initiator: &str) -> Option<Admission> {
         self.access.read().table.get(initiator).cloned()
     }

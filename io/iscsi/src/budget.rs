@@ -1,17 +1,17 @@
-//! Memory budget of all connections together: a guarantee for each connection, and a pool for everything beyond.
+//! Memory budget of all connections: a guarantee for each connection, and a shared pool for everything beyond.
 //!
-//! A connection is charged for whatever it makes the target hold, before it is held: PDUs that arrive, commands with
-//! their data, the data that R2Ts ask for, answers until they are sent. Within its guarantee a connection counts for
-//! itself and takes no lock. Beyond that it draws from the pool, which is shared by initiator:
+//! A connection is charged before memory is used for it: arriving PDUs, commands with their data, the data that R2Ts
+//! request, and responses until they are sent. Within its guarantee a connection counts by itself and takes no lock.
+//! Beyond that it draws from the pool, which is shared by initiator:
 //!
 //! - An initiator that holds nothing of the pool may draw whatever is free. One that holds something may draw until it
 //!   holds as much as is left for all others (dynamic threshold). So one initiator gets at most half of the pool, and
 //!   a newcomer finds some.
-//! - Draws that do not fit wait in order of arrival. Initiators that hold nothing go first, and while one of them
-//!   waits, what becomes free is kept for it. So large commands are not starved by small ones.
+//! - Draws that do not fit wait in order of arrival. Initiators that hold nothing go first, and memory that becomes
+//!   free is reserved for them while they wait. So large commands are not starved by small ones.
 //!
-//! A draw covers a whole command, and a command that waits for its draw holds nothing of the pool: whoever holds a
-//! part of the pool can finish without more of it.
+//! A draw covers a whole command, and a command that waits for its draw holds nothing of the pool: every command that
+//! holds a part of the pool can complete without more of it, so there is no deadlock.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -19,41 +19,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
-/// Guarantee of a connection before login and of a discovery session, in bytes: its receive buffer, one text either
-/// way, and answers up to [`LOGIN_MAX_UNSENT_BYTES`].
+/// Guarantee of a connection before login and of a discovery session, in bytes: its receive buffer, one text in each
+/// direction, and responses up to [`LOGIN_MAX_UNSENT_BYTES`].
 pub(crate) const LOGIN_GUARANTEE_BYTES: u64 = 128 << 10;
-/// Answers that a connection before login, or a discovery session, may leave unread, in bytes.
+/// Unsent responses of a connection before login, or of a discovery session, in bytes.
 pub(crate) const LOGIN_MAX_UNSENT_BYTES: u64 = 32 << 10;
-/// What a session is charged for within its guarantee, in bytes.
+/// Charge of a session that its guarantee covers, in bytes.
 pub(crate) const SESSION_GUARANTEE_BYTES: u64 = 512 << 10;
-/// Answers of a session that are never charged to its pool: responses without data, small pings.
+/// Unsent responses without data and small pings of a session, which are never charged, in bytes.
 pub(crate) const SESSION_UNCHARGED_UNSENT_BYTES: u64 = 64 << 10;
-/// Guarantee of a session, in bytes: what it is charged for, the answers beside that, and its receive buffer.
+/// Guarantee of a session in bytes: covered charge, uncharged responses, and receive buffer.
 pub(crate) const SESSION_TOTAL_GUARANTEE_BYTES: u64 =
     SESSION_GUARANTEE_BYTES + SESSION_UNCHARGED_UNSENT_BYTES + crate::pdu::incoming::BUFFER_BYTES as u64;
 /// Draws are multiples of this many bytes.
 const DRAW_STEP_BYTES: u64 = 64 << 10;
-/// What a session keeps of its draws without need while nobody waits, until the next tick.
+/// Unneeded draws that a session keeps while no draw waits, until the next tick.
 const MAX_SURPLUS_BYTES: u64 = 4 << 20;
-/// The part of the budget that is kept for guarantees of new connections.
+/// The part of the budget that is reserved for guarantees of new connections.
 const HEADROOM_DIVISOR: u64 = 8;
 
-/// What all connections of a server may hold together.
+/// The memory budget of all connections of a server.
 #[derive(Debug)]
 pub struct Budget {
     pool: Mutex<Pool>,
-    /// Somebody waits for a draw: nobody keeps a surplus.
+    /// A draw waits: no session keeps a surplus.
     contended: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Pool {
     total: u64,
-    /// Guarantees of all connections there are.
+    /// Guarantees of all connections.
     guaranteed: u64,
     /// Draws of all of them.
     drawn: u64,
-    /// Draws by initiator; those that hold nothing are not in it.
+    /// Draws by initiator; initiators that hold nothing are left out.
     initiators: BTreeMap<Arc<str>, u64>,
     /// By order of arrival.
     waiting: BTreeMap<u64, Waiting>,
@@ -69,7 +69,7 @@ struct Waiting {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// A budget of a number of bytes.
     pub fn new(bytes: u64) -> Self {
         let pool = Pool {
             total: bytes,
@@ -88,12 +88,12 @@ impl Budget {
         pool.guaranteed + pool.drawn
     }
 
-    /// True while somebody waits for memory.
+    /// True while a draw waits.
     pub(crate) fn is_contended(&self) -> bool {
         self.contended.load(Ordering::Relaxed)
     }
 
-    /// Does something with the pool, then gives what is free to those that wait.
+    /// Changes the pool, then grants free memory to waiting draws.
     fn change<T>(&self, change: impl FnOnce(&mut Pool) -> T) -> T {
         let mut wake = Vec::new();
         let result = {
@@ -116,7 +116,7 @@ impl Default for Budget {
 }
 
 impl Pool {
-    /// What draws may take together.
+    /// Capacity for draws.
     fn capacity(&self) -> u64 {
         self.total.saturating_sub(self.guaranteed + self.total / HEADROOM_DIVISOR)
     }
@@ -129,7 +129,7 @@ impl Pool {
         self.initiators.get(initiator).copied().unwrap_or(0)
     }
 
-    /// Whether the initiator's part, with so many bytes more, stays within what is left for the others.
+    /// Whether the initiator's draws, with `bytes` more, stay within what is left for the others.
     fn fits(&self, initiator: &str, bytes: u64) -> bool {
         let (free, held) = (self.free(), self.held_by(initiator));
         bytes <= free && (held == 0 || held + bytes <= free - bytes)
@@ -174,7 +174,7 @@ impl Pool {
         }
     }
 
-    /// Who is given what is free: the first that holds nothing, as soon as there is enough; else the first that fits.
+    /// The next draw to grant: the first of an initiator that holds nothing, once it fits; else the first that fits.
     fn next_served(&self) -> Option<u64> {
         let mut waiting = self.waiting.iter().filter(|(_, waiting)| !waiting.granted);
         let first = waiting.clone().find(|(_, waiting)| self.held_by(&waiting.initiator) == 0);
@@ -188,7 +188,7 @@ impl Pool {
     }
 }
 
-/// Why a wait is not begun: the pool is too small for the draw even when nobody else holds anything of it.
+/// The draw exceeds the pool even if it is empty, so waiting is useless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExceedsPool;
 
@@ -197,7 +197,7 @@ pub(crate) struct BudgetShare {
     budget: Arc<Budget>,
     initiator: Arc<str>,
     guaranteed: u64,
-    /// What it is charged for within the guarantee; nothing before login.
+    /// Charge that the guarantee covers; zero before login.
     own: u64,
     drawn: u64,
     /// The draw that it waits for.
@@ -205,7 +205,7 @@ pub(crate) struct BudgetShare {
 }
 
 impl BudgetShare {
-    /// The part of a connection that has not logged in.
+    /// The share of a connection that has not logged in.
     pub(crate) fn before_login(budget: Arc<Budget>) -> Self {
         budget.pool.lock().guaranteed += LOGIN_GUARANTEE_BYTES;
         Self {
@@ -218,7 +218,7 @@ impl BudgetShare {
         }
     }
 
-    /// Makes it the part of a session; false when there is no room for another one.
+    /// Makes it the share of a session; false if there is no room for another session.
     pub(crate) fn open(&mut self, initiator: &str) -> bool {
         let more = SESSION_TOTAL_GUARANTEE_BYTES - self.guaranteed;
         let mut pool = self.budget.pool.lock();
@@ -232,17 +232,17 @@ impl BudgetShare {
         true
     }
 
-    /// What it may be charged for without a draw, in bytes.
+    /// Charge that is covered without a draw, in bytes.
     pub(crate) fn own(&self) -> u64 {
         self.own
     }
 
-    /// True when it has room for being charged with so many bytes in all.
+    /// True if guarantee and draws cover a total charge.
     pub(crate) fn covers(&self, bytes: u64) -> bool {
         bytes <= self.own + self.drawn
     }
 
-    /// Draws what is missing, if that is possible at once.
+    /// Draws the missing amount for a total charge, if that is possible at once.
     pub(crate) fn cover(&mut self, bytes: u64) -> bool {
         if self.covers(bytes) {
             return true;
@@ -262,7 +262,7 @@ impl BudgetShare {
         bytes.saturating_sub(self.own + self.drawn).next_multiple_of(DRAW_STEP_BYTES)
     }
 
-    /// Waits for what is missing for so many bytes in all; [`BudgetShare::poll`] says when it is there.
+    /// Waits for the missing amount for a total charge; [`BudgetShare::poll`] is ready when it is granted.
     pub(crate) fn wait_for(&mut self, bytes: u64) -> Result<(), ExceedsPool> {
         if self.ticket.is_some() {
             return Ok(());
@@ -282,12 +282,12 @@ impl BudgetShare {
         Ok(())
     }
 
-    /// True while it waits for a draw.
+    /// True while a draw waits.
     pub(crate) fn waits(&self) -> bool {
         self.ticket.is_some()
     }
 
-    /// Ready when a draw has come that it waited for; else the context is woken then.
+    /// Ready when the awaited draw is granted; else the context is woken then.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(ticket) = self.ticket else { return Poll::Pending };
         let mut pool = self.budget.pool.lock();
@@ -304,15 +304,14 @@ impl BudgetShare {
         Poll::Ready(())
     }
 
-    /// Stops waiting. A draw that has come meanwhile is kept until [`BudgetShare::settle`].
+    /// Cancels the wait. A draw that was granted meanwhile is kept until [`BudgetShare::settle`].
     pub(crate) fn stop_waiting(&mut self) {
         let Some(ticket) = self.ticket.take() else { return };
         let waiting = self.budget.change(|pool| pool.waiting.remove(&ticket));
         self.drawn += waiting.filter(|waiting| waiting.granted).map_or(0, |waiting| waiting.bytes);
     }
 
-    /// It is charged with so many bytes now: gives back what it has drawn beyond that, once it is worth a lock or
-    /// somebody waits.
+    /// Returns draws beyond the current charge to the pool, once they are worth a lock or another draw waits.
     pub(crate) fn settle(&mut self, bytes: u64) {
         if self.drawn == 0 {
             return;
@@ -324,7 +323,7 @@ impl BudgetShare {
         }
     }
 
-    /// The same, of everything that it does not need.
+    /// Returns all draws beyond the current charge.
     pub(crate) fn settle_all(&mut self, bytes: u64) {
         let surplus = (self.own + self.drawn).saturating_sub(bytes).min(self.drawn);
         if surplus > 0 {
@@ -338,7 +337,7 @@ impl BudgetShare {
         self.budget.change(|pool| pool.give_back(initiator, bytes));
     }
 
-    /// True when it has drawn from the pool while somebody waits.
+    /// True if it holds draws while another draw waits.
     pub(crate) fn blocks_others(&self) -> bool {
         self.drawn > 0 && self.budget.is_contended()
     }

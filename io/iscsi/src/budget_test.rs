@@ -74,7 +74,7 @@ fn draws_that_wait_are_served_in_order_and_small_ones_do_not_overtake() {
 }
 
 #[test]
-fn whoever_is_above_its_part_does_not_keep_others_waiting() {
+fn an_initiator_above_its_share_does_not_keep_others_waiting() {
     let budget = budget(64, 2);
     let mut hog = session(&budget, "hog");
     assert!(hog.cover(SESSION_GUARANTEE_BYTES + 32 * MIB));
@@ -129,7 +129,7 @@ fn there_are_no_more_sessions_than_guarantees() {
 }
 
 #[test]
-fn what_is_given_wakes_whom_it_is_for() {
+fn a_grant_wakes_its_waiter() {
     struct Flag(AtomicBool);
     impl std::task::Wake for Flag {
         fn wake(self: Arc<Self>) {

@@ -20,7 +20,7 @@ pub struct Nonce {
     pub challenge: [u8; 32],
 }
 
-/// Why a login is refused. The initiator is told no more than that it failed.
+/// Why authentication failed. The initiator learns only that it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ChapError {
     #[error("no CHAP algorithm in common")]
@@ -90,7 +90,7 @@ impl Challenge {
         Ok((Self { algorithm: *algorithm, nonce }, answer))
     }
 
-    /// The second exchange: checks the initiator's response, and answers its own challenge if there is one.
+    /// The second exchange: checks the initiator's response, and responds to its own challenge if there is one.
     pub(crate) fn check(
         &self,
         sent: &Pairs,
@@ -101,7 +101,7 @@ impl Challenge {
         let response = binary(sent, "CHAP_R")?;
         let challenge = self.algorithm.challenge(&self.nonce);
         let right = self.algorithm.respond(self.nonce.id, &wanted.secret, challenge);
-        // Both are looked at before either is answered for, so that time tells nothing.
+        // Both are compared before either is reported, so that timing reveals nothing.
         let (name_is_right, response_is_right) =
             (equal(name.as_bytes(), wanted.name.as_bytes()), equal(&response, &right));
         if !name_is_right {
@@ -123,7 +123,7 @@ impl Challenge {
         if challenge.is_empty() || challenge.len() > MAX_CHALLENGE_BYTES {
             return Err(ChapError::Malformed("CHAP_C"));
         }
-        // An answer to our own challenge, or with the initiator's secret, would be what an impostor needs.
+        // A response to our own challenge, or with the initiator's secret, would help an impostor.
         if challenge == self.algorithm.challenge(&self.nonce) || own.secret == wanted.secret {
             return Err(ChapError::Reflection);
         }

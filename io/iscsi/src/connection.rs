@@ -1,8 +1,8 @@
-//! One connection, from its first byte to its last, without sockets and clocks: bytes in, SCSI commands to the device
-//! server, bytes out. The spine of this crate.
+//! The state machine of one connection, without sockets and clocks: bytes in, SCSI commands to the device server, bytes
+//! out. The spine of this crate.
 //!
-//! Whoever owns it (the portal, a test) fills [`Connection::space`], tells it with [`Connection::received`], polls
-//! its tasks, sends what [`Connection::slices`] shows, and calls [`Connection::tick`] once a second.
+//! Its owner (the portal, a test) fills [`Connection::space`], calls [`Connection::received`], polls its tasks, sends
+//! what [`Connection::slices`] returns, and calls [`Connection::tick`] once a second.
 
 use crate::access::TargetConfig;
 use crate::budget::{Budget, BudgetShare, LOGIN_MAX_UNSENT_BYTES};
@@ -25,12 +25,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// What a connection starts with.
+/// The configuration of a connection.
 #[derive(Clone)]
 pub struct ConnectionConfig {
     /// The target's name, portals and access table.
     pub directory: Arc<TargetConfig>,
-    /// What is proposed in login.
+    /// Values proposed in login.
     pub offers: Offers,
     /// Bounds on the session.
     pub limits: SessionLimits,
@@ -40,11 +40,11 @@ pub struct ConnectionConfig {
     pub timeouts: Timeouts,
     /// Portal group tag of the portal that it came through.
     pub portal: u16,
-    /// The address at which the initiator reached us.
+    /// The local address of the connection.
     pub local: SocketAddr,
     /// Randomness for CHAP.
     pub nonce: Nonce,
-    /// The identifier of the connection of the session that an initiator names by TSIH, when that is there.
+    /// Finds the connection of a session that an initiator names by its TSIH.
     pub session_exists: SessionLookup,
 }
 
@@ -73,12 +73,12 @@ pub struct Connection {
     setup: ConnectionConfig,
     wire: Wire,
     stage: Stage,
-    /// A PDU has come for which there is no room yet.
+    /// A PDU has arrived for which there is no room yet.
     blocked: bool,
-    /// Ticks since there was a sign of life, and whether there was one since the last tick.
+    /// Ticks since the initiator was last heard, and whether it was heard since the last tick.
     quiet: u32,
     heard: bool,
-    /// The last send left something behind, so that sending more proves that the initiator takes it.
+    /// The last send was partial, so sending more proves that the initiator receives.
     backlog: bool,
     /// The name that the initiator gave in login.
     named: Option<String>,
@@ -87,7 +87,7 @@ pub struct Connection {
 }
 
 enum Stage {
-    /// The window stands for the first CmdSN, which the session will go on from.
+    /// The window starts at the first CmdSN, from which the session continues.
     Login(Box<Login>, Window),
     /// Login is complete but for the session.
     Opening(Box<Opening>),
@@ -106,7 +106,7 @@ struct Opening {
 pub struct OpenedSession {
     /// Its handle; not zero.
     pub tsih: u16,
-    /// The device server; none for discovery.
+    /// The device server; `None` for discovery.
     pub device: Option<Box<dyn DeviceServer>>,
 }
 
@@ -129,12 +129,12 @@ impl Connection {
         }
     }
 
-    /// Where the next bytes from the initiator belong.
+    /// Buffer space for the next bytes from the initiator.
     pub fn space(&mut self) -> Limit<&mut BytesMut> {
         self.wire.incoming.space()
     }
 
-    /// True when it can take more bytes now.
+    /// True if it can receive more bytes now.
     pub fn wants_input(&self) -> bool {
         match &self.stage {
             Stage::Login(..) | Stage::Full(_) => !self.blocked,
@@ -148,7 +148,7 @@ impl Connection {
         self.proceed();
     }
 
-    /// Goes on with commands, and takes the PDUs that have arrived, as far as there is room for what they ask.
+    /// Continues commands, and processes arrived PDUs as far as there is room for them.
     pub fn proceed(&mut self) {
         if let Stage::Full(session) = &mut self.stage {
             session.advance(&mut self.wire);
@@ -176,7 +176,7 @@ impl Connection {
     fn admit(&mut self, header: &Header) -> Result<Admit, SessionEnd> {
         match &mut self.stage {
             Stage::Full(session) => session.admit(&mut self.wire, header),
-            // Whoever does not read the answers does not get more of them.
+            // An initiator that does not read responses gets no more of them.
             _ if self.wire.out.len() as u64 > LOGIN_MAX_UNSENT_BYTES / 2 => Ok(Admit::Wait),
             _ => Ok(Admit::Take(0)),
         }
@@ -198,7 +198,7 @@ impl Connection {
         let header = pdu.header;
         if login.is_fresh() {
             if header.opcode() != opcode::LOGIN {
-                // It may not even be iSCSI: no answer (6.3).
+                // It may not even be iSCSI: no response (6.3).
                 return self.end(SessionEnd::Protocol(format!("{header:?} instead of a login")));
             }
             *window = Window::new(header.cmd_sn(), self.setup.limits.commands);
@@ -239,7 +239,7 @@ impl Connection {
         Some((complete.identity.clone(), complete.negotiation.parameters.clone()))
     }
 
-    /// The session of [`Connection::opening`] is there, or can't be.
+    /// The session of [`Connection::opening`] was opened, or could not be.
     pub fn opened(&mut self, opened: Result<OpenedSession, LoginStatus>) {
         let stage = std::mem::replace(&mut self.stage, Stage::Ended(SessionEnd::LoggedOut));
         let Stage::Opening(opening) = stage else {
@@ -279,7 +279,7 @@ impl Connection {
         self.proceed();
     }
 
-    /// Makes the connection's buffers and its part of the budget those of its session, if there is room for it.
+    /// Enlarges buffers and budget share to those of a session, if there is room for it.
     fn make_room(
         &mut self,
         request: &LoginReply,
@@ -297,7 +297,8 @@ impl Connection {
         Ok(opened)
     }
 
-    /// Answers tasks that have ended; pending when there are none. The context is woken when there may be some.
+    /// Sends responses of tasks that have ended; pending if there are none. The context is woken when there may be
+    /// some.
     pub fn poll_tasks(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.stage {
             Stage::Full(session) => session.poll_tasks(&mut self.wire, cx),
@@ -310,7 +311,7 @@ impl Connection {
         self.wire.out.slices()
     }
 
-    /// True when there is something to send.
+    /// True if there are bytes to send.
     pub fn wants_output(&self) -> bool {
         !self.wire.out.is_empty()
     }
@@ -333,12 +334,12 @@ impl Connection {
             && session.tick(&mut self.wire, idle + dead)
         {
             self.end(SessionEnd::Protocol(
-                "others wait for the memory that it holds and does not use".to_owned(),
+                "it holds memory that others wait for and makes no progress".to_owned(),
             ));
         }
         let waits_for_initiator = self.wants_input() || self.wants_output();
         let alive = std::mem::take(&mut self.heard) || !waits_for_initiator;
-        // Neither a login nor an end gets more time by moving more.
+        // Traffic extends neither a login nor a close.
         if alive && matches!(self.stage, Stage::Full(_)) {
             self.quiet = 0;
             return;
@@ -354,7 +355,7 @@ impl Connection {
             Stage::Full(session) if self.quiet == idle && !session.identity.discovery => {
                 session.ping(&mut self.wire);
             }
-            // Its last bytes are not taken.
+            // The initiator does not receive the last bytes.
             Stage::Ended(_) if self.quiet >= dead => {
                 self.wire.out = Outgoing::default();
                 self.wire.share.settle_all(0);
@@ -371,7 +372,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection; tasks are aborted, what is queued may still be sent.
+    /// Ends the connection; tasks are aborted, queued bytes may still be sent.
     pub fn close(&mut self, reason: &str) {
         self.end(SessionEnd::Protocol(reason.to_owned()));
     }
@@ -389,7 +390,7 @@ impl Connection {
         }
     }
 
-    /// Why it has ended, once it has. What is queued is still to be sent.
+    /// Why it has ended, once it has. Queued bytes are still to be sent.
     pub fn ended(&self) -> Option<String> {
         match &self.stage {
             Stage::Ended(end) => Some(end.to_string()),
@@ -397,17 +398,17 @@ impl Connection {
         }
     }
 
-    /// Why the login was refused or broke off, and the name that the initiator gave; given once.
+    /// Why the login was refused or abandoned, and the name that the initiator gave; returned once.
     pub fn take_refusal(&mut self) -> Option<(Option<String>, RefusalCause)> {
         self.refused.take().map(|cause| (self.named.take(), cause))
     }
 
-    /// True when the initiator asked for a cold reset.
+    /// True if the initiator requested a cold reset.
     pub fn is_cold_reset(&self) -> bool {
         matches!(self.stage, Stage::Ended(SessionEnd::ColdReset))
     }
 
-    /// The initiator's name as far as it is known.
+    /// The initiator's name, if known.
     pub fn initiator(&self) -> Option<&str> {
         match &self.stage {
             Stage::Login(login, _) => login.initiator(),

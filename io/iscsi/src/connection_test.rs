@@ -359,7 +359,7 @@ fn a_login_within_a_session_ends_it() {
 }
 
 #[test]
-fn discovery_tells_every_portal_and_takes_no_commands() {
+fn discovery_reports_every_portal_and_accepts_no_commands() {
     let mut lab = Lab::new(setup(directory()));
     let answer =
         lab.login(0x87, &[("InitiatorName", "iqn.2026-01.test:stranger"), ("SessionType", "Discovery")]);

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 
 /// Most bytes of one text that comes in several requests.
 const MAX_TEXT_BYTES: usize = 16 << 10;
-/// The target transfer tag of the exchange that is open; there is one at a time.
+/// The target transfer tag of the open exchange; there is one at a time.
 const EXCHANGE_TAG: u32 = 1;
 
 /// Why a text request is rejected.
@@ -23,42 +23,42 @@ pub(crate) enum TextRequestError {
     Key(#[from] KeyError),
     #[error("text too long")]
     Long,
-    #[error("a continuation of no exchange")]
+    #[error("continues no open exchange")]
     Tag,
-    #[error("the last request of an exchange, and more text to come")]
+    #[error("final and continue bits in one request")]
     Flags,
-    #[error("a value of SendTargets that is not allowed here")]
+    #[error("this value of SendTargets is not allowed in this session")]
     SendTargets,
-    #[error("no key that is known")]
+    #[error("no known key")]
     Unknown,
 }
 
 /// The exchange that is open, if any.
 #[derive(Default)]
 pub(crate) struct Exchange {
-    /// The initiator has our tag, to go on with.
+    /// The initiator has our tag to continue with.
     open: bool,
     request: Vec<u8>,
-    /// What of an answer did not fit in one PDU yet.
+    /// The part of a response that did not fit in one PDU.
     answer: Bytes,
 }
 
-/// What an answer depends on.
+/// The context of a text request.
 pub(crate) struct TextContext<'a> {
     pub(crate) directory: &'a TargetConfig,
-    /// The address at which the initiator reached us.
+    /// The local address of the connection.
     pub(crate) local: SocketAddr,
     pub(crate) offers: &'a Offers,
     pub(crate) discovery: bool,
 }
 
 impl Exchange {
-    /// Bytes that are kept of it.
+    /// Bytes that it holds.
     pub(crate) fn held(&self) -> u64 {
         (self.request.len() + self.answer.len()) as u64
     }
 
-    /// Takes a text request; gives the response.
+    /// Processes a text request; returns the response.
     pub(crate) fn request(
         &mut self,
         pdu: &Pdu,
@@ -127,7 +127,7 @@ fn answer(
     Ok(answers)
 }
 
-/// The answer to SendTargets: the target's name, and every portal with its portal group tag.
+/// The response to SendTargets: the target's name, and every portal with its portal group tag.
 fn targets(value: &str, place: &TextContext<'_>) -> Result<Pairs, TextRequestError> {
     let mut answers = Pairs::new();
     let name = place.directory.target_name.as_str();

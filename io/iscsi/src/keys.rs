@@ -1,5 +1,4 @@
-//! The operational keys (RFC 7143 clause 13) as a table: who may send each, when, in which sessions, and how the
-//! result comes from both sides' values.
+//! Operational keys (RFC 7143 clause 13): a table with each key's sender, phase, session types and negotiation rule.
 
 use crate::text::Pairs;
 
@@ -8,10 +7,10 @@ const MAX_LENGTH: u32 = (1 << 24) - 1;
 
 /// Most bytes of data that the target takes in a PDU before login is complete: the default of the standard.
 pub(crate) const LOGIN_DATA_BYTES: usize = 8192;
-/// The same in a discovery session, as it is declared there.
+/// The same in a discovery session, as declared there.
 pub(crate) const DISCOVERY_DATA_BYTES: usize = 16 << 10;
 
-/// What a session runs with. The defaults are the standard's, in force until negotiated otherwise.
+/// Negotiated parameters of a session. The defaults are the standard's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// Headers carry a CRC32C.
@@ -32,7 +31,7 @@ pub struct Parameters {
     pub max_outstanding_r2t: u32,
     /// Seconds the initiator waits before it logs in again.
     pub time_to_wait: u32,
-    /// Seconds that tasks outlive their connection: none do.
+    /// Seconds that tasks outlive their connection: zero.
     pub time_to_retain: u32,
     /// Most connections in a session.
     pub max_connections: u32,
@@ -62,7 +61,7 @@ impl Default for Parameters {
     }
 }
 
-/// What the target proposes or allows at most.
+/// Values that the target proposes or allows at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offers {
     /// Most bytes of data that we take in a PDU.
@@ -97,7 +96,7 @@ enum Scope {
     NormalOnly,
 }
 
-/// How the result comes from what the initiator sends (6.2).
+/// Negotiation rule (6.2).
 enum Rule {
     /// The first of its list that we support.
     Choice(fn(&mut Parameters, &str), &'static [&'static str]),
@@ -105,17 +104,17 @@ enum Rule {
     Minimum(fn(&mut Parameters) -> &mut u32, fn(&Offers) -> u32, std::ops::RangeInclusive<u32>),
     /// The larger of both.
     Maximum(fn(&mut Parameters) -> &mut u32, fn(&Offers) -> u32, std::ops::RangeInclusive<u32>),
-    /// Yes only when both say so.
+    /// Yes only if both sides say Yes.
     And(fn(&mut Parameters) -> &mut bool, bool),
-    /// Yes when one says so. Without a place the result can only be Yes, or nothing depends on it.
+    /// Yes if one side says Yes. Without a parameter the result can only be Yes, or nothing depends on it.
     Or(Option<fn(&mut Parameters) -> &mut bool>, bool),
-    /// Declared by each side for itself, not answered.
+    /// Declared by each side for itself; no response.
     Declared(fn(&mut Parameters) -> &mut u32, std::ops::RangeInclusive<u32>),
-    /// Declared and not looked at here.
+    /// Declared and ignored here.
     Noted,
     /// Only the target may send it.
     TargetOnly,
-    /// Obsolete, with the answer that 13.25 asks for.
+    /// Obsolete, with the response that 13.25 requires.
     Obsolete(&'static str),
 }
 
@@ -130,7 +129,7 @@ const fn key(name: &'static str, phase: Phase, scope: Scope, rule: Rule) -> Key 
     Key { name, phase, scope, rule }
 }
 
-/// MaxBurstLength stands before FirstBurstLength, which must not exceed its result.
+/// MaxBurstLength precedes FirstBurstLength, which must not exceed its result.
 #[rustfmt::skip]
 const KEYS: &[Key] = {
     use Phase::{Any, Login};
@@ -168,10 +167,10 @@ const KEYS: &[Key] = {
     ]
 };
 
-/// What ends a negotiation.
+/// Errors of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum KeyError {
-    #[error("{0} is not the initiator's to send")]
+    #[error("{0} must not be sent by the initiator")]
     Sender(&'static str),
     #[error("{0} outside the login phase")]
     Phase(&'static str),
@@ -181,7 +180,7 @@ pub(crate) enum KeyError {
     Twice(&'static str),
 }
 
-/// Where a negotiation takes place.
+/// The phase and session type of a negotiation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) login: bool,
@@ -196,7 +195,7 @@ pub(crate) struct Negotiation {
 }
 
 impl Negotiation {
-    /// Answers the initiator's keys and notes the results. Keys of login itself (`AuthMethod`, `CHAP_*`) and
+    /// Responds to the initiator's keys and stores the results. Keys of login itself (`AuthMethod`, `CHAP_*`) and
     /// `SendTargets` are not among these and must have been taken out.
     pub(crate) fn answer(
         &mut self,
@@ -210,7 +209,7 @@ impl Negotiation {
             if !setting.login && key.phase == Phase::Login {
                 return Err(KeyError::Phase(key.name));
             }
-            // What is only declared may come again: some initiators repeat their name in the next stage.
+            // A declaration may be repeated: some initiators repeat their name in the next stage.
             let declared = matches!(key.rule, Rule::Declared(..) | Rule::Noted);
             if setting.login && !declared {
                 if self.seen.contains(&key.name) {
@@ -226,7 +225,7 @@ impl Negotiation {
         }
         for (name, value) in sent.iter() {
             let known = KEYS.iter().any(|key| key.name == name);
-            // An answer to nothing: we propose no keys that need one.
+            // A response to nothing: we propose no keys that need one.
             let is_answer = value == "NotUnderstood";
             if !known && !is_answer {
                 answers.push(name, "NotUnderstood");

@@ -18,21 +18,21 @@ const MAX_REQUESTS: u32 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum LoginStatus {
-    /// The login goes on, or is complete.
+    /// The login continues, or is complete.
     Success = 0x0000,
     /// The initiator broke the protocol.
     InitiatorError = 0x0200,
-    /// It did not prove to be what it says.
+    /// Authentication failed.
     AuthenticationFailure = 0x0201,
-    /// It may not use this target.
+    /// The initiator is not allowed to use this target.
     AuthorizationFailure = 0x0202,
     /// There is no target of this name.
     NotFound = 0x0203,
-    /// No version in common.
+    /// No common version.
     UnsupportedVersion = 0x0205,
     /// A session has one connection only.
     TooManyConnections = 0x0206,
-    /// A key that must be sent was not.
+    /// A mandatory key is missing.
     MissingParameter = 0x0207,
     /// Neither a normal nor a discovery session.
     SessionTypeNotSupported = 0x0209,
@@ -46,17 +46,17 @@ pub enum LoginStatus {
     OutOfResources = 0x0302,
 }
 
-/// A login that ends badly.
+/// A refused login.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub(crate) struct Refusal {
     pub(crate) status: LoginStatus,
     pub(crate) reason: String,
-    /// What operators learn.
+    /// The cause, for operators.
     pub(crate) cause: RefusalCause,
 }
 
-/// A breach of the protocol.
+/// A protocol error.
 fn refuse<T>(status: LoginStatus, reason: impl ToString) -> Result<T, Refusal> {
     let reason = reason.to_string();
     Err(Refusal { status, cause: RefusalCause::Protocol(reason.clone()), reason })
@@ -82,7 +82,7 @@ impl From<KeyError> for Refusal {
     }
 }
 
-/// CHAP that failed, for an initiator that sent these keys.
+/// Failed CHAP authentication of an initiator that sent these keys.
 fn chap_refusal(error: ChapError, sent: &Pairs) -> Refusal {
     let user = || sent.get("CHAP_N").unwrap_or_default().to_owned();
     let cause = match error {
@@ -96,7 +96,7 @@ fn chap_refusal(error: ChapError, sent: &Pairs) -> Refusal {
     Refusal { status: LoginStatus::AuthenticationFailure, reason: error.to_string(), cause }
 }
 
-/// Who logs in, and for what.
+/// The initiator that logs in, and the session that it requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoginIdentity {
     /// InitiatorName in canonical form ([`scsi::iscsi_name`]).
@@ -109,24 +109,24 @@ pub struct LoginIdentity {
     pub cid: u16,
     /// SessionType=Discovery
     pub discovery: bool,
-    /// Number of the access that it was admitted by.
+    /// Number of the access table entry that admitted it.
     pub(crate) admission: u64,
 }
 
-/// A login that succeeded but for the session that has to be opened.
+/// A login that is complete except for opening the session.
 #[derive(Debug)]
 pub(crate) struct Complete {
     pub(crate) identity: LoginIdentity,
     pub(crate) negotiation: Negotiation,
 }
 
-/// What to answer to a request.
+/// The reply to a login request.
 #[derive(Debug)]
 pub(crate) struct LoginReply {
     /// Byte 1 of the response: transit, stages.
     pub(crate) flags: u8,
     pub(crate) text: Pairs,
-    /// Set with the last answer: the session to open before it is sent.
+    /// Set with the last reply: the session to open before it is sent.
     pub(crate) complete: Option<Complete>,
 }
 
@@ -153,11 +153,11 @@ enum Authentication {
     Chap,
     /// The initiator has our challenge.
     Challenged(Challenge),
-    /// Done, or not needed.
+    /// Done, or not required.
     Done,
 }
 
-/// Where a login is.
+/// The state of a login.
 pub(crate) struct Login {
     offers: Offers,
     portal: u16,
@@ -202,7 +202,7 @@ impl Login {
         self.identity.as_ref().map(|identity| identity.initiator.as_str())
     }
 
-    /// The name that the initiator gave, whatever it is worth.
+    /// The name that the initiator gave, not verified.
     pub(crate) fn named(&self) -> Option<&str> {
         self.named.as_deref()
     }
@@ -212,7 +212,7 @@ impl Login {
         self.requests == 0
     }
 
-    /// Takes a request. `exists` gives the connection of the session that a non-zero TSIH names, when it is there.
+    /// Processes a request. `exists` returns the connection of the session that a non-zero TSIH names, if it exists.
     pub(crate) fn request(
         &mut self,
         pdu: &Pdu,
@@ -246,7 +246,7 @@ impl Login {
         self.transit(next, answer)
     }
 
-    /// Checks what repeats in every request; gives the stage that the initiator wants to go to.
+    /// Checks the fields that every request repeats; returns the stage that the initiator wants to enter.
     fn check_header(&mut self, header: &Header) -> Result<Option<Stage>, Refusal> {
         let flags = header.flags();
         // Version 0 is the only one (11.12.4); the initiator's minimum is byte 3.
@@ -336,7 +336,7 @@ impl Login {
                         RefusalCause::TooManyConnections,
                     ));
                 }
-                // Connection reinstatement (6.3.4): it takes the place of the one there is.
+                // Connection reinstatement (6.3.4): it replaces the existing connection.
                 Some(_) => {}
             }
         }
@@ -356,7 +356,7 @@ impl Login {
             if !matches!(self.authentication, Authentication::Open) {
                 return refuse(LoginStatus::InitiatorError, "AuthMethod negotiated a second time");
             }
-            // Without a secret to check there is no use in CHAP; with one to check there is no way without.
+            // CHAP requires a configured secret, and a configured secret requires CHAP.
             let method = match self.needs_chap() {
                 false if methods.split(',').any(|method| method == "None") => "None",
                 _ if self.access.chap.is_some() && methods.split(',').any(|method| method == "CHAP") => {
@@ -408,7 +408,7 @@ impl Login {
         Ok(())
     }
 
-    /// Goes to the next stage when the initiator wants to and nothing is missing.
+    /// Enters the next stage if the initiator wants to and nothing is missing.
     fn transit(&mut self, wanted: Option<Stage>, text: Pairs) -> Result<LoginReply, Refusal> {
         let here = (self.stage as u8) << 2;
         let authenticated = match self.authentication {

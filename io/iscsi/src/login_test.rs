@@ -176,7 +176,7 @@ fn chap_lets_the_right_initiator_in_and_no_other() {
 }
 
 #[test]
-fn the_target_authenticates_itself_in_turn() {
+fn mutual_chap_authenticates_the_target() {
     let mut lab = with_chap(true);
     lab.login(0x00, &[ME, THERE, CHAP]);
     lab.login(0x00, &[("CHAP_A", "7")]);
@@ -277,8 +277,8 @@ fn operators_learn_of_a_login_that_broke_off() {
     let mut lab = fresh();
     lab.login(0x04, &[ME, THERE]);
     lab.connection.close("closed by the initiator");
-    let told = "broken-off: the login did not come to its end: closed by the initiator";
-    assert_eq!(cause(&mut lab), (Some(INITIATOR.to_owned()), told.into()));
+    let expected = "broken-off: the login was abandoned: closed by the initiator";
+    assert_eq!(cause(&mut lab), (Some(INITIATOR.to_owned()), expected.into()));
     let mut lab = fresh();
     lab.connection.close("closed by the initiator");
     assert_eq!(lab.connection.take_refusal(), None, "it was no login at all");

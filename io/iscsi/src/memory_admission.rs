@@ -1,12 +1,12 @@
-//! Admission of PDUs and commands: nothing is held for a connection before it is charged with it.
+//! Memory admission of PDUs and commands: a connection is charged before memory is used for it.
 //!
-//! A session is charged with the sum of what it holds: requests that came early, commands with all that they take,
-//! texts, the PDU that is arriving, and answers until they are sent. The sum is made of counters of its parts, and only
-//! beyond the session's guarantee does it meet the budget of all of them ([`crate::budget`]).
+//! The charge of a session is the sum of early requests, commands with their data, texts, the arriving PDU, and
+//! unsent responses. It is computed from counters of these parts, and only beyond the session's guarantee does it
+//! draw from the budget of all connections ([`crate::budget`]).
 //!
-//! A PDU for which there is no room is not read, nor is anything after it, until answers are sent or commands end. When
-//! that could take forever, because data that were asked for stand after it in the stream, it is refused without its
-//! data: a command with TASK SET FULL.
+//! A PDU for which there is no room is not read, nor is anything after it, until responses are sent or commands end. If
+//! that could deadlock, because requested data follows it in the stream, it is refused without its data: a command with
+//! TASK SET FULL.
 
 use crate::budget::SESSION_UNCHARGED_UNSENT_BYTES;
 use crate::pdu::incoming::Pdu;
@@ -17,17 +17,17 @@ use crate::wire::{WindowPosition, Wire};
 use bytes::Bytes;
 use scsi::{Lun, TransferBound};
 
-/// What the records of one command take, in bytes, at most.
+/// Upper bound of the records of one command in bytes.
 const RECORD_BYTES: u64 = 1 << 10;
 /// The same of a command that is not admitted, or of an early request.
 pub(crate) const WAITING_RECORD_BYTES: u64 = 512;
-/// The same of an answer without data.
+/// The same of a response without data.
 const ANSWER_BYTES: u64 = 128;
 
-/// What to do with a PDU whose header has come.
+/// What to do with a PDU whose header has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admit {
-    /// Receive it, charged with so many bytes meanwhile.
+    /// Receive it, with this charge in bytes.
     Take(u64),
     /// Receive it without its data.
     Skip,
@@ -39,8 +39,8 @@ pub(crate) enum Admit {
 pub(crate) type Claimed = Option<(Header, Claim)>;
 
 impl Session {
-    /// Bytes that the session is charged with. The records of as many waiting commands as the window allows are always
-    /// among them, so that what is admitted leaves room for those.
+    /// The charge of the session in bytes. It always includes the records of as many waiting commands as the window
+    /// allows, so that admitted commands leave room for them.
     pub(crate) fn held(&self, wire: &Wire) -> u64 {
         self.early_bytes
             + self.transfers.charge()
@@ -51,7 +51,7 @@ impl Session {
             + wire.out.len() as u64
     }
 
-    /// Whether there is room for a PDU. What it is charged with then is room for it until it is received.
+    /// Whether there is room for a PDU. The charge reserves the room until it is received.
     pub(crate) fn admit(&mut self, wire: &mut Wire, header: &Header) -> Result<Admit, SessionEnd> {
         if header.opcode() == opcode::DATA_OUT {
             return Ok(match self.transfers.expects(header) {
@@ -72,14 +72,14 @@ impl Session {
                 let echo = header.data_bytes().min(self.negotiation.parameters.max_send_data as usize);
                 self.admit_answered(wire, echo as u64)
             }
-            // The request is kept until it is whole, and then its answer.
+            // The request is kept until it is complete, and then its response.
             opcode::TEXT => self.admit_answered(wire, 2 * header.data_bytes() as u64),
             _ => self.admit_answer(wire),
         })
     }
 
-    /// A request whose answer brings back so many bytes. It does not draw from the pool, which no initiator that does
-    /// not read its answers may hold.
+    /// A request whose response has `bytes` of data. It does not draw from the pool: an initiator that does not read
+    /// its responses must not hold any of it.
     fn admit_answered(&mut self, wire: &mut Wire, bytes: u64) -> Admit {
         let charge = bytes + ANSWER_BYTES;
         let unsent = wire.out.len() as u64;
@@ -93,15 +93,15 @@ impl Session {
         }
     }
 
-    /// A PDU that has an answer without data, if any, and whose own data are of no use.
+    /// A PDU whose response, if any, has no data, and whose own data is not needed.
     fn admit_answer(&mut self, wire: &mut Wire) -> Admit {
         let has_room = wire.out.len() as u64 <= self.free_out_bytes()
             || wire.share.covers(self.held(wire) + ANSWER_BYTES);
         if has_room { Admit::Skip } else { Admit::Wait }
     }
 
-    /// A request before its turn. On one connection that is a gap that only a damaged PDU leaves, which the initiator
-    /// closes soon or never.
+    /// A request ahead of the expected CmdSN. On a single connection only a damaged PDU leaves such a gap, which the
+    /// initiator closes soon or never.
     fn admit_early(&mut self, wire: &mut Wire, header: &Header) -> Result<Admit, SessionEnd> {
         let known = self.void.contains(&header.cmd_sn()) || self.early.contains_key(&header.cmd_sn());
         if known {
@@ -114,12 +114,12 @@ impl Session {
         Err(SessionEnd::Protocol(format!("too much came before CmdSN {}", self.window.expected())))
     }
 
-    /// What an early request is charged with.
+    /// The charge of an early request.
     pub(crate) fn early_charge(pdu: &Pdu) -> u64 {
         (pdu.data.len() + pdu.ahs.len()) as u64 + WAITING_RECORD_BYTES
     }
 
-    /// A SCSI command: all of it is admitted, or it waits with the data that it brings.
+    /// A SCSI command: it is admitted with all its data, or waits with its immediate and unsolicited data.
     fn admit_command(&mut self, wire: &mut Wire, header: &Header) -> Admit {
         let cdb = Bytes::copy_from_slice(&header.array::<32, 16>());
         let mut claim = self.claim(header, cdb);
@@ -127,7 +127,7 @@ impl Session {
         claim.admitted = !self.transfers.has_waiting() && wire.share.cover(held + claim.needs);
         let charge = if claim.admitted { claim.needs } else { claim.arrives };
         let waiting = self.waiting_bytes() + charge;
-        // What waits for the pool must hold nothing of it.
+        // A command that waits for the pool must hold nothing of it.
         let has_room = claim.admitted
             || waiting <= self.waiting_room
             || waiting <= wire.share.own() && wire.share.cover(held + charge);
@@ -142,7 +142,7 @@ impl Session {
         }
     }
 
-    /// What a command takes, before it is known whether there is room.
+    /// The memory that a command needs, before it is known whether there is room.
     fn claim(&self, header: &Header, cdb: Bytes) -> Claim {
         let TransferBound { data_out, data_in } = self.transfer_bound(Lun(header.lun()), &cdb);
         let flags = header.flags();
@@ -165,7 +165,7 @@ impl Session {
     }
 
     /// The claim of a command that has come, with its CDB: the one that it was admitted with, or that of an early one.
-    /// None when the additional header segments `ahs` are malformed.
+    /// `None` if the additional header segments `ahs` are malformed.
     pub(crate) fn take_claim(&mut self, wire: &mut Wire, header: &Header, ahs: &Bytes) -> Option<Claim> {
         if let Some((_, claim)) = self.claimed.take().filter(|(of, _)| of == header && ahs.is_empty()) {
             return Some(claim);
@@ -175,7 +175,8 @@ impl Session {
         Some(claim)
     }
 
-    /// Whether a command can't even wait with what it brings: only one that came early, since then others have come.
+    /// Whether a command can't even wait with its data. That happens only to early commands, since others have come
+    /// after.
     pub(crate) fn is_beyond_room(&self, wire: &Wire, claim: &Claim) -> bool {
         let waiting = self.waiting_bytes() + claim.arrives;
         !claim.admitted
@@ -183,7 +184,7 @@ impl Session {
             && (waiting > wire.share.own() || !wire.share.covers(self.held(wire) + claim.arrives))
     }
 
-    /// Admits the commands that wait, in order, as far as there is room; false when it admitted none.
+    /// Admits waiting commands in order as far as there is room; false if none was admitted.
     pub(crate) fn admit_waiting(&mut self, wire: &mut Wire) -> bool {
         let mut admitted = false;
         while let Some(more) = self.transfers.next_need() {
@@ -197,9 +198,9 @@ impl Session {
                 admitted = true;
                 continue;
             }
-            // Whoever waits holds nothing of the pool that it does not need.
+            // A session that waits holds no draws that it does not need.
             wire.share.settle_all(held - more);
-            // Commands that come meanwhile hold something too: what is granted is to be enough then.
+            // Commands that come meanwhile are charged, too: the grant must suffice then.
             let may_come = wire.share.own().saturating_sub(self.waiting_room.max(self.waiting_bytes()));
             let wait = wire.share.wait_for(held + may_come).or_else(|_| wire.share.wait_for(held));
             if wait.is_ok() {
@@ -212,7 +213,7 @@ impl Session {
         admitted
     }
 
-    /// Gives back what was drawn and is not needed any more.
+    /// Returns draws that are not needed any more.
     pub(crate) fn settle(&self, wire: &mut Wire) {
         let held = self.held(wire);
         wire.share.settle(held);
@@ -224,12 +225,12 @@ impl Session {
         wire.share.settle_all(held);
     }
 
-    /// What commands hold that are not admitted, and requests that came early.
+    /// The charge of commands that are not admitted and of early requests.
     fn waiting_bytes(&self) -> u64 {
         self.early_bytes + self.transfers.waiting_charge()
     }
 
-    /// Answers that count for nothing.
+    /// Unsent responses that are not charged.
     fn free_out_bytes(&self) -> u64 {
         if self.has_device() { SESSION_UNCHARGED_UNSENT_BYTES } else { crate::budget::LOGIN_MAX_UNSENT_BYTES }
     }

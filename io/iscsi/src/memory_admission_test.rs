@@ -84,7 +84,7 @@ fn a_write_is_asked_for_only_when_there_is_room_for_all_of_it() {
 }
 
 #[test]
-fn commands_held_behind_an_ordered_one_are_charged() {
+fn commands_held_after_an_ordered_one_are_charged() {
     let setup = setup_with(8, 1);
     let budget = setup.budget.clone();
     let mut lab = Lab::session_with(setup, &[FIRST_BURST]);
@@ -115,7 +115,7 @@ fn commands_held_behind_an_ordered_one_are_charged() {
 }
 
 #[test]
-fn an_abort_gives_room_to_whoever_waits() {
+fn an_abort_frees_memory_for_waiting_commands() {
     let setup = setup_with(2, 2);
     let keys = [("ImmediateData", "No")];
     let mut labs = [(); 2].map(|()| Lab::session_with(setup.clone(), &keys));

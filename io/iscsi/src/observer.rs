@@ -1,33 +1,33 @@
-//! Log-ins, log-outs and refused log-ins, for whoever tells operators why a host can't log in. Secrets and responses to
-//! challenges are never part of it.
+//! Notifications of logins, logouts and refused logins, by which the control plane shows why a host can't log in. They
+//! never contain secrets or responses to challenges.
 
 use crate::sessions::SessionInfo;
 use std::fmt;
 use std::net::SocketAddr;
 
 /// Longest text from an initiator that is shown, in characters.
-const MAX_SHOWN: usize = 64;
+const MAX_SHOWN_CHARS: usize = 64;
 
-/// Hears of log-ins and log-outs. It is called on the threads of connections and must not wait.
+/// Receives logins and logouts. It is called on the threads of connections and must not block.
 pub trait LoginObserver: Send + Sync {
     /// A normal session began.
     fn logged_in(&self, session: &SessionInfo);
     /// A normal session ended.
     fn logged_out(&self, session: &SessionInfo, reason: &str);
-    /// A login was refused, or did not come to its end.
+    /// A login was refused or abandoned.
     fn refused(&self, refused: &RefusedLogin);
 }
 
-/// A login that was refused, or did not come to its end.
+/// A login that was refused or abandoned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedLogin {
-    /// The name that the initiator gave, when it gave one.
+    /// The name that the initiator gave, if any.
     pub initiator: Option<String>,
-    /// From where.
+    /// Address of the initiator.
     pub peer: SocketAddr,
-    /// Portal group tag of the portal that it came to.
+    /// Portal group tag of the portal.
     pub portal: u16,
-    /// Why.
+    /// The cause.
     pub cause: RefusalCause,
 }
 
@@ -38,23 +38,23 @@ pub enum RefusalCause {
     UnknownInitiator,
     /// There is no target of this name.
     UnknownTarget(String),
-    /// The initiator must authenticate itself and did not offer to.
+    /// The initiator must authenticate and did not offer to.
     ChapRequired,
-    /// The initiator wants to authenticate itself, and there is nothing to check it with.
+    /// The initiator requires CHAP, and no credentials are configured for it.
     ChapNotConfigured,
-    /// It authenticated itself with another CHAP name than it has to; this one.
+    /// It used this CHAP name, which is not the configured one.
     WrongChapUser(String),
-    /// It authenticated itself with another secret than it has to, for this CHAP name.
+    /// It used a wrong secret for this CHAP name.
     WrongChapSecret(String),
-    /// It wants the target to authenticate itself, which has no secret for that.
+    /// It requests mutual CHAP, and no credentials are configured for that.
     MutualChapNotConfigured,
-    /// There are as many connections as there may be.
+    /// The limit on connections is reached.
     TooManyConnections,
-    /// What it may do changed while it logged in.
+    /// Its access was changed during the login.
     AccessChanged,
-    /// It ended the login, or did not go on with it.
+    /// It closed the connection during login, or did not continue.
     BrokenOff(String),
-    /// It broke the protocol.
+    /// It violated the protocol.
     Protocol(String),
 }
 
@@ -92,8 +92,8 @@ impl fmt::Display for RefusalCause {
                 "the initiator asks for mutual CHAP, and the host has no mutual user and secret here",
             ),
             RefusalCause::TooManyConnections => f.write_str("too many connections"),
-            RefusalCause::AccessChanged => f.write_str("its access was changed while it logged in"),
-            RefusalCause::BrokenOff(why) => write!(f, "the login did not come to its end: {}", shown(why)),
+            RefusalCause::AccessChanged => f.write_str("its access was changed during the login"),
+            RefusalCause::BrokenOff(why) => write!(f, "the login was abandoned: {}", shown(why)),
             RefusalCause::Protocol(why) => write!(f, "protocol error: {}", shown(why)),
         }
     }
@@ -102,6 +102,6 @@ impl fmt::Display for RefusalCause {
 /// Text from outside, cut, and without characters that could pass for something else.
 fn shown(text: &str) -> String {
     let clean = |c: char| if c.is_control() { '?' } else { c };
-    let cut: String = text.chars().take(MAX_SHOWN).map(clean).collect();
-    if text.chars().nth(MAX_SHOWN).is_some() { format!("{cut}…") } else { cut }
+    let cut: String = text.chars().take(MAX_SHOWN_CHARS).map(clean).collect();
+    if text.chars().nth(MAX_SHOWN_CHARS).is_some() { format!("{cut}…") } else { cut }
 }

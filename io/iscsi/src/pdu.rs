@@ -1,5 +1,5 @@
 //! The wire layout of protocol data units (RFC 7143 clause 11): the 48-byte basic header segment, its fields at
-//! fixed offsets, and the numbers that stand in them. Framing is in [`incoming`], encoding in [`outgoing`].
+//! fixed offsets, and the numbers in it. Framing is in [`incoming`], encoding in [`outgoing`].
 
 pub(crate) mod incoming;
 pub(crate) mod outgoing;

@@ -1,5 +1,4 @@
-//! The end of a command on the wire: Data-In sequences, the SCSI Response, residual counts
-//! (RFC 7143 11.4, 11.7).
+//! Response encoder: Data-In sequences, the SCSI Response PDU and residual counts of a command (RFC 7143 11.4, 11.7).
 
 use crate::keys::Parameters;
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
@@ -13,30 +12,30 @@ const UNDERFLOW: u8 = 0x02;
 /// Data-In carries the status.
 const STATUS: u8 = 0x01;
 
-/// What the initiator expects of a command that is under way.
+/// The initiator's expectations of an outstanding command.
 #[derive(Clone, Debug)]
 pub(crate) struct Expectation {
     pub(crate) itt: u32,
     /// It came with immediate delivery, outside the command window.
     pub(crate) immediate: bool,
-    /// It expects data from us.
+    /// It expects Data-In.
     pub(crate) read: bool,
-    /// It has data for us.
+    /// It has Data-Out.
     pub(crate) write: bool,
-    /// How many bytes of either (11.3.4).
+    /// Expected data transfer length in bytes (11.3.4).
     pub(crate) transfer_length: u32,
     /// R2Ts sent for it.
     pub(crate) r2ts: u32,
 }
 
-/// Residual flags and count: what was expected against what the command had (11.4.5).
+/// Residual flags and count: the expected length against the actual one (11.4.5).
 fn residual(expected: &Expectation, response: &Response) -> (u8, u32) {
     let (data_in, data_out) = (response.data_in.len() as u64, response.data_out_wanted);
     let length = u64::from(expected.transfer_length);
     let (had, expected) = match (expected.read, expected.write) {
         (_, true) => (data_out, length),
         (true, false) => (data_in, length),
-        // Whatever the command would have moved is too much.
+        // Any data of the command is an overflow.
         (false, false) => (data_in.max(data_out), 0),
     };
     let count = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -47,7 +46,7 @@ fn residual(expected: &Expectation, response: &Response) -> (u8, u32) {
     }
 }
 
-/// Queues a command's data and status.
+/// Queues the data and status of a command.
 pub(crate) fn send_response(
     wire: &mut Wire,
     window: &Window,
@@ -58,7 +57,7 @@ pub(crate) fn send_response(
     let (flags, count) = residual(expected, &response);
     let Response { status, sense, mut data_in, .. } = response;
     data_in.truncate(if expected.read { expected.transfer_length as usize } else { 0 });
-    // Anything but GOOD has a response of its own (11.7.3).
+    // Any status but GOOD needs a SCSI Response PDU (11.7.3).
     let with_status = status == Status::Good && !data_in.is_empty();
     let data_pdus =
         send_data(wire, window, parameters, expected.itt, &data_in, with_status.then_some((flags, count)));
@@ -73,7 +72,7 @@ pub(crate) fn send_response(
     wire.send(window, header, &sense_segment(&sense), StatSn::Next);
 }
 
-/// Queues Data-In PDUs within both length limits; gives their number. The last one carries residual and GOOD.
+/// Queues Data-In PDUs within both length limits; returns their number. The last one carries residual and GOOD.
 fn send_data(
     wire: &mut Wire,
     window: &Window,
@@ -108,7 +107,7 @@ fn send_data(
     data_sn
 }
 
-/// Sense data with their length in front (11.4.7.2).
+/// Sense data, preceded by its length (11.4.7.2).
 fn sense_segment(sense: &[u8]) -> Data {
     if sense.is_empty() {
         return Data::new();
@@ -119,20 +118,20 @@ fn sense_segment(sense: &[u8]) -> Data {
     segment.freeze().into()
 }
 
-/// Conditions that this layer finds, with their sense (11.4.7.2).
+/// Conditions that this layer detects, with their sense (11.4.7.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// Data came that nothing allowed.
+    /// Unsolicited data that was not negotiated.
     UnexpectedUnsolicitedData,
-    /// Another amount than was asked for or allowed.
+    /// An amount of data that was not requested or allowed.
     IncorrectAmountOfData,
-    /// A data digest was wrong.
+    /// A wrong data digest.
     ProtocolServiceCrcError,
-    /// Data in both directions.
+    /// A bidirectional command.
     Bidirectional,
 }
 
-/// The response to a command for which there is no room (SAM-5 5.3.1): the initiator sends it again.
+/// The response to a command for which there is no room (SAM-5 5.3.1): the initiator retries it.
 pub(crate) fn task_set_full() -> Response {
     Response { status: Status::TaskSetFull, sense: Bytes::new(), data_in: Data::new(), data_out_wanted: 0 }
 }

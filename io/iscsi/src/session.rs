@@ -1,4 +1,5 @@
-//! A session in the full feature phase: sequencing of commands (RFC 7143 4.2.2.1), and what each request does.
+//! A session in the full feature phase: sequencing (RFC 7143 4.2.2.1) and processing of requests.
+//!
 //! A session has one connection (MaxConnections=1) and ends with it (ErrorRecoveryLevel=0).
 
 use crate::access::TargetConfig;
@@ -24,14 +25,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Immediate commands outstanding beside the command window.
+/// Immediate commands outstanding in addition to the command window.
 const MAX_IMMEDIATE: u32 = 32;
 /// Flags of a SCSI Command PDU (11.3.1).
 const READ: u8 = 0x40;
 pub(crate) const WRITE: u8 = 0x20;
 /// Longest CDB: 16 bytes in the header, the rest in an additional header segment (11.2.2.3).
 const MAX_CDB_BYTES: usize = 260;
-/// Bytes that a session moves in a second at least, when others wait for the memory that it holds.
+/// Bytes per second below which a session stalls, if others wait for the memory that it holds.
 const MIN_PROGRESS_BYTES: u64 = 64 << 10;
 /// Types of additional header segments (11.2.2.1).
 const EXTENDED_CDB: u8 = 1;
@@ -39,7 +40,7 @@ const BIDIRECTIONAL_LENGTH: u8 = 2;
 
 /// The device server as a session sees it: a SCSI nexus.
 pub trait DeviceServer: Send {
-    /// What a command takes by its CDB. It may be any bytes, for any logical unit.
+    /// Upper bounds on the data of a command by its CDB, which may be any bytes, for any logical unit.
     fn transfer_bound(&self, lun: Lun, cdb: &Bytes) -> TransferBound;
     /// Performs a command that has all its data.
     fn execute(&mut self, command: Command) -> Execution;
@@ -54,10 +55,10 @@ pub struct SessionLimits {
     pub commands: u32,
     /// Most bytes of Data-Out for one command.
     pub command_bytes: u32,
-    /// Bytes of Data-Out asked for at a time.
+    /// Bytes of Data-Out requested at a time.
     pub solicited_bytes: u64,
-    /// Bytes of commands in execution and of answers not sent yet, beyond which no more commands are begun and no
-    /// more data asked for. Input goes on, so that aborts are heard, as far as the budget has room for what comes.
+    /// Bytes of commands in execution and of unsent responses, beyond which no more commands begin and no more data is
+    /// requested. Input continues, so that aborts are received, as far as the budget has room for it.
     pub busy_bytes: u64,
 }
 
@@ -78,7 +79,7 @@ pub(crate) enum SessionEnd {
     Protocol(String),
 }
 
-/// Everything a session is made of.
+/// A session.
 pub(crate) struct Session {
     pub(crate) identity: LoginIdentity,
     pub(super) negotiation: Negotiation,
@@ -86,37 +87,37 @@ pub(crate) struct Session {
     pub(super) limits: SessionLimits,
     directory: Arc<TargetConfig>,
     local: SocketAddr,
-    /// None in a discovery session.
+    /// `None` in a discovery session.
     device: Option<Box<dyn DeviceServer>>,
     pub(super) window: Window,
     immediate: u32,
-    /// Requests that came before their turn.
+    /// Requests ahead of the expected CmdSN.
     pub(super) early: BTreeMap<u32, Pdu>,
-    /// What they are charged with.
+    /// Their charge.
     pub(super) early_bytes: u64,
-    /// Numbers of commands that were aborted before they came.
+    /// CmdSNs of commands that were aborted before they arrived.
     pub(super) void: BTreeSet<u32>,
     pub(super) transfers: Transfers,
     pub(super) tasks: Tasks,
     pub(super) exchange: Exchange,
-    /// What the command that is arriving was admitted with.
+    /// The claim of the arriving command.
     pub(super) claimed: Claimed,
-    /// Bytes for the records of all commands that may wait.
+    /// Bytes reserved for the records of all commands that may wait.
     pub(super) waiting_room: u64,
     next_ping: u32,
     progress: Progress,
 }
 
-/// How far a session's transfers have come.
+/// Progress of a session's transfers.
 #[derive(Default)]
 struct Progress {
-    /// Bytes moved as of the last tick.
+    /// Bytes transferred as of the last tick.
     moved: u64,
     /// Ticks without progress.
     stalled: u32,
 }
 
-/// What a session starts with.
+/// The parts that a session starts with.
 pub(crate) struct Start {
     pub(crate) identity: LoginIdentity,
     pub(crate) negotiation: Negotiation,
@@ -156,12 +157,12 @@ impl Session {
         }
     }
 
-    /// True while there is room for more commands in execution.
+    /// True while more commands may be in execution.
     fn has_room(&self, wire: &Wire) -> bool {
         self.tasks.charge() + wire.out.len() as u64 <= self.limits.busy_bytes
     }
 
-    /// Takes a PDU.
+    /// Processes a PDU.
     pub(crate) fn receive(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), SessionEnd> {
         if pdu.damaged {
             self.reject(wire, &pdu.header, RejectReason::DataDigest);
@@ -171,7 +172,7 @@ impl Session {
                 self.data_out(wire, pdu);
                 return Ok(());
             }
-            // The PDU is as if it had not come (7.8).
+            // A damaged PDU counts as not received (7.8).
             _ if pdu.damaged => {
                 self.claimed = None;
                 return Ok(());
@@ -194,7 +195,7 @@ impl Session {
         }
         match self.window.position(pdu.header.cmd_sn()) {
             WindowPosition::Expected => self.in_order(wire, pdu),
-            // Aborted before it came.
+            // Aborted before it arrived.
             WindowPosition::Ahead if self.void.contains(&pdu.header.cmd_sn()) => Ok(()),
             WindowPosition::Ahead => {
                 if let Entry::Vacant(place) = self.early.entry(pdu.header.cmd_sn()) {
@@ -210,14 +211,14 @@ impl Session {
         }
     }
 
-    /// Performs the request whose turn it is, and those that waited for it.
+    /// Performs the expected request, and early requests that follow it.
     fn in_order(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), SessionEnd> {
         self.window.advance();
         self.perform(wire, pdu)?;
         self.catch_up(wire)
     }
 
-    /// Performs what is not early any more.
+    /// Performs early requests that are expected now.
     pub(super) fn catch_up(&mut self, wire: &mut Wire) -> Result<(), SessionEnd> {
         loop {
             let expected = self.window.expected();
@@ -276,7 +277,7 @@ impl Session {
         let transfer_length = header.u32::<20>();
         let expectation = Expectation { itt, immediate, read, write, transfer_length, r2ts: 0 };
         if read && write {
-            // The data that may follow belong to no command and are ignored.
+            // The data that may follow belongs to no command and is ignored.
             self.end(wire, &expectation, Condition::Bidirectional.response());
             return Ok(());
         }
@@ -308,7 +309,7 @@ impl Session {
         }
     }
 
-    /// Admits commands, gives the device server what is ready for it, and asks for more data, as far as there is room.
+    /// Admits commands, executes those that are ready, and requests more data, as far as there is room.
     pub(super) fn advance(&mut self, wire: &mut Wire) {
         loop {
             while self.has_room(wire) {
@@ -341,18 +342,18 @@ impl Session {
         }
     }
 
-    /// Answers a command.
+    /// Ends a command with a response.
     fn end(&mut self, wire: &mut Wire, expectation: &Expectation, response: scsi::Response) {
         self.forget(expectation);
         send_response(wire, &self.window, &self.negotiation.parameters, expectation, response);
     }
 
-    /// Answers a command for which there is no room. The initiator sends it again.
+    /// Ends a command for which there is no room. The initiator retries it.
     pub(super) fn refuse_full(&mut self, wire: &mut Wire, expectation: &Expectation) {
         self.end(wire, expectation, task_set_full());
     }
 
-    /// Gives back a command's place.
+    /// Frees the slot of a command in the command window.
     pub(super) fn forget(&mut self, expectation: &Expectation) {
         if expectation.immediate {
             self.immediate -= 1;
@@ -361,7 +362,7 @@ impl Session {
         }
     }
 
-    /// Answers the tasks that have ended. Pending when none has.
+    /// Sends responses of tasks that have ended. Pending if none has.
     pub(crate) fn poll_tasks(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Poll<()> {
         let granted = wire.share.poll(cx).is_ready();
         let ended = match self.tasks.poll(cx) {
@@ -388,8 +389,8 @@ impl Session {
         self.device.as_ref().map_or(TransferBound::default(), |device| device.transfer_bound(lun, cdb))
     }
 
-    /// A second has passed. True when the session is in the way of others: it holds memory that they wait for, and
-    /// has moved next to nothing of what it is to send or to receive for `stall_limit_ticks` ticks.
+    /// A second has passed. True if the session blocks others: it holds memory that they wait for, and has transferred
+    /// almost nothing for `stall_limit_ticks` ticks.
     pub(crate) fn tick(&mut self, wire: &mut Wire, stall_limit_ticks: u32) -> bool {
         self.settle_all(wire);
         let awaits = self.transfers.awaits_solicited();
@@ -455,14 +456,14 @@ impl Session {
         if response == 0 { Err(SessionEnd::LoggedOut) } else { Ok(()) }
     }
 
-    /// Aborts whatever is under way, without answers.
+    /// Aborts all outstanding commands without responses.
     pub(super) fn drop_everything(&mut self) {
         for expectation in self.transfers.remove_lun(None).iter().chain(&self.tasks.remove_lun(None)) {
             self.forget(expectation);
         }
     }
 
-    /// NOP-Out (11.18): a ping to be answered, or the answer to ours.
+    /// NOP-Out (11.18): a ping of the initiator, or the response to ours.
     fn nop_out(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), SessionEnd> {
         let header = pdu.header;
         if header.itt() == NO_TAG {
@@ -473,21 +474,21 @@ impl Session {
             return Ok(());
         }
         let limit = self.negotiation.parameters.max_send_data as usize;
-        let answer =
+        let response =
             Header::new(opcode::NOP_IN, FINAL).put(8, header.lun()).with_itt(header.itt()).with_ttt(NO_TAG);
         let data = pdu.data.slice(..pdu.data.len().min(limit));
-        wire.send(&self.window, answer, &data.into(), StatSn::Next);
+        wire.send(&self.window, response, &data.into(), StatSn::Next);
         Ok(())
     }
 
-    /// Sends a NOP-In that the initiator has to answer (11.19).
+    /// Sends a NOP-In that requires a response (11.19).
     pub(crate) fn ping(&mut self, wire: &mut Wire) {
         self.next_ping = (self.next_ping + 1) & 0x7fff_ffff;
         let header = Header::new(opcode::NOP_IN, FINAL).with_itt(NO_TAG).with_ttt(self.next_ping);
         wire.send(&self.window, header, &Data::new(), StatSn::Current);
     }
 
-    /// Asks the initiator to log out within `seconds` (Async Message, 11.9.1, event 1).
+    /// Requests the initiator to log out within `seconds` (Async Message, 11.9.1, event 1).
     pub(crate) fn request_logout(&mut self, wire: &mut Wire, seconds: u16) {
         const REQUEST_LOGOUT: u8 = 1;
         let header =
@@ -495,7 +496,7 @@ impl Session {
         wire.send(&self.window, header, &Data::new(), StatSn::Next);
     }
 
-    /// Reject (11.17) with the header of what is rejected.
+    /// Reject (11.17) with the header of the rejected PDU.
     fn reject(&mut self, wire: &mut Wire, rejected: &Header, reason: RejectReason) {
         tracing::info!(initiator = %self.identity.initiator, pdu = ?rejected, ?reason, "rejected");
         let header = Header::new(opcode::REJECT, FINAL).put(2, [reason as u8]).with_itt(NO_TAG);
@@ -514,7 +515,7 @@ fn attribute(flags: u8) -> TaskAttribute {
     }
 }
 
-/// The direction that the bits R and W announce; both together are answered before.
+/// The direction that the bits R and W announce; both together were refused before.
 fn direction(read: bool, write: bool) -> Direction {
     match (read, write) {
         (_, true) => Direction::Out,
@@ -523,22 +524,22 @@ fn direction(read: bool, write: bool) -> Direction {
     }
 }
 
-/// The CDB with what an additional header segment adds; none when the segments are malformed (11.2.2).
+/// The CDB including an additional header segment; `None` if the segments are malformed (11.2.2).
 pub(crate) fn extended_cdb(header: &Header, mut ahs: &[u8]) -> Option<Bytes> {
     let start = header.array::<32, 16>();
     let mut cdb = BytesMut::from(&start[..]);
     while !ahs.is_empty() {
         let ([high, low, kind], rest) = ahs.split_first_chunk::<3>()?;
         let length = usize::from(u16::from_be_bytes([*high, *low]));
-        // Behind the type stands a reserved byte, which the length counts; segments are padded to words.
-        let (segment, behind) = rest.split_at_checked((length + 3).next_multiple_of(4) - 3)?;
+        // A reserved byte, which the length counts, follows the type; segments are padded to words.
+        let (segment, following) = rest.split_at_checked((length + 3).next_multiple_of(4) - 3)?;
         let body = segment.get(1..length)?;
         match *kind {
             EXTENDED_CDB => cdb.extend_from_slice(body),
             BIDIRECTIONAL_LENGTH => {}
             _ => return None,
         }
-        ahs = behind;
+        ahs = following;
     }
     (cdb.len() <= MAX_CDB_BYTES).then(|| cdb.freeze())
 }

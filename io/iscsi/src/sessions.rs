@@ -1,4 +1,4 @@
-//! The sessions of a server: who is logged in through which portal, and a way to end each.
+//! The session table of a server: which initiator is logged in through which portal, and how to end its session.
 
 use crate::login::LoginIdentity;
 use parking_lot::Mutex;
@@ -7,14 +7,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 
-/// What a connection is told from outside.
+/// Control messages to a connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Control {
     /// End now, for this reason.
     Close(&'static str),
-    /// End now, without a word: the place is needed, and it has not logged in.
+    /// Close at once: the slot is needed, and the connection has not logged in.
     Evict,
-    /// Ask the initiator to log out within this many seconds.
+    /// Request the initiator to log out within this many seconds.
     RequestLogout(u16),
 }
 
@@ -31,11 +31,11 @@ pub struct SessionInfo {
     pub portal: u16,
     /// The initiator's address.
     pub peer: SocketAddr,
-    /// The address it reached us at.
+    /// The local address.
     pub local: SocketAddr,
 }
 
-/// The initiator port and target port of an I_T nexus: there is one session between them (RFC 7143 4.4.3).
+/// The initiator port and target port of an I_T nexus: at most one session exists between them (RFC 7143 4.4.3).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct NexusKey {
     initiator: String,
@@ -68,7 +68,7 @@ struct Table {
     last_tsih: u16,
 }
 
-/// A session's entry; it goes with this.
+/// The entry of a session; removed when this is dropped.
 pub(crate) struct Registration {
     sessions: Arc<Sessions>,
     key: NexusKey,
@@ -82,8 +82,8 @@ impl Drop for Registration {
 }
 
 impl Table {
-    /// The handle of a session: the one that its initiator names, or one that no session has; never zero, which
-    /// means a new session.
+    /// The handle of a session: the one that its initiator names, or an unused one; never zero, which means a new
+    /// session.
     fn tsih(&mut self, named: u16) -> Option<u16> {
         let taken = |tsih: u16| self.entries.values().any(|entry| entry.info.tsih == tsih);
         if named != 0 {
@@ -98,9 +98,9 @@ impl Table {
 }
 
 impl Sessions {
-    /// Registers a session. Reinstatement (6.3.5): one that the same initiator port has at the same portal is ended
-    /// first, and gone when this is answered. That of a connection (6.3.4) is the same here, since a session ends
-    /// with its only connection and its tasks with both; but the handle stays. None when there is no handle.
+    /// Registers a session. Reinstatement (6.3.5): a session of the same initiator port at the same portal is ended
+    /// before this returns. Connection reinstatement (6.3.4) is the same here, since a session ends with its only
+    /// connection and its tasks with both; but the handle stays. `None` if there is no free handle.
     pub(crate) async fn register(
         self: &Arc<Self>,
         identity: &LoginIdentity,
@@ -140,10 +140,10 @@ impl Sessions {
         list
     }
 
-    /// Ends the sessions of the initiators that `choose` names.
+    /// Ends the sessions of the initiators that `choose` selects.
     pub(crate) fn close(&self, reason: &'static str, choose: impl Fn(&str) -> bool) {
         for entry in self.table.lock().entries.values().filter(|entry| choose(&entry.info.initiator)) {
-            // A connection that is ending already does not listen any more.
+            // A connection that is ending does not receive any more.
             let _gone = entry.control.send(Control::Close(reason));
         }
     }

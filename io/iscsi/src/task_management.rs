@@ -12,8 +12,9 @@ const ABORT_TASK_SET: u8 = 2;
 const CLEAR_TASK_SET: u8 = 4;
 const LOGICAL_UNIT_RESET: u8 = 5;
 const TARGET_WARM_RESET: u8 = 6;
-/// Resets what the initiator sees, and ends its sessions and those of everyone who sees some of that too. With LUN
-/// masking the units that it sees are all of the target to an initiator: whoever shares none of them goes on.
+/// Resets the units that the initiator sees, and ends its sessions and those of all initiators that share a unit with
+/// it. With LUN masking these units are the whole target to the initiator, so sessions that share none of them
+/// continue.
 const TARGET_COLD_RESET: u8 = 7;
 const TASK_REASSIGN: u8 = 8;
 
@@ -40,7 +41,7 @@ impl From<ManagementResponse> for Outcome {
 }
 
 impl Session {
-    /// Task Management Function Request. When the response is queued no aborted task answers any more.
+    /// Task Management Function Request. Once the response is queued, no aborted task sends one.
     pub(super) fn manage(&mut self, wire: &mut Wire, header: &Header) -> Result<(), SessionEnd> {
         let lun = Lun(header.lun());
         let function = header.flags() & 0x7f;
@@ -64,7 +65,7 @@ impl Session {
         if function == TARGET_COLD_RESET && outcome == Outcome::Complete {
             return Err(SessionEnd::ColdReset);
         }
-        // An abort may have made room, or let held commands go on.
+        // An abort may have freed memory, or unblocked held commands.
         self.catch_up(wire)?;
         self.advance(wire);
         Ok(())
@@ -74,8 +75,8 @@ impl Session {
         self.device().map_or(Outcome::Rejected, |device| device.manage(lun, function).into())
     }
 
-    /// ABORT TASK. A task that is over counts as aborted: its response and this request have crossed, and some
-    /// initiators reset the unit when they are told that there is no such task.
+    /// ABORT TASK. A task that has ended counts as aborted: its response and this request have crossed, and some
+    /// initiators reset the unit if the response is that the task does not exist.
     fn abort_task(&mut self, header: &Header, lun: Lun) -> Outcome {
         let (itt, cmd_sn) = (header.ttt(), header.u32::<32>());
         if let Some(expectation) = self.transfers.remove(itt, lun) {
@@ -90,13 +91,13 @@ impl Session {
         if running || outcome != Outcome::Complete || before(cmd_sn, self.window.expected()) {
             return outcome;
         }
-        // The command has not come (11.6.1): it counts as received when its number lies in the window and before
-        // this request's, and is ignored when it comes.
+        // The command has not arrived (11.6.1): it counts as received if its number is in the window and before this
+        // request's, and is ignored when it arrives.
         match () {
             () if before(header.cmd_sn(), cmd_sn) || before(self.window.max(), cmd_sn) => {
                 Outcome::TaskDoesNotExist
             }
-            // An immediate command bears the number of this request, and it is over.
+            // An immediate command has the number of this request, and it has ended.
             () if cmd_sn == header.cmd_sn() => Outcome::Complete,
             () => {
                 if let Some(pdu) = self.early.remove(&cmd_sn) {
@@ -120,7 +121,7 @@ impl Session {
         outcome
     }
 
-    /// Commands that still wait for their turn are meant too when they were sent before this request.
+    /// Early commands are included if they were sent before this request.
     fn void_early(&mut self, lun: Option<Lun>, cmd_sn: u32) {
         let is_meant = |pdu: &Pdu| {
             pdu.header.opcode() == opcode::SCSI_COMMAND

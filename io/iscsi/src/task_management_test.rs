@@ -61,13 +61,13 @@ fn an_abort_of_a_command_that_has_not_come_keeps_it_from_being_performed() {
     lab.manage(1, 0, lost.itt(), lost.cmd_sn());
     let answers = lab.answers();
     assert_eq!(answers[0].header.0[2], COMPLETE);
-    assert_eq!(answers[1].header.itt(), next.itt(), "what waited for it goes on");
+    assert_eq!(answers[1].header.itt(), next.itt(), "the next command continues");
     lab.send(lost, &[]);
     assert_eq!(lab.executed(), [next.itt()]);
 }
 
 #[test]
-fn a_command_aborted_before_it_came_and_before_its_turn_is_forgotten() {
+fn a_command_aborted_before_it_arrived_is_ignored() {
     let mut lab = Lab::session(&[]);
     let lost = lab.header(FINAL, 0, 0, 0);
     let aborted = lab.header(FINAL, 0, 0, 0);
@@ -109,7 +109,7 @@ fn a_unit_wide_function_ends_this_units_commands_only() {
 }
 
 #[test]
-fn a_unit_wide_function_reaches_commands_that_wait_for_their_turn() {
+fn a_unit_wide_function_reaches_early_commands() {
     let mut lab = Lab::session(&[]);
     let lost = lab.header(FINAL, 0, 0, 0);
     let waiting = lab.header(FINAL, 0, 0, 0);

@@ -1,5 +1,5 @@
-//! The tasks that a session waits for: polled by the connection's own task, each only when it was woken, and
-//! dropped by tag or by logical unit when they are aborted.
+//! The running tasks of a session: polled by the connection's own task, each only after it was woken, and dropped by
+//! tag or by logical unit when they are aborted.
 
 use crate::response::Expectation;
 use parking_lot::Mutex;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// What [`scsi::Execution::Task`] holds.
+/// The future in [`scsi::Execution::Task`].
 pub(crate) type Running = Pin<Box<dyn Future<Output = Option<Response>> + Send>>;
 
 /// A set of running tasks.
@@ -23,7 +23,7 @@ pub(crate) struct Tasks {
     charge: u64,
 }
 
-/// A place for a task. Its waker outlives the task; a late wake-up is a poll too many, no more.
+/// A slot for a task. Its waker outlives the task; a late wake-up only causes a spurious poll.
 struct Slot {
     flag: Arc<Flag>,
     waker: Waker,
@@ -37,7 +37,7 @@ struct Task {
     running: Running,
 }
 
-/// The slots that were woken, and who is to be told.
+/// The woken slots, and the waker of the connection.
 #[derive(Default)]
 struct Shared(Mutex<Woken>);
 
@@ -64,7 +64,7 @@ impl Wake for Flag {
         }
         let mut woken = self.shared.0.lock();
         woken.slots.push(self.slot);
-        // Later wake-ups before the next poll find the parent told already.
+        // For later wake-ups before the next poll the parent is woken already.
         let parent = woken.parent.take();
         drop(woken);
         if let Some(parent) = parent {
@@ -128,7 +128,7 @@ impl Tasks {
         Some(task.expectation)
     }
 
-    /// Polls the tasks that were woken. Gives the end of one of them; ready as long as there are more.
+    /// Polls the woken tasks; returns those that ended. Pending if none was woken.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Vec<(Expectation, Option<Response>)>> {
         let woken = {
             let mut shared = self.shared.0.lock();

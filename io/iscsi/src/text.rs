@@ -7,15 +7,15 @@ const MAX_KEY_BYTES: usize = 63;
 /// Longest value in bytes: room for a challenge of 1024 bytes in hexadecimal.
 const MAX_VALUE_BYTES: usize = 8 << 10;
 
-/// Most pairs in one text; all standard keys together are fewer. So many answers of "NotUnderstood" fit in the 8192
-/// bytes that an initiator takes in login.
+/// Most pairs in one text; all standard keys together are fewer. That many responses of "NotUnderstood" fit in
+/// the 8192 bytes that an initiator accepts in login.
 const MAX_PAIRS: usize = 64;
 
 /// Pairs in the order of the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pairs(Vec<(String, String)>);
 
-/// What is wrong with a text.
+/// Errors in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TextError {
     #[error("not UTF-8")]
@@ -35,7 +35,7 @@ impl Pairs {
         Self::default()
     }
 
-    /// Takes a whole text apart.
+    /// Parses a complete text.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, TextError> {
         let text = std::str::from_utf8(text).map_err(|_| TextError::Encoding)?;
         let mut pairs = Self::new();

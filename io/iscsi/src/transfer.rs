@@ -1,8 +1,8 @@
-//! Data-Out: immediate, unsolicited and solicited by R2T (RFC 7143 4.2.5.2, 11.7, 11.8). Everything a command is to
-//! get is gathered here before the command goes on.
+//! Data-Out: immediate, unsolicited and solicited by R2T (RFC 7143 4.2.5.2, 11.7, 11.8). All Data-Out of a
+//! command is gathered here before the command executes.
 //!
-//! A command is admitted when there is room for all that it takes, from its data to its answer; commands that are not
-//! admitted yet wait in order of arrival, and no data is asked for.
+//! A command is admitted once there is room for everything it needs, from its data to its response; commands that are
+//! not admitted yet wait in order of arrival, and no data is requested for them.
 
 use crate::keys::Parameters;
 use crate::pdu::incoming::Pdu;
@@ -12,12 +12,12 @@ use bytes::BytesMut;
 use scsi::{Command, Data, Lun, TaskAttribute};
 use std::collections::VecDeque;
 
-/// Data of PDUs shorter than this are copied together, so that tiny PDUs don't become as many pieces.
+/// Data of shorter PDUs is copied together, so that tiny PDUs don't become as many pieces.
 const SMALL_BYTES: usize = 4 << 10;
-/// Size at which copied data become a piece.
+/// Size at which copied data becomes a piece.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// A command on its way to the device server.
+/// A command that has not been executed yet.
 pub(crate) struct PendingCommand {
     pub(crate) expectation: Expectation,
     pub(crate) command: Command,
@@ -27,30 +27,30 @@ pub(crate) struct PendingCommand {
     order: u64,
 }
 
-/// What a command takes.
+/// The memory that a command needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     /// Bytes of Data-Out to gather.
     pub(crate) wanted: u32,
-    /// Bytes that it brings before any R2T, in the PDU and in unsolicited Data-Out, and its own record.
+    /// Bytes before any R2T: immediate data, unsolicited Data-Out, and its record.
     pub(crate) arrives: u64,
-    /// Bytes that it takes in all, to its end.
+    /// Bytes in total, until it ends.
     pub(crate) needs: u64,
-    /// There is room for all of it already.
+    /// All of it is reserved.
     pub(crate) admitted: bool,
     /// Its CDB.
     pub(crate) cdb: bytes::Bytes,
 }
 
-/// A command whose data are not complete, or that is not admitted.
+/// A command whose data is incomplete, or that is not admitted.
 struct Gather {
     pending: PendingCommand,
     data: Collector,
-    /// How many bytes are to be gathered.
+    /// Bytes to gather.
     wanted: u32,
-    /// What it will be charged with once it is admitted; none when it is.
+    /// Its charge once it is admitted; `None` if it is admitted.
     needs: Option<u64>,
-    /// Offset up to which data came or were asked for.
+    /// Offset up to which data has arrived or was requested.
     asked: u32,
     /// Unsolicited Data-Out may still come.
     unsolicited: Option<Sequence>,
@@ -58,10 +58,10 @@ struct Gather {
     failure: Option<Condition>,
 }
 
-/// A run of Data-Out PDUs: unsolicited, or the answer to an R2T.
+/// A sequence of Data-Out PDUs: unsolicited, or solicited by an R2T.
 struct Sequence {
     ttt: u32,
-    /// Where the next PDU's data belong.
+    /// Offset of the next PDU's data.
     offset: u32,
     end: u32,
     data_sn: u32,
@@ -94,35 +94,35 @@ impl Collector {
     }
 }
 
-/// What became of a Data-Out PDU.
+/// How a Data-Out PDU was processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     Used,
-    /// Of a command that is not there any more.
+    /// Its command does not exist any more.
     Ignored,
-    /// It answers no R2T of ours.
+    /// It belongs to no R2T.
     Unasked,
 }
 
-/// The commands of a session that are not with the device server yet.
+/// The commands of a session that have not been executed yet.
 #[derive(Default)]
 pub(crate) struct Transfers {
-    /// In order of arrival; those that are not admitted are the last.
+    /// In order of arrival; commands that are not admitted come last.
     gathers: Vec<Gather>,
-    /// Commands with all their data that must wait for older ones.
+    /// Commands with all their data that must wait for older commands.
     held: VecDeque<PendingCommand>,
-    /// Commands ready to go on when there is room, and commands that failed.
+    /// Commands ready to execute, and commands that failed.
     ready: VecDeque<(PendingCommand, Option<Condition>)>,
     next_order: u64,
     next_ttt: u32,
-    /// Bytes asked for or received of all gathers.
+    /// Requested or received bytes of all gathers.
     load: u64,
-    /// Bytes that all commands here are charged with.
+    /// Charge of all commands here in bytes.
     charge: u64,
-    /// The part of those that are not admitted, and how many they are.
+    /// Charge and number of the commands that are not admitted.
     waiting_charge: u64,
     waiting: usize,
-    /// Bytes of Data-Out taken since the beginning.
+    /// Bytes of Data-Out received in total.
     taken: u64,
 }
 
@@ -136,7 +136,7 @@ impl Transfers {
             .any(|pending| pending.expectation.itt == itt)
     }
 
-    /// Takes a command with its immediate data. `more` says that unsolicited Data-Out PDUs follow.
+    /// Adds a command with its immediate data. `more` says that unsolicited Data-Out PDUs follow.
     pub(crate) fn begin(
         &mut self,
         expectation: Expectation,
@@ -209,7 +209,7 @@ impl Transfers {
         self.waiting > 0
     }
 
-    /// What the next command to be admitted takes beyond what it is charged with already.
+    /// The additional charge of the next command to admit.
     pub(crate) fn next_need(&self) -> Option<u64> {
         if self.waiting == 0 {
             return None;
@@ -218,7 +218,7 @@ impl Transfers {
         Some(gather.needs?.saturating_sub(gather.pending.charge))
     }
 
-    /// Admits that command: there is room for it.
+    /// Admits that command.
     pub(crate) fn admit(&mut self) {
         let Some(index) = self.gathers.iter().position(|gather| gather.needs.is_some()) else { return };
         let gather = &mut self.gathers[index];
@@ -231,18 +231,18 @@ impl Transfers {
         self.complete(index);
     }
 
-    /// Takes that command out: there will never be room for it.
+    /// Removes that command: there will never be room for it.
     pub(crate) fn give_up(&mut self) -> Option<Expectation> {
         let order = self.gathers.iter().find(|gather| gather.needs.is_some())?.pending.order;
         self.remove_where(|pending| pending.order == order).pop()
     }
 
-    /// True while data are to come that were asked for.
+    /// True while requested data is outstanding.
     pub(crate) fn awaits_solicited(&self) -> bool {
         self.gathers.iter().any(|gather| !gather.solicited.is_empty())
     }
 
-    /// True while data are to come, asked for or announced.
+    /// True while requested or announced data is outstanding.
     pub(crate) fn awaits_data(&self) -> bool {
         self.gathers.iter().any(|gather| !gather.solicited.is_empty() || gather.unsolicited.is_some())
     }
@@ -252,17 +252,17 @@ impl Transfers {
         self.taken
     }
 
-    /// Whether the data of a Data-Out PDU with this header are awaited, so that there is room for them already.
+    /// Whether the data of a Data-Out PDU with this header is expected, so that room for it is reserved.
     pub(crate) fn expects(&self, header: &Header) -> bool {
         let gather = self.gathers.iter().find(|gather| gather.pending.expectation.itt == header.itt());
         gather.is_some_and(|gather| gather.failure.is_none() && gather.expects(header))
     }
 
-    /// Takes a Data-Out PDU.
+    /// Processes a Data-Out PDU.
     pub(crate) fn data_out(&mut self, pdu: Pdu) -> Taken {
         let (itt, ttt) = (pdu.header.itt(), pdu.header.ttt());
         let found = self.gathers.iter().position(|gather| gather.pending.expectation.itt == itt);
-        // Data for a command that was aborted, or refused, may still be on their way when it is gone.
+        // Data for a command that was aborted or refused may still be in flight.
         let was_asked = ttt == NO_TAG || ttt < self.next_ttt;
         let unasked = if was_asked { Taken::Ignored } else { Taken::Unasked };
         let Some(index) = found else { return unasked };
@@ -277,7 +277,7 @@ impl Transfers {
         Taken::Used
     }
 
-    /// Lets a command go on when it has all its data.
+    /// Finishes a command that has all its data.
     fn complete(&mut self, index: usize) {
         if !self.gathers[index].is_complete() {
             return;
@@ -291,7 +291,7 @@ impl Transfers {
         self.finish(pending, failure);
     }
 
-    /// A command that leaves does not wait to be admitted any more.
+    /// Removes a command from the counters of commands that are not admitted.
     fn uncount(&mut self, gather: &Gather) {
         if gather.needs.is_some() {
             self.waiting -= 1;
@@ -299,8 +299,8 @@ impl Transfers {
         }
     }
 
-    /// The next R2T that may be sent, if any, with at most `limit` bytes asked for at a time; the oldest command is
-    /// served beyond that. The caller asks again until there is none.
+    /// The next R2T that may be sent, if any, with at most `limit` bytes requested at a time; the oldest command may
+    /// exceed that. The caller repeats this until there is none.
     pub(crate) fn next_r2t(&mut self, parameters: &Parameters, limit: u64) -> Option<Header> {
         let load = self.load;
         for (index, gather) in self.gathers.iter_mut().enumerate() {
@@ -334,14 +334,14 @@ impl Transfers {
         None
     }
 
-    /// The next command to go on, in order; with a condition when it has failed.
+    /// The next command to execute, in order; with a condition if it failed.
     pub(crate) fn next_ready(&mut self) -> Option<(PendingCommand, Option<Condition>)> {
         let next = self.ready.pop_front()?;
         self.charge -= next.0.charge;
         Some(next)
     }
 
-    /// Has the data; waits only for the order of task attributes.
+    /// Queues a command that has its data, in the order of task attributes.
     fn finish(&mut self, pending: PendingCommand, failure: Option<Condition>) {
         if failure.is_none() && self.must_wait(&pending) {
             self.held.push_back(pending);
@@ -354,8 +354,8 @@ impl Transfers {
         self.release();
     }
 
-    /// An ordered task waits for everything older, and everything younger for it (SAM-5 8.6). What is here is not
-    /// in a task set yet, so the task sets can't see to that.
+    /// An ordered task waits for everything older, and everything younger for it (SAM-5 8.6). Commands
+    /// here are not in a task set yet, so the task sets can't ensure that.
     fn must_wait(&self, pending: &PendingCommand) -> bool {
         let command = &pending.command;
         let is_ordered = |attribute| attribute == TaskAttribute::Ordered;
@@ -418,14 +418,14 @@ impl Gather {
             && self.failure.is_none()
     }
 
-    /// It is admitted and all data came, or nothing more is awaited after a failure.
+    /// It is admitted and all data has arrived, or nothing more is expected after a failure.
     fn is_complete(&self) -> bool {
         let idle = self.unsolicited.is_none() && self.solicited.is_empty();
         let has_all = self.needs.is_none() && self.data.received >= self.wanted;
         idle && (self.failure.is_some() || has_all)
     }
 
-    /// Whether the data of a PDU stand within a sequence that is to come.
+    /// Whether the data of a PDU is within an expected sequence.
     fn expects(&self, header: &Header) -> bool {
         let sequence = match header.ttt() {
             NO_TAG => self.unsolicited.as_ref(),
@@ -434,8 +434,8 @@ impl Gather {
         sequence.is_some_and(|sequence| header.data_bytes() as u32 <= sequence.end - sequence.offset)
     }
 
-    /// Takes a PDU; false when it belongs to no sequence. What is wrong with it fails the command, once the
-    /// initiator has sent the rest: at this error recovery level nothing is asked for again (7.8, 7.9).
+    /// Processes a PDU; false if it belongs to no sequence. An error in it fails the command once the initiator has
+    /// sent the rest: at this error recovery level nothing is requested again (7.8, 7.9).
     fn take(&mut self, pdu: Pdu) -> bool {
         let header = pdu.header;
         if header.ttt() == NO_TAG {
@@ -476,12 +476,12 @@ impl Gather {
         match fault {
             Some(condition) => self.fail(condition),
             None if self.failure.is_none() && !pdu.skipped => self.data.push(pdu.data),
-            // Only the data of a command that has failed are skipped.
+            // Only the data of a failed command is skipped.
             None => self.fail(Condition::IncorrectAmountOfData),
         }
     }
 
-    /// The first condition is the one that is reported. The data are of no use any more.
+    /// Fails the command. The first condition is reported, and the data is dropped.
     fn fail(&mut self, condition: Condition) {
         self.failure.get_or_insert(condition);
         self.data = Collector::default();
@@ -489,7 +489,7 @@ impl Gather {
 }
 
 impl Sequence {
-    /// Checks a PDU's place in the sequence and moves on behind it.
+    /// Checks the position of a PDU in the sequence and advances.
     fn advance(&mut self, pdu: &Pdu) -> Option<Condition> {
         let (data_sn, offset) = (pdu.header.u32::<36>(), pdu.header.u32::<40>());
         let bytes = pdu.header.data_bytes() as u32;
@@ -500,7 +500,7 @@ impl Sequence {
         if bytes > self.end - self.offset {
             return Some(Condition::IncorrectAmountOfData);
         }
-        // PDUs without data may come without end.
+        // The number of PDUs without data is unlimited.
         self.data_sn = self.data_sn.wrapping_add(1);
         self.offset += bytes;
         None

@@ -120,7 +120,7 @@ fn a_gap_or_a_wrong_number_fails_the_command() {
         lab.data_out(ttt, 0, 512, &[0; 512], true);
         assert_eq!(sense(&lab.one()), (0x0b, 0x47, 0x05));
         lab.command(0);
-        assert_eq!(outcome(&lab.one()).0, 0, "the session goes on");
+        assert_eq!(outcome(&lab.one()).0, 0, "the session continues");
     }
 }
 

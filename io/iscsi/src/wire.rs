@@ -1,4 +1,4 @@
-//! What numbers every PDU that leaves: StatSN, and the command window (RFC 7143 4.2.2).
+//! Sequence numbers of outgoing PDUs: StatSN, and the command window (RFC 7143 4.2.2).
 
 use crate::budget::BudgetShare;
 use crate::pdu::Header;
@@ -30,7 +30,7 @@ impl Wire {
         Self { incoming: Incoming::new(max_receive_data), out: Outgoing::default(), share, stat_sn: 1 }
     }
 
-    /// Queues a PDU with its three sequence numbers, which stand at the same place in all of them.
+    /// Queues a PDU with its three sequence numbers, which have the same offsets in all PDUs.
     pub(crate) fn send(&mut self, window: &Window, header: Header, data: &Data, stat_sn: StatSn) {
         let number = if stat_sn == StatSn::None { 0 } else { self.stat_sn };
         if stat_sn == StatSn::Next {
@@ -41,7 +41,7 @@ impl Wire {
     }
 }
 
-/// Whose turn a command is.
+/// The position of a CmdSN relative to the command window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WindowPosition {
     Expected,
@@ -87,9 +87,9 @@ impl Window {
         self.expected = self.expected.wrapping_add(1);
     }
 
-    /// A command takes a place in the window until [`Window::close`].
+    /// A command occupies a slot of the window until [`Window::close`].
     pub(crate) fn open(&mut self) {
-        assert!(self.outstanding < self.size, "more commands than the window has places");
+        assert!(self.outstanding < self.size, "more commands than the window has slots");
         self.outstanding += 1;
     }
 

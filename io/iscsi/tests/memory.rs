@@ -226,8 +226,8 @@ fn pings_of_discovery_sessions_that_read_nothing_cost_next_to_nothing() {
 }
 
 #[test]
-fn writes_behind_an_ordered_one_stay_within_the_budget() {
-    alone("writes_behind_an_ordered_one_stay_within_the_budget", || {
+fn writes_after_an_ordered_one_stay_within_the_budget() {
+    alone("writes_after_an_ordered_one_stay_within_the_budget", || {
         let budget = Arc::new(Budget::new(BUDGET));
         let before = resident();
         let mut host = Hostile::login(&budget, "iqn.2026-01.test:x", "FirstBurstLength=262144\0");

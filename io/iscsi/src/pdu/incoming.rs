@@ -1,10 +1,10 @@
 //! From a stream of bytes to PDUs (RFC 7143 11.1 and 11.2): framing, limits and digests.
 //!
-//! Bytes are received into one buffer per connection that is never shared, so that what a PDU's data keep alive is
-//! exactly those data. Short data are copied out of it; of long data, what has not arrived yet is received straight
-//! into its own place.
+//! Bytes are received into one buffer per connection that is never shared, so that the data of a PDU keeps
+//! exactly its own memory allocated. Short data is copied out of it; the rest of long data is received directly into a
+//! buffer of its own.
 //!
-//! A PDU comes in two steps: its header ([`Incoming::head`]), and, once there is room for its data
+//! A PDU is received in two steps: its header ([`Incoming::head`]), and, once there is room for its data
 //! ([`Incoming::accept`]) or when they are not wanted ([`Incoming::skip`]), the whole of it ([`Incoming::body`]).
 
 use super::{HEADER_BYTES, Header, opcode, padded};
@@ -16,7 +16,7 @@ use crc_fast::CrcAlgorithm::Crc32Iscsi;
 pub(crate) const BUFFER_BYTES: usize = 160 << 10;
 /// The same before login, and in a discovery session.
 pub(crate) const SMALL_BUFFER_BYTES: usize = 16 << 10;
-/// When at least this many bytes of a PDU's data are still to come, they get their own place.
+/// If at least this many bytes of a PDU's data are still to come, they get a buffer of their own.
 const DIRECT_BYTES: usize = 12 << 10;
 const DIGEST_BYTES: usize = 4;
 
@@ -30,7 +30,7 @@ pub(crate) struct Pdu {
     pub(crate) data: Bytes,
     /// The data digest was wrong.
     pub(crate) damaged: bool,
-    /// There were data, which have been skipped.
+    /// It had data, which was skipped.
     pub(crate) skipped: bool,
 }
 
@@ -51,7 +51,7 @@ struct Head {
     ahs: Bytes,
 }
 
-/// A PDU whose data are being received into their own place.
+/// A PDU whose data is being received into a buffer of its own.
 struct Partial {
     head: Head,
     /// Data, padding and digest as far as they have arrived.
@@ -59,7 +59,7 @@ struct Partial {
     wire_bytes: usize,
 }
 
-/// What comes next.
+/// The part of the stream that comes next.
 enum Phase {
     Header,
     /// A header has come, and waits until its data are accepted or skipped.
@@ -78,7 +78,7 @@ pub(crate) struct Incoming {
     /// Bytes at the start of `buffer` that have been taken.
     taken: usize,
     phase: Phase,
-    /// What the PDU that is arriving was accepted for, in bytes.
+    /// Charge of the arriving PDU in bytes.
     arriving: u64,
     header_digest: bool,
     data_digest: bool,
@@ -100,7 +100,7 @@ impl Incoming {
         }
     }
 
-    /// Sets what login negotiated, for the PDUs that follow.
+    /// Sets the negotiated digests for the PDUs that follow.
     pub(crate) fn set_digests(&mut self, header: bool, data: bool) {
         (self.header_digest, self.data_digest) = (header, data);
     }
@@ -116,7 +116,7 @@ impl Incoming {
         self.buffer.reserve(BUFFER_BYTES - self.buffer.len());
     }
 
-    /// What the PDU that is arriving was accepted for.
+    /// Charge of the arriving PDU.
     pub(crate) fn arriving(&self) -> u64 {
         self.arriving
     }
@@ -148,7 +148,7 @@ impl Incoming {
             Phase::Body(_) | Phase::Partial(_) | Phase::Skipped(..) => return Ok(None),
         }
         let arrived = &self.buffer[self.taken..];
-        let Some((basic, behind)) = arrived.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+        let Some((basic, rest)) = arrived.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
         let header = Header(*basic);
         let head_bytes = HEADER_BYTES + header.ahs_bytes();
         // Without a digest a header is as trustworthy before the rest of it has come.
@@ -156,7 +156,7 @@ impl Incoming {
             self.check(&header)?;
         }
         let digest_bytes = if self.header_digest { DIGEST_BYTES } else { 0 };
-        let Some((ahs, _)) = behind.split_at_checked(header.ahs_bytes() + digest_bytes) else {
+        let Some((ahs, _)) = rest.split_at_checked(header.ahs_bytes() + digest_bytes) else {
             return Ok(None);
         };
         let (ahs, digest) = ahs.split_at(header.ahs_bytes());
@@ -170,7 +170,7 @@ impl Incoming {
         Ok(Some(header))
     }
 
-    /// There is room for the PDU whose header has come: `charge` bytes, until it is taken.
+    /// Accepts the PDU whose header has arrived, with `charge` bytes until it is taken.
     pub(crate) fn accept(&mut self, charge: u64) {
         let phase = std::mem::replace(&mut self.phase, Phase::Header);
         self.phase = match phase {
@@ -229,7 +229,7 @@ impl Incoming {
         pdu
     }
 
-    /// The PDU of data that are in the buffer; long ones that are not there yet get their own place.
+    /// The PDU, if its data is in the buffer; long data that has not arrived gets a buffer of its own.
     fn copied(&mut self, head: Head) -> (Phase, Option<Pdu>) {
         let wire_bytes = self.data_wire_bytes(&head.header);
         let rest = &self.buffer[self.taken..];
@@ -250,7 +250,7 @@ impl Incoming {
         (Phase::Partial(Box::new(Partial { head, wire, wire_bytes })), None)
     }
 
-    /// The next whole PDU, whatever it brings; none before more bytes have arrived.
+    /// The next complete PDU; `None` until more bytes arrive.
     #[cfg(test)]
     pub(crate) fn next(&mut self) -> Result<Option<Pdu>, FramingError> {
         if self.head()?.is_some() {
@@ -283,7 +283,7 @@ impl Incoming {
     }
 }
 
-/// CRC32C as it stands on the wire (12.1): least significant byte first.
+/// CRC32C as on the wire (12.1): least significant byte first.
 pub(super) fn digest(bytes: &[u8]) -> [u8; 4] {
     digest_of_parts([bytes])
 }

@@ -1,6 +1,6 @@
 //! From PDUs to a queue of bytes that one vectored write empties.
 //!
-//! Headers and short data are copied behind each other into one buffer; long data are queued as they are, shared.
+//! Headers and short data are copied one after the other into one buffer; long data is queued as it is, shared.
 
 use super::Header;
 use super::incoming::{digest, digest_of_parts};
@@ -12,15 +12,15 @@ use std::io::IoSlice;
 
 /// Data up to this many bytes are cheaper to copy than to name in a vectored write.
 const COPIED_BYTES: usize = 512;
-/// With this much unsent, pieces up to [`PINNING_BYTES`] are copied: a piece may keep something much larger alive that
-/// it is a part of, and who does not read may not.
+/// With this much unsent, pieces up to [`PINNING_BYTES`] are copied: a piece may keep a much larger buffer
+/// allocated, which an initiator that does not read must not cause.
 const BACKLOG_BYTES: usize = 256 << 10;
 const PINNING_BYTES: usize = 16 << 10;
 /// Pieces given to one vectored write; the system's limit is 1024.
 const MAX_SLICES: usize = 512;
 /// The buffer of headers is moved together when this much of its start has been sent.
 const COMPACT_BYTES: usize = 64 << 10;
-/// What it may keep allocated when it is empty.
+/// Capacity that it may keep while it is empty.
 const KEPT_BYTES: usize = 256 << 10;
 
 enum Chunk {
@@ -47,7 +47,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Sets what login negotiated, for the PDUs that follow.
+    /// Sets the negotiated digests for the PDUs that follow.
     pub(crate) fn set_digests(&mut self, header: bool, data: bool) {
         (self.header_digest, self.data_digest) = (header, data);
     }
