@@ -4,9 +4,9 @@
 use crate::Context;
 use crate::auth::Operator;
 use crate::problem::{Problem, Problems};
-use crate::v1::{ask, unexpected};
+use crate::v1::ask;
 use array::{
-    Action, Alert, AlertState, ArrayStatus, Busy, By, Cell, Drive, DriveState, Health, Operation, Outcome,
+    Alert, AlertState, ArrayStatus, Busiest, Busy, By, Cell, Drive, DriveState, Health, Operation,
     PoolStatus, Severity, State as Serving, Volume,
 };
 use axum::extract::State;
@@ -117,21 +117,18 @@ pub fn routes() -> OpenApiRouter<Context> {
     Problems,
 ))]
 async fn metrics(operator: Operator, State(context): State<Context>) -> Result<Response, Problem> {
-    let asked = |question| {
-        let operator = Operator { caller: operator.caller.clone(), until: operator.until };
-        ask(operator, &context, question)
-    };
+    let again = || Operator { caller: operator.caller.clone(), until: operator.until };
     let mut told = Exposition(Registry::with_prefix("ashlar"));
-    let Outcome::Array(status) = asked(Action::ShowArray).await? else { return nothing() };
-    let Outcome::Volumes(volumes) = asked(Action::ListVolumes).await? else { return nothing() };
-    let busiest = Action::ListBusiest { by: By::Volume, seconds: SECONDS };
-    let Outcome::Busiest { millis, busiest } = asked(busiest).await? else { return nothing() };
-    let Outcome::Hosts(hosts) = asked(Action::ListHosts).await? else { return nothing() };
-    let by_host = Action::ListBusiest { by: By::Host, seconds: SECONDS };
-    let Outcome::Busiest { busiest: busy_hosts, .. } = asked(by_host).await? else { return nothing() };
-    let Outcome::Drives(drives) = asked(Action::ListDrives).await? else { return nothing() };
-    let Outcome::Protection(protection) = asked(Action::ShowProtection).await? else { return nothing() };
-    let Outcome::Alerts(alerts) = asked(Action::ListAlerts).await? else { return nothing() };
+    let status = ask(again(), &context, array::ShowArray).await?;
+    let volumes = ask(again(), &context, array::ListVolumes).await?;
+    let by_volume = array::ListBusiest { by: By::Volume, seconds: SECONDS };
+    let Busiest { millis, busiest } = ask(again(), &context, by_volume).await?;
+    let hosts = ask(again(), &context, array::ListHosts).await?;
+    let by_host = array::ListBusiest { by: By::Host, seconds: SECONDS };
+    let Busiest { busiest: busy_hosts, .. } = ask(again(), &context, by_host).await?;
+    let drives = ask(again(), &context, array::ListDrives).await?;
+    let protection = ask(again(), &context, array::ShowProtection).await?;
+    let alerts = ask(again(), &context, array::ListAlerts).await?;
     tell_array(&mut told, &status);
     told.performance("array").each(millis, [(Labels::new(), busiest.iter().collect())]);
     let names = volumes.iter().map(|it| (labels(it), it.name.as_str()));
@@ -146,10 +143,6 @@ async fn metrics(operator: Operator, State(context): State<Context>) -> Result<R
     encode(&mut text, &told.0)
         .map_err(|error| Problem::internal(format!("metrics can't be written: {error}")))?;
     Ok(([(CONTENT_TYPE, MEDIA_TYPE)], text).into_response())
-}
-
-fn nothing() -> Result<Response, Problem> {
-    unexpected(Outcome::Gone)
 }
 
 /// One line for each severity that is always there, and one for each thing that something is the matter with.

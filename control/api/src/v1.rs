@@ -1,5 +1,5 @@
-//! Version 1: a file for each noun, with its shapes and its handlers. A handler turns a request into one action and
-//! its outcome into a body. Sizes are in bytes; a field once there keeps its name and meaning.
+//! Version 1: a file for each noun, with its shapes and its handlers. A handler turns an HTTP request into a
+//! request of the array and its answer into a body. Sizes are in bytes; a field once there keeps its name and meaning.
 
 mod alert;
 mod array;
@@ -29,7 +29,7 @@ pub use stream::{Change, Topic};
 use crate::Context;
 use crate::auth::Operator;
 use crate::problem::Problem;
-use ::array::{Action, Outcome};
+use ::array::Request;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -69,46 +69,33 @@ pub fn routes() -> OpenApiRouter<Context> {
         .routes(routes!(describe))
 }
 
-/// Carries out an action in a task of its own: a client that hangs up must not stop a change half-way.
-async fn perform(operator: Operator, context: &Context, action: Action) -> Result<Outcome, Problem> {
+/// Carries out a request in a task of its own: a client that hangs up must not stop a change half-way.
+async fn perform<R: Request>(
+    operator: Operator,
+    context: &Context,
+    request: R,
+) -> Result<R::Answer, Problem> {
     let array = context.array.clone();
-    match tokio::spawn(async move { array.perform(&operator.caller, action).await }).await {
-        Ok(outcome) => Ok(outcome?),
-        Err(error) => Err(Problem::internal(format!("the action broke off: {error}"))),
+    match tokio::spawn(async move { array.perform(&operator.caller, request).await }).await {
+        Ok(answer) => Ok(answer?),
+        Err(error) => Err(Problem::internal(format!("the request broke off: {error}"))),
     }
 }
 
-/// Answers a question that may take a moment, on a thread where nobody else waits.
-pub async fn ask(operator: Operator, context: &Context, question: Action) -> Result<Outcome, Problem> {
+/// Answers a query that may take a moment, on a thread where nobody else waits.
+pub async fn ask<R: Request>(operator: Operator, context: &Context, query: R) -> Result<R::Answer, Problem> {
     let array = context.array.clone();
     let runtime = tokio::runtime::Handle::current();
-    let asked = move || runtime.block_on(array.perform(&operator.caller, question));
+    let asked = move || runtime.block_on(array.perform(&operator.caller, query));
     match tokio::task::spawn_blocking(asked).await {
-        Ok(outcome) => Ok(outcome?),
-        Err(error) => Err(Problem::internal(format!("the question broke off: {error}"))),
+        Ok(answer) => Ok(answer?),
+        Err(error) => Err(Problem::internal(format!("the query broke off: {error}"))),
     }
 }
 
-/// The value in the outcome that belongs to an action.
-macro_rules! outcome {
-    ($outcome:expr, $kind:ident($($value:ident),+) => $shape:expr) => {
-        match $outcome {
-            ::array::Outcome::$kind($($value),+) => Ok($shape),
-            other => $crate::v1::unexpected(other),
-        }
-    };
-}
-use outcome;
-
-pub fn unexpected<T>(outcome: Outcome) -> Result<T, Problem> {
-    Err(Problem::internal(format!("the array gave an answer of another kind: {outcome:?}")))
-}
-
-fn gone(outcome: Outcome) -> Gone {
-    match outcome {
-        Outcome::Gone => Ok(StatusCode::NO_CONTENT),
-        other => unexpected(other),
-    }
+/// The answer to a request whose object is gone.
+fn gone((): ()) -> Gone {
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// This description

@@ -1,16 +1,19 @@
-//! Who may operate the array: users with roles, and tokens for programs. Secrets are kept as hashes.
+//! Users with roles, and API tokens for programs. Passwords and tokens are stored as hashes.
 //!
-//! Passwords are people's, so they are hashed slowly (Argon2id); tokens are long and random, so a digest is enough.
+//! Passwords are chosen by people, so they are hashed slowly (Argon2id); tokens are long and random, so a digest is
+//! enough.
 
-use crate::action::{Action, Caller, Credential, Outcome};
-use crate::array::{Array, Change};
-use crate::certificate::Certificate;
+use crate::array::{Array, Transaction};
+use crate::caller::{Caller, Credential};
+use crate::verb::verbs;
+use crate::verb::{Object, Request, Verb, declare};
 use crate::{Error, Result, check};
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
 use aws_lc_rs::digest::{SHA256, digest};
 use history::Severity;
-use records::{Edit, Hashed, Record, Role, Secret, TokenEntry, TokenId, UserEntry, UserId};
+use records::{Config, Edit, Hashed, Record, Role, Secret, TokenEntry, TokenId, UserEntry, UserId};
+use serde::Serialize;
 
 /// Name of the user that an array begins with.
 pub const FIRST_USER: &str = "admin";
@@ -21,7 +24,7 @@ const TOKEN_MARK: &str = "ashlar-";
 const PASSWORD_LENGTHS: std::ops::RangeInclusive<usize> = 8..=256;
 
 /// The longest life of a token, in seconds from now.
-const LONGEST_TOKEN: u64 = 100 * 366 * 86_400;
+const MAX_TOKEN_LIFE_SECONDS: u64 = 100 * 366 * 86_400;
 
 /// A user as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +39,7 @@ pub struct User {
     pub password_set: u64,
 }
 
-/// A user of the array itself who gave the right password: only [`Array::log_in`] makes one.
+/// A user of the array who gave the right password. Only [`Array::log_in`] makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Member {
@@ -65,8 +68,104 @@ pub struct Token {
     pub expires: Option<u64>,
 }
 
+/// Create a user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreateUser {
+    /// Its name.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// Its password, 8 to 256 characters.
+    pub password: Secret,
+}
+
+/// All users, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListUsers;
+
+/// One user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowUser {
+    /// Its name.
+    pub name: String,
+}
+
+/// Change a user; what is none stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeUser {
+    /// Its name.
+    pub name: String,
+    /// What it may do.
+    pub role: Option<Role>,
+    /// Its password, 8 to 256 characters.
+    pub password: Option<Secret>,
+}
+
+/// Delete a user, with its tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeleteUser {
+    /// Its name.
+    pub name: String,
+}
+
+/// The user of the caller's session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowOwnUser;
+
+/// Set the password of the user of the caller's session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeOwnPassword {
+    /// Proof that the current password was given.
+    #[serde(skip)]
+    pub verified: Member,
+    /// The new one, 8 to 256 characters.
+    pub password: Secret,
+}
+
+/// Create an API token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreateToken {
+    /// Its name.
+    pub name: String,
+    /// Whose it is; the caller's when none is given.
+    pub user: Option<String>,
+    /// What may be done with it; what its user may when none is given, and never more.
+    pub role: Option<Role>,
+    /// When it stops to be good, in seconds since 1970; never when none is given.
+    pub expires: Option<u64>,
+}
+
+/// All tokens, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListTokens;
+
+/// Delete a token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeleteToken {
+    /// Its name.
+    pub name: String,
+}
+
+verbs! {
+    [ChangeUser, ShowOwnUser, ChangeOwnPassword]
+    CreateUser -> User, Change "create" "user", Admin, about name
+        => |tx, it| tx.create_user(it.name, it.role, &it.password).await;
+    ListUsers -> Vec<User>, Read "list" "user", Admin
+        => |tx, _| Ok(tx.array.config().users.iter().map(User::of).collect());
+    ShowUser -> User, Read "show" "user", Admin, about name
+        => |tx, it| tx.array.config().users.named(&it.name).map(User::of);
+    DeleteUser -> (), Change "delete" "user", Admin, about name
+        => |tx, it| tx.delete_user(&it.name).await;
+    CreateToken -> NewToken, Change "create" "token", Admin, about name
+        => |tx, it| tx.create_token(it.name, it.user, it.role, it.expires).await;
+    ListTokens -> Vec<Token>, Read "list" "token", Admin
+        => |tx, _| Ok(tx.array.tokens(&tx.array.config()));
+    DeleteToken -> (), Change "delete" "token", Admin, about name
+        => |tx, it| tx.delete_token(&it.name).await;
+}
+
 impl Array {
-    /// The role that a caller has now; none when what let it in no longer does.
+    /// The role that a caller has now; `None` if its credential is no longer valid.
     pub fn role_now(&self, caller: &Caller) -> Option<Role> {
         match caller.credential {
             Credential::Machine => Some(caller.role),
@@ -82,31 +181,25 @@ impl Array {
     }
 
     /// Whether a caller is the user of this name, signed in with the password. A token acts for a user and is not it,
-    /// nor is somebody whom a directory calls the same.
+    /// nor is a directory's user of the same name.
     pub fn is_own(&self, caller: &Caller, name: &str) -> bool {
         let Credential::Session(id, _) = caller.credential else { return false };
         self.config().users.find(name).is_some_and(|user| user.id == id)
     }
 
-    /// Refuses what somebody's role does not allow.
-    pub(crate) fn permit(&self, caller: &Caller, action: &Action) -> Result<()> {
-        let over = || Error::forbidden(format!("{} is no longer signed in: sign in again", caller.user));
-        let (role, needed) = (self.role_now(caller).ok_or_else(over)?, action.verb().declaration().role);
-        if role < needed {
-            return Err(Error::forbidden(format!(
-                "that needs the role {}, and {} has the role {}: ask an administrator",
-                needed.name(),
-                caller.user,
-                role.name()
-            )));
+    fn own_user(&self, caller: &Caller) -> Result<User> {
+        match caller.credential {
+            Credential::Session(id, _) => match self.config().users.get(id) {
+                Some(user) => Ok(User::of(user)),
+                None => Err(Error::not_found("the user of this session is gone")),
+            },
+            _ => Err(Error::not_found("only a user who signed in with a password is a user of the array")),
         }
-        match action {
-            Action::ChangeUser { name, password: Some(_), .. } if self.is_own(caller, name) => {
-                Err(Error::forbidden("to set your own password, give the current one as well"))
-            }
-            Action::ChangeOwnPassword { verified, .. } => self.permit_own_password(caller, verified),
-            _ => Ok(()),
-        }
+    }
+
+    fn tokens(&self, config: &Config) -> Vec<Token> {
+        let view = |it| Some(Token::of(it, &config.users.get(it.user)?.name));
+        config.tokens.iter().filter_map(view).collect()
     }
 
     /// One's own password is set in a session that its current one began, with the current one given again.
@@ -150,7 +243,7 @@ fn hash_token(secret: &str) -> Hashed {
 }
 
 impl Array {
-    /// Random letters and digits that nobody guesses: 256 bits.
+    /// Random letters and digits with 256 bits of entropy.
     pub fn secret(&self) -> String {
         format!("{:032x}{:032x}", (self.env.random)(), (self.env.random)())
     }
@@ -165,7 +258,7 @@ impl Array {
         }
         let password = Secret::new(self.secret().chars().take(20).collect::<String>());
         let (name, role) = (FIRST_USER.into(), Role::Admin);
-        let create = Action::CreateUser { name, role, password: password.clone() };
+        let create = CreateUser { name, role, password: password.clone() };
         self.perform(&Caller::array(), create).await?;
         Ok(Some(password))
     }
@@ -182,7 +275,7 @@ impl Array {
         is_password(password, hash).then_some(found).flatten().map(member)
     }
 
-    /// What a user may do who logged in with the password of a time; none when it is gone, or has another one. One of the
+    /// The role of a user who logged in with the password of a time; `None` if the user or that password is gone. One of the
     /// same name is another user.
     pub fn still_in(&self, user: UserId, password_set: u64) -> Option<Role> {
         let config = self.config();
@@ -194,14 +287,14 @@ impl Array {
         if !secret.starts_with(TOKEN_MARK) {
             return None;
         }
-        // Digests are compared: how long that takes tells nothing about the token.
+        // Digests are compared: how long that takes reveals nothing about the token.
         let (hash, now, config) = (hash_token(secret), self.env.seconds(), self.config());
         let token = config.tokens.iter().find(|entry| entry.hash == hash)?;
         let user = config.users.get(token.user)?;
         token.is_good(now).then(|| (token.id, user.name.clone(), token.role.min(user.role)))
     }
 
-    /// Keeps an event about somebody who logged in, or could not.
+    /// Logs an event about a log-in, or a refused one.
     pub fn log_login(&self, user: &str, origin: &str, done: bool) {
         let shown: String = user.chars().take(64).collect();
         let (severity, kind, message) = match done {
@@ -219,32 +312,64 @@ impl Array {
     pub fn now(&self) -> u64 {
         self.env.seconds()
     }
+}
 
-    /// Answers the questions about users and tokens; none when the action is another one.
-    pub(crate) fn tell_access(&self, caller: &Caller, action: &Action) -> Option<Result<Outcome>> {
-        let config = self.config();
-        Some(match action {
-            Action::ShowOwnUser => match caller.credential {
-                Credential::Session(id, _) => match config.users.get(id) {
-                    Some(user) => Ok(Outcome::User(User::of(user))),
-                    None => Err(Error::not_found("the user of this session is gone")),
-                },
-                _ => {
-                    Err(Error::not_found("only a user who signed in with a password is a user of the array"))
-                }
-            },
-            Action::ListUsers => Ok(Outcome::Users(config.users.iter().map(User::of).collect())),
-            Action::ShowUser { name } => config.users.named(name).map(|it| Outcome::User(User::of(it))),
-            Action::ShowCertificate => {
-                let shown = config.certificate.as_ref().map(Certificate::of);
-                shown.map(Outcome::Certificate).ok_or_else(|| Error::not_found("there is no certificate yet"))
-            }
-            Action::ListTokens => {
-                let view = |it| Some(Token::of(it, &config.users.get(it.user)?.name));
-                Ok(Outcome::Tokens(config.tokens.iter().filter_map(view).collect()))
-            }
-            _ => return None,
-        })
+/// A new token, with the secret that is shown once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewToken {
+    /// The token.
+    pub token: Token,
+    /// Its secret.
+    pub secret: Secret,
+}
+
+impl Request for ShowOwnUser {
+    const VERB: Verb = declare!(ShowOwnUser, Read "show own" "user", Viewer);
+    type Answer = User;
+
+    fn object(&self, _: &Config, caller: &Caller) -> Object {
+        Object::of(&[], &caller.user)
+    }
+
+    async fn run(self, tx: &mut Transaction<'_>) -> Result<User> {
+        tx.array.own_user(tx.caller)
+    }
+}
+
+impl Request for ChangeUser {
+    const VERB: Verb = declare!(ChangeUser, Change "change" "user", Admin);
+    type Answer = User;
+
+    fn object(&self, _: &Config, _: &Caller) -> Object {
+        Object::of(&["name"], &self.name)
+    }
+
+    fn authorize(&self, array: &Array, caller: &Caller) -> Result<()> {
+        match self.password.is_some() && array.is_own(caller, &self.name) {
+            true => Err(Error::forbidden("to set your own password, give the current one as well")),
+            false => Ok(()),
+        }
+    }
+
+    async fn run(self, tx: &mut Transaction<'_>) -> Result<User> {
+        tx.change_user(&self.name, self.role, self.password.as_ref()).await
+    }
+}
+
+impl Request for ChangeOwnPassword {
+    const VERB: Verb = declare!(ChangeOwnPassword, Change "set own password of" "user", Viewer);
+    type Answer = User;
+
+    fn object(&self, _: &Config, _: &Caller) -> Object {
+        Object::of(&[], &self.verified.name)
+    }
+
+    fn authorize(&self, array: &Array, caller: &Caller) -> Result<()> {
+        array.permit_own_password(caller, &self.verified)
+    }
+
+    async fn run(self, tx: &mut Transaction<'_>) -> Result<User> {
+        tx.change_own_password(&self.verified, &self.password).await
     }
 }
 
@@ -262,8 +387,8 @@ impl Token {
     }
 }
 
-impl Change<'_> {
-    pub async fn create_user(&mut self, name: String, role: Role, password: &Secret) -> Result<Outcome> {
+impl Transaction<'_> {
+    pub async fn create_user(&mut self, name: String, role: Role, password: &Secret) -> Result<User> {
         check::name("user", &name)?;
         self.array.config().users.free(&name)?;
         let hash = hash_password(password, (self.array.env.random)())?;
@@ -271,7 +396,7 @@ impl Change<'_> {
         let entry = UserEntry { id, name, created: now, role, hash, password_set: now };
         self.commit(vec![Edit::Put(Record::User(entry.clone()))]).await?;
         self.done("user.created", "user", &entry.name, "was created");
-        Ok(Outcome::User(User::of(&entry)))
+        Ok(User::of(&entry))
     }
 
     pub async fn change_user(
@@ -279,7 +404,7 @@ impl Change<'_> {
         name: &str,
         role: Option<Role>,
         password: Option<&Secret>,
-    ) -> Result<Outcome> {
+    ) -> Result<User> {
         let mut entry = self.array.config().users.named(name)?.clone();
         if let Some(role) = role {
             if entry.role == Role::Admin && role != Role::Admin {
@@ -294,11 +419,11 @@ impl Change<'_> {
         }
         self.commit(vec![Edit::Put(Record::User(entry.clone()))]).await?;
         self.done("user.changed", "user", name, "was changed");
-        Ok(Outcome::User(User::of(&entry)))
+        Ok(User::of(&entry))
     }
 
     /// Sets the password of the caller; that it may was looked at under the lock of changes.
-    pub async fn change_own_password(&mut self, verified: &Member, password: &Secret) -> Result<Outcome> {
+    pub async fn change_own_password(&mut self, verified: &Member, password: &Secret) -> Result<User> {
         let name = {
             let config = self.array.config();
             let user = config.users.get(verified.id);
@@ -307,7 +432,7 @@ impl Change<'_> {
         self.change_user(&name, None, Some(password)).await
     }
 
-    pub async fn delete_user(&mut self, name: &str) -> Result<Outcome> {
+    pub async fn delete_user(&mut self, name: &str) -> Result<()> {
         let (user, tokens) = {
             let config = self.array.config();
             let user = config.users.named(name)?.clone();
@@ -322,7 +447,7 @@ impl Change<'_> {
         edits.push(Edit::Remove(Record::User(user)));
         self.commit(edits).await?;
         self.done("user.deleted", "user", name, "was deleted");
-        Ok(Outcome::Gone)
+        Ok(())
     }
 
     fn keep_an_admin(&self, leaving: &UserEntry) -> Result<()> {
@@ -342,10 +467,10 @@ impl Change<'_> {
         user: Option<String>,
         role: Option<Role>,
         expires: Option<u64>,
-    ) -> Result<Outcome> {
+    ) -> Result<NewToken> {
         check::name("token", &name)?;
         let now = self.now();
-        if expires.is_some_and(|expires| expires <= now || expires - now > LONGEST_TOKEN) {
+        if expires.is_some_and(|expires| expires <= now || expires - now > MAX_TOKEN_LIFE_SECONDS) {
             return Err(Error::invalid("a token expires in the future, within a hundred years"));
         }
         let user = {
@@ -353,7 +478,7 @@ impl Change<'_> {
             config.tokens.free(&name)?;
             let (whose, found) = match (user.as_deref(), self.caller.credential) {
                 (Some(name), _) => (name, config.users.find(name)),
-                // The caller itself, not somebody else who has got its name.
+                // The caller itself, not another user who got its name.
                 (None, Credential::Session(id, _)) => (self.caller.user.as_str(), config.users.get(id)),
                 (None, Credential::Token(id)) => {
                     let user = config.tokens.get(id).and_then(|token| config.users.get(token.user));
@@ -375,13 +500,13 @@ impl Change<'_> {
         let entry = TokenEntry { id, name, created: now, user: user.id, role, expires, hash };
         self.commit(vec![Edit::Put(Record::Token(entry.clone()))]).await?;
         self.done("token.created", "token", &entry.name, "was created");
-        Ok(Outcome::NewToken(Token::of(&entry, &user.name), Secret::new(secret)))
+        Ok(NewToken { token: Token::of(&entry, &user.name), secret: Secret::new(secret) })
     }
 
-    pub async fn delete_token(&mut self, name: &str) -> Result<Outcome> {
+    pub async fn delete_token(&mut self, name: &str) -> Result<()> {
         let entry = self.array.config().tokens.named(name)?.clone();
         self.commit(vec![Edit::Remove(Record::Token(entry))]).await?;
         self.done("token.deleted", "token", name, "was deleted");
-        Ok(Outcome::Gone)
+        Ok(())
     }
 }

@@ -1,12 +1,14 @@
-//! Alerts: conditions that need somebody's attention, from when they begin until they are over. What is the matter is
-//! looked up again and again from how records are, so that a restart neither loses nor repeats an alert.
+//! Alert conditions and their life cycle: raised, acknowledged, cleared.
+//!
+//! Conditions are evaluated again and again from the present state, so a restart neither loses nor repeats an alert.
 
-use crate::action::{Action, Outcome};
-use crate::array::{Array, Change, Update};
+use crate::array::{Array, Transaction, Update};
 use crate::condition::{self, Conditions};
 use crate::performance::Stretch;
+use crate::verb::verbs;
 use crate::{Error, Result};
-use history::{AlertChange, AlertState, Severity};
+use history::{Alert, AlertChange, AlertState, Severity};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Over how many seconds paths are compared.
@@ -53,13 +55,44 @@ pub(crate) fn word<S: serde::Serializer>(
 pub(crate) struct AlertTable {
     /// What each look found last, and when.
     found: [Option<(u64, Conditions)>; LOOKS.len()],
-    /// Conditions that somebody declared to be over although they are not, with how much they mattered: silent until
-    /// they are over, or matter more.
+    /// Conditions that an operator cleared although they persist, with their severity: silent until
+    /// they end, or become more severe.
     silent: BTreeMap<String, Severity>,
 }
 
+/// All alerts, newest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListAlerts;
+
+/// One alert.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowAlert {
+    /// Its number.
+    pub id: i64,
+}
+
+/// Acknowledge an alert, reopen it, or clear it: a cleared alert is not raised again before
+/// it really is, or matters more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeAlert {
+    /// Its number.
+    pub id: i64,
+    /// How far it is to be.
+    #[serde(serialize_with = "crate::alert::word")]
+    pub state: AlertState,
+}
+
+verbs! {
+    ListAlerts -> Vec<Alert>, Read "list" "alert", Viewer
+        => |tx, _| tx.array.parts.history.alerts(true).map_err(failed);
+    ShowAlert -> Alert, Read "show" "alert", Viewer, about id
+        => |tx, it| tx.array.parts.history.alert(it.id).map_err(failed)?.ok_or_else(|| no_alert(it.id));
+    ChangeAlert -> Alert, Change "change" "alert", Operator, about id
+        => |tx, it| tx.change_alert(it.id, it.state);
+}
+
 impl Array {
-    /// Raises alerts for what is the matter, and closes those of what is over.
+    /// Raises alerts for present conditions, and closes those of conditions that ended.
     pub(crate) fn watch_alerts(&self) {
         let now = self.now();
         let conditions = self.conditions(now);
@@ -93,7 +126,7 @@ impl Array {
         }
     }
 
-    /// What is the matter now.
+    /// The conditions that are present now.
     fn conditions(&self, now: u64) -> Conditions {
         let mut found = std::mem::take(&mut self.alert_table.lock().found);
         for ((every, look), last) in LOOKS.iter().zip(&mut found) {
@@ -186,34 +219,25 @@ impl Array {
             }
         }
     }
+}
 
-    /// Answers the questions about alerts; none when the action is another one.
-    pub(crate) fn tell_alerts(&self, action: &Action) -> Option<Result<Outcome>> {
-        let failed = |error| Error::failed("alerts can't be told", error);
-        Some(match action {
-            Action::ListAlerts => self.parts.history.alerts(true).map(Outcome::Alerts).map_err(failed),
-            Action::ShowAlert { id } => match self.parts.history.alert(*id) {
-                Ok(alert) => alert.map(Outcome::Alert).ok_or_else(|| no_alert(*id)),
-                Err(error) => Err(failed(error)),
-            },
-            _ => return None,
-        })
-    }
+fn failed(error: history::Error) -> Error {
+    Error::failed("the alerts can't be read", error)
 }
 
 fn no_alert(id: i64) -> Error {
     Error::not_found(format!("there is no alert {id}"))
 }
 
-impl Change<'_> {
-    /// Says that somebody looks after it, that nobody does, or that it is over even if it is not.
-    pub fn change_alert(&mut self, id: i64, state: AlertState) -> Result<Outcome> {
+impl Transaction<'_> {
+    /// Acknowledges an alert, reopens it, or clears it even if its condition persists.
+    pub fn change_alert(&mut self, id: i64, state: AlertState) -> Result<Alert> {
         let (array, now) = (self.array, self.now());
         let history = &array.parts.history;
         let failed = |error| Error::failed("the alert can't be changed", error);
         let alert = history.alert(id).map_err(failed)?.ok_or_else(|| no_alert(id))?;
         match (alert.state(), state) {
-            (before, after) if before == after => return Ok(Outcome::Alert(alert)),
+            (before, after) if before == after => return Ok(alert),
             (AlertState::Closed, _) => {
                 return Err(Error::precondition(format!(
                     "alert {id} is over: nothing about it can be changed"
@@ -233,6 +257,6 @@ impl Change<'_> {
         };
         let alert = changed.map_err(failed)?.ok_or_else(|| no_alert(id))?;
         array.publish(Update::Alert(turn, alert.clone()));
-        Ok(Outcome::Alert(alert))
+        Ok(alert)
     }
 }

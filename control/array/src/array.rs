@@ -1,13 +1,14 @@
-//! The spine: how an action is carried out.
+//! The array: how a request is carried out, and how a change is committed.
 //!
-//! A question is answered from the configuration and the parts at once. A change goes after the one before it: it
-//! judges the request, is noted in the audit trail, changes the engine and the records in an order that a crash can
-//! stop anywhere (see [`records::Stage`]), and only then the configuration in memory, `scsi` and `iscsi`.
+//! A read is answered at once from the configuration and the parts. Changes run one after another: a change checks the
+//! request, is entered in the audit log, commits records and engine change in one journal commit where the engine
+//! allows it (see [`records::Stage`] for what may be left half-way), and only then updates the configuration in
+//! memory, `scsi` and `iscsi`.
 
-use crate::action::{Action, Caller, Outcome};
 use crate::alert::AlertTable;
 use crate::audit::Changes;
 use crate::bundle::File;
+use crate::caller::Caller;
 use crate::clock::{self, Clock, Moment, Uptime};
 use crate::condition::Conditions;
 use crate::directory::DirectoryClients;
@@ -20,7 +21,7 @@ use crate::performance::Meter;
 use crate::policy::Affected;
 use crate::scrub::Scrubbing;
 use crate::sealing::SealingKey;
-use crate::verb::Effect;
+use crate::verb::{Effect, Request};
 use crate::volume::Contents;
 use crate::watch::WatchState;
 use crate::{Error, Result};
@@ -37,7 +38,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::broadcast;
 
-/// Happenings that a slow listener may be behind before it misses some.
+/// Updates that a slow subscriber may lag before it misses some.
 const BACKLOG: usize = 1024;
 
 /// The parts that the array directs.
@@ -53,15 +54,15 @@ pub struct Parts {
     pub exports: Arc<export::Exports>,
     /// The SCSI front end of the exported volumes.
     pub target: Arc<scsi::Target>,
-    /// Who lets hosts in.
+    /// The iSCSI server that hosts log in to.
     pub server: Arc<iscsi::Server>,
-    /// Who remembers what happened.
+    /// The history: events, alerts, measurements.
     pub history: Arc<Store>,
-    /// What seals secrets.
+    /// Seals and opens secrets.
     pub sealing: Arc<SealingKey>,
 }
 
-/// What is not the array's own: chance and time.
+/// The environment: time and randomness.
 pub struct Env {
     /// Random numbers for identities that stay unique for ever.
     pub random: Box<dyn Fn() -> u128 + Send + Sync>,
@@ -86,14 +87,14 @@ impl Env {
     }
 }
 
-/// Something that listeners hear of at once.
+/// An update for subscribers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {
     /// An event.
     Event(history::Event),
-    /// Things of this kind are not what they were.
+    /// Objects of this kind have changed.
     Changed(Topic),
-    /// What became of an alert, and the alert as it is now.
+    /// The transition of an alert, and the alert as it is now.
     Alert(history::AlertChange, history::Alert),
     /// A job began, went on or ended.
     Job(Job),
@@ -170,66 +171,55 @@ impl Array {
         })
     }
 
-    /// Carries out an action. A change must be polled to its end: when the caller may go away (an HTTP request),
-    /// it belongs in a task of its own. One dropped half-way is finished or taken back by the next start.
-    pub async fn perform(&self, caller: &Caller, action: Action) -> Result<Outcome> {
-        self.permit(caller, &action)?;
-        match action.verb().declaration().effect {
-            Effect::Read => self.answer(caller, action).await,
-            Effect::Probe => self.probe(caller, action).await,
-            Effect::Change => self.change(caller, action).await,
-        }
-    }
-
-    /// Answers a question.
-    async fn answer(&self, caller: &Caller, action: Action) -> Result<Outcome> {
-        match action {
-            Action::CompareDisks { base, name, from, most } => {
-                Ok(Outcome::Difference(self.compare(base, &name, from, most).await?))
+    /// Carries out a request. A change must be polled to its end: when the caller may go away (an HTTP request), it
+    /// belongs in a task of its own. One dropped half-way is completed or rolled back by the next start.
+    ///
+    /// # Errors
+    /// When the caller may not, or it can't be done.
+    pub async fn perform<R: Request>(&self, caller: &Caller, request: R) -> Result<R::Answer> {
+        self.authorize(caller, &request)?;
+        let mut tx = Transaction { array: self, caller, changes: Changes::default() };
+        match R::VERB.effect {
+            Effect::Read => request.run(&mut tx).await,
+            Effect::Probe => {
+                let entry = self.begin_entry(caller, &request);
+                let outcome = request.run(&mut tx).await;
+                self.end_entry(entry, &outcome, &tx.changes);
+                outcome
             }
-            Action::ShowVolumeUsage { name } => self.volume_usage(&name).await,
-            Action::ShowGroupUsage { name } => self.group_usage(&name).await,
-            question => self.answer_at_once(caller, question),
+            Effect::Change => {
+                let _one_at_a_time = self.changing.lock().await;
+                let entry = self.begin_entry(caller, &request);
+                // Once more: a change before this one may have taken the caller's role away.
+                let outcome = match self.authorize(caller, &request).and_then(|()| self.serves()) {
+                    Ok(()) => request.run(&mut tx).await,
+                    Err(refused) => Err(refused),
+                };
+                self.end_entry(entry, &outcome, &tx.changes);
+                outcome
+            }
         }
     }
 
-    /// Asks somebody elsewhere.
-    async fn probe(&self, caller: &Caller, action: Action) -> Result<Outcome> {
-        let entry = self.begin_entry(caller, &action);
-        let outcome = match action {
-            Action::TestTarget { name } => self.test_target(&name).await,
-            Action::TestDirectory { name } => self.test_directory(&name).await,
-            other => Err(undeclared(&other)),
-        };
-        self.end_entry(entry, &outcome, &Changes::default());
-        outcome
+    /// Refuses changes once the engine has stopped.
+    fn serves(&self) -> Result<()> {
+        match self.parts.engine.stopped() {
+            Some(why) => Err(Error::failed("the array stopped to protect data and needs a new start", why)),
+            None => Ok(()),
+        }
     }
 
-    async fn change(&self, caller: &Caller, action: Action) -> Result<Outcome> {
-        let _one_at_a_time = self.changing.lock().await;
-        let entry = self.begin_entry(caller, &action);
-        let mut change = Change { array: self, caller, changes: Changes::default() };
-        // Once more: a change before this one may have taken the caller's role away.
-        let outcome = match self.permit(caller, &action) {
-            Ok(()) => change.carry_out(action).await,
-            Err(refused) => Err(refused),
-        };
-        let changes = change.changes;
-        self.end_entry(entry, &outcome, &changes);
-        outcome
-    }
-
-    /// Hears of everything that happens from now on.
+    /// Subscribes to all updates from now on.
     pub fn subscribe(&self) -> broadcast::Receiver<Update> {
         self.updates.subscribe()
     }
 
-    /// Tells listeners that records of a kind are not what they were.
+    /// Publishes that objects of a kind have changed.
     pub(crate) fn publish_change(&self, topic: Topic) {
         self.publish(Update::Changed(topic));
     }
 
-    /// Keeps an event and tells listeners.
+    /// Stores an event and publishes it.
     pub(crate) fn log_event(
         &self,
         severity: Severity,
@@ -251,9 +241,9 @@ impl Array {
         }
     }
 
-    /// Tells listeners.
+    /// Publishes an update.
     pub(crate) fn publish(&self, update: Update) {
-        // Nobody need listen.
+        // There need not be a subscriber.
         let _ = self.updates.send(update);
     }
 
@@ -262,71 +252,12 @@ impl Array {
         self.config.read_recursive()
     }
 
-    /// Makes what was written true in memory, where no host is concerned.
+    /// Applies a committed edit in memory, where no host is concerned.
     pub(crate) fn configure(&self, edit: Edit) {
         self.config.write().apply(edit);
     }
 
-    fn answer_at_once(&self, caller: &Caller, action: Action) -> Result<Outcome> {
-        if let Some(told) = self
-            .tell_performance(&action)
-            .or_else(|| self.tell_access(caller, &action))
-            .or_else(|| self.tell_alerts(&action))
-            .or_else(|| self.tell_targets(&action))
-            .or_else(|| self.tell_directories(&action))
-        {
-            return told;
-        }
-        let config = self.config();
-        Ok(match action {
-            Action::ShowArray => Outcome::Array(Box::new(self.status(&config))),
-            Action::ShowSettings => Outcome::Settings(self.settings(&config)),
-            Action::ShowProtection => Outcome::Protection(Box::new(self.protection(&config))),
-            Action::ListDrives => {
-                Outcome::Drives(self.drives().into_iter().map(|drive| self.with_health(drive)).collect())
-            }
-            Action::ShowDrive { which } => self.show_drive(&which)?,
-            Action::ShowKey => Outcome::Key(self.key()),
-            Action::ListJobs => Outcome::Jobs(self.list_jobs()),
-            Action::ShowJob { id } => Outcome::Job(self.job(&id)?),
-            Action::ListVolumes => Outcome::Volumes(self.volumes(&config)),
-            Action::ShowVolume { name } => {
-                Outcome::Volume(self.volume(&config, config.volumes.named(&name)?))
-            }
-            Action::ListBin => Outcome::Bin(self.bin(&config)),
-            Action::ListSnapshots => Outcome::Snapshots(self.snapshots(&config)),
-            Action::ShowSnapshot { name } => {
-                Outcome::Snapshot(self.snapshot(&config, config.snapshots.named(&name)?))
-            }
-            Action::ListSchedules => Outcome::Schedules(self.schedules(&config)),
-            Action::ShowSchedule { name } => {
-                Outcome::Schedule(self.schedule(&config, config.schedules.named(&name)?))
-            }
-            Action::ListGroups => Outcome::Groups(self.groups(&config)),
-            Action::ShowGroup { name } => Outcome::Group(self.group(&config, config.groups.named(&name)?)),
-            Action::ListHosts => Outcome::Hosts(self.hosts(&config)),
-            Action::ShowHost { name } => Outcome::Host(self.host(&config, config.hosts.named(&name)?)),
-            Action::ListRefusedLogins => Outcome::RefusedLogins(self.refused_logins(&config, None)),
-            Action::ListHostGroups => Outcome::HostGroups(self.host_groups(&config)),
-            Action::ShowHostGroup { name } => {
-                Outcome::HostGroup(self.host_group(&config, config.host_groups.named(&name)?))
-            }
-            Action::ListConnections => Outcome::Connections(self.connections(&config)),
-            Action::ListEvents { page, least } => {
-                Outcome::Events(self.parts.history.events(&page, least).map_err(history_failed)?)
-            }
-            Action::ListAudit { page } => {
-                Outcome::Audit(self.parts.history.audits(&page).map_err(history_failed)?)
-            }
-            Action::ShowSupportBundle => {
-                drop(config);
-                self.support_bundle()?
-            }
-            other => return Err(undeclared(&other)),
-        })
-    }
-
-    /// Shows an initiator what it may see.
+    /// Sets the view of a host's initiators in the SCSI target.
     pub(crate) fn show_host(&self, config: &Config, host: HostId) {
         if let Some(entry) = config.hosts.get(host) {
             let view = view_of(config, host);
@@ -334,7 +265,7 @@ impl Array {
         }
     }
 
-    /// Tells `iscsi` who may log in, and how. A host whose secret can't be opened may not.
+    /// Sets in `iscsi` which initiators may log in, and how. A host whose secret can't be opened may not.
     pub(crate) fn admit(&self, config: &Config) {
         let mut table = Vec::new();
         for host in config.hosts.iter() {
@@ -348,7 +279,7 @@ impl Array {
         self.parts.server.set_access(table.into_iter().collect());
     }
 
-    /// Tells `scsi` about a volume.
+    /// Adds a volume's unit to the SCSI target.
     pub(crate) fn serve(&self, id: DiskId) {
         if let Some(disk) = self.parts.engine.volume(id) {
             self.parts.exports.add_volume(disk);
@@ -362,94 +293,17 @@ impl Array {
     }
 }
 
-/// An action that is declared with another effect than the one that it was taken for.
-fn undeclared(action: &Action) -> Error {
-    Error::failed("the array can't do that", format!("nothing carries out {}", action.verb().name()))
-}
-
-fn history_failed(error: history::Error) -> Error {
-    Error::failed("what happened can't be told", error)
-}
-
-/// A change under way: there is one at a time.
-pub(crate) struct Change<'a> {
-    pub array: &'a Array,
-    pub caller: &'a Caller,
-    /// For the audit trail: what was before and after.
+/// A request under way. There is one change at a time.
+pub struct Transaction<'a> {
+    pub(crate) array: &'a Array,
+    pub(crate) caller: &'a Caller,
+    /// For the audit log: what was before and after.
     changes: Changes,
 }
 
-impl Change<'_> {
-    async fn carry_out(&mut self, action: Action) -> Result<Outcome> {
-        use Action::*;
-        if let Some(why) = self.array.parts.engine.stopped() {
-            return Err(Error::failed("the array stopped to protect data and needs a new start", why));
-        }
-        match action {
-            ChangeSettings(change) => self.change_settings(change).await,
-            ConfirmTime => self.confirm_time().await,
-            AddDrive(new) => self.add_drive(new).await,
-            EvacuateDrive { which, accept_reduced_protection } => {
-                self.evacuate_drive(&which, accept_reduced_protection).await
-            }
-            ReplaceDrive { which, new } => self.replace_drive(&which, new).await,
-            StartScrub => self.start_scrub().await,
-            RotateKey(new) => self.rotate_key(new).await,
-            CancelJob { id } => self.cancel_job(&id).await,
-            CreateVolume { name, bytes, block_bytes, group } => {
-                self.create_volume(name, bytes, block_bytes, group).await
-            }
-            CloneVolume { source, name, group } => self.clone_volume(&source, name, group).await,
-            ChangeVolume { name, change } => self.change_volume(&name, change).await,
-            ClearUnreadableState { name } => self.clear_unreadable_state(&name).await,
-            DeleteVolume { name, eradicate } => self.delete_volume(&name, eradicate).await,
-            TakeFromBin { which, name } => self.take_from_bin(&which, name).await,
-            EradicateFromBin { which } => self.eradicate_from_bin(&which).await,
-            RestoreVolume { volume, source } => self.restore_volume(&volume, &source).await,
-            CreateSnapshots { subject, suffix, keep_until } => {
-                self.create_snapshots(&subject, suffix, keep_until).await
-            }
-            ChangeSnapshot { name, change } => self.change_snapshot(&name, change).await,
-            DeleteSnapshot { name, eradicate } => self.delete_snapshot(&name, eradicate).await,
-            CreateSchedule { name, subject, change } => self.create_schedule(name, &subject, change).await,
-            ChangeSchedule { name, change } => self.change_schedule(&name, change).await,
-            DeleteSchedule { name } => self.delete_schedule(&name).await,
-            RunSchedule { name, now } => self.run_schedule(&name, now).await,
-            CreateGroup { name, change } => self.create_group(name, change).await,
-            ChangeGroup { name, change } => self.change_group(&name, change).await,
-            DeleteGroup { name } => self.delete_group(&name).await,
-            CreateHost { name, initiators, chap, mutual } => {
-                self.create_host(name, &initiators, chap, mutual).await
-            }
-            ChangeHost { name, change } => self.change_host(&name, change).await,
-            DeleteHost { name } => self.delete_host(&name).await,
-            CreateHostGroup { name, hosts } => self.create_host_group(name, &hosts).await,
-            ChangeHostGroup { name, change } => self.change_host_group(&name, change).await,
-            DeleteHostGroup { name } => self.delete_host_group(&name).await,
-            Connect { volume, peer, lun, read_only } => self.connect(&volume, &peer, lun, read_only).await,
-            Disconnect { volume, peer } => self.disconnect(&volume, &peer).await,
-            CreateTarget { name, destination, secret, least, enabled } => {
-                self.create_target(name, destination, secret.as_ref(), least, enabled).await
-            }
-            ChangeTarget { name, change } => self.change_target(&name, change).await,
-            DeleteTarget { name } => self.delete_target(&name).await,
-            CreateDirectory(new) => self.create_directory(*new).await,
-            ChangeDirectory { name, change } => self.change_directory(&name, *change).await,
-            DeleteDirectory { name } => self.delete_directory(&name).await,
-            ChangeAlert { id, state } => self.change_alert(id, state),
-            ReplaceCertificate { chain, key } => self.replace_certificate(chain, &key).await,
-            CreateUser { name, role, password } => self.create_user(name, role, &password).await,
-            ChangeUser { name, role, password } => self.change_user(&name, role, password.as_ref()).await,
-            ChangeOwnPassword { verified, password } => self.change_own_password(&verified, &password).await,
-            DeleteUser { name } => self.delete_user(&name).await,
-            CreateToken { name, user, role, expires } => self.create_token(name, user, role, expires).await,
-            DeleteToken { name } => self.delete_token(&name).await,
-            other => Err(undeclared(&other)),
-        }
-    }
-
-    /// Makes edits durable in one step, then true in memory, for hosts and for listeners.
-    pub async fn commit(&mut self, edits: Vec<Edit>) -> Result<()> {
+impl Transaction<'_> {
+    /// Commits edits in one step, then applies them in memory, for hosts and for subscribers.
+    pub(crate) async fn commit(&mut self, edits: Vec<Edit>) -> Result<()> {
         let records = self.records(&edits);
         put_records(&self.array.parts.engine, records).await?;
         self.apply(edits);
@@ -457,7 +311,7 @@ impl Change<'_> {
     }
 
     /// Writes edits and creates a volume in one step.
-    pub async fn commit_volume(
+    pub(crate) async fn commit_volume(
         &mut self,
         contents: Contents,
         edits: Vec<Edit>,
@@ -480,7 +334,7 @@ impl Change<'_> {
     }
 
     /// Writes edits and deletes the contents of a volume or snapshot in one step.
-    pub async fn commit_deletion(
+    pub(crate) async fn commit_deletion(
         &mut self,
         id: DiskId,
         edits: Vec<Edit>,
@@ -497,8 +351,8 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// As [`Change::commit`], with snapshots that are taken in the same step: sources, and identities to have.
-    pub async fn commit_snapshots(
+    /// As [`Transaction::commit`], with snapshots that are taken in the same step: sources, and identities to have.
+    pub(crate) async fn commit_snapshots(
         &mut self,
         pairs: &[(DiskId, DiskId)],
         edits: Vec<Edit>,
@@ -524,7 +378,7 @@ impl Change<'_> {
         records
     }
 
-    /// Makes what was written true in memory, for hosts and for listeners.
+    /// Applies committed edits in memory, for hosts and for subscribers.
     fn apply(&self, edits: Vec<Edit>) {
         let mut config = self.array.config.write();
         let mut changed = BTreeSet::new();
@@ -565,8 +419,8 @@ impl Change<'_> {
         self.changes.note(&self.array.config(), before.as_ref(), edit);
     }
 
-    /// Notes for the audit trail what was before, and is after, where no record tells.
-    pub fn note_change<T: Serialize>(
+    /// Notes for the audit log the state before and after, where no record holds it.
+    pub(crate) fn note_change<T: Serialize>(
         &mut self,
         noun: &'static str,
         name: Option<&str>,
@@ -575,17 +429,17 @@ impl Change<'_> {
         self.changes.note_other(&self.array.config(), noun, name, [before, after]);
     }
 
-    /// Keeps an event about what was done.
-    pub fn done(&self, kind: &str, noun: &str, name: &str, what: &str) {
+    /// Logs an event about a change.
+    pub(crate) fn done(&self, kind: &str, noun: &str, name: &str, what: &str) {
         let message = format!("{noun} {name:?} {what} by {}", self.caller.user);
         self.array.log_event(Severity::Info, kind, Some((noun, name)), message);
     }
 
-    pub fn id64(&self) -> u64 {
+    pub(crate) fn id64(&self) -> u64 {
         (self.array.env.random)() as u64
     }
 
-    pub fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.array.env.seconds()
     }
 }

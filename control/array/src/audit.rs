@@ -1,11 +1,12 @@
-//! Entries of the audit trail: who asked for which verb on which object, and the fields that changed.
+//! The audit log: which caller requested which verb on which object, and the fields that changed.
 //!
-//! An entry is begun before the action is carried out, so that a crash leaves it as interrupted, and ended with what
-//! came of it. Secrets never get here: see [`Redactor`].
+//! An entry begins before the request is carried out, so that a crash leaves it as interrupted, and ends with the
+//! result. Secrets never get here: see [`Redactor`].
 
 use crate::Result;
-use crate::action::{Action, Caller, PeerName, SubjectName};
 use crate::array::Array;
+use crate::caller::Caller;
+use crate::verb::{Object, Request, Verb};
 use history::{Attempt, AuditId};
 use records::{Config, Edit, Record, Redactor};
 use serde::{Deserialize, Serialize};
@@ -14,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What was asked for, as the trail keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct Entry {
     /// What was to be done: `create`.
     pub verb: String,
     /// To what kind of record: `volume`.
     pub noun: String,
-    /// Which one; none when the noun says it.
+    /// Which object; `None` if the noun says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
     /// What else was said, by the names of fields; secrets are hidden.
@@ -27,8 +28,8 @@ pub struct Request {
     pub fields: Map<String, Value>,
 }
 
-impl Request {
-    /// What the trail has as detail; none when it was written before requests were kept in this form.
+impl Entry {
+    /// From the detail of an entry; `None` if it was written before requests had this form.
     pub fn read(detail: &str) -> Option<Self> {
         serde_json::from_str(detail).ok()
     }
@@ -83,127 +84,29 @@ fn flat(value: &Value) -> Map<String, Value> {
     fields
 }
 
-/// What an action is about, and the fields of the request that say so.
-struct Object(Option<String>, &'static [&'static str]);
-
-impl Object {
-    fn of(field: &'static [&'static str], name: &str) -> Self {
-        Self(Some(name.to_owned()), field)
-    }
-}
-
-impl Action {
-    fn object(&self, caller: &Caller) -> Object {
-        use Action::*;
-        match self {
-            ShowVolumeUsage { name } | ShowGroupUsage { name } | ShowVolume { name } => {
-                Object::of(NAME, name)
-            }
-            CreateVolume { name, .. } | CloneVolume { name, .. } => Object::of(NAME, name),
-            ChangeVolume { name, .. } | DeleteVolume { name, .. } => Object::of(NAME, name),
-            ClearUnreadableState { name } => Object::of(NAME, name),
-            ShowSnapshot { name } | ChangeSnapshot { name, .. } => Object::of(NAME, name),
-            DeleteSnapshot { name, .. } | CompareDisks { name, .. } => Object::of(NAME, name),
-            CreateSchedule { name, .. } | ShowSchedule { name } => Object::of(NAME, name),
-            ChangeSchedule { name, .. } | DeleteSchedule { name } => Object::of(NAME, name),
-            RunSchedule { name, .. } => Object::of(NAME, name),
-            CreateGroup { name, .. } | ShowGroup { name } => Object::of(NAME, name),
-            ChangeGroup { name, .. } | DeleteGroup { name } => Object::of(NAME, name),
-            CreateHost { name, .. } | ShowHost { name } => Object::of(NAME, name),
-            ChangeHost { name, .. } | DeleteHost { name } => Object::of(NAME, name),
-            CreateHostGroup { name, .. } | ShowHostGroup { name } => Object::of(NAME, name),
-            ChangeHostGroup { name, .. } | DeleteHostGroup { name } => Object::of(NAME, name),
-            ShowTarget { name } | CreateTarget { name, .. } => Object::of(NAME, name),
-            ChangeTarget { name, .. } | DeleteTarget { name } => Object::of(NAME, name),
-            TestTarget { name } => Object::of(NAME, name),
-            ShowDirectory { name } | ChangeDirectory { name, .. } => Object::of(NAME, name),
-            DeleteDirectory { name } | TestDirectory { name } => Object::of(NAME, name),
-            CreateDirectory(new) => Object::of(NAME, &new.name),
-            CreateUser { name, .. } | ShowUser { name } => Object::of(NAME, name),
-            ChangeUser { name, .. } | DeleteUser { name } => Object::of(NAME, name),
-            CreateToken { name, .. } | DeleteToken { name } => Object::of(NAME, name),
-            ShowOwnUser => Object::of(&[], &caller.user),
-            ChangeOwnPassword { verified, .. } => Object::of(&[], &verified.name),
-            AddDrive(new) => Object::of(&["path"], &new.path),
-            ShowDrive { which } | EvacuateDrive { which, .. } => Object::of(WHICH, which),
-            ReplaceDrive { which, .. } => Object::of(WHICH, which),
-            TakeFromBin { which, .. } | EradicateFromBin { which } => Object::of(WHICH, which),
-            ShowJob { id } | CancelJob { id } => Object::of(ID, id),
-            ShowAlert { id } | ChangeAlert { id, .. } => Object::of(ID, &id.to_string()),
-            RestoreVolume { volume, .. } => Object::of(&["volume"], volume),
-            CreateSnapshots { subject, .. } => Object::of(&["subject"], &subject_text(subject)),
-            Connect { volume, peer, .. } => Object::of(ENDS, &format!("{volume} to {}", peer_text(peer))),
-            Disconnect { volume, peer } => Object::of(ENDS, &format!("{volume} from {}", peer_text(peer))),
-            ShowArray | ShowSettings | ChangeSettings(_) | ConfirmTime | ShowProtection | ListDrives
-            | StartScrub => NONE,
-            ShowKey | RotateKey(_) | ListJobs | ListVolumes | ListBin | ListSnapshots | ListSchedules => NONE,
-            ListGroups | ListHosts | ListHostGroups | ListConnections | ShowSupportBundle | ListAlerts => {
-                NONE
-            }
-            ListTargets | ListDirectories | ShowCertificate | ReplaceCertificate { .. } | ListUsers => NONE,
-            ListTokens | ShowPerformance { .. } | ListBusiest { .. } | ListPaths { .. } => NONE,
-            ShowCapacity(_) | ListRefusedLogins | ListEvents { .. } | ListAudit { .. } => NONE,
-        }
-    }
-}
-
-const NONE: Object = Object(None, &[]);
-const NAME: &[&str] = &["name"];
-const WHICH: &[&str] = &["which"];
-const ID: &[&str] = &["id"];
-const ENDS: &[&str] = &["volume", "peer"];
-
-fn peer_text(peer: &PeerName) -> String {
-    match peer {
-        PeerName::Host(name) => format!("host {name}"),
-        PeerName::HostGroup(name) => format!("host group {name}"),
-    }
-}
-
-fn subject_text(subject: &SubjectName) -> String {
-    match subject {
-        SubjectName::Volume(name) => format!("of volume {name}"),
-        SubjectName::Group(name) => format!("of volume group {name}"),
-    }
-}
-
-/// What an action asks for.
-fn request(config: &Config, caller: &Caller, action: &Action) -> Request {
-    let declared = action.verb().declaration();
-    let Object(object, said) = action.object(caller);
+/// What a request asks for.
+fn entry<R: Request>(config: &Config, caller: &Caller, request: &R) -> Entry {
     let names = |kind: &str, id: &str| config.name_of(kind, id);
-    let mut fields = match (Redactor { names: &names, hide: true }).value(action) {
-        // The variant is the verb.
-        Value::Object(variant) => variant.into_iter().next().map_or(Value::Null, |(_, fields)| fields),
-        _ => Value::Null,
-    };
+    let fields = (Redactor { names: &names, hide: true }).value(request);
+    entry_of(&R::VERB, request.object(config, caller), fields)
+}
+
+fn entry_of(verb: &Verb, object: Object, mut fields: Value) -> Entry {
     if let Value::Object(fields) = &mut fields {
-        said.iter().for_each(|name| drop(fields.remove(*name)));
+        object.fields.iter().for_each(|name| drop(fields.remove(*name)));
         // What is to be changed, without the step in between.
         if let Some(Value::Object(change)) = fields.remove("change") {
             fields.extend(change);
         }
     }
-    let object = object.map(|text| match action {
-        Action::TakeFromBin { .. } | Action::EradicateFromBin { .. } => {
-            binned_name(config, &text).unwrap_or(text)
-        }
-        _ => text,
-    });
-    let (verb, noun) = (declared.verb.to_owned(), declared.noun.to_owned());
+    let (verb, noun) = (verb.verb.to_owned(), verb.noun.to_owned());
     let mut flat = Map::new();
     match fields {
         Value::Object(_) => flatten("", fields, &mut flat),
         Value::Null => {}
         value => drop(flat.insert("to".into(), value)),
     }
-    Request { verb, noun, object, fields: flat }
-}
-
-/// The name of what has this identity in the recycle bin.
-fn binned_name(config: &Config, which: &str) -> Option<String> {
-    let mut found = config.binned().filter(|entry| format!("{:032x}", entry.id().0) == which);
-    found.next().map(|entry| entry.name().to_owned())
+    Entry { verb, noun, object: object.name, fields: flat }
 }
 
 /// A value to be compared, and as it is shown; null when there is none.
@@ -306,7 +209,7 @@ fn differences(before: &Side, after: &Side) -> Vec<Value> {
 }
 
 /// An entry that waits for its end.
-pub(crate) struct Entry {
+pub(crate) struct Pending {
     id: std::result::Result<AuditId, history::Error>,
     /// What was asked for, for the log.
     attempt: Attempt,
@@ -315,13 +218,13 @@ pub(crate) struct Entry {
 
 impl Array {
     /// Begins an entry about an action.
-    pub(crate) fn begin_entry(&self, caller: &Caller, action: &Action) -> Entry {
-        let request = request(&self.config(), caller, action);
-        self.begin(&caller.user, &caller.origin, action.verb().name(), &request)
+    pub(crate) fn begin_entry<R: Request>(&self, caller: &Caller, request: &R) -> Pending {
+        let entry = entry(&self.config(), caller, request);
+        self.begin(&caller.user, &caller.origin, R::VERB.name, &entry)
     }
 
     /// Begins an entry about what is no action.
-    pub(crate) fn begin(&self, user: &str, origin: &str, action: &str, request: &Request) -> Entry {
+    pub(crate) fn begin(&self, user: &str, origin: &str, action: &str, request: &Entry) -> Pending {
         let attempt = Attempt {
             time: self.now(),
             user: user.to_owned(),
@@ -330,16 +233,16 @@ impl Array {
             detail: serde_json::to_string(request).unwrap_or_default(),
         };
         let id = self.parts.history.begin_audit(&attempt);
-        Entry { id, attempt, sentence: request.sentence() }
+        Pending { id, attempt, sentence: request.sentence() }
     }
 
     /// Ends an entry with what came of it.
-    pub(crate) fn end_entry<T>(&self, entry: Entry, outcome: &Result<T>, changes: &Changes) {
-        let Entry { id, attempt: Attempt { user, origin, action, .. }, sentence } = entry;
+    pub(crate) fn end_entry<T>(&self, entry: Pending, outcome: &Result<T>, changes: &Changes) {
+        let Pending { id, attempt: Attempt { user, origin, action, .. }, sentence } = entry;
         let refused = outcome.as_ref().err().map(|error| error.message.as_str());
         let changes = changes.json().to_string();
         if let Err(error) = id.and_then(|id| self.parts.history.end_audit(id, refused, &changes)) {
-            tracing::error!(%error, "the audit trail has a gap");
+            tracing::error!(%error, "the audit log has a gap");
         }
         match outcome {
             Ok(_) => tracing::info!(target: "audit", user, origin, action, request = sentence, "done"),

@@ -1,15 +1,17 @@
-//! The support bundle: what somebody who helps from afar needs to know, without anybody's secret. Names, addresses and
-//! initiators are in it; data of volumes never are.
+//! The support bundle: state, configuration and history for a support engineer, without secrets.
+//!
+//! Names, addresses and initiators are in it; data of volumes never are.
 
-use crate::action::Outcome;
 use crate::array::Array;
 use crate::audit::shown_records;
 use crate::performance::{Scope, Stretch};
+use crate::verb::verbs;
 use crate::{Error, Result};
 use history::{Page, Severity};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-/// How much of what happened.
+/// How many events and audit entries.
 const EVENTS: u32 = 5000;
 const AUDITS: u32 = 1000;
 /// How much of what was done, in seconds: an hour, and a day.
@@ -32,9 +34,18 @@ Passwords, tokens, keys and secrets are in none of these, not even sealed or has
 /// A file of the bundle.
 pub type File = (String, Vec<u8>);
 
+/// The support bundle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowSupportBundle;
+
+verbs! {
+    ShowSupportBundle -> Vec<File>, Read "show" "support bundle", Admin
+        => |tx, _| tx.array.support_bundle();
+}
+
 impl Array {
     /// Everything, as files.
-    pub(crate) fn support_bundle(&self) -> Result<Outcome> {
+    pub(crate) fn support_bundle(&self) -> Result<Vec<File>> {
         let mut files = vec![("README.txt".to_owned(), README.as_bytes().to_vec())];
         let mut put = |name: &str, value: Value| files.push((format!("{name}.json"), pretty(&value)));
         put("array", self.bundled_state());
@@ -51,7 +62,7 @@ impl Array {
         put("capacity", points.collect());
         let system = (self.env.system)();
         files.extend(system.into_iter().map(|(name, bytes)| (format!("system/{name}"), bytes)));
-        Ok(Outcome::Bundle(files))
+        Ok(files)
     }
 
     fn bundled_state(&self) -> Value {
@@ -80,7 +91,7 @@ impl Array {
     }
 
     fn bundled_history(&self, put: &mut impl FnMut(&str, Value)) -> Result<()> {
-        let failed = |error| Error::failed("what happened can't be told", error);
+        let failed = |error| Error::failed("the history can't be read", error);
         let history = &self.parts.history;
         let alerts = history.alerts(true).map_err(failed)?.into_iter().map(|it| {
             json!({ "id": it.id, "key": it.key, "kind": it.condition.kind, "severity": it.condition.severity,

@@ -1,10 +1,11 @@
-//! The certificate that the array shows to its operators' programs. It is part of the configuration, so that it comes
-//! along with the drives; its key is sealed.
+//! The TLS certificate of the API. It is a record, so it moves with the drives; its key is sealed.
 
+use crate::Error;
 use crate::Result;
-use crate::action::Outcome;
-use crate::array::{Array, Change};
+use crate::array::{Array, Transaction};
+use crate::verb::verbs;
 use records::{CertificateEntry, Edit, Record, Secret};
+use serde::Serialize;
 
 /// The certificate as operators see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub struct Certificate {
     pub chain: String,
     /// Since when it is used, in seconds since 1970.
     pub since: u64,
-    /// When it stops to be good, in seconds since 1970; none when it does not say.
+    /// When it expires, in seconds since 1970; `None` if it does not say.
     pub expires: Option<u64>,
 }
 
@@ -24,8 +25,29 @@ pub(crate) fn expiry(chain: &str) -> Option<u64> {
     u64::try_from(certificate.validity().not_after.timestamp()).ok()
 }
 
+/// The certificate of the API.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowCertificate;
+
+/// Replace it; that the key belongs to it has been looked at before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReplaceCertificate {
+    /// The chain in PEM, the array's own first.
+    #[serde(serialize_with = "notify::mark::pem")]
+    pub chain: String,
+    /// The key in PEM.
+    pub key: Secret,
+}
+
+verbs! {
+    ShowCertificate -> Certificate, Read "show" "certificate", Viewer
+        => |tx, _| Certificate::now(tx.array);
+    ReplaceCertificate -> Certificate, Change "replace" "certificate", Admin
+        => |tx, it| tx.replace_certificate(it.chain, &it.key).await;
+}
+
 impl Array {
-    /// The certificate with its key; none when there is none yet.
+    /// The certificate with its key; `None` if there is none yet.
     ///
     /// # Errors
     /// When its key can't be opened.
@@ -37,20 +59,25 @@ impl Array {
 }
 
 impl Certificate {
+    fn now(array: &Array) -> Result<Self> {
+        let shown = array.config().certificate.as_ref().map(Certificate::of);
+        shown.ok_or_else(|| Error::not_found("there is no certificate yet"))
+    }
+
     pub(crate) fn of(entry: &CertificateEntry) -> Self {
         Self { chain: entry.chain.clone(), since: entry.since, expires: expiry(&entry.chain) }
     }
 }
 
-impl Change<'_> {
+impl Transaction<'_> {
     /// The caller has made sure that they belong together.
-    pub async fn replace_certificate(&mut self, chain: String, key: &Secret) -> Result<Outcome> {
+    pub async fn replace_certificate(&mut self, chain: String, key: &Secret) -> Result<Certificate> {
         let array = self.array;
         let secret = array.parts.sealing.seal(key, CertificateEntry::PLACE, (array.env.random)())?;
         let entry = CertificateEntry { chain, secret, since: self.now() };
         self.commit(vec![Edit::Put(Record::Certificate(entry.clone()))]).await?;
         let message = format!("the certificate was replaced by {}", self.caller.user);
         array.log_event(history::Severity::Info, "certificate.replaced", None, message);
-        Ok(Outcome::Certificate(Certificate::of(&entry)))
+        Ok(Certificate::of(&entry))
     }
 }

@@ -1,4 +1,4 @@
-//! Judging what an operator typed: names, sizes, initiator names, LUNs, CHAP. Pure functions.
+//! Validation of operator input: names, sizes, initiator names, LUNs, CHAP. Pure functions.
 
 use crate::{Error, Result};
 use block::Geometry;

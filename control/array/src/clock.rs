@@ -1,29 +1,30 @@
-//! The retention clock: what retention locks, the recycle bin and the retention of scheduled snapshots go by.
+//! The retention clock, by which retention locks, the recycle bin and scheduled snapshots expire.
 //!
-//! Anybody who can set the time of day, or who speaks NTP to this machine, could otherwise make what is locked expire.
-//! The retention clock goes on by the machine's uptime, which nobody sets; how far it is is kept on the drives. Over a
-//! restart of the process uptime says how much has passed. Over a restart of the machine only the time of day does: it
-//! is believed as far as an allowance goes, a day at first, which comes back as fast as time that is measured passes.
-//! When the time of day is not what the retention clock shows, it jumped, or the array was off for longer than that:
-//! nothing expires until the time of day is as it should be, or an administrator confirms it.
+//! Anybody who can set the time of day, or who speaks NTP to this machine, could otherwise make locked snapshots
+//! expire. The retention clock advances by the machine's uptime, which nobody sets, and is stored on the drives. Over
+//! a restart of the process, uptime says how much time has passed. Over a restart of the machine only the time of day
+//! does: it is trusted up to an allowance, a day at first, which is regained as measured time passes. If the time of
+//! day differs from the retention clock, it jumped, or the array was off for longer than the allowance: nothing
+//! expires until the time of day is right again, or an administrator confirms it.
 
-use crate::action::Outcome;
-use crate::array::{Array, Change, put_records};
+use crate::array::{Array, Transaction, put_records};
 use crate::condition::{self, Conditions};
+use crate::verb::verbs;
 use crate::{Error, Result};
 use engine::Engine;
 use history::Severity;
 use records::{CLOCK, ClockEntry};
+use serde::Serialize;
 use std::time::Duration;
 
 /// How far the time of day may be from the retention clock, in seconds: clocks are set right by little all the time.
-const SLACK: u64 = 300;
+const MAX_DRIFT_SECONDS: u64 = 300;
 /// Most that the time of day is believed over restarts of the machine, in seconds.
-const MAX_ALLOWANCE: u64 = 24 * 3600;
+const MAX_ALLOWANCE_SECONDS: u64 = 24 * 3600;
 /// How often the retention clock is stored, in seconds.
-const STORE_EVERY: u64 = 3600;
+const STORE_INTERVAL_SECONDS: u64 = 3600;
 
-/// How long the machine is up, which nobody sets.
+/// How long the machine has been up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uptime {
     /// Which start of the machine it counts from: a number that no other start has.
@@ -66,7 +67,7 @@ impl Clock {
     pub fn resume(stored: Option<ClockEntry>, now: &Moment) -> Self {
         let (boot, uptime, wall) = (now.boot(), now.seconds(), now.wall);
         let from = match stored {
-            None => ClockEntry { retention: wall, wall, boot, uptime, allowance: MAX_ALLOWANCE },
+            None => ClockEntry { retention: wall, wall, boot, uptime, allowance: MAX_ALLOWANCE_SECONDS },
             Some(old) if old.boot == boot && old.uptime <= uptime => old,
             Some(old) => {
                 let passed = wall.saturating_sub(old.wall);
@@ -94,7 +95,7 @@ impl Clock {
     /// Compares the time of day with what has passed. True when that is news.
     pub fn look(&mut self, now: &Moment) -> bool {
         let measured = self.measured(now);
-        let held = match now.wall.abs_diff(measured) <= SLACK {
+        let held = match now.wall.abs_diff(measured) <= MAX_DRIFT_SECONDS {
             true => None,
             false => self.held.or(Some(measured)),
         };
@@ -127,14 +128,14 @@ impl Clock {
     fn confirm(&mut self, now: &Moment) {
         let (retention, wall) = (now.wall, now.wall);
         let (boot, uptime) = (now.boot(), now.seconds());
-        self.from = ClockEntry { retention, wall, boot, uptime, allowance: MAX_ALLOWANCE };
+        self.from = ClockEntry { retention, wall, boot, uptime, allowance: MAX_ALLOWANCE_SECONDS };
         (self.held, self.stored) = (None, None);
     }
 
     /// What is to be stored now.
     fn entry(&self, now: &Moment) -> ClockEntry {
         let passed = now.seconds().saturating_sub(self.from.uptime);
-        let allowance = self.from.allowance.saturating_add(passed).min(MAX_ALLOWANCE);
+        let allowance = self.from.allowance.saturating_add(passed).min(MAX_ALLOWANCE_SECONDS);
         let (retention, wall) = (self.measured(now), now.wall);
         ClockEntry { retention, wall, boot: now.boot(), uptime: now.seconds(), allowance }
     }
@@ -145,6 +146,15 @@ pub(crate) fn load(engine: &Engine, now: &Moment) -> Result<Clock> {
     let found = engine.records(CLOCK).into_iter().find(|(key, _)| key == CLOCK);
     let stored = found.map(|(_, value)| ClockEntry::read(&value)).transpose()?;
     Ok(Clock::resume(stored, now))
+}
+
+/// Confirm that the time of day is right although the array saw it jump: retention follows it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ConfirmTime;
+
+verbs! {
+    ConfirmTime -> (), Change "confirm" "time", Admin
+        => |tx, _| tx.confirm_time().await;
 }
 
 impl Array {
@@ -189,7 +199,7 @@ impl Array {
         let due = {
             let mut clock = self.clock.lock();
             clock.look(&now);
-            let old = |at: u64| now.seconds().saturating_sub(at) >= STORE_EVERY;
+            let old = |at: u64| now.seconds().saturating_sub(at) >= STORE_INTERVAL_SECONDS;
             clock.stored.is_none_or(old)
         };
         if due {
@@ -248,9 +258,9 @@ fn rough(seconds: u64) -> String {
     }
 }
 
-impl Change<'_> {
+impl Transaction<'_> {
     /// An administrator says that the time of day is right: the retention clock is set to it.
-    pub async fn confirm_time(&mut self) -> Result<Outcome> {
+    pub async fn confirm_time(&mut self) -> Result<()> {
         let array = self.array;
         let now = array.moment();
         let (entry, ahead) = {
@@ -275,7 +285,7 @@ impl Change<'_> {
             self.caller.user
         );
         array.log_event(Severity::Warning, "clock.confirmed", None, message);
-        Ok(Outcome::Gone)
+        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is worth an alert: judged from values, by rules without memory.
+//! Alert rules: conditions computed from values. Rules keep no state.
 
 use crate::performance::{PathUse, forecast, imbalance};
 use engine::SpaceReport;
@@ -27,7 +27,7 @@ const DAY: u64 = 86_400;
 /// Days left, of the certificate or of the space, with how much it matters: the first that holds.
 const DAYS_LEFT: [(u64, Severity); 2] = [(7, Severity::Critical), (30, Severity::Warning)];
 /// A trend of less time says nothing about a month, in seconds.
-const TREND_LEAST: u64 = DAY;
+const TREND_MIN_SECONDS: u64 = DAY;
 
 /// What a condition is about.
 #[derive(Clone, Copy)]
@@ -271,7 +271,7 @@ pub(crate) fn of_certificate(expires: u64, now: u64) -> Conditions {
 pub(crate) fn of_forecast(past: &[SpacePoint], before: &Conditions) -> Conditions {
     const KIND: &str = "space.forecast";
     let mut found = Conditions::default();
-    let long = matches!((past.first(), past.last()), (Some(first), Some(last)) if last.time - first.time >= TREND_LEAST);
+    let long = matches!((past.first(), past.last()), (Some(first), Some(last)) if last.time - first.time >= TREND_MIN_SECONDS);
     let Some(left) = forecast(past).1.filter(|_| long) else { return found };
     let said = |severity| before.get(KIND).is_some_and(|condition| condition.severity >= severity);
     let soon = DAYS_LEFT.iter().find(|(days, severity)| {

@@ -1,11 +1,11 @@
-//! What waits to be sent to one place: in order, bounded, again after a failure, later each time.
+//! Delivery queue of one notification target: in order, bounded, with exponential back-off after failures.
 
 use std::collections::VecDeque;
 
 /// Most that waits; the oldest goes when more comes.
-const MOST: usize = 256;
+const MAX_WAITING: usize = 256;
 /// Seconds until what failed is tried again: doubled each time, up to the second.
-const AGAIN: (u64, u64) = (2, 300);
+const RETRY_SECONDS: (u64, u64) = (2, 300);
 
 #[derive(Debug)]
 pub(crate) struct DeliveryQueue<T> {
@@ -38,7 +38,7 @@ impl<T> Default for DeliveryQueue<T> {
 impl<T: Clone> DeliveryQueue<T> {
     /// Lets something wait. False when something older is lost for it.
     pub fn put(&mut self, it: T) -> bool {
-        let full = self.waiting.len() >= MOST;
+        let full = self.waiting.len() >= MAX_WAITING;
         if full {
             // What is on its way is not to be taken for another one when it arrives.
             self.waiting.remove(usize::from(self.sending));
@@ -67,7 +67,7 @@ impl<T: Clone> DeliveryQueue<T> {
                 (self.tries, self.next, self.error, self.delivered) = (0, 0, None, Some(now));
             }
             Err(error) => {
-                let (first, most) = AGAIN;
+                let (first, most) = RETRY_SECONDS;
                 self.next = uptime + first.checked_shl(self.tries.min(16)).unwrap_or(most).min(most);
                 self.tries += 1;
                 self.error = Some(error);
@@ -134,10 +134,10 @@ mod tests {
     #[test]
     fn the_oldest_that_is_not_on_its_way_makes_place() {
         let mut queue = DeliveryQueue::default();
-        (0..MOST).for_each(|number| assert!(queue.put(number)));
+        (0..MAX_WAITING).for_each(|number| assert!(queue.put(number)));
         assert_eq!(queue.take(0), Some(0));
-        assert!(!queue.put(MOST));
+        assert!(!queue.put(MAX_WAITING));
         queue.done(0, 0, Ok(()));
-        assert_eq!((queue.take(0), queue.waiting(), queue.lost()), (Some(2), MOST - 1, 1));
+        assert_eq!((queue.take(0), queue.waiting(), queue.lost()), (Some(2), MAX_WAITING - 1, 1));
     }
 }

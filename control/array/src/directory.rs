@@ -1,11 +1,12 @@
-//! Directories elsewhere that know people: they are configured like everything else, and asked when somebody logs in who
-//! is no user of the array. Whoever is vouched for is a guest: called by the directory's name, a slash, and the name there,
-//! which no user of the array is called; with the best role that one of the groups has here; and for no longer than the
-//! directory's settings stay what they were.
+//! Directories (OpenID Connect, LDAP) that authenticate users who are not users of the array.
+//!
+//! A directory is configured like everything else and is asked when such a user logs in. The user is called a guest
+//! here: its name is the directory's name, a slash, and the name there, which no user of the array can have. Its role
+//! is the highest that one of its groups is granted, and its session ends when the directory's settings change.
 
-use crate::action::{Action, Outcome};
-use crate::array::{Array, Change, some_of};
-use crate::audit::{Changes, Request};
+use crate::array::{Array, Transaction, some_of};
+use crate::audit::{Changes, Entry};
+use crate::verb::{Object, verbs};
 use crate::{Error, Result, check};
 use ::directory::{AuthorizationRequest, Credentials, DirectoryUser, Error as DirectoryError, Settings};
 use records::{DirectoryEntry, DirectoryId, Edit, Grant, Named, Record, Role, Secret};
@@ -15,9 +16,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Most directories.
-const MOST: usize = 8;
+const MAX_DIRECTORIES: usize = 8;
 /// Most groups of a directory that have a role here.
-const MOST_GRANTS: usize = 64;
+const MAX_GRANTS: usize = 64;
 
 /// A directory as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub struct Directory {
     pub created: u64,
     /// Which directory, and how it is asked.
     pub settings: Settings,
-    /// What groups may do.
+    /// The roles that groups are granted.
     pub grants: Vec<Grant>,
     /// Whether it is asked.
     pub enabled: bool,
@@ -52,7 +53,7 @@ pub struct NewDirectory {
     pub settings: Settings,
     /// What it is depends on the settings.
     pub secret: Option<Secret>,
-    /// What groups may do.
+    /// The roles that groups are granted.
     pub grants: Vec<Grant>,
     /// Whether it is asked.
     pub enabled: bool,
@@ -73,7 +74,7 @@ pub struct DirectoryChange {
     pub enabled: Option<bool>,
 }
 
-/// Somebody whom a directory vouched for.
+/// A user whom a directory authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
     /// The directory's name, a slash, and the name there.
@@ -89,6 +90,60 @@ pub struct Guest {
 /// Directories that were asked, with when they were set: they remember what they need not ask again.
 pub(crate) type DirectoryClients = BTreeMap<DirectoryId, (DirectoryEntry, Arc<dyn ::directory::Directory>)>;
 
+/// All directories, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListDirectories;
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowDirectory {
+    /// Its name.
+    pub name: String,
+}
+
+/// Let the users of a directory log in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreateDirectory(pub Box<NewDirectory>);
+
+/// Change a directory; sessions of its users end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeDirectory {
+    /// Its name.
+    pub name: String,
+    /// What to change.
+    pub change: Box<DirectoryChange>,
+}
+
+/// Delete a directory; sessions of its users end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeleteDirectory {
+    /// Its name.
+    pub name: String,
+}
+
+/// Test whether a directory is reachable and accepts its settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TestDirectory {
+    /// Its name.
+    pub name: String,
+}
+
+verbs! {
+    ListDirectories -> Vec<Directory>, Read "list" "directory", Admin
+        => |tx, _| Ok(tx.array.config().directories.iter().map(Directory::of).collect());
+    ShowDirectory -> Directory, Read "show" "directory", Admin, about name
+        => |tx, it| tx.array.config().directories.named(&it.name).map(Directory::of);
+    CreateDirectory -> Directory, Change "create" "directory", Admin,
+        of |it, _| Object::of(&["name"], &it.0.name)
+        => |tx, it| tx.create_directory(*it.0).await;
+    ChangeDirectory -> Directory, Change "change" "directory", Admin, about name
+        => |tx, it| tx.change_directory(&it.name, *it.change).await;
+    DeleteDirectory -> (), Change "delete" "directory", Admin, about name
+        => |tx, it| tx.delete_directory(&it.name).await;
+    TestDirectory -> String, Probe "test" "directory", Admin, about name
+        => |tx, it| tx.array.test_directory(&it.name).await;
+}
+
 impl Array {
     /// Names of the directories that browsers are sent to.
     pub fn sign_in_directories(&self) -> Vec<String> {
@@ -97,7 +152,7 @@ impl Array {
         config.directories.iter().filter(sends).map(|it| it.name.clone()).collect()
     }
 
-    /// Begins to sign somebody in whose browser is at `host` of the array. Waits for the directory.
+    /// Begins to sign in a user whose browser is at `host` of the array. Waits for the directory.
     ///
     /// # Errors
     /// When there is no such directory, it can't be asked, or the browser could not come back.
@@ -121,10 +176,10 @@ impl Array {
         request.ok_or_else(|| takes_passwords(name))
     }
 
-    /// Who it is that comes back. Waits for the directory.
+    /// The user who comes back from the directory. Waits for the directory.
     ///
     /// # Errors
-    /// Forbidden when it is nobody who may do anything here; else, when the directory can't be asked.
+    /// Forbidden if the user has no role here; else, when the directory can't be asked.
     pub fn end_sign_in(
         &self,
         name: &str,
@@ -145,7 +200,7 @@ impl Array {
         }
     }
 
-    /// Directories that know somebody by a password. None when it is a user of the array, who is asked nothing else.
+    /// Directories that authenticate by password. None for a user of the array, who never waits for a directory.
     fn password_directories(&self, user: &str) -> Vec<DirectoryEntry> {
         let config = self.config();
         if config.users.find(user).is_some() {
@@ -155,16 +210,16 @@ impl Array {
         config.directories.iter().filter(takes).cloned().collect()
     }
 
-    /// Whether a directory has to be asked for somebody's password.
+    /// Whether a directory has to be asked about a user's password.
     pub fn has_password_directory(&self, user: &str) -> bool {
         !self.password_directories(user).is_empty()
     }
 
-    /// Who it is that gives a password, of those whom directories know; none when nobody has it. `user` may begin with the
+    /// The directory user with this password; `None` if there is none. `user` may begin with the
     /// name of one directory and a slash. Waits for the directories.
     ///
     /// # Errors
-    /// Forbidden when somebody may do nothing here; else, when a directory can't be asked.
+    /// Forbidden if the user has no role here; else, when a directory can't be asked.
     pub fn log_in_by_directory(&self, user: &str, password: &Secret, origin: &str) -> Result<Option<Guest>> {
         let mut silent = None;
         for entry in self.password_directories(user) {
@@ -175,11 +230,11 @@ impl Array {
             };
             let proof = Credentials::Password { user, password: password.expose() };
             let asked = self.ask_directory(&entry).map_err(|error| DirectoryError::Failed(error.message));
-            // The reasons are for the log: nobody who is not logged in need know more.
+            // The reasons are for the log: a user who is not logged in need not know more.
             match asked.and_then(|directory| directory.authenticate(&proof)) {
                 Ok(person) => return self.admit_guest(&entry, person, origin).map(Some),
                 Err(DirectoryError::Refused(why)) => {
-                    tracing::info!(directory = entry.name, why, "a directory knows nobody so");
+                    tracing::info!(directory = entry.name, why, "a directory refused a log-in");
                 }
                 Err(DirectoryError::Failed(why)) => {
                     tracing::warn!(directory = entry.name, why, "a directory can't be asked");
@@ -200,12 +255,12 @@ impl Array {
         self.config().directories.get(directory).is_some_and(|it| it.enabled && it.changed <= since)
     }
 
-    /// Gives somebody the role of the groups, and notes that in the audit trail.
+    /// Gives a user the role of its groups, and notes that in the audit log.
     fn admit_guest(&self, entry: &DirectoryEntry, person: DirectoryUser, origin: &str) -> Result<Guest> {
         let user = format!("{}/{}", entry.name, person.name);
         let role = entry.role_of(&person.groups);
         let said = json!({ "groups": some_of(&person.groups), "role": role });
-        let request = Request {
+        let request = Entry {
             verb: "sign in".into(),
             noun: "user".into(),
             object: Some(user.clone()),
@@ -241,29 +296,15 @@ impl Array {
         Ok(opened)
     }
 
-    /// Asks a directory whether it is there and takes what is set.
-    pub(crate) async fn test_directory(&self, name: &str) -> Result<Outcome> {
+    /// Tests whether a directory is reachable and accepts its settings.
+    pub(crate) async fn test_directory(&self, name: &str) -> Result<String> {
         let entry = self.config().directories.named(name)?.clone();
         let directory = self.ask_directory(&entry)?;
         match tokio::task::spawn_blocking(move || directory.test()).await {
-            Ok(Ok(said)) => Ok(Outcome::Tested(said)),
+            Ok(Ok(said)) => Ok(said),
             Ok(Err(error)) => Err(Error::precondition(format!("the test of {name:?} failed: {error}"))),
             Err(error) => Err(Error::failed("the test broke off", error)),
         }
-    }
-
-    /// Answers the questions about directories; none when the action is another one.
-    pub(crate) fn tell_directories(&self, action: &Action) -> Option<Result<Outcome>> {
-        let config = self.config();
-        Some(match action {
-            Action::ListDirectories => {
-                Ok(Outcome::Directories(config.directories.iter().map(Directory::of).collect()))
-            }
-            Action::ShowDirectory { name } => {
-                config.directories.named(name).map(|it| Outcome::Directory(Box::new(Directory::of(it))))
-            }
-            _ => return None,
-        })
     }
 }
 
@@ -277,15 +318,17 @@ fn unreachable_now(name: &str, error: &DirectoryError) -> Error {
     ))
 }
 
-impl Change<'_> {
-    pub async fn create_directory(&mut self, new: NewDirectory) -> Result<Outcome> {
+impl Transaction<'_> {
+    pub async fn create_directory(&mut self, new: NewDirectory) -> Result<Directory> {
         let NewDirectory { name, settings, secret, grants, enabled } = new;
         check::name(DirectoryEntry::NOUN, &name)?;
         {
             let config = self.array.config();
             config.directories.free(&name)?;
-            if config.directories.len() >= MOST {
-                return Err(Error::precondition(format!("there are {MOST} directories: delete one first")));
+            if config.directories.len() >= MAX_DIRECTORIES {
+                return Err(Error::precondition(format!(
+                    "there are {MAX_DIRECTORIES} directories: delete one first"
+                )));
             }
         }
         let (id, created) = (DirectoryId(self.id64()), self.now());
@@ -295,7 +338,7 @@ impl Change<'_> {
         self.put_directory(entry, "created").await
     }
 
-    pub async fn change_directory(&mut self, name: &str, change: DirectoryChange) -> Result<Outcome> {
+    pub async fn change_directory(&mut self, name: &str, change: DirectoryChange) -> Result<Directory> {
         let mut entry = self.array.config().directories.named(name)?.clone();
         if let Some(new) = change.name.filter(|new| *new != entry.name) {
             check::name(DirectoryEntry::NOUN, &new)?;
@@ -316,16 +359,16 @@ impl Change<'_> {
         self.put_directory(entry, "changed").await
     }
 
-    pub async fn delete_directory(&mut self, name: &str) -> Result<Outcome> {
+    pub async fn delete_directory(&mut self, name: &str) -> Result<()> {
         let entry = self.array.config().directories.named(name)?.clone();
         self.array.directory_clients.lock().remove(&entry.id);
         self.commit(vec![Edit::Remove(Record::Directory(entry))]).await?;
         self.done("directory.deleted", DirectoryEntry::NOUN, name, "was deleted");
-        Ok(Outcome::Gone)
+        Ok(())
     }
 
     fn seal_for_directory(&self, entry: &mut DirectoryEntry, secret: Option<&Secret>) -> Result<()> {
-        // Servers of LDAP take a name with an empty password for nobody in particular.
+        // LDAP servers take a name with an empty password as an anonymous bind.
         if secret.is_some_and(|secret| secret.expose().is_empty()) {
             return Err(Error::invalid("a secret is not empty: leave it out when there is none"));
         }
@@ -335,19 +378,19 @@ impl Change<'_> {
         Ok(())
     }
 
-    async fn put_directory(&mut self, entry: DirectoryEntry, what: &str) -> Result<Outcome> {
+    async fn put_directory(&mut self, entry: DirectoryEntry, what: &str) -> Result<Directory> {
         let wrong = |error: DirectoryError| Error::invalid(error.to_string());
         entry.settings.check(entry.secret.is_some()).map_err(wrong)?;
         check_grants(&entry.grants)?;
         self.commit(vec![Edit::Put(Record::Directory(entry.clone()))]).await?;
         self.done(&format!("directory.{what}"), DirectoryEntry::NOUN, &entry.name, &format!("was {what}"));
-        Ok(Outcome::Directory(Box::new(Directory::of(&entry))))
+        Ok(Directory::of(&entry))
     }
 }
 
 fn check_grants(grants: &[Grant]) -> Result<()> {
-    if grants.len() > MOST_GRANTS {
-        return Err(Error::invalid(format!("{MOST_GRANTS} groups at most have a role")));
+    if grants.len() > MAX_GRANTS {
+        return Err(Error::invalid(format!("{MAX_GRANTS} groups at most have a role")));
     }
     for (position, grant) in grants.iter().enumerate() {
         let group = &grant.group;

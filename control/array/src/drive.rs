@@ -1,14 +1,15 @@
-//! Drives: what the shelf says of them, what operators ask of them, and what becomes of them by itself.
+//! Drives: their state, operator requests about them, and the events when they fail, return or leave.
 //!
-//! A drive goes by its slot, or by its path. What it is to the array is on the drives' own labels; nothing about drives
+//! A drive is addressed by its slot or by its path. Its membership is on the drives' own labels; nothing about drives
 //! is in the configuration.
 
-use crate::action::Outcome;
-use crate::array::{Array, Change};
+use crate::array::{Array, Transaction};
 use crate::health::Health;
+use crate::job::Job;
 use crate::job::{JobKind, JobState};
 use crate::key::NewKey;
 use crate::overwrite::{Examined, Words, refusal};
+use crate::verb::{Object, verbs};
 use crate::view;
 use crate::{Error, Result};
 use history::Severity;
@@ -36,13 +37,13 @@ pub trait Machine: Send + Sync {
     /// path where there is no drive.
     ///
     /// # Errors
-    /// When that can't be known, for people: a drive that nobody could examine is not blank.
+    /// When that can't be known, for people: a drive that could not be examined is not blank.
     fn examine(
         &self,
         path: &Path,
     ) -> Pin<Box<dyn Future<Output = std::result::Result<Examined, String>> + Send>>;
 
-    /// What the drive at a path tells of itself; nothing where that can't be known. Answers within a minute.
+    /// The health that the drive at a path reports; empty where that can't be known. Returns within a minute.
     fn drive_health(&self, path: &str) -> Pin<Box<dyn Future<Output = Health> + Send>>;
 
     /// Makes ready what the drives are to be locked with next, and answers with what their envelope is to say and with
@@ -68,7 +69,7 @@ pub trait Machine: Send + Sync {
     /// When that can't be stored.
     fn remember_drives(&self, paths: &[String]) -> std::io::Result<()>;
 
-    /// Runs work that takes long where nobody waits for it. It may never end, when the process does.
+    /// Runs long work in the background. It may never end, when the process does.
     fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>);
 }
 
@@ -103,6 +104,58 @@ pub(crate) fn called(drive: &DriveStatus) -> String {
     }
 }
 
+/// How the drives protect what is stored, and the last scrub.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowProtection;
+
+/// All drives, by slot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListDrives;
+
+/// One drive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowDrive {
+    /// Its slot, or its path.
+    pub which: String,
+}
+
+/// Add a drive to the array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AddDrive(pub NewDrive);
+
+/// Evacuate a drive: move its data to the others, so that it can be removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EvacuateDrive {
+    /// Its slot, or its path.
+    pub which: String,
+    /// Even if fewer drives may fail without loss after that.
+    pub accept_reduced_protection: bool,
+}
+
+/// Add a drive, and empty another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReplaceDrive {
+    /// The slot or path of the other one.
+    pub which: String,
+    /// The new one.
+    pub new: NewDrive,
+}
+
+verbs! {
+    ShowProtection -> view::Protection, Read "show" "protection", Viewer
+        => |tx, _| Ok(tx.array.protection(&tx.array.config()));
+    ListDrives -> Vec<view::Drive>, Read "list" "drive", Viewer
+        => |tx, _| Ok(tx.array.drives().into_iter().map(|drive| tx.array.with_health(drive)).collect());
+    ShowDrive -> view::Drive, Read "show" "drive", Viewer, about which
+        => |tx, it| tx.array.show_drive(&it.which);
+    AddDrive -> view::Drive, Change "add" "drive", Admin, of |it, _| Object::of(&["path"], &it.0.path)
+        => |tx, it| tx.add_drive(it.0).await;
+    EvacuateDrive -> Job, Change "evacuate" "drive", Admin, about which
+        => |tx, it| tx.evacuate_drive(&it.which, it.accept_reduced_protection).await;
+    ReplaceDrive -> view::Drive, Change "replace" "drive", Admin, about which
+        => |tx, it| tx.replace_drive(&it.which, it.new).await;
+}
+
 impl Array {
     pub(crate) fn drives(&self) -> Vec<DriveStatus> {
         self.parts.pool.status().drives
@@ -114,11 +167,11 @@ impl Array {
         view::Drive { status, health, evacuation_warning }
     }
 
-    pub(crate) fn show_drive(&self, which: &str) -> Result<Outcome> {
-        Ok(Outcome::Drive(Box::new(self.with_health(self.drive(which)?))))
+    pub(crate) fn show_drive(&self, which: &str) -> Result<view::Drive> {
+        Ok(self.with_health(self.drive(which)?))
     }
 
-    /// What emptying a drive costs in protection; none when it costs nothing.
+    /// By how much emptying a drive reduces protection; `None` if it does not.
     fn evacuation_warning(&self, drive: &DriveStatus) -> Option<String> {
         let may_fail = match drive.reduces_to? {
             0 => "the next drive that fails takes data along".into(),
@@ -220,7 +273,7 @@ impl Array {
         }
     }
 
-    /// Tells the machine where the drives are when that has changed; what it was told last.
+    /// Stores the paths of the drives on the machine if they have changed; returns what is stored.
     fn remember(&self, status: &PoolStatus, before: Vec<String>) -> Vec<String> {
         let mut paths: Vec<String> = status.drives.iter().filter_map(|drive| drive.name.clone()).collect();
         paths.sort();
@@ -264,14 +317,14 @@ fn unusable(what: &str, error: shelf::Error) -> Error {
     }
 }
 
-impl Change<'_> {
+impl Transaction<'_> {
     fn drives(&self) -> Result<&dyn Drives> {
         let drives = self.array.parts.pool.drives();
         drives
             .ok_or_else(|| Error::precondition("the store of this array has no drives that are managed here"))
     }
 
-    pub async fn add_drive(&mut self, new: NewDrive) -> Result<Outcome> {
+    pub async fn add_drive(&mut self, new: NewDrive) -> Result<view::Drive> {
         let slot = self.bring_drive(&new).await?;
         self.done("drive.added", "drive", &new.path, &format!("was added as slot {slot}"));
         self.array.show_drive(&slot.to_string())
@@ -310,7 +363,7 @@ impl Change<'_> {
         Ok(slot)
     }
 
-    pub async fn evacuate_drive(&mut self, which: &str, accept_reduced: bool) -> Result<Outcome> {
+    pub async fn evacuate_drive(&mut self, which: &str, accept_reduced: bool) -> Result<Job> {
         let drive = self.array.drive(which)?;
         let floor = self.drives()?.min_tolerates_after_drain();
         let warning = self.array.evacuation_warning(&drive);
@@ -326,7 +379,7 @@ impl Change<'_> {
         };
         self.empty_drive(&drive, least, warning).await?;
         let job = self.array.job_about(JobKind::Evacuate, drive.slot);
-        Ok(Outcome::Job(job.ok_or_else(|| Error::failed("the drive is being emptied", "and has no job"))?))
+        Ok(job.ok_or_else(|| Error::failed("the drive is being emptied", "and has no job"))?)
     }
 
     /// Empties a drive, unless fewer than `least` drives may fail without loss after that.
@@ -360,7 +413,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    pub async fn replace_drive(&mut self, which: &str, new: NewDrive) -> Result<Outcome> {
+    pub async fn replace_drive(&mut self, which: &str, new: NewDrive) -> Result<view::Drive> {
         let old = self.array.drive(which)?;
         // One comes for the one that goes: what can be borne before is enough after that.
         let floor = self.drives()?.min_tolerates_after_drain();

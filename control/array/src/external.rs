@@ -1,5 +1,5 @@
-//! Troubles around the array, which never keep it from serving: the history in memory, sealed secrets that can't be
-//! opened, and whatever the machine that it runs on reports. Each is an alert until it is over.
+//! Conditions outside the array that never stop it from serving: the history held in memory, sealed secrets that can't
+//! be opened, and whatever the machine reports. Each is an alert until it is cleared.
 
 use crate::array::{Array, some_of};
 use crate::condition::{self, Conditions};
@@ -47,7 +47,7 @@ impl Array {
         if let Some(why) = self.parts.history.outage() {
             condition::add(&mut found, "history.memory", Severity::Critical, None, &|| {
                 format!(
-                    "the history can't be written to the array's folder ({why}): events, alerts and the audit trail are \
+                    "the history can't be written to the array's folder ({why}): events, alerts and the audit log are \
                      kept in memory, and are lost if the array is started again before that is mended: make room, or \
                      see to the file system; the array goes back to the file by itself"
                 )

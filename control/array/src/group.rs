@@ -1,14 +1,81 @@
-//! Volume groups: volumes that belong together, with quotas, a policy and limits.
+//! Volume groups: volumes that share quotas, a reduction policy and QoS limits.
 
-use crate::action::{GroupChange, Outcome};
-use crate::array::Change;
+use crate::array::Transaction;
+use crate::verb::verbs;
+use crate::view::Group;
 use crate::{Error, Result, check};
-use records::Subject;
-use records::{Edit, GroupEntry, GroupId, Record, Stage, VolumeEntry};
-use records::{Limits, Policy};
+use records::{
+    Edit, GroupEntry, GroupId, Limits, LimitsChange, Policy, PolicyChange, Record, Stage, Subject,
+    VolumeEntry,
+};
+use serde::Serialize;
 
-impl Change<'_> {
-    pub async fn create_group(&mut self, name: String, change: GroupChange) -> Result<Outcome> {
+/// Create a volume group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreateGroup {
+    /// Its name.
+    pub name: String,
+    /// What to set.
+    pub change: GroupChange,
+}
+
+/// All volume groups, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListGroups;
+
+/// One volume group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowGroup {
+    /// Its name.
+    pub name: String,
+}
+
+/// Change a volume group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeGroup {
+    /// Its name.
+    pub name: String,
+    /// What to change.
+    pub change: GroupChange,
+}
+
+/// Delete a volume group; its volumes stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeleteGroup {
+    /// Its name.
+    pub name: String,
+}
+
+/// What to set of a volume group; what is none stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GroupChange {
+    /// Another name.
+    pub name: Option<String>,
+    /// Mapped bytes beyond which operators and hosts are warned.
+    pub soft_quota: Option<Option<u64>>,
+    /// Mapped bytes beyond which its volumes take no new space.
+    pub hard_quota: Option<Option<u64>>,
+    /// How the data of its volumes are reduced from now on.
+    pub policy: PolicyChange,
+    /// What its volumes may do together in a second.
+    pub limits: LimitsChange,
+}
+
+verbs! {
+    CreateGroup -> Group, Change "create" "volume group", Operator, about name
+        => |tx, it| tx.create_group(it.name, it.change).await;
+    ListGroups -> Vec<Group>, Read "list" "volume group", Viewer
+        => |tx, _| Ok(tx.array.groups(&tx.array.config()));
+    ShowGroup -> Group, Read "show" "volume group", Viewer, about name
+        => |tx, it| tx.array.config().groups.named(&it.name).map(|found| tx.array.group(&tx.array.config(), found));
+    ChangeGroup -> Group, Change "change" "volume group", Operator, about name
+        => |tx, it| tx.change_group(&it.name, it.change).await;
+    DeleteGroup -> (), Change "delete" "volume group", Operator, about name
+        => |tx, it| tx.delete_group(&it.name).await;
+}
+
+impl Transaction<'_> {
+    pub async fn create_group(&mut self, name: String, change: GroupChange) -> Result<Group> {
         check::name("volume group", &name)?;
         self.array.config().groups.free(&name)?;
         let (id, created) = (GroupId(self.id64()), self.now());
@@ -20,7 +87,7 @@ impl Change<'_> {
         self.group_now(id)
     }
 
-    pub async fn change_group(&mut self, name: &str, mut change: GroupChange) -> Result<Outcome> {
+    pub async fn change_group(&mut self, name: &str, mut change: GroupChange) -> Result<Group> {
         let entry = self.array.config().groups.named(name)?.clone();
         let mut new = entry.clone();
         if let Some(name) = change.name.take().filter(|name| *name != entry.name) {
@@ -36,7 +103,7 @@ impl Change<'_> {
         self.group_now(entry.id)
     }
 
-    pub async fn delete_group(&mut self, name: &str) -> Result<Outcome> {
+    pub async fn delete_group(&mut self, name: &str) -> Result<()> {
         let (entry, members) = {
             let config = self.array.config();
             let entry = config.groups.named(name)?.clone();
@@ -51,13 +118,13 @@ impl Change<'_> {
         edits.push(Edit::Remove(Record::Group(entry)));
         self.commit(edits).await?;
         self.done("group.deleted", "volume group", name, "was deleted");
-        Ok(Outcome::Gone)
+        Ok(())
     }
 
-    fn group_now(&self, id: GroupId) -> Result<Outcome> {
+    fn group_now(&self, id: GroupId) -> Result<Group> {
         let config = self.array.config();
         let entry = config.groups.get(id).ok_or_else(|| Error::not_found("the volume group is gone"))?;
-        Ok(Outcome::Group(self.array.group(&config, entry)))
+        Ok(self.array.group(&config, entry))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What drives tell of themselves: asked now and then in a task of its own, for which nobody waits.
+//! Drive health (SMART), read from the drives now and then by a background task.
 
 use crate::array::Array;
 use crate::condition::{self, About, Conditions};
@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How often each drive is asked, in seconds.
-const EVERY: u64 = 600;
+const INTERVAL_SECONDS: u64 = 600;
 /// Parts of a hundred of the writes that a drive was made for, with how much it matters when they are used: the first that
 /// holds.
 const WORN: [(u64, Severity); 2] = [(100, Severity::Critical), (90, Severity::Warning)];
 
-/// What a drive tells of itself; none where it says nothing about it. Bytes and errors are those of its whole life.
+/// What a drive reports of its health; `None` where it reports nothing. Bytes and errors are over its whole life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
     /// What its maker calls it.
@@ -41,7 +41,7 @@ pub struct Health {
     pub read_bytes: Option<u64>,
 }
 
-/// What the drives cache last.
+/// The health that drives reported last.
 #[derive(Debug, Default)]
 pub(crate) struct HealthCache {
     /// By the identity of the drive.
@@ -53,7 +53,7 @@ pub(crate) struct HealthCache {
 }
 
 impl Array {
-    /// What a drive cache last; nothing before it was asked.
+    /// The health that a drive reported last; empty before it was asked.
     pub(crate) fn health(&self, drive: u128) -> Health {
         self.health_cache.lock().drives.get(&drive).cloned().unwrap_or_default()
     }
@@ -64,7 +64,7 @@ impl Array {
         let (drives, now): (Vec<(u128, String)>, u64) = (there.collect(), self.env.seconds());
         {
             let mut cache = self.health_cache.lock();
-            let fresh = cache.asked.is_some_and(|asked| now.abs_diff(asked) < EVERY);
+            let fresh = cache.asked.is_some_and(|asked| now.abs_diff(asked) < INTERVAL_SECONDS);
             if cache.asking || fresh && drives.iter().all(|(drive, _)| cache.drives.contains_key(drive)) {
                 return;
             }
@@ -90,7 +90,7 @@ async fn ask(machine: Arc<dyn crate::Machine>, drives: Vec<(u128, String)>, cach
     (cache.drives, cache.asking) = (found, false);
 }
 
-/// What drives tell that is worth an alert.
+/// Alert conditions from drive health.
 fn of_health<'a>(drives: impl Iterator<Item = (&'a DriveStatus, Health)>) -> Conditions {
     let mut found = Conditions::default();
     for (drive, health) in drives.filter(|(drive, _)| drive.state != DriveState::Failed) {

@@ -1,13 +1,150 @@
-//! Hosts, host groups, and what they see.
+//! Hosts and host groups: initiators, CHAP, membership.
 
-use crate::action::{HostChange, HostGroupChange, Outcome, PeerName};
-use crate::array::{Array, Change, some_of};
+use crate::array::{Array, Transaction, some_of};
+use crate::connection::noun_of_disk;
+use crate::verb::verbs;
+use crate::view::{Host, HostGroup};
 use crate::{Error, Result, check};
 use records::{
     Chap, Config, ConnectionEntry, Edit, HostEntry, HostGroupEntry, HostGroupId, HostId, Peer, Record,
     SealedChap, Topic,
 };
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Forget reservations and mode pages of a volume or snapshot that were saved and can't be understood: hosts may
+/// write to it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ClearUnreadableState {
+    /// The volume or snapshot.
+    pub name: String,
+}
+
+/// Create a host, so that it may log in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreateHost {
+    /// Its name.
+    pub name: String,
+    /// Its iSCSI initiator names, at least one.
+    pub initiators: Vec<String>,
+    /// CHAP that it must pass.
+    pub chap: Option<Chap>,
+    /// CHAP that the array passes to it.
+    pub mutual: Option<Chap>,
+}
+
+/// All hosts, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListHosts;
+
+/// One host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowHost {
+    /// Its name.
+    pub name: String,
+}
+
+/// Change a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeHost {
+    /// Its name.
+    pub name: String,
+    /// What to change.
+    pub change: HostChange,
+}
+
+/// Delete a host that sees no volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeleteHost {
+    /// Its name.
+    pub name: String,
+}
+
+/// Create a host group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreateHostGroup {
+    /// Its name.
+    pub name: String,
+    /// Names of its hosts.
+    pub hosts: Vec<String>,
+}
+
+/// All host groups, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListHostGroups;
+
+/// One host group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowHostGroup {
+    /// Its name.
+    pub name: String,
+}
+
+/// Change a host group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeHostGroup {
+    /// Its name.
+    pub name: String,
+    /// What to change.
+    pub change: HostGroupChange,
+}
+
+/// Delete a host group that sees no volume; its hosts stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeleteHostGroup {
+    /// Its name.
+    pub name: String,
+}
+
+/// What to change of a host; what is none stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HostChange {
+    /// Another name.
+    pub name: Option<String>,
+    /// Other initiator names, all of them.
+    pub initiators: Option<Vec<String>>,
+    /// Other CHAP that it must pass, or none.
+    pub chap: Option<Option<Chap>>,
+    /// Other CHAP that the array passes to it, or none.
+    pub mutual: Option<Option<Chap>>,
+}
+
+/// What to change of a host group; what is none stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HostGroupChange {
+    /// Another name.
+    pub name: Option<String>,
+    /// Other hosts, all of them.
+    pub hosts: Option<Vec<String>>,
+}
+
+verbs! {
+    ClearUnreadableState -> (), Change "clear unreadable state of" "volume", Admin, about name
+        => |tx, it| tx.clear_unreadable_state(&it.name).await;
+    CreateHost -> Host, Change "create" "host", Operator, about name
+        => |tx, it| tx.create_host(it.name, &it.initiators, it.chap, it.mutual).await;
+    ListHosts -> Vec<Host>, Read "list" "host", Viewer
+        => |tx, _| Ok(tx.array.hosts(&tx.array.config()));
+    ShowHost -> Host, Read "show" "host", Viewer, about name
+        => |tx, it| tx.array.config().hosts.named(&it.name).map(|found| tx.array.host(&tx.array.config(), found));
+    ChangeHost -> Host, Change "change" "host", Operator, about name
+        => |tx, it| tx.change_host(&it.name, it.change).await;
+    DeleteHost -> (), Change "delete" "host", Operator, about name
+        => |tx, it| tx.delete_host(&it.name).await;
+    CreateHostGroup -> HostGroup, Change "create" "host group", Operator, about name
+        => |tx, it| tx.create_host_group(it.name, &it.hosts).await;
+    ListHostGroups -> Vec<HostGroup>, Read "list" "host group", Viewer
+        => |tx, _| Ok(tx.array.host_groups(&tx.array.config()));
+    ShowHostGroup -> HostGroup, Read "show" "host group", Viewer, about name
+        => |tx, it| {
+            let config = tx.array.config();
+            config.host_groups.named(&it.name).map(|found| tx.array.host_group(&config, found))
+        };
+    ChangeHostGroup -> HostGroup, Change "change" "host group", Operator, about name
+        => |tx, it| tx.change_host_group(&it.name, it.change).await;
+    DeleteHostGroup -> (), Change "delete" "host group", Operator, about name
+        => |tx, it| tx.delete_host_group(&it.name).await;
+}
 
 impl Array {
     /// How a host may log in.
@@ -26,14 +163,14 @@ impl Array {
     }
 }
 
-impl Change<'_> {
+impl Transaction<'_> {
     pub async fn create_host(
         &mut self,
         name: String,
         initiators: &[String],
         chap: Option<Chap>,
         mutual: Option<Chap>,
-    ) -> Result<Outcome> {
+    ) -> Result<Host> {
         check::name("host", &name)?;
         let initiators = check::initiators(initiators)?;
         check::chap(chap.as_ref(), mutual.as_ref())?;
@@ -54,7 +191,7 @@ impl Change<'_> {
         Ok(Some(SealedChap { user, secret }))
     }
 
-    pub async fn change_host(&mut self, name: &str, change: HostChange) -> Result<Outcome> {
+    pub async fn change_host(&mut self, name: &str, change: HostChange) -> Result<Host> {
         let entry = self.array.config().hosts.named(name)?.clone();
         let mut new = entry.clone();
         if let Some(name) = change.name.filter(|name| *name != entry.name) {
@@ -99,7 +236,7 @@ impl Change<'_> {
         Ok(given)
     }
 
-    pub async fn delete_host(&mut self, name: &str) -> Result<Outcome> {
+    pub async fn delete_host(&mut self, name: &str) -> Result<()> {
         let entry = self.array.config().hosts.named(name)?.clone();
         self.refuse_connected(Peer::Host(entry.id))?;
         let mut edits = Vec::new();
@@ -111,7 +248,7 @@ impl Change<'_> {
         edits.push(Edit::Remove(Record::Host(entry)));
         self.commit(edits).await?;
         self.done("host.deleted", "host", name, "was deleted");
-        Ok(Outcome::Gone)
+        Ok(())
     }
 
     fn refuse_connected(&self, peer: Peer) -> Result<()> {
@@ -128,7 +265,7 @@ impl Change<'_> {
         )))
     }
 
-    pub async fn create_host_group(&mut self, name: String, hosts: &[String]) -> Result<Outcome> {
+    pub async fn create_host_group(&mut self, name: String, hosts: &[String]) -> Result<HostGroup> {
         check::name("host group", &name)?;
         self.array.config().host_groups.free(&name)?;
         let id = HostGroupId(self.id64());
@@ -139,7 +276,7 @@ impl Change<'_> {
         self.host_group_now(id)
     }
 
-    pub async fn change_host_group(&mut self, name: &str, change: HostGroupChange) -> Result<Outcome> {
+    pub async fn change_host_group(&mut self, name: &str, change: HostGroupChange) -> Result<HostGroup> {
         let entry = self.array.config().host_groups.named(name)?.clone();
         let mut new = entry.clone();
         if let Some(name) = change.name.filter(|name| *name != entry.name) {
@@ -184,66 +321,16 @@ impl Change<'_> {
         Ok(hosts)
     }
 
-    pub async fn delete_host_group(&mut self, name: &str) -> Result<Outcome> {
+    pub async fn delete_host_group(&mut self, name: &str) -> Result<()> {
         let entry = self.array.config().host_groups.named(name)?.clone();
         self.refuse_connected(Peer::HostGroup(entry.id))?;
         self.commit(vec![Edit::Remove(Record::HostGroup(entry))]).await?;
         self.done("host-group.deleted", "host group", name, "was deleted");
-        Ok(Outcome::Gone)
-    }
-
-    pub async fn connect(
-        &mut self,
-        volume: &str,
-        peer: &PeerName,
-        lun: Option<u16>,
-        read_only: bool,
-    ) -> Result<Outcome> {
-        lun.map(records::check_lun).transpose()?;
-        let (entry, who) = {
-            let config = self.array.config();
-            let id = config.disk_named(volume)?;
-            let peer = peer_named(&config, peer)?;
-            let lun = config.choose_lun(id, peer, lun)?;
-            (ConnectionEntry { volume: id, peer, lun, read_only }, config.peer_name(peer))
-        };
-        self.array.disk(entry.volume, volume)?;
-        let noun = self.noun_of_disk(entry.volume);
-        if noun == "snapshot" && self.array.config().connections.of_volume(entry.volume).next().is_none() {
-            self.array.serve(entry.volume);
-        }
-        self.commit(vec![Edit::Put(Record::Connection(entry.clone()))]).await?;
-        self.done(
-            &format!("{noun}.connected"),
-            noun,
-            volume,
-            &format!("was connected to {who} as LUN {}", entry.lun),
-        );
-        let config = self.array.config();
-        let made = self.array.connection(&config, &entry);
-        made.map(Outcome::Connection).ok_or_else(|| Error::not_found("the connection is gone"))
-    }
-
-    pub async fn disconnect(&mut self, volume: &str, peer: &PeerName) -> Result<Outcome> {
-        let (entry, who) = {
-            let config = self.array.config();
-            let id = config.disk_named(volume)?;
-            let peer = peer_named(&config, peer)?;
-            let who = config.peer_name(peer);
-            (config.connections.between(id, peer).cloned(), who)
-        };
-        let entry = entry.ok_or_else(|| Error::not_found(format!("{who} is not connected to {volume:?}")))?;
-        let (id, noun) = (entry.volume, self.noun_of_disk(entry.volume));
-        self.commit(vec![Edit::Remove(Record::Connection(entry))]).await?;
-        if noun == "snapshot" && self.array.config().connections.of_volume(id).next().is_none() {
-            self.array.parts.exports.remove_volume(id);
-        }
-        self.done(&format!("{noun}.disconnected"), noun, volume, &format!("was disconnected from {who}"));
-        Ok(Outcome::Gone)
+        Ok(())
     }
 
     /// Forgets the saved state of a unit that can't be understood, so that hosts may write to it again.
-    pub async fn clear_unreadable_state(&mut self, name: &str) -> Result<Outcome> {
+    pub async fn clear_unreadable_state(&mut self, name: &str) -> Result<()> {
         let id = self.array.config().disk_named(name)?;
         let cleared = self.array.parts.exports.clear_unreadable_state(id).await;
         if !cleared.map_err(|error| Error::failed("the state can't be cleared", error))? {
@@ -251,38 +338,27 @@ impl Change<'_> {
                 "the saved reservations and mode pages of {name:?} are understood: there is nothing to clear"
             )));
         }
-        let noun = self.noun_of_disk(id);
+        let noun = noun_of_disk(&self.array.config(), id);
         let what = "has no reservations any more and takes writes again: its saved state, which could not be understood, \
                     was cleared";
         self.done(&format!("{noun}.state-cleared"), noun, name, what);
         self.array.publish_change(if noun == "snapshot" { Topic::Snapshots } else { Topic::Volumes });
-        Ok(Outcome::Gone)
+        Ok(())
     }
 
-    fn noun_of_disk(&self, id: block::DiskId) -> &'static str {
-        if self.array.config().snapshots.get(id).is_some() { "snapshot" } else { "volume" }
-    }
-
-    fn host_now(&self, id: HostId) -> Result<Outcome> {
+    fn host_now(&self, id: HostId) -> Result<Host> {
         let config = self.array.config();
         let entry = config.hosts.get(id).ok_or_else(|| Error::not_found("the host is gone"))?;
-        Ok(Outcome::Host(self.array.host(&config, entry)))
+        Ok(self.array.host(&config, entry))
     }
 
-    fn host_group_now(&self, id: HostGroupId) -> Result<Outcome> {
+    fn host_group_now(&self, id: HostGroupId) -> Result<HostGroup> {
         let config = self.array.config();
         let entry = config.host_groups.get(id).ok_or_else(|| Error::not_found("the host group is gone"))?;
-        Ok(Outcome::HostGroup(self.array.host_group(&config, entry)))
+        Ok(self.array.host_group(&config, entry))
     }
 }
 
 fn view(config: &Config, peer: Peer) -> BTreeMap<u16, block::DiskId> {
     config.connections.of_peer(peer).map(|entry| (entry.lun, entry.volume)).collect()
-}
-
-fn peer_named(config: &Config, peer: &PeerName) -> Result<Peer> {
-    Ok(match peer {
-        PeerName::Host(name) => Peer::Host(config.hosts.named(name)?.id),
-        PeerName::HostGroup(name) => Peer::HostGroup(config.host_groups.named(name)?.id),
-    })
 }

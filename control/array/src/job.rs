@@ -1,15 +1,16 @@
-//! Work that takes long: one job each, with progress. What is being placed elsewhere is known from the drives and the
-//! scrub from its record, so that both go on after a restart; jobs that have ended are forgotten then.
+//! Jobs: long-running work with progress. Evacuations and rebuilds are known from the drives and the scrub from its
+//! record, so they resume after a restart; jobs that have ended are forgotten then.
 
-use crate::action::Outcome;
-use crate::array::{Array, Change, Update};
+use crate::array::{Array, Transaction, Update};
 use crate::drive::called;
+use crate::verb::verbs;
 use crate::{Error, Result};
+use serde::Serialize;
 use shelf::pool::{DriveState, DriveStatus, PoolStatus};
 use std::collections::VecDeque;
 
-/// Jobs that have ended and are still told of.
-const KEPT: usize = 100;
+/// Jobs that have ended and are still listed.
+const MAX_ENDED: usize = 100;
 
 /// What a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +47,7 @@ pub struct Job {
     pub slot: Option<usize>,
     /// What it does, for people.
     pub what: String,
-    /// Who asked for it; `array` for what nobody asked for.
+    /// The user who started it; `array` for what the array started.
     pub user: String,
     /// When it began, in seconds since 1970.
     pub started: u64,
@@ -75,11 +76,38 @@ impl Jobs {
     }
 
     fn forget_old(&mut self) {
-        while self.list.iter().filter(|job| job.state != JobState::Running).count() > KEPT {
+        while self.list.iter().filter(|job| job.state != JobState::Running).count() > MAX_ENDED {
             let oldest = self.list.iter().position(|job| job.state != JobState::Running);
             oldest.and_then(|oldest| self.list.remove(oldest));
         }
     }
+}
+
+/// All jobs, the newest last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListJobs;
+
+/// One job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowJob {
+    /// Its identity.
+    pub id: String,
+}
+
+/// Cancel a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CancelJob {
+    /// Its identity.
+    pub id: String,
+}
+
+verbs! {
+    ListJobs -> Vec<Job>, Read "list" "job", Viewer
+        => |tx, _| Ok(tx.array.list_jobs());
+    ShowJob -> Job, Read "show" "job", Viewer, about id
+        => |tx, it| tx.array.job(&it.id);
+    CancelJob -> Job, Change "cancel" "job", Operator, about id
+        => |tx, it| tx.cancel_job(&it.id).await;
 }
 
 impl Array {
@@ -120,7 +148,7 @@ impl Array {
         job
     }
 
-    /// Changes the job of this kind that is running, and tells listeners when it is another one then.
+    /// Changes the running job of this kind, and publishes it if it has changed.
     pub(crate) fn change_job(&self, kind: JobKind, slot: Option<usize>, change: impl FnOnce(&mut Job)) {
         let told = {
             let mut jobs = self.jobs.lock();
@@ -197,8 +225,8 @@ impl Array {
     }
 }
 
-impl Change<'_> {
-    pub async fn cancel_job(&mut self, id: &str) -> Result<Outcome> {
+impl Transaction<'_> {
+    pub async fn cancel_job(&mut self, id: &str) -> Result<Job> {
         let job = self.array.job(id)?;
         if job.state != JobState::Running {
             return Err(Error::precondition(format!("job {id} has ended already")));
@@ -212,6 +240,6 @@ impl Change<'_> {
                 )));
             }
         }
-        Ok(Outcome::Job(self.array.job(id)?))
+        Ok(self.array.job(id)?)
     }
 }

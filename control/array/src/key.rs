@@ -1,8 +1,8 @@
-//! The key that the drives are locked with: what kind it is, and another one in its place while hosts go on. What the
-//! drives hold is not written again: their data key is wrapped anew.
+//! The key that locks the drives: its kind, and its rotation while hosts do I/O. Data are not rewritten: their data
+//! key is wrapped anew.
 
-use crate::action::Outcome;
-use crate::array::{Array, Change};
+use crate::array::{Array, Transaction};
+use crate::verb::verbs;
 use crate::view::LockKind;
 use crate::{Error, Result};
 use history::Severity;
@@ -27,10 +27,10 @@ pub enum NewKey {
     Kmip(String),
 }
 
-/// What the drives are locked with.
+/// The key that locks the drives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Key {
-    /// The kind; none when the drives hold everything in clear.
+    /// The kind; `None` if the drives are not encrypted.
     #[serde(skip)]
     pub lock: Option<LockKind>,
     /// How often it was changed, and one.
@@ -51,21 +51,36 @@ impl From<Option<&dyn WrappedKey>> for Key {
     }
 }
 
+/// The key that locks the drives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowKey;
+
+/// Rotate the key that locks the drives, at once, however much they hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RotateKey(pub NewKey);
+
+verbs! {
+    ShowKey -> Key, Read "show" "key", Viewer
+        => |tx, _| Ok(tx.array.key());
+    RotateKey -> Key, Change "rotate" "key", Admin
+        => |tx, it| tx.rotate_key(it.0).await;
+}
+
 impl Array {
     /// The wrapped data key; `None` if the store is not encrypted.
     pub(crate) fn wrapped_key(&self) -> Option<Arc<dyn WrappedKey>> {
         self.parts.pool.keys()?.wrapped()
     }
 
-    /// What the drives are locked with.
+    /// The key that locks the drives.
     pub(crate) fn key(&self) -> Key {
         self.wrapped_key().as_deref().into()
     }
 }
 
-impl Change<'_> {
+impl Transaction<'_> {
     /// Locks the drives with another key. A crash leaves the old key, the new one, or both good.
-    pub async fn rotate_key(&mut self, new: NewKey) -> Result<Outcome> {
+    pub async fn rotate_key(&mut self, new: NewKey) -> Result<Key> {
         let (array, before) = (self.array, self.array.key());
         let Some((keys, wrapped)) = array.parts.pool.keys().and_then(|keys| Some((keys, keys.wrapped()?)))
         else {
@@ -108,6 +123,6 @@ impl Change<'_> {
         }
         array.publish_change(Topic::Key);
         kept.map_err(|error| Error::failed(KEPT, error))?.map_err(|error| Error::failed(KEPT, error))?;
-        Ok(Outcome::Key(after))
+        Ok(after)
     }
 }

@@ -1,23 +1,24 @@
-//! What an operator can do to the array. HTTP, command line, tests and simulation are views of the one enum
-//! [`Action`].
+//! Operator requests to the array. HTTP, command line, tests and simulation are views of the verbs declared here.
 //!
-//! The configuration lives in the engine's records, so that an array comes up from its drives alone. This crate is
-//! never on the path of an I/O: it tells `scsi` which units exist and who sees them, `iscsi` who may log in, and
-//! steps aside. It does not know HTTP; its types carry no wire format.
+//! The configuration lives in the engine's records, so an array comes up from its drives alone. This crate is never on
+//! the path of an I/O: it configures units and their mappings in `scsi` and log-ins in `iscsi`, and steps aside. It
+//! does not know HTTP; its types carry no wire format.
 
 mod access;
-mod action;
 mod alert;
 mod array;
 mod audit;
 mod bundle;
+mod caller;
 mod certificate;
 mod check;
 mod clock;
 mod condition;
+mod connection;
 mod delivery_queue;
 mod directory;
 mod drive;
+mod event;
 mod external;
 mod group;
 mod health;
@@ -44,47 +45,76 @@ mod volume;
 mod watch;
 
 pub use ::directory::{AuthorizationRequest, Ldap, Oidc, Settings as DirectorySettings};
-pub use access::{FIRST_USER, Member, Token, User};
-pub use action::{
-    Action, Caller, Credential, GroupChange, HostChange, HostGroupChange, Outcome, PeerName, ScheduleChange,
-    SettingsChange, SnapshotChange, SubjectName, VolumeChange,
+pub use access::{
+    ChangeOwnPassword, ChangeUser, CreateToken, CreateUser, DeleteToken, DeleteUser, FIRST_USER, ListTokens,
+    ListUsers, Member, NewToken, ShowOwnUser, ShowUser, Token, User,
 };
+pub use alert::{ChangeAlert, ListAlerts, ShowAlert};
 pub use array::{Array, Env, Parts, Update};
-pub use audit::Request;
-pub use bundle::File;
-pub use certificate::Certificate;
-pub use clock::Uptime;
-pub use directory::{Directory, DirectoryChange, Guest, NewDirectory};
-pub use drive::{Machine, NewDrive};
+pub use audit::Entry as AuditEntry;
+pub use bundle::{File, ShowSupportBundle};
+pub use caller::{Caller, Credential};
+pub use certificate::{Certificate, ReplaceCertificate, ShowCertificate};
+pub use clock::{ConfirmTime, Uptime};
+pub use connection::{Connect, Disconnect, ListConnections, PeerName};
+pub use directory::{
+    ChangeDirectory, CreateDirectory, DeleteDirectory, Directory, DirectoryChange, Guest, ListDirectories,
+    NewDirectory, ShowDirectory, TestDirectory,
+};
+pub use drive::{
+    AddDrive, EvacuateDrive, ListDrives, Machine, NewDrive, ReplaceDrive, ShowDrive, ShowProtection,
+};
 pub use engine::Ratios;
+pub use event::{ListAudit, ListEvents};
 pub use export::Operation;
 pub use external::has_sealed_secrets;
+pub use group::{ChangeGroup, CreateGroup, DeleteGroup, GroupChange, ListGroups, ShowGroup};
 pub use health::Health;
 pub use history::{
     Alert, AlertChange, AlertState, Attempt, Audit, Cell, Condition, Event, ExpiringKey, ExpiringKind,
     Latencies, NewEvent, Page, Sample, Series, Severity, SpacePoint,
 };
-pub use job::{Job, JobKind, JobState};
-pub use key::{Key, NewKey};
-pub use login::RefusedLogin;
-pub use notification::{Target, TargetChange};
+pub use host::{
+    ChangeHost, ChangeHostGroup, ClearUnreadableState, CreateHost, CreateHostGroup, DeleteHost,
+    DeleteHostGroup, HostChange, HostGroupChange, ListHostGroups, ListHosts, ShowHost, ShowHostGroup,
+};
+pub use job::{CancelJob, Job, JobKind, JobState, ListJobs, ShowJob};
+pub use key::{Key, NewKey, RotateKey, ShowKey};
+pub use login::{ListRefusedLogins, RefusedLogin};
+pub use notification::{
+    ChangeTarget, CreateTarget, DeleteTarget, ListTargets, ShowTarget, Target, TargetChange, TestTarget,
+};
 pub use notify::{Destination, Protection as MailProtection};
 pub use overwrite::{Examined, Words, refusal};
-pub use performance::{Busy, By, Capacity, PathUse, Scope, Stretch, imbalance, kind, size_limit};
+pub use performance::{
+    Busiest, Busy, By, Capacity, ListBusiest, ListPaths, PathUse, Scope, ShowCapacity, ShowPerformance,
+    Stretch, imbalance, kind, size_limit,
+};
 pub use policy::PolicyInForce;
 pub use records::{
     ArrayIdentity, Chap, Compression, DirectoryId, Error, Grant, Kind, Limits, LimitsChange, Policy,
     PolicyChange, Result, Role, Rule, Scrub, Secret, TokenId, Topic, UserId,
 };
 pub use recover::load_identity;
+pub use recycle_bin::{EradicateFromBin, ListBin, Recovered, TakeFromBin};
+pub use schedule::{
+    ChangeSchedule, CreateSchedule, DeleteSchedule, ListSchedules, RunSchedule, ScheduleChange, ShowSchedule,
+    SubjectName,
+};
+pub use scrub::StartScrub;
 pub use sealing::SealingKey;
-pub use shelf::pool::PoolStatus;
-pub use shelf::pool::{DriveState, DriveStatus};
-pub use shelf::pool::{KEY_BYTES, Lock, WrappedKey};
-pub use snapshot::MAX_EXTENTS;
-pub use usage::Usage;
-pub use verb::{Declaration, Effect, Verb};
+pub use settings::{ChangeSettings, SettingsChange, ShowArray, ShowSettings};
+pub use shelf::pool::{DriveState, DriveStatus, KEY_BYTES, Lock, PoolStatus, WrappedKey};
+pub use snapshot::{
+    ChangeSnapshot, CompareDisks, CreateSnapshots, DeleteSnapshot, ListSnapshots, MAX_EXTENTS, RestoreVolume,
+    ShowSnapshot, SnapshotChange,
+};
+pub use usage::{ShowGroupUsage, ShowVolumeUsage, Usage};
+pub use verb::{Effect, Request, VERBS, Verb};
 pub use view::{
     ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Drive, Group, Host, HostGroup,
     LockKind, Protection, Schedule, Settings, Snapshot, Space, State, Volume,
+};
+pub use volume::{
+    ChangeVolume, CloneVolume, CreateVolume, DeleteVolume, ListVolumes, ShowVolume, VolumeChange,
 };

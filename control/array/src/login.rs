@@ -1,31 +1,33 @@
-//! Log-ins of hosts: each log-in, log-out and refusal becomes an event, and refused log-ins are listed by initiator and
+//! iSCSI log-ins: each log-in, log-out and refusal becomes an event, and refused log-ins are listed by initiator and
 //! address, so that an operator sees why a host can't log in.
 //!
-//! Whoever reaches a portal can make as many log-ins fail as it likes. So what is the same is one entry with a count,
-//! entries are bounded, and events are budgeted for each host and for all unknown initiators together: what exceeds the
-//! budget is told later, with its count.
+//! Anyone who reaches a portal can make any number of log-ins fail. Equal ones are therefore one entry with a count,
+//! entries are bounded, and events have a budget for each host and one for all unknown initiators together; what
+//! exceeds it is logged later, with its count.
 
 use crate::array::Array;
+use crate::verb::verbs;
 use history::Severity;
 use iscsi::{LoginObserver, RefusedLogin as Refusal, SessionInfo};
 use parking_lot::Mutex;
 use records::{Config, HostId, Topic};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Most different records that wait to be told; more are only counted.
+/// Most different log-ins that wait to be logged; more are only counted.
 const MAX_PENDING: usize = 1024;
 /// Most refused log-ins that are listed.
 const MAX_LISTED: usize = 256;
 /// How long a refused log-in is listed, in seconds.
-const LISTED_SECONDS: u64 = 7 * 86_400;
+const REFUSED_LOGIN_LIFE_SECONDS: u64 = 7 * 86_400;
 /// Events at once about one host, or about unknown initiators, and seconds until there may be another.
 const EVENTS_BURST: u64 = 10;
 const EVENT_SECONDS: u64 = 60;
 /// Longest reason of a log-out that is shown, in characters.
 const MAX_REASON: usize = 120;
-/// Ends of a session that somebody wanted.
+/// Ends of a session that are no failure.
 const WANTED_ENDS: [&str; 5] =
     ["logged out", "session reinstated", "access changed", "shutting down", "target cold reset"];
 
@@ -34,7 +36,7 @@ const WANTED_ENDS: [&str; 5] =
 pub struct RefusedLogin {
     /// The initiator's name, when it gave one.
     pub initiator: Option<String>,
-    /// The host that has the name; none when no host has it.
+    /// The host that has the name; `None` if no host has it.
     pub host: Option<String>,
     /// From where.
     pub address: IpAddr,
@@ -52,7 +54,7 @@ pub struct RefusedLogin {
     pub last: u64,
 }
 
-/// What connections tell, until the array looks at it.
+/// What connections report, until the array looks at it.
 #[derive(Default)]
 pub(crate) struct Logins {
     pending: Mutex<PendingLogins>,
@@ -92,7 +94,7 @@ struct LoginLog {
     lost: u64,
 }
 
-/// How many events may be told now.
+/// How many events may be logged now.
 #[derive(Clone, Copy)]
 struct EventBudget {
     left: u64,
@@ -153,7 +155,7 @@ impl LoginObserver for Logins {
 }
 
 impl EventBudget {
-    /// Takes one of what may be told at `now`.
+    /// Takes one of what may be logged at `now`.
     fn take(&mut self, now: u64) -> bool {
         let earned = now.saturating_sub(self.since) / EVENT_SECONDS;
         self.left = self.left.saturating_add(earned).min(EVENTS_BURST);
@@ -166,7 +168,7 @@ impl EventBudget {
 
 impl LoginLog {
     /// Enters a refused log-in. Where there is no room the oldest goes, of unknown initiators first: whoever makes up
-    /// names does not push out what happened to a host.
+    /// names does not push out the entries of a host.
     fn enter(&mut self, item: &Item, host: Option<&str>, now: u64) {
         let What::Refused { cause, reason } = &item.what else { return };
         let is_like = |known: &&mut RefusedLogin| {
@@ -203,8 +205,17 @@ fn host_of<'a>(config: &'a Config, initiator: Option<&str>) -> Option<&'a record
     config.hosts.iter().find(|host| host.initiators.iter().any(|name| name == initiator))
 }
 
+/// Log-ins that were refused, of known and unknown initiators, the last one first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListRefusedLogins;
+
+verbs! {
+    ListRefusedLogins -> Vec<RefusedLogin>, Read "list" "refused log-in", Viewer
+        => |tx, _| Ok(tx.array.refused_logins(&tx.array.config(), None));
+}
+
 impl Array {
-    /// Makes events of what connections told since it was asked last.
+    /// Logs events of what connections reported since the last call.
     pub(crate) fn watch_logins(&self) {
         let now = self.env.seconds();
         let PendingLogins { items, lost } = std::mem::take(&mut *self.logins.pending.lock());
@@ -214,7 +225,7 @@ impl Array {
             let (config, mut log) = (self.config(), self.logins.log.lock());
             let log = &mut *log;
             log.lost += lost;
-            log.refused.retain(|known| now.saturating_sub(known.last) < LISTED_SECONDS);
+            log.refused.retain(|known| now.saturating_sub(known.last) < REFUSED_LOGIN_LIFE_SECONDS);
             for item in items {
                 let host = host_of(&config, item.initiator.as_deref());
                 match item.what {

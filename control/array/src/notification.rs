@@ -1,11 +1,12 @@
-//! Notification targets: whom alerts are told elsewhere. They are configured like everything else; what is to be sent
-//! waits in memory, is sent on threads of its own, and again later when nobody took it. An array that starts anew
-//! tells what is new then, not what was waiting.
+//! Notification targets and delivery of alerts to them: e-mail, webhook, syslog, SNMP.
+//!
+//! Targets are records. Notices wait in memory, are sent on threads of their own, and are sent again after a failure.
+//! After a restart only new alerts are sent, not what was waiting.
 
-use crate::action::{Action, Outcome};
-use crate::array::{Array, Change, Update};
+use crate::array::{Array, Transaction, Update};
 use crate::condition::{self, About, Conditions};
 use crate::delivery_queue::DeliveryQueue;
+use crate::verb::verbs;
 use crate::{Error, Result, check};
 use history::{Alert, AlertChange, Condition, Severity};
 use notify::{Destination, Notification};
@@ -21,7 +22,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A target that fails so often one after the other is worth an alert.
 const FAILING: u32 = 3;
 /// Most targets.
-const MOST: usize = 64;
+const MAX_TARGETS: usize = 64;
 
 /// A notification target as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub struct Target {
     pub created: u64,
     /// Where notices go.
     pub destination: Destination,
-    /// The least that an alert must matter.
+    /// The lowest severity that is sent.
     pub least: Severity,
     /// Whether anything is sent.
     pub enabled: bool,
@@ -44,7 +45,7 @@ pub struct Target {
     pub failing: Option<String>,
     /// Notices that wait.
     pub waiting: usize,
-    /// Notices that nobody will get: too many waited.
+    /// Notices that were dropped because too many waited.
     pub lost: u64,
 }
 
@@ -57,7 +58,7 @@ pub struct TargetChange {
     pub destination: Option<Destination>,
     /// Another secret, or none.
     pub secret: Option<Option<Secret>>,
-    /// The least that an alert must matter.
+    /// The lowest severity that is sent.
     pub least: Option<Severity>,
     /// Whether anything is sent.
     pub enabled: Option<bool>,
@@ -66,8 +67,72 @@ pub struct TargetChange {
 /// What waits to be sent, by target.
 pub(crate) type DeliveryQueues = BTreeMap<TargetId, DeliveryQueue<Notification>>;
 
+/// All notification targets, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListTargets;
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowTarget {
+    /// Its name.
+    pub name: String,
+}
+
+/// Create a notification target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreateTarget {
+    /// Its name.
+    pub name: String,
+    /// Where notices go.
+    pub destination: Destination,
+    /// What it is depends on the destination.
+    pub secret: Option<Secret>,
+    /// The lowest severity that is sent.
+    pub least: Severity,
+    /// Whether anything is sent.
+    pub enabled: bool,
+}
+
+/// Change a notification target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeTarget {
+    /// Its name.
+    pub name: String,
+    /// What to change.
+    pub change: TargetChange,
+}
+
+/// Delete a notification target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeleteTarget {
+    /// Its name.
+    pub name: String,
+}
+
+/// Send a test notice, and wait for its delivery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TestTarget {
+    /// Its name.
+    pub name: String,
+}
+
+verbs! {
+    ListTargets -> Vec<Target>, Read "list" "notification target", Viewer
+        => |tx, _| Ok(tx.array.config().targets.iter().map(|found| tx.array.target(found)).collect());
+    ShowTarget -> Target, Read "show" "notification target", Viewer, about name
+        => |tx, it| tx.array.config().targets.named(&it.name).map(|found| tx.array.target(found));
+    CreateTarget -> Target, Change "create" "notification target", Admin, about name
+        => |tx, it| tx.create_target(it).await;
+    ChangeTarget -> Target, Change "change" "notification target", Admin, about name
+        => |tx, it| tx.change_target(&it.name, it.change).await;
+    DeleteTarget -> (), Change "delete" "notification target", Admin, about name
+        => |tx, it| tx.delete_target(&it.name).await;
+    TestTarget -> (), Probe "test" "notification target", Admin, about name
+        => |tx, it| tx.array.test_target(&it.name).await;
+}
+
 impl Array {
-    /// Tells notification targets about alerts. Never ends; belongs in a task of its own.
+    /// Delivers alerts to notification targets. Never ends; belongs in a task of its own.
     pub async fn deliver(self: Arc<Self>) {
         let mut updates = self.subscribe();
         let mut look = tokio::time::interval(LOOK);
@@ -88,7 +153,7 @@ impl Array {
         }
     }
 
-    /// Puts a notice into the queues of those who want it.
+    /// Puts a notice into the queues of the targets that want it.
     fn put(&self, turn: AlertChange, alert: &Alert) {
         if turn == AlertChange::Updated {
             return;
@@ -151,7 +216,7 @@ impl Array {
     }
 
     /// Sends a notice that says that it is a test, and waits for it.
-    pub(crate) async fn test_target(self: &Array, name: &str) -> Result<Outcome> {
+    pub(crate) async fn test_target(self: &Array, name: &str) -> Result<()> {
         let target = self.config().targets.named(name)?.clone();
         let now = self.now();
         let condition = Condition {
@@ -174,7 +239,7 @@ impl Array {
         });
         started.map_err(|error| Error::failed("a thread can't be started", error))?;
         match sent.await {
-            Ok(Ok(())) => Ok(Outcome::Gone),
+            Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Error::precondition(format!("the test did not arrive: {error}"))),
             Err(_) => Err(Error::failed("the test broke off", "its thread ended")),
         }
@@ -196,20 +261,6 @@ impl Array {
             }
         }
         found
-    }
-
-    /// Answers the questions about notification targets; none when the action is another one.
-    pub(crate) fn tell_targets(&self, action: &Action) -> Option<Result<Outcome>> {
-        let config = self.config();
-        Some(match action {
-            Action::ListTargets => {
-                Ok(Outcome::Targets(config.targets.iter().map(|it| self.target(it)).collect()))
-            }
-            Action::ShowTarget { name } => {
-                config.targets.named(name).map(|it| Outcome::Target(Box::new(self.target(it))))
-            }
-            _ => return None,
-        })
     }
 
     fn target(&self, entry: &TargetEntry) -> Target {
@@ -235,32 +286,26 @@ fn on_thread(body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     std::thread::Builder::new().name("notify".into()).spawn(body).map(drop)
 }
 
-impl Change<'_> {
-    pub async fn create_target(
-        &mut self,
-        name: String,
-        destination: Destination,
-        secret: Option<&Secret>,
-        least: Severity,
-        enabled: bool,
-    ) -> Result<Outcome> {
+impl Transaction<'_> {
+    pub async fn create_target(&mut self, new: CreateTarget) -> Result<Target> {
+        let CreateTarget { name, destination, secret, least, enabled } = new;
         check::name(TargetEntry::NOUN, &name)?;
         {
             let config = self.array.config();
             config.targets.free(&name)?;
-            if config.targets.len() >= MOST {
+            if config.targets.len() >= MAX_TARGETS {
                 return Err(Error::precondition(format!(
-                    "there are {MOST} notification targets: delete one first"
+                    "there are {MAX_TARGETS} notification targets: delete one first"
                 )));
             }
         }
         let (id, created) = (TargetId(self.id64()), self.now());
         let mut entry = TargetEntry { id, name, created, destination, least, enabled, secret: None };
-        self.seal_for(&mut entry, secret)?;
+        self.seal_for(&mut entry, secret.as_ref())?;
         self.put_target(entry, "created").await
     }
 
-    pub async fn change_target(&mut self, name: &str, change: TargetChange) -> Result<Outcome> {
+    pub async fn change_target(&mut self, name: &str, change: TargetChange) -> Result<Target> {
         let mut entry = self.array.config().targets.named(name)?.clone();
         if let Some(new) = change.name.filter(|new| *new != entry.name) {
             check::name(TargetEntry::NOUN, &new)?;
@@ -281,12 +326,12 @@ impl Change<'_> {
         self.put_target(entry, "changed").await
     }
 
-    pub async fn delete_target(&mut self, name: &str) -> Result<Outcome> {
+    pub async fn delete_target(&mut self, name: &str) -> Result<()> {
         let entry = self.array.config().targets.named(name)?.clone();
         self.array.queues.lock().remove(&entry.id);
         self.commit(vec![Edit::Remove(Record::Target(entry))]).await?;
         self.done("notification.deleted", TargetEntry::NOUN, name, "was deleted");
-        Ok(Outcome::Gone)
+        Ok(())
     }
 
     fn seal_for(&self, entry: &mut TargetEntry, secret: Option<&Secret>) -> Result<()> {
@@ -299,11 +344,11 @@ impl Change<'_> {
         Ok(())
     }
 
-    async fn put_target(&mut self, entry: TargetEntry, what: &str) -> Result<Outcome> {
+    async fn put_target(&mut self, entry: TargetEntry, what: &str) -> Result<Target> {
         entry.destination.check(entry.secret.is_some()).map_err(wrong)?;
         self.commit(vec![Edit::Put(Record::Target(entry.clone()))]).await?;
         self.done(&format!("notification.{what}"), TargetEntry::NOUN, &entry.name, &format!("was {what}"));
-        Ok(Outcome::Target(Box::new(self.array.target(&entry))))
+        Ok(self.array.target(&entry))
     }
 }
 

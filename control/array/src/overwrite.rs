@@ -1,4 +1,4 @@
-//! Whether a drive may be overwritten: what it holds and who uses it, against what the operator consented to.
+//! Whether a drive may be overwritten: its contents and users, against what the operator consented to.
 
 use shelf::pool::{Consent, DriveContents};
 
@@ -7,7 +7,7 @@ use shelf::pool::{Consent, DriveContents};
 pub struct Examined {
     /// It is a block device; otherwise a regular file, or nothing that can be a drive.
     pub is_device: bool,
-    /// Who uses it now: mounts, swap, device-mapper, md and so on, a sentence each.
+    /// Its present users: mounts, swap, device-mapper, md and so on, a sentence each.
     pub users: Vec<String>,
     /// Signatures of file systems, volume managers and partition tables on it, as people read them.
     pub signatures: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Words {
     pub force_files: bool,
 }
 
-/// Why a drive may not be overwritten, with what to do; none when it may.
+/// Why a drive may not be overwritten, with what to do; `None` if it may.
 pub fn refusal(
     path: &str,
     examined: &Examined,

@@ -1,31 +1,31 @@
-//! How fast: what the target counts is measured once a second, kept in the history, and told by volume, group, host
-//! and path.
+//! Performance and capacity history: the target's counters, sampled once a second, by volume, group, host and path.
 //!
-//! Measuring reads counters that connections write; it takes no lock that a command waits for. Its subjects are
-//! everything together, each volume, and each path of an initiator to a portal; a host is the sum of the paths of its
-//! initiators and a group the sum of its volumes, as they are configured when somebody asks.
+//! Sampling reads counters that connections write; it takes no lock that a command waits for. Samples are kept for the
+//! whole array, each volume, and each path of an initiator to a portal; a host is the sum of the paths of its
+//! initiators and a group the sum of its volumes, as configured at the time of the query.
 
-use crate::action::{Action, Outcome};
 use crate::array::{Array, Env, Update};
+use crate::verb::verbs;
 use crate::{Error, Result};
 use block::DiskId;
 use export::{IoCounters, Operation, PathId, SizeClass};
 use history::{ALL, Cell, Latencies, Recorder, Sample, Series, SpacePoint, Store};
 use records::{Config, HostEntry};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How far a question looks back that does not say it, in seconds.
-const USUAL_LENGTH: u64 = 300;
-/// How many parts an answer has when nobody says it, and at most.
-const USUAL_POINTS: u32 = 300;
-const MOST_POINTS: u32 = 3600;
+const DEFAULT_RANGE_SECONDS: u64 = 300;
+/// Points of a series by default, and at most.
+const DEFAULT_POINTS: u32 = 300;
+const MAX_POINTS: u32 = 3600;
 /// What the use of space in the coming days is foreseen from, in seconds.
-const FORECAST_FROM: u64 = 30 * 86_400;
+const FORECAST_PAST_SECONDS: u64 = 30 * 86_400;
 /// The least that a forecast needs, in seconds.
-const FORECAST_LEAST: u64 = 3600;
+const FORECAST_MIN_SECONDS: u64 = 3600;
 /// How often the use of space is measured, in seconds.
-const SPACE_EVERY: u64 = 10;
+const SPACE_INTERVAL_SECONDS: u64 = 10;
 
 /// What a measurement is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub enum Scope {
 }
 
 /// A stretch of time, in seconds since 1970: the last five minutes when nothing is said.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stretch {
     /// Its beginning.
     pub from: Option<u64>,
@@ -85,14 +85,14 @@ pub struct PathUse {
     pub sample: Sample,
 }
 
-/// How the space was used, and how it goes on.
+/// Capacity history and forecast.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Capacity {
     /// The past.
     pub points: Vec<SpacePoint>,
-    /// Bytes on the drives that are taken each day, by the trend of the last month; none when there is too little past.
+    /// Bytes on the drives that are taken each day, by the trend of the last month; `None` if there is too little past.
     pub per_day: Option<f64>,
-    /// Days until nothing is free by that trend; none when it does not end.
+    /// Days until nothing is free by that trend; `None` if it does not end.
     pub days_to_full: Option<f64>,
 }
 
@@ -136,12 +136,12 @@ const KINDS: [(Operation, u8); 7] = [
 /// The size class without an upper bound.
 const ENDLESS: u8 = 63;
 
-/// The kind of command behind a number in a sample.
+/// The kind of command of a number in a sample.
 pub fn kind(number: u8) -> Option<Operation> {
     KINDS.iter().find(|(_, of)| *of == number).map(|(kind, _)| *kind)
 }
 
-/// The most bytes of a size class in a sample; none when it has no end.
+/// The most bytes of a size class in a sample; `None` if it has no end.
 pub fn size_limit(number: u8) -> Option<u64> {
     (number < ENDLESS).then(|| 1 << number)
 }
@@ -186,6 +186,61 @@ fn path_key(initiator: &str, portal: u16) -> String {
     format!("path/{portal}/{initiator}")
 }
 
+/// The busiest volumes or hosts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Busiest {
+    /// Over how many milliseconds.
+    pub millis: u64,
+    /// Each that was not idle.
+    pub busiest: Vec<Busy>,
+}
+
+/// Performance over a time range.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowPerformance {
+    /// By whom.
+    #[serde(skip)]
+    pub scope: Scope,
+    /// When.
+    #[serde(skip)]
+    pub stretch: Stretch,
+}
+
+/// The busiest volumes or hosts of the last seconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListBusiest {
+    /// Volumes or hosts.
+    #[serde(skip)]
+    pub by: By,
+    /// How many seconds, 20 at most.
+    pub seconds: u64,
+}
+
+/// Use of each path of one host, or of all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListPaths {
+    /// The host.
+    pub host: Option<String>,
+    /// When.
+    #[serde(skip)]
+    pub stretch: Stretch,
+}
+
+/// Capacity history and forecast.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowCapacity(pub Stretch);
+
+verbs! {
+    ShowPerformance -> Series, Read "show" "performance", Viewer
+        => |tx, it| tx.array.performance(&it.scope, it.stretch);
+    ListBusiest -> Busiest, Read "list" "performance", Viewer
+        => |tx, it| Ok(tx.array.list_busiest(it.by, it.seconds));
+    ListPaths -> Vec<PathUse>, Read "list" "path", Viewer
+        => |tx, it| tx.array.paths(it.host.as_deref(), it.stretch);
+    ShowCapacity -> Capacity, Read "show" "capacity", Viewer
+        => |tx, it| tx.array.capacity(it.0);
+}
+
 impl Array {
     /// Measures what was done since the last time: to be called shortly after each second began, on a thread that may
     /// work for a moment.
@@ -195,7 +250,7 @@ impl Array {
         // The second that is over, or nearly.
         let time = millis.saturating_sub(500) / 1000;
         let mut meter = self.meter.lock();
-        if meter.spaced.abs_diff(time) >= SPACE_EVERY {
+        if meter.spaced.abs_diff(time) >= SPACE_INTERVAL_SECONDS {
             meter.spaced = time;
             self.measure_space(time);
         }
@@ -215,21 +270,9 @@ impl Array {
         self.publish(Update::Measured(time, Box::new(all)));
     }
 
-    /// Answers the questions about performance; none when the action is another one. The past is read without holding
-    /// the configuration.
-    pub(crate) fn tell_performance(&self, action: &Action) -> Option<Result<Outcome>> {
-        Some(match action {
-            Action::ShowPerformance { scope, stretch } => {
-                self.performance(scope, *stretch).map(|series| Outcome::Performance(Box::new(series)))
-            }
-            Action::ListBusiest { by, seconds } => {
-                let (millis, busiest) = self.top(*by, *seconds);
-                Ok(Outcome::Busiest { millis, busiest })
-            }
-            Action::ListPaths { host, stretch } => self.paths(host.as_deref(), *stretch).map(Outcome::Paths),
-            Action::ShowCapacity(stretch) => self.capacity(*stretch).map(Outcome::Capacity),
-            _ => return None,
-        })
+    fn list_busiest(&self, by: By, seconds: u64) -> Busiest {
+        let (millis, busiest) = self.top(by, seconds);
+        Busiest { millis, busiest }
     }
 
     /// Writes the measurements that are only in memory.
@@ -265,7 +308,7 @@ impl Array {
     fn series(&self, subjects: &[String], stretch: Stretch) -> Result<Series> {
         let now = self.env.seconds();
         let (from, to) = self.ends(stretch)?;
-        let points = stretch.points.unwrap_or(USUAL_POINTS).clamp(1, MOST_POINTS);
+        let points = stretch.points.unwrap_or(DEFAULT_POINTS).clamp(1, MAX_POINTS);
         let span = history::tier_for(now, from, to, points.into(), subjects.len()).ok_or_else(|| {
             Error::invalid("that is too much for one answer: ask for a shorter time or for fewer volumes")
         })?;
@@ -273,14 +316,14 @@ impl Array {
         self.parts
             .history
             .read(begun, subjects)
-            .map_err(|error| Error::failed("the past can't be told", error))
+            .map_err(|error| Error::failed("the history can't be read", error))
     }
 
     fn ends(&self, stretch: Stretch) -> Result<(u64, u64)> {
         let now = self.env.seconds();
         // What comes after now is not known; a second that has begun is not over.
         let to = stretch.to.unwrap_or(now).min(now);
-        let from = stretch.from.unwrap_or_else(|| to.saturating_sub(USUAL_LENGTH));
+        let from = stretch.from.unwrap_or_else(|| to.saturating_sub(DEFAULT_RANGE_SECONDS));
         match from < to || stretch.to.is_none() {
             true => Ok((from.min(to), to)),
             false => Err(Error::invalid("the time asked for ends before it begins, or has not come yet")),
@@ -313,7 +356,7 @@ impl Array {
         (all.millis, top)
     }
 
-    /// What came by each path of one host, or of all.
+    /// Use of each path of one host, or of all.
     pub(crate) fn paths(&self, host: Option<&str>, stretch: Stretch) -> Result<Vec<PathUse>> {
         let hosts: Vec<HostEntry> = {
             let config = self.config();
@@ -344,18 +387,18 @@ impl Array {
 
     /// How the space was used in the last month.
     pub(crate) fn past_month(&self, now: u64) -> Result<Vec<SpacePoint>> {
-        let past = self.parts.history.space(now, now.saturating_sub(FORECAST_FROM), now, 720);
-        past.map_err(|error| Error::failed("the past can't be told", error))
+        let past = self.parts.history.space(now, now.saturating_sub(FORECAST_PAST_SECONDS), now, 720);
+        past.map_err(|error| Error::failed("the history can't be read", error))
     }
 
-    /// How the space was used, and how it goes on.
+    /// Capacity history and forecast.
     pub(crate) fn capacity(&self, stretch: Stretch) -> Result<Capacity> {
         let now = self.env.seconds();
         let (from, to) = self.ends(stretch)?;
-        let points = stretch.points.unwrap_or(USUAL_POINTS).clamp(1, MOST_POINTS);
+        let points = stretch.points.unwrap_or(DEFAULT_POINTS).clamp(1, MAX_POINTS);
         let told = |from, to, points| {
             let points = self.parts.history.space(now, from, to, points);
-            points.map_err(|error| Error::failed("the past can't be told", error))
+            points.map_err(|error| Error::failed("the history can't be read", error))
         };
         let past = self.past_month(now)?;
         let (per_day, days_to_full) = forecast(&past);
@@ -420,7 +463,7 @@ pub fn imbalance<'a>(paths: impl IntoIterator<Item = &'a PathUse>) -> Option<f64
 /// Bytes taken each day, and days until nothing is free, by the straight line nearest to the past.
 pub(crate) fn forecast(past: &[SpacePoint]) -> (Option<f64>, Option<f64>) {
     let (Some(first), Some(last)) = (past.first(), past.last()) else { return (None, None) };
-    if last.time - first.time < FORECAST_LEAST {
+    if last.time - first.time < FORECAST_MIN_SECONDS {
         return (None, None);
     }
     let used = |point: &SpacePoint| (point.physical + point.metadata) as f64;

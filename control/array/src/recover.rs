@@ -1,12 +1,13 @@
-//! Coming up from the drives alone: the identity, then the configuration, with what a crash left half-way finished
-//! or taken back.
+//! Start-up: the array's identity and configuration are read from the records, and changes that a crash left half-way
+//! are completed or rolled back.
 
 use crate::array::{Array, Env, Parts, put, put_records};
 use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
-use records::DiskEntry;
-use records::{ARRAY, ArrayIdentity, CLOCK, Config, Edit, Record, SnapshotEntry, Stage, VolumeEntry};
+use records::{
+    ARRAY, ArrayIdentity, CLOCK, Config, DiskEntry, Edit, Record, SnapshotEntry, Stage, VolumeEntry,
+};
 use std::collections::BTreeSet;
 
 /// The identity that the engine holds; one is made and stored if there is none. `now`: in seconds since 1970.
@@ -66,7 +67,7 @@ pub(crate) fn read(engine: &Engine) -> Result<Config> {
     Ok(config)
 }
 
-/// A volume or snapshot that was being made or eradicated when the array stopped is deleted: nobody was told that it exists.
+/// A volume or snapshot that older software was creating or eradicating when the array stopped is deleted: it was never reported as there.
 async fn finish_or_take_back(engine: &Engine, config: &mut Config) -> Result<()> {
     let unfinished = |entry: &DiskEntry| matches!(entry.stage(), Stage::Creating | Stage::Deleting);
     let unfinished: Vec<_> = config.disks().filter(unfinished).collect();
@@ -88,7 +89,7 @@ async fn finish_or_take_back(engine: &Engine, config: &mut Config) -> Result<()>
 }
 
 /// A volume or snapshot without a record can't come from this code, whose record is there as early. Its data is
-/// somebody's: it gets a name instead of being deleted.
+/// needed: it gets a name instead of being deleted.
 async fn adopt_strays(engine: &Engine, config: &mut Config, created: u64) -> Result<()> {
     let known: BTreeSet<DiskId> = config.disks().map(|entry| entry.id()).collect();
     for disk in engine.disks().into_iter().filter(|disk| !known.contains(&disk.id)) {

@@ -1,14 +1,63 @@
-//! The recycle bin: deleted volumes and snapshots keep their data for a time that is set, unless they are eradicated.
+//! The recycle bin: deleted volumes and snapshots keep their data for a configured time, unless they are eradicated.
 
-use crate::action::{Action, Caller, Outcome};
-use crate::array::{Array, Change, some_of};
+use crate::array::{Array, Transaction, some_of};
+use crate::caller::Caller;
+use crate::verb::{Object, verbs};
+use crate::view::{BinnedDisk, Snapshot, Volume};
 use crate::{Error, Result, check};
 use block::DiskId;
-use records::{DiskEntry, Edit, Stage, Subject};
+use records::{Config, DiskEntry, Edit, Stage, Subject};
+use serde::Serialize;
 
-impl Change<'_> {
+/// What is in the recycle bin, the newest last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListBin;
+
+/// Recover a volume or a snapshot from the recycle bin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TakeFromBin {
+    /// Its identity, or its name when that says which.
+    pub which: String,
+    /// The name to have; its old one when none is given.
+    pub name: Option<String>,
+}
+
+/// Delete a volume or a snapshot in the recycle bin with its data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EradicateFromBin {
+    /// Its identity, or its name when that says which.
+    pub which: String,
+}
+
+verbs! {
+    ListBin -> Vec<BinnedDisk>, Read "list" "recycle bin entry", Viewer
+        => |tx, _| Ok(tx.array.bin(&tx.array.config()));
+    TakeFromBin -> Recovered, Change "recover" "recycle bin entry", Operator,
+        of |it, config| Object::of(&["which"], &name_in_bin(config, &it.which))
+        => |tx, it| tx.take_from_bin(&it.which, it.name).await;
+    EradicateFromBin -> (), Change "eradicate" "recycle bin entry", Operator,
+        of |it, config| Object::of(&["which"], &name_in_bin(config, &it.which))
+        => |tx, it| tx.eradicate_from_bin(&it.which).await;
+}
+
+/// What was taken out of the recycle bin.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Recovered {
+    /// A volume.
+    Volume(Volume),
+    /// A snapshot.
+    Snapshot(Snapshot),
+}
+
+/// The name of what has this identity in the recycle bin; the text itself if nothing has.
+fn name_in_bin(config: &Config, which: &str) -> String {
+    let mut found = config.binned().filter(|entry| format!("{:032x}", entry.id().0) == which);
+    found.next().map_or_else(|| which.to_owned(), |entry| entry.name().to_owned())
+}
+
+impl Transaction<'_> {
     /// Deletes what no host sees: into the recycle bin, or for good.
-    pub(crate) async fn delete(&mut self, entry: DiskEntry, eradicate: bool) -> Result<Outcome> {
+    pub(crate) async fn delete(&mut self, entry: DiskEntry, eradicate: bool) -> Result<()> {
         let seen_by: Vec<_> = {
             let config = self.array.config();
             let seen = config.connections.of_volume(entry.id());
@@ -35,10 +84,10 @@ impl Change<'_> {
         self.commit(vec![Edit::Put(binned.record())]).await?;
         self.array.parts.exports.remove_volume(id);
         self.done(&format!("{noun}.deleted"), noun, &name, "was moved to the recycle bin");
-        Ok(Outcome::Gone)
+        Ok(())
     }
 
-    pub async fn take_from_bin(&mut self, which: &str, name: Option<String>) -> Result<Outcome> {
+    pub async fn take_from_bin(&mut self, which: &str, name: Option<String>) -> Result<Recovered> {
         let mut entry = self.in_bin(which)?;
         if let Some(name) = name {
             match &entry {
@@ -60,17 +109,17 @@ impl Change<'_> {
         self.commit(vec![Edit::Put(ready.clone().record())]).await?;
         self.done(&format!("{noun}.restored"), noun, &name, "was restored from the recycle bin");
         match ready {
-            DiskEntry::Volume(_) => self.volume_now(id),
-            DiskEntry::Snapshot(_) => self.snapshot_now(id),
+            DiskEntry::Volume(_) => self.volume_now(id).map(Recovered::Volume),
+            DiskEntry::Snapshot(_) => self.snapshot_now(id).map(Recovered::Snapshot),
         }
     }
 
-    pub async fn eradicate_from_bin(&mut self, which: &str) -> Result<Outcome> {
+    pub async fn eradicate_from_bin(&mut self, which: &str) -> Result<()> {
         let entry = self.in_bin(which)?;
         self.eradicate(entry).await
     }
 
-    pub(crate) async fn eradicate(&mut self, entry: DiskEntry) -> Result<Outcome> {
+    pub(crate) async fn eradicate(&mut self, entry: DiskEntry) -> Result<()> {
         let (id, noun, name) = (entry.id(), entry.noun(), entry.name().to_owned());
         self.refuse_kept(id, &name)?;
         let remove = vec![Edit::Remove(entry.record())];
@@ -83,7 +132,7 @@ impl Change<'_> {
         }
         self.array.parts.exports.remove_volume(id);
         self.done(&format!("{noun}.eradicated"), noun, &name, "was eradicated");
-        Ok(Outcome::Gone)
+        Ok(())
     }
 
     /// Refuses what is kept until a time that has not come.
@@ -130,7 +179,7 @@ impl Array {
             old.map(|entry| format!("{:032x}", entry.id().0)).collect()
         };
         for which in due {
-            if let Err(error) = self.perform(&Caller::array(), Action::EradicateFromBin { which }).await {
+            if let Err(error) = self.perform(&Caller::array(), EradicateFromBin { which }).await {
                 tracing::error!(%error, "the recycle bin can't be emptied");
                 return;
             }

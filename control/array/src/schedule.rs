@@ -1,19 +1,22 @@
-//! Snapshots by schedule: when they are taken, how many are kept, and what is done about runs that were missed.
+//! Snapshot schedules: when snapshots are taken, how many are kept, and how missed runs are made up for.
 //!
-//! A schedule has rules, such as "hourly, keep 24" and "daily, keep 7". What is due at one moment is one snapshot (or
-//! one of every volume of the group), which counts for every rule that asked for it, and goes when no rule keeps it any
-//! more. Its taking and the note of how far the schedule is are one step. When the array was down, what was missed is
-//! made up for with one snapshot. Times are UTC. While the time of day is not to be believed (see [`crate::clock`]),
-//! schedules go on by the time that has passed, and let nothing go.
+//! A schedule has rules, such as "hourly, keep 24" and "daily, keep 7". Rules that are due at the same moment share
+//! one snapshot (or one of every volume of the group), which is deleted when no rule keeps it any more. Snapshots and
+//! the schedule's progress are committed in one step. All runs that were missed while the array was down are made up
+//! for by one snapshot. Times are UTC. While the time of day is not trusted (see [`crate::clock`]), schedules run by
+//! the time that has passed, and delete nothing.
 
-use crate::action::{Action, Caller, Outcome, ScheduleChange, SubjectName};
-use crate::array::{Array, Change};
+use crate::array::{Array, Transaction};
+use crate::caller::Caller;
+use crate::verb::verbs;
+use crate::view::{Schedule, Snapshot};
 use crate::{Error, Result, check};
 use croner::Cron;
 use history::Severity;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use records::{DiskEntry, Edit, Record, Rule, ScheduleEntry, ScheduleId, SnapshotEntry, Subject};
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
@@ -22,9 +25,9 @@ const MAX_KEPT: u32 = 10_000;
 /// Ten years, in seconds.
 const MAX_IMMUTABLE: u64 = 10 * 366 * 24 * 3600;
 /// A schedule that was looked after until later than this many seconds from now was so by a clock that was wrong.
-const SLACK: u64 = 300;
+const MAX_AHEAD_SECONDS: u64 = 300;
 /// After a failure a schedule is left alone for so many seconds.
-const PAUSE: u64 = 60;
+const RETRY_SECONDS: u64 = 60;
 
 /// Words that may stand for a cron expression.
 const WORDS: &[(&str, &str)] = &[
@@ -68,7 +71,7 @@ pub(crate) fn next_run(schedule: &ScheduleEntry) -> Option<u64> {
 
 /// Whether a schedule has run until a time that has not come: the clock was wrong then.
 fn is_ahead(schedule: &ScheduleEntry, now: u64) -> bool {
-    schedule.seen > now + SLACK
+    schedule.seen > now + MAX_AHEAD_SECONDS
 }
 
 /// The rules of a schedule that are due now.
@@ -78,7 +81,7 @@ fn due(schedule: &ScheduleEntry, now: u64) -> Vec<String> {
 }
 
 /// The snapshots of a schedule that no rule keeps any more. One that was taken for a rule that has been removed stays
-/// until somebody deletes it.
+/// until an operator deletes it.
 fn expired<'a>(
     schedule: &ScheduleEntry,
     snapshots: impl Iterator<Item = &'a SnapshotEntry>,
@@ -101,13 +104,110 @@ fn expired<'a>(
     own.into_iter().filter(|it| !kept.contains(&it.set)).filter(known).collect()
 }
 
-impl Change<'_> {
+/// A volume or a volume group, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubjectName {
+    /// A volume.
+    Volume(String),
+    /// A volume group.
+    Group(String),
+}
+
+impl std::fmt::Display for SubjectName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SubjectName::Volume(name) => write!(f, "of volume {name}"),
+            SubjectName::Group(name) => write!(f, "of volume group {name}"),
+        }
+    }
+}
+
+/// Create a snapshot schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreateSchedule {
+    /// Its name.
+    pub name: String,
+    /// What it takes snapshots of.
+    pub subject: SubjectName,
+    /// What to set; rules are needed.
+    pub change: ScheduleChange,
+}
+
+/// All schedules, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListSchedules;
+
+/// One schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowSchedule {
+    /// Its name.
+    pub name: String,
+}
+
+/// Change a schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeSchedule {
+    /// Its name.
+    pub name: String,
+    /// What to change.
+    pub change: ScheduleChange,
+}
+
+/// Delete a schedule; its snapshots stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeleteSchedule {
+    /// Its name.
+    pub name: String,
+}
+
+/// Take the snapshots of a schedule, and let go of those that it no longer keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RunSchedule {
+    /// Its name.
+    pub name: String,
+    /// Whether it is due or not.
+    pub now: bool,
+}
+
+/// What to set of a schedule; what is none stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ScheduleChange {
+    /// Another name.
+    pub name: Option<String>,
+    /// When it takes snapshots, and how many it keeps: all rules.
+    pub rules: Option<Vec<Rule>>,
+    /// Nobody can delete a snapshot that is taken from now on before it is so many seconds old.
+    pub immutable: Option<u64>,
+    /// Whether it takes snapshots.
+    pub enabled: Option<bool>,
+}
+
+verbs! {
+    CreateSchedule -> Schedule, Change "create" "schedule", Operator, about name
+        => |tx, it| tx.create_schedule(it.name, &it.subject, it.change).await;
+    ListSchedules -> Vec<Schedule>, Read "list" "schedule", Viewer
+        => |tx, _| Ok(tx.array.schedules(&tx.array.config()));
+    ShowSchedule -> Schedule, Read "show" "schedule", Viewer, about name
+        => |tx, it| {
+            let config = tx.array.config();
+            config.schedules.named(&it.name).map(|found| tx.array.schedule(&config, found))
+        };
+    ChangeSchedule -> Schedule, Change "change" "schedule", Operator, about name
+        => |tx, it| tx.change_schedule(&it.name, it.change).await;
+    DeleteSchedule -> (), Change "delete" "schedule", Operator, about name
+        => |tx, it| tx.delete_schedule(&it.name).await;
+    RunSchedule -> Vec<Snapshot>, Change "run" "schedule", Operator, about name
+        => |tx, it| tx.run_schedule(&it.name, it.now).await;
+}
+
+impl Transaction<'_> {
     pub async fn create_schedule(
         &mut self,
         name: String,
         subject: &SubjectName,
         mut change: ScheduleChange,
-    ) -> Result<Outcome> {
+    ) -> Result<Schedule> {
         check::name("schedule", &name)?;
         let subject = {
             let config = self.array.config();
@@ -135,7 +235,7 @@ impl Change<'_> {
         self.schedule_now(id)
     }
 
-    pub async fn change_schedule(&mut self, name: &str, mut change: ScheduleChange) -> Result<Outcome> {
+    pub async fn change_schedule(&mut self, name: &str, mut change: ScheduleChange) -> Result<Schedule> {
         let entry = self.array.config().schedules.named(name)?.clone();
         let mut new = entry.clone();
         if let Some(name) = change.name.take().filter(|name| *name != entry.name) {
@@ -151,29 +251,29 @@ impl Change<'_> {
         self.schedule_now(entry.id)
     }
 
-    pub async fn delete_schedule(&mut self, name: &str) -> Result<Outcome> {
+    pub async fn delete_schedule(&mut self, name: &str) -> Result<()> {
         let entry = self.array.config().schedules.named(name)?.clone();
         self.commit(vec![Edit::Remove(Record::Schedule(entry))]).await?;
         self.done("schedule.deleted", "schedule", name, "was deleted; its snapshots stay");
-        Ok(Outcome::Gone)
+        Ok(())
     }
 
     /// Takes what is due, or everything `now`; then lets go of what no rule keeps.
-    pub async fn run_schedule(&mut self, name: &str, now: bool) -> Result<Outcome> {
+    pub async fn run_schedule(&mut self, name: &str, now: bool) -> Result<Vec<Snapshot>> {
         let mut entry = self.array.config().schedules.named(name)?.clone();
         let time = self.array.schedule_now();
         if is_ahead(&entry, time) && !now {
             // It goes on from here, instead of sleeping until then.
             entry.seen = time;
             self.commit(vec![Edit::Put(Record::Schedule(entry))]).await?;
-            return Ok(Outcome::Snapshots(Vec::new()));
+            return Ok(Vec::new());
         }
         let rules = match now {
             true => entry.rules.iter().map(|rule| rule.when.clone()).collect(),
             false => due(&entry, time),
         };
         if rules.is_empty() {
-            return Ok(Outcome::Snapshots(Vec::new()));
+            return Ok(Vec::new());
         }
         let sources = self.array.config().scheduled(entry.subject);
         entry.seen = time;
@@ -192,7 +292,7 @@ impl Change<'_> {
         self.let_go(&entry).await?;
         let config = self.array.config();
         let shown = taken.iter().filter_map(|it| config.snapshots.get(it.id));
-        Ok(Outcome::Snapshots(shown.map(|it| self.array.snapshot(&config, it)).collect()))
+        Ok(shown.map(|it| self.array.snapshot(&config, it)).collect())
     }
 
     /// Eradicates what a schedule no longer keeps, unless it is kept until a time, or some host sees it.
@@ -225,10 +325,10 @@ impl Change<'_> {
         }
     }
 
-    fn schedule_now(&self, id: ScheduleId) -> Result<Outcome> {
+    fn schedule_now(&self, id: ScheduleId) -> Result<Schedule> {
         let config = self.array.config();
         let entry = config.schedules.get(id).ok_or_else(|| Error::not_found("the schedule is gone"))?;
-        Ok(Outcome::Schedule(self.array.schedule(&config, entry)))
+        Ok(self.array.schedule(&config, entry))
     }
 }
 
@@ -268,15 +368,15 @@ impl Array {
         let (now, uptime) = (self.schedule_now(), self.uptime());
         let due: Vec<(ScheduleId, String)> = {
             let (config, watched) = (self.config(), self.watched.lock());
-            let rests = |id| watched.failed.get(&id).is_some_and(|since| uptime < since + PAUSE);
+            let rests = |id| watched.failed.get(&id).is_some_and(|since| uptime < since + RETRY_SECONDS);
             let schedules = config.schedules.iter().filter(|it| it.enabled && !rests(it.id));
             let due =
                 schedules.filter(|it| is_ahead(it, now) || next_run(it).is_some_and(|time| time <= now));
             due.map(|it| (it.id, it.name.clone())).collect()
         };
         for (id, name) in due {
-            let action = Action::RunSchedule { name: name.clone(), now: false };
-            match self.perform(&Caller::array(), action).await {
+            let run = RunSchedule { name: name.clone(), now: false };
+            match self.perform(&Caller::array(), run).await {
                 Ok(_) => drop(self.watched.lock().failed.remove(&id)),
                 Err(error) => {
                     self.watched.lock().failed.insert(id, uptime);

@@ -1,23 +1,26 @@
-//! The scrub: everything in use is read and verified at the pace of the background, and what is wrong is written again.
-//! How far it is, and what came of the last one, is a record: it goes on after a restart.
+//! The scrub: reads and verifies everything in use in the background, and repairs what is wrong. Its progress and last
+//! result are a record, so it resumes after a restart.
 
-use crate::action::{Action, Caller, Outcome};
-use crate::array::{Array, Change, put, put_records};
+use crate::array::{Array, Transaction, put, put_records};
+use crate::caller::Caller;
 use crate::condition::{self, Conditions};
+use crate::job::Job;
 use crate::job::{JobKind, JobState};
+use crate::verb::verbs;
 use crate::{Error, Result};
 use history::Severity;
 use parking_lot::Mutex;
 use records::{Config, Edit, Record, Scrub, Topic};
+use serde::Serialize;
 use shelf::pool::ScrubReport;
 use std::sync::Arc;
 
 /// How often its place is stored, in seconds.
-const STORED_EVERY: u64 = 30;
+const STORE_INTERVAL_SECONDS: u64 = 30;
 /// How long one that could not begin by itself rests, in seconds.
-const PAUSE: u64 = 600;
+const RETRY_SECONDS: u64 = 600;
 /// How far a clock may be set back without a scrub for it, in seconds.
-const SLACK: u64 = 86_400;
+const MAX_AHEAD_SECONDS: u64 = 86_400;
 
 /// A scrub with what another part of it has found.
 fn with_part(scrub: &Scrub, next: u32, part: &ScrubReport) -> Scrub {
@@ -57,6 +60,15 @@ impl Scrubbing {
     }
 }
 
+/// Read and verify everything on the drives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StartScrub;
+
+verbs! {
+    StartScrub -> Job, Change "start" "scrub", Operator
+        => |tx, _| tx.start_scrub().await;
+}
+
 impl Array {
     /// The scrub under way, or the last one.
     pub(crate) fn scrub(&self, config: &Config) -> Option<Scrub> {
@@ -79,14 +91,16 @@ impl Array {
         let now = self.env.seconds();
         let every = self.config().settings.scrub_seconds;
         // Later than ever: the last one ended by a clock that was wrong.
-        let due =
-            self.next_scrub(&self.config()).is_some_and(|time| time <= now || time > now + every + SLACK);
-        let rests = || self.watched.lock().scrub_failed.is_some_and(|since| now.abs_diff(since) < PAUSE);
+        let due = self
+            .next_scrub(&self.config())
+            .is_some_and(|time| time <= now || time > now + every + MAX_AHEAD_SECONDS);
+        let rests =
+            || self.watched.lock().scrub_failed.is_some_and(|since| now.abs_diff(since) < RETRY_SECONDS);
         let parts = &self.parts;
         if !due || rests() || parts.engine.stopped().is_some() || parts.pool.status().degraded_segments > 0 {
             return;
         }
-        let begun = self.perform(&Caller::array(), Action::StartScrub).await;
+        let begun = self.perform(&Caller::array(), StartScrub).await;
         self.watched.lock().scrub_failed = begun.as_ref().err().map(|_| now);
         if let Err(error) = begun {
             let message = format!("the scrub that is due could not begin: {error}; it is tried again");
@@ -132,7 +146,7 @@ impl Array {
         }));
     }
 
-    /// Looks how far the scrub is, stores that now and then, and tells what came of it.
+    /// Follows the progress of the scrub, stores it now and then, and logs its result.
     pub(crate) async fn watch_scrub(&self) {
         let Some(scrubbing) = self.scrubbing.lock().clone() else { return };
         let (mut scrub, over) = scrubbing.now();
@@ -148,7 +162,7 @@ impl Array {
             let progress = (f64::from(scrub.next) / f64::from(total) * 100.0).floor() / 100.0;
             self.change_job(JobKind::Scrub, None, |job| job.progress = progress.min(0.99));
         }
-        let due = scrubbing.stored.lock().saturating_add(STORED_EVERY) <= now;
+        let due = scrubbing.stored.lock().saturating_add(STORE_INTERVAL_SECONDS) <= now;
         if over || due {
             let _one_at_a_time = self.changing.lock().await;
             let record = Record::Scrub(scrub.clone());
@@ -190,8 +204,8 @@ impl Array {
     }
 }
 
-impl Change<'_> {
-    pub async fn start_scrub(&mut self) -> Result<Outcome> {
+impl Transaction<'_> {
+    pub async fn start_scrub(&mut self) -> Result<Job> {
         if self.array.scrubbing.lock().is_some() {
             return Err(Error::conflict("a scrub is under way already: see the jobs"));
         }
@@ -202,7 +216,7 @@ impl Change<'_> {
         self.array.log_event(Severity::Info, "scrub.started", None, message);
         let jobs = self.array.list_jobs();
         let job = jobs.into_iter().rev().find(|job| job.kind == JobKind::Scrub);
-        Ok(Outcome::Job(job.ok_or_else(|| Error::failed("the scrub runs", "and has no job"))?))
+        Ok(job.ok_or_else(|| Error::failed("the scrub runs", "and has no job"))?)
     }
 
     /// Ends the scrub under way, after the segment that it is at.

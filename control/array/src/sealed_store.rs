@@ -1,13 +1,14 @@
-//! What the array remembers for its operators over a restart: sessions, and answers to requests that may be sent again.
-//! It lies in the history, not on the drives, and is sealed: who reads the file learns no secret, who writes it lets
-//! nobody in. Without the history people sign in again; nothing fails.
+//! Sealed store for sessions and idempotent responses, which survive a restart.
+//!
+//! It lies in the history, not on the drives, and is sealed: who reads the file learns no secret, who writes it gains
+//! no access. Without the history users sign in again; nothing else fails.
 
 use crate::array::Array;
 use history::{ExpiringKey, ExpiringKind};
 use records::{Sealed, Secret};
 
 /// Longest body that is kept, in bytes.
-const LONGEST: usize = 64 << 10;
+const MAX_BODY_BYTES: usize = 64 << 10;
 
 fn place(what: ExpiringKind, key: &ExpiringKey) -> String {
     let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -15,9 +16,9 @@ fn place(what: ExpiringKind, key: &ExpiringKey) -> String {
 }
 
 impl Array {
-    /// Keeps something until a time, in seconds since 1970. `key` is a hash that tells nothing.
+    /// Stores a text until a time, in seconds since 1970. `key` is a hash that reveals nothing.
     pub fn store_sealed(&self, what: ExpiringKind, key: &ExpiringKey, until: u64, body: &str) {
-        if body.len() > LONGEST {
+        if body.len() > MAX_BODY_BYTES {
             return;
         }
         let sealed = self.parts.sealing.seal(&Secret::new(body), &place(what, key), (self.env.random)());

@@ -1,6 +1,7 @@
-//! Secrets that the array must be able to say again (CHAP, passwords of mail servers), sealed at rest: AES-256-GCM
-//! with a key that is not on the drives beside them. In the history, too, what has secrets in it is sealed so. An array
-//! whose key is lost serves on: what needs a secret is refused, and nothing takes the place of what was sealed.
+//! Encryption of secrets at rest (CHAP, passwords of mail servers): AES-256-GCM with a key that is not on the drives.
+//!
+//! Secrets in the history are sealed as well. An array whose key is lost goes on serving: what needs a secret is
+//! refused, and sealed secrets are not replaced.
 
 use crate::{Error, Result};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -9,7 +10,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use records::{Sealed, Secret};
 use zeroize::Zeroizing;
 
-/// What seals and opens; without its key, the reason.
+/// Seals and opens secrets. Without its key, the reason.
 pub struct SealingKey(std::result::Result<LessSafeKey, String>);
 
 impl SealingKey {
@@ -25,7 +26,7 @@ impl SealingKey {
         Self(Err(why.into()))
     }
 
-    /// Why the key is not there; none when it is.
+    /// Why the key is not there; `None` if it is.
     pub(crate) fn locked_because(&self) -> Option<&str> {
         self.0.as_ref().err().map(String::as_str)
     }

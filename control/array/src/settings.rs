@@ -1,18 +1,54 @@
-//! What is set for the array as a whole, and what it does by itself as time goes by.
+//! Settings of the array as a whole, and the work that it does periodically.
 
-use crate::action::{Outcome, SettingsChange};
-use crate::array::{Array, Change};
+use crate::array::{Array, Transaction};
+use crate::verb::verbs;
+use crate::view::{ArrayStatus, Settings};
 use crate::{Error, Result, check};
 use records::{Edit, Record};
+use serde::Serialize;
 use std::ops::RangeInclusive;
 
 /// Longest time that the recycle bin keeps volumes, in seconds.
-const MAX_BIN: u64 = 366 * 24 * 3600;
+const MAX_BIN_SECONDS: u64 = 366 * 24 * 3600;
 /// Shortest and longest time between two scrubs, in seconds.
-const SCRUB_EVERY: RangeInclusive<u64> = 3600..=366 * 24 * 3600;
+const SCRUB_INTERVAL_SECONDS: RangeInclusive<u64> = 3600..=366 * 24 * 3600;
 
-impl Change<'_> {
-    pub async fn change_settings(&mut self, change: SettingsChange) -> Result<Outcome> {
+/// The array's state and space.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowArray;
+
+/// Settings of the array as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowSettings;
+
+/// Change the settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeSettings(pub SettingsChange);
+
+/// What to set for the array as a whole; what is none stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SettingsChange {
+    /// What people call the array.
+    pub name: Option<String>,
+    /// How long the recycle bin keeps a volume, in seconds.
+    pub bin_seconds: Option<u64>,
+    /// How much UNMAP is slowed down: 0 not at all, 9 most.
+    pub unmap_throttle: Option<u8>,
+    /// How long after a scrub has ended the next one begins by itself, in seconds, an hour to a year; 0: never.
+    pub scrub_seconds: Option<u64>,
+}
+
+verbs! {
+    ShowArray -> ArrayStatus, Read "show" "array", Viewer
+        => |tx, _| Ok(tx.array.status(&tx.array.config()));
+    ShowSettings -> Settings, Read "show" "settings", Viewer
+        => |tx, _| Ok(tx.array.settings(&tx.array.config()));
+    ChangeSettings -> Settings, Change "change" "settings", Admin
+        => |tx, it| tx.change_settings(it.0).await;
+}
+
+impl Transaction<'_> {
+    pub async fn change_settings(&mut self, change: SettingsChange) -> Result<Settings> {
         let old = self.array.config().settings.clone();
         let mut new = old.clone();
         if let Some(name) = change.name {
@@ -20,7 +56,7 @@ impl Change<'_> {
             new.name = Some(name);
         }
         if let Some(seconds) = change.bin_seconds {
-            if seconds > MAX_BIN {
+            if seconds > MAX_BIN_SECONDS {
                 return Err(Error::invalid("the recycle bin keeps volumes for a year at most"));
             }
             new.bin_seconds = seconds;
@@ -32,7 +68,7 @@ impl Change<'_> {
             new.unmap_throttle = level;
         }
         if let Some(seconds) = change.scrub_seconds {
-            if seconds != 0 && !SCRUB_EVERY.contains(&seconds) {
+            if seconds != 0 && !SCRUB_INTERVAL_SECONDS.contains(&seconds) {
                 return Err(Error::invalid(
                     "a scrub begins by itself every hour at most and every year at least, or never (0)",
                 ));
@@ -45,7 +81,7 @@ impl Change<'_> {
             self.array.log_event(history::Severity::Info, "settings.changed", None, message);
         }
         let config = self.array.config();
-        Ok(Outcome::Settings(self.array.settings(&config)))
+        Ok(self.array.settings(&config))
     }
 }
 

@@ -1,26 +1,122 @@
-//! Snapshots: taking them of a volume or of a whole group at one moment, changing them, going back to one, and what
-//! differs between two. Their records are written in the step that takes them, so that no crash comes between.
+//! Snapshots: taking them of a volume or of a whole group at one moment, changing and restoring them, and comparing
+//! two. Their records are committed in the same step.
 
-use crate::action::{Outcome, SnapshotChange, SubjectName};
-use crate::array::{Array, Change};
+use crate::array::{Array, Transaction};
+use crate::schedule::SubjectName;
+use crate::verb::{Object, verbs};
 use crate::view::{Difference, DifferentExtent};
+use crate::view::{Snapshot, Volume};
 use crate::{Error, Result, check};
 use block::{Disk, DiskId, Provisioning};
-use records::DiskEntry;
-use records::ScheduleEntry;
-use records::{Edit, Record, SnapshotEntry, Stage, Topic, VolumeEntry};
+use records::{DiskEntry, Edit, Record, ScheduleEntry, SnapshotEntry, Stage, Topic, VolumeEntry};
+use serde::Serialize;
 use serde_json::json;
 
 /// Most extents of one answer to a comparison.
 pub const MAX_EXTENTS: usize = 100_000;
 
-impl Change<'_> {
+/// Give a volume the contents and size that a snapshot, or another volume, has now. What it held is lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RestoreVolume {
+    /// The volume to be overwritten.
+    pub volume: String,
+    /// The snapshot or volume with the contents.
+    pub source: String,
+}
+
+/// Take a snapshot of a volume, or of every volume of a group at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreateSnapshots {
+    /// Of what.
+    pub subject: SubjectName,
+    /// What follows the volume's name and a dot; the time if none is given.
+    pub suffix: Option<String>,
+    /// Nobody can delete or change it before this time, in seconds since 1970.
+    pub keep_until: Option<u64>,
+}
+
+/// All snapshots, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListSnapshots;
+
+/// One snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowSnapshot {
+    /// Its name.
+    pub name: String,
+}
+
+/// Change a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeSnapshot {
+    /// Its name.
+    pub name: String,
+    /// What to change.
+    pub change: SnapshotChange,
+}
+
+/// Delete a snapshot that no host sees: into the recycle bin, or for good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeleteSnapshot {
+    /// Its name.
+    pub name: String,
+    /// With its data and at once, instead of into the recycle bin.
+    pub eradicate: bool,
+}
+
+/// What differs between two volumes or snapshots.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CompareDisks {
+    /// The older one; nothing at all when none is given, so that everything mapped differs.
+    pub base: Option<String>,
+    /// The newer one.
+    pub name: String,
+    /// Where to begin, in bytes.
+    pub from: u64,
+    /// At most so many extents.
+    pub most: usize,
+}
+
+/// What to change of a snapshot: one record at a time, as each is a step of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SnapshotChange {
+    /// Another name.
+    Name(String),
+    /// Whether hosts may write to it.
+    Writable(bool),
+    /// Nobody can delete or change it before this time, in seconds since 1970.
+    KeepUntil(u64),
+}
+
+verbs! {
+    RestoreVolume -> Volume, Change "restore" "volume", Operator, about volume
+        => |tx, it| tx.restore_volume(&it.volume, &it.source).await;
+    CreateSnapshots -> Vec<Snapshot>, Change "create" "snapshot", Operator,
+        of |it, _| Object::of(&["subject"], &it.subject.to_string())
+        => |tx, it| tx.create_snapshots(&it.subject, it.suffix, it.keep_until).await;
+    ListSnapshots -> Vec<Snapshot>, Read "list" "snapshot", Viewer
+        => |tx, _| Ok(tx.array.snapshots(&tx.array.config()));
+    ShowSnapshot -> Snapshot, Read "show" "snapshot", Viewer, about name
+        => |tx, it| {
+            let config = tx.array.config();
+            config.snapshots.named(&it.name).map(|found| tx.array.snapshot(&config, found))
+        };
+    ChangeSnapshot -> Snapshot, Change "change" "snapshot", Operator, about name
+        => |tx, it| tx.change_snapshot(&it.name, it.change).await;
+    DeleteSnapshot -> (), Change "delete" "snapshot", Operator, about name
+        => |tx, it| tx.delete_snapshot(&it.name, it.eradicate).await;
+    CompareDisks -> Difference, Read "compare" "volume", Viewer, about name
+        => |tx, it| tx.array.compare(it.base, &it.name, it.from, it.most).await;
+}
+
+impl Transaction<'_> {
     pub async fn create_snapshots(
         &mut self,
         subject: &SubjectName,
         suffix: Option<String>,
         keep_until: Option<u64>,
-    ) -> Result<Outcome> {
+    ) -> Result<Vec<Snapshot>> {
         let sources: Vec<VolumeEntry> = {
             let config = self.array.config();
             match subject {
@@ -36,7 +132,7 @@ impl Change<'_> {
         let entries = self.take(&sources, &suffix, keep_until.unwrap_or(0), None).await?;
         let config = self.array.config();
         let taken = entries.iter().filter_map(|entry| config.snapshots.get(entry.id));
-        Ok(Outcome::Snapshots(taken.map(|entry| self.array.snapshot(&config, entry)).collect()))
+        Ok(taken.map(|entry| self.array.snapshot(&config, entry)).collect())
     }
 
     /// Takes snapshots of volumes at one moment; each is called as its volume, a dot and the suffix. With `run`, the
@@ -76,7 +172,7 @@ impl Change<'_> {
         Ok(entries)
     }
 
-    /// A suffix that gives every snapshot a name which nobody has: the given one, or one made of the time.
+    /// A suffix that gives every snapshot a free name: the given one, or one made of the time.
     fn suffix(&self, sources: &[VolumeEntry], given: Option<String>) -> Result<String> {
         let Some(suffix) = given else { return Ok(self.free_suffix(sources, &check::stamp(self.now()))) };
         check::name("snapshot", &suffix)?;
@@ -87,7 +183,7 @@ impl Change<'_> {
         Ok(suffix)
     }
 
-    /// As it is, or with a number when somebody has such a name.
+    /// As it is, or with a number if such a name is taken.
     pub(crate) fn free_suffix(&self, sources: &[VolumeEntry], suffix: &str) -> String {
         let config = self.array.config();
         let free = |suffix: &String| {
@@ -109,7 +205,7 @@ impl Change<'_> {
         }
     }
 
-    pub async fn change_snapshot(&mut self, name: &str, change: SnapshotChange) -> Result<Outcome> {
+    pub async fn change_snapshot(&mut self, name: &str, change: SnapshotChange) -> Result<Snapshot> {
         let entry = self.array.config().snapshots.named(name)?.clone();
         let engine = &self.array.parts.engine;
         let refused = |error| Error::refused(&format!("snapshot {name:?} can't be changed"), error);
@@ -152,12 +248,12 @@ impl Change<'_> {
         self.snapshot_now(entry.id)
     }
 
-    pub async fn delete_snapshot(&mut self, name: &str, eradicate: bool) -> Result<Outcome> {
+    pub async fn delete_snapshot(&mut self, name: &str, eradicate: bool) -> Result<()> {
         let entry = self.array.config().snapshots.named(name)?.clone();
         self.delete(DiskEntry::Snapshot(entry), eradicate).await
     }
 
-    pub async fn restore_volume(&mut self, volume: &str, source: &str) -> Result<Outcome> {
+    pub async fn restore_volume(&mut self, volume: &str, source: &str) -> Result<Volume> {
         let (id, from) = {
             let config = self.array.config();
             (config.volumes.named(volume)?.id, config.disk_named(source)?)
@@ -184,10 +280,10 @@ impl Change<'_> {
         self.volume_now(id)
     }
 
-    pub(crate) fn snapshot_now(&self, id: DiskId) -> Result<Outcome> {
+    pub(crate) fn snapshot_now(&self, id: DiskId) -> Result<Snapshot> {
         let config = self.array.config();
         let entry = config.snapshots.get(id).ok_or_else(|| Error::not_found("the snapshot is gone"))?;
-        Ok(Outcome::Snapshot(self.array.snapshot(&config, entry)))
+        Ok(self.array.snapshot(&config, entry))
     }
 }
 

@@ -1,10 +1,11 @@
-//! What a volume or a volume group costs on the drives, with its snapshots.
+//! Space usage of a volume or a volume group on the drives, with its snapshots.
 
-use crate::action::Outcome;
 use crate::array::Array;
+use crate::verb::verbs;
 use crate::{Error, Result};
 use block::DiskId;
 use records::{Config, VolumeEntry};
+use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// Space of some volumes with their snapshots, in bytes. What others hold as well is in none of the exclusive figures,
@@ -35,15 +36,36 @@ fn snapshots_of(config: &Config, volumes: &BTreeSet<DiskId>) -> Vec<DiskId> {
     config.snapshots.iter().filter(|it| volumes.contains(&it.source)).map(|it| it.id).collect()
 }
 
+/// Space usage of a volume and its snapshots on the drives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowVolumeUsage {
+    /// The volume.
+    pub name: String,
+}
+
+/// Space usage of the volumes of a group and their snapshots on the drives together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowGroupUsage {
+    /// The volume group.
+    pub name: String,
+}
+
+verbs! {
+    ShowVolumeUsage -> Usage, Read "show usage of" "volume", Viewer, about name
+        => |tx, it| tx.array.volume_usage(&it.name).await;
+    ShowGroupUsage -> Usage, Read "show usage of" "volume group", Viewer, about name
+        => |tx, it| tx.array.group_usage(&it.name).await;
+}
+
 impl Array {
     /// Space of one volume with its snapshots.
-    pub(crate) async fn volume_usage(&self, name: &str) -> Result<Outcome> {
+    pub(crate) async fn volume_usage(&self, name: &str) -> Result<Usage> {
         let volume = self.config().volumes.named(name)?.id;
         self.usage(&format!("volume {name:?}"), BTreeSet::from([volume])).await
     }
 
     /// Space of the volumes of a group together, with their snapshots.
-    pub(crate) async fn group_usage(&self, name: &str) -> Result<Outcome> {
+    pub(crate) async fn group_usage(&self, name: &str) -> Result<Usage> {
         let volumes = {
             let config = self.config();
             let group = config.groups.named(name)?.id;
@@ -53,7 +75,7 @@ impl Array {
     }
 
     /// Looks at every map of theirs, so one is measured at a time.
-    async fn usage(&self, what: &str, volumes: BTreeSet<DiskId>) -> Result<Outcome> {
+    async fn usage(&self, what: &str, volumes: BTreeSet<DiskId>) -> Result<Usage> {
         let _one_at_a_time = self.measuring.lock().await;
         let snapshots = snapshots_of(&self.config(), &volumes);
         let volumes: Vec<DiskId> = volumes.into_iter().collect();
@@ -63,7 +85,7 @@ impl Array {
         let exclusive =
             measured.map_err(|error| Error::refused(&format!("{what} can't be measured"), error))?;
         let (own, kept) = (engine.space_of(&volumes), engine.space_of(&snapshots));
-        Ok(Outcome::Usage(Usage {
+        Ok(Usage {
             provisioned: own.provisioned,
             mapped: own.mapped,
             zero: own.zero,
@@ -74,6 +96,6 @@ impl Array {
             shared: (own.data() + kept.data()).saturating_sub(exclusive.unique),
             physical: exclusive.physical,
             metadata: exclusive.metadata,
-        }))
+        })
     }
 }

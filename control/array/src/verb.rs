@@ -1,177 +1,179 @@
-//! What each action is, declared as data: its verb and noun, what it does to the array, and the role that it needs.
+//! Operator requests: each verb is a type, declared once with its name, effect and role.
 //!
-//! Who may do what, what goes into the audit trail and what waits for the change before it all follow from this one
-//! table. An action without a row does not compile.
+//! A request is a value of the verb's type, such as [`crate::CreateVolume`]; [`crate::Array::perform`] carries it out and
+//! returns the verb's answer. Authorization, the audit log and the order of changes follow from the declaration. A verb
+//! without an effect or a role does not compile.
 
-use crate::action::Action;
-use records::Role;
+use crate::array::{Array, Transaction};
+use crate::caller::Caller;
+use crate::{Error, Result};
+use records::{Config, Role};
+use serde::Serialize;
+use std::fmt;
 
-/// What an action does to the array.
+/// What a verb does to the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// It reads.
     Read,
-    /// It changes nothing here, and sends something elsewhere: it is audited.
+    /// It changes nothing here and sends something elsewhere: it is audited.
     Probe,
     /// It changes something: it is audited, and waits for the change before it.
     Change,
 }
 
-/// The row of an action.
+/// The declaration of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Declaration {
+pub struct Verb {
+    /// Its name for programs: `CreateVolume`.
+    pub name: &'static str,
     /// What is done: `create`.
     pub verb: &'static str,
-    /// To what kind of record: `volume`.
+    /// To what kind of object: `volume`.
     pub noun: &'static str,
     /// What it does to the array.
     pub effect: Effect,
-    /// The least role that may.
+    /// The lowest role that may use it.
     pub role: Role,
 }
 
+/// Every verb, by noun.
+pub const VERBS: &[&[Verb]] = &[
+    crate::settings::VERBS,
+    crate::clock::VERBS,
+    crate::drive::VERBS,
+    crate::scrub::VERBS,
+    crate::key::VERBS,
+    crate::job::VERBS,
+    crate::usage::VERBS,
+    crate::volume::VERBS,
+    crate::recycle_bin::VERBS,
+    crate::snapshot::VERBS,
+    crate::schedule::VERBS,
+    crate::group::VERBS,
+    crate::host::VERBS,
+    crate::connection::VERBS,
+    crate::login::VERBS,
+    crate::bundle::VERBS,
+    crate::alert::VERBS,
+    crate::notification::VERBS,
+    crate::directory::VERBS,
+    crate::certificate::VERBS,
+    crate::access::VERBS,
+    crate::performance::VERBS,
+    crate::event::VERBS,
+];
+
+/// A request of an operator: the verb is its type.
+pub trait Request: Clone + fmt::Debug + Serialize + Send + Sync + 'static {
+    /// The declaration.
+    const VERB: Verb;
+    /// The result.
+    type Answer: fmt::Debug + Send + 'static;
+
+    /// What it is about, for the audit log.
+    fn object(&self, config: &Config, caller: &Caller) -> Object;
+
+    /// Refuses what a role alone does not decide.
+    ///
+    /// # Errors
+    /// When this caller may not do it.
+    fn authorize(&self, _: &Array, _: &Caller) -> Result<()> {
+        Ok(())
+    }
+
+    /// Carries it out. A verb that only reads commits nothing.
+    fn run(self, tx: &mut Transaction<'_>) -> impl Future<Output = Result<Self::Answer>> + Send;
+}
+
+/// What a request is about, and the fields of the request that say so.
+#[derive(Clone, Debug, Default)]
+pub struct Object {
+    pub(crate) name: Option<String>,
+    pub(crate) fields: &'static [&'static str],
+}
+
+impl Object {
+    /// An object by its name, which is in these fields.
+    pub(crate) fn of(fields: &'static [&'static str], name: &str) -> Self {
+        Self { name: Some(name.to_owned()), fields }
+    }
+}
+
+/// Declares the verbs of a noun: `Name -> Answer, Effect "verb" "noun", Role, about field => |transaction, request| result;`
+/// with `of |request, config| object` where no field says what a request is about. Verbs in brackets are declared by
+/// hand.
 macro_rules! verbs {
-    ($($name:ident: $verb:literal $noun:literal, $effect:ident, $role:ident;)*) => {
-        /// Every action, without what it is about.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Verb {
-            $(#[doc = concat!("`", $verb, " ", $noun, "`.")] $name,)*
-        }
+    ($([$($own:ident),+])? $($name:ident -> $answer:ty, $effect:ident $verb:literal $noun:literal, $role:ident
+        $(, about $field:ident)? $(, of |$request:pat_param, $config:pat_param| $object:expr)?
+        => |$tx:ident, $it:pat_param| $run:expr;)*) => {
+        /// The verbs of this noun.
+        pub(crate) const VERBS: &[$crate::verb::Verb] = &[
+            $(<$name as $crate::verb::Request>::VERB,)*
+            $($(<$own as $crate::verb::Request>::VERB,)+)?
+        ];
 
-        impl Verb {
-            /// Every verb.
-            pub const ALL: &[Verb] = &[$(Verb::$name,)*];
+        $(impl $crate::verb::Request for $name {
+            const VERB: $crate::verb::Verb = $crate::verb::declare!($name, $effect $verb $noun, $role);
+            type Answer = $answer;
 
-            /// Its name for programs: `CreateVolume`.
-            pub fn name(self) -> &'static str {
-                match self { $(Verb::$name => stringify!($name),)* }
+            fn object(&self, config: &records::Config, _: &$crate::caller::Caller) -> $crate::verb::Object {
+                $crate::verb::object!(self, config $(, about $field)? $(, of |$request, $config| $object)?)
             }
 
-            /// Its row.
-            pub fn declaration(self) -> Declaration {
-                match self {
-                    $(Verb::$name => Declaration {
-                        verb: $verb,
-                        noun: $noun,
-                        effect: Effect::$effect,
-                        role: Role::$role,
-                    },)*
-                }
+            async fn run(self, $tx: &mut $crate::array::Transaction<'_>) -> $crate::Result<$answer> {
+                let $it = self;
+                $run
             }
-        }
+        })*
+    };
+}
+pub(crate) use verbs;
 
-        impl Action {
-            /// Which one it is.
-            pub fn verb(&self) -> Verb {
-                match self { $(Action::$name { .. } => Verb::$name,)* }
-            }
+/// What a request is about.
+macro_rules! object {
+    ($this:tt, $config:ident) => {{
+        let _ = $config;
+        $crate::verb::Object::default()
+    }};
+    ($this:tt, $config:ident, about $field:ident) => {{
+        let _ = $config;
+        $crate::verb::Object::of(&[stringify!($field)], &$this.$field.to_string())
+    }};
+    ($this:tt, $given:ident, of |$request:pat_param, $config:pat_param| $object:expr) => {{
+        let ($request, $config) = ($this, $given);
+        $object
+    }};
+}
+pub(crate) use object;
+
+/// The declaration of one verb.
+macro_rules! declare {
+    ($name:ident, $effect:ident $verb:literal $noun:literal, $role:ident) => {
+        $crate::verb::Verb {
+            name: stringify!($name),
+            verb: $verb,
+            noun: $noun,
+            effect: $crate::verb::Effect::$effect,
+            role: records::Role::$role,
         }
     };
 }
+pub(crate) use declare;
 
-verbs! {
-    ShowArray: "show" "array", Read, Viewer;
-    ShowSettings: "show" "settings", Read, Viewer;
-    ChangeSettings: "change" "settings", Change, Admin;
-    ConfirmTime: "confirm" "time", Change, Admin;
-
-    ShowProtection: "show" "protection", Read, Viewer;
-    ListDrives: "list" "drive", Read, Viewer;
-    ShowDrive: "show" "drive", Read, Viewer;
-    AddDrive: "add" "drive", Change, Admin;
-    EvacuateDrive: "evacuate" "drive", Change, Admin;
-    ReplaceDrive: "replace" "drive", Change, Admin;
-    StartScrub: "start" "scrub", Change, Operator;
-    ShowKey: "show" "key", Read, Viewer;
-    RotateKey: "rotate" "key", Change, Admin;
-    ListJobs: "list" "job", Read, Viewer;
-    ShowJob: "show" "job", Read, Viewer;
-    CancelJob: "cancel" "job", Change, Operator;
-
-    ShowVolumeUsage: "show usage of" "volume", Read, Viewer;
-    ShowGroupUsage: "show usage of" "volume group", Read, Viewer;
-    CreateVolume: "create" "volume", Change, Operator;
-    CloneVolume: "clone" "volume", Change, Operator;
-    ListVolumes: "list" "volume", Read, Viewer;
-    ShowVolume: "show" "volume", Read, Viewer;
-    ChangeVolume: "change" "volume", Change, Operator;
-    DeleteVolume: "delete" "volume", Change, Operator;
-    ListBin: "list" "recycle bin entry", Read, Viewer;
-    TakeFromBin: "recover" "recycle bin entry", Change, Operator;
-    EradicateFromBin: "eradicate" "recycle bin entry", Change, Operator;
-    RestoreVolume: "restore" "volume", Change, Operator;
-    ClearUnreadableState: "clear unreadable state of" "volume", Change, Admin;
-
-    CreateSnapshots: "create" "snapshot", Change, Operator;
-    ListSnapshots: "list" "snapshot", Read, Viewer;
-    ShowSnapshot: "show" "snapshot", Read, Viewer;
-    ChangeSnapshot: "change" "snapshot", Change, Operator;
-    DeleteSnapshot: "delete" "snapshot", Change, Operator;
-    CompareDisks: "compare" "volume", Read, Viewer;
-    CreateSchedule: "create" "schedule", Change, Operator;
-    ListSchedules: "list" "schedule", Read, Viewer;
-    ShowSchedule: "show" "schedule", Read, Viewer;
-    ChangeSchedule: "change" "schedule", Change, Operator;
-    DeleteSchedule: "delete" "schedule", Change, Operator;
-    RunSchedule: "run" "schedule", Change, Operator;
-
-    CreateGroup: "create" "volume group", Change, Operator;
-    ListGroups: "list" "volume group", Read, Viewer;
-    ShowGroup: "show" "volume group", Read, Viewer;
-    ChangeGroup: "change" "volume group", Change, Operator;
-    DeleteGroup: "delete" "volume group", Change, Operator;
-
-    CreateHost: "create" "host", Change, Operator;
-    ListHosts: "list" "host", Read, Viewer;
-    ShowHost: "show" "host", Read, Viewer;
-    ChangeHost: "change" "host", Change, Operator;
-    DeleteHost: "delete" "host", Change, Operator;
-    CreateHostGroup: "create" "host group", Change, Operator;
-    ListHostGroups: "list" "host group", Read, Viewer;
-    ShowHostGroup: "show" "host group", Read, Viewer;
-    ChangeHostGroup: "change" "host group", Change, Operator;
-    DeleteHostGroup: "delete" "host group", Change, Operator;
-    Connect: "connect" "volume", Change, Operator;
-    Disconnect: "disconnect" "volume", Change, Operator;
-    ListConnections: "list" "connection", Read, Viewer;
-    ListRefusedLogins: "list" "refused log-in", Read, Viewer;
-
-    ShowSupportBundle: "show" "support bundle", Read, Admin;
-    ListAlerts: "list" "alert", Read, Viewer;
-    ShowAlert: "show" "alert", Read, Viewer;
-    ChangeAlert: "change" "alert", Change, Operator;
-
-    ListTargets: "list" "notification target", Read, Viewer;
-    ShowTarget: "show" "notification target", Read, Viewer;
-    CreateTarget: "create" "notification target", Change, Admin;
-    ChangeTarget: "change" "notification target", Change, Admin;
-    DeleteTarget: "delete" "notification target", Change, Admin;
-    TestTarget: "test" "notification target", Probe, Admin;
-
-    ListDirectories: "list" "directory", Read, Admin;
-    ShowDirectory: "show" "directory", Read, Admin;
-    CreateDirectory: "create" "directory", Change, Admin;
-    ChangeDirectory: "change" "directory", Change, Admin;
-    DeleteDirectory: "delete" "directory", Change, Admin;
-    TestDirectory: "test" "directory", Probe, Admin;
-
-    ShowCertificate: "show" "certificate", Read, Viewer;
-    ReplaceCertificate: "replace" "certificate", Change, Admin;
-    CreateUser: "create" "user", Change, Admin;
-    ListUsers: "list" "user", Read, Admin;
-    ShowUser: "show" "user", Read, Admin;
-    ChangeUser: "change" "user", Change, Admin;
-    DeleteUser: "delete" "user", Change, Admin;
-    ShowOwnUser: "show own" "user", Read, Viewer;
-    ChangeOwnPassword: "set own password of" "user", Change, Viewer;
-    CreateToken: "create" "token", Change, Admin;
-    ListTokens: "list" "token", Read, Admin;
-    DeleteToken: "delete" "token", Change, Admin;
-
-    ShowPerformance: "show" "performance", Read, Viewer;
-    ListBusiest: "list" "performance", Read, Viewer;
-    ListPaths: "list" "path", Read, Viewer;
-    ShowCapacity: "show" "capacity", Read, Viewer;
-    ListEvents: "list" "event", Read, Viewer;
-    ListAudit: "list" "audit", Read, Admin;
+impl Array {
+    /// Refuses what the caller's role does not allow.
+    pub(crate) fn authorize<R: Request>(&self, caller: &Caller, request: &R) -> Result<()> {
+        let over = || Error::forbidden(format!("{} is no longer signed in: sign in again", caller.user));
+        let (role, needed) = (self.role_now(caller).ok_or_else(over)?, R::VERB.role);
+        if role < needed {
+            return Err(Error::forbidden(format!(
+                "that needs the role {}, and {} has the role {}: ask an administrator",
+                needed.name(),
+                caller.user,
+                role.name()
+            )));
+        }
+        request.authorize(self, caller)
+    }
 }

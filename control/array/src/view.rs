@@ -1,10 +1,10 @@
-//! What actions answer: plain values, made from the configuration and the engine.
+//! Results of requests: plain values, made from the configuration and the engine.
 
-use crate::action::SubjectName;
 use crate::array::Array;
 use crate::health::Health;
 use crate::login::RefusedLogin;
 use crate::policy::PolicyInForce;
+use crate::schedule::SubjectName;
 use block::{Disk, DiskId};
 use engine::Ratios;
 use records::{
@@ -46,7 +46,7 @@ pub struct Volume {
     pub limits: Limits,
     /// RESERVE and RELEASE of SCSI-2 are commands of it.
     pub scsi2_reservations: bool,
-    /// Who sees it: hosts, then host groups.
+    /// Its connections: hosts, then host groups.
     pub connections: Vec<Connection>,
 }
 
@@ -57,9 +57,9 @@ pub struct Snapshot {
     pub id: DiskId,
     /// Its name.
     pub name: String,
-    /// The volume that it was taken of; none when that is gone.
+    /// The volume that it was taken of; `None` if that is gone.
     pub source: Option<String>,
-    /// The schedule that took it; none when nobody did, or it is gone.
+    /// The schedule that took it; `None` if it was taken by hand, or the schedule is gone.
     pub schedule: Option<String>,
     /// Those that were taken at one moment have the same number here.
     pub set: u64,
@@ -77,7 +77,7 @@ pub struct Snapshot {
     pub kept_until: Option<u64>,
     /// The name that hosts know it by (VPD page 83h): `naa.` and 32 hex digits.
     pub naa: String,
-    /// Who sees it: hosts, then host groups.
+    /// Its connections: hosts, then host groups.
     pub connections: Vec<Connection>,
 }
 
@@ -221,7 +221,7 @@ pub struct Connection {
     pub read_only: bool,
 }
 
-/// What is set for the array as a whole.
+/// Settings of the array as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// What people call the array.
@@ -259,7 +259,7 @@ pub struct ArrayStatus {
     pub hosts: usize,
     /// How many iSCSI sessions there are now.
     pub sessions: usize,
-    /// What the key of what is on the drives is locked with; none when they hold everything in clear.
+    /// What the drives' data key is locked with; `None` if the drives are not encrypted.
     pub encryption: Option<LockKind>,
 }
 
@@ -275,7 +275,7 @@ pub enum LockKind {
 }
 
 impl LockKind {
-    /// Of what an envelope says; none when its key has been destroyed.
+    /// Of what an envelope says; `None` if its key has been destroyed.
     pub(crate) fn of(lock: &Lock) -> Option<Self> {
         match lock {
             Lock::Erased => None,
@@ -300,7 +300,7 @@ pub enum State {
 pub struct Protection {
     /// What the shelf says.
     pub shelf: PoolStatus,
-    /// The scrub under way, or the last one; none when there never was one.
+    /// The scrub under way, or the last one; `None` if there never was one.
     pub scrub: Option<Scrub>,
     /// When the next one begins by itself, in seconds since 1970; none while one is under way, and when none will.
     pub next_scrub: Option<u64>,
@@ -311,9 +311,9 @@ pub struct Protection {
 pub struct Drive {
     /// What it is to the array.
     pub status: DriveStatus,
-    /// What it tells of itself.
+    /// Its health.
     pub health: Health,
-    /// What emptying it costs in protection, for people; none when it costs nothing.
+    /// By how much emptying it reduces protection, for people; `None` if it does not.
     pub evacuation_warning: Option<String>,
 }
 
@@ -574,7 +574,7 @@ impl Array {
         }
     }
 
-    /// Who sees what, by volume.
+    /// All connections, by volume.
     pub(crate) fn connections(&self, config: &Config) -> Vec<Connection> {
         let snapshots = config.snapshots.iter().map(|entry| entry.id);
         let disks = config.volumes.iter().map(|entry| entry.id).chain(snapshots);
@@ -592,7 +592,7 @@ impl Array {
         Some(Connection { volume, host, host_group, lun: entry.lun, read_only: entry.read_only || locked() })
     }
 
-    /// Who sees a volume or snapshot.
+    /// The connections of a volume or snapshot.
     fn connections_of(&self, config: &Config, id: DiskId) -> Vec<Connection> {
         let seen = config.connections.of_volume(id);
         let mut all: Vec<_> = seen.filter_map(|entry| self.connection(config, entry)).collect();

@@ -1,11 +1,12 @@
-//! Volumes: making, changing and deleting them.
+//! Volumes: creating, cloning, changing and deleting them.
 
-use crate::action::{Outcome, VolumeChange};
-use crate::array::Change;
+use crate::array::Transaction;
+use crate::verb::verbs;
+use crate::view::Volume;
 use crate::{Error, Result, check};
 use block::{Disk, DiskId, Geometry};
-use records::DiskEntry;
-use records::{Edit, GroupId, Record, Stage, Topic, VolumeEntry};
+use records::{DiskEntry, Edit, GroupId, LimitsChange, PolicyChange, Record, Stage, Topic, VolumeEntry};
+use serde::Serialize;
 use serde_json::json;
 
 /// What a new volume holds.
@@ -20,14 +21,106 @@ fn put(entry: &VolumeEntry, stage: Stage) -> Edit {
     Edit::Put(Record::Volume(VolumeEntry { stage, ..entry.clone() }))
 }
 
-impl Change<'_> {
+/// Create a volume. `bytes`: 1 MiB to 16 PiB; `block_bytes`: 512 or 4096.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreateVolume {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its logical block length in bytes.
+    pub block_bytes: u32,
+    /// The volume group to be in.
+    pub group: Option<String>,
+}
+
+/// Clone a volume or a snapshot: a new volume with its contents of now, sharing its space.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CloneVolume {
+    /// The volume or snapshot to copy.
+    pub source: String,
+    /// Name of the new one.
+    pub name: String,
+    /// The volume group to be in.
+    pub group: Option<String>,
+}
+
+/// All volumes, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListVolumes;
+
+/// One volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowVolume {
+    /// Its name.
+    pub name: String,
+}
+
+/// Change a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeVolume {
+    /// Its name.
+    pub name: String,
+    /// What to change.
+    pub change: VolumeChange,
+}
+
+/// Delete a volume that no host sees: into the recycle bin, or for good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeleteVolume {
+    /// Its name.
+    pub name: String,
+    /// With its data and at once, instead of into the recycle bin.
+    pub eradicate: bool,
+}
+
+/// What to change of a volume; what is none stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct VolumeChange {
+    /// Another name.
+    pub name: Option<String>,
+    /// Another size in bytes; hosts get a unit attention. Not together with anything else, as it is a step of its own.
+    pub bytes: Option<u64>,
+    /// Cut off the end and lose what is there. Without it a smaller size is refused.
+    pub shrink: bool,
+    /// Another volume group, or none.
+    pub group: Option<Option<String>>,
+    /// How its data are reduced from now on.
+    pub policy: PolicyChange,
+    /// What it may do in a second.
+    pub limits: LimitsChange,
+    /// Whether RESERVE and RELEASE of SCSI-2 are commands of it.
+    pub scsi2_reservations: Option<bool>,
+    /// Whether it takes no changes. Not together with anything else, as it is a step of its own.
+    pub read_only: Option<bool>,
+}
+
+verbs! {
+    CreateVolume -> Volume, Change "create" "volume", Operator, about name
+        => |tx, it| tx.create_volume(it.name, it.bytes, it.block_bytes, it.group).await;
+    CloneVolume -> Volume, Change "clone" "volume", Operator, about name
+        => |tx, it| tx.clone_volume(&it.source, it.name, it.group).await;
+    ListVolumes -> Vec<Volume>, Read "list" "volume", Viewer
+        => |tx, _| Ok(tx.array.volumes(&tx.array.config()));
+    ShowVolume -> Volume, Read "show" "volume", Viewer, about name
+        => |tx, it| {
+            let config = tx.array.config();
+            config.volumes.named(&it.name).map(|found| tx.array.volume(&config, found))
+        };
+    ChangeVolume -> Volume, Change "change" "volume", Operator, about name
+        => |tx, it| tx.change_volume(&it.name, it.change).await;
+    DeleteVolume -> (), Change "delete" "volume", Operator, about name
+        => |tx, it| tx.delete_volume(&it.name, it.eradicate).await;
+}
+
+impl Transaction<'_> {
     pub async fn create_volume(
         &mut self,
         name: String,
         bytes: u64,
         block_bytes: u32,
         group: Option<String>,
-    ) -> Result<Outcome> {
+    ) -> Result<Volume> {
         self.make_volume(name, group, Contents::Empty(check::geometry(bytes, block_bytes)?)).await
     }
 
@@ -36,7 +129,7 @@ impl Change<'_> {
         source: &str,
         name: String,
         group: Option<String>,
-    ) -> Result<Outcome> {
+    ) -> Result<Volume> {
         let source = self.array.config().disk_named(source)?;
         self.make_volume(name, group, Contents::Of(source)).await
     }
@@ -46,7 +139,7 @@ impl Change<'_> {
         name: String,
         group: Option<String>,
         contents: Contents,
-    ) -> Result<Outcome> {
+    ) -> Result<Volume> {
         check::name("volume", &name)?;
         self.array.config().disk_name_free(&name)?;
         let group = self.group_named(group)?;
@@ -60,7 +153,7 @@ impl Change<'_> {
         self.volume_now(entry.id)
     }
 
-    pub async fn change_volume(&mut self, name: &str, change: VolumeChange) -> Result<Outcome> {
+    pub async fn change_volume(&mut self, name: &str, change: VolumeChange) -> Result<Volume> {
         let entry = self.array.config().volumes.named(name)?.clone();
         let alone = VolumeChange {
             bytes: change.bytes,
@@ -105,7 +198,7 @@ impl Change<'_> {
         self.volume_now(entry.id)
     }
 
-    async fn resize_volume(&mut self, entry: &VolumeEntry, bytes: u64, shrink: bool) -> Result<Outcome> {
+    async fn resize_volume(&mut self, entry: &VolumeEntry, bytes: u64, shrink: bool) -> Result<Volume> {
         let name = &entry.name;
         let now = self.array.disk(entry.id, name)?.geometry();
         let wanted = check::geometry(bytes, now.block_bytes)?;
@@ -130,7 +223,7 @@ impl Change<'_> {
         self.volume_now(entry.id)
     }
 
-    async fn lock_volume(&mut self, entry: &VolumeEntry, read_only: bool) -> Result<Outcome> {
+    async fn lock_volume(&mut self, entry: &VolumeEntry, read_only: bool) -> Result<Volume> {
         let name = &entry.name;
         if self.array.disk(entry.id, name)?.is_read_only() != read_only {
             let set =
@@ -145,7 +238,7 @@ impl Change<'_> {
         self.volume_now(entry.id)
     }
 
-    pub async fn delete_volume(&mut self, name: &str, eradicate: bool) -> Result<Outcome> {
+    pub async fn delete_volume(&mut self, name: &str, eradicate: bool) -> Result<()> {
         let entry = self.array.config().volumes.named(name)?.clone();
         self.delete(DiskEntry::Volume(entry), eradicate).await
     }
@@ -154,9 +247,9 @@ impl Change<'_> {
         name.map(|name| Ok(self.array.config().groups.named(&name)?.id)).transpose()
     }
 
-    pub(crate) fn volume_now(&self, id: DiskId) -> Result<Outcome> {
+    pub(crate) fn volume_now(&self, id: DiskId) -> Result<Volume> {
         let config = self.array.config();
         let entry = config.volumes.get(id).ok_or_else(|| Error::not_found("the volume is gone"))?;
-        Ok(Outcome::Volume(self.array.volume(&config, entry)))
+        Ok(self.array.volume(&config, entry))
     }
 }

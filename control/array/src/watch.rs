@@ -1,5 +1,5 @@
-//! What the array watches by itself, about once a second and after every change: quotas of volume groups, and how full
-//! the drives are. No I/O waits for it: hard quotas are kept where commands are (`scsi`), and only told of here.
+//! Monitoring of quotas and of free space, about once a second and after every change. Hard quotas are enforced where
+//! commands are (`scsi`), and only reported here.
 
 use crate::array::Array;
 use block::{Disk, DiskId};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const THRESHOLDS: &[(u64, Severity)] =
     &[(70, Severity::Warning), (80, Severity::Warning), (90, Severity::Critical), (95, Severity::Critical)];
 
-/// What was found, so that everything is told once.
+/// What was found, so that each crossing is logged once.
 #[derive(Debug, Default)]
 pub(crate) struct WatchState {
     /// Groups beyond their soft quota.
@@ -29,7 +29,7 @@ pub(crate) struct WatchState {
     space: u64,
 }
 
-/// Whether something is beyond a limit; it is not again before one part of a hundred is given back, so that nobody
+/// Whether something is beyond a limit, with hysteresis: not again before one percent is given back, so that nobody
 /// hears of it every second.
 fn beyond(used: u64, limit: u64, before: bool) -> bool {
     used >= if before { limit - limit / 100 } else { limit }
@@ -52,7 +52,7 @@ impl Array {
         (watched.soft.contains(&group), watched.hard.contains(&group))
     }
 
-    /// Looks at all quotas. `told`: what is found is news, not what was so when the array came up.
+    /// Checks all quotas. `told`: what is found is logged, as it is new since the start.
     pub(crate) fn look_at_quotas(&self, config: &Config, told: bool) {
         let (mut soft, mut hard, mut refused) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
         let limited = |group: &&GroupEntry| group.soft_quota.is_some() || group.hard_quota.is_some();

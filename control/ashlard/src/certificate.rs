@@ -5,7 +5,7 @@ use crate::access::Folder;
 use crate::args::Args;
 use anyhow::{Context, Result, anyhow};
 use api::Tls;
-use array::{Action, Array, Caller, FIRST_USER, Secret, Severity, Update};
+use array::{Array, Caller, FIRST_USER, ReplaceCertificate, Secret, Severity, Update};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use std::io::Write;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub async fn prepare(array: &Array, args: &Args, folder: &Folder) -> Result<Tls>
         Ok(None) => {
             let (chain, key) = self_signed(args)?;
             let tls = Tls::new(&chain, key.expose()).map_err(|wrong| anyhow!(wrong))?;
-            let replace = Action::ReplaceCertificate { chain: chain.clone(), key };
+            let replace = ReplaceCertificate { chain: chain.clone(), key };
             match array.perform(&Caller::array(), replace).await {
                 Ok(_) => {
                     folder.show(FILE, chain.into_bytes());

@@ -13,7 +13,7 @@ identities! {
     TokenId;
 }
 
-/// What somebody may do; each may what those before it may.
+/// What a user may do; each role includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -36,7 +36,7 @@ impl Role {
     }
 }
 
-/// The hash of a password or a token. It is no secret, and still nobody's business.
+/// The hash of a password or a token. It is no secret, and still not shown.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Hashed(String);
@@ -91,7 +91,7 @@ pub struct TokenEntry {
     pub name: String,
     /// When it was made, in seconds since 1970.
     pub created: u64,
-    /// Who made it; it goes with its user.
+    /// Its user; it is deleted with it.
     pub user: UserId,
     /// What may be done with it, and never more than its user may.
     pub role: Role,

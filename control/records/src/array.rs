@@ -3,7 +3,7 @@
 use crate::secret::Sealed;
 use serde::{Deserialize, Serialize};
 
-/// Who this array is; random when it was formatted, the same for ever.
+/// The array's identity: random when it was formatted, the same for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayIdentity {
     /// What people call it.
@@ -84,7 +84,7 @@ pub struct Scrub {
     /// Somebody ended it before it was through.
     #[serde(default)]
     pub cancelled: bool,
-    /// Who asked for it.
+    /// The user who started it.
     pub user: String,
     /// The segment that comes next.
     pub next: u32,

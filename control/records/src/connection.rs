@@ -101,7 +101,7 @@ impl Connections {
         self.by_peer.get(&peer).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// Who sees a volume or snapshot: hosts, then host groups.
+    /// The connections of a volume or snapshot: hosts, then host groups.
     pub fn of_volume(&self, volume: DiskId) -> impl Iterator<Item = &ConnectionEntry> {
         let peers = self.by_volume.get(&volume).into_iter().flatten();
         peers.filter_map(|(peer, lun)| self.by_peer.get(peer)?.get(lun))
@@ -116,7 +116,7 @@ impl Config {
         peers.flat_map(|peer| self.connections.of_peer(peer))
     }
 
-    /// The hosts that stand behind a peer.
+    /// The hosts of a peer.
     pub fn hosts_of(&self, peer: Peer) -> Vec<&HostEntry> {
         match peer {
             Peer::Host(id) => self.hosts.get(id).into_iter().collect(),

@@ -188,7 +188,7 @@ impl Named for GroupEntry {
     }
 }
 
-/// A volume or a snapshot: what has a disk of the engine behind it.
+/// A volume or a snapshot: what has a disk in the engine.
 #[derive(Clone, Debug)]
 pub enum DiskEntry {
     /// A volume.

@@ -41,7 +41,7 @@ pub struct HostGroupEntry {
     pub name: String,
     /// When it was made, in seconds since 1970.
     pub created: u64,
-    /// Who is in it; a host is in one group at most.
+    /// Its hosts; a host is in one group at most.
     pub hosts: BTreeSet<HostId>,
 }
 

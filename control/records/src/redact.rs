@@ -1,4 +1,4 @@
-//! Values as the audit trail shows them: JSON without secrets.
+//! Values as the audit log shows them: JSON without secrets.
 //!
 //! What must not be shown says so by its type, when it serializes itself as a newtype struct of one of the names in
 //! [`notify::mark`]. Storage does not see these names. Identities are newtype structs, too, and are shown as names.
@@ -48,7 +48,7 @@ impl Redactor<'_> {
     /// The value as JSON; null when its type can't be shown.
     pub fn value<T: Serialize>(self, value: &T) -> Value {
         value.serialize(self).unwrap_or_else(|error| {
-            tracing::error!(%error, "a value can't be shown in the audit trail");
+            tracing::error!(%error, "a value can't be shown in the audit log");
             Value::Null
         })
     }

@@ -27,7 +27,7 @@ pub struct TargetEntry {
     pub created: u64,
     /// Where notices go.
     pub destination: Destination,
-    /// The least that an alert must matter.
+    /// The lowest severity that is sent.
     pub least: Severity,
     /// Whether anything is sent.
     pub enabled: bool,
@@ -65,12 +65,12 @@ impl Named for TargetEntry {
     }
 }
 
-/// What somebody may do who is in a group.
+/// The role that a group is granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// The group, as the directory calls it.
     pub group: String,
-    /// What its people may do.
+    /// The role of its members.
     pub role: Role,
 }
 
@@ -87,7 +87,7 @@ pub struct DirectoryEntry {
     pub changed: u64,
     /// Which directory, and how it is asked.
     pub settings: Settings,
-    /// What groups may do.
+    /// The roles that groups are granted.
     pub grants: Vec<Grant>,
     /// Whether it is asked.
     pub enabled: bool,

@@ -1,13 +1,12 @@
 //! Alerts: what needs somebody's attention.
 
 use super::event::Severity;
-use super::{Answer, outcome, perform, utc};
+use super::{Answer, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{PARTIAL, Part, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::Action;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -92,8 +91,8 @@ async fn list_alerts(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let alerts = perform(operator, &context, Action::ListAlerts).await?;
-    let alerts = outcome!(alerts, Alerts(it) => it.into_iter().map(Alert::from).collect::<Vec<_>>())?;
+    let alerts = perform(operator, &context, array::ListAlerts).await?;
+    let alerts = alerts.into_iter().map(Alert::from).collect::<Vec<_>>();
     list(alerts, &part)
 }
 
@@ -107,7 +106,8 @@ async fn show_alert(
     State(context): State<Context>,
     Named(id): Named<i64>,
 ) -> Answer<Alert> {
-    outcome!(perform(operator, &context, Action::ShowAlert { id }).await?, Alert(it) => Json(it.into()))
+    let it = perform(operator, &context, array::ShowAlert { id }).await?;
+    Ok(Json(it.into()))
 }
 
 /// Say that you look after an alert, that nobody does, or that it is over
@@ -122,8 +122,8 @@ async fn change_alert(
     Named(id): Named<i64>,
     Body(AlertChange { state }): Body<AlertChange>,
 ) -> Answer<Alert> {
-    let done = perform(operator, &context, Action::ChangeAlert { id, state: state.into() }).await?;
-    outcome!(done, Alert(it) => Json(it.into()))
+    let done = perform(operator, &context, array::ChangeAlert { id, state: state.into() }).await?;
+    Ok(Json(done.into()))
 }
 
 impl From<AlertState> for array::AlertState {

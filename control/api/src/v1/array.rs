@@ -1,11 +1,10 @@
 //! The array as a whole.
 
-use super::{Answer, Gone, gone, outcome, perform};
+use super::{Answer, Gone, gone, perform};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Body;
 use crate::problem::Problems;
-use ::array::Action;
 use axum::Json;
 use axum::extract::State as Shared;
 use serde::{Deserialize, Serialize};
@@ -159,7 +158,8 @@ pub struct SettingsChange {
     Problems,
 ))]
 async fn show_array(operator: Operator, Shared(context): Shared<Context>) -> Answer<Array> {
-    outcome!(perform(operator, &context, Action::ShowArray).await?, Array(status) => Json((*status).into()))
+    let status = perform(operator, &context, ::array::ShowArray).await?;
+    Ok(Json(status.into()))
 }
 
 /// What is set for the array as a whole
@@ -168,7 +168,8 @@ async fn show_array(operator: Operator, Shared(context): Shared<Context>) -> Ans
     Problems,
 ))]
 async fn show_settings(operator: Operator, Shared(context): Shared<Context>) -> Answer<Settings> {
-    outcome!(perform(operator, &context, Action::ShowSettings).await?, Settings(it) => Json(it.into()))
+    let it = perform(operator, &context, ::array::ShowSettings).await?;
+    Ok(Json(it.into()))
 }
 
 /// Set it
@@ -184,8 +185,8 @@ async fn change_settings(
     let SettingsChange { name, recycle_bin_seconds, unmap_throttle, scrub_every_seconds } = change;
     let (bin_seconds, scrub_seconds) = (recycle_bin_seconds, scrub_every_seconds);
     let change = ::array::SettingsChange { name, bin_seconds, unmap_throttle, scrub_seconds };
-    let done = perform(operator, &context, Action::ChangeSettings(change)).await?;
-    outcome!(done, Settings(it) => Json(it.into()))
+    let done = perform(operator, &context, ::array::ChangeSettings(change)).await?;
+    Ok(Json(done.into()))
 }
 
 impl From<::array::Settings> for Settings {
@@ -269,5 +270,5 @@ impl From<::array::Ratios> for Reduction {
     Problems,
 ))]
 async fn confirm_time(operator: Operator, Shared(context): Shared<Context>) -> Gone {
-    gone(perform(operator, &context, Action::ConfirmTime).await?)
+    gone(perform(operator, &context, ::array::ConfirmTime).await?)
 }

@@ -2,13 +2,12 @@
 
 use super::snapshot::Snapshot;
 use super::volume::Volume;
-use super::{Gone, gone, perform, unexpected, utc};
+use super::{Gone, gone, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{Part, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::{Action, Outcome};
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -93,7 +92,7 @@ async fn list_recycle_bin(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let bin = super::outcome!(perform(operator, &context, Action::ListBin).await?, Bin(it) => it)?;
+    let bin = perform(operator, &context, array::ListBin).await?;
     list(bin.into_iter().map(BinnedDisk::from).collect(), &part)
 }
 
@@ -110,11 +109,10 @@ async fn take_from_recycle_bin(
     Named(which): Named<String>,
     Body(Restore { name }): Body<Restore>,
 ) -> Result<Json<Disk>, Problem> {
-    match perform(operator, &context, Action::TakeFromBin { which, name }).await? {
-        Outcome::Volume(it) => Ok(Json(Disk::Volume(it.into()))),
-        Outcome::Snapshot(it) => Ok(Json(Disk::Snapshot(it.into()))),
-        other => unexpected(other),
-    }
+    Ok(Json(match perform(operator, &context, array::TakeFromBin { which, name }).await? {
+        array::Recovered::Volume(it) => Disk::Volume(it.into()),
+        array::Recovered::Snapshot(it) => Disk::Snapshot(it.into()),
+    }))
 }
 
 /// Delete a volume or snapshot in the recycle bin with its data
@@ -128,7 +126,7 @@ async fn eradicate_from_recycle_bin(
     State(context): State<Context>,
     Named(which): Named<String>,
 ) -> Gone {
-    gone(perform(operator, &context, Action::EradicateFromBin { which }).await?)
+    gone(perform(operator, &context, array::EradicateFromBin { which }).await?)
 }
 
 impl From<array::BinnedDisk> for BinnedDisk {

@@ -1,10 +1,9 @@
 //! The support bundle.
 
-use super::{ask, unexpected};
+use super::ask;
 use crate::Context;
 use crate::auth::Operator;
 use crate::problem::{Problem, Problems};
-use array::{Action, Outcome};
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
@@ -28,10 +27,7 @@ pub fn routes() -> OpenApiRouter<Context> {
 ))]
 async fn support_bundle(operator: Operator, State(context): State<Context>) -> Result<Response, Problem> {
     let now = context.array.now();
-    let files = match ask(operator, &context, Action::ShowSupportBundle).await? {
-        Outcome::Bundle(files) => files,
-        other => return unexpected(other),
-    };
+    let files = ask(operator, &context, array::ShowSupportBundle).await?;
     let packed = tokio::task::spawn_blocking(move || pack(&files, now)).await;
     let packed = packed.map_err(io::Error::other).and_then(|packed| packed);
     let packed = packed.map_err(|error| Problem::internal(format!("the bundle can't be packed: {error}")))?;

@@ -1,12 +1,12 @@
 //! Connections: who sees which volume.
 
-use super::{Created, Gone, gone, outcome, perform};
+use super::{Created, Gone, gone, perform};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{Part, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::{Action, PeerName};
+use array::PeerName;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -75,7 +75,7 @@ async fn list_connections(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let all = outcome!(perform(operator, &context, Action::ListConnections).await?, Connections(it) => it)?;
+    let all = perform(operator, &context, array::ListConnections).await?;
     list(all.into_iter().map(Connection::from).collect(), &part)
 }
 
@@ -98,8 +98,8 @@ async fn connect(
             return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail.into()));
         }
     };
-    let made = perform(operator, &context, Action::Connect { volume, peer, lun, read_only }).await?;
-    outcome!(made, Connection(it) => (StatusCode::CREATED, Json(it.into())))
+    let made = perform(operator, &context, array::Connect { volume, peer, lun, read_only }).await?;
+    Ok((StatusCode::CREATED, Json(made.into())))
 }
 
 /// Let a host no longer see a volume
@@ -114,7 +114,7 @@ async fn disconnect(
     Named((volume, host)): Named<(String, String)>,
 ) -> Gone {
     let peer = PeerName::Host(host);
-    gone(perform(operator, &context, Action::Disconnect { volume, peer }).await?)
+    gone(perform(operator, &context, array::Disconnect { volume, peer }).await?)
 }
 
 /// Let a host group no longer see a volume
@@ -129,7 +129,7 @@ async fn disconnect_host_group(
     Named((volume, group)): Named<(String, String)>,
 ) -> Gone {
     let peer = PeerName::HostGroup(group);
-    gone(perform(operator, &context, Action::Disconnect { volume, peer }).await?)
+    gone(perform(operator, &context, array::Disconnect { volume, peer }).await?)
 }
 
 impl From<array::Connection> for Connection {

@@ -1,13 +1,13 @@
 //! Directories elsewhere that know people.
 
 use super::user::Role;
-use super::{Answer, Created, Gone, gone, outcome, perform, present, utc};
+use super::{Answer, Created, Gone, gone, perform, present, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{PARTIAL, Part, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::{Action, Secret};
+use array::Secret;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -191,8 +191,8 @@ async fn list_directories(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let found = perform(operator, &context, Action::ListDirectories).await?;
-    let found = outcome!(found, Directories(it) => it.into_iter().map(Directory::from).collect::<Vec<_>>())?;
+    let found = perform(operator, &context, array::ListDirectories).await?;
+    let found = found.into_iter().map(Directory::from).collect::<Vec<_>>();
     list(found, &part)
 }
 
@@ -209,8 +209,8 @@ async fn create_directory(
     let (settings, secret) = (settings.into(), secret.map(Secret::new));
     let grants = grants.into_iter().map(Into::into).collect();
     let new = array::NewDirectory { name, settings, secret, grants, enabled };
-    let done = perform(operator, &context, Action::CreateDirectory(Box::new(new))).await?;
-    outcome!(done, Directory(it) => (StatusCode::CREATED, Json((*it).into())))
+    let done = perform(operator, &context, array::CreateDirectory(Box::new(new))).await?;
+    Ok((StatusCode::CREATED, Json(done.into())))
 }
 
 /// A directory
@@ -223,8 +223,8 @@ async fn show_directory(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<Directory> {
-    let found = perform(operator, &context, Action::ShowDirectory { name }).await?;
-    outcome!(found, Directory(it) => Json((*it).into()))
+    let found = perform(operator, &context, array::ShowDirectory { name }).await?;
+    Ok(Json(found.into()))
 }
 
 /// Change a directory
@@ -246,8 +246,8 @@ async fn change_directory(
         grants: it.grants.map(|grants| grants.into_iter().map(Into::into).collect()),
         enabled: it.enabled,
     });
-    let done = perform(operator, &context, Action::ChangeDirectory { name, change }).await?;
-    outcome!(done, Directory(it) => Json((*it).into()))
+    let done = perform(operator, &context, array::ChangeDirectory { name, change }).await?;
+    Ok(Json(done.into()))
 }
 
 /// Forget a directory
@@ -261,7 +261,7 @@ async fn delete_directory(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Gone {
-    gone(perform(operator, &context, Action::DeleteDirectory { name }).await?)
+    gone(perform(operator, &context, array::DeleteDirectory { name }).await?)
 }
 
 /// Ask a directory whether it is there and takes what is set
@@ -277,8 +277,8 @@ async fn test_directory(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<DirectoryTest> {
-    let said = perform(operator, &context, Action::TestDirectory { name }).await?;
-    outcome!(said, Tested(said) => Json(DirectoryTest { said }))
+    let said = perform(operator, &context, array::TestDirectory { name }).await?;
+    Ok(Json(DirectoryTest { said }))
 }
 
 impl From<DirectorySettings> for array::DirectorySettings {

@@ -1,13 +1,12 @@
 //! Drives, and how they protect what is stored.
 
 use super::job::Job;
-use super::{Answer, Created, outcome, perform, utc};
+use super::{Answer, Created, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named, Optional};
 use crate::list::{Part, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::Action;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -214,7 +213,7 @@ async fn list_drives(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let drives = outcome!(perform(operator, &context, Action::ListDrives).await?, Drives(it) => it)?;
+    let drives = perform(operator, &context, array::ListDrives).await?;
     list(drives.into_iter().map(Drive::from).collect(), &part)
 }
 
@@ -228,8 +227,8 @@ async fn add_drive(
     State(context): State<Context>,
     Body(new): Body<NewDrive>,
 ) -> Created<Drive> {
-    let added = perform(operator, &context, Action::AddDrive(new.into())).await?;
-    outcome!(added, Drive(it) => (StatusCode::CREATED, Json((*it).into())))
+    let added = perform(operator, &context, array::AddDrive(new.into())).await?;
+    Ok((StatusCode::CREATED, Json(added.into())))
 }
 
 /// One drive
@@ -243,7 +242,8 @@ async fn show_drive(
     State(context): State<Context>,
     Named(which): Named<String>,
 ) -> Answer<Drive> {
-    outcome!(perform(operator, &context, Action::ShowDrive { which }).await?, Drive(it) => Json((*it).into()))
+    let it = perform(operator, &context, array::ShowDrive { which }).await?;
+    Ok(Json(it.into()))
 }
 
 /// Place what a drive holds on the others, so that it can be taken away
@@ -261,9 +261,9 @@ async fn evacuate_drive(
     Named(which): Named<String>,
     Optional(Evacuation { accept_reduced_protection }): Optional<Evacuation>,
 ) -> Created<Job> {
-    let empty = Action::EvacuateDrive { which, accept_reduced_protection };
+    let empty = array::EvacuateDrive { which, accept_reduced_protection };
     let begun = perform(operator, &context, empty).await?;
-    outcome!(begun, Job(it) => (StatusCode::ACCEPTED, Json(it.into())))
+    Ok((StatusCode::ACCEPTED, Json(begun.into())))
 }
 
 /// Add a drive in the place of another one, which is emptied
@@ -282,8 +282,8 @@ async fn replace_drive(
     Body(new): Body<NewDrive>,
 ) -> Created<Drive> {
     let new = new.into();
-    let added = perform(operator, &context, Action::ReplaceDrive { which, new }).await?;
-    outcome!(added, Drive(it) => (StatusCode::CREATED, Json((*it).into())))
+    let added = perform(operator, &context, array::ReplaceDrive { which, new }).await?;
+    Ok((StatusCode::CREATED, Json(added.into())))
 }
 
 /// How what is stored is protected, and the last scrub
@@ -292,8 +292,8 @@ async fn replace_drive(
     Problems,
 ))]
 async fn show_protection(operator: Operator, State(context): State<Context>) -> Answer<Protection> {
-    let protection = perform(operator, &context, Action::ShowProtection).await?;
-    outcome!(protection, Protection(it) => Json((*it).into()))
+    let protection = perform(operator, &context, array::ShowProtection).await?;
+    Ok(Json(protection.into()))
 }
 
 /// Read and verify everything on the drives, and write again what is wrong
@@ -302,8 +302,8 @@ async fn show_protection(operator: Operator, State(context): State<Context>) -> 
     Problems,
 ))]
 async fn start_scrub(operator: Operator, State(context): State<Context>) -> Created<Job> {
-    let begun = perform(operator, &context, Action::StartScrub).await?;
-    outcome!(begun, Job(it) => (StatusCode::ACCEPTED, Json(it.into())))
+    let begun = perform(operator, &context, array::StartScrub).await?;
+    Ok((StatusCode::ACCEPTED, Json(begun.into())))
 }
 
 impl From<NewDrive> for array::NewDrive {

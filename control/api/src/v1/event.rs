@@ -1,11 +1,11 @@
 //! What happened: events, and the audit trail.
 
-use super::{Answer, outcome, perform, utc};
+use super::{Answer, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::Problems;
-use array::{Action, Page};
+use array::Page;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -175,9 +175,9 @@ async fn list_events(
     State(context): State<Context>,
     Asked(Which { before, limit, severity }): Asked<Which>,
 ) -> Answer<Events> {
-    let action = Action::ListEvents { page: page(before, limit), least: severity.into() };
+    let action = array::ListEvents { page: page(before, limit), least: severity.into() };
     let events = perform(operator, &context, action).await?;
-    outcome!(events, Events(it) => Json(Events { items: it.into_iter().map(Into::into).collect() }))
+    Ok(Json(Events { items: events.into_iter().map(Into::into).collect() }))
 }
 
 /// What operators did, newest first
@@ -190,8 +190,8 @@ async fn list_audit(
     State(context): State<Context>,
     Asked(WhichAudit { before, limit }): Asked<WhichAudit>,
 ) -> Answer<AuditTrail> {
-    let trail = perform(operator, &context, Action::ListAudit { page: page(before, limit) }).await?;
-    outcome!(trail, Audit(it) => Json(AuditTrail { items: it.into_iter().map(Into::into).collect() }))
+    let trail = perform(operator, &context, array::ListAudit { page: page(before, limit) }).await?;
+    Ok(Json(AuditTrail { items: trail.into_iter().map(Into::into).collect() }))
 }
 
 impl From<Severity> for array::Severity {
@@ -225,9 +225,9 @@ impl From<array::Audit> for Audit {
     fn from(it: array::Audit) -> Self {
         let array::Attempt { time, user, origin, action, detail } = it.attempt;
         // Older versions kept the request in another form.
-        let request = array::Request::read(&detail);
-        let detail = request.as_ref().map_or(detail, array::Request::sentence);
-        let array::Request { verb, noun, object, .. } = request.unwrap_or_default();
+        let request = array::AuditEntry::read(&detail);
+        let detail = request.as_ref().map_or(detail, array::AuditEntry::sentence);
+        let array::AuditEntry { verb, noun, object, .. } = request.unwrap_or_default();
         Self {
             id: it.id,
             time: utc(time),

@@ -1,13 +1,12 @@
 //! Volume groups.
 
 use super::policy::{Limits, LimitsChange, Policy, PolicyChange};
-use super::{Answer, Created, Gone, gone, outcome, perform, present, utc};
+use super::{Answer, Created, Gone, gone, perform, present, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{Part, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::Action;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -113,7 +112,7 @@ async fn list_groups(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let groups = outcome!(perform(operator, &context, Action::ListGroups).await?, Groups(it) => it)?;
+    let groups = perform(operator, &context, array::ListGroups).await?;
     list(groups.into_iter().map(Group::from).collect(), &part)
 }
 
@@ -135,8 +134,8 @@ async fn create_group(
         policy: policy.into(),
         limits: limits.into(),
     };
-    let made = perform(operator, &context, Action::CreateGroup { name, change }).await?;
-    outcome!(made, Group(it) => (StatusCode::CREATED, Json(it.into())))
+    let made = perform(operator, &context, array::CreateGroup { name, change }).await?;
+    Ok((StatusCode::CREATED, Json(made.into())))
 }
 
 /// One volume group
@@ -149,7 +148,8 @@ async fn show_group(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<Group> {
-    outcome!(perform(operator, &context, Action::ShowGroup { name }).await?, Group(it) => Json(it.into()))
+    let it = perform(operator, &context, array::ShowGroup { name }).await?;
+    Ok(Json(it.into()))
 }
 
 /// Change a volume group
@@ -167,8 +167,8 @@ async fn change_group(
     let GroupChange { name, soft_quota, hard_quota, policy, limits } = change;
     let (policy, limits) = (policy.into(), limits.into());
     let change = array::GroupChange { name, soft_quota, hard_quota, policy, limits };
-    let done = perform(operator, &context, Action::ChangeGroup { name: group, change }).await?;
-    outcome!(done, Group(it) => Json(it.into()))
+    let done = perform(operator, &context, array::ChangeGroup { name: group, change }).await?;
+    Ok(Json(done.into()))
 }
 
 /// Forget a volume group; its volumes stay
@@ -181,7 +181,7 @@ async fn delete_group(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Gone {
-    gone(perform(operator, &context, Action::DeleteGroup { name }).await?)
+    gone(perform(operator, &context, array::DeleteGroup { name }).await?)
 }
 
 impl From<array::Group> for Group {

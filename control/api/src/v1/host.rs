@@ -1,13 +1,12 @@
 //! Hosts and host groups.
 
 use super::connection::Connection;
-use super::{Answer, Created, Gone, gone, outcome, perform, present, utc};
+use super::{Answer, Created, Gone, gone, perform, present, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{Part, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::Action;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -197,7 +196,7 @@ async fn list_hosts(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let hosts = outcome!(perform(operator, &context, Action::ListHosts).await?, Hosts(it) => it)?;
+    let hosts = perform(operator, &context, array::ListHosts).await?;
     list(hosts.into_iter().map(Host::from).collect(), &part)
 }
 
@@ -213,9 +212,9 @@ async fn create_host(
 ) -> Created<Host> {
     let NewHost { name, initiators, chap, mutual } = new;
     let (chap, mutual) = (chap.map(Into::into), mutual.map(Into::into));
-    let action = Action::CreateHost { name, initiators, chap, mutual };
+    let action = array::CreateHost { name, initiators, chap, mutual };
     let made = perform(operator, &context, action).await?;
-    outcome!(made, Host(it) => (StatusCode::CREATED, Json(it.into())))
+    Ok((StatusCode::CREATED, Json(made.into())))
 }
 
 /// One host
@@ -228,7 +227,8 @@ async fn show_host(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<Host> {
-    outcome!(perform(operator, &context, Action::ShowHost { name }).await?, Host(it) => Json(it.into()))
+    let it = perform(operator, &context, array::ShowHost { name }).await?;
+    Ok(Json(it.into()))
 }
 
 /// Change a host
@@ -246,8 +246,8 @@ async fn change_host(
     let HostChange { name, initiators, chap, mutual } = change;
     let of = |chap: Option<Option<Chap>>| chap.map(|chap| chap.map(Into::into));
     let change = array::HostChange { name, initiators, chap: of(chap), mutual: of(mutual) };
-    let done = perform(operator, &context, Action::ChangeHost { name: host, change }).await?;
-    outcome!(done, Host(it) => Json(it.into()))
+    let done = perform(operator, &context, array::ChangeHost { name: host, change }).await?;
+    Ok(Json(done.into()))
 }
 
 /// Forget a host that sees no volume
@@ -256,7 +256,7 @@ async fn change_host(
     Problems,
 ))]
 async fn delete_host(operator: Operator, State(context): State<Context>, Named(name): Named<String>) -> Gone {
-    gone(perform(operator, &context, Action::DeleteHost { name }).await?)
+    gone(perform(operator, &context, array::DeleteHost { name }).await?)
 }
 
 /// Refused log-ins of the last seven days, of hosts and of unknown initiators
@@ -265,10 +265,8 @@ async fn delete_host(operator: Operator, State(context): State<Context>, Named(n
     Problems,
 ))]
 async fn list_refused_logins(operator: Operator, State(context): State<Context>) -> Answer<RefusedLogins> {
-    let refused = perform(operator, &context, Action::ListRefusedLogins).await?;
-    outcome!(refused, RefusedLogins(it) => {
-        Json(RefusedLogins { items: it.into_iter().map(Into::into).collect() })
-    })
+    let refused = perform(operator, &context, array::ListRefusedLogins).await?;
+    Ok(Json(RefusedLogins { items: refused.into_iter().map(Into::into).collect() }))
 }
 
 /// All host groups
@@ -282,7 +280,7 @@ async fn list_host_groups(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let groups = outcome!(perform(operator, &context, Action::ListHostGroups).await?, HostGroups(it) => it)?;
+    let groups = perform(operator, &context, array::ListHostGroups).await?;
     list(groups.into_iter().map(HostGroup::from).collect(), &part)
 }
 
@@ -297,8 +295,8 @@ async fn create_host_group(
     Body(new): Body<NewHostGroup>,
 ) -> Created<HostGroup> {
     let NewHostGroup { name, hosts } = new;
-    let made = perform(operator, &context, Action::CreateHostGroup { name, hosts }).await?;
-    outcome!(made, HostGroup(it) => (StatusCode::CREATED, Json(it.into())))
+    let made = perform(operator, &context, array::CreateHostGroup { name, hosts }).await?;
+    Ok((StatusCode::CREATED, Json(made.into())))
 }
 
 /// One host group
@@ -311,8 +309,8 @@ async fn show_host_group(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<HostGroup> {
-    let group = perform(operator, &context, Action::ShowHostGroup { name }).await?;
-    outcome!(group, HostGroup(it) => Json(it.into()))
+    let group = perform(operator, &context, array::ShowHostGroup { name }).await?;
+    Ok(Json(group.into()))
 }
 
 /// Change a host group
@@ -328,8 +326,8 @@ async fn change_host_group(
     Body(HostGroupChange { name, hosts }): Body<HostGroupChange>,
 ) -> Answer<HostGroup> {
     let change = array::HostGroupChange { name, hosts };
-    let done = perform(operator, &context, Action::ChangeHostGroup { name: group, change }).await?;
-    outcome!(done, HostGroup(it) => Json(it.into()))
+    let done = perform(operator, &context, array::ChangeHostGroup { name: group, change }).await?;
+    Ok(Json(done.into()))
 }
 
 /// Forget a host group that sees no volume; its hosts stay
@@ -343,7 +341,7 @@ async fn delete_host_group(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Gone {
-    gone(perform(operator, &context, Action::DeleteHostGroup { name }).await?)
+    gone(perform(operator, &context, array::DeleteHostGroup { name }).await?)
 }
 
 impl From<array::Host> for Host {

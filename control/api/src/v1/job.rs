@@ -1,12 +1,11 @@
 //! Work that takes long.
 
-use super::{Answer, outcome, perform, utc};
+use super::{Answer, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Named};
 use crate::list::{Part, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::Action;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -94,7 +93,7 @@ async fn list_jobs(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let jobs = outcome!(perform(operator, &context, Action::ListJobs).await?, Jobs(it) => it)?;
+    let jobs = perform(operator, &context, array::ListJobs).await?;
     list(jobs.into_iter().map(Job::from).collect(), &part)
 }
 
@@ -108,7 +107,8 @@ async fn show_job(
     State(context): State<Context>,
     Named(id): Named<String>,
 ) -> Answer<Job> {
-    outcome!(perform(operator, &context, Action::ShowJob { id }).await?, Job(it) => Json(it.into()))
+    let it = perform(operator, &context, array::ShowJob { id }).await?;
+    Ok(Json(it.into()))
 }
 
 /// End a job before it is done
@@ -121,7 +121,8 @@ async fn cancel_job(
     State(context): State<Context>,
     Named(id): Named<String>,
 ) -> Answer<Job> {
-    outcome!(perform(operator, &context, Action::CancelJob { id }).await?, Job(it) => Json(it.into()))
+    let it = perform(operator, &context, array::CancelJob { id }).await?;
+    Ok(Json(it.into()))
 }
 
 impl From<array::Job> for Job {

@@ -1,12 +1,12 @@
 //! The key that the drives are locked with.
 
 use super::array::Encryption;
-use super::{Answer, outcome, perform};
+use super::{Answer, perform};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Body;
 use crate::problem::Problems;
-use array::{Action, NewKey, Secret};
+use array::{NewKey, Secret};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,8 @@ pub struct KeyChange {
     Problems,
 ))]
 async fn show_key(operator: Operator, State(context): State<Context>) -> Answer<Key> {
-    outcome!(perform(operator, &context, Action::ShowKey).await?, Key(it) => Json(it.into()))
+    let it = perform(operator, &context, array::ShowKey).await?;
+    Ok(Json(it.into()))
 }
 
 /// Lock the drives with another key, at once, however much they hold
@@ -68,7 +69,8 @@ async fn rotate_key(
             return Err(array::Error::invalid("a key is a passphrase or on a KMIP server, not both").into());
         }
     };
-    outcome!(perform(operator, &context, Action::RotateKey(new)).await?, Key(it) => Json(it.into()))
+    let it = perform(operator, &context, array::RotateKey(new)).await?;
+    Ok(Json(it.into()))
 }
 
 impl From<array::Key> for Key {

@@ -1,13 +1,13 @@
 //! Notification targets: whom alerts are told elsewhere.
 
 use super::event::Severity;
-use super::{Answer, Created, Gone, gone, outcome, perform, present, utc};
+use super::{Answer, Created, Gone, gone, perform, present, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{PARTIAL, Part, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::{Action, Secret};
+use array::Secret;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -189,9 +189,8 @@ async fn list_targets(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let targets = perform(operator, &context, Action::ListTargets).await?;
-    let targets =
-        outcome!(targets, Targets(it) => it.into_iter().map(NotificationTarget::from).collect::<Vec<_>>())?;
+    let targets = perform(operator, &context, array::ListTargets).await?;
+    let targets = targets.into_iter().map(NotificationTarget::from).collect::<Vec<_>>();
     list(targets, &part)
 }
 
@@ -207,9 +206,9 @@ async fn create_target(
     Body(NewNotificationTarget { name, destination, secret, severity, enabled }): Body<NewNotificationTarget>,
 ) -> Created<NotificationTarget> {
     let (destination, secret, least) = (destination.into(), secret.map(Secret::new), severity.into());
-    let action = Action::CreateTarget { name, destination, secret, least, enabled };
+    let action = array::CreateTarget { name, destination, secret, least, enabled };
     let done = perform(operator, &context, action).await?;
-    outcome!(done, Target(it) => (StatusCode::CREATED, Json((*it).into())))
+    Ok((StatusCode::CREATED, Json(done.into())))
 }
 
 /// A notification target
@@ -223,7 +222,8 @@ async fn show_target(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<NotificationTarget> {
-    outcome!(perform(operator, &context, Action::ShowTarget { name }).await?, Target(it) => Json((*it).into()))
+    let it = perform(operator, &context, array::ShowTarget { name }).await?;
+    Ok(Json(it.into()))
 }
 
 /// Change a notification target
@@ -245,8 +245,8 @@ async fn change_target(
         least: it.severity.map(Into::into),
         enabled: it.enabled,
     };
-    let done = perform(operator, &context, Action::ChangeTarget { name, change }).await?;
-    outcome!(done, Target(it) => Json((*it).into()))
+    let done = perform(operator, &context, array::ChangeTarget { name, change }).await?;
+    Ok(Json(done.into()))
 }
 
 /// Forget a notification target
@@ -260,7 +260,7 @@ async fn delete_target(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Gone {
-    gone(perform(operator, &context, Action::DeleteTarget { name }).await?)
+    gone(perform(operator, &context, array::DeleteTarget { name }).await?)
 }
 
 /// Send a test to a notification target
@@ -272,7 +272,7 @@ async fn delete_target(
     Problems,
 ))]
 async fn test_target(operator: Operator, State(context): State<Context>, Named(name): Named<String>) -> Gone {
-    gone(perform(operator, &context, Action::TestTarget { name }).await?)
+    gone(perform(operator, &context, array::TestTarget { name }).await?)
 }
 
 impl From<MailProtection> for array::MailProtection {

@@ -9,11 +9,11 @@ mod paths;
 
 pub use busiest::Point;
 
-use super::{ask, unexpected};
+use super::ask;
 use crate::Context;
 use crate::auth::Operator;
 use crate::problem::Problem;
-use array::{Action, Cell, Operation, Outcome, Sample, Scope, Series, Stretch};
+use array::{Cell, Operation, Sample, Scope, Series, Stretch};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -85,11 +85,8 @@ impl Whose {
     }
 
     async fn series(&self, operator: Operator, context: &Context) -> Result<Series, Problem> {
-        let action = Action::ShowPerformance { scope: self.scope()?, stretch: self.stretch() };
-        match ask(operator, context, action).await? {
-            Outcome::Performance(series) => Ok(*series),
-            other => unexpected(other),
-        }
+        let action = array::ShowPerformance { scope: self.scope()?, stretch: self.stretch() };
+        ask(operator, context, action).await
     }
 }
 

@@ -1,13 +1,13 @@
 //! Snapshot schedules.
 
 use super::snapshot::{Snapshot, Snapshots, subject};
-use super::{Answer, Created, Gone, gone, outcome, perform, utc};
+use super::{Answer, Created, Gone, gone, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{Part, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::{Action, SubjectName};
+use array::SubjectName;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -118,7 +118,7 @@ async fn list_schedules(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let all = outcome!(perform(operator, &context, Action::ListSchedules).await?, Schedules(it) => it)?;
+    let all = perform(operator, &context, array::ListSchedules).await?;
     list(all.into_iter().map(Schedule::from).collect(), &part)
 }
 
@@ -137,8 +137,8 @@ async fn create_schedule(
     let rules = Some(rules.into_iter().map(Into::into).collect());
     let immutable = Some(immutable_seconds);
     let change = array::ScheduleChange { name: None, rules, immutable, enabled };
-    let made = perform(operator, &context, Action::CreateSchedule { name, subject, change }).await?;
-    outcome!(made, Schedule(it) => (StatusCode::CREATED, Json(it.into())))
+    let made = perform(operator, &context, array::CreateSchedule { name, subject, change }).await?;
+    Ok((StatusCode::CREATED, Json(made.into())))
 }
 
 /// One snapshot schedule
@@ -151,8 +151,8 @@ async fn show_schedule(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<Schedule> {
-    let it = perform(operator, &context, Action::ShowSchedule { name }).await?;
-    outcome!(it, Schedule(it) => Json(it.into()))
+    let it = perform(operator, &context, array::ShowSchedule { name }).await?;
+    Ok(Json(it.into()))
 }
 
 /// Change a snapshot schedule
@@ -170,8 +170,8 @@ async fn change_schedule(
     let ScheduleChange { name, rules, immutable_seconds: immutable, enabled } = change;
     let rules = rules.map(|rules| rules.into_iter().map(Into::into).collect());
     let change = array::ScheduleChange { name, rules, immutable, enabled };
-    let done = perform(operator, &context, Action::ChangeSchedule { name: schedule, change }).await?;
-    outcome!(done, Schedule(it) => Json(it.into()))
+    let done = perform(operator, &context, array::ChangeSchedule { name: schedule, change }).await?;
+    Ok(Json(done.into()))
 }
 
 /// Forget a snapshot schedule; its snapshots stay
@@ -184,7 +184,7 @@ async fn delete_schedule(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Gone {
-    gone(perform(operator, &context, Action::DeleteSchedule { name }).await?)
+    gone(perform(operator, &context, array::DeleteSchedule { name }).await?)
 }
 
 /// Take the snapshots of a schedule now, and let go of those that it no longer keeps
@@ -198,8 +198,8 @@ async fn run_schedule(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<Snapshots> {
-    let taken = perform(operator, &context, Action::RunSchedule { name, now: true }).await?;
-    let taken = outcome!(taken, Snapshots(it) => it)?;
+    let taken = perform(operator, &context, array::RunSchedule { name, now: true }).await?;
+    let taken = taken;
     let items: Vec<_> = taken.into_iter().map(Snapshot::from).collect();
     Ok(Json(Snapshots { total: items.len(), items }))
 }

@@ -2,13 +2,13 @@
 
 use super::connection::Connection;
 use super::volume::Deletion;
-use super::{Answer, Gone, gone, outcome, perform, utc};
+use super::{Answer, Gone, gone, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{Part, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::{Action, SubjectName};
+use array::SubjectName;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -159,7 +159,7 @@ async fn list_snapshots(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let all = outcome!(perform(operator, &context, Action::ListSnapshots).await?, Snapshots(it) => it)?;
+    let all = perform(operator, &context, array::ListSnapshots).await?;
     list(all.into_iter().map(Snapshot::from).collect(), &part)
 }
 
@@ -175,8 +175,8 @@ async fn create_snapshots(
 ) -> Result<(StatusCode, Json<Snapshots>), Problem> {
     let NewSnapshots { volume, group, suffix, keep_until } = new;
     let subject = subject(volume, group)?;
-    let action = Action::CreateSnapshots { subject, suffix, keep_until: keep_until.map(|time| time.0) };
-    let taken = outcome!(perform(operator, &context, action).await?, Snapshots(it) => it)?;
+    let action = array::CreateSnapshots { subject, suffix, keep_until: keep_until.map(|time| time.0) };
+    let taken = perform(operator, &context, action).await?;
     let items: Vec<_> = taken.into_iter().map(Snapshot::from).collect();
     Ok((StatusCode::CREATED, Json(Snapshots { total: items.len(), items })))
 }
@@ -200,8 +200,8 @@ async fn show_snapshot(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<Snapshot> {
-    let it = perform(operator, &context, Action::ShowSnapshot { name }).await?;
-    outcome!(it, Snapshot(it) => Json(it.into()))
+    let it = perform(operator, &context, array::ShowSnapshot { name }).await?;
+    Ok(Json(it.into()))
 }
 
 /// Rename a snapshot, make it writable or read-only, or keep it for longer
@@ -226,8 +226,8 @@ async fn change_snapshot(
             return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail.into()));
         }
     };
-    let done = perform(operator, &context, Action::ChangeSnapshot { name: snapshot, change }).await?;
-    outcome!(done, Snapshot(it) => Json(it.into()))
+    let done = perform(operator, &context, array::ChangeSnapshot { name: snapshot, change }).await?;
+    Ok(Json(done.into()))
 }
 
 /// Move a snapshot that no host sees to the recycle bin, or delete it with its data
@@ -242,7 +242,7 @@ async fn delete_snapshot(
     Named(name): Named<String>,
     Asked(Deletion { eradicate }): Asked<Deletion>,
 ) -> Gone {
-    gone(perform(operator, &context, Action::DeleteSnapshot { name, eradicate }).await?)
+    gone(perform(operator, &context, array::DeleteSnapshot { name, eradicate }).await?)
 }
 
 /// What differs on a snapshot or volume from an older one
@@ -258,8 +258,9 @@ async fn compare(
     Asked(Comparison { base, offset, limit }): Asked<Comparison>,
 ) -> Answer<Difference> {
     let most = limit.unwrap_or(USUAL_EXTENTS);
-    let action = Action::CompareDisks { base, name, from: offset.unwrap_or(0), most };
-    outcome!(perform(operator, &context, action).await?, Difference(it) => Json(it.into()))
+    let action = array::CompareDisks { base, name, from: offset.unwrap_or(0), most };
+    let it = perform(operator, &context, action).await?;
+    Ok(Json(it.into()))
 }
 
 impl From<array::Snapshot> for Snapshot {

@@ -1,11 +1,10 @@
 //! What volumes and volume groups cost on the drives.
 
-use super::{Answer, outcome, perform};
+use super::{Answer, perform};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Named;
 use crate::problem::Problems;
-use array::Action;
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
@@ -49,7 +48,8 @@ async fn volume_space(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<Usage> {
-    outcome!(perform(operator, &context, Action::ShowVolumeUsage { name }).await?, Usage(it) => Json(it.into()))
+    let it = perform(operator, &context, array::ShowVolumeUsage { name }).await?;
+    Ok(Json(it.into()))
 }
 
 /// What the volumes of a group and their snapshots cost together; every map of theirs is looked at
@@ -60,7 +60,8 @@ async fn group_space(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<Usage> {
-    outcome!(perform(operator, &context, Action::ShowGroupUsage { name }).await?, Usage(it) => Json(it.into()))
+    let it = perform(operator, &context, array::ShowGroupUsage { name }).await?;
+    Ok(Json(it.into()))
 }
 
 impl From<array::Usage> for Usage {

@@ -1,6 +1,6 @@
 //! Who may operate the array: sessions, users, tokens, and the array's certificate.
 
-use super::{Answer, Created, Gone, gone, outcome, perform, present, utc};
+use super::{Answer, Created, Gone, gone, perform, present, utc};
 use crate::Context;
 use crate::auth::{self, Operator};
 use crate::body::{Asked, Body, Named};
@@ -8,7 +8,7 @@ use crate::list::{PARTIAL, Part, PartialList, list};
 use crate::problem::{Problem, Problems};
 use crate::session::COOKIE;
 use crate::tls::{Peer, check_certificate};
-use array::{Action, Secret};
+use array::Secret;
 use axum::Json;
 use axum::extract::{ConnectInfo, State};
 use axum::http::header::{HeaderMap, SET_COOKIE};
@@ -255,8 +255,8 @@ async fn list_users(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let users = perform(operator, &context, Action::ListUsers).await?;
-    let users = outcome!(users, Users(it) => it.into_iter().map(User::from).collect::<Vec<_>>())?;
+    let users = perform(operator, &context, array::ListUsers).await?;
+    let users = users.into_iter().map(User::from).collect::<Vec<_>>();
     list(users, &part)
 }
 
@@ -270,8 +270,9 @@ async fn create_user(
     State(context): State<Context>,
     Body(NewUser { name, role, password }): Body<NewUser>,
 ) -> Created<User> {
-    let action = Action::CreateUser { name, role: role.into(), password: Secret::new(password) };
-    outcome!(perform(operator, &context, action).await?, User(it) => (StatusCode::CREATED, Json(it.into())))
+    let action = array::CreateUser { name, role: role.into(), password: Secret::new(password) };
+    let it = perform(operator, &context, action).await?;
+    Ok((StatusCode::CREATED, Json(it.into())))
 }
 
 /// A user
@@ -285,8 +286,11 @@ async fn show_user(
     Named(name): Named<String>,
 ) -> Answer<User> {
     let own = context.array.is_own(&operator.caller, &name);
-    let action = if own { Action::ShowOwnUser } else { Action::ShowUser { name } };
-    outcome!(perform(operator, &context, action).await?, User(it) => Json(it.into()))
+    let it = match own {
+        true => perform(operator, &context, array::ShowOwnUser).await?,
+        false => perform(operator, &context, array::ShowUser { name }).await?,
+    };
+    Ok(Json(it.into()))
 }
 
 /// Change a user
@@ -304,18 +308,21 @@ async fn change_user(
     Body(UserChange { role, password, current_password }): Body<UserChange>,
 ) -> Answer<User> {
     let password = password.map(Secret::new);
-    let action = match (password, current_password) {
+    let it = match (password, current_password) {
         (Some(password), Some(current)) if context.array.is_own(&operator.caller, &name) => {
             if role.is_some() {
                 let detail = "set your own password and a role one after the other".into();
                 return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail));
             }
             let verified = check_own_password(&context, &operator, &name, Secret::new(current)).await?;
-            Action::ChangeOwnPassword { verified, password }
+            perform(operator, &context, array::ChangeOwnPassword { verified, password }).await?
         }
-        (password, _) => Action::ChangeUser { name, role: role.map(Into::into), password },
+        (password, _) => {
+            let change = array::ChangeUser { name, role: role.map(Into::into), password };
+            perform(operator, &context, change).await?
+        }
     };
-    outcome!(perform(operator, &context, action).await?, User(it) => Json(it.into()))
+    Ok(Json(it.into()))
 }
 
 /// Forget a user, with its tokens
@@ -324,7 +331,7 @@ async fn change_user(
     Problems,
 ))]
 async fn delete_user(operator: Operator, State(context): State<Context>, Named(name): Named<String>) -> Gone {
-    gone(perform(operator, &context, Action::DeleteUser { name }).await?)
+    gone(perform(operator, &context, array::DeleteUser { name }).await?)
 }
 
 /// A secret that lets a program in.
@@ -382,8 +389,8 @@ async fn list_tokens(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let tokens = perform(operator, &context, Action::ListTokens).await?;
-    let tokens = outcome!(tokens, Tokens(it) => it.into_iter().map(ApiToken::from).collect::<Vec<_>>())?;
+    let tokens = perform(operator, &context, array::ListTokens).await?;
+    let tokens = tokens.into_iter().map(ApiToken::from).collect::<Vec<_>>();
     list(tokens, &part)
 }
 
@@ -406,11 +413,10 @@ async fn create_token(
         })
     };
     let expires = expires.flatten().map(seconds).transpose()?;
-    let action = Action::CreateToken { name, user, role: role.map(Into::into), expires };
-    outcome!(perform(operator, &context, action).await?, NewToken(token, secret) => {
-        let secret = Some(secret.expose().to_owned());
-        (StatusCode::CREATED, Json(ApiToken { secret, ..token.into() }))
-    })
+    let action = array::CreateToken { name, user, role: role.map(Into::into), expires };
+    let array::NewToken { token, secret } = perform(operator, &context, action).await?;
+    let secret = Some(secret.expose().to_owned());
+    Ok((StatusCode::CREATED, Json(ApiToken { secret, ..token.into() })))
 }
 
 /// Forget a token
@@ -423,7 +429,7 @@ async fn delete_token(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Gone {
-    gone(perform(operator, &context, Action::DeleteToken { name }).await?)
+    gone(perform(operator, &context, array::DeleteToken { name }).await?)
 }
 
 /// The certificate that the array shows.
@@ -456,7 +462,8 @@ struct NewCertificate {
     Problems,
 ))]
 async fn show_certificate(operator: Operator, State(context): State<Context>) -> Answer<Certificate> {
-    outcome!(perform(operator, &context, Action::ShowCertificate).await?, Certificate(it) => Json(it.into()))
+    let it = perform(operator, &context, array::ShowCertificate).await?;
+    Ok(Json(it.into()))
 }
 
 /// Replace it; new connections get the new one
@@ -470,8 +477,9 @@ async fn replace_certificate(
     Body(NewCertificate { chain, key }): Body<NewCertificate>,
 ) -> Answer<Certificate> {
     check_certificate(&chain, &key).map_err(|wrong| Problem::rejected(StatusCode::BAD_REQUEST, wrong))?;
-    let action = Action::ReplaceCertificate { chain, key: Secret::new(key) };
-    outcome!(perform(operator, &context, action).await?, Certificate(it) => Json(it.into()))
+    let action = array::ReplaceCertificate { chain, key: Secret::new(key) };
+    let it = perform(operator, &context, action).await?;
+    Ok(Json(it.into()))
 }
 
 impl From<array::Certificate> for Certificate {

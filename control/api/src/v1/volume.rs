@@ -2,13 +2,12 @@
 
 use super::connection::Connection;
 use super::policy::{Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
-use super::{Answer, Created, Gone, gone, outcome, perform, present, utc};
+use super::{Answer, Created, Gone, gone, perform, present, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{Part, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::Action;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -144,7 +143,7 @@ async fn list_volumes(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let volumes = outcome!(perform(operator, &context, Action::ListVolumes).await?, Volumes(it) => it)?;
+    let volumes = perform(operator, &context, array::ListVolumes).await?;
     list(volumes.into_iter().map(Volume::from).collect(), &part)
 }
 
@@ -159,23 +158,24 @@ async fn create_volume(
     Body(new): Body<NewVolume>,
 ) -> Created<Volume> {
     let NewVolume { name, size, block_size, source, group } = new;
-    let action = match (source, size) {
-        (Some(source), None) if block_size.is_none() => Action::CloneVolume { source, name, group },
+    let made = match (source, size) {
+        (Some(source), None) if block_size.is_none() => {
+            perform(operator, &context, array::CloneVolume { source, name, group }).await?
+        }
         (Some(_), _) => {
             let detail = "a clone has the size and block size of its source: leave them out";
             return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail.into()));
         }
         (None, Some(bytes)) => {
             let block_bytes = block_size.unwrap_or(BLOCK_BYTES);
-            Action::CreateVolume { name, bytes, block_bytes, group }
+            perform(operator, &context, array::CreateVolume { name, bytes, block_bytes, group }).await?
         }
         (None, None) => {
             let detail = "a volume needs a size in bytes, or a source to clone";
             return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail.into()));
         }
     };
-    let made = perform(operator, &context, action).await?;
-    outcome!(made, Volume(it) => (StatusCode::CREATED, Json(it.into())))
+    Ok((StatusCode::CREATED, Json(made.into())))
 }
 
 /// One volume
@@ -188,7 +188,8 @@ async fn show_volume(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<Volume> {
-    outcome!(perform(operator, &context, Action::ShowVolume { name }).await?, Volume(it) => Json(it.into()))
+    let it = perform(operator, &context, array::ShowVolume { name }).await?;
+    Ok(Json(it.into()))
 }
 
 /// Change a volume; hosts that see it are told of another size
@@ -213,8 +214,8 @@ async fn change_volume(
         scsi2_reservations: change.scsi2_reservations,
         read_only: change.read_only,
     };
-    let done = perform(operator, &context, Action::ChangeVolume { name: volume, change }).await?;
-    outcome!(done, Volume(it) => Json(it.into()))
+    let done = perform(operator, &context, array::ChangeVolume { name: volume, change }).await?;
+    Ok(Json(done.into()))
 }
 
 /// Move a volume that no host sees to the recycle bin, or delete it with its data
@@ -229,7 +230,7 @@ async fn delete_volume(
     Named(name): Named<String>,
     Asked(Deletion { eradicate }): Asked<Deletion>,
 ) -> Gone {
-    gone(perform(operator, &context, Action::DeleteVolume { name, eradicate }).await?)
+    gone(perform(operator, &context, array::DeleteVolume { name, eradicate }).await?)
 }
 
 /// Give a volume the contents and size of a snapshot; what it held is lost, and its hosts are told
@@ -244,8 +245,8 @@ async fn restore_volume(
     Named(volume): Named<String>,
     Body(Overwrite { source }): Body<Overwrite>,
 ) -> Answer<Volume> {
-    let done = perform(operator, &context, Action::RestoreVolume { volume, source }).await?;
-    outcome!(done, Volume(it) => Json(it.into()))
+    let done = perform(operator, &context, array::RestoreVolume { volume, source }).await?;
+    Ok(Json(done.into()))
 }
 
 /// Forget saved reservations and mode pages that can't be understood, so that hosts may write again
@@ -255,7 +256,7 @@ async fn restore_volume(
     Problems,
 ))]
 async fn clear_state(operator: Operator, State(context): State<Context>, Named(name): Named<String>) -> Gone {
-    gone(perform(operator, &context, Action::ClearUnreadableState { name }).await?)
+    gone(perform(operator, &context, array::ClearUnreadableState { name }).await?)
 }
 
 impl From<array::Volume> for Volume {

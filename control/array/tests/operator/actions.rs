@@ -1,9 +1,11 @@
 //! What operators may do, what hosts see of it, and what is there after a restart.
 
-use crate::rig::{Rig, Up};
+use crate::rig::{Rig, Step, Up, steps};
 use array::{
-    Action, Caller, Chap, Connection, Error, Host, Kind, Outcome, PeerName, Snapshot, SubjectName, Volume,
-    VolumeChange,
+    Caller, ChangeVolume, Chap, CloneVolume, Connect, Connection, CreateHost, CreateSnapshots, CreateVolume,
+    DeleteHost, DeleteSnapshot, DeleteVolume, Disconnect, Error, Host, Kind, ListBin, ListConnections,
+    ListHosts, ListSnapshots, ListVolumes, PeerName, Request, RestoreVolume, ShowArray, ShowVolume, Snapshot,
+    SubjectName, TakeFromBin, Volume, VolumeChange,
 };
 use block::Disk;
 use std::collections::BTreeSet;
@@ -11,76 +13,61 @@ use std::collections::BTreeSet;
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 const GIB: u64 = 1 << 30;
 
-fn create(name: &str) -> Action {
-    Action::CreateVolume { name: name.into(), bytes: GIB, block_bytes: 512, group: None }
+fn create(name: &str) -> CreateVolume {
+    CreateVolume { name: name.into(), bytes: GIB, block_bytes: 512, group: None }
 }
 
-fn host(name: &str, iqn: &str) -> Action {
-    Action::CreateHost { name: name.into(), initiators: vec![iqn.into()], chap: None, mutual: None }
+fn host(name: &str, iqn: &str) -> CreateHost {
+    CreateHost { name: name.into(), initiators: vec![iqn.into()], chap: None, mutual: None }
 }
 
-fn connect(volume: &str, host: &str, lun: Option<u16>) -> Action {
-    Action::Connect { volume: volume.into(), peer: PeerName::Host(host.into()), lun, read_only: false }
+fn connect(volume: &str, host: &str, lun: Option<u16>) -> Connect {
+    Connect { volume: volume.into(), peer: PeerName::Host(host.into()), lun, read_only: false }
 }
 
-fn disconnect(volume: &str, host: &str) -> Action {
-    Action::Disconnect { volume: volume.into(), peer: PeerName::Host(host.into()) }
+fn disconnect(volume: &str, host: &str) -> Disconnect {
+    Disconnect { volume: volume.into(), peer: PeerName::Host(host.into()) }
 }
 
-fn delete(name: &str) -> Action {
-    Action::DeleteVolume { name: name.into(), eradicate: true }
+fn delete(name: &str) -> DeleteVolume {
+    DeleteVolume { name: name.into(), eradicate: true }
 }
 
-fn resize(name: &str, bytes: u64, shrink: bool) -> Action {
+fn resize(name: &str, bytes: u64, shrink: bool) -> ChangeVolume {
     let change = VolumeChange { bytes: Some(bytes), shrink, ..VolumeChange::default() };
-    Action::ChangeVolume { name: name.into(), change }
+    ChangeVolume { name: name.into(), change }
 }
 
-fn take(volume: &str) -> Action {
+fn take(volume: &str) -> CreateSnapshots {
     let subject = SubjectName::Volume(volume.into());
-    Action::CreateSnapshots { subject, suffix: Some("s".into()), keep_until: None }
+    CreateSnapshots { subject, suffix: Some("s".into()), keep_until: None }
 }
 
 async fn snapshots(up: &Up) -> Vec<Snapshot> {
-    match up.perform(Action::ListSnapshots).await {
-        Ok(Outcome::Snapshots(snapshots)) => snapshots,
-        other => panic!("{other:?}"),
-    }
+    up.perform(ListSnapshots).await.unwrap()
 }
 
 async fn volumes(up: &Up) -> Vec<Volume> {
-    match up.perform(Action::ListVolumes).await {
-        Ok(Outcome::Volumes(volumes)) => volumes,
-        other => panic!("{other:?}"),
-    }
+    up.perform(ListVolumes).await.unwrap()
 }
 
 async fn volume(up: &Up, name: &str) -> Result<Volume, Error> {
-    match up.perform(Action::ShowVolume { name: name.into() }).await? {
-        Outcome::Volume(volume) => Ok(volume),
-        other => panic!("{other:?}"),
-    }
+    up.perform(ShowVolume { name: name.into() }).await
 }
 
 async fn hosts(up: &Up) -> Vec<Host> {
-    match up.perform(Action::ListHosts).await {
-        Ok(Outcome::Hosts(hosts)) => hosts,
-        other => panic!("{other:?}"),
-    }
+    up.perform(ListHosts).await.unwrap()
 }
 
 async fn connections(up: &Up) -> Vec<Connection> {
-    match up.perform(Action::ListConnections).await {
-        Ok(Outcome::Connections(connections)) => connections,
-        other => panic!("{other:?}"),
-    }
+    up.perform(ListConnections).await.unwrap()
 }
 
-async fn ok(up: &Up, action: Action) -> Outcome {
+async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
     up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
 }
 
-async fn refused(up: &Up, action: Action) -> Error {
+async fn refused<R: Request>(up: &Up, action: R) -> Error {
     match up.perform(action.clone()).await {
         Ok(outcome) => panic!("{action:?}: {outcome:?}"),
         Err(error) => error,
@@ -91,7 +78,7 @@ async fn refused(up: &Up, action: Action) -> Error {
 async fn a_volume_lives_from_creation_to_deletion() {
     let rig = Rig::new();
     let up = rig.up().await;
-    let Outcome::Volume(made) = ok(&up, create("db1")).await else { panic!("a volume") };
+    let made = ok(&up, create("db1")).await;
     assert_eq!((made.bytes, made.block_bytes, made.mapped), (GIB, 512, 0));
     assert_eq!(volume(&up, "db1").await.unwrap(), made);
     assert_eq!(refused(&up, create("db1")).await.kind, Kind::Conflict);
@@ -142,9 +129,9 @@ async fn a_host_sees_what_is_connected_and_nothing_else() {
     assert_eq!(seen, expected.map(|(volume, host, lun)| (volume.to_owned(), host.to_owned(), lun)));
 }
 
-fn connection(volume: &str, host: &str, lun: u16) -> Outcome {
+fn connection(volume: &str, host: &str, lun: u16) -> Connection {
     let (volume, host) = (volume.into(), Some(host.into()));
-    Outcome::Connection(Connection { volume, host, host_group: None, lun, read_only: false })
+    Connection { volume, host, host_group: None, lun, read_only: false }
 }
 
 #[tokio::test]
@@ -157,11 +144,11 @@ async fn what_is_connected_is_not_deleted() {
     let volume = refused(&up, delete("db1")).await;
     assert_eq!(volume.kind, Kind::Precondition);
     assert!(volume.message.contains("web1") && volume.message.contains("disconnect"), "{volume}");
-    let host = refused(&up, Action::DeleteHost { name: "web1".into() }).await;
+    let host = refused(&up, DeleteHost { name: "web1".into() }).await;
     assert_eq!(host.kind, Kind::Precondition);
     assert!(host.message.contains("db1"), "{host}");
     ok(&up, disconnect("db1", "web1")).await;
-    ok(&up, Action::DeleteHost { name: "web1".into() }).await;
+    ok(&up, DeleteHost { name: "web1".into() }).await;
     ok(&up, delete("db1")).await;
     assert!(hosts(&up).await.is_empty());
 }
@@ -173,7 +160,7 @@ async fn an_initiator_belongs_to_one_host_whatever_its_case() {
     ok(&up, host("web1", IQN)).await;
     assert_eq!(refused(&up, host("web2", &IQN.to_uppercase())).await.kind, Kind::Conflict);
     assert_eq!(refused(&up, host("web1", "iqn.1993-08.org.debian:01:x")).await.kind, Kind::Conflict);
-    ok(&up, Action::DeleteHost { name: "web1".into() }).await;
+    ok(&up, DeleteHost { name: "web1".into() }).await;
     ok(&up, host("web2", IQN)).await;
 }
 
@@ -181,11 +168,11 @@ async fn an_initiator_belongs_to_one_host_whatever_its_case() {
 async fn a_clone_has_the_size_of_its_source() {
     let rig = Rig::new();
     let up = rig.up().await;
-    ok(&up, Action::CreateVolume { name: "gold".into(), bytes: GIB, block_bytes: 4096, group: None }).await;
-    ok(&up, Action::CloneVolume { source: "gold".into(), name: "vm1".into(), group: None }).await;
+    ok(&up, CreateVolume { name: "gold".into(), bytes: GIB, block_bytes: 4096, group: None }).await;
+    ok(&up, CloneVolume { source: "gold".into(), name: "vm1".into(), group: None }).await;
     let clone = volume(&up, "vm1").await.unwrap();
     assert_eq!((clone.bytes, clone.block_bytes), (GIB, 4096));
-    let missing = Action::CloneVolume { source: "nothing".into(), name: "vm2".into(), group: None };
+    let missing = CloneVolume { source: "nothing".into(), name: "vm2".into(), group: None };
     assert_eq!(refused(&up, missing).await.kind, Kind::NotFound);
 }
 
@@ -198,11 +185,11 @@ async fn the_configuration_comes_back_from_the_drives_alone() {
     ok(&up, create("db1")).await;
     ok(&up, create("db2")).await;
     let initiators = vec![IQN.into(), "eui.02004567a425678d".into()];
-    ok(&up, Action::CreateHost { name: "web1".into(), initiators, chap, mutual }).await;
+    ok(&up, CreateHost { name: "web1".into(), initiators, chap, mutual }).await;
     ok(&up, connect("db1", "web1", Some(7))).await;
     ok(&up, resize("db2", 3 * GIB, false)).await;
     let (volumes_before, hosts_before) = (volumes(&up).await, hosts(&up).await);
-    let Outcome::Array(before) = ok(&up, Action::ShowArray).await else { panic!("a status") };
+    let before = ok(&up, ShowArray).await;
 
     up.down().await;
     let up = rig.up().await;
@@ -210,7 +197,7 @@ async fn the_configuration_comes_back_from_the_drives_alone() {
     assert_eq!(hosts(&up).await, hosts_before);
     assert_eq!(up.luns(IQN), [7]);
     assert_eq!(up.luns("eui.02004567a425678d"), [7]);
-    let Outcome::Array(after) = ok(&up, Action::ShowArray).await else { panic!("a status") };
+    let after = ok(&up, ShowArray).await;
     assert_eq!((after.serial, after.target_iqn), (before.serial, before.target_iqn));
 
     ok(&up, delete("db2")).await;
@@ -234,24 +221,24 @@ async fn a_volume_without_configuration_is_kept_under_a_name() {
 }
 
 /// Every kind of change, with what must be there when it was answered.
-fn script() -> Vec<Action> {
-    vec![
+fn script() -> Vec<Step> {
+    steps![
         create("a"),
         create("b"),
         host("web1", IQN),
         connect("a", "web1", None),
         connect("b", "web1", Some(9)),
         resize("a", 2 * GIB, false),
-        Action::CloneVolume { source: "a".into(), name: "c".into(), group: None },
+        CloneVolume { source: "a".into(), name: "c".into(), group: None },
         take("a"),
-        Action::RestoreVolume { volume: "c".into(), source: "a.s".into() },
-        Action::DeleteSnapshot { name: "a.s".into(), eradicate: false },
-        Action::TakeFromBin { which: "a.s".into(), name: Some("a.t".into()) },
-        Action::DeleteSnapshot { name: "a.t".into(), eradicate: true },
+        RestoreVolume { volume: "c".into(), source: "a.s".into() },
+        DeleteSnapshot { name: "a.s".into(), eradicate: false },
+        TakeFromBin { which: "a.s".into(), name: Some("a.t".into()) },
+        DeleteSnapshot { name: "a.t".into(), eradicate: true },
         disconnect("b", "web1"),
         delete("b"),
         host("web2", "iqn.1993-08.org.debian:01:web2"),
-        Action::DeleteHost { name: "web2".into() },
+        DeleteHost { name: "web2".into() },
         disconnect("a", "web1"),
         delete("a"),
     ]
@@ -263,7 +250,7 @@ async fn creating_cloning_and_eradicating_a_volume_is_one_journal_commit_each() 
     rig.up().await.down().await;
     let up = rig.up_with_fuse(3, false).await.unwrap();
     ok(&up, create("a")).await;
-    ok(&up, Action::CloneVolume { source: "a".into(), name: "b".into(), group: None }).await;
+    ok(&up, CloneVolume { source: "a".into(), name: "b".into(), group: None }).await;
     ok(&up, delete("a")).await;
     assert_eq!(refused(&up, create("c")).await.kind, Kind::Failed, "the fourth commit fails");
     up.crash().await;
@@ -306,7 +293,7 @@ async fn pictures() -> Vec<Picture> {
     let up = rig.up().await;
     let mut pictures = vec![picture(&up).await];
     for action in script() {
-        ok(&up, action).await;
+        action.ok(&up).await;
         pictures.push(picture(&up).await);
     }
     pictures
@@ -323,7 +310,7 @@ async fn a_crash_anywhere_leaves_each_action_whole_or_undone() {
             let up = rig.up_with_fuse(appends, last_is_written).await.expect("coming up writes nothing");
             let mut answered = 0;
             for action in script() {
-                if up.perform(action).await.is_err() {
+                if action.perform(&up, &Caller::array()).await.is_err() {
                     break;
                 }
                 answered += 1;
@@ -338,7 +325,7 @@ async fn a_crash_anywhere_leaves_each_action_whole_or_undone() {
                 Some(&now) == old.as_ref() || Some(&now) == new.as_ref(),
                 "after {appends} appends, {answered} actions answered:\n{now:?}\n{old:?}\n{new:?}"
             );
-            let Outcome::Bin(bin) = ok(&up, Action::ListBin).await else { panic!("the recycle bin") };
+            let bin = ok(&up, ListBin).await;
             let mut ids: BTreeSet<_> = volumes(&up).await.into_iter().map(|volume| volume.id).collect();
             ids.extend(snapshots(&up).await.into_iter().map(|snapshot| snapshot.id));
             ids.extend(bin.into_iter().map(|binned| binned.id));
@@ -369,7 +356,7 @@ async fn an_array_that_stopped_says_so_and_changes_nothing() {
     let up = rig.up_with_fuse(0, false).await.unwrap();
     assert_eq!(refused(&up, create("a")).await.kind, Kind::Failed);
     assert!(volumes(&up).await.is_empty());
-    let Outcome::Array(status) = ok(&up, Action::ShowArray).await else { panic!("a status") };
+    let status = ok(&up, ShowArray).await;
     assert!(matches!(status.state, array::State::Stopped(why) if why.contains("power")));
 }
 

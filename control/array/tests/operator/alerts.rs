@@ -1,33 +1,30 @@
 //! Alerts: raised once, acknowledged, closed, and over when their cause is.
 
 use crate::rig::{Rig, Up};
-use array::{Action, Alert, AlertState, GroupChange, Kind, Outcome, Severity};
+use array::{
+    Alert, AlertState, ChangeAlert, ChangeGroup, CreateGroup, CreateVolume, GroupChange, Kind, ListAlerts,
+    Request, Severity, ShowVolume,
+};
 use block::{Data, Disk, Op};
 use bytes::Bytes;
 
-async fn ok(up: &Up, action: Action) -> Outcome {
+async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
     up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
 }
 
 /// Alerts; without `closed` only those that go on.
 async fn alerts(up: &Up, closed: bool) -> Vec<Alert> {
     up.array.tick().await;
-    match ok(up, Action::ListAlerts).await {
-        Outcome::Alerts(alerts) => {
-            alerts.into_iter().filter(|alert| closed || alert.state() != AlertState::Closed).collect()
-        }
-        other => panic!("{other:?}"),
-    }
+    let alerts = ok(up, ListAlerts).await;
+    alerts.into_iter().filter(|alert| closed || alert.state() != AlertState::Closed).collect()
 }
 
 /// A group whose volume has used more than its soft quota.
 async fn beyond_its_quota(up: &Up) {
-    ok(up, Action::CreateGroup { name: "sql".into(), change: quota(1 << 20) }).await;
+    ok(up, CreateGroup { name: "sql".into(), change: quota(1 << 20) }).await;
     let (name, group) = ("db1".into(), Some("sql".into()));
-    ok(up, Action::CreateVolume { name, bytes: 1 << 30, block_bytes: 512, group }).await;
-    let Outcome::Volume(volume) = ok(up, Action::ShowVolume { name: "db1".into() }).await else {
-        panic!("a volume")
-    };
+    ok(up, CreateVolume { name, bytes: 1 << 30, block_bytes: 512, group }).await;
+    let volume = ok(up, ShowVolume { name: "db1".into() }).await;
     let disk = up.engine.volume(volume.id).unwrap();
     // The journal of the small drives takes no more at once.
     for part in 0..8 {
@@ -36,8 +33,8 @@ async fn beyond_its_quota(up: &Up) {
     }
 }
 
-fn acknowledge(id: i64) -> Action {
-    Action::ChangeAlert { id, state: AlertState::Acknowledged }
+fn acknowledge(id: i64) -> ChangeAlert {
+    ChangeAlert { id, state: AlertState::Acknowledged }
 }
 
 fn quota(bytes: u64) -> GroupChange {
@@ -55,13 +52,13 @@ async fn a_condition_is_one_alert_until_it_is_over_even_across_a_restart() {
     assert_eq!(first[0].condition.name.as_deref(), Some("sql"));
     assert_eq!(alerts(&up, false).await, first);
     let acknowledged = ok(&up, acknowledge(first[0].id)).await;
-    let Outcome::Alert(alert) = acknowledged else { panic!("an alert") };
+    let alert = acknowledged;
     assert_eq!(alert.acknowledged.as_deref(), Some("ada"));
     up.down().await;
 
     let up = rig.up().await;
     assert_eq!(alerts(&up, false).await, [alert]);
-    ok(&up, Action::ChangeGroup { name: "sql".into(), change: quota(1 << 30) }).await;
+    ok(&up, ChangeGroup { name: "sql".into(), change: quota(1 << 30) }).await;
     assert!(alerts(&up, false).await.is_empty());
     assert!(alerts(&up, true).await[0].closed.is_some());
     up.down().await;
@@ -73,11 +70,11 @@ async fn an_alert_that_somebody_closed_is_silent_until_it_is_over() {
     let up = rig.up().await;
     beyond_its_quota(&up).await;
     let id = alerts(&up, false).await[0].id;
-    ok(&up, Action::ChangeAlert { id, state: AlertState::Closed }).await;
+    ok(&up, ChangeAlert { id, state: AlertState::Closed }).await;
     assert!(alerts(&up, false).await.is_empty());
-    ok(&up, Action::ChangeGroup { name: "sql".into(), change: quota(1 << 30) }).await;
+    ok(&up, ChangeGroup { name: "sql".into(), change: quota(1 << 30) }).await;
     assert!(alerts(&up, false).await.is_empty());
-    ok(&up, Action::ChangeGroup { name: "sql".into(), change: quota(1 << 20) }).await;
+    ok(&up, ChangeGroup { name: "sql".into(), change: quota(1 << 20) }).await;
     let again = alerts(&up, false).await;
     assert!(again.len() == 1 && again[0].id != id);
     assert_eq!(up.perform(acknowledge(id)).await.unwrap_err().kind, Kind::Precondition);

@@ -3,8 +3,9 @@
 
 use crate::rig::{Rig, Up};
 use array::{
-    Action, AlertState, Kind, Outcome, Rule, ScheduleChange, SettingsChange, Severity, SnapshotChange,
-    SubjectName,
+    AlertState, ChangeSettings, ChangeSnapshot, ConfirmTime, CreateSchedule, CreateSnapshots, CreateVolume,
+    DeleteSnapshot, DeleteVolume, Kind, ListAlerts, ListBin, ListSnapshots, Request, Rule, ScheduleChange,
+    SettingsChange, Severity, ShowSchedule, SnapshotChange, SubjectName,
 };
 use std::sync::atomic::Ordering;
 
@@ -12,11 +13,11 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 const NOW: u64 = 1_795_000_000;
 
-async fn ok(up: &Up, action: Action) -> Outcome {
+async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
     up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
 }
 
-async fn refusal(up: &Up, action: Action) -> Kind {
+async fn refusal<R: Request>(up: &Up, action: R) -> Kind {
     match up.perform(action.clone()).await {
         Ok(outcome) => panic!("{action:?}: {outcome:?}"),
         Err(error) => error.kind,
@@ -25,31 +26,31 @@ async fn refusal(up: &Up, action: Action) -> Kind {
 
 async fn create(up: &Up, name: &str) {
     let (name, group) = (name.into(), None);
-    ok(up, Action::CreateVolume { name, bytes: 1 << 20, block_bytes: 512, group }).await;
+    ok(up, CreateVolume { name, bytes: 1 << 20, block_bytes: 512, group }).await;
 }
 
 async fn delete(up: &Up, name: &str) {
-    ok(up, Action::DeleteVolume { name: name.into(), eradicate: false }).await;
+    ok(up, DeleteVolume { name: name.into(), eradicate: false }).await;
 }
 
 async fn binned(up: &Up) -> usize {
-    let Outcome::Bin(all) = ok(up, Action::ListBin).await else { panic!() };
+    let all = ok(up, ListBin).await;
     all.len()
 }
 
 async fn snapshots(up: &Up) -> usize {
-    let Outcome::Snapshots(all) = ok(up, Action::ListSnapshots).await else { panic!() };
+    let all = ok(up, ListSnapshots).await;
     all.len()
 }
 
 async fn is_alert(up: &Up) -> bool {
-    let Outcome::Alerts(all) = ok(up, Action::ListAlerts).await else { panic!() };
+    let all = ok(up, ListAlerts).await;
     let mut open = all.into_iter().filter(|it| it.state() != AlertState::Closed);
     open.any(|it| it.condition.kind == "clock.jumped" && it.condition.severity == Severity::Critical)
 }
 
-fn unlock(name: &str) -> Action {
-    Action::DeleteSnapshot { name: name.into(), eradicate: true }
+fn unlock(name: &str) -> DeleteSnapshot {
+    DeleteSnapshot { name: name.into(), eradicate: true }
 }
 
 /// Time passes, and the clock shows more or less than that from now on; the array looks.
@@ -65,9 +66,9 @@ async fn prepare(up: &Up) {
     create(up, "old").await;
     let subject = SubjectName::Volume("db1".into());
     let (suffix, keep_until) = (Some("kept".into()), Some(NOW + 7 * DAY));
-    ok(up, Action::CreateSnapshots { subject, suffix, keep_until }).await;
+    ok(up, CreateSnapshots { subject, suffix, keep_until }).await;
     let bin_seconds = Some(DAY);
-    ok(up, Action::ChangeSettings(SettingsChange { bin_seconds, ..SettingsChange::default() })).await;
+    ok(up, ChangeSettings(SettingsChange { bin_seconds, ..SettingsChange::default() })).await;
     delete(up, "old").await;
     up.array.tick().await;
 }
@@ -82,10 +83,9 @@ async fn a_jump_forward_lets_nothing_expire_until_it_is_confirmed() {
     assert_eq!((binned(&up).await, snapshots(&up).await), (1, 1));
     assert_eq!(refusal(&up, unlock("db1.kept")).await, Kind::Precondition);
     let name = "db1.kept".to_owned();
-    let writable = Action::ChangeSnapshot { name: name.clone(), change: SnapshotChange::Writable(true) };
+    let writable = ChangeSnapshot { name: name.clone(), change: SnapshotChange::Writable(true) };
     assert_eq!(refusal(&up, writable).await, Kind::Precondition);
-    let sooner =
-        Action::ChangeSnapshot { name, change: SnapshotChange::KeepUntil(NOW + 30 * DAY + 2 * HOUR) };
+    let sooner = ChangeSnapshot { name, change: SnapshotChange::KeepUntil(NOW + 30 * DAY + 2 * HOUR) };
     ok(&up, sooner).await;
     // As long as it is not confirmed, real time changes nothing either.
     pass(&rig, &up, 8 * DAY, 0).await;
@@ -102,12 +102,12 @@ async fn a_jump_forward_lets_nothing_expire_until_it_is_confirmed() {
         up.down().await;
     }
     let up = rig.up().await;
-    ok(&up, Action::ConfirmTime).await;
+    ok(&up, ConfirmTime).await;
     up.array.tick().await;
     assert!(!is_alert(&up).await);
     assert_eq!(binned(&up).await, 0);
     ok(&up, unlock("db1.kept")).await;
-    assert_eq!(refusal(&up, Action::ConfirmTime).await, Kind::Precondition, "there is nothing to confirm");
+    assert_eq!(refusal(&up, ConfirmTime).await, Kind::Precondition, "there is nothing to confirm");
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn what_is_kept_from_a_wrong_time_on_is_not_kept_for_less() {
     // The array was behind, and the clock is right.
     pass(&rig, &up, 60, 30 * DAY as i64).await;
     delete(&up, "new").await;
-    ok(&up, Action::ConfirmTime).await;
+    ok(&up, ConfirmTime).await;
     up.array.tick().await;
     assert_eq!(binned(&up).await, 1, "only the one that was there for a month");
     pass(&rig, &up, DAY + 60, 0).await;
@@ -162,7 +162,7 @@ async fn a_machine_that_is_off_too_long_needs_a_word() {
     let up = start(40, 2).await;
     up.array.tick().await;
     assert!(is_alert(&up).await && binned(&up).await == 1);
-    ok(&up, Action::ConfirmTime).await;
+    ok(&up, ConfirmTime).await;
     up.array.tick().await;
     assert!(!is_alert(&up).await && binned(&up).await == 0);
 }
@@ -172,7 +172,7 @@ async fn hourly(up: &Up) {
     let rules = Some(vec![Rule { when: "hourly".into(), keep: 2 }]);
     let change = ScheduleChange { rules, ..ScheduleChange::default() };
     let subject = SubjectName::Volume("db1".into());
-    ok(up, Action::CreateSchedule { name: "gold".into(), subject, change }).await;
+    ok(up, CreateSchedule { name: "gold".into(), subject, change }).await;
     up.array.tick().await;
 }
 
@@ -195,7 +195,7 @@ async fn schedules_go_on_by_the_time_that_passes() {
             pass(&rig, &up, HOUR, 0).await;
             assert_eq!(snapshots(&up).await, 1 + hours, "one an hour, and none is let go: {jump}");
         }
-        ok(&up, Action::ConfirmTime).await;
+        ok(&up, ConfirmTime).await;
         pass(&rig, &up, 10, 0).await;
         let mut taken = snapshots(&up).await;
         for _ in 0..3 {
@@ -205,9 +205,7 @@ async fn schedules_go_on_by_the_time_that_passes() {
             taken = now;
         }
         assert_eq!(taken, 2, "{jump}");
-        let Outcome::Schedule(it) = ok(&up, Action::ShowSchedule { name: "gold".into() }).await else {
-            panic!()
-        };
+        let it = ok(&up, ShowSchedule { name: "gold".into() }).await;
         let shown = rig.clock.load(Ordering::SeqCst).saturating_add_signed(jump);
         assert!(it.next.is_some_and(|next| next > shown && next <= shown + HOUR), "{jump}: {it:?}");
     }
@@ -219,11 +217,11 @@ async fn a_schedule_that_ran_in_the_future_does_not_sleep_until_then() {
     let up = rig.up().await;
     hourly(&up).await;
     pass(&rig, &up, 60, 30 * DAY as i64).await;
-    ok(&up, Action::ConfirmTime).await;
+    ok(&up, ConfirmTime).await;
     pass(&rig, &up, 60, 0).await;
     assert_eq!(snapshots(&up).await, 1, "what was missed is one");
     pass(&rig, &up, 60, -30 * DAY as i64).await;
-    ok(&up, Action::ConfirmTime).await;
+    ok(&up, ConfirmTime).await;
     pass(&rig, &up, HOUR, 0).await;
     pass(&rig, &up, HOUR, 0).await;
     assert!(snapshots(&up).await >= 2);

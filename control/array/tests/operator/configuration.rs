@@ -1,66 +1,66 @@
 //! Groups, the recycle bin, other names, and what the array remembers of what was done.
 
-use crate::rig::{Rig, Up};
+use crate::rig::{Rig, Up, steps};
 use array::{
-    Action, Caller, Chap, Error, GroupChange, HostChange, HostGroupChange, Kind, Outcome, Page, PeerName,
-    SettingsChange, Severity, VolumeChange,
+    Caller, ChangeGroup, ChangeHost, ChangeHostGroup, ChangeSettings, ChangeVolume, Chap, Connect,
+    CreateGroup, CreateHost, CreateHostGroup, CreateVolume, DeleteGroup, DeleteHost, DeleteHostGroup,
+    DeleteVolume, Disconnect, EradicateFromBin, Error, GroupChange, HostChange, HostGroupChange, Kind,
+    ListAudit, ListBin, ListEvents, Page, PeerName, Recovered, Request, SettingsChange, Severity, ShowGroup,
+    ShowVolume, TakeFromBin, VolumeChange,
 };
 use std::sync::atomic::Ordering;
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 const OTHER: &str = "iqn.1993-08.org.debian:01:web2";
 
-async fn ok(up: &Up, action: Action) -> Outcome {
+async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
     up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
 }
 
-async fn refused(up: &Up, action: Action) -> Error {
+async fn refused<R: Request>(up: &Up, action: R) -> Error {
     match up.perform(action.clone()).await {
         Ok(outcome) => panic!("{action:?}: {outcome:?}"),
         Err(error) => error,
     }
 }
 
-fn create(name: &str, group: Option<&str>) -> Action {
+fn create(name: &str, group: Option<&str>) -> CreateVolume {
     let group = group.map(str::to_owned);
-    Action::CreateVolume { name: name.into(), bytes: 1 << 30, block_bytes: 512, group }
+    CreateVolume { name: name.into(), bytes: 1 << 30, block_bytes: 512, group }
 }
 
-fn host(name: &str, iqn: &str) -> Action {
-    Action::CreateHost { name: name.into(), initiators: vec![iqn.into()], chap: None, mutual: None }
+fn host(name: &str, iqn: &str) -> CreateHost {
+    CreateHost { name: name.into(), initiators: vec![iqn.into()], chap: None, mutual: None }
 }
 
-fn cluster(hosts: &[&str]) -> Action {
+fn cluster(hosts: &[&str]) -> CreateHostGroup {
     let hosts = hosts.iter().map(|name| (*name).to_owned()).collect();
-    Action::CreateHostGroup { name: "cluster".into(), hosts }
+    CreateHostGroup { name: "cluster".into(), hosts }
 }
 
-fn members(hosts: &[&str]) -> Action {
+fn members(hosts: &[&str]) -> ChangeHostGroup {
     let hosts = Some(hosts.iter().map(|name| (*name).to_owned()).collect());
-    Action::ChangeHostGroup { name: "cluster".into(), change: HostGroupChange { name: None, hosts } }
+    ChangeHostGroup { name: "cluster".into(), change: HostGroupChange { name: None, hosts } }
 }
 
-fn connect(volume: &str, peer: PeerName, lun: Option<u16>) -> Action {
-    Action::Connect { volume: volume.into(), peer, lun, read_only: false }
+fn connect(volume: &str, peer: PeerName, lun: Option<u16>) -> Connect {
+    Connect { volume: volume.into(), peer, lun, read_only: false }
 }
 
 fn group() -> PeerName {
     PeerName::HostGroup("cluster".into())
 }
 
-fn delete(name: &str) -> Action {
-    Action::DeleteVolume { name: name.into(), eradicate: false }
+fn delete(name: &str) -> DeleteVolume {
+    DeleteVolume { name: name.into(), eradicate: false }
 }
 
-fn restore(which: &str, name: Option<&str>) -> Action {
-    Action::TakeFromBin { which: which.into(), name: name.map(str::to_owned) }
+fn restore(which: &str, name: Option<&str>) -> TakeFromBin {
+    TakeFromBin { which: which.into(), name: name.map(str::to_owned) }
 }
 
 async fn bin(up: &Up) -> Vec<array::BinnedDisk> {
-    match ok(up, Action::ListBin).await {
-        Outcome::Bin(bin) => bin,
-        other => panic!("{other:?}"),
-    }
+    ok(up, ListBin).await
 }
 
 #[tokio::test]
@@ -68,9 +68,9 @@ async fn a_deleted_volume_waits_in_the_bin_and_comes_back() {
     let rig = Rig::new();
     let up = rig.up().await;
     ok(&up, create("db1", None)).await;
-    let Outcome::Volume(before) = ok(&up, Action::ShowVolume { name: "db1".into() }).await else { panic!() };
+    let before = ok(&up, ShowVolume { name: "db1".into() }).await;
     ok(&up, delete("db1")).await;
-    assert_eq!(refused(&up, Action::ShowVolume { name: "db1".into() }).await.kind, Kind::NotFound);
+    assert_eq!(refused(&up, ShowVolume { name: "db1".into() }).await.kind, Kind::NotFound);
     assert_eq!(bin(&up).await[0].until, 1_795_000_000 + 24 * 3600);
     up.down().await;
     let up = rig.up().await;
@@ -79,7 +79,7 @@ async fn a_deleted_volume_waits_in_the_bin_and_comes_back() {
     // Its name is free, and then taken.
     ok(&up, create("db1", None)).await;
     assert_eq!(refused(&up, restore("db1", None)).await.kind, Kind::Conflict);
-    let Outcome::Volume(back) = ok(&up, restore("db1", Some("db1-old"))).await else { panic!() };
+    let Recovered::Volume(back) = ok(&up, restore("db1", Some("db1-old"))).await else { panic!("a volume") };
     assert_eq!((back.id, back.name.as_str()), (before.id, "db1-old"));
     assert!(bin(&up).await.is_empty());
     assert_eq!(refused(&up, restore("db1", None)).await.kind, Kind::NotFound);
@@ -95,7 +95,7 @@ async fn the_bin_tells_volumes_of_one_name_by_identity() {
     }
     assert_eq!(refused(&up, restore("db1", None)).await.kind, Kind::Conflict);
     let id = format!("{:032x}", bin(&up).await[0].id.0);
-    ok(&up, Action::EradicateFromBin { which: id }).await;
+    ok(&up, EradicateFromBin { which: id }).await;
     ok(&up, restore("db1", None)).await;
     assert_eq!(up.engine.volumes().len(), 1);
 }
@@ -105,7 +105,7 @@ async fn the_bin_is_emptied_when_it_is_time() {
     let rig = Rig::new();
     let up = rig.up().await;
     let change = SettingsChange { bin_seconds: Some(60), ..SettingsChange::default() };
-    ok(&up, Action::ChangeSettings(change)).await;
+    ok(&up, ChangeSettings(change)).await;
     ok(&up, create("db1", None)).await;
     ok(&up, delete("db1")).await;
     rig.clock.fetch_add(59, Ordering::SeqCst);
@@ -120,15 +120,19 @@ async fn the_bin_is_emptied_when_it_is_time() {
 async fn a_host_sees_what_its_group_sees() {
     let rig = Rig::new();
     let up = rig.up().await;
-    for action in
-        [create("a", None), create("b", None), create("c", None), host("web1", IQN), host("web2", OTHER)]
-    {
-        ok(&up, action).await;
+    for action in steps![
+        create("a", None),
+        create("b", None),
+        create("c", None),
+        host("web1", IQN),
+        host("web2", OTHER)
+    ] {
+        action.ok(&up).await;
     }
     ok(&up, connect("c", PeerName::Host("web1".into()), Some(0))).await;
     ok(&up, cluster(&["web1"])).await;
     // The lowest LUN that is free for everybody.
-    let Outcome::Connection(seen) = ok(&up, connect("a", group(), None)).await else { panic!() };
+    let seen = ok(&up, connect("a", group(), None)).await;
     assert_eq!(seen.lun, 1);
     assert_eq!((up.luns(IQN), up.luns(OTHER)), (vec![0, 1], vec![]));
     ok(&up, members(&["web1", "web2"])).await;
@@ -140,17 +144,14 @@ async fn a_host_sees_what_its_group_sees() {
     assert_eq!(refused(&up, connect("b", group(), Some(0))).await.kind, Kind::Conflict);
     assert_eq!(refused(&up, connect("a", PeerName::Host("web2".into()), None)).await.kind, Kind::Conflict);
     assert_eq!(refused(&up, connect("c", group(), None)).await.kind, Kind::Conflict);
-    assert_eq!(
-        refused(&up, Action::DeleteHostGroup { name: "cluster".into() }).await.kind,
-        Kind::Precondition
-    );
+    assert_eq!(refused(&up, DeleteHostGroup { name: "cluster".into() }).await.kind, Kind::Precondition);
     ok(&up, members(&["web2"])).await;
     assert_eq!((up.luns(IQN), up.luns(OTHER)), (vec![0], vec![1]));
     ok(&up, connect("b", PeerName::Host("web1".into()), Some(1))).await;
     assert_eq!(refused(&up, members(&["web1"])).await.kind, Kind::Conflict);
-    ok(&up, Action::DeleteHost { name: "web2".into() }).await;
-    ok(&up, Action::Disconnect { volume: "a".into(), peer: group() }).await;
-    ok(&up, Action::DeleteHostGroup { name: "cluster".into() }).await;
+    ok(&up, DeleteHost { name: "web2".into() }).await;
+    ok(&up, Disconnect { volume: "a".into(), peer: group() }).await;
+    ok(&up, DeleteHostGroup { name: "cluster".into() }).await;
 }
 
 #[tokio::test]
@@ -166,14 +167,12 @@ async fn a_host_with_other_initiators_is_seen_under_them() {
         chap: Some(Some(Chap::new("web1", "twelve chars"))),
         mutual: None,
     };
-    let Outcome::Host(host) = ok(&up, Action::ChangeHost { name: "web1".into(), change }).await else {
-        panic!()
-    };
+    let host = ok(&up, ChangeHost { name: "web1".into(), change }).await;
     assert_eq!((host.name.as_str(), host.chap_user.as_deref()), ("web9", Some("web1")));
     assert_eq!((up.luns(IQN), up.luns(OTHER)), (vec![], vec![0]));
     let same = Some(Some(Chap::new("array", "twelve chars")));
     let change = HostChange { mutual: same, ..HostChange::default() };
-    assert_eq!(refused(&up, Action::ChangeHost { name: "web9".into(), change }).await.kind, Kind::Invalid);
+    assert_eq!(refused(&up, ChangeHost { name: "web9".into(), change }).await.kind, Kind::Invalid);
 }
 
 #[tokio::test]
@@ -181,25 +180,22 @@ async fn volumes_join_and_leave_groups() {
     let rig = Rig::new();
     let up = rig.up().await;
     let quota = GroupChange { soft_quota: Some(Some(1 << 30)), ..GroupChange::default() };
-    ok(&up, Action::CreateGroup { name: "sql".into(), change: quota }).await;
+    ok(&up, CreateGroup { name: "sql".into(), change: quota }).await;
     ok(&up, create("a", Some("sql"))).await;
     assert_eq!(refused(&up, create("b", Some("oracle"))).await.kind, Kind::NotFound);
     ok(&up, create("b", None)).await;
     let join =
         VolumeChange { group: Some(Some("sql".into())), name: Some("c".into()), ..VolumeChange::default() };
-    ok(&up, Action::ChangeVolume { name: "b".into(), change: join }).await;
-    let Outcome::Group(group) = ok(&up, Action::ShowGroup { name: "sql".into() }).await else { panic!() };
+    ok(&up, ChangeVolume { name: "b".into(), change: join }).await;
+    let group = ok(&up, ShowGroup { name: "sql".into() }).await;
     assert_eq!(
         (group.volumes, group.provisioned, group.soft_quota),
         (vec!["a".into(), "c".into()], 2 << 30, Some(1 << 30))
     );
     let small = GroupChange { hard_quota: Some(Some(1)), ..GroupChange::default() };
-    assert_eq!(
-        refused(&up, Action::ChangeGroup { name: "sql".into(), change: small }).await.kind,
-        Kind::Invalid
-    );
-    ok(&up, Action::DeleteGroup { name: "sql".into() }).await;
-    let Outcome::Volume(volume) = ok(&up, Action::ShowVolume { name: "a".into() }).await else { panic!() };
+    assert_eq!(refused(&up, ChangeGroup { name: "sql".into(), change: small }).await.kind, Kind::Invalid);
+    ok(&up, DeleteGroup { name: "sql".into() }).await;
+    let volume = ok(&up, ShowVolume { name: "a".into() }).await;
     assert_eq!(volume.group, None);
 }
 
@@ -210,10 +206,10 @@ async fn who_did_what_is_remembered_without_secrets() {
     ok(&up, create("db1", None)).await;
     refused(&up, create("db1", None)).await;
     let chap = Some(Chap::new("web1", "top secret words"));
-    let host = Action::CreateHost { name: "web1".into(), initiators: vec![IQN.into()], chap, mutual: None };
+    let host = CreateHost { name: "web1".into(), initiators: vec![IQN.into()], chap, mutual: None };
     ok(&up, host).await;
     let page = Page { before: None, limit: 10 };
-    let Outcome::Audit(trail) = ok(&up, Action::ListAudit { page: page.clone() }).await else { panic!() };
+    let trail = ok(&up, ListAudit { page: page.clone() }).await;
     let short: Vec<_> = trail
         .iter()
         .map(|it| (it.attempt.user.as_str(), it.attempt.action.as_str(), it.outcome.as_str()))
@@ -223,9 +219,7 @@ async fn who_did_what_is_remembered_without_secrets() {
     assert_eq!(short, expected);
     assert!(trail[2].changes.contains("\"stage\":\"ready\""), "{}", trail[2].changes);
     assert!(!format!("{trail:?}").contains("top secret"));
-    let Outcome::Events(events) = ok(&up, Action::ListEvents { page, least: Severity::Info }).await else {
-        panic!()
-    };
+    let events = ok(&up, ListEvents { page, least: Severity::Info }).await;
     assert_eq!(events[0].event.kind, "host.created");
     assert!(events[1].event.message.contains("db1"), "{events:?}");
 }
@@ -256,7 +250,7 @@ async fn records_and_fields_of_newer_software_are_kept_and_ignored() {
 
     let up = rig.up().await;
     let change = HostChange { name: Some("web2".into()), ..HostChange::default() };
-    ok(&up, Action::ChangeHost { name: "web1".into(), change }).await;
+    ok(&up, ChangeHost { name: "web1".into(), change }).await;
     let stored = up.engine.records(&key).remove(0).1;
     let fields: serde_json::Value = serde_json::from_slice(&stored).unwrap();
     assert_eq!(

@@ -2,8 +2,10 @@
 
 use crate::rig::{Rig, Up};
 use array::{
-    Action, DriveState, DriveStatus, Examined, Health, Job, JobKind, JobState, Kind, NewDrive, Outcome, Page,
-    Protection, SettingsChange, Severity,
+    AddDrive, CancelJob, ChangeSettings, CreateVolume, DriveState, DriveStatus, EvacuateDrive, Examined,
+    Health, Job, JobKind, JobState, Kind, ListAlerts, ListDrives, ListEvents, ListJobs, NewDrive, Page,
+    Protection, ReplaceDrive, Request, Settings, SettingsChange, Severity, ShowDrive, ShowJob,
+    ShowProtection, StartScrub,
 };
 use block::{Disk, Op};
 use raid::{DriveShelf, FormatOptions};
@@ -11,55 +13,40 @@ use shelf::Drive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-async fn job(up: &Up, action: Action) -> Job {
-    match up.perform(action).await.unwrap() {
-        Outcome::Job(job) => job,
-        other => panic!("{other:?}"),
-    }
+async fn job<R: Request<Answer = Job>>(up: &Up, action: R) -> Job {
+    up.perform(action).await.unwrap()
 }
 
 async fn jobs(up: &Up) -> Vec<Job> {
-    match up.perform(Action::ListJobs).await.unwrap() {
-        Outcome::Jobs(jobs) => jobs,
-        other => panic!("{other:?}"),
-    }
+    up.perform(ListJobs).await.unwrap()
 }
 
 async fn drives(up: &Up) -> Vec<DriveStatus> {
-    match up.perform(Action::ListDrives).await.unwrap() {
-        Outcome::Drives(drives) => drives.into_iter().map(|drive| drive.status).collect(),
-        other => panic!("{other:?}"),
-    }
+    up.perform(ListDrives).await.unwrap().into_iter().map(|drive| drive.status).collect()
 }
 
 async fn protection(up: &Up) -> Protection {
-    match up.perform(Action::ShowProtection).await.unwrap() {
-        Outcome::Protection(it) => *it,
-        other => panic!("{other:?}"),
-    }
+    up.perform(ShowProtection).await.unwrap()
 }
 
 async fn kinds(up: &Up) -> Vec<String> {
-    let action = Action::ListEvents { page: Page { before: None, limit: 100 }, least: Severity::Info };
-    match up.perform(action).await.unwrap() {
-        Outcome::Events(events) => events.into_iter().map(|it| it.event.kind).collect(),
-        other => panic!("{other:?}"),
-    }
+    let action = ListEvents { page: Page { before: None, limit: 100 }, least: Severity::Info };
+    up.perform(action).await.unwrap().into_iter().map(|it| it.event.kind).collect()
 }
 
 fn new(path: &str, force: bool) -> NewDrive {
     NewDrive { path: path.into(), force, take_from_array: None }
 }
 
-fn add(path: &str, force: bool) -> Action {
-    Action::AddDrive(new(path, force))
+fn add(path: &str, force: bool) -> AddDrive {
+    AddDrive(new(path, force))
 }
 
-fn evacuate(which: &str) -> Action {
-    Action::EvacuateDrive { which: which.into(), accept_reduced_protection: false }
+fn evacuate(which: &str) -> EvacuateDrive {
+    EvacuateDrive { which: which.into(), accept_reduced_protection: false }
 }
 
-async fn refused(up: &Up, action: Action) -> (Kind, String) {
+async fn refused<R: Request>(up: &Up, action: R) -> (Kind, String) {
     let error = up.perform(action).await.unwrap_err();
     (error.kind, error.message)
 }
@@ -70,7 +57,7 @@ async fn a_drive_is_added_and_is_there_after_a_restart() {
     let up = rig.up().await;
     up.array.tick().await;
     rig.machine.plug("/dev/new");
-    let Outcome::Drive(new) = up.perform(add("/dev/new", false)).await.unwrap() else { panic!() };
+    let new = up.perform(add("/dev/new", false)).await.unwrap();
     let new = new.status;
     assert_eq!((new.slot, new.name.as_deref(), new.state), (4, Some("/dev/new"), DriveState::InUse));
     assert!(rig.machine.remembered.lock().unwrap().contains(&"/dev/new".into()));
@@ -79,10 +66,7 @@ async fn a_drive_is_added_and_is_there_after_a_restart() {
     up.down().await;
     let up = rig.up().await;
     assert_eq!(drives(&up).await.len(), 5);
-    let Outcome::Drive(same) = up.perform(Action::ShowDrive { which: "/dev/new".into() }).await.unwrap()
-    else {
-        panic!()
-    };
+    let same = up.perform(ShowDrive { which: "/dev/new".into() }).await.unwrap();
     assert_eq!((same.status.slot, same.status.drive), (4, new.drive));
 }
 
@@ -101,7 +85,7 @@ async fn what_is_no_blank_drive_is_refused_with_what_to_do() {
     assert_eq!(drives(&up).await.len(), 4);
     up.perform(add("/dev/used", true)).await.unwrap();
     assert_eq!(drives(&up).await.len(), 5);
-    assert_eq!(refused(&up, Action::ShowDrive { which: "9".into() }).await.0, Kind::NotFound);
+    assert_eq!(refused(&up, ShowDrive { which: "9".into() }).await.0, Kind::NotFound);
     assert_eq!(refused(&up, evacuate("/dev/none")).await.0, Kind::NotFound);
 }
 
@@ -127,11 +111,8 @@ async fn what_the_machine_knows_of_a_drive_decides_whether_it_may_be_overwritten
         ),
     ] {
         is("/dev/used", examined);
-        for action in [
-            add("/dev/used", force),
-            Action::ReplaceDrive { which: "0".into(), new: new("/dev/used", force) },
-        ] {
-            let (kind, message) = refused(&up, action).await;
+        let replace = ReplaceDrive { which: "0".into(), new: new("/dev/used", force) };
+        for (kind, message) in [refused(&up, add("/dev/used", force)).await, refused(&up, replace).await] {
             assert!(kind == Kind::Precondition && message.contains(says), "{message}");
         }
     }
@@ -147,9 +128,8 @@ async fn a_drive_of_another_array_is_taken_when_that_array_is_named() {
     let plugged: Vec<Arc<dyn Drive>> = vec![rig.machine.plug("/dev/other")];
     let options = FormatOptions { array: 0xabc, ..FormatOptions::default() };
     drop(DriveShelf::format(plugged, options).await.unwrap());
-    let take = |array: &str| {
-        Action::AddDrive(NewDrive { take_from_array: Some(array.into()), ..new("/dev/other", true) })
-    };
+    let take =
+        |array: &str| AddDrive(NewDrive { take_from_array: Some(array.into()), ..new("/dev/other", true) });
     for action in [add("/dev/other", false), add("/dev/other", true), take(&format!("{:032x}", 7))] {
         let (kind, message) = refused(&up, action).await;
         assert!(kind == Kind::Precondition && message.ends_with(&format!("{:032x}", 0xabc)), "{message}");
@@ -191,11 +171,11 @@ async fn a_drive_is_emptied_as_a_job_and_leaves() {
     assert_eq!(refused(&up, evacuate("drive0")).await.0, Kind::Conflict);
     up.shelf.settle().await;
     up.array.tick().await;
-    let ended = job(&up, Action::ShowJob { id: begun.id.clone() }).await;
+    let ended = job(&up, ShowJob { id: begun.id.clone() }).await;
     assert_eq!((ended.state, ended.progress, ended.ended), (JobState::Done, 1.0, Some(begun.started)));
     assert!(drives(&up).await.iter().all(|drive| drive.slot != 0));
     assert_eq!(kinds(&up).await[..2], ["drive.emptied", "drive.leaving"]);
-    assert_eq!(refused(&up, Action::CancelJob { id: begun.id }).await.0, Kind::Precondition);
+    assert_eq!(refused(&up, CancelJob { id: begun.id }).await.0, Kind::Precondition);
     assert_eq!(protection(&up).await.shelf.tolerates, 2);
 }
 
@@ -215,10 +195,10 @@ async fn reduced_protection_is_accepted_by_name_and_is_a_critical_alert() {
         assert!(message.ends_with("--accept-reduced-protection"), "{message}");
     }
     let warned = |which: &str| {
-        let show = Action::ShowDrive { which: which.into() };
+        let show = ShowDrive { which: which.into() };
         let up = &up;
         async move {
-            let Outcome::Drive(drive) = up.perform(show).await.unwrap() else { panic!() };
+            let drive = up.perform(show).await.unwrap();
             drive.evacuation_warning
         }
     };
@@ -226,19 +206,19 @@ async fn reduced_protection_is_accepted_by_name_and_is_a_critical_alert() {
     assert_eq!(warned("0").await, None, "it leaves anyway");
     settled(&rig, &up).await;
     let open = async || {
-        let Outcome::Alerts(alerts) = up.perform(Action::ListAlerts).await.unwrap() else { panic!() };
+        let alerts = up.perform(ListAlerts).await.unwrap();
         let open = alerts.into_iter().filter(|it| it.closed.is_none());
         open.map(|it| (it.condition.kind, it.condition.severity)).collect::<Vec<_>>()
     };
     assert_eq!(open().await, []);
-    let accepted = Action::EvacuateDrive { which: "2".into(), accept_reduced_protection: true };
+    let accepted = EvacuateDrive { which: "2".into(), accept_reduced_protection: true };
     job(&up, accepted).await;
     assert!(refused(&up, evacuate("3")).await.1.contains("the next drive that fails takes data along"));
     settled(&rig, &up).await;
     assert_eq!(open().await, [("protection.degraded".into(), Severity::Critical)]);
     // One for one costs nothing more.
     rig.machine.plug("/dev/other");
-    let replace = Action::ReplaceDrive { which: "3".into(), new: new("/dev/other", false) };
+    let replace = ReplaceDrive { which: "3".into(), new: new("/dev/other", false) };
     up.perform(replace).await.unwrap();
     settled(&rig, &up).await;
     assert_eq!(drives(&up).await.len(), 2);
@@ -262,7 +242,7 @@ async fn an_evacuation_goes_on_after_a_restart_and_can_be_cancelled() {
     let running = jobs(&up).await.pop().unwrap();
     assert_eq!((running.kind, running.state, running.slot), (JobKind::Evacuate, JobState::Running, Some(0)));
     assert_eq!(running.user, "array");
-    let cancelled = job(&up, Action::CancelJob { id: running.id }).await;
+    let cancelled = job(&up, CancelJob { id: running.id }).await;
     assert_eq!(cancelled.state, JobState::Cancelled);
     up.shelf.settle().await;
     up.array.tick().await;
@@ -275,8 +255,8 @@ async fn a_drive_is_replaced_by_adding_one_and_emptying_the_other() {
     let rig = Rig::new();
     let up = rig.up().await;
     rig.machine.plug("/dev/new");
-    let replace = Action::ReplaceDrive { which: "2".into(), new: new("/dev/new", false) };
-    let Outcome::Drive(new) = up.perform(replace).await.unwrap() else { panic!() };
+    let replace = ReplaceDrive { which: "2".into(), new: new("/dev/new", false) };
+    let new = up.perform(replace).await.unwrap();
     assert_eq!(new.status.slot, 4);
     assert_eq!(drives(&up).await[2].state, DriveState::Draining);
     up.shelf.settle().await;
@@ -289,12 +269,12 @@ async fn a_scrub_is_a_job_and_its_result_stays() {
     let rig = Rig::new();
     let up = rig.up().await;
     assert_eq!(protection(&up).await.scrub, None);
-    let begun = job(&up, Action::StartScrub).await;
-    assert_eq!(refused(&up, Action::StartScrub).await.0, Kind::Conflict);
+    let begun = job(&up, StartScrub).await;
+    assert_eq!(refused(&up, StartScrub).await.0, Kind::Conflict);
     tokio::task::yield_now().await;
     rig.clock.fetch_add(5, Ordering::SeqCst);
     up.array.tick().await;
-    let ended = job(&up, Action::ShowJob { id: begun.id }).await;
+    let ended = job(&up, ShowJob { id: begun.id }).await;
     assert_eq!((ended.state, ended.progress), (JobState::Done, 1.0));
     assert_eq!(ended.message.as_deref(), Some("nothing was wrong"));
     let scrub = protection(&up).await.scrub.unwrap();
@@ -310,7 +290,7 @@ async fn a_scrub_is_a_job_and_its_result_stays() {
 async fn a_scrub_goes_on_after_a_restart() {
     let rig = Rig::new();
     let up = rig.up().await;
-    job(&up, Action::StartScrub).await;
+    job(&up, StartScrub).await;
     // Nobody has run it yet.
     up.crash().await;
     let up = rig.up().await;
@@ -323,9 +303,9 @@ async fn a_scrub_goes_on_after_a_restart() {
 
 const WEEK: u64 = 7 * 86_400;
 
-async fn scrub_every(up: &Up, seconds: u64) -> Result<Outcome, array::Error> {
+async fn scrub_every(up: &Up, seconds: u64) -> Result<Settings, array::Error> {
     let change = SettingsChange { scrub_seconds: Some(seconds), ..SettingsChange::default() };
-    up.perform(Action::ChangeSettings(change)).await
+    up.perform(ChangeSettings(change)).await
 }
 
 #[tokio::test]
@@ -366,7 +346,7 @@ async fn how_often_is_set_and_never_is_never() {
     rig.clock.fetch_add(1000 * 86_400, Ordering::SeqCst);
     up.array.tick().await;
     assert_eq!((protection(&up).await.scrub, protection(&up).await.next_scrub), (None, None));
-    let Outcome::Settings(settings) = scrub_every(&up, 3600).await.unwrap() else { panic!() };
+    let settings = scrub_every(&up, 3600).await.unwrap();
     assert_eq!(settings.scrub_seconds, 3600);
     up.array.tick().await;
     assert!(protection(&up).await.scrub.is_some());
@@ -377,8 +357,8 @@ async fn what_a_scrub_found_is_an_alert_until_one_finds_nothing() {
     let rig = Rig::new();
     let up = rig.up().await;
     let (name, group) = ("db1".into(), None);
-    let made = up.perform(Action::CreateVolume { name, bytes: 1 << 20, block_bytes: 4096, group }).await;
-    let Outcome::Volume(volume) = made.unwrap() else { panic!() };
+    let made = up.perform(CreateVolume { name, bytes: 1 << 20, block_bytes: 4096, group }).await;
+    let volume = made.unwrap();
     // What can't be compressed is on the drives as it is.
     let noise: Vec<u8> =
         (0..256 << 10).map(|at: u64| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 29) as u8).collect();
@@ -389,7 +369,7 @@ async fn what_a_scrub_found_is_an_alert_until_one_finds_nothing() {
     assert!(rig.spoil(1, &needles) > 0, "there is something to spoil");
     let up = rig.up().await;
     for expected in [true, false] {
-        job(&up, Action::StartScrub).await;
+        job(&up, StartScrub).await;
         tokio::task::yield_now().await;
         while protection(&up).await.scrub.unwrap().ended.is_none() {
             up.array.tick().await;
@@ -397,7 +377,7 @@ async fn what_a_scrub_found_is_an_alert_until_one_finds_nothing() {
         }
         rig.clock.fetch_add(10, Ordering::SeqCst);
         up.array.tick().await;
-        let Outcome::Alerts(alerts) = up.perform(Action::ListAlerts).await.unwrap() else { panic!() };
+        let alerts = up.perform(ListAlerts).await.unwrap();
         let open = |kind: &str| alerts.iter().any(|it| it.condition.kind == kind && it.closed.is_none());
         assert_eq!(open("scrub.found"), expected, "{alerts:?}");
         assert!(open("drive.rotten"), "{alerts:?}");
@@ -416,8 +396,8 @@ async fn what_drives_tell_of_themselves_is_asked_now_and_then_and_is_an_alert_wh
         tokio::task::yield_now().await;
         rig.clock.fetch_add(5, Ordering::SeqCst);
         up.array.tick().await;
-        let Outcome::Drives(drives) = up.perform(Action::ListDrives).await.unwrap() else { panic!() };
-        let Outcome::Alerts(alerts) = up.perform(Action::ListAlerts).await.unwrap() else { panic!() };
+        let drives = up.perform(ListDrives).await.unwrap();
+        let alerts = up.perform(ListAlerts).await.unwrap();
         let open = alerts.into_iter().filter(|it| it.closed.is_none());
         (drives, open.map(|it| it.condition.kind).collect::<Vec<_>>())
     };

@@ -1,35 +1,35 @@
 //! The key of the drives, changed while the array serves.
 
 use crate::rig::Rig;
-use array::{Action, Caller, Key, Kind, LockKind, NewKey, Outcome, Page, Role, Secret};
+use array::{
+    Caller, CreateVolume, Key, Kind, ListAudit, LockKind, NewKey, Page, Request, Role, RotateKey, Secret,
+    ShowKey, ShowVolume,
+};
 use std::sync::atomic::Ordering;
 
-async fn key(up: &crate::rig::Up, action: Action) -> Key {
-    match up.perform(action).await.unwrap() {
-        Outcome::Key(key) => key,
-        other => panic!("{other:?}"),
-    }
+async fn key<R: Request<Answer = Key>>(up: &crate::rig::Up, action: R) -> Key {
+    up.perform(action).await.unwrap()
 }
 
 #[tokio::test]
 async fn the_key_is_changed_while_the_array_serves_and_that_is_audited() {
     let rig = Rig::encrypted();
     let up = rig.up().await;
-    let before = key(&up, Action::ShowKey).await;
+    let before = key(&up, ShowKey).await;
     assert_eq!((before.lock, before.generation), (Some(LockKind::File), Some(1)));
-    let create = Action::CreateVolume { name: "db1".into(), bytes: 1 << 30, block_bytes: 512, group: None };
+    let create = CreateVolume { name: "db1".into(), bytes: 1 << 30, block_bytes: 512, group: None };
     up.perform(create).await.unwrap();
-    let after = key(&up, Action::RotateKey(NewKey::File)).await;
+    let after = key(&up, RotateKey(NewKey::File)).await;
     assert_eq!((after.lock, after.generation), (Some(LockKind::File), Some(2)));
     assert_eq!(rig.machine.kept_keys.load(Ordering::SeqCst), 1);
     let page = Page { before: None, limit: 1 };
-    let Outcome::Audit(audit) = up.perform(Action::ListAudit { page }).await.unwrap() else { panic!() };
+    let audit = up.perform(ListAudit { page }).await.unwrap();
     let told = format!("{:?}", audit[0]);
     assert!(told.contains("RotateKey") && told.contains("generation"), "{told}");
     up.crash().await;
     let up = rig.up().await;
-    assert_eq!(key(&up, Action::ShowKey).await, after);
-    up.perform(Action::ShowVolume { name: "db1".into() }).await.unwrap();
+    assert_eq!(key(&up, ShowKey).await, after);
+    up.perform(ShowVolume { name: "db1".into() }).await.unwrap();
 }
 
 #[tokio::test]
@@ -37,15 +37,15 @@ async fn a_key_of_another_kind_is_refused_and_a_secret_is_in_no_log() {
     let rig = Rig::encrypted();
     let up = rig.up().await;
     let words = NewKey::Passphrase(Secret::new("correct horse battery"));
-    let refused = up.perform(Action::RotateKey(words)).await.unwrap_err();
+    let refused = up.perform(RotateKey(words)).await.unwrap_err();
     assert_eq!(refused.kind, Kind::Precondition);
     assert!(!refused.message.contains("horse"), "{refused}");
     let page = Page { before: None, limit: 1 };
-    let Outcome::Audit(audit) = up.perform(Action::ListAudit { page }).await.unwrap() else { panic!() };
+    let audit = up.perform(ListAudit { page }).await.unwrap();
     assert!(!format!("{audit:?}").contains("horse"));
-    assert_eq!(key(&up, Action::ShowKey).await.generation, Some(1));
+    assert_eq!(key(&up, ShowKey).await.generation, Some(1));
     let operator = Caller { role: Role::Operator, ..Caller::array() };
-    let refused = up.array.perform(&operator, Action::RotateKey(NewKey::File)).await.unwrap_err();
+    let refused = up.array.perform(&operator, RotateKey(NewKey::File)).await.unwrap_err();
     assert_eq!(refused.kind, Kind::Forbidden);
 }
 
@@ -53,7 +53,7 @@ async fn a_key_of_another_kind_is_refused_and_a_secret_is_in_no_log() {
 async fn drives_that_hold_everything_in_clear_have_no_key_to_change() {
     let rig = Rig::new();
     let up = rig.up().await;
-    assert_eq!(key(&up, Action::ShowKey).await, Key { lock: None, generation: None, kmip_id: None });
-    let refused = up.perform(Action::RotateKey(NewKey::File)).await.unwrap_err();
+    assert_eq!(key(&up, ShowKey).await, Key { lock: None, generation: None, kmip_id: None });
+    let refused = up.perform(RotateKey(NewKey::File)).await.unwrap_err();
     assert_eq!(refused.kind, Kind::Precondition);
 }

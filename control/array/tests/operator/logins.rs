@@ -2,7 +2,9 @@
 
 use crate::rig::{Rig, Up};
 use array::{
-    Action, AlertState, Chap, Host, HostChange, Kind, Outcome, Page, PeerName, RefusedLogin, Severity,
+    AlertState, ChangeHost, Chap, ClearUnreadableState, Connect, CreateHost, CreateVolume, DeleteHost, Host,
+    HostChange, Kind, ListAlerts, ListEvents, ListRefusedLogins, Page, PeerName, RefusedLogin, Request,
+    Severity, ShowArray, ShowHost, ShowVolume,
 };
 use block::{Disk, Op};
 use std::net::SocketAddr;
@@ -12,7 +14,7 @@ use tokio::net::TcpStream;
 const ESX: &str = "iqn.1998-01.com.vmware:esx1";
 const KVM: &str = "iqn.1993-08.org.debian:kvm1";
 
-async fn ok(up: &Up, action: Action) -> Outcome {
+async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
     up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
 }
 
@@ -22,7 +24,7 @@ async fn serve(up: &Up) -> SocketAddr {
 
 /// An initiator that logs in without CHAP in one step: status class and detail, and its connection.
 async fn login(up: &Up, portal: SocketAddr, initiator: &str) -> (u16, TcpStream) {
-    let Outcome::Array(array) = ok(up, Action::ShowArray).await else { panic!("an array") };
+    let array = ok(up, ShowArray).await;
     let text = format!("InitiatorName={initiator}\0TargetName={}\0", array.target_iqn).into_bytes();
     let mut pdu = vec![0u8; 48];
     // An immediate login request from the operational stage to the full feature phase.
@@ -56,33 +58,25 @@ async fn lives(stream: &mut TcpStream) -> bool {
 
 async fn create(up: &Up, name: &str, initiator: &str) {
     let initiators = vec![initiator.into()];
-    ok(up, Action::CreateHost { name: name.into(), initiators, chap: None, mutual: None }).await;
+    ok(up, CreateHost { name: name.into(), initiators, chap: None, mutual: None }).await;
 }
 
 async fn change(up: &Up, name: &str, change: HostChange) {
-    ok(up, Action::ChangeHost { name: name.into(), change }).await;
+    ok(up, ChangeHost { name: name.into(), change }).await;
 }
 
 async fn host(up: &Up, name: &str) -> Host {
-    match ok(up, Action::ShowHost { name: name.into() }).await {
-        Outcome::Host(host) => host,
-        other => panic!("{other:?}"),
-    }
+    ok(up, ShowHost { name: name.into() }).await
 }
 
 async fn refused(up: &Up) -> Vec<RefusedLogin> {
-    match ok(up, Action::ListRefusedLogins).await {
-        Outcome::RefusedLogins(refused) => refused,
-        other => panic!("{other:?}"),
-    }
+    ok(up, ListRefusedLogins).await
 }
 
 /// Events about log-ins, the oldest first: kind, name of the host, message.
 async fn told(up: &Up) -> Vec<(String, Option<String>, String)> {
     let page = Page { before: None, limit: 1000 };
-    let Outcome::Events(events) = ok(up, Action::ListEvents { page, least: Severity::Info }).await else {
-        panic!("events")
-    };
+    let events = ok(up, ListEvents { page, least: Severity::Info }).await;
     let of = |event: array::Event| (event.event.kind, event.event.name, event.event.message);
     let about = |kind: &str| kind.contains("logged") || kind.contains("login");
     events.into_iter().rev().map(of).filter(|(kind, _, _)| about(kind)).collect()
@@ -133,7 +127,7 @@ async fn a_host_whose_access_changes_is_logged_out_and_the_others_are_not() {
     }
     change(&up, "esx1", HostChange { initiators: Some(vec![ESX.into()]), ..no_chap() }).await;
     let (_, esx) = login(&up, portal, ESX).await;
-    ok(&up, Action::DeleteHost { name: "esx1".into() }).await;
+    ok(&up, DeleteHost { name: "esx1".into() }).await;
     closed(esx).await;
     assert!(lives(&mut kvm).await);
     up.down().await;
@@ -230,7 +224,7 @@ async fn up_to_end(execution: scsi::Execution) -> scsi::Response {
 
 async fn alerts(up: &Up) -> Vec<(String, Severity, Option<String>)> {
     up.array.tick().await;
-    let Outcome::Alerts(alerts) = ok(up, Action::ListAlerts).await else { panic!("alerts") };
+    let alerts = ok(up, ListAlerts).await;
     let open = alerts.into_iter().filter(|alert| alert.state() != AlertState::Closed);
     open.map(|alert| (alert.condition.kind, alert.condition.severity, alert.condition.name)).collect()
 }
@@ -241,15 +235,12 @@ async fn a_volume_whose_state_is_not_understood_takes_no_writes_until_it_is_clea
     let up = rig.up().await;
     create(&up, "esx1", ESX).await;
     for name in ["db1", "db2"] {
-        let action =
-            Action::CreateVolume { name: name.into(), bytes: 1 << 30, block_bytes: 512, group: None };
+        let action = CreateVolume { name: name.into(), bytes: 1 << 30, block_bytes: 512, group: None };
         ok(&up, action).await;
     }
     let peer = PeerName::Host("esx1".into());
-    ok(&up, Action::Connect { volume: "db1".into(), peer, lun: Some(0), read_only: false }).await;
-    let Outcome::Volume(volume) = ok(&up, Action::ShowVolume { name: "db1".into() }).await else {
-        panic!("a volume")
-    };
+    ok(&up, Connect { volume: "db1".into(), peer, lun: Some(0), read_only: false }).await;
+    let volume = ok(&up, ShowVolume { name: "db1".into() }).await;
     let disk = up.engine.volume(volume.id).unwrap();
     disk.execute(Op::SaveState(vec![7; 100].into())).await.unwrap();
     up.down().await;
@@ -257,9 +248,9 @@ async fn a_volume_whose_state_is_not_understood_takes_no_writes_until_it_is_clea
     assert_eq!(write(&up, ESX).await, scsi::Status::ReservationConflict);
     let raised = ("volume.state-unreadable".to_owned(), Severity::Critical, Some("db1".to_owned()));
     assert_eq!(alerts(&up).await, [raised]);
-    let other = up.perform(Action::ClearUnreadableState { name: "db2".into() }).await.unwrap_err();
+    let other = up.perform(ClearUnreadableState { name: "db2".into() }).await.unwrap_err();
     assert_eq!(other.kind, Kind::Precondition);
-    ok(&up, Action::ClearUnreadableState { name: "db1".into() }).await;
+    ok(&up, ClearUnreadableState { name: "db1".into() }).await;
     assert_eq!(write(&up, ESX).await, scsi::Status::Good);
     rig.clock.fetch_add(60, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(alerts(&up).await, []);

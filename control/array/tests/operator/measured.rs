@@ -1,7 +1,10 @@
 //! What is measured of commands that hosts really send, and told by volume, group, host and path.
 
-use crate::rig::{Rig, Up};
-use array::{Action, By, Cell, GroupChange, Kind, Operation, Outcome, PeerName, Scope, Series, Stretch};
+use crate::rig::{Rig, Up, steps};
+use array::{
+    Busiest, By, Cell, Connect, CreateGroup, CreateHost, CreateVolume, GroupChange, Kind, ListBusiest,
+    Operation, PeerName, Scope, Series, ShowCapacity, ShowPerformance, Stretch,
+};
 use std::sync::atomic::Ordering;
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
@@ -35,32 +38,19 @@ async fn send(up: &Up, opcode: u8) {
 }
 
 async fn prepared(up: &Up) {
-    for action in [
-        Action::CreateGroup { name: "sql".into(), change: GroupChange::default() },
-        Action::CreateVolume {
-            name: "db1".into(),
-            bytes: 1 << 30,
-            block_bytes: 512,
-            group: Some("sql".into()),
-        },
-        Action::CreateVolume { name: "idle".into(), bytes: 1 << 30, block_bytes: 512, group: None },
-        Action::CreateHost { name: "web1".into(), initiators: vec![IQN.into()], chap: None, mutual: None },
-        Action::Connect {
-            volume: "db1".into(),
-            peer: PeerName::Host("web1".into()),
-            lun: Some(0),
-            read_only: false,
-        },
+    for action in steps![
+        CreateGroup { name: "sql".into(), change: GroupChange::default() },
+        CreateVolume { name: "db1".into(), bytes: 1 << 30, block_bytes: 512, group: Some("sql".into()) },
+        CreateVolume { name: "idle".into(), bytes: 1 << 30, block_bytes: 512, group: None },
+        CreateHost { name: "web1".into(), initiators: vec![IQN.into()], chap: None, mutual: None },
+        Connect { volume: "db1".into(), peer: PeerName::Host("web1".into()), lun: Some(0), read_only: false },
     ] {
-        up.perform(action).await.unwrap();
+        action.ok(up).await;
     }
 }
 
 async fn series(up: &Up, scope: Scope) -> Series {
-    match up.perform(Action::ShowPerformance { scope, stretch: Stretch::default() }).await.unwrap() {
-        Outcome::Performance(series) => *series,
-        other => panic!("{other:?}"),
-    }
+    up.perform(ShowPerformance { scope, stretch: Stretch::default() }).await.unwrap()
 }
 
 fn only(series: &Series, wanted: Operation) -> Cell {
@@ -95,11 +85,7 @@ async fn commands_are_told_by_volume_group_and_array_and_survive_a_restart() {
     let told = std::iter::from_fn(|| heard.try_recv().ok());
     assert_eq!(told.filter(|it| matches!(it, array::Update::Measured(..))).count(), 3);
 
-    let Outcome::Busiest { millis, busiest } =
-        up.perform(Action::ListBusiest { by: By::Volume, seconds: 2 }).await.unwrap()
-    else {
-        panic!("the busiest")
-    };
+    let Busiest { millis, busiest } = up.perform(ListBusiest { by: By::Volume, seconds: 2 }).await.unwrap();
     assert_eq!((millis, busiest.len(), busiest[0].name.as_str()), (2000, 1, "db1"));
     assert_eq!(busiest[0].sample.sum(|_, _| true).latency.count(), 4);
 
@@ -130,11 +116,11 @@ async fn questions_about_what_is_not_there_are_refused() {
     prepared(&up).await;
     for scope in [Scope::Volume("x".into()), Scope::Group("x".into()), Scope::Host("x".into())] {
         let stretch = Stretch::default();
-        let error = up.perform(Action::ShowPerformance { scope, stretch }).await.unwrap_err();
+        let error = up.perform(ShowPerformance { scope, stretch }).await.unwrap_err();
         assert_eq!(error.kind, Kind::NotFound);
     }
     let stretch = Stretch { from: Some(2000), to: Some(1000), points: None };
-    let error = up.perform(Action::ShowPerformance { scope: Scope::Array, stretch }).await.unwrap_err();
+    let error = up.perform(ShowPerformance { scope: Scope::Array, stretch }).await.unwrap_err();
     assert_eq!(error.kind, Kind::Invalid);
     up.crash().await;
 }
@@ -150,9 +136,7 @@ async fn the_use_of_space_is_kept_and_foreseen() {
     }
     let now = rig.clock.load(Ordering::SeqCst);
     let stretch = Stretch { from: Some(now - 15_000), to: None, points: Some(1000) };
-    let Outcome::Capacity(capacity) = up.perform(Action::ShowCapacity(stretch)).await.unwrap() else {
-        panic!("the capacity")
-    };
+    let capacity = up.perform(ShowCapacity(stretch)).await.unwrap();
     assert!(capacity.points.len() >= 499, "{}", capacity.points.len());
     assert_eq!(capacity.points[9].provisioned, 2 << 30);
     assert!(capacity.per_day.is_some());

@@ -1,22 +1,22 @@
 //! Notification targets: kept across restarts, with their secrets sealed.
 
 use crate::rig::{Rig, Up};
-use array::{Action, Destination, Kind, Outcome, Secret, Severity, Target, TargetChange};
+use array::{
+    ChangeTarget, CreateTarget, DeleteTarget, Destination, Kind, ListTargets, Request, Secret, Severity,
+    ShowTarget, Target, TargetChange, TestTarget,
+};
 
-fn create(name: &str, destination: Destination, secret: Option<&str>) -> Action {
+fn create(name: &str, destination: Destination, secret: Option<&str>) -> CreateTarget {
     let (name, secret) = (name.into(), secret.map(Secret::new));
-    Action::CreateTarget { name, destination, secret, least: Severity::Warning, enabled: true }
+    CreateTarget { name, destination, secret, least: Severity::Warning, enabled: true }
 }
 
 fn snmp(port: u16) -> Destination {
     Destination::Snmp { host: "127.0.0.1".into(), port, user: None }
 }
 
-async fn target(up: &Up, action: Action) -> Target {
-    match up.perform(action).await.unwrap() {
-        Outcome::Target(target) => *target,
-        other => panic!("{other:?}"),
-    }
+async fn target<R: Request<Answer = Target>>(up: &Up, action: R) -> Target {
+    up.perform(action).await.unwrap()
 }
 
 #[tokio::test]
@@ -33,16 +33,16 @@ async fn targets_are_kept_changed_and_forgotten() {
     up.down().await;
 
     let up = rig.up().await;
-    assert_eq!(target(&up, Action::ShowTarget { name: "nms".into() }).await, made);
-    let change = |change| Action::ChangeTarget { name: "nms".into(), change };
+    assert_eq!(target(&up, ShowTarget { name: "nms".into() }).await, made);
+    let change = |change| ChangeTarget { name: "nms".into(), change };
     let least = Some(Severity::Critical);
     let kept = target(&up, change(TargetChange { least, ..TargetChange::default() })).await;
     assert!(kept.has_secret && kept.least == Severity::Critical);
     let destination = Some(snmp(1162));
     let moved = target(&up, change(TargetChange { destination, ..TargetChange::default() })).await;
     assert!(!moved.has_secret, "the secret was meant for another place");
-    assert_eq!(up.perform(Action::DeleteTarget { name: "nms".into() }).await.unwrap(), Outcome::Gone);
-    assert_eq!(up.perform(Action::ListTargets).await.unwrap(), Outcome::Targets(Vec::new()));
-    assert_eq!(up.perform(Action::TestTarget { name: "nms".into() }).await.unwrap_err().kind, Kind::NotFound);
+    up.perform(DeleteTarget { name: "nms".into() }).await.unwrap();
+    assert_eq!(up.perform(ListTargets).await.unwrap(), Vec::new());
+    assert_eq!(up.perform(TestTarget { name: "nms".into() }).await.unwrap_err().kind, Kind::NotFound);
     up.down().await;
 }

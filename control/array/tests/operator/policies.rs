@@ -2,8 +2,9 @@
 
 use crate::rig::{Rig, Up};
 use array::{
-    Action, Compression, GroupChange, Kind, LimitsChange, Outcome, Page, PeerName, PolicyChange,
-    SettingsChange, Severity, Volume, VolumeChange,
+    ChangeGroup, ChangeSettings, ChangeVolume, Compression, Connect, CreateGroup, CreateHost, CreateVolume,
+    GroupChange, Kind, LimitsChange, ListEvents, Page, PeerName, PolicyChange, Request, SettingsChange,
+    Severity, ShowGroup, ShowSettings, ShowVolume, Volume, VolumeChange,
 };
 use block::{Data, Disk, Op};
 use bytes::Bytes;
@@ -11,11 +12,11 @@ use bytes::Bytes;
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 const MIB: u64 = 1 << 20;
 
-async fn ok(up: &Up, action: Action) -> Outcome {
+async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
     up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
 }
 
-async fn refusal(up: &Up, action: Action) -> Kind {
+async fn refusal<R: Request>(up: &Up, action: R) -> Kind {
     match up.perform(action.clone()).await {
         Ok(outcome) => panic!("{action:?}: {outcome:?}"),
         Err(error) => error.kind,
@@ -24,32 +25,28 @@ async fn refusal(up: &Up, action: Action) -> Kind {
 
 async fn create(up: &Up, name: &str, group: Option<&str>) -> Volume {
     let group = group.map(str::to_owned);
-    let made = ok(up, Action::CreateVolume { name: name.into(), bytes: MIB, block_bytes: 512, group }).await;
-    let Outcome::Volume(made) = made else { panic!("{made:?}") };
+    let made = ok(up, CreateVolume { name: name.into(), bytes: MIB, block_bytes: 512, group }).await;
+    let made = made;
     made
 }
 
 async fn set(up: &Up, name: &str, change: VolumeChange) -> Volume {
-    let Outcome::Volume(it) = ok(up, Action::ChangeVolume { name: name.into(), change }).await else {
-        panic!()
-    };
+    let it = ok(up, ChangeVolume { name: name.into(), change }).await;
     it
 }
 
 async fn show_group(up: &Up, name: &str) -> array::Group {
-    let Outcome::Group(it) = ok(up, Action::ShowGroup { name: name.into() }).await else { panic!() };
+    let it = ok(up, ShowGroup { name: name.into() }).await;
     it
 }
 
 async fn set_group(up: &Up, name: &str, change: GroupChange) {
-    ok(up, Action::ChangeGroup { name: name.into(), change }).await;
+    ok(up, ChangeGroup { name: name.into(), change }).await;
 }
 
 async fn kinds(up: &Up) -> Vec<String> {
     let page = Page { before: None, limit: 100 };
-    let Outcome::Events(events) = ok(up, Action::ListEvents { page, least: Severity::Info }).await else {
-        panic!()
-    };
+    let events = ok(up, ListEvents { page, least: Severity::Info }).await;
     events.into_iter().rev().map(|it| it.event.kind).filter(|kind| kind.contains("quota")).collect()
 }
 
@@ -60,7 +57,7 @@ async fn a_volume_has_the_policy_of_its_group_unless_it_has_one_itself() {
     let compression = Some(Some(Compression::High));
     let policy = PolicyChange { dedup: Some(Some(false)), compression, ..PolicyChange::default() };
     let change = GroupChange { policy, ..GroupChange::default() };
-    ok(&up, Action::CreateGroup { name: "sql".into(), change }).await;
+    ok(&up, CreateGroup { name: "sql".into(), change }).await;
     let id = create(&up, "db1", Some("sql")).await.id;
     let engine_says = |up: &Up| {
         let policy = up.engine.policy(id).unwrap();
@@ -93,13 +90,12 @@ async fn limits_and_options_come_back_after_a_restart() {
     let change = VolumeChange { limits, scsi2_reservations: Some(false), ..VolumeChange::default() };
     let before = set(&up, "db1", change).await;
     assert_eq!((before.limits.iops, before.scsi2_reservations), (Some(5000), false));
-    ok(&up, Action::ChangeSettings(SettingsChange { unmap_throttle: Some(9), ..SettingsChange::default() }))
-        .await;
+    ok(&up, ChangeSettings(SettingsChange { unmap_throttle: Some(9), ..SettingsChange::default() })).await;
     up.down().await;
     let up = rig.up().await;
-    let Outcome::Volume(after) = ok(&up, Action::ShowVolume { name: "db1".into() }).await else { panic!() };
+    let after = ok(&up, ShowVolume { name: "db1".into() }).await;
     assert_eq!(after, before);
-    let Outcome::Settings(settings) = ok(&up, Action::ShowSettings).await else { panic!() };
+    let settings = ok(&up, ShowSettings).await;
     assert_eq!(settings.unmap_throttle, 9);
     for wrong in [
         LimitsChange { bandwidth: Some(Some(0)), ..LimitsChange::default() },
@@ -107,10 +103,10 @@ async fn limits_and_options_come_back_after_a_restart() {
         LimitsChange { iops: Some(None), ..LimitsChange::default() },
     ] {
         let change = VolumeChange { limits: wrong, ..VolumeChange::default() };
-        assert_eq!(refusal(&up, Action::ChangeVolume { name: "db1".into(), change }).await, Kind::Invalid);
+        assert_eq!(refusal(&up, ChangeVolume { name: "db1".into(), change }).await, Kind::Invalid);
     }
     let ten = SettingsChange { unmap_throttle: Some(10), ..SettingsChange::default() };
-    assert_eq!(refusal(&up, Action::ChangeSettings(ten)).await, Kind::Invalid);
+    assert_eq!(refusal(&up, ChangeSettings(ten)).await, Kind::Invalid);
 }
 
 #[tokio::test]
@@ -126,7 +122,7 @@ async fn a_volume_is_made_read_only_and_back() {
     assert!(!set(&up, "db1", lock(false)).await.read_only);
     write().await.unwrap();
     let both = VolumeChange { name: Some("db2".into()), ..lock(true) };
-    let both = Action::ChangeVolume { name: "db1".into(), change: both };
+    let both = ChangeVolume { name: "db1".into(), change: both };
     assert_eq!(refusal(&up, both).await, Kind::Invalid);
 }
 
@@ -139,12 +135,12 @@ async fn quotas_of_a_group_warn_once_and_stop_until_there_is_room() {
         hard_quota: Some(Some(hard)),
         ..GroupChange::default()
     };
-    ok(&up, Action::CreateGroup { name: "sql".into(), change: quota(8192, 16_384) }).await;
+    ok(&up, CreateGroup { name: "sql".into(), change: quota(8192, 16_384) }).await;
     let id = create(&up, "db1", Some("sql")).await.id;
     let initiators = vec![IQN.into()];
-    ok(&up, Action::CreateHost { name: "web1".into(), initiators, chap: None, mutual: None }).await;
+    ok(&up, CreateHost { name: "web1".into(), initiators, chap: None, mutual: None }).await;
     let peer = PeerName::Host("web1".into());
-    ok(&up, Action::Connect { volume: "db1".into(), peer, lun: None, read_only: false }).await;
+    ok(&up, Connect { volume: "db1".into(), peer, lun: None, read_only: false }).await;
     let disk = up.engine.volume(id).unwrap();
     let write =
         |lba: u64, bytes| disk.execute(Op::Write { lba, data: Data::from(Bytes::from(vec![7; bytes])) });
@@ -188,13 +184,13 @@ async fn a_hard_quota_holds_between_two_looks_and_is_told_when_it_refused() {
     let rig = Rig::new();
     let up = rig.up().await;
     let quota = |hard| GroupChange { hard_quota: Some(Some(hard)), ..GroupChange::default() };
-    ok(&up, Action::CreateGroup { name: "sql".into(), change: quota(10_000) }).await;
+    ok(&up, CreateGroup { name: "sql".into(), change: quota(10_000) }).await;
     let initiators = vec![IQN.into()];
-    ok(&up, Action::CreateHost { name: "web1".into(), initiators, chap: None, mutual: None }).await;
+    ok(&up, CreateHost { name: "web1".into(), initiators, chap: None, mutual: None }).await;
     for (name, group) in [("db1", Some("sql")), ("db2", Some("sql")), ("free", None)] {
         create(&up, name, group).await;
         let peer = PeerName::Host("web1".into());
-        ok(&up, Action::Connect { volume: name.into(), peer, lun: None, read_only: false }).await;
+        ok(&up, Connect { volume: name.into(), peer, lun: None, read_only: false }).await;
     }
     let full = Some((7, 0x27, 7));
     assert_eq!((up.write_as(IQN, 0, 0).await, up.write_as(IQN, 1, 0).await), (None, None));

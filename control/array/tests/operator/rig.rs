@@ -1,8 +1,8 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
 use array::{
-    Action, Array, Caller, Credential, Env, Error, Examined, Health, KEY_BYTES, Lock, Machine, NewKey,
-    Outcome, Parts, Role, SealingKey, Uptime, WrappedKey,
+    Array, Caller, Credential, Env, Error, Examined, Health, KEY_BYTES, Lock, Machine, NewKey, Parts,
+    Request, Role, SealingKey, Uptime, Verb, WrappedKey,
 };
 use bytes::Bytes;
 use engine::Engine;
@@ -288,6 +288,51 @@ fn small() -> engine::Options {
     }
 }
 
+/// A request of any verb, for lists of requests.
+#[derive(Clone)]
+pub struct Step {
+    pub verb: Verb,
+    text: String,
+    run: Arc<dyn Fn(Arc<Array>, Caller) -> Answered + Send + Sync>,
+}
+
+/// What a request of any verb answers, as text.
+type Answered = Pin<Box<dyn Future<Output = Result<String, Error>> + Send>>;
+
+impl Step {
+    /// Carries it out for a caller.
+    pub async fn perform(&self, up: &Up, caller: &Caller) -> Result<String, Error> {
+        (self.run)(up.array.clone(), caller.clone()).await
+    }
+
+    /// Carries it out for the usual caller.
+    pub async fn ok(&self, up: &Up) -> String {
+        self.perform(up, &ada()).await.unwrap_or_else(|error| panic!("{self:?}: {error}"))
+    }
+}
+
+impl std::fmt::Debug for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// A request as one of a list.
+pub fn step<R: Request>(request: R) -> Step {
+    let text = format!("{request:?}");
+    let run = move |array: Arc<Array>, caller: Caller| -> Answered {
+        let request = request.clone();
+        Box::pin(async move { array.perform(&caller, request).await.map(|answer| format!("{answer:?}")) })
+    };
+    Step { verb: R::VERB, text, run: Arc::new(run) }
+}
+
+/// A list of requests of any verb.
+macro_rules! steps {
+    ($($request:expr),* $(,)?) => { vec![$($crate::rig::step($request)),*] };
+}
+pub(crate) use steps;
+
 /// Who asks in tests.
 fn ada() -> Caller {
     let credential = Credential::Machine;
@@ -295,8 +340,8 @@ fn ada() -> Caller {
 }
 
 impl Up {
-    pub async fn perform(&self, action: Action) -> Result<Outcome, Error> {
-        self.array.perform(&ada(), action).await
+    pub async fn perform<R: Request>(&self, request: R) -> Result<R::Answer, Error> {
+        self.array.perform(&ada(), request).await
     }
 
     /// The LUNs that an initiator sees.

@@ -1,145 +1,154 @@
 //! Who may do what: every action, by every kind of caller.
 
-use crate::rig::{Rig, Up};
+use crate::rig::{Rig, Step, Up, step, steps};
 use array::{
-    Action, AlertState, By, Caller, Credential, Destination, DirectorySettings, Effect, GroupChange,
-    HostChange, HostGroupChange, Kind, Ldap, Member, NewDirectory, NewDrive, NewKey, Outcome, Page, PeerName,
-    Role, ScheduleChange, Scope, Secret, SettingsChange, Severity, SnapshotChange, Stretch, SubjectName,
-    TargetChange, Verb, VolumeChange,
+    AddDrive, AlertState, By, Caller, CancelJob, ChangeAlert, ChangeDirectory, ChangeGroup, ChangeHost,
+    ChangeHostGroup, ChangeOwnPassword, ChangeSchedule, ChangeSettings, ChangeSnapshot, ChangeTarget,
+    ChangeUser, ChangeVolume, ClearUnreadableState, CloneVolume, CompareDisks, ConfirmTime, Connect,
+    CreateDirectory, CreateGroup, CreateHost, CreateHostGroup, CreateSchedule, CreateSnapshots, CreateTarget,
+    CreateToken, CreateUser, CreateVolume, Credential, DeleteDirectory, DeleteGroup, DeleteHost,
+    DeleteHostGroup, DeleteSchedule, DeleteSnapshot, DeleteTarget, DeleteToken, DeleteUser, DeleteVolume,
+    Destination, DirectorySettings, Disconnect, Effect, EradicateFromBin, EvacuateDrive, GroupChange,
+    HostChange, HostGroupChange, Kind, Ldap, ListAlerts, ListAudit, ListBin, ListBusiest, ListConnections,
+    ListDirectories, ListDrives, ListEvents, ListGroups, ListHostGroups, ListHosts, ListJobs, ListPaths,
+    ListRefusedLogins, ListSchedules, ListSnapshots, ListTargets, ListTokens, ListUsers, ListVolumes, Member,
+    NewDirectory, NewDrive, NewKey, NewToken, Page, PeerName, ReplaceCertificate, ReplaceDrive,
+    RestoreVolume, Role, RotateKey, RunSchedule, ScheduleChange, Scope, Secret, SettingsChange, Severity,
+    ShowAlert, ShowArray, ShowCapacity, ShowCertificate, ShowDirectory, ShowDrive, ShowGroup, ShowGroupUsage,
+    ShowHost, ShowHostGroup, ShowJob, ShowKey, ShowOwnUser, ShowPerformance, ShowProtection, ShowSchedule,
+    ShowSettings, ShowSnapshot, ShowSupportBundle, ShowTarget, ShowUser, ShowVolume, ShowVolumeUsage,
+    SnapshotChange, StartScrub, Stretch, SubjectName, TakeFromBin, TargetChange, TestDirectory, TestTarget,
+    VERBS, Verb, VolumeChange,
 };
 
 const PASSWORD: &str = "eight chars";
 
 /// What each action needs, as an administrator would write it down: the row in the product must say the same.
-const NEEDED: &[(Role, &[Verb])] = {
-    use Verb::*;
-    &[
-        (
-            Role::Viewer,
-            &[
-                ShowArray,
-                ShowSettings,
-                ShowProtection,
-                ListDrives,
-                ShowDrive,
-                ShowKey,
-                ListJobs,
-                ShowJob,
-                ShowVolumeUsage,
-                ShowGroupUsage,
-                ListVolumes,
-                ShowVolume,
-                ListBin,
-                ListSnapshots,
-                ShowSnapshot,
-                CompareDisks,
-                ListSchedules,
-                ShowSchedule,
-                ListGroups,
-                ShowGroup,
-                ListHosts,
-                ShowHost,
-                ListHostGroups,
-                ShowHostGroup,
-                ListConnections,
-                ListRefusedLogins,
-                ListAlerts,
-                ShowAlert,
-                ListTargets,
-                ShowTarget,
-                ShowCertificate,
-                ShowPerformance,
-                ListBusiest,
-                ListPaths,
-                ShowCapacity,
-                ListEvents,
-            ],
-        ),
-        (
-            Role::Operator,
-            &[
-                StartScrub,
-                CancelJob,
-                CreateVolume,
-                CloneVolume,
-                ChangeVolume,
-                DeleteVolume,
-                TakeFromBin,
-                EradicateFromBin,
-                RestoreVolume,
-                CreateSnapshots,
-                ChangeSnapshot,
-                DeleteSnapshot,
-                CreateSchedule,
-                ChangeSchedule,
-                DeleteSchedule,
-                RunSchedule,
-                CreateGroup,
-                ChangeGroup,
-                DeleteGroup,
-                CreateHost,
-                ChangeHost,
-                DeleteHost,
-                CreateHostGroup,
-                ChangeHostGroup,
-                DeleteHostGroup,
-                Connect,
-                Disconnect,
-                ChangeAlert,
-            ],
-        ),
-        (
-            Role::Admin,
-            &[
-                ChangeSettings,
-                ConfirmTime,
-                ClearUnreadableState,
-                AddDrive,
-                EvacuateDrive,
-                ReplaceDrive,
-                RotateKey,
-                ShowSupportBundle,
-                CreateTarget,
-                ChangeTarget,
-                DeleteTarget,
-                TestTarget,
-                ListDirectories,
-                ShowDirectory,
-                CreateDirectory,
-                ChangeDirectory,
-                DeleteDirectory,
-                TestDirectory,
-                ReplaceCertificate,
-                CreateUser,
-                ListUsers,
-                ShowUser,
-                ChangeUser,
-                DeleteUser,
-                CreateToken,
-                ListTokens,
-                DeleteToken,
-                ListAudit,
-            ],
-        ),
-    ]
-};
+const NEEDED: &[(Role, &[&str])] = &[
+    (
+        Role::Viewer,
+        &[
+            "ShowArray",
+            "ShowSettings",
+            "ShowProtection",
+            "ListDrives",
+            "ShowDrive",
+            "ShowKey",
+            "ListJobs",
+            "ShowJob",
+            "ShowVolumeUsage",
+            "ShowGroupUsage",
+            "ListVolumes",
+            "ShowVolume",
+            "ListBin",
+            "ListSnapshots",
+            "ShowSnapshot",
+            "CompareDisks",
+            "ListSchedules",
+            "ShowSchedule",
+            "ListGroups",
+            "ShowGroup",
+            "ListHosts",
+            "ShowHost",
+            "ListHostGroups",
+            "ShowHostGroup",
+            "ListConnections",
+            "ListRefusedLogins",
+            "ListAlerts",
+            "ShowAlert",
+            "ListTargets",
+            "ShowTarget",
+            "ShowCertificate",
+            "ShowPerformance",
+            "ListBusiest",
+            "ListPaths",
+            "ShowCapacity",
+            "ListEvents",
+        ],
+    ),
+    (
+        Role::Operator,
+        &[
+            "StartScrub",
+            "CancelJob",
+            "CreateVolume",
+            "CloneVolume",
+            "ChangeVolume",
+            "DeleteVolume",
+            "TakeFromBin",
+            "EradicateFromBin",
+            "RestoreVolume",
+            "CreateSnapshots",
+            "ChangeSnapshot",
+            "DeleteSnapshot",
+            "CreateSchedule",
+            "ChangeSchedule",
+            "DeleteSchedule",
+            "RunSchedule",
+            "CreateGroup",
+            "ChangeGroup",
+            "DeleteGroup",
+            "CreateHost",
+            "ChangeHost",
+            "DeleteHost",
+            "CreateHostGroup",
+            "ChangeHostGroup",
+            "DeleteHostGroup",
+            "Connect",
+            "Disconnect",
+            "ChangeAlert",
+        ],
+    ),
+    (
+        Role::Admin,
+        &[
+            "ChangeSettings",
+            "ConfirmTime",
+            "ClearUnreadableState",
+            "AddDrive",
+            "EvacuateDrive",
+            "ReplaceDrive",
+            "RotateKey",
+            "ShowSupportBundle",
+            "CreateTarget",
+            "ChangeTarget",
+            "DeleteTarget",
+            "TestTarget",
+            "ListDirectories",
+            "ShowDirectory",
+            "CreateDirectory",
+            "ChangeDirectory",
+            "DeleteDirectory",
+            "TestDirectory",
+            "ReplaceCertificate",
+            "CreateUser",
+            "ListUsers",
+            "ShowUser",
+            "ChangeUser",
+            "DeleteUser",
+            "CreateToken",
+            "ListTokens",
+            "DeleteToken",
+            "ListAudit",
+        ],
+    ),
+];
 
 /// What only the user itself may, in a session that its password began.
-const OWN: &[Verb] = &[Verb::ShowOwnUser, Verb::ChangeOwnPassword];
+const OWN: &[&str] = &["ShowOwnUser", "ChangeOwnPassword"];
 
 fn name() -> String {
     "nothing".into()
 }
 
 /// An action of each verb about things that are not there. Those of users are about `user`.
-pub fn samples(user: &str, verified: &Member) -> Vec<Action> {
+pub fn samples(user: &str, verified: &Member) -> Vec<Step> {
     [of_drives(), of_volumes(), of_hosts(), of_elsewhere(), of_access(user, verified), of_history()].concat()
 }
 
-fn of_drives() -> Vec<Action> {
-    use Action::*;
+fn of_drives() -> Vec<Step> {
     let drive = NewDrive { path: name(), ..NewDrive::default() };
-    vec![
+    steps![
         ShowArray,
         ShowSettings,
         ChangeSettings(SettingsChange::default()),
@@ -159,10 +168,9 @@ fn of_drives() -> Vec<Action> {
     ]
 }
 
-fn of_volumes() -> Vec<Action> {
-    use Action::*;
+fn of_volumes() -> Vec<Step> {
     let subject = SubjectName::Volume(name());
-    vec![
+    steps![
         ShowVolumeUsage { name: name() },
         ShowGroupUsage { name: name() },
         CreateVolume { name: "!".into(), bytes: 1 << 30, block_bytes: 512, group: None },
@@ -196,10 +204,9 @@ fn of_volumes() -> Vec<Action> {
     ]
 }
 
-fn of_hosts() -> Vec<Action> {
-    use Action::*;
+fn of_hosts() -> Vec<Step> {
     let peer = PeerName::Host(name());
-    vec![
+    steps![
         CreateHost { name: "!".into(), initiators: Vec::new(), chap: None, mutual: None },
         ListHosts,
         ShowHost { name: name() },
@@ -221,8 +228,7 @@ fn of_hosts() -> Vec<Action> {
     ]
 }
 
-fn of_elsewhere() -> Vec<Action> {
-    use Action::*;
+fn of_elsewhere() -> Vec<Step> {
     let destination = Destination::Snmp { host: "127.0.0.1".into(), port: 1, user: None };
     let settings = DirectorySettings::Ldap(Ldap {
         server: "!".into(),
@@ -235,7 +241,7 @@ fn of_elsewhere() -> Vec<Action> {
     });
     let directory =
         NewDirectory { name: "!".into(), settings, secret: None, grants: Vec::new(), enabled: true };
-    vec![
+    steps![
         ListTargets,
         ShowTarget { name: name() },
         CreateTarget { name: "!".into(), destination, secret: None, least: Severity::Warning, enabled: true },
@@ -251,10 +257,9 @@ fn of_elsewhere() -> Vec<Action> {
     ]
 }
 
-fn of_access(user: &str, verified: &Member) -> Vec<Action> {
-    use Action::*;
+fn of_access(user: &str, verified: &Member) -> Vec<Step> {
     let user = user.to_owned();
-    vec![
+    steps![
         ShowCertificate,
         ReplaceCertificate { chain: "no PEM".into(), key: Secret::new("a secret key") },
         CreateUser { name: "!".into(), role: Role::Viewer, password: Secret::new("!") },
@@ -270,10 +275,9 @@ fn of_access(user: &str, verified: &Member) -> Vec<Action> {
     ]
 }
 
-fn of_history() -> Vec<Action> {
-    use Action::*;
+fn of_history() -> Vec<Step> {
     let (page, stretch) = (Page { before: None, limit: 1 }, Stretch::default());
-    vec![
+    steps![
         ShowPerformance { scope: Scope::Array, stretch },
         ListBusiest { by: By::Volume, seconds: 1 },
         ListPaths { host: None, stretch },
@@ -284,15 +288,14 @@ fn of_history() -> Vec<Action> {
 }
 
 async fn user(up: &Up, name: &str, role: Role) -> Member {
-    let create = Action::CreateUser { name: name.into(), role, password: Secret::new(PASSWORD) };
+    let create = CreateUser { name: name.into(), role, password: Secret::new(PASSWORD) };
     up.perform(create).await.unwrap();
     up.array.log_in(name, &Secret::new(PASSWORD)).unwrap()
 }
 
 async fn token(up: &Up, name: &str, user: &str, role: Role) -> Caller {
-    let create =
-        Action::CreateToken { name: name.into(), user: Some(user.into()), role: Some(role), expires: None };
-    let Outcome::NewToken(_, secret) = up.perform(create).await.unwrap() else { panic!() };
+    let create = CreateToken { name: name.into(), user: Some(user.into()), role: Some(role), expires: None };
+    let NewToken { secret, .. } = up.perform(create).await.unwrap();
     let (id, user, role) = up.array.token(secret.expose()).unwrap();
     Caller { user, origin: "10.0.0.9".into(), role, credential: Credential::Token(id) }
 }
@@ -314,30 +317,33 @@ async fn guest(up: &Up, called: &str, role: Role) -> Caller {
         ca: None,
     });
     let new = NewDirectory { name: "corp".into(), settings, secret: None, grants: Vec::new(), enabled: true };
-    up.perform(Action::CreateDirectory(Box::new(new))).await.unwrap();
+    up.perform(CreateDirectory(Box::new(new))).await.unwrap();
     let id = up.engine.records("directory/")[0].0["directory/".len()..].to_owned();
     let id = array::DirectoryId(u64::from_str_radix(&id, 16).unwrap());
     let since = up.array.now() + 100;
     Caller { user: called.into(), origin: "10.0.0.9".into(), role, credential: Credential::Guest(id, since) }
 }
 
+fn verbs() -> impl Iterator<Item = Verb> {
+    VERBS.iter().copied().flatten().copied()
+}
+
 fn needed(verb: Verb) -> Option<Role> {
-    NEEDED.iter().find(|(_, verbs)| verbs.contains(&verb)).map(|(role, _)| *role)
+    NEEDED.iter().find(|(_, verbs)| verbs.contains(&verb.name)).map(|(role, _)| *role)
 }
 
 #[test]
 fn every_verb_is_declared_as_it_is_written_down_here() {
-    for verb in Verb::ALL {
-        let declared = verb.declaration();
-        match needed(*verb) {
-            Some(role) => assert_eq!(declared.role, role, "{verb:?}"),
-            None => assert!(OWN.contains(verb), "{verb:?} is not written down"),
+    for verb in verbs() {
+        match needed(verb) {
+            Some(role) => assert_eq!(verb.role, role, "{verb:?}"),
+            None => assert!(OWN.contains(&verb.name), "{verb:?} is not written down"),
         }
-        let reads = ["list", "show", "compare"].iter().any(|word| declared.verb.starts_with(word));
-        assert_eq!(declared.effect == Effect::Read, reads, "{verb:?}");
+        let reads = ["list", "show", "compare"].iter().any(|word| verb.verb.starts_with(word));
+        assert_eq!(verb.effect == Effect::Read, reads, "{verb:?}");
     }
     let written: usize = NEEDED.iter().map(|(_, verbs)| verbs.len()).sum();
-    assert_eq!(written + OWN.len(), Verb::ALL.len(), "each once");
+    assert_eq!(written + OWN.len(), verbs().count(), "each once");
 }
 
 #[tokio::test]
@@ -353,7 +359,7 @@ async fn every_caller_may_what_its_credential_may_and_nothing_more() {
     let dora = user(&up, "dora", Role::Admin).await;
     let demoted = session(&dora);
     let demoted_token = token(&up, "d", "dora", Role::Admin).await;
-    let demotion = Action::ChangeUser { name: "dora".into(), role: Some(Role::Viewer), password: None };
+    let demotion = ChangeUser { name: "dora".into(), role: Some(Role::Viewer), password: None };
     up.perform(demotion).await.unwrap();
     // Who asks, the user whose it is, the role that counts, and whether it is that user itself.
     let callers = [
@@ -382,19 +388,16 @@ async fn every_caller_may_what_its_credential_may_and_nothing_more() {
     ];
     for (who, caller, member, role, itself) in &callers {
         let samples = samples(&member.name, member);
-        let verbs: std::collections::BTreeSet<Verb> = samples.iter().map(Action::verb).collect();
-        assert_eq!(verbs.len(), Verb::ALL.len(), "an action of each verb");
+        let names: std::collections::BTreeSet<_> = samples.iter().map(|sample| sample.verb.name).collect();
+        assert_eq!(names.len(), verbs().count(), "a request of each verb");
         for action in samples {
-            let verb = action.verb();
+            let verb = action.verb;
             let allowed = needed(verb).map_or(*itself, |needed| *role >= needed);
-            let outcome = up.array.perform(caller, action.clone()).await;
-            let refused = outcome.as_ref().err().map(|error| (error.kind, error.message.as_str()));
-            let forbidden = refused.is_some_and(|(kind, _)| kind == Kind::Forbidden)
-                || verb == Verb::ShowOwnUser && refused.is_some_and(|(kind, _)| kind == Kind::NotFound);
+            let outcome = action.perform(&up, caller).await;
+            let refused = outcome.as_ref().err().map(|error| error.kind);
+            let forbidden = refused == Some(Kind::Forbidden)
+                || verb.name == "ShowOwnUser" && refused == Some(Kind::NotFound);
             assert_eq!(!forbidden, allowed, "{who}: {action:?}: {outcome:?}");
-            // What is declared with one effect is carried out as such.
-            let lost = refused.is_some_and(|(_, message)| message.contains("nothing carries out"));
-            assert!(!lost, "{action:?}: {outcome:?}");
         }
     }
 }
@@ -404,24 +407,24 @@ async fn ones_own_password_is_set_with_the_current_one_and_in_no_other_way() {
     let rig = Rig::new();
     let up = rig.up().await;
     let (ada, vera) = (user(&up, "ada", Role::Admin).await, user(&up, "vera", Role::Viewer).await);
-    let set = |verified: &Member, password: &str| Action::ChangeOwnPassword {
+    let set = |verified: &Member, password: &str| ChangeOwnPassword {
         verified: verified.clone(),
         password: Secret::new(password),
     };
-    let plain = |name: &str| Action::ChangeUser {
+    let plain = |name: &str| ChangeUser {
         name: name.into(),
         role: None,
         password: Some(Secret::new("without the old one")),
     };
     // Not even an administrator in its own session goes without the current password, nor with somebody else's.
     for (caller, action) in [
-        (session(&ada), plain("ada")),
-        (session(&vera), plain("vera")),
-        (session(&vera), set(&ada, "somebody else's")),
-        (token(&up, "t", "vera", Role::Viewer).await, set(&vera, "by a token")),
-        (guest(&up, "vera", Role::Admin).await, set(&vera, "by a namesake")),
+        (session(&ada), step(plain("ada"))),
+        (session(&vera), step(plain("vera"))),
+        (session(&vera), step(set(&ada, "somebody else's"))),
+        (token(&up, "t", "vera", Role::Viewer).await, step(set(&vera, "by a token"))),
+        (guest(&up, "vera", Role::Admin).await, step(set(&vera, "by a namesake"))),
     ] {
-        let refused = up.array.perform(&caller, action.clone()).await.unwrap_err();
+        let refused = action.perform(&up, &caller).await.unwrap_err();
         assert_eq!(refused.kind, Kind::Forbidden, "{action:?}");
     }
     assert!(up.array.log_in("vera", &Secret::new(PASSWORD)).is_some());
@@ -430,7 +433,7 @@ async fn ones_own_password_is_set_with_the_current_one_and_in_no_other_way() {
     // The session, and the proof, were those of the old password.
     let refused = up.array.perform(&session(&vera), set(&vera, "ten chars!")).await.unwrap_err();
     assert_eq!(refused.kind, Kind::Forbidden);
-    let refused = up.array.perform(&session(&vera), Action::ListVolumes).await.unwrap_err();
+    let refused = up.array.perform(&session(&vera), ListVolumes).await.unwrap_err();
     assert_eq!(refused.kind, Kind::Forbidden);
     // An administrator sets those of others.
     up.array.perform(&session(&ada), plain("vera")).await.unwrap();
@@ -442,9 +445,8 @@ async fn a_change_that_waited_is_judged_by_the_role_of_its_moment() {
     let up = rig.up().await;
     let (_, dora) = (user(&up, "ada", Role::Admin).await, user(&up, "dora", Role::Admin).await);
     let caller = session(&dora);
-    let create =
-        Action::CreateUser { name: "eve".into(), role: Role::Admin, password: Secret::new(PASSWORD) };
-    let demotion = Action::ChangeUser { name: "dora".into(), role: Some(Role::Viewer), password: None };
+    let create = CreateUser { name: "eve".into(), role: Role::Admin, password: Secret::new(PASSWORD) };
+    let demotion = ChangeUser { name: "dora".into(), role: Some(Role::Viewer), password: None };
     // Both are under way at once; the demotion is first at the lock of changes.
     let (demoted, made) = tokio::join!(up.perform(demotion), up.array.perform(&caller, create));
     demoted.unwrap();

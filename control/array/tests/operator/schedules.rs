@@ -1,18 +1,22 @@
 //! Schedules with a clock of the test's own: what they take, keep and let go, and what a restart makes of it.
 
 use crate::rig::{Rig, Up};
-use array::{Action, GroupChange, Kind, Outcome, PeerName, Rule, Schedule, ScheduleChange, SubjectName};
+use array::{
+    ChangeSchedule, Connect, CreateGroup, CreateHost, CreateSchedule, CreateVolume, DeleteGroup,
+    DeleteSchedule, DeleteSnapshot, GroupChange, Kind, ListSnapshots, PeerName, Request, Rule, RunSchedule,
+    Schedule, ScheduleChange, ShowSchedule, SubjectName,
+};
 use std::sync::atomic::Ordering;
 
 const HOUR: u64 = 3600;
 /// The first full hour of the rig's clock.
 const NOON: u64 = 1_795_000_000 - 1_795_000_000 % HOUR + HOUR;
 
-async fn ok(up: &Up, action: Action) -> Outcome {
+async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
     up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
 }
 
-async fn refusal(up: &Up, action: Action) -> Kind {
+async fn refusal<R: Request>(up: &Up, action: R) -> Kind {
     match up.perform(action.clone()).await {
         Ok(outcome) => panic!("{action:?}: {outcome:?}"),
         Err(error) => error.kind,
@@ -26,22 +30,22 @@ fn rules(rules: &[(&str, u32)]) -> ScheduleChange {
 
 /// A group with two volumes and an hourly schedule.
 async fn prepare(up: &Up, change: ScheduleChange) {
-    ok(up, Action::CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
+    ok(up, CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
     for name in ["data", "log"] {
         let (name, group) = (name.into(), Some("sql".into()));
-        ok(up, Action::CreateVolume { name, bytes: 1 << 20, block_bytes: 512, group }).await;
+        ok(up, CreateVolume { name, bytes: 1 << 20, block_bytes: 512, group }).await;
     }
     let subject = SubjectName::Group("sql".into());
-    ok(up, Action::CreateSchedule { name: "gold".into(), subject, change }).await;
+    ok(up, CreateSchedule { name: "gold".into(), subject, change }).await;
 }
 
 async fn show(up: &Up) -> Schedule {
-    let Outcome::Schedule(it) = ok(up, Action::ShowSchedule { name: "gold".into() }).await else { panic!() };
+    let it = ok(up, ShowSchedule { name: "gold".into() }).await;
     it
 }
 
 async fn names(up: &Up) -> Vec<String> {
-    let Outcome::Snapshots(all) = ok(up, Action::ListSnapshots).await else { panic!() };
+    let all = ok(up, ListSnapshots).await;
     all.into_iter().map(|it| it.name).collect()
 }
 
@@ -91,7 +95,7 @@ async fn what_was_missed_is_made_up_for_once() {
     // Not what was missed while it was told to rest.
     let enabled = |enabled| {
         let change = ScheduleChange { enabled: Some(enabled), ..ScheduleChange::default() };
-        Action::ChangeSchedule { name: "gold".into(), change }
+        ChangeSchedule { name: "gold".into(), change }
     };
     ok(&up, enabled(false)).await;
     at(&rig, &up, NOON + 9 * HOUR).await;
@@ -111,12 +115,12 @@ async fn what_is_immutable_or_seen_by_a_host_stays() {
     }
     assert_eq!(names(&up).await.len(), 6);
     let first = "data.gold-20261118T120000Z";
-    let delete = Action::DeleteSnapshot { name: first.into(), eradicate: false };
+    let delete = DeleteSnapshot { name: first.into(), eradicate: false };
     assert_eq!(refusal(&up, delete).await, Kind::Precondition);
     let initiators = vec!["iqn.1993-08.org.debian:01:web1".into()];
-    ok(&up, Action::CreateHost { name: "web1".into(), initiators, chap: None, mutual: None }).await;
+    ok(&up, CreateHost { name: "web1".into(), initiators, chap: None, mutual: None }).await;
     let peer = PeerName::Host("web1".into());
-    ok(&up, Action::Connect { volume: first.into(), peer, lun: None, read_only: false }).await;
+    ok(&up, Connect { volume: first.into(), peer, lun: None, read_only: false }).await;
     at(&rig, &up, NOON + 3 * HOUR).await;
     let left = names(&up).await;
     assert_eq!(left.len(), 7, "{left:?}");
@@ -128,7 +132,7 @@ async fn a_schedule_is_judged_and_runs_when_asked() {
     let rig = Rig::new();
     let up = rig.up().await;
     prepare(&up, rules(&[("hourly", 1)])).await;
-    let gold = |change| Action::ChangeSchedule { name: "gold".into(), change };
+    let gold = |change| ChangeSchedule { name: "gold".into(), change };
     for wrong in [
         rules(&[]),
         rules(&[("hourly", 0)]),
@@ -139,13 +143,13 @@ async fn a_schedule_is_judged_and_runs_when_asked() {
         assert_eq!(refusal(&up, gold(wrong)).await, Kind::Invalid);
     }
     let subject = SubjectName::Volume("data".into());
-    let no_rules = Action::CreateSchedule { name: "x".into(), subject, change: ScheduleChange::default() };
+    let no_rules = CreateSchedule { name: "x".into(), subject, change: ScheduleChange::default() };
     assert_eq!(refusal(&up, no_rules).await, Kind::Invalid);
-    assert_eq!(refusal(&up, Action::DeleteGroup { name: "sql".into() }).await, Kind::Precondition);
-    let run = Action::RunSchedule { name: "gold".into(), now: true };
-    let Outcome::Snapshots(taken) = ok(&up, run).await else { panic!() };
+    assert_eq!(refusal(&up, DeleteGroup { name: "sql".into() }).await, Kind::Precondition);
+    let run = RunSchedule { name: "gold".into(), now: true };
+    let taken = ok(&up, run).await;
     assert_eq!(taken[0].schedule.as_deref(), Some("gold"));
-    ok(&up, Action::DeleteSchedule { name: "gold".into() }).await;
-    ok(&up, Action::DeleteGroup { name: "sql".into() }).await;
+    ok(&up, DeleteSchedule { name: "gold".into() }).await;
+    ok(&up, DeleteGroup { name: "sql".into() }).await;
     assert_eq!(names(&up).await.len(), 2);
 }

@@ -2,7 +2,10 @@
 
 use crate::rig::{Rig, Up};
 use array::{
-    Action, Error, GroupChange, Kind, Outcome, PeerName, Snapshot, SnapshotChange, SubjectName, VolumeChange,
+    ChangeSnapshot, ChangeVolume, CloneVolume, CompareDisks, Connect, CreateGroup, CreateHost,
+    CreateSnapshots, CreateVolume, DeleteSnapshot, DeleteVolume, Disconnect, Error, GroupChange, Kind,
+    ListBin, ListSnapshots, PeerName, Recovered, Request, RestoreVolume, ShowArray, ShowGroupUsage,
+    ShowVolumeUsage, Snapshot, SnapshotChange, SubjectName, TakeFromBin, VolumeChange,
 };
 use block::{Data, Disk, DiskId, Extent, Op, Reply};
 use bytes::Bytes;
@@ -12,11 +15,11 @@ const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 const MIB: u64 = 1 << 20;
 const START: u64 = 1_795_000_000;
 
-async fn ok(up: &Up, action: Action) -> Outcome {
+async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
     up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
 }
 
-async fn refused(up: &Up, action: Action) -> Error {
+async fn refused<R: Request>(up: &Up, action: R) -> Error {
     match up.perform(action.clone()).await {
         Ok(outcome) => panic!("{action:?}: {outcome:?}"),
         Err(error) => error,
@@ -25,29 +28,26 @@ async fn refused(up: &Up, action: Action) -> Error {
 
 async fn create(up: &Up, name: &str, group: Option<&str>) -> DiskId {
     let group = group.map(str::to_owned);
-    let made = ok(up, Action::CreateVolume { name: name.into(), bytes: MIB, block_bytes: 512, group }).await;
-    let Outcome::Volume(made) = made else { panic!("{made:?}") };
+    let made = ok(up, CreateVolume { name: name.into(), bytes: MIB, block_bytes: 512, group }).await;
+    let made = made;
     made.id
 }
 
-fn take(volume: &str, suffix: &str) -> Action {
+fn take(volume: &str, suffix: &str) -> CreateSnapshots {
     let subject = SubjectName::Volume(volume.into());
-    Action::CreateSnapshots { subject, suffix: Some(suffix.into()), keep_until: None }
+    CreateSnapshots { subject, suffix: Some(suffix.into()), keep_until: None }
 }
 
-fn change(name: &str, change: SnapshotChange) -> Action {
-    Action::ChangeSnapshot { name: name.into(), change }
+fn change(name: &str, change: SnapshotChange) -> ChangeSnapshot {
+    ChangeSnapshot { name: name.into(), change }
 }
 
-fn delete(name: &str) -> Action {
-    Action::DeleteSnapshot { name: name.into(), eradicate: false }
+fn delete(name: &str) -> DeleteSnapshot {
+    DeleteSnapshot { name: name.into(), eradicate: false }
 }
 
 async fn snapshots(up: &Up) -> Vec<Snapshot> {
-    match ok(up, Action::ListSnapshots).await {
-        Outcome::Snapshots(all) => all,
-        other => panic!("{other:?}"),
-    }
+    ok(up, ListSnapshots).await
 }
 
 async fn names(up: &Up) -> Vec<String> {
@@ -79,7 +79,7 @@ async fn snapshots_do_not_lower_the_reduction() {
         }
         ok(&up, take("data", &format!("s{round}"))).await;
     }
-    let Outcome::Array(status) = ok(&up, Action::ShowArray).await else { panic!() };
+    let status = ok(&up, ShowArray).await;
     let space = status.space;
     assert_eq!((space.mapped, space.logical), (16 << 12, (16 + 5 * 16) << 12), "{space:?}");
     let ratios = space.ratios;
@@ -93,13 +93,13 @@ async fn snapshots_do_not_lower_the_reduction() {
 async fn a_group_is_taken_at_one_moment_and_stays_over_a_restart() {
     let rig = Rig::new();
     let up = rig.up().await;
-    ok(&up, Action::CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
+    ok(&up, CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
     let subject = || SubjectName::Group("sql".into());
-    let empty = Action::CreateSnapshots { subject: subject(), suffix: None, keep_until: None };
+    let empty = CreateSnapshots { subject: subject(), suffix: None, keep_until: None };
     assert_eq!(refused(&up, empty.clone()).await.kind, Kind::Precondition);
     create(&up, "data", Some("sql")).await;
     create(&up, "log", Some("sql")).await;
-    let Outcome::Snapshots(taken) = ok(&up, empty.clone()).await else { panic!() };
+    let taken = ok(&up, empty.clone()).await;
     assert_eq!(taken.iter().map(|it| it.source.as_deref()).collect::<Vec<_>>(), [Some("data"), Some("log")]);
     assert_eq!(taken[0].set, taken[1].set);
     assert!(taken[0].name.starts_with("data.2026"), "{}", taken[0].name);
@@ -121,10 +121,10 @@ async fn volumes_and_snapshots_have_their_names_in_common() {
     assert_eq!(refused(&up, take("db1", "a/b")).await.kind, Kind::Invalid);
     assert_eq!(refused(&up, take("nothing", "x")).await.kind, Kind::NotFound);
     ok(&up, take("db1", "s1")).await;
-    let volume = Action::CreateVolume { name: "db1.s1".into(), bytes: MIB, block_bytes: 512, group: None };
+    let volume = CreateVolume { name: "db1.s1".into(), bytes: MIB, block_bytes: 512, group: None };
     assert_eq!(refused(&up, volume).await.kind, Kind::Conflict);
     let rename = VolumeChange { name: Some("db1.s1".into()), ..VolumeChange::default() };
-    let rename = Action::ChangeVolume { name: "db1".into(), change: rename };
+    let rename = ChangeVolume { name: "db1".into(), change: rename };
     assert_eq!(refused(&up, rename).await.kind, Kind::Conflict);
     ok(&up, change("db1.s1", SnapshotChange::Name("gold".into()))).await;
     assert_eq!(names(&up).await, ["gold"]);
@@ -139,17 +139,17 @@ async fn a_volume_goes_back_to_its_snapshot_and_a_clone_has_what_was_there() {
     ok(&up, take("db1", "s1")).await;
     write(&up, id, 0, 2).await;
     let grow = VolumeChange { bytes: Some(2 * MIB), ..VolumeChange::default() };
-    ok(&up, Action::ChangeVolume { name: "db1".into(), change: grow }).await;
-    let clone = Action::CloneVolume { source: "db1.s1".into(), name: "old".into(), group: None };
-    let Outcome::Volume(clone) = ok(&up, clone).await else { panic!() };
+    ok(&up, ChangeVolume { name: "db1".into(), change: grow }).await;
+    let clone = CloneVolume { source: "db1.s1".into(), name: "old".into(), group: None };
+    let clone = ok(&up, clone).await;
     assert_eq!((clone.bytes, first_byte(&up, clone.id, 0).await), (MIB, 1));
-    let back = Action::RestoreVolume { volume: "db1".into(), source: "db1.s1".into() };
-    let Outcome::Volume(volume) = ok(&up, back).await else { panic!() };
+    let back = RestoreVolume { volume: "db1".into(), source: "db1.s1".into() };
+    let volume = ok(&up, back).await;
     assert_eq!((volume.id, volume.bytes, first_byte(&up, id, 0).await), (id, MIB, 1));
-    let itself = Action::RestoreVolume { volume: "db1".into(), source: "db1".into() };
+    let itself = RestoreVolume { volume: "db1".into(), source: "db1".into() };
     assert_eq!(refused(&up, itself).await.kind, Kind::Invalid);
     // The snapshot stays when its volume goes.
-    ok(&up, Action::DeleteVolume { name: "db1".into(), eradicate: true }).await;
+    ok(&up, DeleteVolume { name: "db1".into(), eradicate: true }).await;
     assert_eq!(snapshots(&up).await[0].source, None);
 }
 
@@ -159,7 +159,7 @@ async fn a_kept_snapshot_outlives_everybody() {
     let up = rig.up().await;
     create(&up, "db1", None).await;
     let subject = SubjectName::Volume("db1".into());
-    let keep = |until| Action::CreateSnapshots {
+    let keep = |until| CreateSnapshots {
         subject: subject.clone(),
         suffix: Some("s1".into()),
         keep_until: Some(until),
@@ -169,15 +169,12 @@ async fn a_kept_snapshot_outlives_everybody() {
     let error = refused(&up, delete("db1.s1")).await;
     assert_eq!(error.kind, Kind::Precondition);
     assert!(error.message.contains("2026-11-18T"), "{error}");
-    let now = Action::DeleteSnapshot { name: "db1.s1".into(), eradicate: true };
+    let now = DeleteSnapshot { name: "db1.s1".into(), eradicate: true };
     assert_eq!(refused(&up, now).await.kind, Kind::Precondition);
     for early in [SnapshotChange::Writable(true), SnapshotChange::KeepUntil(START + 50)] {
         assert_eq!(refused(&up, change("db1.s1", early)).await.kind, Kind::Precondition);
     }
-    let Outcome::Snapshot(it) = ok(&up, change("db1.s1", SnapshotChange::KeepUntil(START + 200))).await
-    else {
-        panic!()
-    };
+    let it = ok(&up, change("db1.s1", SnapshotChange::KeepUntil(START + 200))).await;
     assert_eq!(it.kept_until, Some(START + 200));
     rig.clock.fetch_add(200, Ordering::SeqCst);
     ok(&up, delete("db1.s1")).await;
@@ -193,10 +190,10 @@ async fn a_snapshot_goes_through_the_recycle_bin() {
     assert!(names(&up).await.is_empty());
     up.crash().await;
     let up = rig.up().await;
-    let Outcome::Bin(bin) = ok(&up, Action::ListBin).await else { panic!() };
+    let bin = ok(&up, ListBin).await;
     assert_eq!((bin[0].name.as_str(), bin[0].snapshot), ("db1.s1", true));
-    let back = Action::TakeFromBin { which: "db1.s1".into(), name: None };
-    assert!(matches!(ok(&up, back).await, Outcome::Snapshot(_)));
+    let back = TakeFromBin { which: "db1.s1".into(), name: None };
+    assert!(matches!(ok(&up, back).await, Recovered::Snapshot(_)));
     ok(&up, delete("db1.s1")).await;
     rig.clock.fetch_add(24 * 3600, Ordering::SeqCst);
     up.array.tick().await;
@@ -209,28 +206,26 @@ async fn a_host_sees_a_snapshot_and_writes_only_when_it_is_writable() {
     let up = rig.up().await;
     create(&up, "db1", None).await;
     let initiators = vec![IQN.into()];
-    ok(&up, Action::CreateHost { name: "web1".into(), initiators, chap: None, mutual: None }).await;
+    ok(&up, CreateHost { name: "web1".into(), initiators, chap: None, mutual: None }).await;
     ok(&up, take("db1", "s1")).await;
     let connect = |volume: &str, read_only| {
         let peer = PeerName::Host("web1".into());
-        Action::Connect { volume: volume.into(), peer, lun: None, read_only }
+        Connect { volume: volume.into(), peer, lun: None, read_only }
     };
-    let Outcome::Connection(seen) = ok(&up, connect("db1.s1", false)).await else { panic!() };
+    let seen = ok(&up, connect("db1.s1", false)).await;
     assert!(seen.read_only);
     assert_eq!(up.luns(IQN), [0]);
     let connected = refused(&up, delete("db1.s1")).await;
     assert!(connected.message.contains("web1"), "{connected}");
-    let Outcome::Snapshot(it) = ok(&up, change("db1.s1", SnapshotChange::Writable(true))).await else {
-        panic!()
-    };
+    let it = ok(&up, change("db1.s1", SnapshotChange::Writable(true))).await;
     assert!(it.writable && !it.connections[0].read_only);
-    let Outcome::Connection(seen) = ok(&up, connect("db1", true)).await else { panic!() };
+    let seen = ok(&up, connect("db1", true)).await;
     assert!(seen.read_only);
     up.down().await;
     let up = rig.up().await;
     assert_eq!(up.luns(IQN), [0, 1]);
     let peer = PeerName::Host("web1".into());
-    ok(&up, Action::Disconnect { volume: "db1.s1".into(), peer }).await;
+    ok(&up, Disconnect { volume: "db1.s1".into(), peer }).await;
     assert_eq!(up.luns(IQN), [1]);
     ok(&up, delete("db1.s1")).await;
 }
@@ -244,14 +239,14 @@ async fn a_comparison_tells_what_was_written() {
     ok(&up, take("db1", "s1")).await;
     write(&up, id, 16, 2).await;
     write(&up, id, 64, 3).await;
-    let compare = |base: Option<&str>, from, most| Action::CompareDisks {
+    let compare = |base: Option<&str>, from, most| CompareDisks {
         base: base.map(str::to_owned),
         name: "db1".into(),
         from,
         most,
     };
-    let extents = async |action| {
-        let Outcome::Difference(found) = ok(&up, action).await else { panic!() };
+    let extents = async |action: CompareDisks| {
+        let found = ok(&up, action).await;
         (found.extents.iter().map(|it| (it.offset, it.bytes)).collect::<Vec<_>>(), found.next)
     };
     assert_eq!(extents(compare(Some("db1.s1"), 0, 10)).await, (vec![(8192, 4096), (32_768, 4096)], None));
@@ -262,18 +257,15 @@ async fn a_comparison_tells_what_was_written() {
     assert_eq!(refused(&up, compare(None, 0, 0)).await.kind, Kind::Invalid);
 }
 
-async fn usage(up: &Up, action: Action) -> array::Usage {
-    match ok(up, action).await {
-        Outcome::Usage(usage) => usage,
-        other => panic!("{other:?}"),
-    }
+async fn usage<R: Request<Answer = array::Usage>>(up: &Up, action: R) -> array::Usage {
+    ok(up, action).await
 }
 
 #[tokio::test]
 async fn what_a_volume_and_a_group_cost_is_what_only_they_hold() {
     let rig = Rig::new();
     let up = rig.up().await;
-    ok(&up, Action::CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
+    ok(&up, CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
     let one = create(&up, "one", Some("sql")).await;
     let two = create(&up, "two", Some("sql")).await;
     write(&up, one, 0, 1).await;
@@ -284,7 +276,7 @@ async fn what_a_volume_and_a_group_cost_is_what_only_they_hold() {
     write(&up, one, 0, 3).await;
     up.engine.shutdown().await.unwrap();
 
-    let of = |name: &str| Action::ShowVolumeUsage { name: name.into() };
+    let of = |name: &str| ShowVolumeUsage { name: name.into() };
     let found = usage(&up, of("one")).await;
     assert_eq!((found.provisioned, found.mapped, found.zero), (MIB, 8192, 0));
     assert_eq!((found.snapshots, found.snapshot), (1, 8192));
@@ -295,7 +287,7 @@ async fn what_a_volume_and_a_group_cost_is_what_only_they_hold() {
     let found = usage(&up, of("two")).await;
     assert_eq!((found.mapped, found.zero, found.unique, found.shared), (8192, 4096, 0, 4096));
 
-    let found = usage(&up, Action::ShowGroupUsage { name: "sql".into() }).await;
+    let found = usage(&up, ShowGroupUsage { name: "sql".into() }).await;
     assert_eq!((found.provisioned, found.mapped, found.zero), (2 * MIB, 16_384, 4096));
     assert_eq!((found.unique, found.shared), (12_288, 8192));
 

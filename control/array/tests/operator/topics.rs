@@ -1,17 +1,22 @@
 //! The topics that listeners hear of, action by action.
 
-use crate::rig::{Rig, Up};
+use crate::rig::{Rig, Step, Up, step};
 use array::{
-    Action, Destination, DirectorySettings, GroupChange, HostChange, Ldap, NewDirectory, PeerName, Role,
-    Rule, ScheduleChange, Secret, SettingsChange, Severity, SnapshotChange, SubjectName, TargetChange, Topic,
-    Update, VolumeChange,
+    ChangeDirectory, ChangeGroup, ChangeHost, ChangeSchedule, ChangeSettings, ChangeSnapshot, ChangeTarget,
+    ChangeUser, ChangeVolume, CloneVolume, Connect, CreateDirectory, CreateGroup, CreateHost,
+    CreateHostGroup, CreateSchedule, CreateSnapshots, CreateTarget, CreateToken, CreateUser, CreateVolume,
+    DeleteDirectory, DeleteGroup, DeleteHost, DeleteHostGroup, DeleteSchedule, DeleteSnapshot, DeleteTarget,
+    DeleteToken, DeleteUser, DeleteVolume, Destination, DirectorySettings, Disconnect, EradicateFromBin,
+    GroupChange, HostChange, Ldap, NewDirectory, PeerName, ReplaceCertificate, RestoreVolume, Role, Rule,
+    RunSchedule, ScheduleChange, Secret, SettingsChange, Severity, SnapshotChange, SubjectName, TakeFromBin,
+    TargetChange, Topic, Update, VolumeChange,
 };
 use std::collections::BTreeSet;
 
 /// Does it, and tells which topics were heard of.
-async fn heard(up: &Up, action: Action) -> BTreeSet<Topic> {
+async fn heard(up: &Up, action: &Step) -> BTreeSet<Topic> {
     let mut ear = up.array.subscribe();
-    up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"));
+    action.ok(up).await;
     let mut topics = BTreeSet::new();
     while let Ok(update) = ear.try_recv() {
         if let Update::Changed(topic) = update {
@@ -21,12 +26,16 @@ async fn heard(up: &Up, action: Action) -> BTreeSet<Topic> {
     topics
 }
 
-fn volume(name: &str) -> Action {
-    Action::CreateVolume { name: name.into(), bytes: 1 << 30, block_bytes: 512, group: None }
+fn volume(name: &str) -> CreateVolume {
+    CreateVolume { name: name.into(), bytes: 1 << 30, block_bytes: 512, group: None }
 }
 
-fn story() -> Vec<(Action, &'static [Topic])> {
-    use Action::*;
+/// Requests with their topics.
+macro_rules! topics {
+    ($(($request:expr, &[$($topic:expr),*] $(,)?)),* $(,)?) => { vec![$((step($request), &[$($topic),*] as &[Topic])),*] };
+}
+
+fn story() -> Vec<(Step, &'static [Topic])> {
     use Topic::*;
     let name = |name: &str| name.to_owned();
     let rules = Some(vec![Rule { when: name("hourly"), keep: 2 }]);
@@ -35,7 +44,7 @@ fn story() -> Vec<(Action, &'static [Topic])> {
         suffix: Some(name(suffix)),
         keep_until: None,
     };
-    vec![
+    topics![
         (volume("a"), &[Volumes]),
         (CloneVolume { source: name("a"), name: name("b"), group: None }, &[Volumes]),
         (CreateGroup { name: name("sql"), change: GroupChange::default() }, &[Groups]),
@@ -95,14 +104,13 @@ fn story() -> Vec<(Action, &'static [Topic])> {
     ]
 }
 
-fn hosts() -> Vec<(Action, &'static [Topic])> {
-    use Action::*;
+fn hosts() -> Vec<(Step, &'static [Topic])> {
     use Topic::*;
     let name = |name: &str| name.to_owned();
     let (peer, cluster) = (PeerName::Host(name("web1")), PeerName::HostGroup(name("cluster")));
     let initiators = vec![name("iqn.1993-08.org.debian:01:web1")];
     let connect = |peer| Connect { volume: name("a"), peer, lun: None, read_only: false };
-    vec![
+    topics![
         (volume("a"), &[Volumes]),
         (CreateHost { name: name("web1"), initiators, chap: None, mutual: None }, &[Hosts]),
         (
@@ -130,8 +138,7 @@ fn hosts() -> Vec<(Action, &'static [Topic])> {
     ]
 }
 
-fn administration() -> Vec<(Action, &'static [Topic])> {
-    use Action::*;
+fn administration() -> Vec<(Step, &'static [Topic])> {
     use Topic::*;
     let name = |name: &str| name.to_owned();
     let settings = DirectorySettings::Ldap(Ldap {
@@ -148,7 +155,7 @@ fn administration() -> Vec<(Action, &'static [Topic])> {
     let destination = Destination::Snmp { host: "127.0.0.1".into(), port: 162, user: None };
     let target =
         CreateTarget { name: name("nms"), destination, secret: None, least: Severity::Info, enabled: true };
-    vec![
+    topics![
         (CreateDirectory(Box::new(directory)), &[Directories]),
         (ChangeDirectory { name: name("corp"), change: Box::default() }, &[Directories]),
         (DeleteDirectory { name: name("corp") }, &[Directories]),
@@ -178,7 +185,7 @@ async fn listeners_hear_of_all_that_an_action_changes() {
     let up = rig.up().await;
     for (action, expected) in hosts().into_iter().chain(story()).chain(administration()) {
         let expected: BTreeSet<Topic> = expected.iter().copied().collect();
-        let heard = heard(&up, action.clone()).await;
+        let heard = heard(&up, &action).await;
         assert!(heard.is_superset(&expected), "{action:?}: {heard:?}, not {expected:?}");
     }
 }

@@ -1,29 +1,30 @@
 //! The audit trail: what it says about each action, and what it never says.
 
-use crate::rig::{Rig, Up};
+use crate::rig::{Rig, Step, Up, steps};
 use crate::roles;
 use array::{
-    Action, Audit, Caller, Chap, Destination, DirectoryChange, DirectorySettings, Effect, GroupChange,
-    HostChange, Ldap, NewDirectory, Outcome, Page, PeerName, Request, Role, Secret, Severity, TargetChange,
-    VolumeChange,
+    Audit, AuditEntry, Caller, ChangeDirectory, ChangeHost, ChangeTarget, ChangeUser, ChangeVolume, Chap,
+    Connect, CreateDirectory, CreateGroup, CreateHost, CreateTarget, CreateToken, CreateUser, CreateVolume,
+    DeleteVolume, Destination, DirectoryChange, DirectorySettings, Disconnect, Effect, GroupChange,
+    HostChange, Ldap, ListAudit, NewDirectory, Page, PeerName, ReplaceCertificate, Request, Role, Secret,
+    Severity, ShowSupportBundle, TargetChange, VolumeChange,
 };
 use serde_json::{Value, json};
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 const PEM: &str = "-----BEGIN CERTIFICATE-----\nTUFSS0VE\n-----END CERTIFICATE-----\n";
 
-async fn ok(up: &Up, action: Action) -> Outcome {
+async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
     up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
 }
 
 async fn trail(up: &Up) -> Vec<Audit> {
     let page = Page { before: None, limit: 1000 };
-    let Outcome::Audit(trail) = ok(up, Action::ListAudit { page }).await else { panic!() };
-    trail
+    ok(up, ListAudit { page }).await
 }
 
 fn sentence(entry: &Audit) -> String {
-    Request::read(&entry.attempt.detail).expect("a request").sentence()
+    AuditEntry::read(&entry.attempt.detail).expect("a request").sentence()
 }
 
 /// What the newest entry says, and the changed fields of its records.
@@ -33,34 +34,34 @@ async fn newest(up: &Up) -> (String, Value) {
     (sentence(&entry), changes)
 }
 
-fn change(change: VolumeChange) -> Action {
-    Action::ChangeVolume { name: "db1".into(), change }
+fn change(change: VolumeChange) -> ChangeVolume {
+    ChangeVolume { name: "db1".into(), change }
 }
 
 #[tokio::test]
 async fn an_entry_says_verb_object_and_the_fields_that_changed() {
     let rig = Rig::new();
     let up = rig.up().await;
-    ok(&up, Action::CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
-    ok(&up, Action::CreateVolume { name: "db1".into(), bytes: 1 << 30, block_bytes: 512, group: None }).await;
+    ok(&up, CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
+    ok(&up, CreateVolume { name: "db1".into(), bytes: 1 << 30, block_bytes: 512, group: None }).await;
     let (said, changes) = newest(&up).await;
     assert_eq!(said, "create volume db1 (block_bytes: 512, bytes: 1073741824)");
     assert_eq!(changes.as_array().unwrap().len(), 1, "one record, from nothing to what it is: {changes}");
     assert_eq!((&changes[0]["noun"], &changes[0]["name"]), (&json!("volume"), &json!("db1")));
     assert_eq!((&changes[0]["before"], &changes[0]["after"]["stage"]), (&Value::Null, &json!("ready")));
     let chap = Some(Chap::new("web1", "twelve chars or more"));
-    let host = Action::CreateHost { name: "web1".into(), initiators: vec![IQN.into()], chap, mutual: None };
+    let host = CreateHost { name: "web1".into(), initiators: vec![IQN.into()], chap, mutual: None };
     ok(&up, host).await;
     let (said, _) = newest(&up).await;
     assert_eq!(said, format!("create host web1 (chap.secret: (hidden), chap.user: web1, initiators: {IQN})"));
 
     let peer = PeerName::Host("web1".into());
-    let connect = Action::Connect { volume: "db1".into(), peer: peer.clone(), lun: Some(3), read_only: true };
+    let connect = Connect { volume: "db1".into(), peer: peer.clone(), lun: Some(3), read_only: true };
     ok(&up, connect).await;
     let (said, changes) = newest(&up).await;
     assert_eq!(said, "connect volume db1 to host web1 (lun: 3, read_only: yes)");
     assert_eq!(changes[0]["name"], "db1 to host web1");
-    ok(&up, Action::Disconnect { volume: "db1".into(), peer }).await;
+    ok(&up, Disconnect { volume: "db1".into(), peer }).await;
     assert_eq!(newest(&up).await.0, "disconnect volume db1 from host web1");
 
     let (name, group) = (Some("db2".into()), Some(Some("sql".into())));
@@ -72,7 +73,7 @@ async fn an_entry_says_verb_object_and_the_fields_that_changed() {
         { "field": "name", "before": "db1", "after": "db2" },
     ]);
     assert_eq!(changes[0]["fields"], fields);
-    let db2 = |change| Action::ChangeVolume { name: "db2".into(), change };
+    let db2 = |change| ChangeVolume { name: "db2".into(), change };
     ok(&up, db2(VolumeChange { bytes: Some(2 << 30), ..VolumeChange::default() })).await;
     let (said, changes) = newest(&up).await;
     assert_eq!(said, "change volume db2 (bytes: 2147483648, shrink: no)");
@@ -81,7 +82,7 @@ async fn an_entry_says_verb_object_and_the_fields_that_changed() {
     ok(&up, db2(VolumeChange { read_only: Some(true), ..VolumeChange::default() })).await;
     let field = json!([{ "field": "read_only", "before": false, "after": true }]);
     assert_eq!(newest(&up).await.1[0]["fields"], field);
-    ok(&up, Action::DeleteVolume { name: "db2".into(), eradicate: true }).await;
+    ok(&up, DeleteVolume { name: "db2".into(), eradicate: true }).await;
     let (said, changes) = newest(&up).await;
     assert_eq!(said, "delete volume db2 (eradicate: yes)");
     assert_eq!((&changes[0]["before"]["name"], &changes[0]["after"]), (&json!("db2"), &Value::Null));
@@ -96,7 +97,7 @@ fn url(path: &str) -> String {
 }
 
 /// Actions with secrets of every kind.
-fn secretive() -> Vec<Action> {
+fn secretive() -> Vec<Step> {
     let new = |name: &str| name.to_owned();
     let directory = DirectorySettings::Ldap(Ldap {
         server: "ldap://127.0.0.1:1".into(),
@@ -115,29 +116,28 @@ fn secretive() -> Vec<Action> {
     let host = HostChange { mutual: Some(Some(Chap::new("me", "second sesame"))), ..HostChange::default() };
     let hidden = DirectoryChange { secret: Some(Some(secret("other"))), ..DirectoryChange::default() };
     let chap = Some(Chap::new("web1", "first sesame"));
-    vec![
-        Action::CreateUser { name: new("vera"), role: Role::Viewer, password: secret("first") },
-        Action::ChangeUser { name: new("vera"), role: None, password: Some(secret("second")) },
-        Action::CreateToken { name: new("t"), user: Some(new("vera")), role: None, expires: None },
-        Action::CreateHost { name: new("web1"), initiators: vec![IQN.into()], chap, mutual: None },
-        Action::ChangeHost { name: new("web1"), change: host },
-        Action::CreateTarget {
+    steps![
+        CreateUser { name: new("vera"), role: Role::Viewer, password: secret("first") },
+        ChangeUser { name: new("vera"), role: None, password: Some(secret("second")) },
+        CreateHost { name: new("web1"), initiators: vec![IQN.into()], chap, mutual: None },
+        ChangeHost { name: new("web1"), change: host },
+        CreateTarget {
             name: new("hook"),
             destination: Destination::Webhook { url: url("zero"), ca: None },
             secret: Some(secret("first")),
             least: Severity::Info,
             enabled: true,
         },
-        Action::ChangeTarget { name: new("hook"), change: target },
-        Action::CreateDirectory(Box::new(NewDirectory {
+        ChangeTarget { name: new("hook"), change: target },
+        CreateDirectory(Box::new(NewDirectory {
             name: new("corp"),
             settings: directory,
             secret: Some(secret("bind")),
             grants: Vec::new(),
             enabled: true,
         })),
-        Action::ChangeDirectory { name: new("corp"), change: Box::new(hidden) },
-        Action::ReplaceCertificate { chain: PEM.into(), key: secret("key") },
+        ChangeDirectory { name: new("corp"), change: Box::new(hidden) },
+        ReplaceCertificate { chain: PEM.into(), key: secret("key") },
     ]
 }
 
@@ -146,17 +146,17 @@ async fn a_secret_that_changes_is_told_as_changed_and_not_shown() {
     let rig = Rig::new();
     let up = rig.up().await;
     for action in secretive() {
-        let outcome = ok(&up, action).await;
+        action.ok(&up).await;
         let whole = format!("{:?}", trail(&up).await);
-        if let Outcome::NewToken(_, secret) = &outcome {
-            assert!(!whole.contains(secret.expose()));
-        }
         for never in ["sesame", "T0KEN", "BEGIN CERT", "TUFSS0VE", "argon2"] {
             assert!(!whole.contains(never), "{never}: {whole}");
         }
     }
+    let create = CreateToken { name: "t".into(), user: Some("vera".into()), role: None, expires: None };
+    let made = ok(&up, create).await;
+    assert!(!format!("{:?}", trail(&up).await).contains(made.secret.expose()));
     // Nor those of what was refused.
-    let refused = Action::CreateTarget {
+    let refused = CreateTarget {
         name: "!".into(),
         destination: Destination::Webhook { url: url("first"), ca: Some(PEM.into()) },
         secret: Some(secret("lost")),
@@ -172,7 +172,7 @@ async fn a_secret_that_changes_is_told_as_changed_and_not_shown() {
     let replaced = all.iter().find(|it| it.attempt.action == "ReplaceCertificate").unwrap();
     assert!(sentence(replaced).starts_with("replace certificate (chain: PEM"), "{}", sentence(replaced));
     // The support bundle is for others to read, too.
-    let Outcome::Bundle(files) = ok(&up, Action::ShowSupportBundle).await else { panic!() };
+    let files = ok(&up, ShowSupportBundle).await;
     for (name, bytes) in files {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         assert!(!["sesame", "T0KEN", "TUFSS0VE", "argon2"].iter().any(|it| text.contains(it)), "{name}");
@@ -183,23 +183,21 @@ async fn a_secret_that_changes_is_told_as_changed_and_not_shown() {
 async fn every_change_and_every_test_has_an_entry_in_plain_words() {
     let rig = Rig::new();
     let up = rig.up().await;
-    let create =
-        Action::CreateUser { name: "ada".into(), role: Role::Admin, password: Secret::new("eight chars") };
+    let create = CreateUser { name: "ada".into(), role: Role::Admin, password: Secret::new("eight chars") };
     ok(&up, create).await;
     let member = up.array.log_in("ada", &Secret::new("eight chars")).unwrap();
     let caller: Caller = roles::session(&member);
     for action in roles::samples("ada", &member) {
-        let (verb, before) = (action.verb(), trail(&up).await.len());
-        let declared = verb.declaration();
-        let outcome = up.array.perform(&caller, action).await;
+        let (verb, before) = (action.verb, trail(&up).await.len());
+        let outcome = action.perform(&up, &caller).await;
         let all = trail(&up).await;
-        let audited = usize::from(declared.effect != Effect::Read);
+        let audited = usize::from(verb.effect != Effect::Read);
         assert_eq!(all.len(), before + audited, "{verb:?}");
         let Some(entry) = all.first().filter(|_| audited == 1) else { continue };
-        assert_eq!((entry.attempt.action.as_str(), entry.attempt.user.as_str()), (verb.name(), "ada"));
+        assert_eq!((entry.attempt.action.as_str(), entry.attempt.user.as_str()), (verb.name, "ada"));
         assert_eq!(entry.outcome, if outcome.is_ok() { "done" } else { "refused" });
         let said = sentence(entry);
-        let begins = format!("{} {}", declared.verb, declared.noun);
+        let begins = format!("{} {}", verb.verb, verb.noun);
         assert!(said.starts_with(&begins), "{said}");
         for odd in ["{", "}", "Some", "None", "::", "\"", "[", "Secret"] {
             assert!(!said.contains(odd), "{said}");

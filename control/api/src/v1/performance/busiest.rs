@@ -5,8 +5,8 @@ use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::Problems;
-use crate::v1::{Answer, ask, unexpected};
-use array::{Action, By, Outcome, Sample};
+use crate::v1::{Answer, ask};
+use array::{By, Sample};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -110,11 +110,8 @@ async fn list_busiest(
         Noun::Volume => By::Volume,
         Noun::Host => By::Host,
     };
-    let action = Action::ListBusiest { by, seconds: seconds.unwrap_or(USUAL_SECONDS) };
-    let (millis, busiest) = match ask(operator, &context, action).await? {
-        Outcome::Busiest { millis, busiest } => (millis, busiest),
-        other => return unexpected(other),
-    };
+    let action = array::ListBusiest { by, seconds: seconds.unwrap_or(USUAL_SECONDS) };
+    let array::Busiest { millis, busiest } = ask(operator, &context, action).await?;
     let busy = |it: array::Busy| Busy {
         total: Work::of(&it.sample.sum(|_, _| true), millis),
         read: Work::of(&class(&it.sample, 0), millis),

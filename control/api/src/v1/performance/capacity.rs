@@ -5,8 +5,8 @@ use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::{Problem, Problems};
-use crate::v1::{ask, unexpected, utc};
-use array::{Action, Outcome, Stretch};
+use crate::v1::{ask, utc};
+use array::Stretch;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -88,10 +88,7 @@ async fn show_capacity(
     State(context): State<Context>,
     Asked(When { from, to, points, format }): Asked<When>,
 ) -> Result<Response, Problem> {
-    let capacity = match ask(operator, &context, Action::ShowCapacity(Stretch { from, to, points })).await? {
-        Outcome::Capacity(capacity) => capacity,
-        other => return unexpected(other),
-    };
+    let capacity = ask(operator, &context, array::ShowCapacity(Stretch { from, to, points })).await?;
     if format == Some(Format::Csv) {
         let header = ["time", "provisioned", "mapped", "unique", "physical", "metadata", "total"];
         let rows = capacity.points.iter().map(|it| {

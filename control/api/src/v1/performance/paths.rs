@@ -5,8 +5,8 @@ use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::Problems;
-use crate::v1::{Answer, ask, outcome};
-use array::{Action, Stretch};
+use crate::v1::{Answer, ask};
+use array::Stretch;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -83,8 +83,8 @@ async fn list_paths(
     Asked(WhichPaths { from, to, host }): Asked<WhichPaths>,
 ) -> Answer<Paths> {
     let stretch = Stretch { from, to, points: None };
-    let paths = ask(operator, &context, Action::ListPaths { host, stretch }).await?;
-    outcome!(paths, Paths(it) => Json(Paths::of(&it)))
+    let paths = ask(operator, &context, array::ListPaths { host, stretch }).await?;
+    Ok(Json(Paths::of(&paths)))
 }
 
 impl Paths {
