@@ -16,9 +16,9 @@ use crate::drive::{DriveStates, Machine};
 use crate::health::HealthCache;
 use crate::job::{Job, Jobs};
 use crate::login::{self, Logins};
-use crate::notification::DeliveryQueues;
+use crate::notification::Deliveries;
 use crate::performance::Meter;
-use crate::policy::Affected;
+use crate::reconcile::{Affected, Units};
 use crate::scrub::Scrubbing;
 use crate::sealing::SealingKey;
 use crate::verb::{Effect, Request};
@@ -30,10 +30,10 @@ use bytes::Bytes;
 use engine::Engine;
 use history::{NewEvent, Severity, Store};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use records::{ArrayIdentity, Config, ConnectionEntry, Edit, HostId, Peer, Record, Stage, Topic};
+use records::{ArrayIdentity, Config, Edit, Record, Stage, Topic};
 use serde::Serialize;
 use shelf::pool::Pool;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::broadcast;
@@ -105,7 +105,7 @@ pub enum Update {
 /// The array: configuration, and the parts that carry it out.
 pub struct Array {
     pub(crate) parts: Parts,
-    pub(crate) env: Env,
+    pub(crate) env: Arc<Env>,
     pub(crate) identity: ArrayIdentity,
     pub(crate) version: String,
     pub(crate) started: u64,
@@ -119,9 +119,10 @@ pub struct Array {
     pub(crate) reported: Mutex<Conditions>,
     pub(crate) seen: Mutex<DriveStates>,
     pub(crate) health_cache: Arc<Mutex<HealthCache>>,
-    pub(crate) jobs: Mutex<Jobs>,
+    pub(crate) units: Units,
+    pub(crate) jobs: Jobs,
     pub(crate) scrubbing: Mutex<Option<Arc<Scrubbing>>>,
-    pub(crate) queues: Mutex<DeliveryQueues>,
+    pub(crate) deliveries: Deliveries,
     pub(crate) logins: Arc<Logins>,
     pub(crate) directory_clients: Mutex<DirectoryClients>,
     /// Held by the one change under way.
@@ -138,6 +139,7 @@ impl Array {
         version: String,
         config: Config,
     ) -> Result<Self> {
+        let env = Arc::new(env);
         let started = env.seconds();
         let moment = Moment { wall: started, uptime: (env.uptime)() };
         let clock = Mutex::new(clock::load(&parts.engine, &moment)?);
@@ -145,6 +147,7 @@ impl Array {
         let updates = broadcast::Sender::new(BACKLOG);
         let watched = Mutex::default();
         let meter = Mutex::new(Meter::open(&parts.history, &env));
+        let jobs = Jobs::new(env.clone(), updates.clone());
         let logins = login::observe(&parts.server);
         Ok(Self {
             parts,
@@ -161,9 +164,10 @@ impl Array {
             reported: Mutex::default(),
             seen: Mutex::default(),
             health_cache: Arc::default(),
-            jobs: Mutex::default(),
+            units: Units::default(),
+            jobs,
             scrubbing: Mutex::default(),
-            queues: Mutex::default(),
+            deliveries: Deliveries::default(),
             logins,
             directory_clients: Mutex::default(),
             changing,
@@ -257,35 +261,6 @@ impl Array {
         self.config.write().apply(edit);
     }
 
-    /// Sets the view of a host's initiators in the SCSI target.
-    pub(crate) fn show_host(&self, config: &Config, host: HostId) {
-        if let Some(entry) = config.hosts.get(host) {
-            let view = view_of(config, host);
-            entry.initiators.iter().for_each(|name| self.parts.exports.set_mappings(name, view.clone()));
-        }
-    }
-
-    /// Sets in `iscsi` which initiators may log in, and how. A host whose secret can't be opened may not.
-    pub(crate) fn admit(&self, config: &Config) {
-        let mut table = Vec::new();
-        for host in config.hosts.iter() {
-            match self.access(host) {
-                Ok(access) => {
-                    table.extend(host.initiators.iter().map(|name| (name.clone(), access.clone())));
-                }
-                Err(error) => tracing::error!(host = host.name, %error, "a host can't log in"),
-            }
-        }
-        self.parts.server.set_access(table.into_iter().collect());
-    }
-
-    /// Adds a volume's unit to the SCSI target.
-    pub(crate) fn serve(&self, id: DiskId) {
-        if let Some(disk) = self.parts.engine.volume(id) {
-            self.parts.exports.add_volume(disk);
-        }
-    }
-
     pub(crate) fn disk(&self, id: DiskId, name: &str) -> Result<Arc<engine::Volume>> {
         self.parts.engine.volume(id).ok_or_else(|| {
             Error::failed(&format!("volume {name:?} has no data"), "the engine does not know it")
@@ -306,8 +281,8 @@ impl Transaction<'_> {
     pub(crate) async fn commit(&mut self, edits: Vec<Edit>) -> Result<()> {
         let records = self.records(&edits);
         put_records(&self.array.parts.engine, records).await?;
-        self.apply(edits);
-        self.array.reduce().await
+        let affected = self.apply(edits);
+        self.array.reconcile_policies(&affected).await
     }
 
     /// Writes edits and creates a volume in one step.
@@ -316,7 +291,7 @@ impl Transaction<'_> {
         contents: Contents,
         edits: Vec<Edit>,
         id: DiskId,
-    ) -> std::result::Result<(), block::Error> {
+    ) -> std::result::Result<Affected, block::Error> {
         let noted = self.changes.clone();
         let (records, now) = (bytes_of(self.records(&edits)), self.now());
         let engine = &self.array.parts.engine;
@@ -328,9 +303,7 @@ impl Transaction<'_> {
             self.changes = noted;
             return Err(error);
         }
-        self.array.serve(id);
-        self.apply(edits);
-        Ok(())
+        Ok(self.apply(edits))
     }
 
     /// Writes edits and deletes the contents of a volume or snapshot in one step.
@@ -379,37 +352,19 @@ impl Transaction<'_> {
     }
 
     /// Applies committed edits in memory, for hosts and for subscribers.
-    fn apply(&self, edits: Vec<Edit>) {
+    fn apply(&self, edits: Vec<Edit>) -> Affected {
         let mut config = self.array.config.write();
-        let mut changed = BTreeSet::new();
-        let mut hosts = BTreeSet::new();
-        let mut affected = Affected::default();
+        let (mut affected, mut topics) = (Affected::default(), BTreeSet::new());
         for edit in edits {
-            changed.extend(edit.topics(stage_of(&config, &edit)));
-            hosts.extend(concerned(&config, &edit));
+            topics.extend(edit.topics(stage_of(&config, &edit)));
             affected.note(&config, &edit);
-            self.forget_initiators(&config, &edit);
             config.apply(edit.clone());
             affected.note(&config, &edit);
-            hosts.extend(concerned(&config, &edit));
         }
-        self.array.enforce(&config, &affected);
-        hosts.iter().for_each(|host| self.array.show_host(&config, *host));
-        if changed.contains(&Topic::Hosts) {
-            self.array.admit(&config);
-        }
+        self.array.reconcile(&config, &affected);
         drop(config);
-        changed.into_iter().for_each(|topic| self.array.publish_change(topic));
-    }
-
-    /// An initiator that no longer belongs to a host sees nothing.
-    fn forget_initiators(&self, config: &Config, edit: &Edit) {
-        let (Edit::Put(Record::Host(now)) | Edit::Remove(Record::Host(now))) = edit else { return };
-        let gone = matches!(edit, Edit::Remove(_));
-        let before = config.hosts.get(now.id).into_iter().flat_map(|host| &host.initiators);
-        for name in before.filter(|name| gone || !now.initiators.contains(name)) {
-            self.array.parts.exports.remove_mappings(name);
-        }
+        topics.into_iter().for_each(|topic| self.array.publish_change(topic));
+        affected
     }
 
     /// Notes the change of a record for the audit log.
@@ -444,13 +399,6 @@ impl Transaction<'_> {
     }
 }
 
-/// What a host sees by LUN: its own connections and those of its group.
-fn view_of(config: &Config, host: HostId) -> BTreeMap<u16, export::Mapping> {
-    let mapping =
-        |entry: &ConnectionEntry| export::Mapping { disk: entry.volume, read_only: entry.read_only };
-    config.seen_by(host).map(|entry| (entry.lun, mapping(entry))).collect()
-}
-
 /// How far the volume or snapshot of an edit is before it.
 fn stage_of(config: &Config, edit: &Edit) -> Option<Stage> {
     let (Edit::Put(record) | Edit::Remove(record)) = edit;
@@ -458,19 +406,6 @@ fn stage_of(config: &Config, edit: &Edit) -> Option<Stage> {
         Record::Volume(it) => config.volumes.get(it.id).map(|it| it.stage),
         Record::Snapshot(it) => config.snapshots.get(it.id).map(|it| it.stage),
         _ => None,
-    }
-}
-
-/// The hosts whose view an edit may change.
-fn concerned(config: &Config, edit: &Edit) -> Vec<HostId> {
-    let (Edit::Put(record) | Edit::Remove(record)) = edit;
-    match record {
-        Record::Host(host) => vec![host.id],
-        Record::HostGroup(group) => {
-            config.hosts_of(Peer::HostGroup(group.id)).iter().map(|host| host.id).collect()
-        }
-        Record::Connection(entry) => config.hosts_of(entry.peer).iter().map(|host| host.id).collect(),
-        _ => Vec::new(),
     }
 }
 

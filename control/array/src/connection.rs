@@ -85,9 +85,6 @@ impl Transaction<'_> {
         };
         self.array.disk(entry.volume, volume)?;
         let noun = noun_of_disk(&self.array.config(), entry.volume);
-        if noun == "snapshot" && self.array.config().connections.of_volume(entry.volume).next().is_none() {
-            self.array.serve(entry.volume);
-        }
         self.commit(vec![Edit::Put(Record::Connection(entry.clone()))]).await?;
         self.done(
             &format!("{noun}.connected"),
@@ -109,11 +106,8 @@ impl Transaction<'_> {
             (config.connections.between(id, peer).cloned(), who)
         };
         let entry = entry.ok_or_else(|| Error::not_found(format!("{who} is not connected to {volume:?}")))?;
-        let (id, noun) = (entry.volume, noun_of_disk(&self.array.config(), entry.volume));
+        let noun = noun_of_disk(&self.array.config(), entry.volume);
         self.commit(vec![Edit::Remove(Record::Connection(entry))]).await?;
-        if noun == "snapshot" && self.array.config().connections.of_volume(id).next().is_none() {
-            self.array.parts.target.remove_unit(id);
-        }
         self.done(&format!("{noun}.disconnected"), noun, volume, &format!("was disconnected from {who}"));
         Ok(())
     }

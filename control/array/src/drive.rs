@@ -198,7 +198,7 @@ impl Array {
         self.parts.engine.watch_drives();
         let mut seen = self.seen.lock();
         let status = self.parts.pool.status();
-        self.watch_placing(&status);
+        self.jobs.follow_relocations(&status);
         let before = std::mem::take(&mut *seen);
         let mut now = DriveStates {
             repaired: status.repaired_pages,
@@ -378,7 +378,7 @@ impl Transaction<'_> {
             None => floor,
         };
         self.empty_drive(&drive, least, warning).await?;
-        let job = self.array.job_about(JobKind::Evacuate, drive.slot);
+        let job = self.array.jobs.newest(JobKind::Evacuate, Some(drive.slot));
         Ok(job.ok_or_else(|| Error::failed("the drive is being emptied", "and has no job"))?)
     }
 
@@ -404,7 +404,7 @@ impl Transaction<'_> {
         }
         let done = self.drives()?.drain(drive.slot, least).await;
         done.map_err(|error| unusable(&format!("{called} can't be emptied"), error))?;
-        self.array.begin_placing(JobKind::Evacuate, drive, &self.caller.user);
+        self.array.jobs.begin_relocation(JobKind::Evacuate, drive, &self.caller.user);
         self.array.watch_drives();
         let name = drive.name.clone().unwrap_or_else(|| drive.slot.to_string());
         let accepted =
@@ -442,7 +442,7 @@ impl Transaction<'_> {
         kept.map_err(|error| unusable(&format!("{} leaves all the same", called(&drive)), error))?;
         let name = drive.name.clone().unwrap_or_else(|| slot.to_string());
         self.done("drive.kept", "drive", &name, "stays, as asked for");
-        self.array.end_placing(slot, JobState::Cancelled, None);
+        self.array.jobs.end_relocation(slot, JobState::Cancelled, None);
         self.array.watch_drives();
         Ok(())
     }

@@ -1,13 +1,16 @@
 //! Jobs: long-running work with progress. Evacuations and rebuilds are known from the drives and the scrub from its
 //! record, so they resume after a restart; jobs that have ended are forgotten then.
 
-use crate::array::{Array, Transaction, Update};
+use crate::array::{Env, Transaction, Update};
 use crate::drive::called;
 use crate::verb::verbs;
 use crate::{Error, Result};
+use parking_lot::Mutex;
 use serde::Serialize;
 use shelf::pool::{DriveState, DriveStatus, PoolStatus};
 use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio::sync::broadcast;
 
 /// Jobs that have ended and are still listed.
 const MAX_ENDED: usize = 100;
@@ -61,28 +64,6 @@ pub struct Job {
     pub message: Option<String>,
 }
 
-/// The jobs, the newest last.
-#[derive(Debug, Default)]
-pub(crate) struct Jobs {
-    list: VecDeque<Job>,
-    /// Bytes that were to be placed elsewhere when a job about a drive began, by slot.
-    placing: Vec<(usize, u64)>,
-}
-
-impl Jobs {
-    fn running(&mut self, kind: JobKind, slot: Option<usize>) -> Option<&mut Job> {
-        let wanted = |job: &&mut Job| job.kind == kind && job.slot == slot && job.state == JobState::Running;
-        self.list.iter_mut().rev().find(wanted)
-    }
-
-    fn forget_old(&mut self) {
-        while self.list.iter().filter(|job| job.state != JobState::Running).count() > MAX_ENDED {
-            let oldest = self.list.iter().position(|job| job.state != JobState::Running);
-            oldest.and_then(|oldest| self.list.remove(oldest));
-        }
-    }
-}
-
 /// All jobs, the newest last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListJobs;
@@ -103,30 +84,66 @@ pub struct CancelJob {
 
 verbs! {
     ListJobs -> Vec<Job>, Read "list" "job", Viewer
-        => |tx, _| Ok(tx.array.list_jobs());
+        => |tx, _| Ok(tx.array.jobs.list());
     ShowJob -> Job, Read "show" "job", Viewer, about id
-        => |tx, it| tx.array.job(&it.id);
+        => |tx, it| tx.array.jobs.get(&it.id);
     CancelJob -> Job, Change "cancel" "job", Operator, about id
         => |tx, it| tx.cancel_job(&it.id).await;
 }
 
-impl Array {
-    pub(crate) fn list_jobs(&self) -> Vec<Job> {
-        self.jobs.lock().list.iter().cloned().collect()
+/// The jobs that run, and those that ended since the start.
+pub(crate) struct Jobs {
+    env: Arc<Env>,
+    updates: broadcast::Sender<Update>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The newest last.
+    list: VecDeque<Job>,
+    /// Bytes to be moved off a drive when its job began, by slot.
+    relocations: Vec<(usize, u64)>,
+}
+
+impl State {
+    fn running(&mut self, kind: JobKind, slot: Option<usize>) -> Option<&mut Job> {
+        let wanted = |job: &&mut Job| job.kind == kind && job.slot == slot && job.state == JobState::Running;
+        self.list.iter_mut().rev().find(wanted)
     }
 
-    pub(crate) fn job(&self, id: &str) -> Result<Job> {
-        let found = self.jobs.lock().list.iter().find(|job| job.id == id).cloned();
+    fn forget_old(&mut self) {
+        while self.list.iter().filter(|job| job.state != JobState::Running).count() > MAX_ENDED {
+            let oldest = self.list.iter().position(|job| job.state != JobState::Running);
+            oldest.and_then(|oldest| self.list.remove(oldest));
+        }
+    }
+}
+
+impl Jobs {
+    pub fn new(env: Arc<Env>, updates: broadcast::Sender<Update>) -> Self {
+        Self { env, updates, state: Mutex::default() }
+    }
+
+    /// All jobs, the newest last.
+    pub fn list(&self) -> Vec<Job> {
+        self.state.lock().list.iter().cloned().collect()
+    }
+
+    /// One job.
+    pub fn get(&self, id: &str) -> Result<Job> {
+        let found = self.state.lock().list.iter().find(|job| job.id == id).cloned();
         found.ok_or_else(|| Error::not_found(format!("there is no job {id:?}: it may be long over")))
     }
 
-    /// The newest job about a drive.
-    pub(crate) fn job_about(&self, kind: JobKind, slot: usize) -> Option<Job> {
-        let jobs = self.jobs.lock();
-        jobs.list.iter().rev().find(|job| job.kind == kind && job.slot == Some(slot)).cloned()
+    /// The newest job of a kind about a drive, or about none.
+    pub fn newest(&self, kind: JobKind, slot: Option<usize>) -> Option<Job> {
+        let state = self.state.lock();
+        state.list.iter().rev().find(|job| job.kind == kind && job.slot == slot).cloned()
     }
 
-    pub(crate) fn begin_job(&self, kind: JobKind, slot: Option<usize>, what: String, user: &str) -> Job {
+    /// Begins a job.
+    pub fn begin(&self, kind: JobKind, slot: Option<usize>, what: String, user: &str) {
         let job = Job {
             id: format!("{:08x}", (self.env.random)() as u32),
             kind,
@@ -140,19 +157,18 @@ impl Array {
             message: None,
         };
         {
-            let mut jobs = self.jobs.lock();
-            jobs.list.push_back(job.clone());
-            jobs.forget_old();
+            let mut state = self.state.lock();
+            state.list.push_back(job.clone());
+            state.forget_old();
         }
-        self.publish(Update::Job(job.clone()));
-        job
+        self.publish(job);
     }
 
     /// Changes the running job of this kind, and publishes it if it has changed.
-    pub(crate) fn change_job(&self, kind: JobKind, slot: Option<usize>, change: impl FnOnce(&mut Job)) {
-        let told = {
-            let mut jobs = self.jobs.lock();
-            let Some(job) = jobs.running(kind, slot) else { return };
+    pub fn update(&self, kind: JobKind, slot: Option<usize>, change: impl FnOnce(&mut Job)) {
+        let changed = {
+            let mut state = self.state.lock();
+            let Some(job) = state.running(kind, slot) else { return };
             let before = job.clone();
             change(job);
             if job.state != JobState::Running {
@@ -160,25 +176,29 @@ impl Array {
             }
             (*job != before).then(|| job.clone())
         };
-        if let Some(job) = told {
-            self.publish(Update::Job(job));
-        }
+        changed.into_iter().for_each(|job| self.publish(job));
     }
 
-    /// A drive is being emptied, or what it held is rebuilt.
-    pub(crate) fn begin_placing(&self, kind: JobKind, drive: &DriveStatus, user: &str) {
+    fn publish(&self, job: Job) {
+        // There need not be a subscriber.
+        let _ = self.updates.send(Update::Job(job));
+    }
+
+    /// Begins the evacuation or the rebuild of a drive.
+    pub fn begin_relocation(&self, kind: JobKind, drive: &DriveStatus, user: &str) {
         let what = match kind {
             JobKind::Evacuate => format!("empty {}", called(drive)),
             _ => format!("rebuild what {} held", called(drive)),
         };
-        self.jobs.lock().placing.push((drive.slot, drive.used_bytes.max(1)));
-        self.begin_job(kind, Some(drive.slot), what, user);
+        self.state.lock().relocations.push((drive.slot, drive.used_bytes.max(1)));
+        self.begin(kind, Some(drive.slot), what, user);
     }
 
-    pub(crate) fn end_placing(&self, slot: usize, state: JobState, message: Option<&str>) {
-        self.jobs.lock().placing.retain(|(placing, _)| *placing != slot);
+    /// Ends the evacuation or the rebuild of a drive.
+    pub fn end_relocation(&self, slot: usize, state: JobState, message: Option<&str>) {
+        self.state.lock().relocations.retain(|(relocated, _)| *relocated != slot);
         for kind in [JobKind::Evacuate, JobKind::Rebuild] {
-            self.change_job(kind, Some(slot), |job| {
+            self.update(kind, Some(slot), |job| {
                 job.state = state;
                 job.message = message.map(str::to_owned);
                 if state == JobState::Done {
@@ -188,36 +208,33 @@ impl Array {
         }
     }
 
-    /// Looks how far what is being placed elsewhere is.
-    pub(crate) fn watch_placing(&self, status: &PoolStatus) {
-        let placing = self.jobs.lock().placing.clone();
-        for (slot, total) in placing {
+    /// Follows evacuations and rebuilds by the state of the drives; finds those that the array began by itself.
+    pub fn follow_relocations(&self, status: &PoolStatus) {
+        let relocations = self.state.lock().relocations.clone();
+        for (slot, total) in relocations {
             let drive = status.drives.iter().find(|drive| drive.slot == slot);
-            let evacuation = self.jobs.lock().running(JobKind::Evacuate, Some(slot)).is_some();
+            let evacuation = self.state.lock().running(JobKind::Evacuate, Some(slot)).is_some();
             match drive.map(|drive| (drive.state, drive.used_bytes)) {
                 Some((DriveState::Failed, _)) if evacuation => {
-                    self.end_placing(
-                        slot,
-                        JobState::Failed,
-                        Some("the drive failed: what it held is rebuilt"),
-                    );
+                    let message = "the drive failed: what it held is rebuilt";
+                    self.end_relocation(slot, JobState::Failed, Some(message));
                 }
                 Some((DriveState::Draining | DriveState::Failed, left)) if left > 0 || evacuation => {
                     let progress = 1.0 - left.min(total) as f64 / total as f64;
                     let kind = if evacuation { JobKind::Evacuate } else { JobKind::Rebuild };
                     // Hundredths are as fine as anybody looks.
                     let progress = (progress * 100.0).floor() / 100.0;
-                    self.change_job(kind, Some(slot), |job| job.progress = job.progress.max(progress));
+                    self.update(kind, Some(slot), |job| job.progress = job.progress.max(progress));
                 }
-                _ => self.end_placing(slot, JobState::Done, None),
+                _ => self.end_relocation(slot, JobState::Done, None),
             }
         }
-        let known: Vec<usize> = self.jobs.lock().placing.iter().map(|(slot, _)| *slot).collect();
+        let known: Vec<usize> = self.state.lock().relocations.iter().map(|(slot, _)| *slot).collect();
         for drive in status.drives.iter().filter(|drive| !known.contains(&drive.slot)) {
             match drive.state {
-                DriveState::Draining => self.begin_placing(JobKind::Evacuate, drive, "array"),
+                DriveState::Draining => self.begin_relocation(JobKind::Evacuate, drive, "array"),
                 DriveState::Failed if drive.used_bytes > 0 => {
-                    self.begin_placing(JobKind::Rebuild, drive, "array");
+                    self.begin_relocation(JobKind::Rebuild, drive, "array");
                 }
                 _ => {}
             }
@@ -227,7 +244,7 @@ impl Array {
 
 impl Transaction<'_> {
     pub async fn cancel_job(&mut self, id: &str) -> Result<Job> {
-        let job = self.array.job(id)?;
+        let job = self.array.jobs.get(id)?;
         if job.state != JobState::Running {
             return Err(Error::precondition(format!("job {id} has ended already")));
         }
@@ -240,6 +257,6 @@ impl Transaction<'_> {
                 )));
             }
         }
-        Ok(self.array.job(id)?)
+        Ok(self.array.jobs.get(id)?)
     }
 }

@@ -30,6 +30,7 @@ mod notification;
 mod overwrite;
 mod performance;
 mod policy;
+mod reconcile;
 mod recover;
 mod recycle_bin;
 mod schedule;

@@ -10,7 +10,8 @@ use crate::verb::verbs;
 use crate::{Error, Result, check};
 use history::{Alert, AlertChange, Condition, Severity};
 use notify::{Destination, Notification};
-use records::{Edit, Named, Record, Secret, TargetEntry, TargetId};
+use parking_lot::Mutex;
+use records::{Config, Edit, Named, Record, Secret, TargetEntry, TargetId};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub struct Target {
     pub enabled: bool,
     /// There is a secret.
     pub has_secret: bool,
-    /// When a notice arrived last since the array began to serve, in seconds since 1970.
+    /// When a notification arrived last since the array began to serve, in seconds since 1970.
     pub delivered: Option<u64>,
     /// Why the last one did not.
     pub failing: Option<String>,
@@ -64,8 +65,73 @@ pub struct TargetChange {
     pub enabled: Option<bool>,
 }
 
-/// What waits to be sent, by target.
-pub(crate) type DeliveryQueues = BTreeMap<TargetId, DeliveryQueue<Notification>>;
+/// Notifications that wait to be sent, by target.
+#[derive(Default)]
+pub(crate) struct Deliveries(Mutex<BTreeMap<TargetId, DeliveryQueue<Notification>>>);
+
+impl Deliveries {
+    /// Queues a notification for the targets that want its severity.
+    fn put(&self, config: &Config, notification: &Notification) {
+        let mut queues = self.0.lock();
+        queues.retain(|id, _| config.targets.get(*id).is_some());
+        let severity = notification.alert.condition.severity;
+        let wants = |target: &&TargetEntry| target.enabled && severity >= target.least;
+        for target in config.targets.iter().filter(wants) {
+            if !queues.entry(target.id).or_default().put(notification.clone()) {
+                tracing::warn!(target = target.name, "a notification is dropped: too many wait");
+            }
+        }
+    }
+
+    /// Takes what is due at an uptime, at most one for each target.
+    fn take_due(&self, config: &Config, uptime: u64) -> Vec<(TargetEntry, Notification)> {
+        let mut queues = self.0.lock();
+        let enabled = config.targets.iter().filter(|target| target.enabled);
+        enabled.filter_map(|it| Some((it.clone(), queues.get_mut(&it.id)?.take(uptime)?))).collect()
+    }
+
+    /// Ends the delivery that was taken for a target, at an uptime and a time of day.
+    fn finish(&self, id: TargetId, uptime: u64, now: u64, outcome: std::result::Result<(), String>) {
+        if let Some(queue) = self.0.lock().get_mut(&id) {
+            queue.done(uptime, now, outcome);
+        }
+    }
+
+    /// Retries a target at once.
+    fn retry(&self, id: TargetId) {
+        if let Some(queue) = self.0.lock().get_mut(&id) {
+            queue.hurry();
+        }
+    }
+
+    fn forget(&self, id: TargetId) {
+        self.0.lock().remove(&id);
+    }
+
+    /// Whether deliveries to a target fail repeatedly.
+    fn is_failing(&self, id: TargetId) -> bool {
+        self.0.lock().get(&id).is_some_and(|queue| queue.tries() >= FAILING)
+    }
+
+    /// A target with the state of its deliveries.
+    fn show(&self, entry: &TargetEntry) -> Target {
+        let queues = self.0.lock();
+        let queue = queues.get(&entry.id);
+        let TargetEntry { name, created, destination, least, enabled, secret, .. } = entry.clone();
+        Target {
+            name,
+            created,
+            destination,
+            least,
+            enabled,
+            has_secret: secret.is_some(),
+            delivered: queue.and_then(DeliveryQueue::delivered),
+            failing: queue.and_then(|it| it.error().map(str::to_owned)),
+            waiting: queue.map_or(0, DeliveryQueue::waiting),
+            lost: queue.map_or(0, DeliveryQueue::lost),
+        }
+    }
+}
 
 /// All notification targets, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -109,7 +175,7 @@ pub struct DeleteTarget {
     pub name: String,
 }
 
-/// Send a test notice, and wait for its delivery.
+/// Send a test notification, and wait for its delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TestTarget {
     /// Its name.
@@ -118,9 +184,9 @@ pub struct TestTarget {
 
 verbs! {
     ListTargets -> Vec<Target>, Read "list" "notification target", Viewer
-        => |tx, _| Ok(tx.array.config().targets.iter().map(|found| tx.array.target(found)).collect());
+        => |tx, _| Ok(tx.array.config().targets.iter().map(|found| tx.array.deliveries.show(found)).collect());
     ShowTarget -> Target, Read "show" "notification target", Viewer, about name
-        => |tx, it| tx.array.config().targets.named(&it.name).map(|found| tx.array.target(found));
+        => |tx, it| tx.array.config().targets.named(&it.name).map(|found| tx.array.deliveries.show(found));
     CreateTarget -> Target, Change "create" "notification target", Admin, about name
         => |tx, it| tx.create_target(it).await;
     ChangeTarget -> Target, Change "change" "notification target", Admin, about name
@@ -140,7 +206,10 @@ impl Array {
         loop {
             tokio::select! {
                 update = updates.recv() => match update {
-                    Ok(Update::Alert(turn, alert)) => self.put(turn, &alert),
+                    Ok(Update::Alert(AlertChange::Updated, _)) => {}
+                    Ok(Update::Alert(change, alert)) => {
+                        self.deliveries.put(&self.config(), &self.notification(Some(change), alert));
+                    }
                     Ok(_) => continue,
                     Err(RecvError::Lagged(count)) => {
                         tracing::error!(count, "alerts may have been missed by notification targets");
@@ -153,89 +222,61 @@ impl Array {
         }
     }
 
-    /// Puts a notice into the queues of the targets that want it.
-    fn put(&self, turn: AlertChange, alert: &Alert) {
-        if turn == AlertChange::Updated {
-            return;
-        }
-        let (config, notice) = (self.config(), self.notice(Some(turn), alert.clone()));
-        let mut queues = self.queues.lock();
-        queues.retain(|id, _| config.targets.get(*id).is_some());
-        let wants = |target: &&TargetEntry| target.enabled && alert.condition.severity >= target.least;
-        for target in config.targets.iter().filter(wants) {
-            if !queues.entry(target.id).or_default().put(notice.clone()) {
-                tracing::warn!(target = target.name, "a notice is lost: too many wait");
-            }
-        }
-    }
-
-    fn notice(&self, turn: Option<AlertChange>, alert: Alert) -> Notification {
+    fn notification(&self, change: Option<AlertChange>, alert: Alert) -> Notification {
         let array = self.name(&self.config());
         let uptime = self.now().saturating_sub(self.started);
-        Notification { array, serial: self.identity.serial.clone(), uptime, change: turn, alert }
+        Notification { array, serial: self.identity.serial.clone(), uptime, change, alert }
     }
 
     /// Sends what is due, each on a thread of its own: the other side may take its time.
     fn send_due(self: &Arc<Self>) {
-        let uptime = self.uptime();
-        let due: Vec<_> = {
-            let config = self.config();
-            let mut queues = self.queues.lock();
-            let enabled = config.targets.iter().filter(|target| target.enabled);
-            enabled.filter_map(|it| Some((it.clone(), queues.get_mut(&it.id)?.take(uptime)?))).collect()
-        };
-        for (target, notice) in due {
+        let due = self.deliveries.take_due(&self.config(), self.uptime());
+        for (target, notification) in due {
             let array = self.clone();
             let id = target.id;
-            let sent = on_thread(move || array.sent(&target, &notice));
+            let sent = on_thread(move || array.sent(&target, &notification));
             if let Err(error) = sent {
-                self.finish(id, Err(error.to_string()));
+                self.deliveries.finish(id, self.uptime(), self.now(), Err(error.to_string()));
             }
         }
     }
 
-    fn sent(&self, target: &TargetEntry, notice: &Notification) {
-        let outcome = self.send(target, notice);
+    fn sent(&self, target: &TargetEntry, notification: &Notification) {
+        let outcome = self.send(target, notification);
         if let Err(error) = &outcome {
-            tracing::warn!(target = target.name, error, "a notice could not be sent");
+            tracing::warn!(target = target.name, error, "a notification could not be sent");
         }
-        self.finish(target.id, outcome);
+        self.deliveries.finish(target.id, self.uptime(), self.now(), outcome);
     }
 
-    fn finish(&self, id: TargetId, outcome: std::result::Result<(), String>) {
-        if let Some(queue) = self.queues.lock().get_mut(&id) {
-            queue.done(self.uptime(), self.now(), outcome);
-        }
-    }
-
-    fn send(&self, target: &TargetEntry, notice: &Notification) -> std::result::Result<(), String> {
+    fn send(&self, target: &TargetEntry, notification: &Notification) -> std::result::Result<(), String> {
         let secret = target.secret.as_ref().map(|sealed| self.parts.sealing.open(sealed, &target.place()));
         let secret = secret.transpose().map_err(|error| error.message)?;
         let secret = secret.as_ref().map(Secret::expose);
-        target.destination.send(secret, notice, self.now()).map_err(|error| error.to_string())
+        target.destination.send(secret, notification, self.now()).map_err(|error| error.to_string())
     }
 
-    /// Sends a notice that says that it is a test, and waits for it.
+    /// Sends a notification that says that it is a test, and waits for it.
     pub(crate) async fn test_target(self: &Array, name: &str) -> Result<()> {
         let target = self.config().targets.named(name)?.clone();
         let now = self.now();
         let condition = Condition {
             kind: "test".into(),
             severity: Severity::Info,
-            message: "this is a test of a notification target: nothing is the matter".into(),
+            message: "this is a test of a notification target: no action is needed".into(),
             noun: Some("notification target".into()),
             name: Some(name.into()),
         };
         let (key, acknowledged, closed) = ("test".into(), None, None);
         let alert = Alert { id: 0, key, condition, opened: now, changed: now, acknowledged, closed };
-        let notice = self.notice(None, alert);
+        let notification = self.notification(None, alert);
         let secret = target.secret.as_ref().map(|sealed| self.parts.sealing.open(sealed, &target.place()));
         let secret = secret.transpose()?;
-        let (told, sent) = tokio::sync::oneshot::channel();
+        let (sender, sent) = tokio::sync::oneshot::channel();
         let started = on_thread(move || {
-            let outcome = target.destination.send(secret.as_ref().map(Secret::expose), &notice, now);
+            let outcome = target.destination.send(secret.as_ref().map(Secret::expose), &notification, now);
             // Whoever asked may be gone.
-            let _ = told.send(outcome);
+            let _ = sender.send(outcome);
         });
         started.map_err(|error| Error::failed("a thread can't be started", error))?;
         match sent.await {
@@ -247,10 +288,9 @@ impl Array {
 
     /// Targets that nothing gets to.
     pub(crate) fn target_conditions(&self) -> Conditions {
-        let (mut found, config, queues) = (Conditions::default(), self.config(), self.queues.lock());
+        let (mut found, config) = (Conditions::default(), self.config());
         for target in config.targets.iter().filter(|target| target.enabled) {
-            let failing = queues.get(&target.id).is_some_and(|queue| queue.tries() >= FAILING);
-            if failing {
+            if self.deliveries.is_failing(target.id) {
                 let about = About { noun: TargetEntry::NOUN, name: &target.name, key: &target.place() };
                 condition::add(&mut found, "notification.failing", Severity::Warning, Some(about), &|| {
                     format!(
@@ -261,24 +301,6 @@ impl Array {
             }
         }
         found
-    }
-
-    fn target(&self, entry: &TargetEntry) -> Target {
-        let queues = self.queues.lock();
-        let queue = queues.get(&entry.id);
-        let TargetEntry { name, created, destination, least, enabled, secret, .. } = entry.clone();
-        Target {
-            name,
-            created,
-            destination,
-            least,
-            enabled,
-            has_secret: secret.is_some(),
-            delivered: queue.and_then(DeliveryQueue::delivered),
-            failing: queue.and_then(|it| it.error().map(str::to_owned)),
-            waiting: queue.map_or(0, DeliveryQueue::waiting),
-            lost: queue.map_or(0, DeliveryQueue::lost),
-        }
     }
 }
 
@@ -322,13 +344,13 @@ impl Transaction<'_> {
         entry.least = change.least.unwrap_or(entry.least);
         entry.enabled = change.enabled.unwrap_or(entry.enabled);
         // What waits may go now.
-        self.array.queues.lock().get_mut(&entry.id).map(DeliveryQueue::hurry);
+        self.array.deliveries.retry(entry.id);
         self.put_target(entry, "changed").await
     }
 
     pub async fn delete_target(&mut self, name: &str) -> Result<()> {
         let entry = self.array.config().targets.named(name)?.clone();
-        self.array.queues.lock().remove(&entry.id);
+        self.array.deliveries.forget(entry.id);
         self.commit(vec![Edit::Remove(Record::Target(entry))]).await?;
         self.done("notification.deleted", TargetEntry::NOUN, name, "was deleted");
         Ok(())
@@ -348,7 +370,7 @@ impl Transaction<'_> {
         entry.destination.check(entry.secret.is_some()).map_err(wrong)?;
         self.commit(vec![Edit::Put(Record::Target(entry.clone()))]).await?;
         self.done(&format!("notification.{what}"), TargetEntry::NOUN, &entry.name, &format!("was {what}"));
-        Ok(self.array.target(&entry))
+        Ok(self.array.deliveries.show(&entry))
     }
 }
 

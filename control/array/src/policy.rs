@@ -1,12 +1,6 @@
-//! Enforcement of reduction policies, QoS limits and quotas of volumes and volume groups.
+//! Reduction policies and QoS limits as the engine and the SCSI target take them.
 
-use crate::array::Array;
-use crate::watch::mapped;
-use crate::{Error, Result};
-use block::DiskId;
-use records::{Compression, Config, Edit, GroupEntry, GroupId, Limits, Policy, Record, Stage, VolumeEntry};
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use records::{Compression, Config, Limits, Policy, VolumeEntry};
 
 /// A policy with nothing left open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +24,7 @@ fn in_force(policy: Policy) -> engine::Policy {
 }
 
 /// Limits as the SCSI target enforces them.
-fn rates(limits: Limits) -> export::QosLimits {
+pub(crate) fn rates(limits: Limits) -> export::QosLimits {
     let rate = |per_second: u64, burst: Option<u64>| export::Rate {
         per_second,
         burst: burst.unwrap_or((per_second / 10).max(1)),
@@ -70,95 +64,4 @@ impl From<engine::Policy> for PolicyInForce {
 pub(crate) fn policy_of(config: &Config, volume: &VolumeEntry) -> engine::Policy {
     let group = volume.group.and_then(|id| config.groups.get(id)).map(|group| group.policy);
     in_force(volume.policy.or(group.unwrap_or_default()))
-}
-
-/// The volumes and groups whose treatment some edits may change.
-#[derive(Debug, Default)]
-pub(crate) struct Affected {
-    volumes: BTreeSet<DiskId>,
-    groups: BTreeSet<GroupId>,
-    throttle: bool,
-}
-
-impl Affected {
-    /// Notes what an edit is about; called before and after it is applied.
-    pub fn note(&mut self, config: &Config, edit: &Edit) {
-        let (Edit::Put(record) | Edit::Remove(record)) = edit;
-        match record {
-            Record::Volume(volume) => {
-                self.volumes.insert(volume.id);
-                self.groups.extend(config.volumes.get(volume.id).and_then(|before| before.group));
-            }
-            Record::Group(group) => {
-                self.groups.insert(group.id);
-                self.volumes.extend(config.members(group.id).map(|volume| volume.id));
-            }
-            Record::Settings(_) => self.throttle = true,
-            _ => {}
-        }
-    }
-}
-
-impl Array {
-    /// Puts limits and options in force.
-    pub(crate) fn enforce(&self, config: &Config, affected: &Affected) {
-        for id in &affected.volumes {
-            if let Some(volume) = config.volumes.get(*id).filter(|volume| volume.stage == Stage::Ready) {
-                self.parts.exports.set_limits(*id, rates(volume.limits));
-                self.parts.target.set_simple_reservations(*id, volume.scsi2_reservations);
-            }
-        }
-        affected.groups.iter().for_each(|id| self.limit_group(config, *id));
-        if affected.throttle {
-            self.parts.exports.set_unmap_throttle(config.settings.unmap_throttle);
-        }
-        self.look_at_quotas(config, true);
-    }
-
-    /// Everything that is set, when the array comes up.
-    pub(crate) fn enforce_all(&self, config: &Config) {
-        for volume in config.volumes.iter() {
-            if !volume.limits.is_none() {
-                self.parts.exports.set_limits(volume.id, rates(volume.limits));
-            }
-            if !volume.scsi2_reservations {
-                self.parts.target.set_simple_reservations(volume.id, false);
-            }
-        }
-        let limited = |group: &&GroupEntry| !group.limits.is_none() || group.hard_quota.is_some();
-        for group in config.groups.iter().filter(limited) {
-            self.limit_group(config, group.id);
-        }
-        self.parts.exports.set_unmap_throttle(config.settings.unmap_throttle);
-        self.look_at_quotas(config, false);
-    }
-
-    fn limit_group(&self, config: &Config, id: GroupId) {
-        let members: BTreeSet<DiskId> = config.members(id).map(|volume| volume.id).collect();
-        let group = config.groups.get(id);
-        let limits = group.map(|group| group.limits).unwrap_or_default();
-        self.parts.exports.set_group_limits(u128::from(id.0), members.clone(), rates(limits));
-        let (engine, disks) = (self.parts.engine.clone(), members.clone());
-        let usage = Arc::new(move || mapped(&engine, disks.iter().copied()));
-        let quota = group.and_then(|group| group.hard_quota);
-        self.parts.exports.set_group_quota(u128::from(id.0), members, quota, usage);
-    }
-
-    /// Volumes whose policy in the engine is not the one that is configured.
-    pub(crate) fn other_policies(&self) -> Vec<(DiskId, engine::Policy)> {
-        let config = self.config();
-        let wanted = config.volumes.iter().map(|volume| (volume.id, policy_of(&config, volume)));
-        let differs =
-            |(id, policy): &(DiskId, _)| self.parts.engine.policy(*id).is_some_and(|now| now != *policy);
-        wanted.filter(differs).collect()
-    }
-
-    /// Makes the engine reduce as is configured. The configuration comes first: a start after a crash does the rest.
-    pub(crate) async fn reduce(&self) -> Result<()> {
-        for (id, policy) in self.other_policies() {
-            let set = self.parts.engine.set_policy(id, policy).await;
-            set.map_err(|error| Error::refused("the reduction policy can't be set", error))?;
-        }
-        Ok(())
-    }
 }

@@ -2,6 +2,7 @@
 //! are completed or rolled back.
 
 use crate::array::{Array, Env, Parts, put, put_records};
+use crate::reconcile::Affected;
 use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
@@ -32,20 +33,11 @@ impl Array {
         finish_or_take_back(&parts.engine, &mut config).await?;
         adopt_strays(&parts.engine, &mut config, env.seconds()).await?;
         let array = Array::new(parts, env, identity, version.into(), config)?;
-        array.reduce().await?;
-        array.show_all();
+        let everything = Affected::everything(&array.config());
+        array.reconcile_policies(&everything).await?;
+        array.reconcile(&array.config(), &everything);
         array.resume_scrub();
         Ok(array)
-    }
-
-    fn show_all(&self) {
-        let config = self.config();
-        config.volumes.iter().for_each(|entry| self.serve(entry.id));
-        let seen = |entry: &&SnapshotEntry| config.connections.of_volume(entry.id).next().is_some();
-        config.snapshots.iter().filter(seen).for_each(|entry| self.serve(entry.id));
-        self.enforce_all(&config);
-        config.hosts.iter().for_each(|host| self.show_host(&config, host.id));
-        self.admit(&config);
     }
 }
 

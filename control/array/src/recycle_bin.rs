@@ -76,13 +76,12 @@ impl Transaction<'_> {
         if eradicate {
             return self.eradicate(entry).await;
         }
-        let (id, noun, name) = (entry.id(), entry.noun(), entry.name().to_owned());
+        let (noun, name) = (entry.noun(), entry.name().to_owned());
         let mut binned = entry.at(Stage::Binned, Some(self.array.retention_begin()));
         if let DiskEntry::Volume(volume) = &mut binned {
             volume.group = None;
         }
         self.commit(vec![Edit::Put(binned.record())]).await?;
-        self.array.parts.exports.remove_volume(id);
         self.done(&format!("{noun}.deleted"), noun, &name, "was moved to the recycle bin");
         Ok(())
     }
@@ -101,9 +100,6 @@ impl Transaction<'_> {
             return Err(Error::conflict(format!(
                 "another volume or snapshot is called {name:?} now: give a new name to restore this {noun} under"
             )));
-        }
-        if let DiskEntry::Volume(_) = entry {
-            self.array.serve(id);
         }
         let ready = entry.at(Stage::Ready, None);
         self.commit(vec![Edit::Put(ready.clone().record())]).await?;
@@ -130,7 +126,6 @@ impl Transaction<'_> {
                 .map_err(|error| Error::refused(&format!("{noun} {name:?} can't be deleted"), error))?,
             None => self.commit(remove).await?,
         }
-        self.array.parts.exports.remove_volume(id);
         self.done(&format!("{noun}.eradicated"), noun, &name, "was eradicated");
         Ok(())
     }

@@ -127,7 +127,7 @@ impl Array {
     }
 
     fn run_scrub(&self, begin: Scrub) {
-        self.begin_job(JobKind::Scrub, None, "read and verify everything on the drives".into(), &begin.user);
+        self.jobs.begin(JobKind::Scrub, None, "read and verify everything on the drives".into(), &begin.user);
         let next = begin.next;
         let now = Mutex::new(Progress { next, ..Progress::default() });
         let stored = Mutex::new(self.env.seconds());
@@ -160,7 +160,7 @@ impl Array {
         } else {
             let total = self.parts.pool.layout().segments.max(1);
             let progress = (f64::from(scrub.next) / f64::from(total) * 100.0).floor() / 100.0;
-            self.change_job(JobKind::Scrub, None, |job| job.progress = progress.min(0.99));
+            self.jobs.update(JobKind::Scrub, None, |job| job.progress = progress.min(0.99));
         }
         let due = scrubbing.stored.lock().saturating_add(STORE_INTERVAL_SECONDS) <= now;
         if over || due {
@@ -193,7 +193,7 @@ impl Array {
         };
         let end = if scrub.cancelled { "was cancelled" } else { "is finished" };
         self.log_event(severity, kind, None, format!("the scrub {end}: {} bytes read, {found}", scrub.bytes));
-        self.change_job(JobKind::Scrub, None, |job| {
+        self.jobs.update(JobKind::Scrub, None, |job| {
             job.state = if scrub.cancelled { JobState::Cancelled } else { JobState::Done };
             if !scrub.cancelled {
                 job.progress = 1.0;
@@ -214,8 +214,7 @@ impl Transaction<'_> {
         self.array.run_scrub(scrub);
         let message = format!("a scrub was started by {}", self.caller.user);
         self.array.log_event(Severity::Info, "scrub.started", None, message);
-        let jobs = self.array.list_jobs();
-        let job = jobs.into_iter().rev().find(|job| job.kind == JobKind::Scrub);
+        let job = self.array.jobs.newest(JobKind::Scrub, None);
         Ok(job.ok_or_else(|| Error::failed("the scrub runs", "and has no job"))?)
     }
 
@@ -224,7 +223,7 @@ impl Transaction<'_> {
         let scrubbing = self.array.scrubbing.lock().clone();
         let scrubbing = scrubbing.ok_or_else(|| Error::precondition("no scrub is under way"))?;
         scrubbing.now.lock().cancelled = true;
-        self.array.change_job(JobKind::Scrub, None, |job| {
+        self.array.jobs.update(JobKind::Scrub, None, |job| {
             job.state = JobState::Cancelled;
         });
         Ok(())

@@ -89,7 +89,7 @@ impl Array {
     /// Does what is due: to be called about once a second.
     pub async fn tick(&self) {
         self.watch_history();
-        self.look_at_quotas(&self.config(), true);
+        self.check_quotas(&self.config(), true);
         self.watch_space();
         self.watch_logins();
         self.watch_alerts();

@@ -145,10 +145,11 @@ impl Transaction<'_> {
         let group = self.group_named(group)?;
         let (id, created) = (DiskId((self.array.env.random)()), self.now());
         let entry = VolumeEntry::new(id, name, created, Stage::Ready, group);
-        self.commit_volume(contents, vec![put(&entry, Stage::Ready)], id)
+        let affected = self
+            .commit_volume(contents, vec![put(&entry, Stage::Ready)], id)
             .await
             .map_err(|error| Error::refused(&format!("volume {:?} could not be made", entry.name), error))?;
-        self.array.reduce().await?;
+        self.array.reconcile_policies(&affected).await?;
         self.done("volume.created", "volume", &entry.name, "was created");
         self.volume_now(entry.id)
     }

@@ -53,7 +53,7 @@ impl Array {
     }
 
     /// Checks all quotas. `told`: what is found is logged, as it is new since the start.
-    pub(crate) fn look_at_quotas(&self, config: &Config, told: bool) {
+    pub(crate) fn check_quotas(&self, config: &Config, told: bool) {
         let (mut soft, mut hard, mut refused) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
         let limited = |group: &&GroupEntry| group.soft_quota.is_some() || group.hard_quota.is_some();
         let refused_before = self.watched.lock().refused.clone();

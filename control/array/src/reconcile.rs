@@ -1,0 +1,209 @@
+//! Reconciliation: makes units, views, log-ins, limits and policies agree with the configuration.
+//!
+//! It runs for the whole configuration at a start and for what a change affects afterwards. It is idempotent: it
+//! computes what there should be from the configuration and brings `scsi`, `iscsi` and the engine there, whatever they
+//! had before.
+
+use crate::array::Array;
+use crate::policy::{policy_of, rates};
+use crate::watch::mapped;
+use crate::{Error, Result};
+use block::DiskId;
+use parking_lot::Mutex;
+use records::{
+    Config, ConnectionEntry, Edit, GroupEntry, GroupId, HostEntry, HostId, Peer, Record, Stage, VolumeEntry,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The volumes and snapshots that are exported.
+#[derive(Debug, Default)]
+pub(crate) struct Units(Mutex<BTreeSet<DiskId>>);
+
+/// What a change may affect.
+#[derive(Debug, Default)]
+pub(crate) struct Affected {
+    disks: BTreeSet<DiskId>,
+    groups: BTreeSet<GroupId>,
+    initiators: BTreeSet<String>,
+    log_ins: bool,
+    throttle: bool,
+    /// Nothing is in force yet: defaults need not be set.
+    fresh: bool,
+}
+
+impl Affected {
+    /// The whole configuration, when nothing is in force yet.
+    pub fn everything(config: &Config) -> Self {
+        let snapshots = config.snapshots.iter().map(|it| it.id);
+        Self {
+            disks: config.volumes.iter().map(|it| it.id).chain(snapshots).collect(),
+            groups: config.groups.iter().map(|it| it.id).collect(),
+            initiators: config.hosts.iter().flat_map(|it| it.initiators.iter().cloned()).collect(),
+            log_ins: true,
+            throttle: true,
+            fresh: true,
+        }
+    }
+
+    /// Adds what an edit affects; to be called before and after it is applied.
+    pub fn note(&mut self, config: &Config, edit: &Edit) {
+        match edit.record().0 {
+            Record::Volume(it) => {
+                self.disks.insert(it.id);
+                self.groups.extend(config.volumes.get(it.id).and_then(|volume| volume.group));
+            }
+            Record::Snapshot(it) => drop(self.disks.insert(it.id)),
+            Record::Group(it) => {
+                self.groups.insert(it.id);
+                self.disks.extend(config.members(it.id).map(|volume| volume.id));
+            }
+            Record::Host(it) => {
+                self.note_hosts(config.hosts.get(it.id));
+                self.log_ins = true;
+            }
+            Record::HostGroup(it) => self.note_hosts(config.hosts_of(Peer::HostGroup(it.id))),
+            Record::Connection(it) => {
+                self.disks.insert(it.volume);
+                self.note_hosts(config.hosts_of(it.peer));
+            }
+            Record::Settings(_) => self.throttle = true,
+            _ => {}
+        }
+    }
+
+    fn note_hosts<'a>(&mut self, hosts: impl IntoIterator<Item = &'a HostEntry>) {
+        self.initiators.extend(hosts.into_iter().flat_map(|host| host.initiators.iter().cloned()));
+    }
+}
+
+/// Whether hosts may see a disk: a volume that is ready, or a snapshot that is connected.
+fn is_served(config: &Config, id: DiskId) -> bool {
+    let volume = config.volumes.get(id).is_some_and(|it| it.stage == Stage::Ready);
+    volume || config.snapshots.get(id).is_some_and(|it| it.stage == Stage::Ready) && is_connected(config, id)
+}
+
+fn is_connected(config: &Config, id: DiskId) -> bool {
+    config.connections.of_volume(id).next().is_some()
+}
+
+/// What a host sees by LUN: its own connections and those of its group.
+fn view_of(config: &Config, host: HostId) -> BTreeMap<u16, export::Mapping> {
+    let mapping =
+        |entry: &ConnectionEntry| export::Mapping { disk: entry.volume, read_only: entry.read_only };
+    config.seen_by(host).map(|entry| (entry.lun, mapping(entry))).collect()
+}
+
+impl Array {
+    /// Brings `scsi` and `iscsi` to what the configuration says about what is affected.
+    pub(crate) fn reconcile(&self, config: &Config, affected: &Affected) {
+        for id in affected.disks.iter().filter(|id| is_served(config, **id)) {
+            self.add_unit(*id);
+            if let Some(volume) = config.volumes.get(*id) {
+                self.limit_volume(volume, affected.fresh);
+            }
+        }
+        for id in &affected.groups {
+            self.limit_group(config, *id, affected.fresh);
+        }
+        if affected.throttle {
+            self.parts.exports.set_unmap_throttle(config.settings.unmap_throttle);
+        }
+        self.check_quotas(config, !affected.fresh);
+        self.set_views(config, &affected.initiators);
+        if affected.log_ins {
+            self.set_log_ins(config);
+        }
+        // After the views, so that hosts lose the mapping before the unit.
+        for id in affected.disks.iter().filter(|id| !is_served(config, **id)) {
+            self.remove_unit(*id);
+        }
+    }
+
+    fn add_unit(&self, id: DiskId) {
+        let mut units = self.units.0.lock();
+        if let Some(disk) = self.parts.engine.volume(id).filter(|_| !units.contains(&id)) {
+            self.parts.exports.add_volume(disk);
+            units.insert(id);
+        }
+    }
+
+    fn remove_unit(&self, id: DiskId) {
+        if self.units.0.lock().remove(&id) {
+            self.parts.exports.remove_volume(id);
+        }
+    }
+
+    fn limit_volume(&self, volume: &VolumeEntry, fresh: bool) {
+        if !(fresh && volume.limits.is_none()) {
+            self.parts.exports.set_limits(volume.id, rates(volume.limits));
+        }
+        if !(fresh && volume.scsi2_reservations) {
+            self.parts.target.set_simple_reservations(volume.id, volume.scsi2_reservations);
+        }
+    }
+
+    fn limit_group(&self, config: &Config, id: GroupId, fresh: bool) {
+        let group = config.groups.get(id);
+        let limited = |group: &GroupEntry| !group.limits.is_none() || group.hard_quota.is_some();
+        if fresh && !group.is_some_and(limited) {
+            return;
+        }
+        let members: BTreeSet<DiskId> = config.members(id).map(|volume| volume.id).collect();
+        let limits = group.map(|group| group.limits).unwrap_or_default();
+        self.parts.exports.set_group_limits(u128::from(id.0), members.clone(), rates(limits));
+        let (engine, disks) = (self.parts.engine.clone(), members.clone());
+        let usage = Arc::new(move || mapped(&engine, disks.iter().copied()));
+        let quota = group.and_then(|group| group.hard_quota);
+        self.parts.exports.set_group_quota(u128::from(id.0), members, quota, usage);
+    }
+
+    /// Sets what each initiator sees; one that belongs to no host sees nothing.
+    fn set_views(&self, config: &Config, initiators: &BTreeSet<String>) {
+        if initiators.is_empty() {
+            return;
+        }
+        let owner =
+            |host: &HostEntry| host.initiators.iter().map(|it| (it.clone(), host.id)).collect::<Vec<_>>();
+        let owners: BTreeMap<String, HostId> = config.hosts.iter().flat_map(owner).collect();
+        for name in initiators {
+            match owners.get(name) {
+                Some(host) => self.parts.exports.set_mappings(name, view_of(config, *host)),
+                None => self.parts.exports.remove_mappings(name),
+            }
+        }
+    }
+
+    /// Sets which initiators may log in, and how. A host whose secret can't be opened may not.
+    fn set_log_ins(&self, config: &Config) {
+        let mut table = Vec::new();
+        for host in config.hosts.iter() {
+            match self.access(host) {
+                Ok(access) => {
+                    table.extend(host.initiators.iter().map(|name| (name.clone(), access.clone())));
+                }
+                Err(error) => tracing::error!(host = host.name, %error, "a host can't log in"),
+            }
+        }
+        self.parts.server.set_access(table.into_iter().collect());
+    }
+
+    /// Brings the reduction policies of the engine to what the configuration says. The configuration comes first: a start
+    /// after a crash does the rest.
+    pub(crate) async fn reconcile_policies(&self, affected: &Affected) -> Result<()> {
+        let differing: Vec<_> = {
+            let config = self.config();
+            let volumes = affected.disks.iter().filter_map(|id| config.volumes.get(*id));
+            let ready = volumes.filter(|volume| volume.stage == Stage::Ready);
+            let wanted = ready.map(|volume| (volume.id, policy_of(&config, volume)));
+            let differs =
+                |(id, policy): &(DiskId, _)| self.parts.engine.policy(*id).is_some_and(|now| now != *policy);
+            wanted.filter(differs).collect()
+        };
+        for (id, policy) in differing {
+            let set = self.parts.engine.set_policy(id, policy).await;
+            set.map_err(|error| Error::refused("the reduction policy can't be set", error))?;
+        }
+        Ok(())
+    }
+}
