@@ -231,17 +231,17 @@ impl Array {
 
     fn log_state(&self, drive: &DriveStatus, before: Option<DriveState>) {
         let slot = drive.slot.to_string();
-        let tell = |severity, kind: &str, message: String| {
+        let log = |severity, kind: &str, message: String| {
             self.log_event(severity, kind, Some(("drive", &slot)), message);
         };
         let called = called(drive);
         match (before, drive.state) {
             (_, DriveState::Failed) => {
                 let what = "is out: what it held is rebuilt on the others; replace it";
-                tell(Severity::Critical, "drive.out", format!("{called} {what}"));
+                log(Severity::Critical, "drive.out", format!("{called} {what}"));
             }
             (Some(DriveState::Failed), DriveState::InUse) => {
-                tell(Severity::Info, "drive.back", format!("{called} is back"));
+                log(Severity::Info, "drive.back", format!("{called} is back"));
             }
             _ => {}
         }

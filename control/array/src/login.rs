@@ -220,7 +220,7 @@ impl Array {
         let now = self.env.seconds();
         let PendingLogins { items, lost } = std::mem::take(&mut *self.logins.pending.lock());
         let changed = !items.is_empty();
-        let (mut told, mut more) = (Vec::new(), 0);
+        let (mut logged, mut more) = (Vec::new(), 0);
         {
             let (config, mut log) = (self.config(), self.logins.log.lock());
             let log = &mut *log;
@@ -248,11 +248,11 @@ impl Array {
             };
             log.waiting.retain(|item| {
                 let host = host_of(&config, item.initiator.as_deref());
-                let tells = may(host.map(|host| host.id));
-                if tells {
-                    told.push((item.clone(), host.map(|host| host.name.clone())));
+                let may_log = may(host.map(|host| host.id));
+                if may_log {
+                    logged.push((item.clone(), host.map(|host| host.name.clone())));
                 }
-                !tells
+                !may_log
             });
             if log.lost > 0 && may(None) {
                 more = std::mem::take(&mut log.lost);
@@ -260,10 +260,10 @@ impl Array {
         }
         if more > 0 {
             let message =
-                format!("{more} more log-ins, log-outs and refusals happened that are not told one by one");
+                format!("{more} more log-ins, log-outs and refusals happened that are not logged one by one");
             self.log_event(Severity::Warning, "initiator.login-refused", None, message);
         }
-        told.iter().for_each(|(item, host)| self.log_host_login(item, host.as_deref()));
+        logged.iter().for_each(|(item, host)| self.log_host_login(item, host.as_deref()));
         if changed {
             self.publish_change(Topic::Hosts);
             self.publish_change(Topic::RefusedLogins);

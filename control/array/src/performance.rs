@@ -198,7 +198,7 @@ pub struct Busiest {
 /// Performance over a time range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShowPerformance {
-    /// By whom.
+    /// Of the whole array, a volume, a group or a host.
     #[serde(skip)]
     pub scope: Scope,
     /// When.
@@ -396,13 +396,13 @@ impl Array {
         let now = self.env.seconds();
         let (from, to) = self.ends(stretch)?;
         let points = stretch.points.unwrap_or(DEFAULT_POINTS).clamp(1, MAX_POINTS);
-        let told = |from, to, points| {
+        let read = |from, to, points| {
             let points = self.parts.history.space(now, from, to, points);
             points.map_err(|error| Error::failed("the history can't be read", error))
         };
         let past = self.past_month(now)?;
         let (per_day, days_to_full) = forecast(&past);
-        Ok(Capacity { points: told(from, to, points.into())?, per_day, days_to_full })
+        Ok(Capacity { points: read(from, to, points.into())?, per_day, days_to_full })
     }
 }
 

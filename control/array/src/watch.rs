@@ -52,8 +52,8 @@ impl Array {
         (watched.soft.contains(&group), watched.hard.contains(&group))
     }
 
-    /// Checks all quotas. `told`: what is found is logged, as it is new since the start.
-    pub(crate) fn check_quotas(&self, config: &Config, told: bool) {
+    /// Checks all quotas. `log`: crossings are logged; at a start they are not new.
+    pub(crate) fn check_quotas(&self, config: &Config, log: bool) {
         let (mut soft, mut hard, mut refused) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
         let limited = |group: &&GroupEntry| group.soft_quota.is_some() || group.hard_quota.is_some();
         let refused_before = self.watched.lock().refused.clone();
@@ -67,7 +67,7 @@ impl Array {
             let wanted = if met || was_hard { last.bytes } else { 0 };
             let is_out = |quota| used >= quota || used.saturating_add(wanted) > quota;
             let is_hard = group.hard_quota.is_some_and(is_out);
-            if told {
+            if log {
                 self.log_soft_quota(config, group, (was_soft, is_soft));
                 self.log_hard_quota(group, (was_hard, met, is_hard));
             }

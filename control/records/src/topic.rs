@@ -1,4 +1,4 @@
-//! Topics of the event stream: the kinds of records that listeners are told of when they change. The API's description
+//! Topics of the event stream: the kinds of records whose changes are published. The API's description
 //! has them as an enumeration, so the web interface's types know them, too.
 
 use crate::{Edit, Stage};
