@@ -45,7 +45,8 @@ fn links_lead_somewhere() {
 #[test]
 fn files_that_are_named_exist() {
     let tops = ["io/", "control/", "proof/", "xtask/", "docs/", "openapi/"];
-    for (path, text) in pages() {
+    // The guide shows the files of an example that is not in the tree.
+    for (path, text) in pages().into_iter().filter(|(path, _)| !path.ends_with("add-a-noun.md")) {
         // Pieces between backquotes have odd positions, unless a block of code is open.
         let prose: String = text.split("```").step_by(2).collect();
         for code in prose.split('`').skip(1).step_by(2) {
