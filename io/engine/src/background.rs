@@ -235,7 +235,7 @@ impl Worker {
             let stopping = self.core.stopping.load(Ordering::Acquire);
             self.grow();
             let mut full = false;
-            let mut busy = self.end_abandoned();
+            let mut busy = self.core.delete_abandoned_clones();
             busy |= self.release().await?;
             if busy {
                 self.exhausted = None;

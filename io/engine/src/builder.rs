@@ -3,7 +3,7 @@
 use crate::change::{Change, Cover, Expected, MAX_CHANGE_PAGES};
 use crate::entry::{BLOCK, SlotId};
 use crate::record::{Mutation, Record};
-use crate::volume::Span;
+use crate::span::Span;
 use block::{Data, is_zero};
 use bytes::BytesMut;
 use smallvec::SmallVec;

@@ -9,15 +9,13 @@ use crate::catalog::VolumeState;
 use crate::change::Change;
 use crate::core::Core;
 use crate::entry::{BLOCK, Entry, FAN};
+use crate::frame::BLOCK_MAX_LOG_BYTES;
 use crate::map::{Maps, Tree};
 use crate::record::Mutation;
 use crate::space::DiskSpace;
 use crate::state::{Refusal, State};
 use block::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// What a block takes in the log when it does not reduce: a frame of its own, and its part of the frame table.
-pub const BLOCK_MAX_LOG_BYTES: u64 = (BLOCK + crate::frame::HEADER + 16 + 16) as u64;
 
 /// What a map page takes at most: 512 entries of ten bytes would be more, but their values are near each other.
 const MAP_PAGE_MAX_BYTES: u64 = 4096;
@@ -204,7 +202,9 @@ fn written_pages(maps: &Maps, tree: Tree, from: u64, to: u64, shared: bool) -> u
         return 0;
     }
     let Some(page) = tree.root.as_page() else {
-        let of_level = |level| (to - 1) / crate::map::span(level) - from / crate::map::span(level) + 1;
+        let of_level = |level| {
+            (to - 1) / crate::entry::blocks_under(level) - from / crate::entry::blocks_under(level) + 1
+        };
         return (0..=tree.level).map(of_level).sum();
     };
     let shared = shared || maps.page_index.get(page).refs > 1;
@@ -295,7 +295,7 @@ fn transient_growth(state: &State, mutations: &[Mutation]) -> u64 {
 
 /// Pages that come into being when `from..to` becomes a hole: those at its ends that are shared, or not there yet.
 fn new_pages(maps: &Maps, tree: Tree, from: u64, to: u64, hole: Entry, shared: bool) -> u64 {
-    if from >= to || from == 0 && to == crate::map::span(tree.level) {
+    if from >= to || from == 0 && to == crate::entry::blocks_under(tree.level) {
         return 0;
     }
     let Some(page) = tree.root.as_page() else {

@@ -2,10 +2,11 @@
 
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::Entry;
+use crate::entry::MAX_LEVEL;
+use crate::hidden::is_hidden;
 use crate::inconsistency::Findings;
-use crate::map::{MAX_LEVEL, Tree};
+use crate::map::Tree;
 use crate::policy::Policy;
-use crate::staged_copy::is_hidden;
 use block::{DiskId, Geometry};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -93,7 +94,7 @@ impl VolumeState {
             note(format!("it has {} blocks", geometry.blocks));
             geometry.blocks = MAX_BYTES / u64::from(geometry.block_bytes);
         }
-        if tree.level > MAX_LEVEL || Self::blocks(geometry) > crate::map::span(tree.level) {
+        if tree.level > MAX_LEVEL || Self::blocks(geometry) > crate::entry::blocks_under(tree.level) {
             note(format!("a map of level {} can't hold {} blocks", tree.level, geometry.blocks));
             tree.level = tree.level.min(MAX_LEVEL);
         }
@@ -241,7 +242,7 @@ impl Catalog {
     /// The same; what it says and can't be is a doubt, and put right.
     pub fn decode_reporting(bytes: &[u8], findings: &mut Findings) -> block::Result<Self> {
         let mut notes = Vec::new();
-        let catalog = Self::decode_with_notes(bytes, &mut notes).map_err(crate::recover::damaged)?;
+        let catalog = Self::decode_with_notes(bytes, &mut notes).map_err(crate::error::damaged)?;
         notes.into_iter().try_for_each(|note| findings.fatal(note))?;
         Ok(catalog)
     }

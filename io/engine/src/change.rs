@@ -1,19 +1,14 @@
 //! A change that has been prepared outside the locks: actions, the pages they put in the journal, and what must
 //! still be true when they take effect.
 
-use crate::capacity::BLOCK_MAX_LOG_BYTES;
-use crate::core::Core;
 use crate::entry::{BLOCK, Entry, SlotId};
-use crate::frame;
+use crate::frame::{self, BLOCK_MAX_LOG_BYTES};
 use crate::journal::Staged;
 use crate::policy::Compression;
-use crate::record::{self, Mutation, Record};
-use crate::state::{Refusal, State};
-use crate::volume::Span;
-use block::Error;
+use crate::record::{Mutation, Record};
+use crate::span::Span;
 use bytes::Bytes;
 use smallvec::SmallVec;
-use std::sync::atomic::Ordering;
 
 /// Blocks that a volume's change was prepared from, with the entries they had.
 pub type Expected = SmallVec<[(u32, u64, Entry); 2]>;
@@ -86,18 +81,19 @@ impl Change {
     }
 
     /// What the pages take in the log when each is compressed alone.
-    fn measure(&self, how: Compression) -> u64 {
+    pub fn measure(&self, how: Compression) -> u64 {
         let overhead = BLOCK_MAX_LOG_BYTES - BLOCK as u64;
         let packed = |page: &[u8]| frame::compressed_len(page, how) as u64 + overhead;
         self.pages.chunks(BLOCK).map(packed).sum()
     }
 
-    fn pages(&self) -> usize {
+    /// Number of pages.
+    pub fn page_count(&self) -> usize {
         self.pages.len() / BLOCK
     }
 
     /// The actions with the slots that the pages got. A run of pages may have been split over several batches.
-    fn placed(&self, staged: &[Staged]) -> Record {
+    pub fn placed(&self, staged: &[Staged]) -> Record {
         let mut placed = Record::new();
         for mutation in &self.mutations {
             match mutation {
@@ -128,114 +124,4 @@ fn slot_of(staged: &[Staged], page: usize) -> SlotId {
     let run = staged.iter().find(|run| (run.page..run.page + run.count).contains(&page));
     let run = run.expect("every page was staged");
     run.slot.offset(page - run.page)
-}
-
-impl Core {
-    /// Makes a change: validates it, applies it to the maps and puts it in the open journal batch, in one step.
-    /// `first` is true for the operation at the head of the queue for room.
-    pub fn make(&self, change: &Change, first: bool) -> Result<Made, Refusal> {
-        if change.pages() > MAX_CHANGE_PAGES {
-            return Err(Error::Malformed("more than 256 MiB in one operation").into());
-        }
-        let parts = change.pages.len() / (self.layout.batch_bytes as usize / 2) + 2;
-        let bound = record::bound(&change.mutations) + 56 * parts;
-        let mut state = self.state.write();
-        let addressed = change.addressed.map(|addressed| state.volume(addressed)).transpose()?;
-        if let (Some(addressed), Some(size)) = (addressed, change.size)
-            && addressed.geometry.blocks != size
-        {
-            return Err(Refusal::Changed);
-        }
-        for Cover { volume, span, written } in change.covers.iter().copied() {
-            let volume = if written { state.writable(volume)? } else { state.volume(volume)? };
-            span.check(volume.geometry)?;
-        }
-        self.admit(&state, change, bound, first)?;
-        for (volume, block, entry) in &change.expected {
-            if state.entry(*volume, *block)? != *entry {
-                return Err(Refusal::Changed);
-            }
-        }
-        for Unchanged { before, volume, block, count } in change.unchanged.iter().copied() {
-            if !state.are_equal([before, volume], block, count)? {
-                return Err(Refusal::Changed);
-            }
-        }
-        state.check_kept(&change.mutations, change.now)?;
-        state.probe(&change.mutations)?;
-        let mut journal = self.journal.lock();
-        if journal.is_stopped() {
-            drop(journal);
-            return Err(self.why_stopped().into());
-        }
-        let staged = journal.stage(&change.pages, bound);
-        let record = change.placed(&staged);
-        let batch = journal.record(&record);
-        drop(journal);
-        let page = |slot: SlotId| {
-            let run = staged.iter().find(|run| {
-                run.slot.batch == slot.batch
-                    && (run.slot.page..run.slot.page + run.count as u16).contains(&slot.page)
-            });
-            let run = run.expect("every slot was staged");
-            let at = (run.page + usize::from(slot.page - run.slot.page)) * BLOCK;
-            change.pages.slice(at..at + BLOCK)
-        };
-        record.iter().for_each(|mutation| state.apply(mutation, batch, &page));
-        let credit = if change.pages.is_empty() { 0 } else { self.credit_needed(&state) };
-        drop(state);
-        self.changes.fetch_add(1, Ordering::Relaxed);
-        Ok(Made { batch, credit })
-    }
-
-    /// The change with what its pages take in the log.
-    pub fn measured(&self, change: &Change) -> Change {
-        let compresses = |mutation: &Mutation| {
-            let (Mutation::Slots { volume, .. } | Mutation::Same { volume, .. }) = mutation else {
-                return true;
-            };
-            let state = self.state.read();
-            state.volume(*volume).is_ok_and(|volume| volume.policy.compression != Compression::Off)
-        };
-        let all = change.mutations.iter().all(compresses);
-        let how = if all { Compression::Fast } else { Compression::Off };
-        Change { packed: Some(change.measure(how)), ..change.clone() }
-    }
-
-    /// Refuses what has no room in the journal, in memory or in the log.
-    fn admit(&self, state: &State, change: &Change, record: usize, first: bool) -> Result<(), Refusal> {
-        self.check_running()?;
-        let cost = self.journal.cost(record, change.pages());
-        if record > self.journal.record_limit() || cost > self.journal.limit() {
-            return Err(Error::Malformed("larger than the journal").into());
-        }
-        self.check_capacity(state, change)?;
-        let bytes = state.maps.slots.bytes();
-        let full = bytes > 0 && bytes + change.pages.len() > self.options.slot_bytes;
-        let crowded = self.journal.is_crowded(cost);
-        if full || crowded || !first && self.room_queue.is_queued() {
-            // The background may be at rest since it looked at what was wanted before; a checkpoint is due now.
-            if self.wants_room.fetch_max(cost, Ordering::AcqRel) < cost && crowded {
-                self.signal.notify();
-            }
-            return Err(Refusal::Backpressure);
-        }
-        Ok(())
-    }
-
-    /// An acknowledgement waits for an eighth of what memory holds beyond what needs no pace: latency grows with the
-    /// amount, and what comes in settles at what the background can do.
-    fn credit_needed(&self, state: &State) -> u64 {
-        match (state.maps.slots.bytes() as u64).saturating_sub(self.backpressure_start_bytes()) / 8 {
-            0 => 0,
-            debt => self.credit.now().saturating_add(debt),
-        }
-    }
-
-    /// Bytes that may wait to be flushed before acknowledgements wait for the flusher: half of what memory may hold, and no
-    /// more than leaves room in the journal for what has been flushed and waits for a checkpoint.
-    pub fn backpressure_start_bytes(&self) -> u64 {
-        (self.options.slot_bytes as u64 / 2)
-            .min(self.journal.max_held_bytes() / self.options.tunables.backpressure_divisor)
-    }
 }

@@ -108,7 +108,7 @@ impl Core {
                 found.defect(format_args!("volume {number}: its identity {:?} is another's too", volume.id));
             }
             let VolumeState { tree, geometry, kept_until, read_only, .. } = volume;
-            if crate::map::span(tree.level) < VolumeState::blocks(*geometry) {
+            if crate::entry::blocks_under(tree.level) < VolumeState::blocks(*geometry) {
                 found.defect(format_args!("volume {number}: {geometry:?} is more than its map can hold"));
             }
             if *kept_until > 0 && !read_only && !volume.provenance.snapshot {

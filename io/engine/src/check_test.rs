@@ -1,6 +1,7 @@
 use crate::codec::Put;
-use crate::engine::{Engine, Options};
+use crate::engine::Engine;
 use crate::map::Maps;
+use crate::options::Options;
 use crate::space::Location;
 use block::{Data, Disk, DiskId, Geometry, Op};
 use raid::{DriveShelf, FormatOptions, MemDrive};

@@ -20,11 +20,11 @@
 
 use crate::background::{Streams, Worker};
 use crate::entry::{Kind, Node, encode_node};
+use crate::error::failed;
 use crate::frame::{self, ObjectKind};
 use crate::map::{Maps, Need};
 use crate::page_index::{CHUNK, PageIndex};
 use crate::pages::NumberMap;
-use crate::recover::failed;
 use crate::root::{Payload, Root, Unflushed, chunks_of};
 use crate::space::{Location, Usage};
 use crate::wake::pause;

@@ -3,9 +3,9 @@
 
 use crate::background::Worker;
 use crate::checkpoint::page_index;
+use crate::error::failed;
 use crate::frame::{self, Fingerprint, HEADER, Header, ObjectKind, Packer};
 use crate::map::Need;
-use crate::recover::failed;
 use crate::space::{Live, Location};
 use crate::wake::pause;
 use bytes::{Bytes, BytesMut};

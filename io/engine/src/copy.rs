@@ -4,9 +4,9 @@
 use crate::builder::ChangeBuilder;
 use crate::change::{Change, Cover};
 use crate::entry::BLOCK;
+use crate::handle::Handle;
 use crate::record::Mutation;
-use crate::staged_copy;
-use crate::volume::{Handle, Span};
+use crate::span::Span;
 use block::{Reply, Result};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -46,7 +46,7 @@ impl Copy {
         ]
     }
 
-    fn is_alike(&self) -> bool {
+    pub fn is_alike(&self) -> bool {
         self.from.from % STEP == self.to.from % STEP
     }
 
@@ -61,18 +61,6 @@ impl Copy {
     }
 }
 
-/// Performs a list in which some segment is not aligned. Segments that lie alike and do not meet share their whole
-/// blocks; of others the data are moved, by one change as far as that goes. `addressed` is the volume that got the command.
-pub async fn copy_edges(addressed: Handle, copies: Vec<Copy>) -> Result {
-    if copies.iter().all(Copy::is_alike) && are_apart(&copies) {
-        return alike(&addressed, &copies).await;
-    }
-    if copies.iter().map(|copy| copy.to.len()).sum::<u64>() <= piece(&copies[0]) {
-        return together(&addressed, &copies).await;
-    }
-    staged_copy::copy(&addressed, &copies).await
-}
-
 /// Performs one segment, in several steps where the data have to be moved.
 pub async fn perform(addressed: &Handle, copy: &Copy) -> Result {
     match copy.is_alike() {
@@ -82,14 +70,14 @@ pub async fn perform(addressed: &Handle, copy: &Copy) -> Result {
 }
 
 /// Bytes that are copied as data by one change; more than that is prepared aside, in pieces of this size.
-fn piece(copy: &Copy) -> u64 {
+pub fn piece(copy: &Copy) -> u64 {
     let limit = copy.source.core.journal.limit() / 4;
     let most = copy.source.core.options.tunables.copy_piece_bytes;
     (most.min(limit) / STEP * STEP).max(STEP)
 }
 
 /// True when no segment touches a block that another writes.
-fn are_apart(copies: &[Copy]) -> bool {
+pub fn are_apart(copies: &[Copy]) -> bool {
     let meets = |(a, in_a): (&Handle, Span), (b, in_b): (&Handle, Span)| {
         let ((from_a, count_a), (from_b, count_b)) = (in_a.blocks(), in_b.blocks());
         a.number == b.number && from_a < from_b + count_b && from_b < from_a + count_a
@@ -103,7 +91,7 @@ fn are_apart(copies: &[Copy]) -> bool {
 }
 
 /// Segments that lie alike and do not meet: whole blocks are shared, blocks at the ends are read and written.
-async fn alike(addressed: &Handle, copies: &[Copy]) -> Result {
+pub async fn alike(addressed: &Handle, copies: &[Copy]) -> Result {
     loop {
         let mut builder = ChangeBuilder::new(2 * copies.len());
         for copy in copies {
@@ -151,7 +139,7 @@ impl Overlay {
 }
 
 /// Any segments, as data, in one step.
-async fn together(addressed: &Handle, copies: &[Copy]) -> Result {
+pub async fn together(addressed: &Handle, copies: &[Copy]) -> Result {
     loop {
         let blocks: u64 = copies.iter().map(|copy| copy.to.blocks().1).sum();
         let mut builder = ChangeBuilder::new(blocks as usize);

@@ -1,16 +1,15 @@
 //! What volumes and the background share: the state behind its lock, the journal, the log, and the ways to wait.
 
 use crate::cache::Cache;
-use crate::change::{Change, Made};
-use crate::engine::Options;
+use crate::hidden::HiddenIds;
 use crate::inconsistency::Inconsistencies;
 use crate::journal::Journal;
 use crate::log::Log;
 use crate::log_writes::LogWrites;
+use crate::options::Options;
 use crate::sharded_lock::{CachePadded, ShardedLock};
 use crate::space::Usage;
-use crate::staged_copy::Stages;
-use crate::state::{Refusal, State};
+use crate::state::State;
 use crate::wake::{RoomQueue, Signal, Watermark};
 use block::{Error, Result};
 use bytes::Bytes;
@@ -49,8 +48,8 @@ pub struct Core {
     pub stopping: AtomicBool,
     /// Reaches one when the background has ended.
     pub finished: Watermark,
-    /// Copies that are being prepared.
-    pub stages: Stages,
+    /// Identities of hidden clones in use.
+    pub hidden: HiddenIds,
     /// The flusher has no room in the log.
     pub full: AtomicBool,
     /// Number of changes made.
@@ -96,7 +95,7 @@ impl Core {
             credit: Watermark::default(),
             stopping: AtomicBool::new(false),
             finished: Watermark::default(),
-            stages: Stages::default(),
+            hidden: HiddenIds::default(),
             full: AtomicBool::new(false),
             changes: CachePadded::default(),
             fetches: AtomicU64::new(0),
@@ -108,73 +107,9 @@ impl Core {
         })
     }
 
-    /// Makes a change that needs nothing prepared, and waits until it is durable.
-    pub async fn change(&self, change: Change) -> Result<()> {
-        loop {
-            let made = self.make_when_possible(&change).await;
-            if let Some(made) = self.confirm_error(made).await? {
-                return self.acknowledge(made).await;
-            }
-        }
-    }
-
     /// A number that changes whenever hosts have the array do something beyond its memory.
     pub fn activity(&self) -> u64 {
         self.changes.load(Ordering::Acquire) + self.fetches.load(Ordering::Acquire)
-    }
-
-    /// Waits until a change is durable, and then as long as the flusher is behind.
-    pub async fn acknowledge(&self, made: Made) -> Result<()> {
-        self.journal.until(made.batch).await?;
-        if made.credit > 0 {
-            self.credit.reached(made.credit).await;
-        }
-        Ok(())
-    }
-
-    /// Makes a change as soon as it can be made; none when a block that it expects has changed.
-    pub async fn make_when_possible(&self, change: &Change) -> Result<Option<Made>> {
-        let mut attempt = self.make(change, false);
-        loop {
-            match attempt {
-                Ok(made) => return Ok(Some(made)),
-                Err(Refusal::Error(Error::NoSpace))
-                    if change.packed.is_none() && !change.pages.is_empty() =>
-                {
-                    return Box::pin(self.make_when_possible(&self.measured(change))).await;
-                }
-                Err(Refusal::Error(error)) => return Err(error),
-                Err(Refusal::Changed) => return Ok(None),
-                Err(Refusal::Need(need)) => {
-                    self.load(need).await?;
-                    attempt = self.make(change, false);
-                }
-                Err(Refusal::Backpressure) => {
-                    let ticket = self.room_queue.ticket();
-                    self.signal.notify();
-                    let try_again = || match self.make(change, true) {
-                        Err(Refusal::Backpressure) => None,
-                        attempt => Some(attempt),
-                    };
-                    attempt = ticket.turn(try_again).await;
-                }
-            }
-        }
-    }
-
-    /// Waits until an answer that a volume is not there, or is not as it would have to be, can't be undone by a power
-    /// loss, whichever volume it tells of.
-    pub async fn confirm_error<T>(&self, outcome: Result<T>) -> Result<T> {
-        if outcome.as_ref().is_err_and(depends_on_catalog) {
-            self.confirm_catalog().await?;
-        }
-        outcome
-    }
-
-    /// Waits until a power loss can't undo which volumes there are, and what they take.
-    pub async fn confirm_catalog(&self) -> Result<()> {
-        let catalog_batch = self.state.read().catalog.catalog_batch;
-        self.journal.until(catalog_batch).await
     }
 
     pub fn check_running(&self) -> Result<()> {
@@ -187,15 +122,5 @@ impl Core {
 
     pub fn why_stopped(&self) -> Error {
         Error::Stopped(self.journal.stopped().unwrap_or_default())
-    }
-}
-
-/// Whether an error follows from which volumes there are and from what is known of them.
-pub fn depends_on_catalog(error: &Error) -> bool {
-    match error {
-        Error::Gone | Error::Foreign(_) | Error::ReadOnly | Error::Kept { .. } => true,
-        Error::OutOfRange { .. } | Error::Malformed(_) => true,
-        Error::Miscompare { .. } | Error::NoSpace | Error::Medium { .. } => false,
-        Error::NotReady | Error::Stopped(_) => false,
     }
 }

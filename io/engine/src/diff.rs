@@ -4,8 +4,8 @@
 use crate::catalog::VolumeState;
 use crate::core::Core;
 use crate::engine::Engine;
-use crate::entry::{BLOCK, Entry, FAN, Kind};
-use crate::map::{Maps, Need, Tree, span};
+use crate::entry::{BLOCK, Entry, FAN, Kind, blocks_under};
+use crate::map::{Maps, Need, Tree};
 use crate::read::{Blocked, Fetched, Observed};
 use crate::state::{Refusal, State};
 use block::{DiskId, Error, Extent, Provisioning, Region, Result};
@@ -84,7 +84,7 @@ impl Walk<'_> {
         if level == 0 {
             return self.leaves(old, new, base, from, to);
         }
-        let each = span(level - 1);
+        let each = blocks_under(level - 1);
         for index in from / each..to.div_ceil(each) {
             let (at, n) = (index * each, index as usize);
             let children = [child(self.maps, old, level, n), child(self.maps, new, level, n)];

@@ -8,6 +8,14 @@ pub const BLOCK: usize = 4096;
 /// Entries of a map page.
 pub const FAN: usize = 512;
 
+/// Level of the root of the largest volume's map: 64 PiB.
+pub const MAX_LEVEL: u8 = 4;
+
+/// 4 KiB blocks that a map page of this level maps; a leaf has level 0.
+pub fn blocks_under(level: u8) -> u64 {
+    (FAN as u64).saturating_pow(u32::from(level) + 1)
+}
+
 /// A page of a journal batch: the batch's number and the page's index in its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotId {

@@ -3,12 +3,12 @@
 
 use crate::background::{Step, Worker};
 use crate::entry::{BLOCK, BlockId, SlotId};
+use crate::error::failed;
 use crate::frame::{self, Fingerprint, Method, UNKNOWN};
 use crate::frame_table::{Absent, FRAMES, Frame};
 use crate::map::{Maps, Need};
 use crate::pages::NumberMap;
 use crate::policy::{Compression, Policy};
-use crate::recover::failed;
 use crate::space::Location;
 use crate::state::State;
 use crate::wake::pause;

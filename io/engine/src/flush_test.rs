@@ -1,5 +1,6 @@
 use super::*;
-use crate::engine::{Engine, Options};
+use crate::engine::Engine;
+use crate::options::Options;
 use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
 use raid::{DriveShelf, FormatOptions, MemDrive};
 use shelf::Drive;

@@ -40,6 +40,10 @@ impl ObjectKind {
 pub const HEADER: usize = 24;
 const MAGIC: u32 = u32::from_le_bytes(*b"ALO1");
 
+/// The most that one block takes of the log: a frame of its own that does not compress, and its part of the frame
+/// table.
+pub const BLOCK_MAX_LOG_BYTES: u64 = (BLOCK + HEADER + 16 + 16) as u64;
+
 /// The header of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {

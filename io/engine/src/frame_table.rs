@@ -7,16 +7,13 @@
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::BlockId;
 use crate::inconsistency::Inconsistencies;
-use crate::page_index::PageIndex;
+use crate::page_index::{MAX_REFS, PageIndex};
 use crate::pages::{NumberMap, Pages};
 use crate::space::{Location, Usage};
 use smallvec::SmallVec;
 
 /// Frames of a page.
 pub const FRAMES: u64 = 64;
-
-/// More references than this of anything are not believed.
-pub const MAX_REFS: u64 = 1 << 48;
 
 /// The number of no frame is as large.
 pub const MAX_FRAMES: u64 = 1 << 50;

@@ -2,7 +2,7 @@
 //! within one; a page counts as one holder of everything its entries name, however many share it. Changing a shared
 //! page copies it. Dropping a tree takes one step; what was below is released in the background.
 
-use crate::entry::{BlockId, Entry, FAN, Kind, Node, SlotId};
+use crate::entry::{BlockId, Entry, FAN, Kind, Node, SlotId, blocks_under};
 use crate::frame_table::{Absent, FrameTable};
 use crate::inconsistency::Inconsistencies;
 use crate::page_index::{CHUNK, PageIndex, PageInfo};
@@ -40,16 +40,11 @@ pub struct Tree {
 impl Tree {
     /// The tree of a volume of `blocks` blocks where nothing is mapped.
     pub fn empty(blocks: u64) -> Self {
-        Self { root: Entry::UNMAPPED, level: (0..).find(|level| span(*level) >= blocks).expect("64 bits") }
+        Self {
+            root: Entry::UNMAPPED,
+            level: (0..).find(|level| blocks_under(*level) >= blocks).expect("64 bits"),
+        }
     }
-}
-
-/// The height of the tree of the largest volume.
-pub const MAX_LEVEL: u8 = 4;
-
-/// Blocks below a page of this level.
-pub fn span(level: u8) -> u64 {
-    (FAN as u64).saturating_pow(u32::from(level) + 1)
 }
 
 /// What a scan of a tree finds, in order.
@@ -124,7 +119,7 @@ pub struct Maps {
 
 /// The children of a page of `level` that `from..to` touches: index, and the part of the child's span.
 pub fn children(level: u8, from: u64, to: u64) -> impl DoubleEndedIterator<Item = (usize, u64, u64)> {
-    let each = span(level - 1);
+    let each = blocks_under(level - 1);
     (from / each..to.div_ceil(each)).map(move |index| {
         let base = index * each;
         (index as usize, from.saturating_sub(base), (to - base).min(each))
@@ -187,7 +182,7 @@ impl Maps {
     pub fn tally(&self, tree: Tree) -> Tally {
         match tree.root.as_page() {
             Some(page) => self.page_index.get(page).tally,
-            None => Tally::of(tree.root) * span(tree.level),
+            None => Tally::of(tree.root) * blocks_under(tree.level),
         }
     }
 
@@ -216,7 +211,8 @@ impl Maps {
 
     /// Fails unless every page is in memory that a change of `from..to` has to look into.
     pub fn probe_change(&self, tree: Tree, from: u64, to: u64) -> Result<(), Need> {
-        let (Some(page), false) = (tree.root.as_page(), from == to || from == 0 && to == span(tree.level))
+        let (Some(page), false) =
+            (tree.root.as_page(), from == to || from == 0 && to == blocks_under(tree.level))
         else {
             return Ok(());
         };
@@ -235,7 +231,7 @@ impl Maps {
     /// Fails unless every page is in memory that a copy of `from..to` has to look into, when whole pages up to level
     /// `share` are shared.
     pub fn probe_copy(&self, tree: Tree, from: u64, to: u64, share: Option<u8>) -> Result<(), Need> {
-        let shared = share >= Some(tree.level) && from == 0 && to == span(tree.level);
+        let shared = share >= Some(tree.level) && from == 0 && to == blocks_under(tree.level);
         let (Some(page), false) = (tree.root.as_page(), shared) else { return Ok(()) };
         let node = self.page(page)?;
         if tree.level == 0 {
@@ -271,7 +267,7 @@ impl Maps {
     fn uniform_pages(&mut self, top: u8, from: u64, to: u64, slot: SlotId) -> Vec<u64> {
         let mut pages: Vec<u64> = Vec::new();
         for level in 0..=top {
-            let each = span(level);
+            let each = blocks_under(level);
             let end = from.div_ceil(each).checked_mul(each).and_then(|start| start.checked_add(each));
             if end.is_none_or(|end| end > to) {
                 break;
@@ -304,7 +300,7 @@ impl Maps {
 
     fn set(&mut self, tree: Tree, from: u64, to: u64, content: Content<'_>, skip: u64) -> Entry {
         let Tree { mut root, level } = tree;
-        if from == 0 && to == span(level) {
+        if from == 0 && to == blocks_under(level) {
             self.drop_tree(root);
             root = Entry::UNMAPPED;
             match content {
@@ -510,7 +506,7 @@ impl Maps {
                 self.page_index.edit(child, |info| info.refs = FAN as u64);
             }
         }
-        let tally = Tally { mapped: span(level), zero: 0 };
+        let tally = Tally { mapped: blocks_under(level), zero: 0 };
         Entry::page(self.create([below; FAN], tally, level))
     }
 
@@ -590,7 +586,7 @@ impl Maps {
 
     /// Makes a tree higher until it can hold `blocks`.
     pub fn heighten(&mut self, tree: &mut Tree, blocks: u64) {
-        while span(tree.level) < blocks {
+        while blocks_under(tree.level) < blocks {
             let tally = self.tally(*tree);
             tree.level += 1;
             if tree.root != Entry::UNMAPPED {
@@ -603,7 +599,7 @@ impl Maps {
 
     /// The highest level whose pages a copy from block `from` to block `to` can share.
     pub fn shareable(from: u64, to: u64) -> Option<u8> {
-        (0..7).take_while(|level| from.abs_diff(to).is_multiple_of(span(*level))).last()
+        (0..7).take_while(|level| from.abs_diff(to).is_multiple_of(blocks_under(*level))).last()
     }
 
     /// Copies `count` blocks from `from` of one tree to `to` of another, or the same, as if the source was read
@@ -628,7 +624,7 @@ impl Maps {
                 }
                 Piece::Tree(root, level) => {
                     target.root = self.graft(*target, at, Tree { root, level });
-                    span(level)
+                    blocks_under(level)
                 }
             };
         }
@@ -639,7 +635,7 @@ impl Maps {
             out.push(Piece::Hole(tree.root, to - from));
             return;
         };
-        if share >= Some(tree.level) && from == 0 && to == span(tree.level) {
+        if share >= Some(tree.level) && from == 0 && to == blocks_under(tree.level) {
             self.share_tree(tree.root);
             out.push(Piece::Tree(tree.root, tree.level));
             return;
@@ -662,7 +658,7 @@ impl Maps {
             return new.root;
         }
         let page = self.own(tree);
-        let each = span(tree.level - 1);
+        let each = blocks_under(tree.level - 1);
         let index = (at / each) as usize;
         let old = Tree { root: self.node(page)[index], level: tree.level - 1 };
         let less = self.tally(old);

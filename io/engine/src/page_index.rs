@@ -9,6 +9,9 @@ use std::sync::Arc;
 /// Pages of a chunk.
 pub const CHUNK: u64 = 256;
 
+/// A count of references above this is taken for damage.
+pub const MAX_REFS: u64 = 1 << 48;
+
 /// What the directory says about a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageInfo {
@@ -105,8 +108,8 @@ impl Chunk {
             let (location, refs) = (Location::take(&mut take)?, take.var()?);
             let (tally, bits) = (Tally { mapped: take.var()?, zero: take.var()? }, take.u8()?);
             let level = bits >> 1;
-            take.check(level <= crate::map::MAX_LEVEL && tally.zero <= tally.mapped)?;
-            take.check(tally.mapped <= crate::map::span(level) && refs <= crate::frame_table::MAX_REFS)?;
+            take.check(level <= crate::entry::MAX_LEVEL && tally.zero <= tally.mapped)?;
+            take.check(tally.mapped <= crate::entry::blocks_under(level) && refs <= MAX_REFS)?;
             take.check(chunk.get(index) == PageInfo::default())?;
             chunk
                 .set(index, PageInfo { location, refs, tally, level: bits >> 1, names_slots: bits & 1 == 1 });

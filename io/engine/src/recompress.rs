@@ -11,13 +11,13 @@
 
 use crate::background::Worker;
 use crate::entry::{BlockId, Entry, FAN, Kind};
+use crate::error::failed;
 use crate::flush::stored;
 use crate::frame::{Decoded, Fingerprint, Method, UNKNOWN};
 use crate::frame_table::{FRAMES, Frame};
 use crate::map::{Maps, Need, Tree};
 use crate::pages::NumberMap;
 use crate::policy::{Compression, Policy};
-use crate::recover::failed;
 use crate::space::Location;
 use crate::tunables::Tunables;
 use crate::wake::pause;
@@ -457,7 +457,7 @@ fn leaf_from(
         return Ok((from < FAN as u64).then_some((0, page)));
     }
     let node = maps.page(page)?;
-    let each = crate::map::span(tree.level - 1);
+    let each = crate::entry::blocks_under(tree.level - 1);
     for index in from / each..FAN as u64 {
         let child = Tree { root: node[index as usize], level: tree.level - 1 };
         let base = index * each;

@@ -4,13 +4,15 @@ use crate::background::Worker;
 use crate::catalog::{Catalog, VolumeState};
 use crate::codec::Malformed;
 use crate::core::Core;
-use crate::engine::{Engine, Options};
+use crate::engine::Engine;
 use crate::entry::{BLOCK, SlotId};
+use crate::error::{damaged, failed};
 use crate::frame::{self, ObjectKind};
 use crate::frame_table::{FRAMES, MAX_FRAMES};
 use crate::inconsistency::Findings;
 use crate::journal::Journal;
 use crate::map::{Maps, Need};
+use crate::options::Options;
 use crate::page_index::{CHUNK, Chunk, PageIndex, PageInfo};
 use crate::record::{self, Mutation, Record};
 use crate::root::{Payload, Root, VERSION};
@@ -104,14 +106,6 @@ impl Engine {
         tracing::info!(batches = batches.len(), next, "engine opened");
         Ok(Engine::new(worker))
     }
-}
-
-pub(crate) fn failed(error: shelf::Error) -> Error {
-    Error::Stopped(error.to_string())
-}
-
-pub(crate) fn damaged(error: Malformed) -> Error {
-    Error::Stopped(error.to_string())
 }
 
 async fn format(shelf: &Arc<dyn Shelf>, options: &Options) -> block::Result<Superblock> {
@@ -313,19 +307,18 @@ impl Core {
     /// Takes over what a checkpoint counted. Metadata are counted anew: all of them are listed.
     fn take_usage(&self, maps: &mut Maps, root: &Root, parts: &[Location], findings: &mut Findings) {
         let most = u64::from(self.layout.segment_bytes);
-        let mut sane =
-            Root { segments: root.segments.clone(), unique_blocks: root.unique_blocks, ..Root::default() };
-        for (segment, live) in sane.segments.iter_mut().enumerate().filter(|(_, live)| live.data > most) {
+        let (mut live, mut unique_blocks) = (root.segments.clone(), root.unique_blocks);
+        for (segment, live) in live.iter_mut().enumerate().filter(|(_, live)| live.data > most) {
             findings
                 .note(format_args!("checkpoint root: segment {segment} holds {} bytes of data", live.data));
             live.data = most;
         }
         let blocks = most / 16 * u64::from(self.layout.segments);
-        if sane.unique_blocks > blocks {
-            findings.note(format_args!("checkpoint root: there are {} distinct blocks", sane.unique_blocks));
-            sane.unique_blocks = blocks;
+        if unique_blocks > blocks {
+            findings.note(format_args!("checkpoint root: there are {unique_blocks} distinct blocks"));
+            unique_blocks = blocks;
         }
-        let mut usage = Usage::data_of(&sane, self.layout.segments);
+        let mut usage = Usage::of_data(live, unique_blocks, self.layout.segments);
         let pages = maps.page_index.iter().chain(maps.table.page_index.iter()).map(|(_, info)| info.location);
         let chunks =
             maps.page_index.locations.values().chain(maps.table.page_index.locations.values()).copied();

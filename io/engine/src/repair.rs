@@ -10,9 +10,9 @@ use crate::catalog::VolumeState;
 use crate::check::{Progress, ProgressSink};
 use crate::core::Core;
 use crate::engine::Engine;
-use crate::entry::{BLOCK, BlockId, Entry, FAN, Kind, Node, SlotId};
+use crate::entry::{BLOCK, BlockId, Entry, FAN, Kind, Node, SlotId, blocks_under};
 use crate::frame_table::{FRAMES, Frame, TablePage};
-use crate::map::{Tree, span};
+use crate::map::Tree;
 use crate::page_index::PageInfo;
 use crate::pages::NumberMap;
 use crate::slots::Slot;
@@ -229,7 +229,7 @@ impl Core {
         let (mut page, mut refs) = (root.as_page(), 1);
         for level in (0..=level).rev() {
             let Some(number) = page else { break };
-            let tally = Tally { mapped: span(level), zero: 0 };
+            let tally = Tally { mapped: blocks_under(level), zero: 0 };
             walk.pages.insert(number, Visited { level, refs, tally, names_slots: false, lossy: true });
             let state = self.state.read();
             page = state.maps.nodes.get(number).filter(|_| level > 0).and_then(|node| node[0].as_page());
@@ -282,7 +282,7 @@ impl Core {
             walk.pages.insert(page, Visited { level, ..Visited::default() });
             let (mut right, mut visited) = (*node, Visited { level, refs: 1, ..Visited::default() });
             for (index, entry) in node.iter().enumerate() {
-                let block = if level == 0 { 1 } else { span(level - 1) };
+                let block = if level == 0 { 1 } else { blocks_under(level - 1) };
                 let at = At { block: at.block.saturating_add(index as u64 * block), ..at };
                 let (entry, below) = match level {
                     0 => self.put_block_right(walk, page, *entry, at),
@@ -330,16 +330,17 @@ impl Core {
             Some(child) => self.put_right(walk, child, At { level, ..at }).await?,
             None if entry.is_slot() => None,
             None => {
-                let tally = Tally::of(entry) * span(level);
+                let tally = Tally::of(entry) * blocks_under(level);
                 return Ok((entry, Visited { tally, ..Visited::default() }));
             }
         };
         if let Some(visited) = child {
             return Ok((entry, visited));
         }
-        walk.defects.push(format!("map page {page} names {entry:?}: {} blocks are lost", span(level)));
+        walk.defects
+            .push(format!("map page {page} names {entry:?}: {} blocks are lost", blocks_under(level)));
         let lost = self.lost_tree(walk, level);
-        let tally = Tally { mapped: span(level), zero: 0 };
+        let tally = Tally { mapped: blocks_under(level), zero: 0 };
         Ok((lost, Visited { tally, lossy: true, ..Visited::default() }))
     }
 
@@ -528,12 +529,12 @@ impl Core {
                 if level > 0 && node.iter().all(|entry| *entry == node[0]) && runs.len() <= MAX_RUNS {
                     // A tree of lost blocks is one run.
                     if self.is_lost_tree(node[0], level - 1).await? {
-                        add_run(&mut runs, base, span(level));
+                        add_run(&mut runs, base, blocks_under(level));
                         continue;
                     }
                 }
                 for (index, entry) in node.iter().enumerate().rev().filter(|_| level > 0) {
-                    let each = span(level - 1);
+                    let each = blocks_under(level - 1);
                     open.push((*entry, level - 1, base.saturating_add(index as u64 * each)));
                 }
                 for (index, entry) in node.iter().enumerate().filter(|_| level == 0) {

@@ -2,7 +2,7 @@
 
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::{BlockId, SlotId};
-use crate::frame_table::MAX_REFS;
+use crate::page_index::MAX_REFS;
 use crate::pages::NumberMap;
 use crate::record::checksum;
 use crate::space::{Live, Location};

@@ -2,7 +2,6 @@
 
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::{BLOCK, Entry};
-use crate::root::Root;
 use shelf::SegmentId;
 
 /// Where an object lies in the log.
@@ -80,9 +79,8 @@ impl Usage {
     }
 
     /// What a checkpoint counted of data, in a log of at least as many segments, and no metadata.
-    pub fn data_of(root: &Root, segments: u32) -> Self {
-        let mut usage =
-            Self { segments: root.segments.clone(), unique_blocks: root.unique_blocks, ..Self::default() };
+    pub fn of_data(live: Vec<Live>, unique_blocks: u64, segments: u32) -> Self {
+        let mut usage = Self { segments: live, unique_blocks, ..Self::default() };
         usage.segments.resize(segments as usize, Live::default());
         for live in &mut usage.segments {
             live.meta = 0;

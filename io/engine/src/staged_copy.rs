@@ -2,66 +2,37 @@
 //! take effect in one change, if what they read is still what it was when the clones were made; else all over again.
 //! Clones that are left behind, by an abort or a crash, are ended in the background.
 
-use crate::background::Worker;
 use crate::change::{Change, Unchanged};
-use crate::copy::{Copy, perform};
+use crate::copy::{Copy, alike, are_apart, perform, piece, together};
 use crate::core::Core;
+use crate::handle::Handle;
+use crate::hidden::FIRST_HIDDEN;
 use crate::record::{Mutation, Record};
-use crate::unaligned::Parts;
-use crate::volume::Handle;
+use crate::span::Parts;
 use block::{DiskId, Error, Result};
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Identities from here on are of clones that live as long as one operation: nobody else gets one of them.
-const HIDDEN: u128 = !(u32::MAX as u128);
 
 /// How often a list is prepared while others change what it reads.
 const MAX_ATTEMPTS: usize = 16;
 
-/// Whether the identity is of a clone that only the engine sees.
-pub fn is_hidden(id: DiskId) -> bool {
-    id.0 >= HIDDEN
-}
-
-/// The hidden clones that somebody works on.
-#[derive(Default)]
-pub struct Stages(Mutex<Live>);
-
-#[derive(Default)]
-struct Live {
-    ids: BTreeSet<DiskId>,
-    last: u32,
-}
-
-/// Identities of hidden clones, until this is dropped.
-struct Names {
+/// Identities of hidden clones, given back when this is dropped.
+struct CloneIds {
     core: Arc<Core>,
     ids: Vec<DiskId>,
 }
 
-impl Names {
-    fn new(core: &Arc<Core>, count: usize) -> Self {
+impl CloneIds {
+    fn take(core: &Arc<Core>, count: usize) -> Self {
         let state = core.state.read();
-        let live = &mut *core.stages.0.lock();
-        let mut ids = Vec::with_capacity(count);
-        while ids.len() < count {
-            live.last = live.last.wrapping_add(1);
-            let id = DiskId(HIDDEN | u128::from(live.last));
-            if state.catalog.number(id).is_none() && live.ids.insert(id) {
-                ids.push(id);
-            }
-        }
+        let ids = core.hidden.take(count, |id| state.catalog.number(id).is_some());
         Self { core: core.clone(), ids }
     }
 }
 
-impl Drop for Names {
+impl Drop for CloneIds {
     fn drop(&mut self) {
-        let mut live = self.core.stages.0.lock();
-        live.ids.retain(|id| !self.ids.contains(id));
-        drop(live);
+        self.core.hidden.release(&self.ids);
         self.core.signal.notify();
     }
 }
@@ -76,26 +47,38 @@ struct Clones {
 }
 
 /// A list that is being prepared.
-struct Stage {
+struct StagedCopy {
     clones: BTreeMap<u32, Clones>,
-    _names: Names,
+    _ids: CloneIds,
+}
+
+/// Performs a list in which some segment is not aligned. Segments that lie alike and do not meet share their whole
+/// blocks; of others the data are moved, by one change as far as that goes. `addressed` is the volume that got the command.
+pub async fn copy_edges(addressed: Handle, copies: Vec<Copy>) -> Result {
+    if copies.iter().all(Copy::is_alike) && are_apart(&copies) {
+        return alike(&addressed, &copies).await;
+    }
+    if copies.iter().map(|copy| copy.to.len()).sum::<u64>() <= piece(&copies[0]) {
+        return together(&addressed, &copies).await;
+    }
+    copy_staged(&addressed, &copies).await
 }
 
 /// Performs the segments one after the other, all of them at one moment.
-pub async fn copy(addressed: &Handle, copies: &[Copy]) -> Result {
+async fn copy_staged(addressed: &Handle, copies: &[Copy]) -> Result {
     for _ in 0..MAX_ATTEMPTS {
-        let stage = Stage::begin(&addressed.core, copies).await?;
+        let staged = StagedCopy::begin(&addressed.core, copies).await?;
         for copy in copies {
-            perform(addressed, &stage.shifted_to_clones(copy)).await?;
+            perform(addressed, &staged.shifted_to_clones(copy)).await?;
         }
-        if let Some(reply) = addressed.attempt(stage.change(copies)).await? {
+        if let Some(reply) = addressed.attempt(staged.change(copies)).await? {
             return Ok(reply);
         }
     }
     Err(Error::NotReady)
 }
 
-impl Stage {
+impl StagedCopy {
     /// Makes the clones, all at one moment.
     async fn begin(core: &Arc<Core>, copies: &[Copy]) -> Result<Self> {
         let mut written: BTreeMap<u32, bool> = BTreeMap::new();
@@ -104,10 +87,10 @@ impl Stage {
             *written.entry(copy.target.number).or_default() = true;
         }
         let count = written.values().map(|written| 1 + usize::from(*written)).sum();
-        let names = Names::new(core, count);
+        let ids = CloneIds::take(core, count);
         loop {
             let first = core.state.read().catalog.next;
-            let mut new = (first..).zip(&names.ids);
+            let mut new = (first..).zip(&ids.ids);
             let mut mutations = Record::new();
             let mut clone = |source| {
                 let (volume, id) = new.next().expect("there is a name for each clone");
@@ -121,7 +104,7 @@ impl Stage {
             };
             let clones = written.iter().map(both).collect();
             match core.make_when_possible(&Change { mutations, ..Change::default() }).await {
-                Ok(Some(_)) => return Ok(Self { clones, _names: names }),
+                Ok(Some(_)) => return Ok(Self { clones, _ids: ids }),
                 Ok(None) => {}
                 // Another volume that began at the same time took the number.
                 Err(_) if core.state.read().catalog.next != first => {}
@@ -169,17 +152,15 @@ impl Stage {
     }
 }
 
-impl Worker {
-    /// Ends hidden clones that nobody works on any more; false when there were none, or no room to say so.
-    pub fn end_abandoned(&self) -> bool {
-        let abandoned: Vec<u32> = {
-            let state = self.core.state.read();
-            let live = self.core.stages.0.lock();
-            let hidden = state.catalog.from(DiskId(HIDDEN));
-            hidden.filter(|(id, _)| !live.ids.contains(id)).map(|(_, number)| number).collect()
+impl Core {
+    /// Deletes hidden clones that no operation uses; false if there were none, or there was no room in the journal.
+    pub fn delete_abandoned_clones(&self) -> bool {
+        let abandoned = {
+            let state = self.state.read();
+            self.hidden.abandoned(state.catalog.from(FIRST_HIDDEN))
         };
-        let end = |volume| self.core.make(&Change::of(Mutation::Delete { volume }), true).is_ok();
+        let delete = |volume| self.make(&Change::of(Mutation::Delete { volume }), true).is_ok();
         // All of them are tried, whatever becomes of one.
-        abandoned.into_iter().filter(|volume| end(*volume)).count() > 0
+        abandoned.into_iter().filter(|volume| delete(*volume)).count() > 0
     }
 }

@@ -4,49 +4,12 @@
 use crate::builder::{ChangeBuilder, each_block};
 use crate::change::Change;
 use crate::entry::{BLOCK, Entry};
+use crate::handle::Handle;
 use crate::record::Mutation;
-use crate::volume::{Handle, Span};
+use crate::span::{Parts, Span};
 use block::{Data, Error, Reply, Result};
 
 const STEP: u64 = BLOCK as u64;
-
-/// The parts of a span: the blocks at its ends that it covers in part, and the whole blocks between them.
-pub struct Parts {
-    /// Blocks covered in part, with the part.
-    pub edges: Vec<(u64, Span)>,
-    /// The span of whole blocks; empty when there is none.
-    pub whole: Span,
-}
-
-impl Span {
-    /// Takes the span apart.
-    pub fn parts(self) -> Parts {
-        let (low, high) = (self.from.next_multiple_of(STEP), self.to / STEP * STEP);
-        if low > high {
-            return Parts { edges: vec![(self.from / STEP, self)], whole: Span { from: low, to: low } };
-        }
-        let head = Span { from: self.from, to: low };
-        let tail = Span { from: high, to: self.to };
-        let edges = [head, tail].into_iter().filter(|edge| edge.len() > 0);
-        Parts {
-            edges: edges.map(|edge| (edge.from / STEP, edge)).collect(),
-            whole: Span { from: low, to: high },
-        }
-    }
-
-    /// The span cut at the borders of blocks.
-    pub fn each_block(self) -> impl Iterator<Item = Span> {
-        let (first, count) = self.blocks();
-        (first..first + count)
-            .map(move |block| Span { from: self.from.max(block * STEP), to: self.to.min((block + 1) * STEP) })
-    }
-
-    /// The part in its block.
-    pub fn in_block(self) -> std::ops::Range<usize> {
-        let base = self.from / STEP * STEP;
-        (self.from - base) as usize..(self.to - base) as usize
-    }
-}
 
 impl Handle {
     /// Reads the block that a change covers this part of, and has the change expect it.

@@ -2,10 +2,10 @@
 //! what else is known, so that whoever works with pages in memory finds them in order. What can't be held against
 //! anything without reading more, such as counts of references, is met later, and noted then.
 
-use crate::entry::{BlockId, Entry, Kind, Node};
+use crate::entry::{BlockId, Entry, Kind, Node, blocks_under};
 use crate::frame_table::{FRAMES, FrameTable, TablePage};
 use crate::inconsistency::Inconsistencies;
-use crate::map::{Maps, span};
+use crate::map::Maps;
 use crate::space::{Location, Tally, Usage};
 
 /// No page of a map has a number as large.
@@ -23,7 +23,7 @@ impl Maps {
         let below = |entry: &Entry| match entry.as_page().filter(|_| level > 0) {
             Some(child) => self.page_index.get(child).tally,
             None if level == 0 => Tally::of(*entry),
-            None => Tally::of(*entry) * span(level - 1),
+            None => Tally::of(*entry) * blocks_under(level - 1),
         };
         node.iter().map(below).sum()
     }

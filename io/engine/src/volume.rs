@@ -4,13 +4,14 @@
 use crate::builder::{ChangeBuilder, each_block};
 use crate::capacity::disk_space;
 use crate::catalog::VolumeState;
-use crate::change::{Change, MAX_CHANGE_PAGES, Made};
-use crate::core::{Core, depends_on_catalog};
+use crate::change::{Change, MAX_CHANGE_PAGES};
+use crate::core::Core;
 use crate::entry::BLOCK;
+use crate::handle::Handle;
 use crate::map::Seen;
 use crate::read::{Blocked, Fetched, Observed};
 use crate::record::Mutation;
-use crate::state::Refusal;
+use crate::span::Span;
 use block::{
     CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Op, Pending, Provisioning, Region, Reply,
     Result, Space,
@@ -22,15 +23,6 @@ use std::sync::Arc;
 pub struct Volume {
     id: DiskId,
     handle: Handle,
-}
-
-/// What an operation needs of its volume while it waits.
-#[derive(Clone)]
-pub struct Handle {
-    pub core: Arc<Core>,
-    pub number: u32,
-    /// Its block length, which never changes.
-    pub block_bytes: u32,
 }
 
 /// The most that one operation writes.
@@ -90,61 +82,7 @@ impl Disk for Volume {
     }
 }
 
-/// The part of a run of logical blocks in bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct Span {
-    pub from: u64,
-    pub to: u64,
-}
-
-impl Span {
-    /// Where blocks of a volume lie.
-    ///
-    /// # Errors
-    /// [`Error::OutOfRange`] when it does not have all of them.
-    pub fn of(Geometry { block_bytes, blocks }: Geometry, extent: Extent) -> Result<Self> {
-        match extent.end() {
-            Some(end) if end <= blocks => {
-                let each = u64::from(block_bytes);
-                Ok(Span { from: extent.lba * each, to: end * each })
-            }
-            _ => Err(Error::OutOfRange { extent, blocks }),
-        }
-    }
-
-    /// Fails when a volume does not have all of it.
-    ///
-    /// # Errors
-    /// [`Error::OutOfRange`].
-    pub fn check(self, geometry: Geometry) -> Result<()> {
-        let each = u64::from(geometry.block_bytes);
-        Self::of(geometry, Extent::new(self.from / each, self.len() / each)).map(drop)
-    }
-
-    pub fn is_aligned(self) -> bool {
-        self.from.is_multiple_of(BLOCK as u64) && self.to.is_multiple_of(BLOCK as u64)
-    }
-
-    /// The first 4 KiB block that it touches, and how many.
-    pub fn blocks(self) -> (u64, u64) {
-        let first = self.from / BLOCK as u64;
-        (first, self.to.div_ceil(BLOCK as u64) - first)
-    }
-
-    pub fn len(self) -> u64 {
-        self.to - self.from
-    }
-}
-
 impl Handle {
-    /// Answers with an error as soon as it is certain.
-    fn refuse(&self, error: Error) -> Pending {
-        match depends_on_catalog(&error) {
-            true => self.later(|_| std::future::ready(Err(error))),
-            false => Pending::ready(Err(error)),
-        }
-    }
-
     fn execute(&self, op: Op) -> Result<Pending> {
         let op = match op {
             Op::Write { lba, data } => match self.aligned(lba, &data) {
@@ -192,22 +130,6 @@ impl Handle {
         }
     }
 
-    fn later<F>(&self, work: impl FnOnce(Handle) -> F) -> Pending
-    where
-        F: Future<Output = Result> + Send + 'static,
-    {
-        let (volume, work) = (self.clone(), work(self.clone()));
-        Pending::later(async move { volume.core.confirm_error(work.await).await })
-    }
-
-    pub fn geometry(&self) -> Result<Geometry> {
-        self.core.state.read().volume(self.number).map(|volume| volume.geometry)
-    }
-
-    pub fn span(&self, extent: Extent) -> Result<Span> {
-        Span::of(self.geometry()?, extent)
-    }
-
     /// Where whole blocks of 4 KiB are written, when they are that. Whether the volume has them, and takes them, is found
     /// out by the change, under the one lock that it needs.
     fn aligned(&self, lba: u64, data: &Data) -> Option<Span> {
@@ -225,34 +147,6 @@ impl Handle {
             return Err(Error::Malformed("more than 128 MiB in one operation"));
         }
         self.span(Extent::new(lba, (data.len() / each) as u64))
-    }
-
-    /// Makes a change now if that is possible, else as soon as it is.
-    fn submit(&self, mut change: Change) -> Pending {
-        if change.mutations.is_empty() {
-            // That it is taken tells of the volume, as a refusal does.
-            return self
-                .later(|volume| async move { volume.core.confirm_catalog().await.map(|()| Reply::Done) });
-        }
-        change.addressed = Some(self.number);
-        let core = self.core.clone();
-        match core.make(&change, false) {
-            Ok(made) => Pending::later(async move { core.acknowledge(made).await.map(|()| Reply::Done) }),
-            Err(Refusal::Error(error)) if error != Error::NoSpace => self.refuse(error),
-            Err(_) => {
-                self.later(|volume| async move { volume.core.change(change).await.map(|()| Reply::Done) })
-            }
-        }
-    }
-
-    /// Makes a change prepared from blocks that it expects; none when one of them has changed.
-    pub async fn attempt(&self, mut change: Change) -> Result<Option<Reply>> {
-        if change.mutations.is_empty() {
-            return self.core.confirm_catalog().await.map(|()| Some(Reply::Done));
-        }
-        change.addressed = Some(self.number);
-        let Some(made): Option<Made> = self.core.make_when_possible(&change).await? else { return Ok(None) };
-        self.core.acknowledge(made).await.map(|()| Some(Reply::Done))
     }
 
     fn write(&self, span: Span, data: &Data) -> Change {
@@ -324,7 +218,7 @@ impl Handle {
             }
         }
         if !copies.iter().all(|copy| copy.from.is_aligned() && copy.to.is_aligned()) {
-            return Ok(self.later(move |volume| crate::copy::copy_edges(volume, copies)));
+            return Ok(self.later(move |volume| crate::staged_copy::copy_edges(volume, copies)));
         }
         let mut builder = ChangeBuilder::new(0);
         for copy in &copies {
@@ -369,16 +263,6 @@ impl Handle {
         }
         let skip = (span.from % BLOCK as u64) as usize;
         Ok(Observed { what: what.slice(skip, skip + span.len() as usize), batch })
-    }
-
-    /// An error that names a 4 KiB block, in logical blocks of the volume, from this byte of it on.
-    pub fn in_blocks(&self, error: Error, from: u64) -> Error {
-        match (error, self.geometry()) {
-            (Error::Medium { lba }, Ok(geometry)) => {
-                Error::Medium { lba: (lba * BLOCK as u64).max(from) / u64::from(geometry.block_bytes) }
-            }
-            (error, _) => error,
-        }
     }
 
     fn status(&self, extent: Extent) -> Result<Pending> {

@@ -4,12 +4,12 @@
 
 use super::fields::{self, Field};
 use crate::entry::BLOCK;
+use crate::error::{damaged, failed};
 use crate::frame::{self, ObjectKind};
 use crate::frame_table::{FRAMES, TablePage};
 use crate::log::Log;
 use crate::page_index::{CHUNK, Chunk};
 use crate::record;
-use crate::recover::{damaged, failed};
 use crate::root::{Payload, Root};
 use crate::space::Location;
 use block::Result;

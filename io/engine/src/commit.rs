@@ -1,0 +1,204 @@
+//! Commit of changes: admission, the one step that applies a change and puts it in the journal, and the wait for
+//! durability and credit.
+//!
+//! A change is validated, applied to the maps and added to the open journal batch under one lock of the state, so that
+//! journal order is apply order.
+
+use crate::change::{Change, Cover, MAX_CHANGE_PAGES, Made, Unchanged};
+use crate::core::Core;
+use crate::entry::{BLOCK, SlotId};
+use crate::policy::Compression;
+use crate::record::{self, Mutation};
+use crate::state::{Refusal, State};
+use block::{Error, Result};
+use std::sync::atomic::Ordering;
+
+impl Core {
+    /// Makes a change that needs nothing prepared, and waits until it is durable.
+    pub async fn change(&self, change: Change) -> Result<()> {
+        loop {
+            let made = self.make_when_possible(&change).await;
+            if let Some(made) = self.confirm_error(made).await? {
+                return self.acknowledge(made).await;
+            }
+        }
+    }
+
+    /// Waits until a change is durable, and then as long as the flusher is behind.
+    pub async fn acknowledge(&self, made: Made) -> Result<()> {
+        self.journal.until(made.batch).await?;
+        if made.credit > 0 {
+            self.credit.reached(made.credit).await;
+        }
+        Ok(())
+    }
+
+    /// Makes a change as soon as it can be made; none when a block that it expects has changed.
+    pub async fn make_when_possible(&self, change: &Change) -> Result<Option<Made>> {
+        let mut attempt = self.make(change, false);
+        loop {
+            match attempt {
+                Ok(made) => return Ok(Some(made)),
+                Err(Refusal::Error(Error::NoSpace))
+                    if change.packed.is_none() && !change.pages.is_empty() =>
+                {
+                    return Box::pin(self.make_when_possible(&self.measured(change))).await;
+                }
+                Err(Refusal::Error(error)) => return Err(error),
+                Err(Refusal::Changed) => return Ok(None),
+                Err(Refusal::Need(need)) => {
+                    self.load(need).await?;
+                    attempt = self.make(change, false);
+                }
+                Err(Refusal::Backpressure) => {
+                    let ticket = self.room_queue.ticket();
+                    self.signal.notify();
+                    let try_again = || match self.make(change, true) {
+                        Err(Refusal::Backpressure) => None,
+                        attempt => Some(attempt),
+                    };
+                    attempt = ticket.turn(try_again).await;
+                }
+            }
+        }
+    }
+
+    /// Waits until an answer that a volume is not there, or is not as it would have to be, can't be undone by a power
+    /// loss, whichever volume it tells of.
+    pub async fn confirm_error<T>(&self, outcome: Result<T>) -> Result<T> {
+        if outcome.as_ref().is_err_and(depends_on_catalog) {
+            self.confirm_catalog().await?;
+        }
+        outcome
+    }
+
+    /// Waits until a power loss can't undo which volumes there are, and what they take.
+    pub async fn confirm_catalog(&self) -> Result<()> {
+        let catalog_batch = self.state.read().catalog.catalog_batch;
+        self.journal.until(catalog_batch).await
+    }
+
+    /// Makes a change: validates it, applies it to the maps and puts it in the open journal batch, in one step.
+    /// `first` is true for the operation at the head of the queue for room.
+    pub fn make(&self, change: &Change, first: bool) -> std::result::Result<Made, Refusal> {
+        if change.page_count() > MAX_CHANGE_PAGES {
+            return Err(Error::Malformed("more than 256 MiB in one operation").into());
+        }
+        let parts = change.pages.len() / (self.layout.batch_bytes as usize / 2) + 2;
+        let bound = record::bound(&change.mutations) + 56 * parts;
+        let mut state = self.state.write();
+        let addressed = change.addressed.map(|addressed| state.volume(addressed)).transpose()?;
+        if let (Some(addressed), Some(size)) = (addressed, change.size)
+            && addressed.geometry.blocks != size
+        {
+            return Err(Refusal::Changed);
+        }
+        for Cover { volume, span, written } in change.covers.iter().copied() {
+            let volume = if written { state.writable(volume)? } else { state.volume(volume)? };
+            span.check(volume.geometry)?;
+        }
+        self.admit(&state, change, bound, first)?;
+        for (volume, block, entry) in &change.expected {
+            if state.entry(*volume, *block)? != *entry {
+                return Err(Refusal::Changed);
+            }
+        }
+        for Unchanged { before, volume, block, count } in change.unchanged.iter().copied() {
+            if !state.are_equal([before, volume], block, count)? {
+                return Err(Refusal::Changed);
+            }
+        }
+        state.check_kept(&change.mutations, change.now)?;
+        state.probe(&change.mutations)?;
+        let mut journal = self.journal.lock();
+        if journal.is_stopped() {
+            drop(journal);
+            return Err(self.why_stopped().into());
+        }
+        let staged = journal.stage(&change.pages, bound);
+        let record = change.placed(&staged);
+        let batch = journal.record(&record);
+        drop(journal);
+        let page = |slot: SlotId| {
+            let run = staged.iter().find(|run| {
+                run.slot.batch == slot.batch
+                    && (run.slot.page..run.slot.page + run.count as u16).contains(&slot.page)
+            });
+            let run = run.expect("every slot was staged");
+            let at = (run.page + usize::from(slot.page - run.slot.page)) * BLOCK;
+            change.pages.slice(at..at + BLOCK)
+        };
+        record.iter().for_each(|mutation| state.apply(mutation, batch, &page));
+        let credit = if change.pages.is_empty() { 0 } else { self.credit_needed(&state) };
+        drop(state);
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        Ok(Made { batch, credit })
+    }
+
+    /// The change with what its pages take in the log.
+    pub fn measured(&self, change: &Change) -> Change {
+        let compresses = |mutation: &Mutation| {
+            let (Mutation::Slots { volume, .. } | Mutation::Same { volume, .. }) = mutation else {
+                return true;
+            };
+            let state = self.state.read();
+            state.volume(*volume).is_ok_and(|volume| volume.policy.compression != Compression::Off)
+        };
+        let all = change.mutations.iter().all(compresses);
+        let how = if all { Compression::Fast } else { Compression::Off };
+        Change { packed: Some(change.measure(how)), ..change.clone() }
+    }
+
+    /// Refuses what has no room in the journal, in memory or in the log.
+    fn admit(
+        &self,
+        state: &State,
+        change: &Change,
+        record: usize,
+        first: bool,
+    ) -> std::result::Result<(), Refusal> {
+        self.check_running()?;
+        let cost = self.journal.cost(record, change.page_count());
+        if record > self.journal.record_limit() || cost > self.journal.limit() {
+            return Err(Error::Malformed("larger than the journal").into());
+        }
+        self.check_capacity(state, change)?;
+        let bytes = state.maps.slots.bytes();
+        let full = bytes > 0 && bytes + change.pages.len() > self.options.slot_bytes;
+        let crowded = self.journal.is_crowded(cost);
+        if full || crowded || !first && self.room_queue.is_queued() {
+            // The background may be at rest since it looked at what was wanted before; a checkpoint is due now.
+            if self.wants_room.fetch_max(cost, Ordering::AcqRel) < cost && crowded {
+                self.signal.notify();
+            }
+            return Err(Refusal::Backpressure);
+        }
+        Ok(())
+    }
+
+    /// An acknowledgement waits for an eighth of what memory holds beyond what needs no pace: latency grows with the
+    /// amount, and what comes in settles at what the background can do.
+    fn credit_needed(&self, state: &State) -> u64 {
+        match (state.maps.slots.bytes() as u64).saturating_sub(self.backpressure_start_bytes()) / 8 {
+            0 => 0,
+            debt => self.credit.now().saturating_add(debt),
+        }
+    }
+
+    /// Bytes that may wait to be flushed before acknowledgements wait for the flusher: half of what memory may hold, and no
+    /// more than leaves room in the journal for what has been flushed and waits for a checkpoint.
+    pub fn backpressure_start_bytes(&self) -> u64 {
+        (self.options.slot_bytes as u64 / 2)
+            .min(self.journal.max_held_bytes() / self.options.tunables.backpressure_divisor)
+    }
+}
+
+/// Whether an error follows from which volumes there are and from what is known of them.
+pub fn depends_on_catalog(error: &Error) -> bool {
+    match error {
+        Error::Gone | Error::Foreign(_) | Error::ReadOnly | Error::Kept { .. } => true,
+        Error::OutOfRange { .. } | Error::Malformed(_) => true,
+        Error::Miscompare { .. } | Error::NoSpace | Error::Medium { .. } => false,
+        Error::NotReady | Error::Stopped(_) => false,
+    }
+}
