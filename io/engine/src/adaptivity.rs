@@ -1,37 +1,39 @@
-//! Which data is worth compressing, and worth looking for copies of: where it did not pay lately, it is tried only now
-//! and then. What did not pay is remembered for regions of volumes, since one volume may hold a database beside its
-//! encrypted backups.
+//! Adaptive reduction: which data is worth compressing, and worth looking up in the deduplication index.
+//!
+//! Both cost processor time that incompressible, unique data never returns. Outcomes are remembered for regions of
+//! volumes, since one volume may hold a database beside its encrypted backups; where the last tries saved nothing,
+//! only a sample is tried.
 
 /// Blocks of a region: 64 MiB.
 const REGION_BLOCKS: u64 = 1 << 14;
 
-/// Regions that are remembered; two that share a place forget each other's past.
+/// Regions that are remembered; two with the same hash forget each other's past.
 const REGIONS: usize = 4096;
 
-/// At most this many frames, as a power of two, are left alone between two tries.
+/// Between two tries 2^6 − 1 frames at most are stored without one.
 const MAX_SKIP_EXPONENT: u8 = 6;
 
 #[derive(Clone, Copy, Default)]
 struct Region {
     volume: u32,
     number: u64,
-    /// Tries in a row that did not pay.
+    /// Tries in a row that saved nothing.
     misses: u8,
-    /// Frames to be left alone.
+    /// Frames to be stored without a try.
     skip: u8,
-    /// Blocks in a row of which no copy was known.
+    /// Blocks in a row without a known copy.
     unique: u16,
 }
 
-/// What is known of the regions.
+/// The outcomes, by region.
 pub struct Adaptivity {
     regions: Box<[Region]>,
-    /// Blocks in a row without a copy after which only a sample is looked for.
+    /// Blocks in a row without a copy after which only a sample is looked up.
     unique_blocks_max: u16,
 }
 
 impl Adaptivity {
-    /// Nothing is known yet.
+    /// Without any outcome yet.
     pub fn new(unique_blocks_max: u16) -> Self {
         Self { regions: vec![Region::default(); REGIONS].into(), unique_blocks_max }
     }
@@ -46,7 +48,7 @@ impl Adaptivity {
         region
     }
 
-    /// True when a frame from this block on should be compressed. Every answer counts as one frame.
+    /// Whether a frame that begins with this block should be compressed. Every call counts as one frame.
     pub fn should_compress(&mut self, volume: u32, block: u64) -> bool {
         let region = self.region(volume, block);
         let should_compress = region.skip == 0;
@@ -54,22 +56,22 @@ impl Adaptivity {
         should_compress
     }
 
-    /// True when all blocks from here on should be looked for in the deduplication index; else a sample will do.
+    /// Whether every block from here on should be looked up in the deduplication index; else a sample is enough.
     pub fn should_look_up_all(&mut self, volume: u32, block: u64) -> bool {
-        let most = self.unique_blocks_max;
-        self.region(volume, block).unique < most
+        let max = self.unique_blocks_max;
+        self.region(volume, block).unique < max
     }
 
-    /// Takes note of whether a copy of a block was known.
+    /// Notes whether a copy of a block was known.
     pub fn note_lookup(&mut self, volume: u32, block: u64, found: bool) {
         let region = self.region(volume, block);
         region.unique = if found { 0 } else { region.unique.saturating_add(1) };
     }
 
-    /// Takes note of a try.
-    pub fn note_compression(&mut self, volume: u32, block: u64, paid: bool) {
+    /// Notes whether compressing a frame saved space.
+    pub fn note_compression(&mut self, volume: u32, block: u64, saved: bool) {
         let region = self.region(volume, block);
-        region.misses = if paid { 0 } else { (region.misses + 1).min(MAX_SKIP_EXPONENT) };
+        region.misses = if saved { 0 } else { (region.misses + 1).min(MAX_SKIP_EXPONENT) };
         region.skip = (1 << region.misses) - 1;
     }
 }
@@ -79,11 +81,11 @@ mod tests {
     use super::*;
 
     /// Frames that are tried of `count`.
-    fn tries(adaptivity: &mut Adaptivity, block: u64, count: usize, paid: bool) -> usize {
+    fn tries(adaptivity: &mut Adaptivity, block: u64, count: usize, saved: bool) -> usize {
         let one = |_: &usize| {
             let should_compress = adaptivity.should_compress(1, block);
             if should_compress {
-                adaptivity.note_compression(1, block, paid);
+                adaptivity.note_compression(1, block, saved);
             }
             should_compress
         };
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_pay_is_tried_ever_less_and_what_pays_again_is_resumed() {
+    fn what_saves_nothing_is_tried_ever_less_and_what_saves_again_is_resumed() {
         let mut adaptivity = Adaptivity::new(1024);
         assert_eq!(tries(&mut adaptivity, 0, 100, true), 100);
         let fruitless = tries(&mut adaptivity, 0, 6400, false);

@@ -1,60 +1,116 @@
-//! How fast acknowledgements may come while memory is more than half full: as fast as the background gets on, with all
-//! that it has to do for what hosts write, and not only with flushing it. Else hosts would stand still while it cleans or
-//! writes a checkpoint, and run between.
+//! Write back-pressure: paces acknowledgements to the rate at which background work (flush, cleaning, checkpoints)
+//! completes.
+//!
+//! While more data waits than may wait freely, an acknowledgement needs credit, and work earns it. If flushing alone
+//! earned credit, hosts would stand still while the background cleans or writes a checkpoint, and burst between; so
+//! every byte of work earns what a byte of work was worth lately.
 
-/// Part of a granted byte that a byte of work is worth at least, as a divisor.
+use crate::wake::{RoomQueue, Watermark};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Credit that a byte of work earns at least, as a divisor.
 const MIN_WORTH_DIVISOR: u64 = 16;
 
-/// How much has been done since the engine was opened: counts of bytes that never go back.
+/// Work done since the engine was opened, in bytes that only grow.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Done {
-    /// What hosts wrote and does not wait to be flushed any more.
+pub struct Work {
+    /// Host data that does not wait to be flushed any more.
     pub flushed: u64,
-    /// What was written to the log for that, of whatever kind.
+    /// Bytes written to the log, for whatever purpose.
     pub written: u64,
 }
 
-impl Done {
-    fn work(self) -> u64 {
+impl Work {
+    fn total(self) -> u64 {
         self.flushed + self.written
     }
 }
 
-/// Turns work into bytes that hosts may be told to be written.
+/// Turns work into credit.
 #[derive(Debug, Default)]
 pub struct CreditMeter {
     /// Bytes granted so far.
     granted: u64,
-    /// Worth of work that has not been granted yet.
+    /// Earned, and not granted yet.
     owed: u64,
-    /// When that was last looked at.
-    seen: Done,
-    /// When the last checkpoint ended, and what was done up to there, what is long ago counting less.
-    begun: Done,
-    before: Done,
+    /// The work that has been counted.
+    seen: Work,
+    /// The work at the end of the last checkpoint, and the work up to there, in which older cycles count less.
+    begun: Work,
+    before: Work,
 }
 
 impl CreditMeter {
-    /// Takes note of what has been done; answers with the bytes granted so far. They grow by `quantum` at least, so that
-    /// what hosts write next comes together and shares batches of the journal.
-    pub fn advance(&mut self, done: Done, quantum: u64) -> u64 {
-        let work = done.work() - self.seen.work();
+    /// Counts work; returns the bytes granted so far. They grow by at least `quantum` at once, so that the next
+    /// writes arrive together and share batches of the journal.
+    pub fn advance(&mut self, done: Work, quantum: u64) -> u64 {
+        let work = done.total() - self.seen.total();
         self.seen = done;
-        let (flushed, whole) = (self.before.flushed, self.before.work().max(1));
+        let (flushed, whole) = (self.before.flushed, self.before.total().max(1));
         let worth = u128::from(work) * u128::from(flushed) / u128::from(whole);
         self.owed +=
-            if self.before.work() == 0 { work } else { (worth as u64).max(work / MIN_WORTH_DIVISOR) };
+            if self.before.total() == 0 { work } else { (worth as u64).max(work / MIN_WORTH_DIVISOR) };
         if self.owed >= quantum {
             self.granted += std::mem::take(&mut self.owed);
         }
         self.granted
     }
 
-    /// A checkpoint has ended: what was done since the one before tells what work is worth.
-    pub fn end_cycle(&mut self, done: Done) {
+    /// A checkpoint has ended: the work since the one before sets what work is worth.
+    pub fn end_cycle(&mut self, done: Work) {
         self.before.flushed = self.before.flushed / 2 + (done.flushed - self.begun.flushed);
         self.before.written = self.before.written / 2 + (done.written - self.begun.written);
         self.begun = done;
+    }
+}
+
+/// Where operations of hosts wait for the background.
+#[derive(Default)]
+pub struct Throttle {
+    /// Operations that wait for room in memory, in the journal or in the log.
+    pub queue: RoomQueue,
+    /// Credit granted to acknowledgements.
+    pub credit: Watermark,
+    wanted_journal_bytes: AtomicU64,
+    wants_space: AtomicBool,
+    full: AtomicBool,
+}
+
+impl Throttle {
+    /// An operation was refused that needs so many bytes of the journal. True if no other one needed as many since a
+    /// checkpoint made room.
+    pub fn want_journal_bytes(&self, bytes: u64) -> bool {
+        self.wanted_journal_bytes.fetch_max(bytes, Ordering::AcqRel) < bytes
+    }
+
+    /// Bytes of the journal that the largest of these operations needs; zero if there was none.
+    pub fn wanted_journal_bytes(&self) -> u64 {
+        self.wanted_journal_bytes.load(Ordering::Acquire)
+    }
+
+    /// A checkpoint makes room for them.
+    pub fn end_journal_wants(&self) {
+        self.wanted_journal_bytes.store(0, Ordering::Release);
+    }
+
+    /// An operation waits until free space is known exactly.
+    pub fn want_space(&self) {
+        self.wants_space.store(true, Ordering::Release);
+    }
+
+    /// Whether an operation waits for that; asking takes the request.
+    pub fn take_space_request(&self) -> bool {
+        self.wants_space.swap(false, Ordering::AcqRel)
+    }
+
+    /// Sets whether the flusher has no room in the log; true if that is new.
+    pub fn set_full(&self, full: bool) -> bool {
+        self.full.swap(full, Ordering::AcqRel) != full
+    }
+
+    /// Whether the flusher has no room in the log.
+    pub fn is_full(&self) -> bool {
+        self.full.load(Ordering::Acquire)
     }
 }
 
@@ -64,8 +120,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn done(flushed: u64, written: u64) -> Done {
-        Done { flushed: flushed * MIB, written: written * MIB }
+    fn done(flushed: u64, written: u64) -> Work {
+        Work { flushed: flushed * MIB, written: written * MIB }
     }
 
     #[test]
@@ -93,7 +149,7 @@ mod tests {
         let mut meter = CreditMeter::default();
         let mut granted = 0;
         for step in 1..=100 {
-            let now = meter.advance(Done { flushed: step * MIB / 8, written: 0 }, MIB);
+            let now = meter.advance(Work { flushed: step * MIB / 8, written: 0 }, MIB);
             assert!(now == granted || now - granted >= MIB);
             granted = now;
         }

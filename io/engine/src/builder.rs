@@ -1,4 +1,4 @@
-//! Putting a change together: whole blocks, with zeros found and neighbours joined.
+//! Change builder: puts whole blocks together to a change; zeros become holes and neighbours one mutation.
 
 use crate::change::{Change, Cover, Expected, MAX_CHANGE_PAGES};
 use crate::entry::{BLOCK, SlotId};
@@ -9,25 +9,25 @@ use bytes::BytesMut;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 
-/// A change that is being put together.
+/// A change under construction.
 pub struct ChangeBuilder {
     mutations: Record,
     pages: BytesMut,
-    /// What must not have changed.
+    /// Blocks that must not have changed when the change is made.
     pub expected: Expected,
-    /// What volumes must have.
+    /// Ranges that volumes must have.
     pub covers: SmallVec<[Cover; 1]>,
 }
 
-/// Bytes of memory that pages of changes are taken from, one behind the other, so that what goes to the journal
-/// together lies together, and nobody clears or aligns a piece for every write.
+/// Memory that the pages of small changes are cut from, one after the other. Pages that go to the journal together
+/// then lie together, and no write has to clear or align memory of its own.
 const ARENA_BYTES: usize = 256 << 10;
 
 thread_local! {
     static REST: RefCell<BytesMut> = RefCell::default();
 }
 
-/// Room for so many pages, on a 4096-byte border of memory.
+/// Memory for so many pages, aligned to 4096 bytes.
 fn room(pages: usize) -> BytesMut {
     let bytes = pages * BLOCK;
     let fresh = |bytes: usize| {
@@ -42,8 +42,8 @@ fn room(pages: usize) -> BytesMut {
         if rest.capacity() < bytes {
             *rest = fresh(ARENA_BYTES);
         }
-        let behind = rest.split_off(bytes);
-        std::mem::replace(rest, behind)
+        let left = rest.split_off(bytes);
+        std::mem::replace(rest, left)
     })
 }
 
@@ -65,7 +65,7 @@ impl ChangeBuilder {
         builder
     }
 
-    /// Says that a span of a volume is written.
+    /// Notes that a span of a volume is written.
     pub fn writes(&mut self, volume: u32, span: Span) {
         self.covers.push(Cover { volume, span, written: true });
     }
@@ -117,12 +117,12 @@ impl ChangeBuilder {
         self.mutations.push(Mutation::Same { volume, block, count, slot: SlotId { batch: 0, page } });
     }
 
-    /// Adds any other action.
+    /// Adds any other mutation.
     pub fn mutation(&mut self, mutation: Mutation) {
         self.mutations.push(mutation);
     }
 
-    /// The change.
+    /// Ends the construction.
     pub fn finish(self) -> Change {
         Change {
             mutations: self.mutations,

@@ -1,5 +1,5 @@
-//! Decoded frames that were read lately, bounded in bytes. Several locks, and reading one changes
-//! nothing that other threads look at, so that shards do not meet.
+//! Frame cache: decoded frames that were read lately, bounded in bytes. It is sharded, and a hit writes to no memory
+//! that other threads read, so that shards do not slow each other down.
 
 use crate::frame::Decoded;
 use crate::pages::NumberMap;
@@ -11,7 +11,7 @@ const SHARDS: usize = 16;
 
 struct Item {
     frame: Decoded,
-    /// Since the hand came by last.
+    /// Used since the clock hand passed last.
     used: AtomicBool,
 }
 
@@ -39,7 +39,7 @@ impl Cache {
         &self.shards[(frame % SHARDS as u64) as usize]
     }
 
-    /// The frame, when it is there.
+    /// The frame, if it is cached.
     pub fn get(&self, frame: u64) -> Option<Decoded> {
         let shard = self.shard(frame).read();
         let item = shard.items.get(&frame)?;
@@ -47,7 +47,7 @@ impl Cache {
         Some(item.frame.clone())
     }
 
-    /// Adds a frame; those not used since the hand came by last make room.
+    /// Adds a frame; frames that were not used since the clock hand passed last make room.
     pub fn insert(&self, number: u64, frame: Decoded) {
         let mut shard = self.shard(number).write();
         let shard = &mut *shard;

@@ -1,9 +1,9 @@
-//! Who gets space of the log when little of it is left.
+//! Capacity: admission of changes to the log while space is short.
 //!
-//! The log's last part is a reserve. What grows, by data or by more maps, is refused when the rest is used up; what
-//! gives space back is not, though it may write map pages of its own: it may use half of the reserve. The other half
-//! belongs to cleaning and to checkpoints, which therefore always come to their end. How much a checkpoint may have to
-//! write is bounded by having changes wait for one.
+//! A part of the log is a reserve. Changes that grow, by data or by more maps, are refused when the rest is used up.
+//! Changes that free space are not, though they may write map pages of their own: they may use half of the reserve.
+//! The other half belongs to cleaning and to checkpoints, so that these always complete. How much a checkpoint may
+//! have to write is bounded: changes wait for it beyond twice [`Core::dirty_limit`].
 
 use crate::catalog::VolumeState;
 use crate::change::Change;
@@ -15,77 +15,71 @@ use crate::record::Mutation;
 use crate::space::DiskSpace;
 use crate::state::{Refusal, State};
 use block::Error;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What a map page takes at most: 512 entries of ten bytes would be more, but their values are near each other.
+/// Bytes of an encoded map page. 512 entries of ten bytes would be more, but their values are near each other.
 const MAP_PAGE_MAX_BYTES: u64 = 4096;
 
-/// What a page of the frame table takes, rather more than less.
+/// Bytes of an encoded page of the frame table, rather more than less.
 const TABLE_PAGE_MAX_BYTES: u64 = 1024;
 
-/// What a chunk of a directory takes, rather more than less.
+/// Bytes of an encoded index chunk, rather more than less.
 const INDEX_CHUNK_MAX_BYTES: u64 = 6 << 10;
 
-/// What a new volume takes in the catalog, and again in the next catalog beside it.
+/// Bytes of a new volume in the catalog, and again in the next catalog beside it.
 const VOLUME_MAX_BYTES: u64 = 256;
 
-/// Segments that cleaning leaves to checkpoints besides those that a checkpoint fills: those that it ends in.
-const CHECKPOINT_SPARE_SEGMENTS: usize = 2;
-
-/// Segments that data leave to cleaning, at least; as many bytes where segments are small, but no more than this part of
-/// the reserve. A checkpoint is made whenever cleaning has used them up, and should then free more than it fills.
-const CLEANING_RESERVE_MIN_SEGMENTS: usize = 2;
+/// Bytes that data leaves to cleaning where segments are small, and the same as a part of the reserve, as a divisor; the
+/// smaller of both counts. A checkpoint is written whenever cleaning has used them up, and should then free more than
+/// it fills.
 const CLEANING_RESERVE_MAX_BYTES: u64 = 16 << 20;
 const CLEANING_RESERVE_DIVISOR: u64 = 8;
 
 impl Core {
-    fn bytes_of(&self, segments: &AtomicU32) -> u64 {
-        u64::from(segments.load(Ordering::Acquire)) * u64::from(self.layout.segment_bytes)
+    fn bytes_of(&self, segments: u32) -> u64 {
+        u64::from(segments) * u64::from(self.layout.segment_bytes)
     }
 
     /// Size of the log without the reserve, of as many segments as the drives that are there have room for.
     pub fn total_bytes(&self) -> u64 {
-        self.bytes_of(&self.usable_segments).saturating_sub(self.reserve_bytes())
+        self.bytes_of(self.segments.usable()).saturating_sub(self.reserve_bytes())
     }
 
-    /// Takes note of how many segments are free.
+    /// Notes how many segments are free.
     pub fn set_free(&self, segments: u32) {
-        self.free_segments.store(segments, Ordering::Release);
+        self.segments.set_free(segments);
         self.update_usable_segments();
     }
 
-    /// Takes note of what drives have room for: less than was promised, when some have gone for good.
+    /// Updates how many segments drives have room for.
     pub fn update_usable_segments(&self) {
-        let free = self.free_segments.load(Ordering::Acquire);
-        let used = self.segments.load(Ordering::Acquire) - free;
-        self.usable_segments.store(used + free.min(self.log.shelf().room().any), Ordering::Release);
+        self.segments.set_room(self.log.shelf().room().any);
     }
 
-    /// Says whether the flusher is stuck without room in the log, which [`Core::check_capacity`] should have prevented.
+    /// Sets whether the flusher is stuck without room in the log, which [`Core::check_capacity`] should have prevented.
     pub fn set_full(&self, full: bool) {
-        if self.full.swap(full, Ordering::AcqRel) != full && full {
+        if self.throttle.set_full(full) && full {
             tracing::warn!("the log is full");
         }
     }
 
-    /// Bytes of the log that are kept for checkpoints, for cleaning, and for what gives space back.
+    /// Bytes of the log that are reserved for checkpoints, for cleaning, and for changes that free space.
     pub fn reserve_bytes(&self) -> u64 {
-        let segments = u64::from(self.segments.load(Ordering::Acquire));
+        let segments = u64::from(self.segments.total());
         (segments / 8).max(16).min(segments / 2) * u64::from(self.layout.segment_bytes)
     }
 
-    /// Bytes of changed metadata at which a checkpoint is made; at twice of it changes wait.
+    /// Dirty metadata in bytes at which a checkpoint is written; at twice as much, changes wait.
     pub fn dirty_limit(&self) -> u64 {
         (self.reserve_bytes() / 32).min(self.options.tunables.dirty_bytes_max)
     }
 
-    /// Upper bound of the bytes that metadata pages take which a checkpoint would write.
+    /// Upper bound of the bytes of metadata pages that a checkpoint would write.
     pub fn dirty_bytes(&self) -> u64 {
         dirty_bytes(&self.state.read())
     }
 
-    /// Whether idle time may change so many map pages and pages of the frame table before the next checkpoint, which
-    /// has room for no more than changes wait at.
+    /// Whether idle work may change so many map pages and pages of the frame table before the next checkpoint, which
+    /// has room for no more than twice [`Core::dirty_limit`].
     pub fn may_change(&self, nodes: usize, tables: usize) -> bool {
         let changed = nodes as u64 * (MAP_PAGE_MAX_BYTES + INDEX_CHUNK_MAX_BYTES)
             + tables as u64 * (TABLE_PAGE_MAX_BYTES + INDEX_CHUNK_MAX_BYTES);
@@ -93,20 +87,30 @@ impl Core {
     }
 
     /// Free segments that cleaning must leave to checkpoints. A power loss in the middle of one leaves what it was to
-    /// write to the next, with what changed meanwhile: twice of what changes wait at.
-    pub fn kept_for_checkpoints(&self) -> usize {
-        let most = 4 * self.dirty_limit() + renewed_bytes(&self.state.read());
-        most.div_ceil(u64::from(self.layout.segment_bytes)) as usize + CHECKPOINT_SPARE_SEGMENTS
+    /// write to the next, beside what changed meanwhile: twice of what changes wait at.
+    pub fn reserved_for_checkpoints(&self) -> usize {
+        let max = 4 * self.dirty_limit() + renewed_bytes(&self.state.read());
+        max.div_ceil(u64::from(self.layout.segment_bytes)) as usize
+            + self.options.tunables.checkpoint_spare_segments
     }
 
     /// Free segments that data must leave to cleaning and checkpoints.
-    pub fn kept_from_data(&self) -> usize {
+    pub fn reserved_from_data(&self) -> usize {
         let bytes = CLEANING_RESERVE_MAX_BYTES.min(self.reserve_bytes() / CLEANING_RESERVE_DIVISOR);
         let segments = bytes / u64::from(self.layout.segment_bytes);
-        self.kept_for_checkpoints() + CLEANING_RESERVE_MIN_SEGMENTS.max(segments as usize)
+        self.reserved_for_checkpoints()
+            + self.options.tunables.cleaning_reserve_min_segments.max(segments as usize)
     }
 
-    /// Bytes in use or promised, if nothing that waits to be written reduces.
+    /// Free segments below which cleaning begins.
+    pub fn clean_below(&self) -> usize {
+        let tunables = &self.options.tunables;
+        let reserve = self.reserve_bytes() / u64::from(self.layout.segment_bytes);
+        let extra = (reserve as usize / tunables.clean_reserve_divisor).max(tunables.clean_min_segments);
+        self.reserved_from_data() + 1 + extra
+    }
+
+    /// Bytes in use or promised, as if nothing that waits to be written reduced.
     pub fn used_bytes(&self, state: &State) -> u64 {
         let waiting = (state.maps.slots.bytes() / BLOCK) as u64 * BLOCK_MAX_LOG_BYTES;
         live_bytes(state) + waiting + dirty_bytes(state)
@@ -114,8 +118,7 @@ impl Core {
 
     /// Bytes of segments in use that nothing refers to. A checkpoint that is being written is not counted yet.
     pub fn reclaimable_bytes(&self, state: &State) -> u64 {
-        let segments = self.segments.load(Ordering::Acquire) - self.free_segments.load(Ordering::Acquire);
-        let taken = u64::from(segments) * u64::from(self.layout.segment_bytes);
+        let taken = self.bytes_of(self.segments.used());
         taken.saturating_sub(state.maps.usage.physical + state.maps.usage.metadata)
     }
 
@@ -124,11 +127,12 @@ impl Core {
         self.total_bytes().saturating_sub(self.used_bytes(state))
     }
 
-    /// Refuses a change that might not find space in the log. What waits to be flushed and metadata that waits for a
-    /// checkpoint are counted at their worst: where that alone is the reason, it has to settle first.
+    /// Refuses a change that might not find space in the log. Data that waits to be flushed and metadata that waits
+    /// for a checkpoint are counted at their worst: if that alone is the reason, the change waits until they have
+    /// been written.
     pub fn check_capacity(&self, state: &State, change: &Change) -> Result<(), Refusal> {
         let pages = (change.pages.len() / BLOCK) as u64;
-        let full = self.full.load(Ordering::Acquire);
+        let full = self.throttle.is_full();
         let growth = growth(state, &change.mutations);
         let needed = pages * BLOCK_MAX_LOG_BYTES + growth;
         if growth > 0 {
@@ -148,7 +152,7 @@ impl Core {
                 return if shrinks { Ok(()) } else { Err(Error::NoSpace.into()) };
             }
             if self.free_bytes(state) < needed {
-                self.wants_space.store(true, Ordering::Release);
+                self.throttle.want_space();
                 return Err(Refusal::Backpressure);
             }
         }
@@ -157,9 +161,9 @@ impl Core {
             return Err(Refusal::Backpressure);
         }
         let transient_growth = transient_growth(state, &change.mutations);
-        // Whatever drives have gone: giving back is the way out.
-        let most = self.bytes_of(&self.segments) - self.reserve_bytes() / 2;
-        if transient_growth > 0 && live_bytes(state) + dirty + transient_growth > most {
+        // Even with fewer drives: freeing space is the way out.
+        let max = self.bytes_of(self.segments.total()) - self.reserve_bytes() / 2;
+        if transient_growth > 0 && live_bytes(state) + dirty + transient_growth > max {
             self.signal.notify();
             return Err(Error::NoSpace.into());
         }
@@ -168,7 +172,7 @@ impl Core {
 }
 
 impl Core {
-    /// Refuses a change that would make more map pages than [`crate::Options::map_pages`]: the directory of map pages is
+    /// Refuses a change that would make more map pages than [`crate::Options::map_pages`]: the page index of the maps is
     /// in memory, and is read whole when the array starts. `worst` is the most that the change can make.
     fn check_map_pages(&self, state: &State, change: &Change, worst: u64) -> Result<(), Refusal> {
         let left = self.options.map_pages.saturating_sub(state.maps.page_count());
@@ -181,7 +185,7 @@ impl Core {
     }
 }
 
-/// Map pages that an action of [`growth`] makes, by what is in memory; pages that are not are taken to be there.
+/// Map pages that a mutation of [`growth`] makes, by what is in memory; pages that are not are taken to exist.
 fn pages_made(state: &State, mutation: &Mutation) -> u64 {
     let written = |volume: u32, from: u64, count: u64| {
         let tree = state.volume(volume).map(|volume| volume.tree);
@@ -196,7 +200,7 @@ fn pages_made(state: &State, mutation: &Mutation) -> u64 {
     }
 }
 
-/// Map pages that come into being when every block of `from..to` is written.
+/// Map pages that are made when every block of `from..to` is written.
 fn written_pages(maps: &Maps, tree: Tree, from: u64, to: u64, shared: bool) -> u64 {
     if from >= to {
         return 0;
@@ -225,8 +229,8 @@ fn dirty_bytes(state: &State) -> u64 {
         + chunks * INDEX_CHUNK_MAX_BYTES
 }
 
-/// Upper bound of what every checkpoint writes anew and whole: the catalog, and the root with the places of chunks,
-/// the live bytes of segments and the slots that wait.
+/// Upper bound of the bytes that every checkpoint writes whole: the catalog, and the root with the locations of
+/// chunks, the live bytes of segments and the slots that wait.
 fn renewed_bytes(state: &State) -> u64 {
     let maps = &state.maps;
     let chunks = maps.page_index.locations.len() + maps.table.page_index.locations.len();
@@ -239,7 +243,7 @@ fn live_bytes(state: &State) -> u64 {
     state.maps.usage.physical + state.maps.usage.metadata + renewed_bytes(state)
 }
 
-/// What actions add to the metadata of an array that lives on, at most.
+/// Upper bound of the bytes that mutations add to the metadata of an array for good.
 fn growth(state: &State, mutations: &[Mutation]) -> u64 {
     let height = |volume: u32| state.volume(volume).map_or(0, |volume| u64::from(volume.tree.level));
     let leaves = |blocks: u64| blocks.div_ceil(FAN as u64) + 1;
@@ -265,7 +269,7 @@ fn growth(state: &State, mutations: &[Mutation]) -> u64 {
     mutations.iter().map(grows).sum()
 }
 
-/// What actions that give space back, or are too small to refuse, add to the metadata for now.
+/// Upper bound of the bytes that mutations which free space, or are too small to refuse, add to the metadata for now.
 fn transient_growth(state: &State, mutations: &[Mutation]) -> u64 {
     let grows_transiently = |mutation: &Mutation| match mutation {
         Mutation::Hole { volume, block, count, mapped } => {
@@ -293,7 +297,7 @@ fn transient_growth(state: &State, mutations: &[Mutation]) -> u64 {
     mutations.iter().map(grows_transiently).sum()
 }
 
-/// Pages that come into being when `from..to` becomes a hole: those at its ends that are shared, or not there yet.
+/// Pages that are made when `from..to` becomes a hole: those at its ends that are shared, or do not exist yet.
 fn new_pages(maps: &Maps, tree: Tree, from: u64, to: u64, hole: Entry, shared: bool) -> u64 {
     if from >= to || from == 0 && to == crate::entry::blocks_under(tree.level) {
         return 0;
@@ -314,7 +318,7 @@ fn new_pages(maps: &Maps, tree: Tree, from: u64, to: u64, hole: Entry, shared: b
     own + touched.next().map_or(0, below) + touched.next_back().map_or(0, below)
 }
 
-/// Bytes of the log that a change makes free at once.
+/// Bytes of the log that a change frees at once.
 fn reclaimed_bytes(state: &State, change: &Change) -> u64 {
     let overwritten = |mutation: &Mutation| match *mutation {
         Mutation::Slots { volume, block, count, .. } => Some((volume, block, u64::from(count))),

@@ -1,4 +1,4 @@
-//! The volumes and the array's small records: what a checkpoint writes whole when it changed.
+//! Catalog: the volumes and the records of the layer above. A checkpoint writes it whole if it changed.
 
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::Entry;
@@ -28,19 +28,19 @@ pub struct VolumeState {
     pub provenance: Provenance,
     /// It takes no changes.
     pub read_only: bool,
-    /// It can't be deleted, nor take changes, before this time.
+    /// Retention lock: until this time it can neither be deleted nor changed.
     pub kept_until: u64,
-    /// The journal batch of the last change that its slots don't tell of: one without slots, or with slots in earlier
-    /// batches. Not kept on media: what is in a checkpoint is durable.
+    /// The journal batch of the last change that no slot stands for: one without data, or one whose data lies in
+    /// earlier batches. Not on media: what is in a checkpoint is durable.
     pub changed: u64,
 }
 
 /// How a volume began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
-    /// When, as the layer above counts time.
+    /// Time of creation, as the layer above counts time.
     pub created: u64,
-    /// The volume whose content it began with, and the one that this content came from first.
+    /// The volume whose content it began with, and the first of that line of clones.
     pub from: Option<(DiskId, DiskId)>,
     /// It is a snapshot.
     pub snapshot: bool,
@@ -80,7 +80,7 @@ impl VolumeState {
         }
     }
 
-    /// Reads what [`VolumeState::encode`] wrote. What it says and can't be is noted, and put right.
+    /// Reads what [`VolumeState::encode`] wrote. Impossible values are noted and replaced by possible ones.
     fn decode(take: &mut Take<'_>, number: u32, notes: &mut Vec<String>) -> Result<Self, Malformed> {
         let mut note = |what: String| notes.push(format!("volume {number} in the catalog: {what}"));
         let id = DiskId(take.u128()?);
@@ -141,8 +141,8 @@ pub struct Catalog {
     pub records: BTreeMap<String, Bytes>,
     /// The number of the next volume.
     pub next: u32,
-    /// The journal batch of the last change of what refusals tell of: which volumes there are, their sizes, whether they
-    /// take changes, how long they are kept. Not kept on media.
+    /// The journal batch of the last change of which volumes there are, their sizes, whether they take changes, and
+    /// how long they are kept: errors report these, so they wait for it. Not on media.
     pub catalog_batch: u64,
     /// Something changed since the last checkpoint.
     pub dirty: bool,
@@ -153,10 +153,10 @@ pub struct Catalog {
 /// The largest volume.
 pub const MAX_BYTES: u64 = 64 << 50;
 
-/// No volume has a number as large.
+/// Volume numbers are below this.
 pub const MAX_VOLUMES: u32 = 1 << 31;
 
-/// Upper bound of a volume without its saved state, and of the lengths of a record.
+/// Upper bounds of the encoded lengths of a volume without its saved state, and of a record without key and value.
 const VOLUME_BYTES: usize = 128;
 const RECORD_BYTES: usize = 16;
 
@@ -166,7 +166,7 @@ impl Catalog {
         self.numbers.get(&id).copied()
     }
 
-    /// The volumes that are there for others than the engine, by number.
+    /// The volumes that are not hidden, by number.
     pub fn shown(&self) -> impl Iterator<Item = (u32, &VolumeState)> {
         let volumes = self.volumes.iter().filter(|(_, volume)| !is_hidden(volume.id));
         volumes.map(|(number, volume)| (*number, volume))
@@ -198,7 +198,7 @@ impl Catalog {
         Some(volume)
     }
 
-    /// Keeps the state of a volume that is there.
+    /// Saves the state of a volume, if there is such a volume.
     pub fn save(&mut self, number: u32, state: Bytes) {
         if let Some(volume) = self.volumes.get_mut(&number) {
             self.bytes = self.bytes + state.len() - volume.saved.len();
@@ -206,7 +206,7 @@ impl Catalog {
         }
     }
 
-    /// Keeps a record, or removes it.
+    /// Puts a record, or removes it.
     pub fn put_record(&mut self, key: &str, value: Option<Bytes>) {
         let bytes = |value: &Bytes| RECORD_BYTES + key.len() + value.len();
         self.bytes += value.as_ref().map_or(0, bytes);
@@ -239,7 +239,7 @@ impl Catalog {
         if notes.is_empty() { Ok(catalog) } else { Err(Malformed("catalog")) }
     }
 
-    /// The same; what it says and can't be is a doubt, and put right.
+    /// The same, for an opening: impossible values are findings, and are replaced by possible ones.
     pub fn decode_reporting(bytes: &[u8], findings: &mut Findings) -> block::Result<Self> {
         let mut notes = Vec::new();
         let catalog = Self::decode_with_notes(bytes, &mut notes).map_err(crate::error::damaged)?;

@@ -1,5 +1,5 @@
-//! A change that has been prepared outside the locks: actions, the pages they put in the journal, and what must
-//! still be true when they take effect.
+//! Changes: what an operation wants to do, prepared outside the locks. A change has mutations, the pages that they
+//! put in the journal, and conditions that must still hold when it is made.
 
 use crate::entry::{BLOCK, Entry, SlotId};
 use crate::frame::{self, BLOCK_MAX_LOG_BYTES};
@@ -10,10 +10,10 @@ use crate::span::Span;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-/// Blocks that a volume's change was prepared from, with the entries they had.
+/// Blocks that a change was prepared from: volume, block, and the entry it had.
 pub type Expected = SmallVec<[(u32, u64, Entry); 2]>;
 
-/// Blocks of a volume that must be what they are on a clone of it.
+/// Blocks of a volume that must still be what they are on a clone of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Unchanged {
     /// The clone.
@@ -24,53 +24,53 @@ pub struct Unchanged {
     pub count: u64,
 }
 
-/// Bytes that an operation reads or writes. Its volume may have been made smaller, or restored to less, since the
-/// operation began; actions tell whole blocks of 4 KiB alone, and an end may lie within one.
+/// A byte range that an operation reads or writes. Its volume may have been shrunk, or restored to a smaller size,
+/// since the operation began; mutations name whole 4 KiB blocks alone, but a range may end within one.
 #[derive(Clone, Copy, Debug)]
 pub struct Cover {
     pub volume: u32,
     pub span: Span,
-    /// They are written: the volume must take changes.
+    /// It is written: the volume must take changes.
     pub written: bool,
 }
 
 /// A change of any number of volumes that takes effect whole or not at all.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
-    /// What to do. Slots name pages of `pages`: their `page`-th, in batch zero.
+    /// The mutations. A slot names a page of `pages` by its index, in batch zero.
     pub mutations: Record,
-    /// Whole blocks for the journal, on a 4096-byte border of memory.
+    /// Whole blocks for the journal, aligned to 4096 bytes in memory.
     pub pages: Bytes,
-    /// What must not have changed.
+    /// Blocks that must not have changed.
     pub expected: Expected,
-    /// The volume that was asked for it, which must be there even where no action names it.
+    /// The volume that the operation was addressed to. It must exist even if no mutation names it.
     pub addressed: Option<u32>,
-    /// Logical blocks that the volume asked must have, no fewer and no more.
+    /// The exact size in logical blocks that this volume must have.
     pub size: Option<u64>,
-    /// What volumes must have at least.
+    /// Ranges that volumes must have.
     pub covers: SmallVec<[Cover; 1]>,
-    /// More that must not have changed, where it is much.
+    /// Longer runs of blocks that must not have changed.
     pub unchanged: Vec<Unchanged>,
-    /// The time, where the change might end something that is kept.
+    /// The current time, for changes that a retention lock may forbid.
     pub now: u64,
-    /// What the pages take in the log at most, when they have been compressed to know; only a full log asks.
+    /// The most that the pages take in the log, if they were compressed to find out; only a full log asks.
     pub packed: Option<u64>,
 }
 
 /// A change that has been made.
 #[derive(Clone, Copy, Debug)]
 pub struct Made {
-    /// It is durable when this batch is.
+    /// It is durable as soon as this batch is.
     pub batch: u64,
-    /// Progress of the flusher that its acknowledgement waits for; zero when it need not.
+    /// Credit that its acknowledgement waits for; zero if it need not wait.
     pub credit: u64,
 }
 
-/// The most pages of a change.
+/// Pages of a change at most.
 pub const MAX_CHANGE_PAGES: usize = 1 << 16;
 
 impl Change {
-    /// A change of one action without data.
+    /// A change of one mutation without data.
     pub fn of(mutation: Mutation) -> Self {
         Self { mutations: [mutation].into_iter().collect(), ..Self::default() }
     }
@@ -92,7 +92,7 @@ impl Change {
         self.pages.len() / BLOCK
     }
 
-    /// The actions with the slots that the pages got. A run of pages may have been split over several batches.
+    /// The mutations with the slots that the pages got. A run of pages may have been split over several batches.
     pub fn placed(&self, staged: &[Staged]) -> Record {
         let mut placed = Record::new();
         for mutation in &self.mutations {

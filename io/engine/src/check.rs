@@ -1,7 +1,7 @@
-//! The check: everything is read, decoded and verified, and everything that is counted is counted again from the
-//! volumes' roots down, and compared. It changes nothing and goes on behind a defect, so that all are named.
+//! Check: reads, decodes and verifies everything, counts everything that is counted again from the volumes' roots
+//! down, and compares. It changes nothing and goes on after a defect, so that all are named.
 //!
-//! What can't be read can't be counted: behind a damaged map page only what is counted too often is a defect.
+//! What can't be read can't be counted: below a damaged map page only counts that are too high are defects.
 //!
 //! It takes as long as there are pages and frames in the log, however much they map.
 
@@ -21,21 +21,18 @@ use std::sync::Arc;
 
 mod log;
 
-/// Pages read at once.
-const READS_IN_FLIGHT: usize = 32;
-
 /// How far a check or a repair has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being looked at.
+    /// What it reads now.
     pub phase: &'static str,
-    /// How many have been.
+    /// How many of these it has read.
     pub done: u64,
     /// How many there are.
     pub total: u64,
 }
 
-/// Who is told of progress.
+/// Receives progress.
 pub type ProgressSink<'a> = &'a mut (dyn FnMut(Progress) + Send);
 
 /// What the walk over all maps found.
@@ -56,7 +53,7 @@ impl Found {
         self.defects.push(what.to_string());
     }
 
-    /// True when a count differs from what is kept in a way that can't come from pages that could not be read.
+    /// Whether a count differs from the stored one in a way that can't come from pages that could not be read.
     fn differs(&self, counted: u64, kept: u64) -> bool {
         if self.partial { counted > kept } else { counted != kept }
     }
@@ -72,19 +69,19 @@ impl Found {
 }
 
 impl Engine {
-    /// Verifies every map page, frame, table page and count, and answers with the defects; nothing, when all is well.
-    /// Nothing else may use the engine meanwhile, and nothing is changed.
+    /// Verifies every map page, frame, table page and count, and returns the defects. Nothing else may use the engine
+    /// meanwhile, and nothing is changed.
     ///
     /// # Errors
-    /// When the engine has stopped: what is in memory is not what is on the drives.
+    /// If the engine has stopped: what is in memory is not what is on the drives.
     pub async fn check(&self) -> block::Result<Vec<String>> {
         self.check_with_progress(&mut |_| {}).await
     }
 
-    /// [`Engine::check`], which tells how far it has got.
+    /// [`Engine::check`] with progress.
     ///
     /// # Errors
-    /// When the engine has stopped: what is in memory is not what is on the drives.
+    /// If the engine has stopped: what is in memory is not what is on the drives.
     pub async fn check_with_progress(&self, progress: ProgressSink<'_>) -> block::Result<Vec<String>> {
         let core = &self.core;
         let mut found = Found::default();
@@ -138,7 +135,9 @@ impl Core {
         while !open.is_empty() {
             progress(Progress { phase: "map pages", done: seen.len() as u64, total });
             let mut next = Vec::new();
-            while let Some((page, level)) = open.pop_if(|_| next.len() < READS_IN_FLIGHT) {
+            while let Some((page, level)) =
+                open.pop_if(|_| next.len() < self.options.tunables.reads_in_flight)
+            {
                 match seen.insert(page, level) {
                     None => next.push((page, level)),
                     Some(before) if before == level => {}
@@ -200,7 +199,7 @@ impl Core {
         location: Location,
     ) -> Result<bytes::Bytes, String> {
         if location.is_none() {
-            return Err("it is nowhere".into());
+            return Err("it has no location".into());
         }
         if !validate::is_inside(location, self.layout.segments, self.layout.segment_bytes) {
             return Err(format!("it lies outside of the log: {location}"));
@@ -215,7 +214,7 @@ impl Core {
         let tally: Tally = maps.tally_of(level, node);
         if (tally, level) != (info.tally, info.level) {
             found.defect(format_args!(
-                "map page {page}: {tally:?} below it at level {level}; its listing says {:?} at {}",
+                "map page {page}: {tally:?} below it at level {level}; its index entry says {:?} at {}",
                 info.tally, info.level
             ));
         }
@@ -225,7 +224,7 @@ impl Core {
         }
         if slots && on_media && !info.names_slots {
             found.defect(format_args!(
-                "map page {page} names blocks of the journal; its listing says it does not"
+                "map page {page} names blocks of the journal; its index entry says it does not"
             ));
         }
         if level == 0 {
@@ -252,12 +251,13 @@ impl Core {
             for (page, _) in
                 page_index.iter().filter(|(page, _)| !found.pages.contains_key(page)).collect::<Vec<_>>()
             {
-                found.defect(format_args!("map page {page} is listed, but nothing refers to it"));
+                found.defect(format_args!("map page {page} is in the page index, but nothing refers to it"));
             }
         }
     }
 
-    /// Slots, and the references that they hand on to blocks of frames were compared with the table before.
+    /// Compares the references of slots. Those that slots hand on to blocks of frames were compared with the table
+    /// before.
     fn check_slots(&self, found: &mut Found) {
         let state = self.state.read();
         let slots = &state.maps.slots;

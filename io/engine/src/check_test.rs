@@ -15,7 +15,7 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Runs a future that waits for nothing but the engine.
+/// Runs a future that waits for the engine alone.
 fn run<F: Future>(engine: &Engine, future: F) -> F::Output {
     let (mut future, mut background) = (pin!(future), pin!(engine.background()));
     let mut running = true;
@@ -83,7 +83,7 @@ fn every_count_that_is_wrong_is_found() {
         let root = first_page(maps, 1);
         maps.page_index.edit(root, |info| info.refs += 1);
     });
-    one("its listing says Tally { mapped: 6", &|maps| {
+    one("its index entry says Tally { mapped: 6", &|maps| {
         let leaf = first_page(maps, 0);
         maps.page_index.edit(leaf, |info| info.tally.mapped = 6);
     });

@@ -1,24 +1,26 @@
-//! Checkpoints: what has changed in the maps, the frame table and the catalog goes to the log beside what was there
-//! before; then one superblock makes all of it valid, and journal and segments that are not needed any more free.
+//! Checkpoints: write what changed in the maps, the frame table and the catalog to the log beside the old version;
+//! then one superblock makes all of it valid, and the journal and segments that only the old version needed free.
 //!
 //! Everything is written as it was at one moment, the cut, between two journal batches. The cut takes as long as
-//! swapping some lists; pages that change before they are written keep their old version for it.
+//! swapping some lists; a page that changes before it is written keeps its old version for that.
 //!
-//! Hosts go on between the cut and the superblock. What holds whatever they do meanwhile:
+//! Hosts go on between the cut and the superblock. Whatever they do, these hold:
 //!
-//! - Each entry of a map page in the log is what it was at the cut: a slot that waited then, which the root lists with
-//!   as many holders, or the block that had its bytes then, which the table counts as it was frozen, with the changes
-//!   that the root notes for pages that were not in memory. So replay, which begins with the state of the cut, finds
-//!   what it overwrites. A page that names slots is resolved when it is written, not at the cut: until the last one has
-//!   been, no slot is forgotten, though hosts have overwritten it, and none is flushed ([`crate::slots::Slots::freeze`]).
-//! - Which blocks there are is what the frozen table says: a frame that dies meanwhile keeps its entry there, and its
-//!   segment stays until a later checkpoint, whose cut finds nothing live in it. Only this task moves frames, so none
-//!   moves between the cut and the superblock.
-//! - The same task flushes, cleans and releases, one thing at a time: it alone ends map pages, uses numbers of frames,
-//!   and drops pages from memory. Hosts drop references; a page of the table that they leave empty is written as it was
-//!   and counted for the checkpoint, not for what is in memory.
+//! - Each entry of a written map page is what it was at the cut: a slot that waited then, which the root lists with
+//!   as many holders, or the block that had its bytes then. The frozen frame table counts that block, with the
+//!   deferred changes that the root lists. So replay, which begins with the state of the cut, finds what it
+//!   overwrites. A page that names slots is resolved when it is written, not at the cut: until the last one has been
+//!   written, no slot is forgotten, though hosts have overwritten it, and none is flushed
+//!   ([`crate::slots::Slots::freeze`]).
+//! - The frozen table says which blocks exist: a frame that dies meanwhile keeps its entry there, and its segment
+//!   stays until a later checkpoint, whose cut finds nothing live in it. Only this task moves frames, so none moves
+//!   between the cut and the superblock.
+//! - The same task flushes, cleans and releases, one thing at a time: it alone ends map pages, uses frame numbers,
+//!   and evicts pages from memory. Hosts drop references; a page of the table that they leave empty is written as it
+//!   was and counted for the checkpoint, not for what is in memory.
 
-use crate::background::{Streams, Worker};
+use crate::appender::Appender;
+use crate::core::Core;
 use crate::entry::{Kind, Node, encode_node};
 use crate::error::failed;
 use crate::frame::{self, ObjectKind};
@@ -28,8 +30,8 @@ use crate::pages::NumberMap;
 use crate::root::{Payload, Root, Unflushed, chunks_of};
 use crate::space::{Location, Usage};
 use crate::wake::pause;
-use bytes::Bytes;
-use shelf::{JournalPos, SegmentId, Superblock, wait};
+use parking_lot::Mutex;
+use shelf::{JournalPos, Superblock, wait};
 use std::sync::Arc;
 
 /// The state at one moment, as far as it is not in frozen pages.
@@ -47,31 +49,118 @@ struct Cut {
 /// Where the checkpoint put pages of one kind, and whether they name slots.
 type Moves = NumberMap<u64, (Location, bool)>;
 
-impl Worker {
-    /// Writes a checkpoint.
-    pub async fn checkpoint(&mut self) -> block::Result<()> {
+/// Writes checkpoints, and remembers where the last one is.
+pub struct Checkpointer {
+    core: Arc<Core>,
+    /// Where the root of the last checkpoint is.
+    root: Vec<Location>,
+    /// Where the catalog was put last.
+    catalog: Vec<Location>,
+    /// Root and catalog, for the check.
+    roots: Arc<Mutex<Vec<Location>>>,
+    /// Pages in the log that name slots and are not dirty in memory.
+    stale: Vec<u64>,
+    /// Dirty metadata in bytes that the last checkpoint left: pages with blocks that had not been flushed.
+    left_dirty_bytes: u64,
+    /// The newest batch when the journal was last trimmed because the shelf wanted it.
+    trimmed_batch: u64,
+}
+
+impl Checkpointer {
+    /// A checkpointer after the checkpoint whose root and catalog lie there.
+    pub fn new(core: Arc<Core>, root: Vec<Location>, catalog: Vec<Location>) -> Self {
+        let state = core.state.read();
+        let pages = state.maps.page_index.iter();
+        let stale = pages.filter(|(_, info)| info.names_slots).map(|(page, _)| page).collect();
+        drop(state);
+        let checkpointer = Self {
+            core,
+            root,
+            catalog,
+            roots: Arc::default(),
+            stale,
+            left_dirty_bytes: 0,
+            trimmed_batch: u64::MAX,
+        };
+        checkpointer.note_roots();
+        checkpointer
+    }
+
+    /// Starts over with the state that a repair left.
+    pub fn restart(&self) -> Self {
+        let new = Self::new(self.core.clone(), self.root.clone(), self.catalog.clone());
+        Self { roots: self.roots.clone(), ..new }
+    }
+
+    /// Where the catalog lies.
+    pub fn catalog(&self) -> &[Location] {
+        &self.catalog
+    }
+
+    /// Where root and catalog lie, as of the last checkpoint.
+    pub fn roots(&self) -> Arc<Mutex<Vec<Location>>> {
+        self.roots.clone()
+    }
+
+    /// Dirty metadata in bytes that the last checkpoint left.
+    pub fn left_dirty_bytes(&self) -> u64 {
+        self.left_dirty_bytes
+    }
+
+    /// Whether a checkpoint is due: for room in the journal, or because so much metadata is dirty.
+    pub fn is_due(&self) -> bool {
+        let (journal, tunables) = (&self.core.journal, &self.core.options.tunables);
+        let wanted = self.core.throttle.wanted_journal_bytes();
+        let limit = journal.limit();
+        let (used, worth) = (journal.used(), limit / tunables.trim_divisor);
+        let short = wanted > 0 && used > limit / 4 || journal.is_crowded(wanted);
+        let min = tunables.trim_min_bytes.min(limit / tunables.trim_min_divisor);
+        if used > limit / 2 && self.trims(worth) || short && self.trims(min) {
+            self.core.throttle.end_journal_wants();
+            return true;
+        }
+        let limit = self.core.dirty_limit();
+        self.core.dirty_bytes() > (limit + self.left_dirty_bytes).min(2 * limit)
+    }
+
+    /// Whether a checkpoint would free so many bytes of the journal now, or all that can be flushed has been. One that
+    /// frees nothing writes nearly as much as others: where flushing waits for cleaning, it would fill what cleaning
+    /// gains.
+    fn trims(&self, bytes: u64) -> bool {
+        let flushed = self.core.state.read().maps.slots.flushed_before();
+        self.core.journal.has_before(flushed, bytes)
+    }
+
+    /// Whether the shelf wants the journal trimmed, and that was not tried since something was written.
+    pub fn wants_trim(&mut self) -> bool {
+        let durable = self.core.journal.durable();
+        self.core.log.shelf().wants_trim() && std::mem::replace(&mut self.trimmed_batch, durable) != durable
+    }
+
+    /// Writes a checkpoint; returns the segments that it freed.
+    pub async fn write(&mut self, appender: &mut Appender) -> block::Result<Vec<u32>> {
         self.load_stale().await?;
-        (self.space.leave, self.space.reduced_redundancy) = (0, true);
+        appender.begin_checkpoint();
         let mut cut = self.cut();
         self.core.journal.pump();
         let nodes = std::mem::take(&mut cut.nodes);
-        let moves = self.write_nodes(nodes).await?;
+        let moves = self.write_nodes(appender, nodes).await?;
         let chunks = std::mem::take(&mut cut.map_chunks);
-        self.write_chunks(ObjectKind::MapIndex, chunks, &moves, &mut cut.usage).await?;
+        self.write_chunks(appender, ObjectKind::MapIndex, chunks, &moves, &mut cut.usage).await?;
         let tables = std::mem::take(&mut cut.tables);
-        let moves = self.write_tables(tables).await?;
+        let moves = self.write_tables(appender, tables).await?;
         let chunks = std::mem::take(&mut cut.table_chunks);
-        self.write_chunks(ObjectKind::TableIndex, chunks, &moves, &mut cut.usage).await?;
-        self.write_catalog(&mut cut).await?;
-        let root = self.write_root(&mut cut).await?;
-        self.publish(cut, root).await
+        self.write_chunks(appender, ObjectKind::TableIndex, chunks, &moves, &mut cut.usage).await?;
+        self.write_catalog(appender, &mut cut).await?;
+        let root = self.write_root(appender, &mut cut).await?;
+        self.publish(appender, cut, root).await
     }
 
     /// After recovery the log has pages that name slots: they are written again, without them if they have been
     /// flushed.
     async fn load_stale(&mut self) -> block::Result<()> {
         for page in std::mem::take(&mut self.stale) {
-            // One that can't be read stays as it is: whoever needs it is told.
+            // A page that can't be read stays as it is: whoever needs it gets an error.
             if self.core.load(Need::Map(page)).await.is_ok() {
                 self.core.state.write().maps.mark(page);
             }
@@ -119,18 +208,7 @@ impl Worker {
         }
     }
 
-    async fn location(&mut self, kind: ObjectKind, object: Bytes) -> block::Result<Location> {
-        let stream = match kind {
-            ObjectKind::Map | ObjectKind::Table => &mut self.streams.pages,
-            _ => &mut self.streams.roots,
-        };
-        self.log_writes.metadata(kind, object.len() as u64);
-        let placed = self.writer.location(stream, &mut self.space, object).await;
-        let full = |_| block::Error::Stopped("no segment is left for a checkpoint".into());
-        placed.map_err(failed)?.map_err(full)
-    }
-
-    async fn write_nodes(&mut self, numbers: Vec<u64>) -> block::Result<Moves> {
+    async fn write_nodes(&mut self, appender: &mut Appender, numbers: Vec<u64>) -> block::Result<Moves> {
         let mut moves = Moves::default();
         for batch in numbers.chunks(self.core.options.tunables.checkpoint_pages) {
             let thawed: Vec<_> = {
@@ -141,7 +219,7 @@ impl Worker {
                 let node = resolved.as_ref().map_or(&*body, |resolved| &**resolved);
                 let names_slots = node.iter().any(|entry| entry.is_slot());
                 let object = frame::metadata(ObjectKind::Map, number, |out| encode_node(node, out));
-                moves.insert(number, (self.location(ObjectKind::Map, object).await?, names_slots));
+                moves.insert(number, (appender.append_metadata(ObjectKind::Map, object).await?, names_slots));
                 let maps = &mut self.core.state.write().maps;
                 if let Some(resolved) = &resolved {
                     maps.settle(number, &body, resolved);
@@ -150,14 +228,14 @@ impl Worker {
                     maps.mark(number);
                 }
             }
-            self.grant_credit();
+            appender.grant_credit();
             pause().await;
         }
         self.core.state.write().maps.slots.thaw();
         Ok(moves)
     }
 
-    async fn write_tables(&mut self, numbers: Vec<u64>) -> block::Result<Moves> {
+    async fn write_tables(&mut self, appender: &mut Appender, numbers: Vec<u64>) -> block::Result<Moves> {
         let mut moves = Moves::default();
         for batch in numbers.chunks(self.core.options.tunables.checkpoint_pages) {
             let thawed: Vec<_> = {
@@ -166,17 +244,18 @@ impl Worker {
             };
             for (number, body) in thawed {
                 let object = frame::metadata(ObjectKind::Table, number, |out| body.encode(out));
-                moves.insert(number, (self.location(ObjectKind::Table, object).await?, false));
+                moves.insert(number, (appender.append_metadata(ObjectKind::Table, object).await?, false));
             }
-            self.grant_credit();
+            appender.grant_credit();
             pause().await;
         }
         Ok(moves)
     }
 
-    /// Writes the directory chunks of the cut with the new places of pages, and notes these in memory.
+    /// Writes the index chunks of the cut with the new locations of pages, and updates these in memory.
     async fn write_chunks(
         &mut self,
+        appender: &mut Appender,
         kind: ObjectKind,
         numbers: Vec<u64>,
         moves: &Moves,
@@ -199,7 +278,11 @@ impl Worker {
             }
             let location = match chunk.is_empty() {
                 true => Location::default(),
-                false => self.location(kind, frame::metadata(kind, number, |out| chunk.encode(out))).await?,
+                false => {
+                    appender
+                        .append_metadata(kind, frame::metadata(kind, number, |out| chunk.encode(out)))
+                        .await?
+                }
             };
             let mut state = self.core.state.write();
             let maps = &mut state.maps;
@@ -224,20 +307,25 @@ impl Worker {
     }
 
     /// Writes bytes of any length in parts.
-    async fn write_parts(&mut self, kind: ObjectKind, bytes: &[u8]) -> block::Result<Vec<Location>> {
+    async fn write_parts(
+        &mut self,
+        appender: &mut Appender,
+        kind: ObjectKind,
+        bytes: &[u8],
+    ) -> block::Result<Vec<Location>> {
         let part =
             self.core.options.tunables.object_part_bytes.min(self.core.layout.segment_bytes as usize / 4);
         let mut locations = Vec::new();
         for (number, part) in bytes.chunks(part).enumerate() {
             let object = frame::metadata(kind, number as u64, |out| out.extend_from_slice(part));
-            locations.push(self.location(kind, object).await?);
+            locations.push(appender.append_metadata(kind, object).await?);
         }
         Ok(locations)
     }
 
-    async fn write_catalog(&mut self, cut: &mut Cut) -> block::Result<()> {
+    async fn write_catalog(&mut self, appender: &mut Appender, cut: &mut Cut) -> block::Result<()> {
         if let Some(bytes) = cut.catalog.take() {
-            let locations = self.write_parts(ObjectKind::Catalog, &bytes).await?;
+            let locations = self.write_parts(appender, ObjectKind::Catalog, &bytes).await?;
             let before = std::mem::replace(&mut self.catalog, locations);
             let current = &mut self.core.state.write().maps.usage;
             for counted in [current, &mut cut.usage] {
@@ -248,7 +336,7 @@ impl Worker {
         Ok(())
     }
 
-    async fn write_root(&mut self, cut: &mut Cut) -> block::Result<Vec<Location>> {
+    async fn write_root(&mut self, appender: &mut Appender, cut: &mut Cut) -> block::Result<Vec<Location>> {
         let before = std::mem::take(&mut self.root);
         {
             let maps = &mut self.core.state.write().maps;
@@ -260,7 +348,7 @@ impl Worker {
         }
         cut.root.catalog = self.catalog.clone();
         cut.root.segments = cut.usage.segments().to_vec();
-        let root = self.write_parts(ObjectKind::Root, &cut.root.encode()).await?;
+        let root = self.write_parts(appender, ObjectKind::Root, &cut.root.encode()).await?;
         let current = &mut self.core.state.write().maps.usage;
         for counted in [current, &mut cut.usage] {
             root.iter().for_each(|location| counted.move_meta(Location::default(), *location));
@@ -269,12 +357,13 @@ impl Worker {
     }
 
     /// Makes everything durable, then valid; then frees what only the checkpoint before needed.
-    async fn publish(&mut self, cut: Cut, root: Vec<Location>) -> block::Result<()> {
-        let Streams { data, moved, pages, roots } = &mut self.streams;
-        for stream in [data, moved, pages, roots] {
-            self.writer.flush(stream).await.map_err(failed)?;
-        }
-        self.writer.finish().await.map_err(failed)?;
+    async fn publish(
+        &mut self,
+        appender: &mut Appender,
+        cut: Cut,
+        root: Vec<Location>,
+    ) -> block::Result<Vec<u32>> {
+        appender.flush().await?;
         let (done, synced) = wait();
         self.core.log.shelf().sync(done);
         synced.await.map_err(failed)?;
@@ -289,51 +378,20 @@ impl Worker {
         written.await.map_err(failed)?;
         self.core.journal.trimmed(journal_from);
         self.root = root;
-        let cleaned = std::mem::take(&mut self.cleaned) > 0;
-        self.log_writes.checkpoints += 1;
-        self.left_dirty = self.core.dirty_bytes();
-        self.marked.clear();
+        self.left_dirty_bytes = self.core.dirty_bytes();
         self.note_roots();
-        let open = self.open_segments();
-        for (segment, live) in (0..).zip(cut.usage.segments()) {
-            if live.total() == 0 && !open.contains(&segment) {
-                if self.space.free.insert(segment) {
-                    self.core.log.shelf().discard(SegmentId(segment));
-                }
-                self.stuck.remove(&segment);
-            }
-        }
-        if cleaned {
-            self.end_round();
-        }
-        self.end_cycle();
-        Ok(())
+        let open = appender.open_segments();
+        let empty = (0..).zip(cut.usage.segments()).filter(|(_, live)| live.total() == 0);
+        let unused = empty.map(|(segment, _)| segment).filter(|segment| !open.contains(segment));
+        Ok(unused.filter(|segment| appender.free(*segment)).collect())
     }
 
-    /// Tells the check where root and catalog are.
-    pub fn note_roots(&self) {
+    fn note_roots(&self) {
         *self.roots.lock() = self.root.iter().chain(&self.catalog).copied().collect();
-    }
-
-    /// The segments that streams are writing to.
-    pub fn open_segments(&self) -> Vec<u32> {
-        let Streams { data, moved, pages, roots } = &self.streams;
-        [data, moved, pages, roots].into_iter().filter_map(crate::log::Writer::segment).collect()
-    }
-
-    /// Number of segments with nothing live that a checkpoint would free.
-    pub fn dead_segments(&self) -> usize {
-        let open = self.open_segments();
-        let state = self.core.state.read();
-        let used = (0..).zip(state.maps.usage.segments());
-        used.filter(|(segment, live)| {
-            live.data == 0 && live.meta == 0 && !self.space.free.contains(segment) && !open.contains(segment)
-        })
-        .count()
     }
 }
 
-/// The directory whose chunks are of this kind.
+/// The page index whose chunks are of this kind.
 pub fn page_index(kind: ObjectKind, maps: &mut Maps) -> &mut PageIndex {
     match kind {
         ObjectKind::MapIndex => &mut maps.page_index,

@@ -1,25 +1,159 @@
-//! Cleaning: a segment with little left in it is read, and what is live moves on: frames through the frame table,
-//! metadata by being marked for the next checkpoint, after which the segment is free.
+//! Segment cleaning: garbage collection of the log.
+//!
+//! The log never overwrites, so segments fill with data that nothing refers to any more. The cleaner picks a victim by
+//! age and live data, copies what is live out of it (frames at once; metadata by marking it for the next checkpoint),
+//! and the checkpoint that follows frees the segment. How much it copies for each flushed byte bounds write
+//! amplification, and rises as free segments run out, so that hosts see the same speed at every moment.
 
-use crate::background::Worker;
+use crate::appender::Appender;
 use crate::checkpoint::page_index;
-use crate::error::failed;
+use crate::core::Core;
 use crate::frame::{self, Fingerprint, HEADER, Header, ObjectKind, Packer};
 use crate::map::Need;
 use crate::space::{Live, Location};
 use crate::wake::pause;
 use bytes::{Bytes, BytesMut};
-use shelf::{SegmentId, wait};
+use shelf::{Room, SegmentId, wait};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-/// A segment is not cleaned when more of it than this is live, in 16ths.
-const MAX_LIVE_16THS: u64 = 15;
+/// Outcome of a step of cleaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cleaned {
+    /// Live data was moved; there may be more.
+    Moved,
+    /// A checkpoint is due: it frees segments.
+    NeedsCheckpoint,
+    /// Nothing can be reclaimed before something changes.
+    Nothing,
+}
 
-impl Worker {
-    /// Cleans the segment where it pays most. False when there is none, or no room to move things to.
-    pub async fn clean(&mut self) -> block::Result<bool> {
-        let Some(victim) = self.victim(|_| true) else { return Ok(false) };
+/// The cleaner.
+pub struct Cleaner {
+    core: Arc<Core>,
+    packer: Packer,
+    /// Segments that could not be emptied, with the live bytes that they had.
+    stuck: BTreeMap<u32, u64>,
+    /// Segments that were cleaned since the last checkpoint, or whose metadata was marked for the next.
+    marked: BTreeSet<u32>,
+    /// Number of segments cleaned since the last checkpoint.
+    cleaned: usize,
+    /// The last step reclaimed nothing, after so many changes and with such room on the drives: wait until either differs.
+    exhausted: Option<(u64, Room)>,
+    rounds: Rounds,
+    /// Bytes to be moved before more is flushed.
+    to_move_bytes: u64,
+}
+
+/// Rounds of cleaning, each ended by a checkpoint, during which hosts changed nothing.
+#[derive(Default)]
+struct Rounds {
+    changes: u64,
+    /// The most segments that were free.
+    free: usize,
+    /// Rounds in a row that gained no segment.
+    fruitless: u32,
+}
+
+impl Cleaner {
+    /// A cleaner with nothing to do yet.
+    pub fn new(core: Arc<Core>) -> Self {
+        Self {
+            core,
+            packer: Packer::default(),
+            stuck: BTreeMap::new(),
+            marked: BTreeSet::new(),
+            cleaned: 0,
+            exhausted: None,
+            rounds: Rounds::default(),
+            to_move_bytes: 0,
+        }
+    }
+
+    /// Something changed that may have made segments reclaimable.
+    pub fn retry(&mut self) {
+        self.exhausted = None;
+    }
+
+    /// Decides how much to clean now that so many bytes were flushed: the more, the fewer segments are free. False if
+    /// enough are.
+    pub fn plan(&mut self, appender: &Appender, flushed: u64) -> bool {
+        let (min, enough) = (self.core.reserved_from_data(), self.core.clean_below());
+        if appender.protected_free_count() >= enough {
+            self.to_move_bytes = 0;
+            return false;
+        }
+        // What has been cleaned becomes free with the next checkpoint.
+        let free = appender.protected_free_count() + self.cleaned;
+        let (missing, all) = (enough.saturating_sub(free), enough - min);
+        self.to_move_bytes +=
+            flushed * self.core.options.tunables.moved_per_flushed_byte_max * missing.min(all) as u64
+                / all as u64;
+        true
+    }
+
+    /// Whether more has to be moved before more is flushed.
+    pub fn is_owing(&self, appender: &Appender) -> bool {
+        self.to_move_bytes > 0 && appender.protected_free_count() < self.core.clean_below()
+    }
+
+    /// So many bytes were moved.
+    pub fn note_moved(&mut self, bytes: u64) {
+        let min = u64::from(self.core.layout.stripe_bytes);
+        self.to_move_bytes = self.to_move_bytes.saturating_sub(bytes.max(min));
+    }
+
+    /// Nothing can be moved now.
+    pub fn give_up(&mut self) {
+        self.to_move_bytes = 0;
+    }
+
+    /// Moves what is live out of a segment as long as there is room to move it to; then asks for a checkpoint, which frees
+    /// the segments that are empty. `catalog` is where the catalog lies.
+    pub async fn step(&mut self, appender: &mut Appender, catalog: &[Location]) -> block::Result<Cleaned> {
+        let changes = self.core.activity.changes();
+        let now = (changes, self.core.log.shelf().room());
+        if self.exhausted == Some(now) {
+            return Ok(Cleaned::Nothing);
+        }
+        if self.rounds.changes != changes {
+            self.rounds = Rounds { changes, free: appender.free_count(), fruitless: 0 };
+        }
+        if self.rounds.fruitless >= self.core.options.tunables.fruitless_rounds_max {
+            self.exhausted = Some(now);
+            return Ok(Cleaned::Nothing);
+        }
+        appender.begin_cleaning();
+        let dead = appender.dead_count();
+        let reclaimable = self.cleaned > 0 || dead > 0;
+        let soon = appender.writable_count() <= self.core.reserved_for_checkpoints()
+            || dead >= self.core.clean_below();
+        if !(reclaimable && soon) && self.clean(appender, catalog).await? {
+            return Ok(Cleaned::Moved);
+        }
+        if reclaimable {
+            self.mark_metadata(appender, catalog).await?;
+            return Ok(Cleaned::NeedsCheckpoint);
+        }
+        self.exhausted = Some(now);
+        Ok(Cleaned::Nothing)
+    }
+
+    /// A checkpoint has freed these segments: a round is over.
+    pub fn end_checkpoint(&mut self, freed: &[u32], free: usize) {
+        self.marked.clear();
+        freed.iter().for_each(|segment| _ = self.stuck.remove(segment));
+        if std::mem::take(&mut self.cleaned) > 0 {
+            self.rounds.fruitless = if free > self.rounds.free { 0 } else { self.rounds.fruitless + 1 };
+            self.rounds.free = free.max(self.rounds.free);
+        }
+    }
+
+    /// Cleans the best victim. False if there is none, or no room to move things to.
+    async fn clean(&mut self, appender: &mut Appender, catalog: &[Location]) -> block::Result<bool> {
+        let Some(victim) = self.victim(appender, |_| true) else { return Ok(false) };
         let before = self.core.state.read().maps.usage.of(victim);
-        self.move_segment(victim).await?;
+        self.move_segment(appender, catalog, victim).await?;
         self.cleaned += 1;
         let after = self.core.state.read().maps.usage.of(victim);
         if after.data > 0 {
@@ -29,34 +163,33 @@ impl Worker {
         Ok(after.data < before.data || before.meta > 0)
     }
 
-    /// Marks metadata in segments that hold little else, as much as a checkpoint may well write, so that it makes more
-    /// segments free than it fills.
-    pub async fn mark_metadata(&mut self) -> block::Result<()> {
+    /// Marks metadata in segments that hold little else, as much as a checkpoint may well write, so that it frees more
+    /// segments than it fills.
+    async fn mark_metadata(&mut self, appender: &mut Appender, catalog: &[Location]) -> block::Result<()> {
         while self.core.dirty_bytes() < self.core.dirty_limit() {
-            let Some(victim) = self.victim(|live| live.data == 0) else { break };
-            self.move_segment(victim).await?;
+            let Some(victim) = self.victim(appender, |live| live.data == 0) else { break };
+            self.move_segment(appender, catalog, victim).await?;
             self.cleaned += 1;
         }
         Ok(())
     }
 
-    /// The segment with the best ratio of what is won, weighted with how long it has been quiet, to what is moved.
-    fn victim(&self, fits: impl Fn(Live) -> bool) -> Option<u32> {
-        let open = self.open_segments();
+    /// Victim selection by cost and benefit: the segment with the best ratio of what is reclaimed, weighted by the
+    /// segment's age, to what is read and written.
+    fn victim(&self, appender: &Appender, fits: impl Fn(Live) -> bool) -> Option<u32> {
+        let open = appender.open_segments();
         let size = u64::from(self.core.layout.segment_bytes);
+        let limit = size * self.core.options.tunables.victim_live_16ths_max / 16;
         let state = self.core.state.read();
-        let newest = self.space.taken.iter().max().copied().unwrap_or(0);
-        let worth = |segment: u32, live: u64| {
-            let age = newest - self.space.taken[segment as usize] + 1;
-            (size - live.min(size)) * age * 1024 / (size + live)
-        };
+        let worth =
+            |segment: u32, live: u64| (size - live.min(size)) * appender.age(segment) * 1024 / (size + live);
         (0..)
             .zip(state.maps.usage.segments())
             .filter(|(_, live)| fits(**live))
             .map(|(segment, live)| (segment, live.total()))
             .filter(|(segment, live)| {
-                (1..size * MAX_LIVE_16THS / 16).contains(live)
-                    && !self.space.free.contains(segment)
+                (1..limit).contains(live)
+                    && !appender.is_free(*segment)
                     && !open.contains(segment)
                     && self.stuck.get(segment) != Some(live)
                     && !self.marked.contains(segment)
@@ -65,14 +198,18 @@ impl Worker {
             .map(|(segment, _)| segment)
     }
 
-    async fn move_segment(&mut self, segment: u32) -> block::Result<()> {
+    async fn move_segment(
+        &mut self,
+        appender: &mut Appender,
+        catalog: &[Location],
+        segment: u32,
+    ) -> block::Result<()> {
         self.marked.insert(segment);
         let (size, stripe) = (self.core.layout.segment_bytes, self.core.layout.stripe_bytes);
         let mut window = Window { base: 0, bytes: Bytes::new() };
         let mut at = 0;
         while at < size {
-            let live = self.core.state.read().maps.usage.of(segment);
-            if live.data == 0 && live.meta == 0 {
+            if self.core.state.read().maps.usage.of(segment).total() == 0 {
                 break;
             }
             let next_stripe = (at / stripe + 1) * stripe;
@@ -86,11 +223,11 @@ impl Worker {
                 continue;
             };
             let location = Location { segment, offset: at, len };
-            if !self.move_object(location, &header, object).await? {
+            if !self.move_object(appender, catalog, location, &header, object).await? {
                 return Ok(());
             }
             at += len;
-            self.grant_credit();
+            appender.grant_credit();
             pause().await;
         }
         Ok(())
@@ -112,7 +249,7 @@ impl Worker {
         Ok(bytes.filter(|bytes| frame::verify(bytes).is_ok()))
     }
 
-    /// Bytes of a segment through the window; none behind its end or where nothing can be read.
+    /// Bytes of a segment through the window; `None` beyond its end, or where nothing can be read.
     async fn bytes_at(
         &self,
         window: &mut Window,
@@ -125,7 +262,7 @@ impl Worker {
             return Ok(None);
         }
         if window.get(at, len).is_none() {
-            // Stripe by stripe: a segment may end early, and reading behind that fails.
+            // Stripe by stripe: a segment may end early, and reading beyond its end fails.
             let stripe = self.core.layout.stripe_bytes;
             let mut bytes = BytesMut::new();
             let base = at / stripe * stripe;
@@ -144,16 +281,18 @@ impl Worker {
         Ok(window.get(at, len))
     }
 
-    /// Moves an object if it is still what it was. False when there is no room.
+    /// Moves an object if it is live. False if there is no room.
     async fn move_object(
         &mut self,
+        appender: &mut Appender,
+        catalog: &[Location],
         location: Location,
         header: &Header,
         object: Bytes,
     ) -> block::Result<bool> {
         let number = header.number;
         match header.kind {
-            ObjectKind::Frame => return self.move_frame(location, header, object).await,
+            ObjectKind::Frame => return self.move_frame(appender, location, header, object).await,
             ObjectKind::Map => {
                 if self.core.state.read().maps.page_index.get(number).location == location
                     && self.core.load(Need::Map(number)).await.is_ok()
@@ -176,7 +315,7 @@ impl Worker {
                 }
             }
             ObjectKind::Catalog => {
-                if self.catalog.contains(&location) {
+                if catalog.contains(&location) {
                     self.core.state.write().catalog.dirty = true;
                 }
             }
@@ -187,6 +326,7 @@ impl Worker {
 
     async fn move_frame(
         &mut self,
+        appender: &mut Appender,
         location: Location,
         header: &Header,
         object: Bytes,
@@ -218,20 +358,19 @@ impl Worker {
                 None => return Ok(true),
             }
         };
-        let placed = self.writer.location(&mut self.streams.moved, &mut self.space, object).await;
-        let Ok(new) = placed.map_err(failed)? else { return Ok(false) };
-        self.log_writes.moved += u64::from(new.len);
+        let Some(new) = appender.append_moved(object).await? else { return Ok(false) };
         let maps = &mut self.core.state.write().maps;
         // It may have died while it was written; then the copy is dead too.
-        let current = maps.table.get(number).ok().flatten().is_some_and(|frame| frame.location == location);
-        if current {
+        let is_current =
+            maps.table.get(number).ok().flatten().is_some_and(|frame| frame.location == location);
+        if is_current {
             maps.table.relocate(number, new, live, &mut maps.usage);
         }
         Ok(true)
     }
 }
 
-/// A verified frame with only its live blocks; none when it can't be decoded.
+/// A verified frame with only its live blocks; `None` if it can't be decoded.
 fn without_dead(packer: &mut Packer, object: &Bytes, header: &Header, live: u8) -> Option<Bytes> {
     let decoded = frame::unpack(object, header.number).ok()?;
     let known = frame::fingerprints(object, header).ok()?;
@@ -245,6 +384,7 @@ fn without_dead(packer: &mut Packer, object: &Bytes, header: &Header, live: u8) 
     Some(packer.pack(header.number, live, blocks, &fingerprints, header.method(), header.skipped))
 }
 
+/// Bytes of a segment that were read ahead.
 struct Window {
     base: u32,
     bytes: Bytes,

@@ -68,7 +68,7 @@ impl<'a> Take<'a> {
         Self { rest: bytes, what }
     }
 
-    /// True when every byte has been taken.
+    /// True if every byte has been taken.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -137,7 +137,7 @@ impl<'a> Take<'a> {
         Ok(close_up(word & (u64::MAX >> (64 - bits))))
     }
 
-    /// The same byte by byte.
+    /// The same, byte by byte.
     #[cold]
     fn long_var(&mut self) -> Result<u64, Malformed> {
         let mut value = 0;
@@ -191,18 +191,18 @@ fn close_up(bytes: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Every length, with much and with nothing behind it, is what byte by byte gives.
+    /// Every length, with many bytes and with none after it, is decoded as it is byte by byte.
     #[test]
     fn eight_bytes_at_once_are_the_same_number() {
         let numbers = (0..64).flat_map(|bit| [1u64 << bit, (1 << bit) - 1, 0x9e37_79b9_7f4a_7c15 >> bit]);
         for number in numbers {
-            for behind in [0, 1, 8] {
+            for after in [0, 1, 8] {
                 let mut bytes = Vec::new();
                 bytes.var(number);
-                bytes.resize(bytes.len() + behind, 0xff);
+                bytes.resize(bytes.len() + after, 0xff);
                 let (mut one, mut other) = (Take::new(&bytes, "number"), Take::new(&bytes, "number"));
                 assert_eq!((one.var(), other.long_var()), (Ok(number), Ok(number)));
-                assert_eq!((one.rest.len(), other.rest.len()), (behind, behind));
+                assert_eq!((one.rest.len(), other.rest.len()), (after, after));
             }
         }
     }

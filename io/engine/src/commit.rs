@@ -11,7 +11,6 @@ use crate::policy::Compression;
 use crate::record::{self, Mutation};
 use crate::state::{Refusal, State};
 use block::{Error, Result};
-use std::sync::atomic::Ordering;
 
 impl Core {
     /// Makes a change that needs nothing prepared, and waits until it is durable.
@@ -24,16 +23,16 @@ impl Core {
         }
     }
 
-    /// Waits until a change is durable, and then as long as the flusher is behind.
+    /// Waits until a change is durable, and then for the credit that it needs.
     pub async fn acknowledge(&self, made: Made) -> Result<()> {
         self.journal.until(made.batch).await?;
         if made.credit > 0 {
-            self.credit.reached(made.credit).await;
+            self.throttle.credit.reached(made.credit).await;
         }
         Ok(())
     }
 
-    /// Makes a change as soon as it can be made; none when a block that it expects has changed.
+    /// Makes a change as soon as it can be made; `None` if a block that it expects has changed.
     pub async fn make_when_possible(&self, change: &Change) -> Result<Option<Made>> {
         let mut attempt = self.make(change, false);
         loop {
@@ -51,7 +50,7 @@ impl Core {
                     attempt = self.make(change, false);
                 }
                 Err(Refusal::Backpressure) => {
-                    let ticket = self.room_queue.ticket();
+                    let ticket = self.throttle.queue.ticket();
                     self.signal.notify();
                     let try_again = || match self.make(change, true) {
                         Err(Refusal::Backpressure) => None,
@@ -63,8 +62,8 @@ impl Core {
         }
     }
 
-    /// Waits until an answer that a volume is not there, or is not as it would have to be, can't be undone by a power
-    /// loss, whichever volume it tells of.
+    /// Delays an error that says that a volume does not exist, or is not as it would have to be, until no power loss
+    /// can undo that.
     pub async fn confirm_error<T>(&self, outcome: Result<T>) -> Result<T> {
         if outcome.as_ref().is_err_and(depends_on_catalog) {
             self.confirm_catalog().await?;
@@ -72,7 +71,7 @@ impl Core {
         outcome
     }
 
-    /// Waits until a power loss can't undo which volumes there are, and what they take.
+    /// Waits until no power loss can undo which volumes there are, and what changes they take.
     pub async fn confirm_catalog(&self) -> Result<()> {
         let catalog_batch = self.state.read().catalog.catalog_batch;
         self.journal.until(catalog_batch).await
@@ -131,7 +130,7 @@ impl Core {
         record.iter().for_each(|mutation| state.apply(mutation, batch, &page));
         let credit = if change.pages.is_empty() { 0 } else { self.credit_needed(&state) };
         drop(state);
-        self.changes.fetch_add(1, Ordering::Relaxed);
+        self.activity.note_change();
         Ok(Made { batch, credit })
     }
 
@@ -149,7 +148,7 @@ impl Core {
         Change { packed: Some(change.measure(how)), ..change.clone() }
     }
 
-    /// Refuses what has no room in the journal, in memory or in the log.
+    /// Refuses a change for which there is no room in the journal, in memory or in the log.
     fn admit(
         &self,
         state: &State,
@@ -166,9 +165,9 @@ impl Core {
         let bytes = state.maps.slots.bytes();
         let full = bytes > 0 && bytes + change.pages.len() > self.options.slot_bytes;
         let crowded = self.journal.is_crowded(cost);
-        if full || crowded || !first && self.room_queue.is_queued() {
-            // The background may be at rest since it looked at what was wanted before; a checkpoint is due now.
-            if self.wants_room.fetch_max(cost, Ordering::AcqRel) < cost && crowded {
+        if full || crowded || !first && self.throttle.queue.is_queued() {
+            // The background may have looked before this was wanted, and be at rest: now a checkpoint is due.
+            if self.throttle.want_journal_bytes(cost) && crowded {
                 self.signal.notify();
             }
             return Err(Refusal::Backpressure);
@@ -176,24 +175,24 @@ impl Core {
         Ok(())
     }
 
-    /// An acknowledgement waits for an eighth of what memory holds beyond what needs no pace: latency grows with the
-    /// amount, and what comes in settles at what the background can do.
+    /// Back-pressure: an acknowledgement needs an eighth of the bytes that wait beyond the start of back-pressure as
+    /// new credit. Latency then grows with the backlog, and writes settle at the speed of the background.
     fn credit_needed(&self, state: &State) -> u64 {
         match (state.maps.slots.bytes() as u64).saturating_sub(self.backpressure_start_bytes()) / 8 {
             0 => 0,
-            debt => self.credit.now().saturating_add(debt),
+            debt => self.throttle.credit.now().saturating_add(debt),
         }
     }
 
-    /// Bytes that may wait to be flushed before acknowledgements wait for the flusher: half of what memory may hold, and no
-    /// more than leaves room in the journal for what has been flushed and waits for a checkpoint.
+    /// Bytes that may wait to be flushed before back-pressure begins: half of [`crate::Options::slot_bytes`], and no
+    /// more than leaves room in the journal for what was flushed and waits for a checkpoint.
     pub fn backpressure_start_bytes(&self) -> u64 {
         (self.options.slot_bytes as u64 / 2)
             .min(self.journal.max_held_bytes() / self.options.tunables.backpressure_divisor)
     }
 }
 
-/// Whether an error follows from which volumes there are and from what is known of them.
+/// Whether an error reports which volumes there are, or their properties.
 pub fn depends_on_catalog(error: &Error) -> bool {
     match error {
         Error::Gone | Error::Foreign(_) | Error::ReadOnly | Error::Kept { .. } => true,

@@ -1,5 +1,5 @@
-//! Copies that are not aligned to 4 KiB. Where source and target lie alike within their blocks, only the blocks at
-//! the ends are read and written; else the data is, in pieces.
+//! Unaligned copies: where source and target have the same offset within their 4 KiB blocks, only the blocks at the
+//! ends are read and written and the rest is shared; else the data is moved, in pieces.
 
 use crate::builder::ChangeBuilder;
 use crate::change::{Change, Cover};
@@ -38,7 +38,7 @@ impl Copy {
         }
     }
 
-    /// What its volumes must have.
+    /// Ranges that its volumes must have.
     pub fn covers(&self) -> [Cover; 2] {
         [
             Cover { volume: self.source.number, span: self.from, written: false },
@@ -69,14 +69,14 @@ pub async fn perform(addressed: &Handle, copy: &Copy) -> Result {
     }
 }
 
-/// Bytes that are copied as data by one change; more than that is prepared aside, in pieces of this size.
+/// Bytes that one change copies as data; more is prepared on hidden clones, in pieces of this size.
 pub fn piece(copy: &Copy) -> u64 {
     let limit = copy.source.core.journal.limit() / 4;
-    let most = copy.source.core.options.tunables.copy_piece_bytes;
-    (most.min(limit) / STEP * STEP).max(STEP)
+    let max = copy.source.core.options.tunables.copy_piece_bytes;
+    (max.min(limit) / STEP * STEP).max(STEP)
 }
 
-/// True when no segment touches a block that another writes.
+/// Whether no segment touches a block that another writes.
 pub fn are_apart(copies: &[Copy]) -> bool {
     let meets = |(a, in_a): (&Handle, Span), (b, in_b): (&Handle, Span)| {
         let ((from_a, count_a), (from_b, count_b)) = (in_a.blocks(), in_b.blocks());
@@ -90,7 +90,8 @@ pub fn are_apart(copies: &[Copy]) -> bool {
     })
 }
 
-/// Segments that lie alike and do not meet: whole blocks are shared, blocks at the ends are read and written.
+/// Segments with the same offset in their blocks that do not meet: whole blocks are shared, blocks at the ends are
+/// read and written.
 pub async fn alike(addressed: &Handle, copies: &[Copy]) -> Result {
     loop {
         let mut builder = ChangeBuilder::new(2 * copies.len());

@@ -1,5 +1,6 @@
-//! What volumes and the background share: the state behind its lock, the journal, the log, and the ways to wait.
+//! Core: what volumes and the background share. The state with its lock, the journal, the log, and the ways to wait.
 
+use crate::backpressure::Throttle;
 use crate::cache::Cache;
 use crate::hidden::HiddenIds;
 use crate::inconsistency::Inconsistencies;
@@ -8,59 +9,102 @@ use crate::log::Log;
 use crate::log_writes::LogWrites;
 use crate::options::Options;
 use crate::sharded_lock::{CachePadded, ShardedLock};
-use crate::space::Usage;
+use crate::space::{SegmentCounts, Usage};
 use crate::state::State;
-use crate::wake::{RoomQueue, Signal, Watermark};
+use crate::wake::{Signal, Watermark};
 use block::{Error, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use shelf::{Layout, Shelf};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Counts of operations of hosts that memory alone could not serve.
+#[derive(Default)]
+pub struct Activity {
+    changes: CachePadded<AtomicU64>,
+    fetches: AtomicU64,
+}
+
+impl Activity {
+    /// A change was made.
+    pub fn note_change(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Frames were read for a host.
+    pub fn note_fetch(&self) {
+        self.fetches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Number of changes.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// A number that grows whenever hosts do something.
+    pub fn total(&self) -> u64 {
+        self.changes() + self.fetches.load(Ordering::Acquire)
+    }
+}
+
+/// The end of an engine.
+#[derive(Default)]
+pub struct Shutdown {
+    begun: AtomicBool,
+    /// Reaches one when the background has ended.
+    ended: Watermark,
+}
+
+impl Shutdown {
+    /// No more changes are taken.
+    pub fn begin(&self) {
+        self.begun.store(true, Ordering::Release);
+    }
+
+    /// Whether that was said.
+    pub fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// The background has ended.
+    pub fn end(&self) {
+        self.begin();
+        self.ended.advance(1);
+    }
+
+    /// Waits until the background has ended.
+    pub async fn ended(&self) {
+        self.ended.reached(1).await;
+    }
+}
 
 /// The parts of an engine.
 pub struct Core {
     pub options: Options,
-    /// Sizes; the number of segments is the one at the opening, see `segments`.
+    /// Sizes. The number of segments is the one at the opening, see `segments`.
     pub layout: Layout,
     /// Segments that the background knows of.
-    pub segments: AtomicU32,
-    /// Of these, the ones with nothing in them.
-    pub free_segments: AtomicU32,
-    /// Those that are in use, and the free ones that drives have room for.
-    pub usable_segments: AtomicU32,
+    pub segments: SegmentCounts,
     pub state: ShardedLock<State>,
     pub journal: Arc<Journal>,
     pub log: Arc<Log>,
     pub cache: Cache,
     /// Wakes the background.
     pub signal: Arc<Signal>,
-    /// Operations that wait for room.
-    pub room_queue: RoomQueue,
-    /// The most media bytes of the journal that one of those needs which were refused since the background looked; zero
-    /// when nobody was.
-    pub wants_room: AtomicU64,
-    /// Somebody waits until it is known what space there really is.
-    pub wants_space: AtomicBool,
-    /// Acknowledgements that wait for the flusher.
-    pub credit: Watermark,
-    pub stopping: AtomicBool,
-    /// Reaches one when the background has ended.
-    pub finished: Watermark,
+    /// Where operations wait for the background.
+    pub throttle: Throttle,
+    pub shutdown: Shutdown,
     /// Identities of hidden clones in use.
     pub hidden: HiddenIds,
-    /// The flusher has no room in the log.
-    pub full: AtomicBool,
-    /// Number of changes made.
-    pub changes: CachePadded<AtomicU64>,
-    /// Times that hosts have had frames read.
-    pub fetches: AtomicU64,
-    /// What the background wrote to the log.
+    /// Operations of hosts.
+    pub activity: Activity,
+    /// Bytes written to the log.
     pub log_writes: Mutex<LogWrites>,
     /// Key of the fingerprints.
     pub key: [u8; 32],
-    /// What media say that can't be.
+    /// Inconsistencies found on media.
     pub inconsistencies: Inconsistencies,
     /// For a repair: the pages of the journal, by batch.
     pub journal_pages: Mutex<BTreeMap<u64, Bytes>>,
@@ -81,24 +125,16 @@ impl Core {
         state.maps.table.inconsistencies = inconsistencies.clone();
         Arc::new(Self {
             layout: shelf.layout(),
-            segments: AtomicU32::new(shelf.layout().segments),
-            free_segments: AtomicU32::new(0),
-            usable_segments: AtomicU32::new(shelf.layout().segments),
+            segments: SegmentCounts::new(shelf.layout().segments),
             cache: Cache::new(options.cache_bytes),
             options,
             signal: journal.signal(),
             journal,
             log: Arc::new(Log::new(shelf)),
-            room_queue: RoomQueue::default(),
-            wants_room: AtomicU64::new(0),
-            wants_space: AtomicBool::new(false),
-            credit: Watermark::default(),
-            stopping: AtomicBool::new(false),
-            finished: Watermark::default(),
+            throttle: Throttle::default(),
+            shutdown: Shutdown::default(),
             hidden: HiddenIds::default(),
-            full: AtomicBool::new(false),
-            changes: CachePadded::default(),
-            fetches: AtomicU64::new(0),
+            activity: Activity::default(),
             log_writes: Mutex::default(),
             key,
             inconsistencies,
@@ -107,15 +143,10 @@ impl Core {
         })
     }
 
-    /// A number that changes whenever hosts have the array do something beyond its memory.
-    pub fn activity(&self) -> u64 {
-        self.changes.load(Ordering::Acquire) + self.fetches.load(Ordering::Acquire)
-    }
-
     pub fn check_running(&self) -> Result<()> {
         match self.journal.stopped() {
             Some(why) => Err(Error::Stopped(why)),
-            None if self.stopping.load(Ordering::Acquire) => Err(Error::NotReady),
+            None if self.shutdown.has_begun() => Err(Error::NotReady),
             None => Ok(()),
         }
     }

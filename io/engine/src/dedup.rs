@@ -1,25 +1,27 @@
-//! The deduplication index: which block of the log has these bytes. A hint of bounded size: what it does not know
-//! is stored again, what it knows is verified in the frame table. It lives in the background alone; no read touches
-//! it.
+//! Deduplication index: which block of the log has these bytes.
+//!
+//! It is a hint of bounded size: what it does not know is stored again, what it knows is verified in the frame table.
+//! Only the background uses it; no read touches it.
 
 use crate::entry::BlockId;
-use crate::frame::{Fingerprint, UNKNOWN};
+use crate::frame::{self, Fingerprint, ObjectKind, UNKNOWN};
 use aegis::aegis256x4::Aegis256X4Mac;
+use bytes::Bytes;
 
 /// Entries of a bucket.
 const WAYS: usize = 8;
 
-/// Of these, the ones that keep what stands highest; the others have what came last, whatever it is.
+/// Entries of a bucket that are kept by rank; the others hold what came last.
 const RANKED_WAYS: usize = 6;
 
-/// Entries that come to each place of the index until what stands there loses one of its standing.
+/// Insertions for each entry of the full-grown index after which what was never found loses one rank.
 const GENERATION_INSERTS_PER_ENTRY: u64 = 16;
 
-/// Entries for each bucket before the index grows by one, as long as it may.
+/// Entries for each bucket above which the index grows by a bucket, up to its limit.
 const MAX_ENTRIES_PER_BUCKET: usize = 1;
 
-/// A fingerprint, and where its block is: one more than the bits of the block, then how often it was found and the
-/// generation of that. Zeros for none.
+/// A fingerprint, and its block: the bits of the block plus one, then how often it was found and the generation of
+/// that. All zeros if unused.
 type Entry = [u64; 3];
 
 const NONE: Entry = [0; 3];
@@ -28,7 +30,7 @@ const NONE: Entry = [0; 3];
 const BLOCK_BITS: u32 = 54;
 const BLOCK: u64 = (1 << BLOCK_BITS) - 1;
 
-/// What being found once is worth, in halvings of what stays of what was not, and how often counts.
+/// Ranks that each hit is worth, each of which doubles the chance to stay, and hits that count at most.
 const WORTH: i64 = 8;
 const MAX_HITS: u64 = 3;
 
@@ -37,7 +39,7 @@ fn halves(fingerprint: &Fingerprint) -> [u64; 2] {
     [bits as u64, (bits >> 64) as u64]
 }
 
-/// Times found, and when.
+/// Number of hits, and the generation of the last.
 fn merits(entry: &Entry) -> (u64, u8) {
     (entry[2] >> BLOCK_BITS & MAX_HITS, (entry[2] >> (BLOCK_BITS + 2)) as u8)
 }
@@ -48,25 +50,25 @@ fn entry(fingerprint: [u64; 2], block: u64, found: u64, now: u8) -> Entry {
     [fingerprint[0], fingerprint[1], block | merits << BLOCK_BITS]
 }
 
-/// Of two entries that ask for one place the one that stands higher has it. Of what was never found the fingerprint's
-/// bits decide, so that what stays is an even sample of all that was written; each generation that passes halves what
-/// stays of it.
+/// The rank of an entry: of two that compete for a place, the higher one has it. Among entries that were never found
+/// the bits of the fingerprint decide, so that an even sample of all that was written stays; each generation halves
+/// what stays of it.
 fn standing(entry: &Entry, now: u8) -> i64 {
     let (found, then) = merits(entry);
     i64::from(entry[1].trailing_zeros().min(32)) + found as i64 * WORTH - i64::from(now.wrapping_sub(then))
 }
 
-/// Fingerprint → block. When there are more blocks than it has room for, it keeps what is found again and again, a
-/// sample of the rest, and what came last; see `locality` for how copies of runs are found with that.
+/// Fingerprint → block. Beyond its size it keeps what is found again and again, a sample of the rest, and what came
+/// last; locality prefetch finds copied runs with that.
 ///
-/// It grows by one bucket at a time, which takes its entries from one that is there (linear hashing): memory is touched
-/// as there is something to keep, in order, and no step is longer than others. A table of its full size from the start
-/// has a page of its own for each of the first million fingerprints.
+/// It grows by one bucket at a time, which takes its entries from an existing one (linear hashing): memory is touched
+/// as it is needed, in order, and no step is longer than others. A table of its full size from the start would touch
+/// a page of its own for each of the first million fingerprints.
 pub struct Index {
     buckets: Vec<[Entry; WAYS]>,
     /// Buckets at most.
     limit: usize,
-    /// Entries that are taken.
+    /// Entries in use.
     taken: usize,
     inserted: u64,
     /// Some block of the log that could be shared is not in it.
@@ -79,7 +81,7 @@ pub struct Index {
 pub struct Fingerprinter(Aegis256X4Mac<16>);
 
 impl Fingerprinter {
-    /// For the array with this key.
+    /// Fingerprints of the array with this key.
     pub fn new(key: &[u8; 32]) -> Self {
         Self(Aegis256X4Mac::new(key))
     }
@@ -89,6 +91,25 @@ impl Fingerprinter {
         self.0.update(block);
         let fingerprint = self.0.finalize_and_reset();
         if fingerprint == UNKNOWN { [1; 16] } else { fingerprint }
+    }
+
+    /// The fingerprints of the blocks that a frame stores, by index; those that were left out are made. `None` if the object
+    /// is not this frame.
+    pub fn of_frame(&mut self, object: &Bytes, number: u64) -> Option<Vec<(u8, Fingerprint)>> {
+        let header = frame::verify(object).ok()?;
+        if (header.kind, header.number) != (ObjectKind::Frame, number) {
+            return None;
+        }
+        let indexes = (0..8u8).filter(|index| header.stored >> index & 1 == 1);
+        let mut known: Vec<_> = indexes.zip(frame::fingerprints(object, &header).ok()?).collect();
+        if header.skipped {
+            let decoded = frame::unpack(object, number).ok()?;
+            for (index, fingerprint) in known.iter_mut().filter(|(_, known)| *known == UNKNOWN) {
+                *fingerprint = self.of(&decoded.blocks(*index, 1)?);
+            }
+        }
+        known.retain(|(_, fingerprint)| *fingerprint != UNKNOWN);
+        Some(known)
     }
 }
 
@@ -102,12 +123,12 @@ impl Index {
         Self { buckets, limit, taken: 0, inserted: 0, partial: false }
     }
 
-    /// True when the log may have blocks to share that are not in the index.
+    /// Whether the log may have blocks to share that are not in the index.
     pub fn is_partial(&self) -> bool {
         self.partial
     }
 
-    /// Takes note that a block was left out.
+    /// Notes that a block was left out.
     pub fn leave_out(&mut self) {
         self.partial = true;
     }
@@ -116,8 +137,8 @@ impl Index {
         (self.inserted / (GENERATION_INSERTS_PER_ENTRY * WAYS as u64 * self.limit as u64)) as u8
     }
 
-    /// The bucket of a fingerprint: of a full-grown index evenly one of all, before that by as many of the low bits of
-    /// that number as there are buckets for.
+    /// The bucket of a fingerprint: of a full-grown index evenly one of all, before that by as many low bits of that
+    /// number as there are buckets for.
     fn place(&self, fingerprint: [u64; 2]) -> usize {
         let place = ((u128::from(fingerprint[0]) * self.limit as u128) >> 64) as usize;
         let round = self.buckets.len().next_power_of_two();
@@ -130,7 +151,7 @@ impl Index {
         &mut self.buckets[place]
     }
 
-    /// Adds a bucket, when there are entries for it, and brings over what belongs there.
+    /// Adds a bucket if there are entries for it, and moves those that belong there.
     fn grow(&mut self) {
         let new = self.buckets.len();
         if new == self.limit || self.taken <= new * MAX_ENTRIES_PER_BUCKET {
@@ -165,7 +186,7 @@ impl Index {
         Some(BlockId::from_bits(block - 1))
     }
 
-    /// Adds a block, in the place of the one in its bucket that stands lowest.
+    /// Adds a block, in place of the entry of its bucket with the lowest rank.
     pub fn insert(&mut self, fingerprint: Fingerprint, block: BlockId) {
         self.inserted += 1;
         let (wanted, now, bits) = (halves(&fingerprint), self.now(), block.bits() + 1);
@@ -202,7 +223,7 @@ impl Index {
     }
 }
 
-/// The place of what stands lowest of what is kept.
+/// The position of the lowest ranked entry.
 fn weakest(bucket: &[Entry; WAYS], now: u8) -> usize {
     (0..RANKED_WAYS).min_by_key(|at| standing(&bucket[*at], now)).unwrap_or(0)
 }

@@ -1,5 +1,5 @@
-//! What differs between two disks. Pages that both share are equal without being read, so that the work depends on
-//! what was changed, not on the size.
+//! Difference between two disks. Pages that both share are equal without being read, so that the work depends on what
+//! was changed, not on the size.
 
 use crate::catalog::VolumeState;
 use crate::core::Core;
@@ -10,10 +10,7 @@ use crate::read::{Blocked, Fetched, Observed};
 use crate::state::{Refusal, State};
 use block::{DiskId, Error, Extent, Provisioning, Region, Result};
 
-/// Map pages looked at in one step, which holds the lock of the state.
-const PAGES_PER_STEP: usize = 128;
-
-/// Steps of one answer.
+/// Steps of one call.
 const MAX_STEPS_PER_CALL: usize = 64;
 
 /// A part of what differs between two disks.
@@ -22,7 +19,7 @@ pub struct Difference {
     /// Runs of blocks that differ, in order, with their state on the newer disk. Blocks that were written with what
     /// was there before may be among them. Ends lie on 4 KiB.
     pub regions: Vec<Region>,
-    /// Where to go on: the first block that was not compared. None at the end of the newer disk.
+    /// Where to go on: the first block that was not compared. `None` at the end of the newer disk.
     pub next: Option<u64>,
 }
 
@@ -32,7 +29,7 @@ struct Walk<'a> {
     /// Everything before this block has been compared.
     reached: u64,
     pages: usize,
-    most: usize,
+    max: usize,
     /// First block, number of blocks, whether they are mapped.
     found: Vec<(u64, u64, bool)>,
     /// What was found is durable with this batch.
@@ -122,7 +119,7 @@ impl Walk<'_> {
     }
 
     fn add(&mut self, block: u64, count: u64, entry: Entry) -> std::result::Result<(), Stop> {
-        let full = self.found.len() == self.most;
+        let full = self.found.len() == self.max;
         match self.found.last_mut() {
             Some((from, before, mapped)) if *from + *before == block && *mapped == entry.is_mapped() => {
                 *before += count;
@@ -139,18 +136,12 @@ impl Walk<'_> {
 }
 
 impl State {
-    /// Whether two volumes have the same in a run of blocks, as far as their maps tell.
+    /// Whether two volumes have the same content in a run of blocks, by their maps.
     pub fn are_equal(&self, volumes: [u32; 2], block: u64, count: u64) -> std::result::Result<bool, Refusal> {
         let [old, new] = volumes.map(|volume| Self::check(self.volume(volume)?, block, count));
         let (old, new) = (old?, new?);
-        let mut walk = Walk {
-            maps: &self.maps,
-            reached: block,
-            pages: usize::MAX,
-            most: 0,
-            found: Vec::new(),
-            batch: 0,
-        };
+        let mut walk =
+            Walk { maps: &self.maps, reached: block, pages: usize::MAX, max: 0, found: Vec::new(), batch: 0 };
         match walk.trees([old, new], old.level.max(new.level), 0, block, block + count) {
             Ok(()) => Ok(true),
             Err(Stop::Enough) => Ok(false),
@@ -160,26 +151,26 @@ impl State {
 }
 
 impl Engine {
-    /// What differs on disk `new` from disk `old`, or from a disk where nothing is mapped, from logical block `from`
-    /// on, in at most `most` runs. The work of one call is bounded: the answer may be shorter, or empty, and says
-    /// where to go on. Of two snapshots, the answers together are exact; a disk that changes meanwhile is seen by
-    /// each call as it is then.
+    /// The difference of disk `new` from disk `old`, or from a disk where nothing is mapped, from logical block
+    /// `from` on, in at most `max` runs. The work of one call is bounded: the result may be shorter, or empty, and
+    /// says where to go on. Between two snapshots the results together are exact; of a disk that changes meanwhile
+    /// each call sees the state at that moment.
     ///
     /// # Errors
-    /// [`Error::Gone`] when a disk is not there, [`Error::Malformed`] when the block lengths differ or `most` is zero.
-    pub async fn diff(&self, old: Option<DiskId>, new: DiskId, from: u64, most: usize) -> Result<Difference> {
+    /// [`Error::Gone`] if a disk does not exist, [`Error::Malformed`] if the block lengths differ or `max` is zero.
+    pub async fn diff(&self, old: Option<DiskId>, new: DiskId, from: u64, max: usize) -> Result<Difference> {
         let new = self.number(new).await?;
         let old = match old {
             Some(old) => Some(self.number(old).await?),
             None => None,
         };
-        if most == 0 {
-            return Err(Error::Malformed("a difference of at most nothing"));
+        if max == 0 {
+            return Err(Error::Malformed("a difference of no runs"));
         }
         let mut part = Difference { regions: Vec::new(), next: Some(from) };
         for _ in 0..MAX_STEPS_PER_CALL {
-            let Some(from) = part.next.filter(|_| part.regions.len() < most) else { break };
-            match self.core.diff_step(old, new, from, most - part.regions.len()) {
+            let Some(from) = part.next.filter(|_| part.regions.len() < max) else { break };
+            match self.core.diff_step(old, new, from, max - part.regions.len()) {
                 Ok(step) => part.append(self.core.durable(step).await?),
                 Err(Blocked::Error(error)) => return Err(error),
                 Err(blocked) => self.core.unblock(blocked, &mut Fetched::default()).await?,
@@ -209,7 +200,7 @@ impl Core {
         old: Option<u32>,
         new: u32,
         from: u64,
-        most: usize,
+        max: usize,
     ) -> std::result::Result<Observed<Difference>, Blocked> {
         let state = self.state.read();
         let newer = state.volume(new)?;
@@ -228,7 +219,14 @@ impl Core {
             return Ok(Observed { what: Difference::default(), batch });
         }
         let maps = &state.maps;
-        let mut walk = Walk { maps, reached: first, pages: PAGES_PER_STEP, most, found: Vec::new(), batch };
+        let mut walk = Walk {
+            maps,
+            reached: first,
+            pages: self.options.tunables.diff_pages,
+            max,
+            found: Vec::new(),
+            batch,
+        };
         let level = tree.level.max(newer.tree.level);
         match walk.trees([tree, newer.tree], level, 0, first, end) {
             Err(Stop::Need(need)) if walk.reached == first => return Err(need.into()),

@@ -1,10 +1,12 @@
-//! The engine: opening, operations on whole volumes, the array's records, space.
+//! Engine: operations on whole volumes, the array's records, space, and the life of the background.
 
 use crate::background::Worker;
 use crate::capacity::disk_space;
 use crate::change::Change;
 use crate::core::Core;
 use crate::entry::BLOCK;
+use crate::idle::Rest;
+use crate::log_writes::LogWrites;
 use crate::policy::Policy;
 use crate::record::Mutation;
 use crate::space::{DiskSpace, Location, SpaceReport};
@@ -13,12 +15,13 @@ use block::{Disk, DiskId, Error, Geometry, Result};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 
-/// Volumes over a shelf.
+/// Volumes on a shelf.
 pub struct Engine {
     pub(crate) core: Arc<Core>,
-    /// The background, until somebody drives it.
+    /// The background, until it is driven.
     pub(crate) worker: Mutex<Option<Worker>>,
     /// For the check: where the checkpoint's root and catalog are.
     pub(crate) roots: Arc<Mutex<Vec<Location>>>,
@@ -27,7 +30,7 @@ pub struct Engine {
 
 impl Engine {
     pub(crate) fn new(worker: Worker) -> Arc<Self> {
-        let (core, roots) = (worker.core.clone(), worker.roots.clone());
+        let (core, roots) = (worker.core().clone(), worker.roots());
         let known =
             core.state.read().catalog.shown().map(|(number, volume)| (number, volume.id)).collect::<Vec<_>>();
         let engine = Self { core, worker: Mutex::new(Some(worker)), roots, volumes: RwLock::default() };
@@ -48,7 +51,7 @@ impl Engine {
         self.volumes.read().get(&id).cloned()
     }
 
-    /// The volume with this identity. That there is none is certain when it is answered.
+    /// The volume with this identity. That there is none is durable when this returns.
     async fn there(&self, id: DiskId) -> Result<Arc<Volume>> {
         self.core.confirm_error(self.volume(id).ok_or(Error::Gone)).await
     }
@@ -58,7 +61,7 @@ impl Engine {
         self.volumes.read().values().cloned().collect()
     }
 
-    /// Creates an empty volume at time `now`; durable when answered.
+    /// Creates an empty volume at time `now`; durable when this returns.
     pub async fn create_volume(&self, id: DiskId, geometry: Geometry, now: u64) -> Result<Arc<Volume>> {
         self.create_volume_with(id, geometry, now, &[]).await
     }
@@ -75,7 +78,8 @@ impl Engine {
         self.add_volumes(&[id], mutation, records).await.map(|mut made| made.remove(0))
     }
 
-    /// Adds volumes and records, all in one step. The action of each volume gets its number, and its index in `ids`.
+    /// Adds volumes and records, all in one step. The mutation of each volume gets its number, and its index in
+    /// `ids`.
     pub(crate) async fn add_volumes(
         &self,
         ids: &[DiskId],
@@ -106,7 +110,7 @@ impl Engine {
         }
     }
 
-    /// Changes the size in logical blocks; what is beyond a smaller size is lost. Durable when answered.
+    /// Changes the size in logical blocks; the data beyond a smaller size is discarded. Durable when this returns.
     pub async fn resize_volume(&self, id: DiskId, blocks: u64) -> Result<()> {
         let volume = self.there(id).await?;
         if volume.is_read_only() {
@@ -116,24 +120,24 @@ impl Engine {
         self.core.confirm_error(resized.map(drop)).await
     }
 
-    /// Says how the data of a volume are reduced from now on; a clone begins with the policy of its source. Durable
-    /// when answered.
+    /// Sets how the data of a volume is reduced from now on; a clone begins with the policy of its source. Durable
+    /// when this returns.
     pub async fn set_policy(&self, id: DiskId, policy: Policy) -> Result<()> {
         let volume = self.there(id).await?.number();
         self.core.change(Change::of(Mutation::SetPolicy { volume, policy })).await
     }
 
-    /// How the data of a volume are reduced; none when it is gone.
+    /// How the data of a volume is reduced; `None` if the volume does not exist.
     pub fn policy(&self, id: DiskId) -> Option<Policy> {
         let state = self.core.state.read();
         let number = state.catalog.number(id)?;
         state.catalog.volumes.get(&number).map(|volume| volume.policy)
     }
 
-    /// Deletes a volume at time `now`; its space comes back in the background. Durable when answered.
+    /// Deletes a volume at time `now`; its space is freed in the background. Durable when this returns.
     ///
     /// # Errors
-    /// [`Error::Kept`] when it is kept for longer.
+    /// [`Error::Kept`] while it is under a retention lock.
     pub async fn delete_volume(&self, id: DiskId, now: u64) -> Result<()> {
         self.delete_volume_with(id, now, Vec::new()).await
     }
@@ -141,7 +145,7 @@ impl Engine {
     /// As [`Engine::delete_volume`]. `records` are put, or removed if they are `None`, in the same step.
     ///
     /// # Errors
-    /// [`Error::Kept`] when it is kept for longer.
+    /// [`Error::Kept`] while it is under a retention lock.
     pub async fn delete_volume_with(
         &self,
         id: DiskId,
@@ -152,7 +156,7 @@ impl Engine {
         let mut delete = Change::of(Mutation::Delete { volume: volume.number() }).at(now);
         let put = |(key, value)| Mutation::PutRecord { key, value };
         delete.mutations.extend(records.into_iter().map(put));
-        // Gone with the change, not with its answer: nobody may be there any more to wait for that.
+        // It is gone with the change, not with its acknowledgement: the caller may be cancelled before that.
         let made = self.core.make_when_possible(&delete).await;
         let made = self.core.confirm_error(made).await?;
         self.volumes.write().remove(&id);
@@ -162,13 +166,13 @@ impl Engine {
         }
     }
 
-    /// Keeps a small record under a key, or removes it. Durable when answered.
+    /// Puts a record under a key, or removes it. Durable when this returns.
     pub async fn put_record(&self, key: &str, value: Option<Bytes>) -> Result<()> {
         self.core.change(Change::of(Mutation::PutRecord { key: key.to_owned(), value })).await
     }
 
-    /// Keeps and removes several records in one step: after a crash there are all of these changes or none. Durable
-    /// when answered.
+    /// Puts and removes several records in one step: after a crash all of these changes are there or none. Durable
+    /// when this returns.
     pub async fn put_records(&self, records: Vec<(String, Option<Bytes>)>) -> Result<()> {
         let mutations = records.into_iter().map(|(key, value)| Mutation::PutRecord { key, value }).collect();
         self.core.change(Change { mutations, ..Change::default() }).await
@@ -181,25 +185,25 @@ impl Engine {
         from.take_while(|(key, _)| key.starts_with(prefix)).map(|(k, v)| (k.clone(), v.clone())).collect()
     }
 
-    /// What media were found to say that can't be, since the opening: what it concerns can't be read, everything else can.
+    /// Inconsistencies found on media since the opening: the data concerned can't be read, all other data can.
     pub fn inconsistencies(&self) -> Vec<String> {
         self.core.inconsistencies.list()
     }
 
-    /// Why the engine stopped for good, if it did: nothing is changed any more.
+    /// Why the engine stopped for good, if it did: nothing can be changed any more.
     pub fn stopped(&self) -> Option<String> {
         self.core.journal.stopped()
     }
 
-    /// Has the background look whether drives have gone that had parts of the journal: to be called now and then, as an
-    /// idle engine asks nothing of its drives. While the background waits for space below the drives, hosts are refused
-    /// what takes space, and nobody waits for the background.
+    /// Checks for drives that have failed. It has to be called now and then, as an idle engine does no I/O: the
+    /// journal is trimmed if drives with parts of it have gone. While writes wait for space below the drives,
+    /// operations that need space are refused instead of waiting for the background.
     pub fn watch_drives(&self) {
         self.core.update_usable_segments();
         if self.core.log.shelf().is_starved() {
             self.core.set_full(true);
-            self.core.credit.set_open(true);
-            self.core.room_queue.freed();
+            self.core.throttle.credit.set_open(true);
+            self.core.throttle.queue.freed();
         }
         if self.core.log.shelf().wants_trim() {
             self.core.signal.notify();
@@ -233,5 +237,47 @@ impl Engine {
             map_pages_max: self.core.options.map_pages,
         }
         .consistent()
+    }
+
+    /// What was written to the log since the engine was opened.
+    pub fn log_writes(&self) -> LogWrites {
+        *self.core.log_writes.lock()
+    }
+
+    /// The background work. Whoever opened the engine drives this future, on a thread of its own if there is one; it ends
+    /// after [`Engine::shutdown`], or when the engine stopped. Only the first call has work to do.
+    pub fn background(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.background_with_rest(|_| std::future::ready(()))
+    }
+
+    /// [`Engine::background`] with a clock: where it rests it waits for the future that `rest` returns.
+    pub fn background_with_rest<R>(
+        &self,
+        rest: impl Fn(Rest) -> R + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static
+    where
+        R: Future<Output = ()> + Send,
+    {
+        let worker = self.worker.lock().take();
+        async move {
+            if let Some(worker) = worker {
+                worker.run(rest).await;
+            }
+        }
+    }
+
+    /// Discards the free segments of the shelf, as the background does when it begins; does nothing from then on. Until that
+    /// is done the shelf takes them to be in use, while drives may have discarded some already.
+    pub fn discard_unused(&self) {
+        self.worker.lock().iter().for_each(Worker::discard_unused);
+    }
+
+    /// Takes no more changes, flushes, writes a last checkpoint, and ends the background, which must be driven meanwhile.
+    /// Reads go on.
+    pub async fn shutdown(&self) -> Result<()> {
+        self.core.shutdown.begin();
+        self.core.signal.notify();
+        self.core.shutdown.ended().await;
+        self.core.journal.stopped().map_or(Ok(()), |why| Err(Error::Stopped(why)))
     }
 }

@@ -1,4 +1,4 @@
-//! What a map says about one 4 KiB block, in eight bytes; and the pages that hold 512 of them.
+//! Map entries: what a map says about one 4 KiB block, in eight bytes; and map pages, which hold 512 of them.
 
 use crate::codec::{Malformed, Put, Take};
 
@@ -36,7 +36,7 @@ impl SlotId {
         self.batch << Self::PAGE_BITS | u64::from(self.page)
     }
 
-    /// The slot `n` pages behind in the same batch.
+    /// The slot `n` pages after this one in the same batch.
     pub fn offset(self, n: usize) -> Self {
         Self { batch: self.batch, page: self.page + n as u16 }
     }
@@ -56,7 +56,7 @@ impl BlockId {
     pub const PER_FRAME: usize = 8;
     const INDEX_BITS: u32 = 3;
 
-    /// Stands for a block whose bytes are gone: it is in no frame, has no references, and can't be read.
+    /// Stands for a lost block: it is in no frame, has no references, and can't be read.
     pub const LOST: Self = Self { frame: (1 << 58) - 1, index: 7 };
 
     /// The block with these [`BlockId::bits`].
@@ -64,7 +64,7 @@ impl BlockId {
         Self { frame: bits >> Self::INDEX_BITS, index: (bits & 7) as u8 }
     }
 
-    /// Its name in one number.
+    /// Frame and index in one number.
     pub fn bits(self) -> u64 {
         self.frame << Self::INDEX_BITS | u64::from(self.index)
     }
@@ -135,17 +135,17 @@ impl Entry {
         (self.tag() == 3).then_some(self.value())
     }
 
-    /// Whether it is one that is written: only slots and blocks have a value.
+    /// Whether it is well-formed: only slots and blocks have a value.
     pub fn is_valid(self) -> bool {
         self.tag() >= 2 || self.value() == 0
     }
 
-    /// True when a host has given the block space.
+    /// Whether a host has written or allocated the block.
     pub fn is_mapped(self) -> bool {
         self.tag() != 0
     }
 
-    /// True when the block's bytes are zeros without being stored.
+    /// Whether the block reads as zeros without being stored.
     pub fn is_hole(self) -> bool {
         self.tag() < 2
     }
@@ -163,12 +163,12 @@ impl Entry {
         self.0 & Self::VALUE
     }
 
-    /// Adds it to a record of fixed fields.
+    /// Writes it as a fixed-length field.
     pub fn put(self, out: &mut Vec<u8>) {
         out.u64(self.0);
     }
 
-    /// Takes what [`Entry::put`] wrote.
+    /// Reads what [`Entry::put`] wrote.
     pub fn take(take: &mut Take<'_>) -> Result<Self, Malformed> {
         take.u64().map(Self)
     }

@@ -1,16 +1,17 @@
-//! What data would take on an array: the reducer of the data path over any bytes, without an array. Zeros, copies
-//! and frames are found, packed and counted as flushing does it, for several policies at once.
+//! Reduction estimate: the space that data would take on an array, by policy, without an array. The reducer of the
+//! data path runs over any bytes: zeros, copies and frames are found, packed and counted as a flush does it, for
+//! several policies at once.
 
 use crate::adaptivity::Adaptivity;
 use crate::dedup::{Fingerprinter, Index};
 use crate::entry::{BLOCK, BlockId};
-use crate::flush::{runs, stored};
-use crate::frame::{self, Fingerprint, Method, Packer, UNKNOWN};
+use crate::frame::{self, Fingerprint, Method, Packer, UNKNOWN, stored_mask};
 use crate::policy::{Compression, Policy};
+use crate::reducer::runs;
 use crate::tunables::Tunables;
 use block::is_zero;
 
-/// What so much data would take under one policy.
+/// The space that the data would take under one policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
     /// The policy.
@@ -21,7 +22,7 @@ pub struct Estimate {
     pub stored: u64,
 }
 
-/// Reduces what it is fed, keeps nothing of it, and counts. Bytes are those of whole blocks of 4 KiB.
+/// Reduces the data that it is fed, keeps none of it, and counts. Bytes are those of whole 4 KiB blocks.
 pub struct Estimator {
     bytes: u64,
     zeros: u64,
@@ -72,7 +73,7 @@ impl Estimator {
         Self {
             bytes: 0,
             zeros: 0,
-            // Nobody has an interest in collisions here.
+            // Collisions need no secret key here.
             fingerprinter: Fingerprinter::new(&[0; 32]),
             index: Index::new(index_bytes),
             packer: Packer::default(),
@@ -126,7 +127,7 @@ impl Estimator {
         self.zeros
     }
 
-    /// What all that was fed would take, for each policy.
+    /// The space that all data fed so far would take, for each policy.
     pub fn estimates(&self) -> impl Iterator<Item = Estimate> + '_ {
         self.trials.iter().map(|trial| trial.estimate)
     }
@@ -143,7 +144,7 @@ impl Trial {
         let fingerprint = |item: &&Item<'_>| if dedup { item.fingerprint } else { UNKNOWN };
         let fingerprints: Vec<_> = items.iter().map(fingerprint).collect();
         let blocks = items.iter().map(|item| item.bytes);
-        let object = packer.pack(0, stored(items.len()), blocks, &fingerprints, how, false);
+        let object = packer.pack(0, stored_mask(items.len()), blocks, &fingerprints, how, false);
         if adapts && !leave {
             self.adaptivity.note_compression(volume, first, frame::is_compressed(&object));
         }

@@ -1,6 +1,6 @@
-//! What would come back if disks were deleted: everything that nothing else refers to. It is found by a walk from their
-//! roots that ends where something is shared with others, so that a clone of little change is measured quickly, and a
-//! large volume alone takes as long as its maps are large.
+//! Exclusive space: the space that deleting disks would free, which is everything that nothing else refers to. A walk
+//! from their roots finds it and ends where something is shared with others: a clone with few changes is measured
+//! quickly, a large volume as its maps are large.
 
 use crate::engine::Engine;
 use crate::entry::{BLOCK, BlockId, Entry, Kind, SlotId};
@@ -8,9 +8,6 @@ use crate::map::{Maps, Need};
 use crate::pages::NumberMap;
 use block::{DiskId, Result};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Map pages looked at in one step, which holds the lock of the state.
-const PAGES_PER_STEP: usize = 32;
 
 /// Bytes that only some disks hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +31,7 @@ struct Walk {
     found: Exclusive,
 }
 
-/// Counts one more reference; true when it was the last of them all.
+/// Counts one more reference; true if it was the last of all.
 fn is_last(count: &mut u64, refs: u64) -> bool {
     *count += 1;
     *count == refs
@@ -100,11 +97,11 @@ impl Walk {
 }
 
 impl Engine {
-    /// What would come back if all of these disks were deleted: those of a group, or a volume with its snapshots.
-    /// Exact when nothing changes meanwhile.
+    /// The space that deleting all of these disks would free: those of a group, or a volume with its snapshots. Exact
+    /// if nothing changes meanwhile.
     ///
     /// # Errors
-    /// When a map can't be read.
+    /// If a map can't be read.
     pub async fn exclusive_of(&self, ids: &[DiskId]) -> Result<Exclusive> {
         let mut walk = Walk::default();
         {
@@ -117,7 +114,7 @@ impl Engine {
         while !walk.open.is_empty() {
             let outcome = {
                 let maps = &self.core.state.read().maps;
-                (0..PAGES_PER_STEP).try_for_each(|_| walk.step(maps))
+                (0..self.core.options.tunables.exclusive_pages).try_for_each(|_| walk.step(maps))
             };
             if let Err(need) = outcome {
                 self.core.load(need).await?;

@@ -1,5 +1,5 @@
-//! Objects of the log: a header, then data blocks or metadata. An object says what it is and proves it, so that a
-//! segment can be read without any map, and a read that meets other bytes knows.
+//! Objects of the log: a header, then data blocks or metadata. The header identifies the object and has its checksum,
+//! so that a segment can be read without any map, and a read of other bytes is noticed.
 
 use crate::codec::{Malformed, Take};
 use crate::entry::{BLOCK, BlockId};
@@ -19,9 +19,9 @@ pub enum ObjectKind {
     Map = 2,
     /// A page of the frame table.
     Table = 3,
-    /// A chunk of the directory of map pages.
+    /// A chunk of the page index of the maps.
     MapIndex = 4,
-    /// A chunk of the directory of frame table pages.
+    /// A chunk of the page index of the frame table.
     TableIndex = 5,
     /// A part of the catalog; the number is the part's.
     Catalog = 6,
@@ -55,15 +55,15 @@ pub struct Header {
     pub stored: u8,
     /// Some fingerprints were left out to save time, and may be made.
     pub skipped: bool,
-    /// Bytes behind the header.
+    /// Bytes after the header.
     pub payload: u32,
-    /// Which one of its kind it is.
+    /// Its number among objects of its kind.
     pub number: u64,
     checksum: u32,
 }
 
 impl Header {
-    /// Reads a header, without the check of its checksum, which needs the whole object.
+    /// Reads a header. It does not verify the checksum, which covers the whole object.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut take = Take::new(bytes, "object header");
         take.expect(MAGIC)?;
@@ -89,7 +89,12 @@ impl Header {
     }
 }
 
-/// Completes an object whose first [`HEADER`] bytes are free. `how` is packing, stored blocks and flags.
+/// The bits of the first `count` blocks of a frame.
+pub fn stored_mask(count: usize) -> u8 {
+    ((1u16 << count) - 1) as u8
+}
+
+/// Fills in the header of an object whose first [`HEADER`] bytes are free. `how` is packing, stored blocks and flags.
 fn seal(object: &mut [u8], kind: ObjectKind, how: [u8; 3], number: u64) {
     let payload = (object.len() - HEADER) as u32;
     object[..4].copy_from_slice(&MAGIC.to_le_bytes());
@@ -101,7 +106,7 @@ fn seal(object: &mut [u8], kind: ObjectKind, how: [u8; 3], number: u64) {
     object[4..8].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Bytes made an object: a header in front with lengths and checksum right, everything else as the bytes say.
+/// Makes an object of any bytes, with length and checksum right: for tests of decoders.
 pub fn resealed(bytes: &[u8]) -> Bytes {
     let mut object = bytes.to_vec();
     object.resize(object.len().max(HEADER), 0);
@@ -110,14 +115,14 @@ pub fn resealed(bytes: &[u8]) -> Bytes {
     object.into()
 }
 
-/// A frame with another header whose checksum is right: for tests of what contradicts.
+/// A frame with another header whose checksum is right: for tests of inconsistent media.
 pub fn sealed_again(object: &[u8], how: [u8; 3], number: u64) -> Bytes {
     let mut object = object.to_vec();
     seal(&mut object, ObjectKind::Frame, how, number);
     object.into()
 }
 
-/// Checks an object and answers with its header.
+/// Verifies an object and returns its header.
 pub fn verify(object: &[u8]) -> Result<Header, Malformed> {
     let header = Header::decode(object)?;
     if object.len() != header.len() || checksum(&object[8..]) != header.checksum {
@@ -146,8 +151,8 @@ pub fn payload(object: &Bytes, kind: ObjectKind, number: u64) -> Result<Bytes, M
 /// The fingerprint of a block.
 pub type Fingerprint = [u8; 16];
 
-/// The fingerprint of a block that has none: its volume is without deduplication, or there was no time, which the
-/// frame's header says.
+/// Stands for a fingerprint that was not made: the volume is not deduplicated, or it was left out to save time, as
+/// the frame's header says.
 pub const UNKNOWN: Fingerprint = [0; 16];
 
 /// How the blocks of a frame are stored.
@@ -165,14 +170,14 @@ pub enum Method {
     Raw,
     /// LZ4.
     Lz4,
-    /// zstd as data are flushed: higher levels take much longer for a few parts in a hundred.
+    /// zstd as data is flushed: higher levels take much longer for a few percent.
     Zstd,
-    /// zstd with the time that there is while nobody waits.
+    /// Deep compression: zstd with the time that an idle array has.
     Deep,
 }
 
 impl Method {
-    /// What a policy has done as data are flushed.
+    /// The method that a policy uses as data is flushed.
     pub fn of(compression: Compression) -> Self {
         match compression {
             Compression::Off => Self::Raw,
@@ -190,14 +195,15 @@ fn compressor(level: i32) -> RefCell<Compressor<'static>> {
 }
 
 thread_local! {
-    /// zstd's own memory, kept by each thread: making it for a frame costs as much as compressing part of it does.
+    /// Working memory of zstd, one for each thread: allocating it for a frame costs as much as compressing part of
+    /// one.
     static ZSTD_IN: RefCell<Compressor<'static>> = compressor(ZSTD_LEVEL);
     static DEEP_IN: RefCell<Compressor<'static>> = compressor(DEEP_LEVEL);
     static ZSTD_OUT: RefCell<Decompressor<'static>> = RefCell::default();
 }
 
-/// Compresses into a buffer that is smaller than the worst case: compression that does not pay is given up half-way.
-/// Answers with how, and the bytes used.
+/// Compresses into a buffer that is smaller than the worst case, so that hopeless compression ends half-way. Returns
+/// the packing and the bytes used.
 fn compress(blocks: &[u8], out: &mut [u8], how: Method) -> Option<(u8, usize)> {
     let (packing, done) = match how {
         Method::Raw => return None,
@@ -211,17 +217,18 @@ fn compress(blocks: &[u8], out: &mut [u8], how: Method) -> Option<(u8, usize)> {
     done.ok().filter(|len| *len > 0).map(|len| (packing, len))
 }
 
-/// Compression pays when it saves at least a sixteenth.
-fn most(blocks: usize) -> usize {
+/// Bytes that compressed blocks may take at most: compression has to save at least a sixteenth.
+fn max_compressed_len(blocks: usize) -> usize {
     blocks - blocks / 16
 }
 
-/// Bytes that blocks take when they are compressed, if that pays.
+/// Bytes that blocks take compressed, if that saves enough.
 pub fn compressed_len(blocks: &[u8], how: Compression) -> usize {
-    compress(blocks, &mut vec![0; most(blocks.len())], Method::of(how)).map_or(blocks.len(), |(_, len)| len)
+    compress(blocks, &mut vec![0; max_compressed_len(blocks.len())], Method::of(how))
+        .map_or(blocks.len(), |(_, len)| len)
 }
 
-/// Makes frames, in memory of its own that is used again and again.
+/// Makes frames. Its buffers are used again for each.
 pub struct Packer {
     blocks: Vec<u8>,
     out: Box<[u8]>,
@@ -230,13 +237,13 @@ pub struct Packer {
 impl Default for Packer {
     fn default() -> Self {
         let blocks = BlockId::PER_FRAME * BLOCK;
-        Self { blocks: Vec::with_capacity(blocks), out: vec![0; most(blocks)].into() }
+        Self { blocks: Vec::with_capacity(blocks), out: vec![0; max_compressed_len(blocks)].into() }
     }
 }
 
 impl Packer {
-    /// A frame as the log holds it: the blocks that `stored` names, in order, with their fingerprints. It is
-    /// compressed when that pays. `skipped` as in [`Header::skipped`].
+    /// A frame as the log holds it: the blocks that `stored` names, in order, with their fingerprints, compressed if
+    /// that saves enough. `skipped` as in [`Header::skipped`].
     pub fn pack<'a>(
         &mut self,
         number: u64,
@@ -251,8 +258,8 @@ impl Packer {
         self.blocks.clear();
         blocks.for_each(|block| self.blocks.extend_from_slice(block));
         assert!(self.blocks.len() == count * BLOCK);
-        let most = most(self.blocks.len());
-        let (packing, payload) = match compress(&self.blocks, &mut self.out[..most], how) {
+        let max = max_compressed_len(self.blocks.len());
+        let (packing, payload) = match compress(&self.blocks, &mut self.out[..max], how) {
             Some((packing, len)) => (packing, &self.out[..len]),
             None => (RAW, &self.blocks[..]),
         };
@@ -266,7 +273,7 @@ impl Packer {
     }
 }
 
-/// True when a frame is stored compressed.
+/// Whether a frame is stored compressed.
 pub fn is_compressed(object: &[u8]) -> bool {
     object[9] != RAW
 }
@@ -280,7 +287,7 @@ pub struct Decoded {
 }
 
 impl Decoded {
-    /// The bytes of `count` blocks from `index` on; none when they are not all stored next to each other.
+    /// The bytes of `count` blocks from `index` on; `None` if they are not all stored next to each other.
     pub fn blocks(&self, index: u8, count: usize) -> Option<Bytes> {
         let wanted = ((1u16 << count) - 1) << index;
         if count == 0 || wanted & !u16::from(self.stored) != 0 {
@@ -296,7 +303,7 @@ impl Decoded {
     }
 }
 
-/// The stored blocks of a frame, after a check of everything.
+/// Decodes the stored blocks of a frame, after verifying everything.
 pub fn unpack(object: &Bytes, number: u64) -> Result<Decoded, Malformed> {
     let header = verify(object)?;
     let count = header.stored.count_ones() as usize;

@@ -1,8 +1,8 @@
-//! The frame table: a frame's number leads to its place in the log and to the number of references of each of its
-//! blocks. Maps name frames by number, so that cleaning moves frames without touching a map.
+//! Frame table: the location of each frame in the log, and the reference count of each of its blocks. Maps name
+//! frames by number, so that cleaning moves frames without touching a map.
 //!
-//! Pages of the table are read when needed. A reference that changes while its page is not in memory is noted and
-//! applied when the page comes in: nobody who writes or unmaps waits for the table.
+//! Pages of the table are read when needed. A reference that changes while its page is not in memory is deferred
+//! until the page is read: writing and unmapping never wait for the table.
 
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::BlockId;
@@ -15,10 +15,10 @@ use smallvec::SmallVec;
 /// Frames of a page.
 pub const FRAMES: u64 = 64;
 
-/// The number of no frame is as large.
+/// Frame numbers are below this.
 pub const MAX_FRAMES: u64 = 1 << 50;
 
-/// Beside the number of a frame's blocks: see [`Frame::deep`].
+/// A bit beside the number of a frame's blocks: see [`Frame::deep`].
 const DEEP: u8 = 0x80;
 
 /// What the table says about a frame.
@@ -28,15 +28,15 @@ pub struct Frame {
     pub location: Location,
     /// The blocks that are stored there, one bit each; cleaning leaves out the dead ones.
     pub stored: u8,
-    /// Idle time has made of it what it can.
+    /// Recompression has reduced it as far as it can.
     pub deep: bool,
     /// References of each block that was there when the frame was made.
     pub refs: SmallVec<[u64; 2]>,
 }
 
 impl Frame {
-    /// The part of the frame's bytes that a stored block answers for. The parts of all stored blocks add up to the
-    /// length exactly.
+    /// The part of the frame's bytes that is attributed to a stored block. The parts of all stored blocks add up to
+    /// the length exactly.
     pub fn share(&self, index: u8) -> u64 {
         let (len, stored) = (u64::from(self.location.len), u64::from(self.stored.count_ones()));
         let rank = u64::from((self.stored & ((1u8 << index) - 1)).count_ones());
@@ -48,7 +48,7 @@ impl Frame {
         (0..self.refs.len()).filter(|index| self.refs[*index] > 0).fold(0, |bits, index| bits | 1 << index)
     }
 
-    /// References of a block; none when it is not stored.
+    /// References of a block; zero if it is not stored.
     pub fn refs(&self, index: u8) -> u64 {
         self.refs.get(usize::from(index)).copied().unwrap_or(0)
     }
@@ -90,7 +90,7 @@ impl TablePage {
         self.frames.iter().enumerate().filter_map(|(index, frame)| Some((index as u64, frame.as_ref()?)))
     }
 
-    /// Writes the frames that are there; a place is the difference to the end of the frame before.
+    /// Writes the frames that exist; a location is the difference to the end of the frame before.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut expected = (0u32, 0u32);
         for (index, frame) in self.iter() {
@@ -144,7 +144,7 @@ pub struct Absent(pub u64);
 pub struct FrameTable {
     pub(crate) pages: Pages<TablePage>,
     pub(crate) page_index: PageIndex,
-    /// Changes of references for pages that are not in memory, by page.
+    /// Deferred reference changes, by page.
     pub(crate) deferred: NumberMap<u64, Vec<(BlockId, i64)>>,
     /// The number of the next frame.
     pub next: u64,
@@ -159,7 +159,7 @@ impl FrameTable {
         (!known).then_some(Absent(page))
     }
 
-    /// What the table says about a frame; none when there is no such frame.
+    /// What the table says about a frame; `None` if there is no such frame.
     pub fn get(&self, frame: u64) -> Result<Option<&Frame>, Absent> {
         if let Some(page) = self.pages.get(frame / FRAMES) {
             return Ok(page.get(frame % FRAMES));
@@ -186,7 +186,7 @@ impl FrameTable {
         Ok(())
     }
 
-    /// Puts a frame that cleaning has moved at its new place, where only the `stored` blocks are.
+    /// Sets the new location of a frame that was moved, where only the `stored` blocks are.
     pub fn relocate(&mut self, number: u64, location: Location, stored: u8, usage: &mut Usage) {
         let slot = self.edit(number / FRAMES).slot(number % FRAMES);
         let frame = slot.as_mut().expect("a frame that is moved is in the table");
@@ -196,7 +196,7 @@ impl FrameTable {
         frame.count(usage, true);
     }
 
-    /// Notes that idle time has made of a frame what it can.
+    /// Notes that recompression has reduced a frame as far as it can.
     pub fn mark_deep(&mut self, number: u64) {
         let slot = self.edit(number / FRAMES).slot(number % FRAMES);
         slot.as_mut().expect("a frame that is noted is in the table").deep = true;
@@ -244,7 +244,7 @@ impl FrameTable {
         let page = block.frame / FRAMES;
         let known = self.pages.get(page).and_then(|body| body.get(block.frame % FRAMES));
         let before = known.map_or(0, |frame| frame.refs(block.index));
-        // Which other reference it is that was not counted nobody knows: the block stays until the last one is dropped.
+        // Which other reference was not counted is unknown: the block stays until the last one is dropped.
         let Some(after) = before.checked_add_signed(change).filter(|_| before > 0) else {
             let before = if known.is_some() { before.to_string() } else { "no frame and no".into() };
             self.inconsistencies
@@ -273,7 +273,7 @@ impl FrameTable {
         }
     }
 
-    /// Takes in a page that was read, with the changes noted for it.
+    /// Adds a page that was read, and applies its deferred changes.
     pub fn load(&mut self, page: u64, body: TablePage, usage: &mut Usage) {
         if !self.pages.load(page, body) {
             return;
@@ -298,7 +298,7 @@ impl FrameTable {
         }
     }
 
-    /// Number of noted changes.
+    /// Number of deferred changes.
     pub fn deferred(&self) -> usize {
         self.deferred.values().map(Vec::len).sum()
     }

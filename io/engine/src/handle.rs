@@ -19,7 +19,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Answers with an error as soon as it is certain.
+    /// Returns an error as soon as it is certain.
     pub fn refuse(&self, error: Error) -> Pending {
         match depends_on_catalog(&error) {
             true => self.later(|_| std::future::ready(Err(error))),
@@ -46,7 +46,7 @@ impl Handle {
     /// Makes a change now if that is possible, else as soon as it is.
     pub fn submit(&self, mut change: Change) -> Pending {
         if change.mutations.is_empty() {
-            // That it is taken tells of the volume, as a refusal does.
+            // That it succeeds says that the volume exists, as an error says the opposite.
             return self
                 .later(|volume| async move { volume.core.confirm_catalog().await.map(|()| Reply::Done) });
         }
@@ -61,7 +61,7 @@ impl Handle {
         }
     }
 
-    /// Makes a change prepared from blocks that it expects; none when one of them has changed.
+    /// Makes a change prepared from blocks that it expects; `None` if one of them has changed.
     pub async fn attempt(&self, mut change: Change) -> Result<Option<Reply>> {
         if change.mutations.is_empty() {
             return self.core.confirm_catalog().await.map(|()| Some(Reply::Done));
@@ -71,7 +71,7 @@ impl Handle {
         self.core.acknowledge(made).await.map(|()| Some(Reply::Done))
     }
 
-    /// An error that names a 4 KiB block, in logical blocks of the volume, from this byte of it on.
+    /// Converts an error that names a 4 KiB block to the logical blocks of the volume, from this byte of it on.
     pub fn in_blocks(&self, error: Error, from: u64) -> Error {
         match (error, self.geometry()) {
             (Error::Medium { lba }, Ok(geometry)) => {

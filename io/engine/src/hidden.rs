@@ -1,7 +1,8 @@
-//! Hidden clones: volumes that only the engine sees, which live as long as one operation that prepares a copy on them.
+//! Hidden clones: volumes that only the engine sees, which live as long as one operation that prepares a copy on
+//! them.
 //!
-//! They have identities of a range of their own, so that clones which a crash or an abort left are told from volumes and
-//! can be deleted.
+//! They have a range of identities of their own, so that clones which a crash or an abort left can be recognized and
+//! deleted.
 
 use block::DiskId;
 use parking_lot::Mutex;

@@ -1,8 +1,8 @@
-//! Contradictions: what media say under checksums that hold, and what can't be. Whoever meets one notes it, leaves out
-//! what it concerns, and goes on: an operation that needs it ends with an error, all others don't notice.
+//! Inconsistencies: metadata on media that can't be true although checksums hold. Whoever meets one notes it, leaves
+//! the concerned metadata out, and goes on: an operation that needs it fails, all others are not affected.
 //!
-//! While the engine is opened a contradiction either has an obvious resolution without loss, or the opening is refused:
-//! see [`Findings`].
+//! During an opening an inconsistency either can be resolved without loss, or the opening is refused: see
+//! [`Findings`].
 
 use crate::codec::Malformed;
 use block::Error;
@@ -11,13 +11,13 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::Arc;
 
-/// Most contradictions that are remembered.
+/// Inconsistencies that are remembered at most.
 const MAX_REMEMBERED: usize = 100;
 
-/// What to do about a contradiction.
-const ADVICE: &str = "`ashlard check` lists everything that is wrong, `ashlard check --repair` mends it";
+/// Advice in error texts.
+const ADVICE: &str = "`ashlard check` lists all defects, `ashlard check --repair` repairs them";
 
-/// The contradictions that were met since the engine was opened.
+/// The inconsistencies met since the engine was opened.
 #[derive(Clone, Default)]
 pub struct Inconsistencies(Arc<Mutex<BTreeSet<String>>>);
 
@@ -27,37 +27,37 @@ impl Inconsistencies {
         let mut kept = self.0.lock();
         let what = what.to_string();
         if kept.len() < MAX_REMEMBERED && !kept.contains(&what) {
-            tracing::error!("contradiction on media: {what}; {ADVICE}");
+            tracing::error!("inconsistent metadata: {what}; {ADVICE}");
             kept.insert(what);
         }
     }
 
-    /// The first of them.
+    /// Those that are remembered.
     pub fn list(&self) -> Vec<String> {
         self.0.lock().iter().cloned().collect()
     }
 }
 
-/// What an opening does about contradictions: it refuses those that it can't resolve, or, for check and repair, goes on
-/// with what is left.
+/// Findings of an opening: those that can't be resolved end it, or, for check and repair, it goes on with what is
+/// left.
 #[derive(Default)]
 pub struct Findings {
-    /// Goes on whatever is found.
+    /// Whether it goes on whatever is found.
     pub lenient: bool,
     /// What was found.
     pub found: Vec<String>,
 }
 
 impl Findings {
-    /// Notes what was resolved without loss.
+    /// Notes a finding that was resolved without loss.
     pub fn note(&mut self, what: impl Display) {
         self.found.push(what.to_string());
     }
 
-    /// Notes what has no resolution without loss.
+    /// Notes a finding that can't be resolved without loss.
     ///
     /// # Errors
-    /// [`Error::Stopped`] with what to do, unless this opening goes on whatever is found.
+    /// [`Error::Stopped`] with advice, unless this opening goes on whatever is found.
     pub fn fatal(&mut self, what: impl Display) -> block::Result<()> {
         if !self.lenient {
             return Err(Error::Stopped(format!("{what}: {ADVICE}")));
@@ -66,7 +66,7 @@ impl Findings {
         Ok(())
     }
 
-    /// The value, or [`Findings::fatal`] and nothing.
+    /// The value, or `None` after [`Findings::fatal`].
     ///
     /// # Errors
     /// As [`Findings::fatal`].

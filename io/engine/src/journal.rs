@@ -1,5 +1,6 @@
-//! The journal: records gather in the open batch until somebody waits for them; then the batch is appended, and
-//! the next one gathers. Several operations share one durable write; the order of records is the order of batches.
+//! Write-ahead journal: group commit of change records. Records gather in the open batch until an operation waits for
+//! them; then the batch is appended, and the next one gathers. Several operations share one durable write; the order
+//! of records is the order of batches.
 
 use crate::entry::{BLOCK, SlotId};
 use crate::record::{self, Mutation};
@@ -42,7 +43,7 @@ struct State {
     held: u64,
     /// Number of the first batch in `sizes`.
     first: u64,
-    /// Of `held`, batches that the shelf has not been given yet.
+    /// Bytes of `held` that the shelf has not been given yet.
     unplaced: u64,
     submitting: bool,
     in_flight: usize,
@@ -67,7 +68,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// A journal whose next batch is `next`, behind the recovered ones.
+    /// A journal whose next batch is `next`, after the recovered ones.
     pub fn new(
         shelf: Arc<dyn Shelf>,
         next: u64,
@@ -127,7 +128,7 @@ impl Journal {
         (self.tunables.journal_density_max * limit).min(self.tunables.journal_held_max).max(limit)
     }
 
-    /// The part of the ring that stands for so much of what batches may hold.
+    /// The part of the ring that corresponds to so many bytes held.
     fn scaled(&self, held: u64) -> u64 {
         (u128::from(held) * u128::from(self.limit()) / u128::from(self.max_held_bytes().max(1))) as u64
     }
@@ -138,16 +139,16 @@ impl Journal {
         self.journal_bytes - spare
     }
 
-    /// Whether there is no room for a change that costs so much before a checkpoint. A part is kept for what comes right
-    /// after a crash that left the journal full, and then need not wait for one; what costs much may find no room
-    /// without that part, ever.
+    /// Whether a change that costs so much has no room before a checkpoint. A part is kept for the first changes
+    /// after a crash that left the journal full, so that they need not wait for a checkpoint; a costly change may use
+    /// that part too, as it may never fit otherwise.
     pub fn is_crowded(&self, cost: u64) -> bool {
         let limit = self.limit();
         let all = self.recovered.load(Ordering::Relaxed) || cost > limit / 2;
         self.used() + cost > if all { limit } else { limit - limit / self.tunables.journal_kept_divisor }
     }
 
-    /// An upper bound of what a change adds.
+    /// An upper bound of the bytes that a change adds.
     pub fn cost(&self, record: usize, pages: usize) -> u64 {
         let batches = (record + pages * BLOCK).div_ceil(self.batch_bytes / 2) + 1;
         self.shelf.journal_cost(record, pages * BLOCK) + (batches * 2 * BLOCK) as u64
@@ -163,7 +164,7 @@ impl Journal {
         Writer { journal: self, state: self.state.lock() }
     }
 
-    /// Why the journal stopped, when it did.
+    /// Why the journal stopped, if it did.
     pub fn stopped(&self) -> Option<String> {
         if !self.stopped.load(Ordering::Acquire) {
             return None;
@@ -188,8 +189,8 @@ impl Journal {
         self.signal.clone()
     }
 
-    /// Appends what has gathered, unless enough is under way. One thread at a time hands batches to the shelf, so
-    /// that they arrive there in order, and no lock is held while it does.
+    /// Appends the batches that have gathered, unless enough are under way. One thread at a time hands batches to the
+    /// shelf, so that they arrive there in order, and no lock is held meanwhile.
     pub fn pump(self: &Arc<Self>) {
         self.pump_locked(self.state.lock());
     }
@@ -240,7 +241,7 @@ impl Journal {
         self.durable.fetch_max(number, Ordering::Release);
         let answered = state.waiting.extract_if(.., |(until, _)| *until <= number);
         let woken: SmallVec<[Waker; 32]> = answered.map(|(_, waker)| waker).collect();
-        // The next batch first: its way to the device is longer than that of the answers.
+        // The next batch first: its way to the device is longer than that of the responses.
         self.pump_locked(state);
         woken.into_iter().for_each(Waker::wake);
         // What is durable can be flushed.
@@ -273,7 +274,7 @@ impl Journal {
         self.count(&state);
     }
 
-    /// Whether the batches before this one are so much of what is used, or there are no others.
+    /// Whether the batches before this one take at least so many bytes of what is used, or there are no others.
     pub fn has_before(&self, batch: u64, least: u64) -> bool {
         if self.shelf.journal_taken(JournalPos(batch)) >= least {
             return true;
@@ -312,19 +313,19 @@ pub struct Staged {
 }
 
 impl Writer<'_> {
-    /// True when nothing can be added any more.
+    /// True if nothing can be added any more.
     pub fn is_stopped(&self) -> bool {
         self.state.stopped.is_some()
     }
 
-    /// Closes the open batch when there is something in it; answers with the number of the batch that is open then.
+    /// Closes the open batch if it is not empty; returns the number of the batch that is open then.
     pub fn cut(&mut self) -> u64 {
         self.journal.seal(&mut self.state);
         self.state.open.number
     }
 
     /// Puts the pages of a change, a multiple of 4 KiB, into batches. The record of at most `record` bytes has to
-    /// follow before the lock is given back; it goes to the same batch as the last page.
+    /// follow before the lock is released; it goes to the same batch as the last page.
     pub fn stage(&mut self, pages: &Bytes, record: usize) -> SmallVec<[Staged; 1]> {
         let (capacity, pieces) = (self.journal.batch_bytes, self.journal.tunables.batch_pieces);
         let total = pages.len() / BLOCK;
@@ -356,7 +357,7 @@ impl Writer<'_> {
         staged
     }
 
-    /// Adds a record to the open batch; answers with the batch's number.
+    /// Adds a record to the open batch; returns the batch's number.
     pub fn record(&mut self, record: &[Mutation]) -> u64 {
         let open = &mut self.state.open;
         record::encode(record, open.number, &mut open.head);

@@ -1,11 +1,14 @@
-//! Volumes over a shelf: journal, acknowledge, reduce, log.
+//! Log-structured storage engine: volumes on a shelf.
 //!
-//! The way down is [`volume`] → `change` → `journal`; behind the acknowledgement `flush` moves what the journal
-//! holds into frames of the log, `checkpoint` makes that durable and `clean` wins back space. The way up is `read`.
+//! The way down is [`volume`] → `commit` → `journal`. After the acknowledgement the background takes over: `reducer`
+//! flushes the data of the journal, deduplicated and compressed, to frames of the log, `checkpoint` makes that
+//! durable, and `cleaner` reclaims space. The way up is `read`.
+//!
 //! The engine makes no system call, starts no thread and reads no clock; whoever opens it drives
 //! [`Engine::background`].
 
 mod adaptivity;
+mod appender;
 mod background;
 mod backpressure;
 mod builder;
@@ -27,15 +30,13 @@ mod entry;
 mod error;
 mod estimate;
 mod exclusive;
-mod flush;
 mod frame;
 mod frame_table;
 mod handle;
 mod hidden;
+mod idle;
 mod inconsistency;
-mod index_rebuild;
 mod journal;
-mod locality;
 mod log;
 mod log_writes;
 mod map;
@@ -46,9 +47,9 @@ mod pages;
 mod policy;
 mod ratios;
 mod read;
-mod recompress;
 mod record;
 mod recover;
+mod reducer;
 mod repair;
 mod root;
 mod sharded_lock;
@@ -60,16 +61,17 @@ mod staged_copy;
 mod state;
 mod tunables;
 mod unaligned;
+mod upkeep;
 mod validate;
 mod volume;
 mod wake;
 
-pub use background::Rest;
 pub use check::Progress;
 pub use diff::Difference;
 pub use engine::Engine;
 pub use estimate::{COMPARED_POLICIES, Estimate, Estimator};
 pub use exclusive::Exclusive;
+pub use idle::Rest;
 pub use log_writes::LogWrites;
 pub use options::Options;
 pub use policy::{Compression, Policy};

@@ -1,5 +1,5 @@
-//! Reading and writing objects in segments. Objects are packed byte by byte into stripes; what has been placed but
-//! not written yet is read from memory.
+//! Log: reads and writes objects in segments. Objects are packed byte by byte into stripes; an object that was
+//! appended but not written yet is read from memory.
 
 use crate::space::Location;
 use bytes::Bytes;
@@ -20,7 +20,7 @@ impl Log {
         Self { shelf, placed: RwLock::default() }
     }
 
-    /// Reads an object; its bytes are those of the place, not yet verified.
+    /// Reads an object. Its bytes are not verified.
     pub async fn read(&self, location: Location) -> shelf::Result<Bytes> {
         let placed = self.placed.read().get(&(location.segment, location.offset)).cloned();
         if let Some(object) = placed.filter(|object| object.len() == location.len as usize) {
@@ -57,9 +57,9 @@ pub struct Stream {
     open: Option<Open>,
 }
 
-/// What the writer needs of the segments.
+/// Source of free segments.
 pub trait Segments {
-    /// A free segment to be written from its front, unless too few are left for this stream. `room` is what the shelf
+    /// A free segment to be written from its front, unless too few are left for this stream. `room` is what drives
     /// can take.
     fn allocate(&mut self, room: Room) -> Option<u32>;
 }
@@ -88,8 +88,8 @@ impl Writer {
         Self { log, layout, writes: VecDeque::new(), in_flight, padding: 0 }
     }
 
-    /// Places an object. It can be read at once; it is durable when [`Writer::finish`] and a sync have followed.
-    pub async fn location(
+    /// Appends an object. It can be read at once; it is durable after [`Writer::finish`] and a sync.
+    pub async fn append(
         &mut self,
         stream: &mut Stream,
         segments: &mut impl Segments,
@@ -140,7 +140,7 @@ impl Writer {
         stream.open.as_ref().map(|open| open.segment)
     }
 
-    /// Starts the write of what a stream has gathered, padded to a stripe.
+    /// Starts the write of the open stripe of a stream, padded.
     pub async fn flush(&mut self, stream: &mut Stream) -> shelf::Result {
         let Some(open) = stream.open.take() else { return Ok(()) };
         if open.stripe.is_empty() {
@@ -173,7 +173,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits until every write that was started has been answered.
+    /// Waits until every write that was started has completed.
     pub async fn finish(&mut self) -> shelf::Result {
         while !self.writes.is_empty() {
             self.settle().await?;

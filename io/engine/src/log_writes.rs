@@ -1,24 +1,23 @@
-//! What the background writes to the log, by what it is for: where the media bytes for a host byte go.
+//! Write amplification: bytes that the background writes to the log, by purpose.
 
-use crate::engine::Engine;
 use crate::frame::ObjectKind;
 
 /// Bytes written to the log since the engine was opened, before the shelf adds its parity, and checkpoints made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogWrites {
-    /// Frames with what hosts wrote.
+    /// Frames with new data.
     pub data: u64,
-    /// Frames that cleaning moved, or that idle time made smaller.
+    /// Frames that cleaning moved, or that recompression wrote.
     pub moved: u64,
     /// Pages of maps.
     pub maps: u64,
     /// Pages of the frame table.
     pub table: u64,
-    /// Directories of both.
-    pub directories: u64,
+    /// Page indexes of both.
+    pub indexes: u64,
     /// Catalogs and roots.
     pub roots: u64,
-    /// What fills up stripes that are written before they are full.
+    /// Padding of stripes that were written before they were full.
     pub padding: u64,
     /// Checkpoints.
     pub checkpoints: u64,
@@ -30,7 +29,7 @@ impl LogWrites {
         *match kind {
             ObjectKind::Map => &mut self.maps,
             ObjectKind::Table => &mut self.table,
-            ObjectKind::MapIndex | ObjectKind::TableIndex => &mut self.directories,
+            ObjectKind::MapIndex | ObjectKind::TableIndex => &mut self.indexes,
             ObjectKind::Catalog | ObjectKind::Root => &mut self.roots,
             ObjectKind::Frame => &mut self.moved,
         } += bytes;
@@ -38,7 +37,7 @@ impl LogWrites {
 
     /// Everything written.
     pub fn total(&self) -> u64 {
-        let metadata = self.maps + self.table + self.directories + self.roots;
+        let metadata = self.maps + self.table + self.indexes + self.roots;
         self.data + self.moved + metadata + self.padding
     }
 }
@@ -52,17 +51,10 @@ impl std::ops::Sub for LogWrites {
             moved: self.moved - before.moved,
             maps: self.maps - before.maps,
             table: self.table - before.table,
-            directories: self.directories - before.directories,
+            indexes: self.indexes - before.indexes,
             roots: self.roots - before.roots,
             padding: self.padding - before.padding,
             checkpoints: self.checkpoints - before.checkpoints,
         }
-    }
-}
-
-impl Engine {
-    /// What was written to the log since the engine was opened.
-    pub fn log_writes(&self) -> LogWrites {
-        *self.core.log_writes.lock()
     }
 }

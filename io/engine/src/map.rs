@@ -1,5 +1,5 @@
-//! The map of a volume: a copy-on-write radix tree of pages with 512 entries. Pages are shared between volumes and
-//! within one; a page counts as one holder of everything its entries name, however many share it. Changing a shared
+//! Volume maps: a copy-on-write radix tree of pages with 512 entries. Pages are shared between volumes and within
+//! one; a page counts as one holder of everything that its entries name, however many share it. Changing a shared
 //! page copies it. Dropping a tree takes one step; what was below is released in the background.
 
 use crate::entry::{BlockId, Entry, FAN, Kind, Node, SlotId, blocks_under};
@@ -18,7 +18,7 @@ pub enum Need {
     Map(u64),
     /// A page of the frame table.
     Table(u64),
-    /// A page of a map that is named and does not exist: nothing can be read.
+    /// A map page that is named and does not exist: nothing can be read.
     Lost(u64),
 }
 
@@ -111,9 +111,9 @@ pub struct Maps {
     pub free: Vec<u64>,
     /// The lowest page number never used.
     pub next_page: u64,
-    /// Map pages in the log name slots of batches before this one alone.
+    /// Map pages in the log name only slots of batches before this one.
     pub slots_before: u64,
-    /// What media say that can't be.
+    /// Inconsistencies found on media.
     pub inconsistencies: Inconsistencies,
 }
 
@@ -173,7 +173,7 @@ impl Maps {
         }
     }
 
-    /// Map pages that there are, with those that wait to be released.
+    /// Number of map pages, with those that wait to be released.
     pub fn page_count(&self) -> u64 {
         self.next_page - self.free.len() as u64
     }
@@ -186,8 +186,8 @@ impl Maps {
         }
     }
 
-    /// Bytes of the log that come back when `from..to` is overwritten: the parts of frames that nothing else refers
-    /// to. Only what is in memory is looked at.
+    /// Bytes of the log that are freed when `from..to` is overwritten: the parts of frames that nothing else refers
+    /// to. Only pages in memory are looked at.
     pub fn exclusive_bytes(&self, tree: Tree, from: u64, to: u64) -> u64 {
         let Some(page) = tree.root.as_page().filter(|page| self.page_index.get(*page).refs == 1) else {
             return 0;
@@ -228,7 +228,7 @@ impl Maps {
         touched.next_back().map_or(Ok(()), probe)
     }
 
-    /// Fails unless every page is in memory that a copy of `from..to` has to look into, when whole pages up to level
+    /// Fails unless every page is in memory that a copy of `from..to` has to look into, if whole pages up to level
     /// `share` are shared.
     pub fn probe_copy(&self, tree: Tree, from: u64, to: u64, share: Option<u8>) -> Result<(), Need> {
         let shared = share >= Some(tree.level) && from == 0 && to == blocks_under(tree.level);
@@ -341,7 +341,7 @@ impl Maps {
         Entry::page(page)
     }
 
-    /// True when nothing is mapped in a page, whatever its count says.
+    /// Whether nothing is mapped in a page, whatever its count says.
     fn is_vacant(&self, page: u64, level: u8) -> bool {
         let vacant = |entry: &Entry| match entry.as_page().filter(|_| level > 0) {
             Some(child) => self.page_index.get(child).tally.mapped == 0,
@@ -350,7 +350,7 @@ impl Maps {
         self.node(page).iter().all(vacant)
     }
 
-    /// Sets entries of a leaf; answers what they add and what those that were there before leave.
+    /// Sets entries of a leaf; returns the counts of the new entries and of those that they replaced.
     fn set_leaf(&mut self, page: u64, from: u64, to: u64, content: Content<'_>, skip: u64) -> (Tally, Tally) {
         if let Content::Same(uniform) = content {
             self.slots.hold(uniform.slot, to - from);
@@ -394,7 +394,7 @@ impl Maps {
         node
     }
 
-    /// Takes in a page that was read. It names slots that are held: it is one of their holders.
+    /// Adds a page that was read. It is one of the holders of the slots that it names.
     pub fn load(&mut self, page: u64, node: Node) {
         for entry in node.iter().filter(|entry| entry.is_slot()) {
             if let Kind::Slot(slot) = entry.kind()
@@ -450,12 +450,12 @@ impl Maps {
         }
     }
 
-    /// References of a block whose page of the frame table is in memory; none when it is gone.
+    /// References of a block whose page of the frame table is in memory; `None` if it is gone.
     pub fn refs_of(&self, block: BlockId) -> u64 {
         self.table.get(block.frame).ok().flatten().map_or(0, |frame| frame.refs(block.index))
     }
 
-    /// Has a leaf name another block with the same bytes, if it still names this one.
+    /// Lets a leaf name another block with the same bytes, if it still names this one.
     pub fn rename(&mut self, page: u64, index: usize, block: BlockId, other: BlockId) {
         let named = self.nodes.get(page).is_some_and(|node| node[index] == Entry::block(block));
         if named && self.page_index.get(page).level == 0 {
@@ -464,7 +464,7 @@ impl Maps {
         }
     }
 
-    /// Has a leaf, which names a block, name another one, whose reference has been counted.
+    /// Lets a leaf, which names a block, name another one, whose reference has been counted.
     pub fn rename_new(&mut self, page: u64, index: usize, block: BlockId, new: BlockId) {
         self.edit(page)[index] = Entry::block(new);
         self.table.refer(block, -1, &mut self.usage);
@@ -492,7 +492,7 @@ impl Maps {
                 _ => *entry = self.retain(*entry),
             }
         }
-        // One that waits to be released, though somebody names it, is released all the same.
+        // A page that waits to be released, though an entry names it, is released all the same.
         self.page_index.edit(page, |info| info.refs = info.refs.saturating_sub(1));
         self.create(copy, tally, level)
     }
@@ -520,7 +520,7 @@ impl Maps {
         page
     }
 
-    /// Counts one more holder of what an entry of a leaf names; the entry that the holder is to have.
+    /// Counts one more holder of what an entry of a leaf names; returns the entry for that holder.
     fn retain(&mut self, entry: Entry) -> Entry {
         let entry = self.resolve(entry);
         match entry.kind() {
@@ -552,7 +552,7 @@ impl Maps {
         self.page_index.edit(page, |info| info.refs += 1);
     }
 
-    /// Drops a reference to the root of a tree. When it was the last the page waits to be released.
+    /// Drops a reference to the root of a tree. If it was the last, the page waits to be released.
     pub fn drop_tree(&mut self, root: Entry) {
         let Some(page) = root.as_page() else { return };
         if self.page_index.get(page).refs == 0 {
@@ -568,7 +568,7 @@ impl Maps {
         }
     }
 
-    /// Releases what the oldest orphaned page refers to, and the page. False when there is none.
+    /// Releases what the oldest orphaned page refers to, and the page. False if there is none.
     pub fn release_orphan(&mut self) -> Result<bool, Need> {
         let Some(page) = self.orphans.front().copied() else { return Ok(false) };
         let node = *self.page(page)?.as_ref();

@@ -1,5 +1,5 @@
-//! Bytes from media for tests and fuzzing: every decoder behind one door, and media that contradict themselves under
-//! checksums that hold. Whatever they are, nothing may panic.
+//! Hostile media for tests and fuzzing: every decoder in one function, and metadata that is inconsistent although
+//! checksums hold. Whatever the bytes are, nothing may panic.
 
 mod fields;
 mod tamper;
@@ -15,7 +15,7 @@ use crate::record;
 use crate::root::{Payload, Root};
 use bytes::Bytes;
 
-/// Has every decoder read `bytes`, which may be anything.
+/// Lets every decoder read `bytes`, which may be anything.
 pub fn decode_all(bytes: &[u8]) {
     let _ = Payload::decode(bytes);
     let _ = Root::decode(bytes);
@@ -25,7 +25,7 @@ pub fn decode_all(bytes: &[u8]) {
     let _ = decode_node(bytes);
     let _ = record::open(bytes, 1, 4096);
     let _ = record::decode(&mut crate::codec::Take::new(bytes, "record"), 9);
-    // Behind a checksum that holds, too.
+    // After a valid checksum, too.
     let sealed = frame::metadata(frame::ObjectKind::Frame, 1, |out| out.extend_from_slice(bytes));
     for object in [Bytes::copy_from_slice(bytes), sealed, frame::resealed(bytes)] {
         if let Ok(header) = frame::verify(&object) {

@@ -7,7 +7,7 @@ use crate::tunables::Tunables;
 pub struct Options {
     /// Entropy for the fingerprint key of a shelf that is formatted; not used for one that has an engine already.
     pub seed: [u8; 32],
-    /// Bytes of written data in memory that wait to be flushed.
+    /// Bytes of written data in memory that wait to be flushed, at most.
     pub slot_bytes: usize,
     /// Bytes of decoded frames kept for reads.
     pub cache_bytes: usize,
@@ -15,12 +15,12 @@ pub struct Options {
     pub index_bytes: usize,
     /// Bytes of map and frame table pages kept in memory.
     pub page_bytes: usize,
-    /// Map pages that there may be; each takes 40 bytes of memory, and maps 2 MiB of volumes or shares in that. A write
-    /// that needs more is refused as if the drives were full.
+    /// Map pages at most. Each takes 40 bytes of memory, and maps 2 MiB of volumes or shares in that. A write that
+    /// needs more is refused as if the drives were full.
     pub map_pages: u64,
-    /// Whether what is stored is reduced further while the array is idle.
+    /// Whether stored data is recompressed while the array is idle.
     pub recompress: bool,
-    /// How its work is divided.
+    /// How work is divided.
     pub tunables: Tunables,
 }
 

@@ -1,5 +1,6 @@
-//! Where each numbered page is in the log, how many refer to it, and how much it maps. Wholly in memory: 40 bytes for a
-//! page that maps 2 MiB, 12 for a page of the frame table. Written in chunks by checkpoints.
+//! Page index: where each numbered metadata page is in the log, how many refer to it, and how much it maps. It is
+//! wholly in memory: 40 bytes for a page that maps 2 MiB, 12 for a page of the frame table. Checkpoints write it in
+//! chunks.
 
 use crate::codec::{Malformed, Put, Take};
 use crate::pages::{NumberMap, Pages};
@@ -12,10 +13,10 @@ pub const CHUNK: u64 = 256;
 /// A count of references above this is taken for damage.
 pub const MAX_REFS: u64 = 1 << 48;
 
-/// What the directory says about a page.
+/// What the index says about a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageInfo {
-    /// Where the last checkpoint put it; none when it has not been written yet.
+    /// Where the last checkpoint put it; `None` if it has not been written yet.
     pub location: Location,
     /// Parents and roots that refer to it.
     pub refs: u64,
@@ -27,7 +28,8 @@ pub struct PageInfo {
     pub names_slots: bool,
 }
 
-/// 256 listings. Those of the frame table say no more than where a page is, and take a third of the room of those of maps.
+/// The infos of 256 pages. Those of the frame table say no more than where a page is, and take a third of the memory
+/// of those of maps.
 #[derive(Clone, Debug)]
 pub enum Chunk {
     /// Each page has one reference and nothing below it.
@@ -36,7 +38,7 @@ pub enum Chunk {
     Infos(Box<[PageInfo; CHUNK as usize]>),
 }
 
-/// Stands for a page that is listed and has not been written yet.
+/// Stands for a page that exists and has not been written yet.
 const UNWRITTEN: Location = Location { segment: u32::MAX, offset: 0, len: 0 };
 
 impl Chunk {
@@ -44,7 +46,7 @@ impl Chunk {
         Self::Locations(Box::new([Location::default(); CHUNK as usize]))
     }
 
-    /// The listing at an index.
+    /// The info at a position.
     pub fn get(&self, index: u64) -> PageInfo {
         match self {
             Self::Infos(page_index) => page_index[index as usize],
@@ -56,7 +58,7 @@ impl Chunk {
         }
     }
 
-    /// Replaces the listing at an index.
+    /// Replaces the info at a position.
     pub fn set(&mut self, index: u64, info: PageInfo) {
         let simple = PageInfo { location: info.location, refs: 1, ..PageInfo::default() };
         if let Self::Locations(locations) = self {
@@ -77,17 +79,17 @@ impl Chunk {
         }
     }
 
-    /// The listings that are not empty, with their indices.
+    /// The infos that are not empty, with their positions.
     pub fn iter(&self) -> impl Iterator<Item = (u64, PageInfo)> {
         (0..CHUNK).map(|index| (index, self.get(index))).filter(|(_, one)| *one != PageInfo::default())
     }
 
-    /// True when no page is listed.
+    /// Whether no page exists.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
 
-    /// Writes the listings that are not empty.
+    /// Writes the infos that are not empty.
     pub fn encode(&self, out: &mut Vec<u8>) {
         for (index, info) in self.iter() {
             out.u8(index as u8);
@@ -101,7 +103,7 @@ impl Chunk {
 
     /// Reads what [`Chunk::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut take = Take::new(bytes, "directory chunk");
+        let mut take = Take::new(bytes, "page index chunk");
         let mut chunk = Self::empty();
         while !take.is_empty() {
             let index = u64::from(take.u8()?);
@@ -118,7 +120,7 @@ impl Chunk {
     }
 }
 
-/// The listings of one kind of page.
+/// The infos of one kind of page.
 #[derive(Default)]
 pub struct PageIndex {
     chunks: Pages<Chunk>,
@@ -127,12 +129,12 @@ pub struct PageIndex {
 }
 
 impl PageIndex {
-    /// The listing of a page; an empty one when it is not listed.
+    /// The info of a page; an empty one if the page does not exist.
     pub fn get(&self, page: u64) -> PageInfo {
         self.chunks.get(page / CHUNK).map(|chunk| chunk.get(page % CHUNK)).unwrap_or_default()
     }
 
-    /// Changes the listing of a page.
+    /// Changes the info of a page.
     pub fn edit<R>(&mut self, page: u64, change: impl FnOnce(&mut PageInfo) -> R) -> R {
         let number = page / CHUNK;
         if self.chunks.get(number).is_none() {
@@ -151,14 +153,14 @@ impl PageIndex {
         self.locations.insert(number, location);
     }
 
-    /// The highest page that is listed.
+    /// The highest page that exists.
     pub fn last(&self) -> Option<u64> {
         let chunks = self.chunks.iter().filter(|(_, chunk)| !chunk.is_empty());
         let (number, chunk) = chunks.max_by_key(|(number, _)| *number)?;
         chunk.iter().last().map(|(index, _)| number * CHUNK + index)
     }
 
-    /// Page numbers of chunks that are there which no page has, the highest first.
+    /// Numbers that no page has in existing chunks, the highest first.
     pub fn gaps(&self) -> Vec<u64> {
         let gaps = self.chunks.iter().flat_map(|(number, chunk)| {
             let free = (0..CHUNK).filter(|index| chunk.get(*index) == PageInfo::default());
@@ -189,8 +191,8 @@ impl PageIndex {
         self.chunks.thaw(number)
     }
 
-    /// Notes where a checkpoint put pages of a chunk that has been thawed: page, old place, new place and whether
-    /// it names slots. With `drops` a page without references has been dropped meanwhile and stays so.
+    /// Notes where a checkpoint put pages of a chunk that has been thawed: page, old location, new location and
+    /// whether it names slots. With `drops` a page without references has been dropped meanwhile and stays so.
     pub fn moved(
         &mut self,
         number: u64,
@@ -204,14 +206,14 @@ impl PageIndex {
             if drops && info.refs == 0 {
                 continue;
             }
-            assert!(info.location == *old, "page {page} was written by nobody else");
+            assert!(info.location == *old, "page {page} was written by the checkpoint alone");
             usage.move_meta(*old, *new);
             (info.location, info.names_slots) = (*new, *names_slots);
             chunk.set(page % CHUNK, info);
         }
     }
 
-    /// Every page that is listed.
+    /// Every page that exists.
     pub fn iter(&self) -> impl Iterator<Item = (u64, PageInfo)> {
         self.chunks
             .iter()

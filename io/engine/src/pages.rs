@@ -1,7 +1,7 @@
-//! Numbered metadata pages in memory that a checkpoint can freeze at one moment while they go on changing.
+//! Metadata pages in memory, by number, which a checkpoint can freeze at one moment while they go on changing.
 //!
-//! A page is clean (equal to what the log holds), dirty, or frozen: dirty at the moment of the checkpoint that is
-//! being written. Freezing costs nothing per page; the first change of a frozen page keeps its old version aside.
+//! A page is clean (equal to what the log holds), dirty, or frozen: dirty at the cut of the checkpoint that is being
+//! written. Freezing costs nothing per page; the first change of a frozen page keeps its old version aside.
 
 use crate::sharded_lock::note_use;
 use std::collections::HashMap;
@@ -63,7 +63,7 @@ impl<T> Default for Pages<T> {
 }
 
 impl<T: Clone> Pages<T> {
-    /// The page, when it is in memory.
+    /// The page, if it is in memory.
     pub fn get(&self, number: u64) -> Option<&Arc<T>> {
         let held = self.held.get(&number)?;
         note_use(&held.used);
@@ -100,7 +100,7 @@ impl<T: Clone> Pages<T> {
         }
     }
 
-    /// The page to change it; it is dirty from now on. The second value is true when it was clean before.
+    /// The page to change it; it is dirty from now on. The second value is true if it was clean before.
     pub fn edit(&mut self, number: u64) -> Option<(&mut T, bool)> {
         let held = self.held.get_mut(&number)?;
         if held.frozen {
@@ -116,14 +116,14 @@ impl<T: Clone> Pages<T> {
         Some((Arc::make_mut(&mut held.body), fresh))
     }
 
-    /// A page that is not frozen, to change what a checkpoint need not write again.
+    /// A page that is not frozen, for a change that a checkpoint need not write.
     pub fn patch(&mut self, number: u64) -> Option<&mut T> {
         let held = self.held.get_mut(&number)?;
         assert!(!held.frozen, "page {number} is frozen");
         Some(Arc::make_mut(&mut held.body))
     }
 
-    /// Replaces the body of a page by one that means the same, when it is still the one that `seen` is.
+    /// Replaces the body of a page by an equivalent one, if it is still the one that `seen` is.
     pub fn amend(&mut self, number: u64, seen: &Arc<T>, page: T) -> bool {
         match self.held.get_mut(&number) {
             Some(held) if Arc::ptr_eq(&held.body, seen) && !held.frozen => {
@@ -174,13 +174,13 @@ impl<T: Clone> Pages<T> {
         Some(held.body.clone())
     }
 
-    /// When there are more than `most` pages, drops clean ones, first those that were not used since the last call, an
-    /// eighth at a time, so that the walk over all of them is rare. Gives back the room of what a checkpoint needed.
-    pub fn evict(&mut self, most: usize) {
-        if self.held.len() <= most {
+    /// If there are more than `max` pages, drops clean ones, first those that were not used since the last call, an
+    /// eighth at a time, so that the walk over all of them is rare. Gives back memory that only a checkpoint needed.
+    pub fn evict(&mut self, max: usize) {
+        if self.held.len() <= max {
             return;
         }
-        let mut excess = self.held.len() - most / 8 * 7;
+        let mut excess = self.held.len() - max / 8 * 7;
         for _ in 0..2 {
             self.held.retain(|_, held| {
                 let stays = excess == 0 || held.dirty || held.frozen || std::mem::take(held.used.get_mut());

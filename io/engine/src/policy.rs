@@ -1,5 +1,4 @@
-//! How much is done to store a volume's data in little space. A policy says what is done from now on; what is stored
-//! already stays as it is.
+//! Reduction policies of volumes. A policy applies to new writes; stored data stays as it is.
 
 /// The reduction policy of a volume. Zeros are never stored, whatever it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +20,7 @@ pub enum Compression {
     Fast,
     /// zstd: smaller, at twice the processor time.
     High,
-    /// LZ4, as long as it pays: where it does not, it is only tried now and then.
+    /// LZ4 as long as it saves space: where it does not, it is only tried now and then.
     Adaptive,
 }
 
@@ -39,14 +38,14 @@ const NO_DEDUP: u8 = 0x10;
 const VERIFY: u8 = 0x20;
 
 impl Policy {
-    /// As one byte of the format; the default is zero.
+    /// One byte of the media format; the default is zero.
     pub(crate) fn to_byte(self) -> u8 {
         let compression = Compression::ALL.iter().position(|one| *one == self.compression);
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         compression.map_or(0, |index| index as u8) | flag(!self.dedup, NO_DEDUP) | flag(self.verify, VERIFY)
     }
 
-    /// What [`Policy::to_byte`] made; none for a byte that it never makes.
+    /// What [`Policy::to_byte`] made; `None` for a byte that it never makes.
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         let compression = *Compression::ALL.get(usize::from(byte & !(NO_DEDUP | VERIFY)))?;
         Some(Self { dedup: byte & NO_DEDUP == 0, compression, verify: byte & VERIFY != 0 })

@@ -18,7 +18,7 @@ pub struct Amounts {
     pub physical: u64,
 }
 
-/// How many bytes one byte stands for; none while there is nothing to divide by.
+/// How many bytes one byte stands for; `None` while there is nothing to divide by.
 ///
 /// `data = deduplication × compression` and `total = thin_provisioning × data`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,8 +70,8 @@ impl SpaceReport {
         self.amounts().ratios()
     }
 
-    /// Without figures that contradict each other. Where drives have gone, or file systems below them have filled up, the
-    /// array has less room than it holds: then what it holds is its size, and nothing is free.
+    /// Without figures that contradict each other. If drives have gone, or file systems below them have filled up,
+    /// the array has less room than it holds: then the space that it uses is its size, and nothing is free.
     pub(crate) fn consistent(mut self) -> Self {
         let held = self.physical + self.metadata;
         self.total = self.total.max(held);

@@ -1,5 +1,5 @@
-//! Reading: one look-up says for each block whether it is a hole, in memory, or in a frame; what is missing is
-//! read, and the look-up is done again, so that an answer is what was there at one moment.
+//! Read path: one look-up says for each block whether it is a hole, in memory, or in a frame. Missing pages and
+//! frames are read, and the look-up is repeated, so that the result is the state of one moment.
 
 use crate::core::Core;
 use crate::entry::{BLOCK, BlockId, Entry, Kind, decode_node};
@@ -17,7 +17,6 @@ use bytes::Bytes;
 use shelf::join;
 use smallvec::SmallVec;
 use std::fmt::Display;
-use std::sync::atomic::Ordering;
 
 /// The entries of a run of blocks.
 pub type Entries = SmallVec<[Entry; 4]>;
@@ -25,18 +24,18 @@ pub type Entries = SmallVec<[Entry; 4]>;
 /// Frames that a read has fetched, so that it does not depend on the cache keeping them.
 pub type Fetched = NumberMap<u64, Decoded>;
 
-/// Why a look-up has no answer yet.
+/// Why a look-up has no result yet.
 pub enum Blocked {
     /// A metadata page has to be read.
     Need(Need),
     /// Frames have to be read: their numbers, with the first block that wants each.
     Frames(SmallVec<[(u64, u64); 4]>),
-    /// It can't be answered.
+    /// It fails.
     Error(Error),
 }
 
-/// What was there at one moment, and the journal batch that has to be durable before anybody is told. Changes made
-/// later need not be: whoever reads is not held up by a row of writers.
+/// A value as of one moment, and the journal batch that has to be durable before it is returned. Later changes need
+/// not be: a reader does not wait for a row of writers.
 pub struct Observed<T> {
     pub what: T,
     pub batch: u64,
@@ -120,7 +119,8 @@ impl Gather<'_> {
         }
     }
 
-    /// Whether reading its frame can bring a block: not one that has been read without, or that the table does not know.
+    /// Whether reading its frame can find a block: not if the frame was read and does not have it, or is not in the
+    /// table.
     fn may_be_fetched(&self, block: BlockId) -> bool {
         let known = self.state.maps.table.get(block.frame);
         let is_there =
@@ -139,8 +139,7 @@ impl Gather<'_> {
 }
 
 impl Core {
-    /// The bytes of all blocks that a span touches as they are in this state, and the entries where `entries` asks for
-    /// them.
+    /// The bytes of all blocks that a span touches in this state; their entries too, if `entries` is given.
     pub fn look_in(
         &self,
         state: &State,
@@ -190,7 +189,7 @@ impl Core {
         Ok(Observed { what: gather.data, batch: gather.batch })
     }
 
-    /// The bytes of all blocks that a span touches as soon as they can be had, with their entries.
+    /// The bytes of all blocks that a span touches, with their entries. Waits for what has to be read.
     pub async fn view(&self, volume: u32, span: Span) -> Result<(Data, Entries)> {
         let mut fetched = Fetched::default();
         loop {
@@ -203,7 +202,7 @@ impl Core {
         }
     }
 
-    /// What was there, as soon as it is durable.
+    /// The value, as soon as it is durable.
     pub async fn durable<T>(&self, moment: Observed<T>) -> Result<T> {
         self.journal.until(moment.batch).await.map(|()| moment.what)
     }
@@ -214,7 +213,7 @@ impl Core {
             Blocked::Error(error) => Err(error),
             Blocked::Need(need) => self.load(need).await,
             Blocked::Frames(frames) => {
-                self.fetches.fetch_add(1, Ordering::Relaxed);
+                self.activity.note_fetch();
                 let reads = frames.iter().map(|(frame, _)| self.fetch(*frame));
                 for (outcome, (number, block)) in join(reads).await.into_iter().zip(&frames) {
                     match outcome {
@@ -229,7 +228,7 @@ impl Core {
         }
     }
 
-    /// Reads a frame through the cache; none when it is gone, because nothing refers to it any more.
+    /// Reads a frame through the cache; `None` if it is gone, because nothing refers to it any more.
     pub async fn fetch(&self, number: u64) -> Result<Option<Decoded>> {
         let Some((object, frame)) = self.fetch_object(number).await? else { return Ok(None) };
         drop(object);
@@ -252,7 +251,7 @@ impl Core {
                 Ok(Some(location)) => location,
             };
             if tried == Some(location) {
-                // Not moved meanwhile: these are the bytes that should have been the frame.
+                // It was not moved meanwhile: these are the bytes that should have been the frame.
                 self.inconsistencies.note(format_args!("frame {number} at {location} can't be read"));
                 return Err(Error::Medium { lba: 0 });
             }
@@ -266,7 +265,7 @@ impl Core {
         }
     }
 
-    /// Reads a metadata page into memory. One that can't be read is noted, and [`Error::Medium`].
+    /// Reads a metadata page into memory. A page that can't be read is noted, and [`Error::Medium`].
     pub async fn load(&self, need: Need) -> Result<()> {
         match self.try_load(need).await {
             Ok(()) => Ok(()),
@@ -277,7 +276,7 @@ impl Core {
         }
     }
 
-    /// Reads a metadata page into memory, or says why that can't be done.
+    /// Reads a metadata page into memory, or returns why that is not possible.
     pub async fn try_load(&self, need: Need) -> std::result::Result<(), String> {
         if let Need::Lost(page) = need {
             return Err(format!("map page {page} is named, but does not exist"));
@@ -303,8 +302,8 @@ impl Core {
         }
     }
 
-    /// Reads metadata pages into memory, many at the same time, and those that lie near each other in one piece. What
-    /// can't be read so is left to [`Core::load`].
+    /// Reads metadata pages into memory, many at the same time, and pages that lie near each other in one piece.
+    /// Pages that this can't read are left to [`Core::load`].
     pub async fn load_many(&self, needs: impl Iterator<Item = Need>) {
         let mut wanted: Vec<(Location, Need)> =
             needs.filter_map(|need| Some((self.info(need)?, need))).collect();
@@ -330,13 +329,13 @@ impl Core {
             let from = (location.offset - first.offset) as usize;
             let to = from + location.len as usize;
             if to <= bytes.len() {
-                // One that is not right is read again, and told of, by who needs it.
+                // A page that is wrong is read again, and reported, when it is needed.
                 let _ = self.install(*need, *location, &bytes.slice(from..to));
             }
         }
     }
 
-    /// Takes the bytes of a metadata page's place into memory.
+    /// Adds a metadata page from the bytes at its location.
     fn install(&self, need: Need, location: Location, object: &Bytes) -> std::result::Result<(), String> {
         let text = |why: &dyn Display| why.to_string();
         match need {

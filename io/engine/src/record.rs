@@ -1,4 +1,4 @@
-//! What a journal batch says: records, each a list of actions that take effect together.
+//! Journal records: lists of mutations that take effect together, and the head of a journal batch, which holds them.
 
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::SlotId;
@@ -26,7 +26,7 @@ pub enum Mutation {
     Restore { volume: u32, source: u32 },
     /// Whether a volume takes changes.
     Access { volume: u32, read_only: bool },
-    /// A volume that takes no changes is kept until this time.
+    /// Retention lock: a volume that takes no changes is kept until this time.
     Keep { volume: u32, until: u64 },
     /// A volume has another size in logical blocks.
     Resize { volume: u32, blocks: u64 },
@@ -41,7 +41,7 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    /// True when pages of a map change.
+    /// True if pages of a map change.
     pub fn changes_a_map(&self) -> bool {
         match self {
             Mutation::Slots { .. }
@@ -74,7 +74,7 @@ impl Mutation {
         }
     }
 
-    /// What it is, in a few words.
+    /// A short description.
     pub fn summary(&self) -> String {
         match self {
             Mutation::SaveState { volume, state } => {
@@ -98,7 +98,7 @@ impl Mutation {
     }
 }
 
-/// Actions that take effect together.
+/// Mutations that take effect together.
 pub type Record = SmallVec<[Mutation; 1]>;
 
 /// An upper bound of the bytes that [`encode`] needs.
@@ -111,7 +111,7 @@ pub fn bound(record: &[Mutation]) -> usize {
     10 + record.iter().map(each).sum::<usize>()
 }
 
-/// Writes a record into the head of batch `batch`; slots are named by their distance to it.
+/// Writes a record into the head of batch `batch`; a slot is written as its distance to that batch.
 pub fn encode(record: &[Mutation], batch: u64, out: &mut Vec<u8>) {
     out.var(record.len() as u64);
     record.iter().for_each(|mutation| encode_mutation(mutation, batch, out));

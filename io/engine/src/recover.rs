@@ -1,4 +1,5 @@
-//! Opening: the newest checkpoint, then the journal from there on, applied by the same code that served the hosts.
+//! Recovery: opens the newest checkpoint and replays the journal from there on with the same [`State::apply`] that
+//! served hosts.
 
 use crate::background::Worker;
 use crate::catalog::{Catalog, VolumeState};
@@ -26,15 +27,15 @@ use shelf::{Batch, JournalPos, Shelf, Superblock, join, wait};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// No journal batch has a number as large: names of slots have room for smaller ones alone.
+/// Batch numbers are below this: slots have no room for larger ones.
 const MAX_BATCHES: u64 = 1 << 45;
 
 impl Engine {
-    /// Opens the engine on a shelf, or formats it when the shelf is new. Everything that was acknowledged is there
-    /// when this is answered; it takes as long as the journal is long, whatever is in the log.
+    /// Opens the engine on a shelf, or formats it if the shelf is new. Everything acknowledged is there when this
+    /// returns; it takes as long as the journal is long, whatever is in the log.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when the shelf fails or what it holds is damaged, contradicts itself, or is of a newer version.
+    /// [`Error::Stopped`] if the shelf fails, or its contents are damaged, inconsistent, or of another version.
     pub async fn open(shelf: Arc<dyn Shelf>, options: Options) -> block::Result<Arc<Self>> {
         let mut findings = Findings::default();
         let engine = Self::open_reporting(shelf, options, &mut findings).await?;
@@ -42,11 +43,11 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Opens the engine to check and repair it: whatever contradicts itself is left out, and answered with the engine.
-    /// Nobody else may use it, and what is left may be less than there was.
+    /// Opens the engine to check and repair it: inconsistent metadata is left out, and returned as findings. Nobody
+    /// else may use it, and what is left may be less than there was.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when the shelf fails, holds nothing, or so little that there is nothing to begin with.
+    /// [`Error::Stopped`] if the shelf fails, holds nothing, or so little that there is nothing to begin with.
     pub async fn open_leniently(
         shelf: Arc<dyn Shelf>,
         options: Options,
@@ -86,7 +87,7 @@ impl Engine {
             return Err(Error::Stopped(format!("superblock: journal batch {first} can't be the first one")));
         }
         if !(first..=next).contains(&payload.replay_from) {
-            // From where on it has to be applied can't be told.
+            // Where replay has to begin is unknown.
             return Err(Error::Stopped(format!(
                 "superblock: the journal is to be applied from batch {} on, but has batches {first} to {}",
                 payload.replay_from,
@@ -174,7 +175,8 @@ impl Core {
         Ok(())
     }
 
-    /// Loads pages that records will need, many at a time. What it misses, or can't read, is loaded where it is needed.
+    /// Loads pages that records will need, many at a time. Pages that it misses, or can't read, are loaded where they
+    /// are needed.
     async fn load_ahead(&self, window: &[(u64, Record)]) {
         let mut tried = BTreeSet::new();
         for _ in 0..self.options.tunables.replay_levels {
@@ -229,7 +231,8 @@ impl Core {
         }
     }
 
-    /// What a record that can't be applied would have changed must not be taken for what it was before.
+    /// Marks the blocks as lost that a record which can't be applied would have changed: their old content must not
+    /// be returned.
     async fn lose_targets(&self, record: &Record) {
         for (number, block, count) in record.iter().filter_map(Mutation::target) {
             while let Some(need) = self.lose(number, block, count) {
@@ -255,7 +258,7 @@ impl Core {
         None
     }
 
-    /// Loads what the checkpoint's root says; answers with the places of the catalog.
+    /// Loads the checkpoint from its root; returns the locations of the catalog.
     async fn load_root(
         &self,
         payload: &Payload,
@@ -304,16 +307,16 @@ impl Core {
         Ok(root.catalog)
     }
 
-    /// Takes over what a checkpoint counted. Metadata are counted anew: all of them are listed.
+    /// Takes over what a checkpoint counted. Metadata is counted again: all of it is listed.
     fn take_usage(&self, maps: &mut Maps, root: &Root, parts: &[Location], findings: &mut Findings) {
-        let most = u64::from(self.layout.segment_bytes);
+        let max = u64::from(self.layout.segment_bytes);
         let (mut live, mut unique_blocks) = (root.segments.clone(), root.unique_blocks);
-        for (segment, live) in live.iter_mut().enumerate().filter(|(_, live)| live.data > most) {
+        for (segment, live) in live.iter_mut().enumerate().filter(|(_, live)| live.data > max) {
             findings
                 .note(format_args!("checkpoint root: segment {segment} holds {} bytes of data", live.data));
-            live.data = most;
+            live.data = max;
         }
-        let blocks = most / 16 * u64::from(self.layout.segments);
+        let blocks = max / 16 * u64::from(self.layout.segments);
         if unique_blocks > blocks {
             findings.note(format_args!("checkpoint root: there are {unique_blocks} distinct blocks"));
             unique_blocks = blocks;
@@ -359,7 +362,7 @@ impl Core {
         frame::payload(&object, kind, number).map_err(|why| format!("{why} at {location}"))
     }
 
-    /// Reads the chunks of a directory. Pages that lie nowhere are not listed.
+    /// Reads the chunks of a page index. Pages without a location are left out.
     async fn read_chunks(
         &self,
         kind: ObjectKind,
@@ -375,8 +378,8 @@ impl Core {
             for (object, (number, location)) in objects.into_iter().zip(group) {
                 let chunk = object
                     .and_then(|object| Chunk::decode(&object).map_err(|why| format!("{why} at {location}")));
-                let most = if kind == ObjectKind::MapIndex { MAX_PAGES } else { MAX_FRAMES / FRAMES };
-                let chunk = chunk.and_then(|chunk| match known.insert(*number) && *number < most / CHUNK {
+                let max = if kind == ObjectKind::MapIndex { MAX_PAGES } else { MAX_FRAMES / FRAMES };
+                let chunk = chunk.and_then(|chunk| match known.insert(*number) && *number < max / CHUNK {
                     true => Ok(chunk),
                     false => Err("it is there twice, or can't be".to_owned()),
                 });
@@ -392,7 +395,8 @@ impl Core {
         Ok(read)
     }
 
-    /// Leaves out of a chunk what can't be; a page of the frame table only needs a place. True when it changed the chunk.
+    /// Leaves impossible infos out of a chunk; a page of the frame table only needs a location. True if it changed
+    /// the chunk.
     fn validate_infos(
         &self,
         kind: ObjectKind,
@@ -410,7 +414,7 @@ impl Core {
             if !is_placed || !fits {
                 let page = number * CHUNK + index;
                 findings
-                    .fatal(format_args!("page {page} in the {kind:?}: it can't be as listed: {info:?}"))?;
+                    .fatal(format_args!("page {page} in the {kind:?}: this entry is impossible: {info:?}"))?;
                 let placed_table = is_placed && kind == ObjectKind::TableIndex;
                 chunk.set(index, if placed_table { simple } else { PageInfo::default() });
                 changed = true;
@@ -419,7 +423,7 @@ impl Core {
         Ok(changed)
     }
 
-    /// New frames get numbers that no frame has, in a page of the frame table that can be read.
+    /// Makes sure that new frames get numbers that no frame has, in a page of the frame table that can be read.
     async fn make_room_for_frames(&self, findings: &mut Findings) {
         let next = self.state.read().maps.table.next;
         if let Err(why) = self.try_load(Need::Table(next / FRAMES)).await {
@@ -429,16 +433,16 @@ impl Core {
     }
 }
 
-/// A chunk of a directory as it was read.
+/// A chunk of a page index as it was read.
 struct ReadChunk {
     number: u64,
     location: Location,
     chunk: Chunk,
-    /// It is not what the log has: what could not be was left out.
+    /// It differs from the chunk in the log: impossible infos were left out.
     changed: bool,
 }
 
-/// Takes in chunks; the next checkpoint writes those anew that were changed.
+/// Adds chunks; the next checkpoint writes those again that were changed.
 fn take_chunks(page_index: &mut PageIndex, chunks: Vec<ReadChunk>) {
     for ReadChunk { number, location, chunk, changed } in chunks {
         page_index.load(number, chunk, location);
@@ -448,7 +452,7 @@ fn take_chunks(page_index: &mut PageIndex, chunks: Vec<ReadChunk>) {
     }
 }
 
-/// Fails when a record names a slot that somebody holds already, or one that is too old.
+/// Fails if a record names a slot that somebody holds already, or one that is too old.
 fn check_slots(state: &State, record: &Record) -> std::result::Result<(), String> {
     for mutation in record {
         let (first, count) = match mutation {
@@ -489,7 +493,7 @@ fn take_numbers(maps: &mut Maps, root: &Root, findings: &mut Findings) {
     maps.table.next = if is_sane { root.next_frame } else { frames + FRAMES };
 }
 
-/// Takes over what waited at the cut, as far as it concerns what there is.
+/// Takes over what waited at the cut, as far as it refers to existing pages and frames.
 fn take_pending(maps: &mut Maps, root: &Root, findings: &mut Findings) {
     let mut known = BTreeSet::new();
     for page in &root.orphans {

@@ -1,11 +1,10 @@
-//! The repair: brings an array that contradicts itself into an order that the check has nothing to say about.
+//! Repair: brings inconsistent metadata into a state in which the check finds no defect.
 //!
-//! The maps decide. Everything that is counted is counted again from them; what they name and what is not there is
-//! marked as lost, so that hosts get an error and never zeros or other bytes; what nobody names goes. Whatever is in
-//! order stays as it is. All of it happens in memory, on an engine that was opened leniently and that nobody else uses;
-//! a checkpoint makes it so on the drives, or nothing does.
+//! The maps decide. Everything that is counted is counted again from them; blocks that they name and that do not
+//! exist are marked as lost, so that hosts get an error and never zeros or other bytes; what no map names is freed.
+//! Whatever is consistent stays as it is. All of it happens in memory, on an engine that was opened leniently and
+//! that nobody else uses; one checkpoint puts all of it in force on the drives, or nothing.
 
-use crate::background::Worker;
 use crate::catalog::VolumeState;
 use crate::check::{Progress, ProgressSink};
 use crate::core::Core;
@@ -24,22 +23,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Frames and pages read at once.
-const READS_IN_FLIGHT: usize = 32;
-
 /// Runs of lost blocks that are listed for one volume.
 const MAX_RUNS: usize = 1000;
 
 /// What a repair found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repair {
-    /// What was wrong, a line each, with what became of it.
+    /// The defects, a line each, with how each was repaired.
     pub defects: Vec<String>,
-    /// What can't be read any more.
+    /// Blocks that can't be read any more.
     pub lost: Vec<Loss>,
 }
 
-/// What a volume or a snapshot has lost.
+/// The blocks that a volume or a snapshot has lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// Which one.
@@ -48,7 +44,7 @@ pub struct Loss {
     pub snapshot: bool,
     /// Its block length and size.
     pub geometry: Geometry,
-    /// The blocks that read as errors now; those that were lost before too.
+    /// The blocks that read as errors now, those that were lost before included.
     pub extents: Vec<Extent>,
     /// There are more of them than are listed.
     pub more: bool,
@@ -92,11 +88,12 @@ struct At {
 }
 
 impl Engine {
-    /// Brings what is in memory into order: the engine was opened by [`Engine::open_leniently`] and nobody else uses it.
+    /// Repairs the state in memory: the engine was opened by [`Engine::open_leniently`] and nobody else uses it.
     /// Nothing is written before [`Engine::write_repair`].
     ///
     /// # Errors
-    /// When something can't be read that may be readable when all drives are there, or memory is not what was opened.
+    /// If something can't be read that may be readable when all drives are there, or memory does not hold what was
+    /// opened.
     pub async fn repair(&self, found: Vec<String>, progress: ProgressSink<'_>) -> Result<Repair> {
         let core = &self.core;
         let mut walk = Walk { defects: found, ..Walk::default() };
@@ -112,17 +109,13 @@ impl Engine {
         Ok(Repair { defects: walk.defects, lost })
     }
 
-    /// Makes what [`Engine::repair`] did durable.
+    /// Makes the result of [`Engine::repair`] durable.
     ///
     /// # Errors
-    /// When the shelf fails or has no room.
+    /// If the shelf fails or has no room.
     pub async fn write_repair(&self) -> Result<()> {
         let Some(old) = self.worker.lock().take() else { return Err(Error::NotReady) };
-        let mut worker = Worker::new(self.core.clone(), old.root.clone(), old.catalog.clone());
-        worker.roots = self.roots.clone();
-        // What the checkpoint on the drives refers to stays until the next one is there.
-        worker.space.free.retain(|segment| old.space.free.contains(segment));
-        worker.space.free.iter().for_each(|one| self.core.log.shelf().discard(shelf::SegmentId(*one)));
+        let mut worker = old.restart();
         self.core.state.write().catalog.dirty = true;
         let written = worker.checkpoint().await;
         *self.worker.lock() = Some(worker);
@@ -131,7 +124,7 @@ impl Engine {
 }
 
 impl Core {
-    /// The frames that are there and sound, as the pages of the table have them.
+    /// The valid frames, as the pages of the table have them.
     async fn read_tables(
         &self,
         walk: &mut Walk,
@@ -157,7 +150,7 @@ impl Core {
             let mut kept = SoundTable::default();
             let frames: Vec<(u64, Frame)> =
                 body.iter().map(|(index, frame)| (page * FRAMES + index, frame.clone())).collect();
-            for group in frames.chunks(READS_IN_FLIGHT) {
+            for group in frames.chunks(self.options.tunables.reads_in_flight) {
                 let checks = group.iter().map(|(number, frame)| self.check_frame(*number, frame));
                 for (outcome, (number, frame)) in join(checks).await.into_iter().zip(group) {
                     let is_inside = validate::is_inside(frame.location, segments, bytes);
@@ -189,7 +182,7 @@ impl Core {
         Ok(tables)
     }
 
-    /// Fails when bytes that are not right may only be out of reach.
+    /// Fails if wrong bytes may only be out of reach.
     async fn may_be_gone(&self, location: Location) -> Result<()> {
         match self.log.read(location).await {
             Ok(_) | Err(shelf::Error::Corrupt { .. }) => Ok(()),
@@ -238,8 +231,8 @@ impl Core {
         root
     }
 
-    /// Visits a page and what is below it; what it names and is not there is lost from now on. None when the page itself
-    /// can't be used at this place.
+    /// Visits a page and what is below it; what it names and does not exist is lost from now on. `None` if the page
+    /// itself can't be used at this level.
     fn put_right<'a>(
         &'a self,
         walk: &'a mut Walk,
@@ -270,7 +263,7 @@ impl Core {
             };
             if info.level != level {
                 walk.defects.push(format!(
-                    "map page {page} is used at level {level}; it is listed at {}",
+                    "map page {page} is used at level {level}; its index entry says {}",
                     info.level
                 ));
                 let fits = |level| self.fits(walk, level, &node);
@@ -370,7 +363,7 @@ impl Core {
         }
     }
 
-    /// Whether a slot is there. One that is forgotten and still in the journal comes back.
+    /// Whether a slot exists. A slot that was forgotten and is still in the journal is restored.
     fn has_slot(&self, slot: SlotId, at: At) -> bool {
         let maps = &mut self.state.write().maps;
         if maps.slots.is_held(slot) {
@@ -385,7 +378,7 @@ impl Core {
         true
     }
 
-    /// References, heights and counts of map pages; pages that nobody names go.
+    /// Corrects references, levels and counts of map pages; pages that nothing names are freed.
     fn put_pages_right(&self, walk: &mut Walk) {
         let maps = &mut self.state.write().maps;
         let waiting = maps.orphans.len();
@@ -405,14 +398,15 @@ impl Core {
             if right != info {
                 let (was, is) = ((info.refs, info.tally), (refs, tally));
                 defects.push(format!(
-                    "map page {page} was listed with {} references and {} at level {}; it has {}, {} at {level}",
+                    "map page {page} had {} references and {} at level {}; it has {}, {} at {level}",
                     was.0, was.1, info.level, is.0, is.1
                 ));
                 maps.page_index.edit(page, |info| *info = right);
             }
         }
         if gone > 0 {
-            defects.push(format!("{gone} map pages that nobody refers to were listed: they are free"));
+            defects
+                .push(format!("{gone} map pages without references were in the page index: they are free"));
         }
         if waiting > 0 {
             tracing::debug!(waiting, "map pages that waited to be released are free");
@@ -436,7 +430,7 @@ impl Core {
         }
     }
 
-    /// References of blocks; frames without any go.
+    /// Corrects references of blocks; frames without any are freed.
     fn put_table_right(&self, tables: BTreeMap<u64, SoundTable>, walk: &mut Walk) {
         let maps = &mut self.state.write().maps;
         let mut deferred: NumberMap<u64, i64> = NumberMap::default();
@@ -480,7 +474,7 @@ impl Core {
         }
     }
 
-    /// What lies where, counted from what there is now.
+    /// Counts live bytes again.
     async fn put_usage_right(&self, roots: &[Location], walk: &mut Walk) {
         let pages: Vec<(u64, Location)> = {
             let state = self.state.read();
@@ -512,7 +506,7 @@ impl Core {
         maps.usage = usage;
     }
 
-    /// What every volume and snapshot has lost.
+    /// The losses of all volumes and snapshots.
     async fn losses(&self, walk: &Walk) -> Result<Vec<Loss>> {
         let volumes: Vec<VolumeState> = self.state.read().catalog.volumes.values().cloned().collect();
         let mut losses = Vec::new();

@@ -1,4 +1,4 @@
-//! The superblock's payload and the root of a checkpoint: where recovery begins.
+//! Checkpoint root and the superblock's payload: where recovery begins.
 
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::{BlockId, SlotId};
@@ -19,7 +19,7 @@ pub struct Payload {
     pub key: [u8; 32],
     /// The first journal batch that is replayed. Earlier ones only hold slots that the root names.
     pub replay_from: u64,
-    /// The parts of the root; none for an array that has just been formatted.
+    /// The parts of the root; empty for an array that has just been formatted.
     pub root: Vec<Location>,
 }
 
@@ -94,13 +94,13 @@ pub struct Root {
     pub unique_blocks: u64,
     /// The parts of the catalog.
     pub catalog: Vec<Location>,
-    /// The chunks of the directory of map pages.
+    /// The chunks of the page index of the maps.
     pub map_chunks: Vec<(u64, Location)>,
-    /// The chunks of the directory of frame table pages.
+    /// The chunks of the page index of the frame table.
     pub table_chunks: Vec<(u64, Location)>,
     /// Map pages that wait to be released.
     pub orphans: Vec<u64>,
-    /// Changes of references that wait for their page of the frame table.
+    /// Deferred reference changes.
     pub deferred: Vec<(BlockId, i64)>,
     /// Slots that wait to be flushed.
     pub unflushed: Vec<Unflushed>,
@@ -197,7 +197,7 @@ impl Root {
     }
 }
 
-/// Chunks of a directory by number.
+/// Chunks of a page index by number.
 pub fn chunks_of(locations: &NumberMap<u64, Location>) -> Vec<(u64, Location)> {
     let mut chunks: Vec<_> = locations.iter().map(|(number, location)| (*number, *location)).collect();
     chunks.sort_unstable();

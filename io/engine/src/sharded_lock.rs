@@ -1,6 +1,6 @@
-//! A lock that many read: whoever reads writes to a cache line of its thread alone, so that threads which read at the
-//! same time do not slow each other down. Whoever writes looks at all of those lines, which is cheap while nobody reads
-//! and dearer than with one count otherwise.
+//! Sharded reader-writer lock: a reader writes to a cache line of its thread alone, so that threads which read at the
+//! same time do not slow each other down. A writer looks at all of those lines, which is cheap while nobody reads,
+//! and costs more than one count otherwise.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::cell::UnsafeCell;
@@ -8,10 +8,10 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Counts of readers; threads beyond share them.
+/// Reader counts; more threads than these share them.
 const LANES: usize = 16;
 
-/// Looks before a thread sleeps: most reads and changes take less than the microsecond or two that these take, and
+/// Spins before a thread sleeps: most reads and changes take less than the microsecond or two that these take, and
 /// falling asleep and being woken takes several.
 const SPINS: usize = 200;
 
@@ -28,14 +28,14 @@ impl<T> Deref for CachePadded<T> {
     }
 }
 
-/// Notes that something was used. A line that is not written stays with all who read it.
+/// Notes a use. A flag that is set is not written again, so that its cache line stays with all readers.
 pub fn note_use(used: &AtomicBool) {
     if !used.load(Ordering::Relaxed) {
         used.store(true, Ordering::Relaxed);
     }
 }
 
-/// What it guards is read by many or changed by one.
+/// A value that many read or one writes.
 pub struct ShardedLock<T> {
     lanes: [CachePadded<AtomicUsize>; LANES],
     gate: CachePadded<Gate>,
@@ -44,11 +44,11 @@ pub struct ShardedLock<T> {
 
 #[derive(Default)]
 struct Gate {
-    /// One writes, or waits until those that read have ended; others do not begin.
+    /// A writer writes, or waits until the readers have ended; no reader begins.
     writing: AtomicBool,
-    /// Held by the one that writes.
+    /// Held by the writer.
     turn: Mutex<()>,
-    /// For the one that writes, while it waits for readers.
+    /// For the writer, while it waits for readers.
     asleep: Mutex<()>,
     left: Condvar,
 }
@@ -58,7 +58,7 @@ unsafe impl<T: Send> Send for ShardedLock<T> {}
 // SAFETY: threads get `&T` at the same time, hence `Sync`, or one gets `&mut T`, hence `Send`.
 unsafe impl<T: Send + Sync> Sync for ShardedLock<T> {}
 
-/// The value, to read it.
+/// A read guard.
 pub struct ReadGuard<'a, T> {
     shared: &'a ShardedLock<T>,
     lane: &'a AtomicUsize,
@@ -66,7 +66,7 @@ pub struct ReadGuard<'a, T> {
     here: PhantomData<*const ()>,
 }
 
-/// The value, to change it.
+/// A write guard.
 pub struct WriteGuard<'a, T> {
     shared: &'a ShardedLock<T>,
     _turn: MutexGuard<'a, ()>,
@@ -103,15 +103,15 @@ impl<T> ShardedLock<T> {
         }
     }
 
-    /// Waits while somebody writes. A thread that reads does not read again before it has ended: a writer between would
-    /// wait for the first, and the second for the writer.
+    /// Locks for reading; waits for a writer. A thread must not lock again while it reads: a writer between would
+    /// wait for the first guard, and the second for the writer.
     pub fn read(&self) -> ReadGuard<'_, T> {
         let lane: &AtomicUsize = &self.lanes[lane()];
         // In one order for all: either the writer sees the count, or this sees the writer.
         lane.fetch_add(1, Ordering::SeqCst);
         if self.gate.writing.load(Ordering::SeqCst) {
             self.leave(lane);
-            // Who has the turn is the only one that can write.
+            // Only the holder of the turn can write.
             let turn = self.gate.turn();
             lane.fetch_add(1, Ordering::SeqCst);
             drop(turn);
@@ -131,7 +131,7 @@ impl<T> ShardedLock<T> {
         self.lanes.iter().any(|lane| lane.load(Ordering::SeqCst) > 0)
     }
 
-    /// Waits until nobody reads or writes.
+    /// Locks for writing.
     pub fn write(&self) -> WriteGuard<'_, T> {
         let turn = self.gate.turn();
         self.gate.writing.store(true, Ordering::SeqCst);
@@ -182,8 +182,8 @@ impl<T> Deref for WriteGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the turn is this one's alone, and nobody has read since it saw all lanes empty: readers that come
-        // see that somebody writes, and leave.
+        // SAFETY: the turn is exclusive, and no reader has begun since all counts were zero: readers that come see
+        // the writer, and leave.
         unsafe { &*self.shared.value.get() }
     }
 }
@@ -197,7 +197,7 @@ impl<T> DerefMut for WriteGuard<'_, T> {
 
 impl<T> Drop for WriteGuard<'_, T> {
     fn drop(&mut self) {
-        // Before the turn is given back: who has it finds that nobody writes.
+        // Before the turn is released: whoever gets it finds that nobody writes.
         self.shared.gate.writing.store(false, Ordering::SeqCst);
     }
 }

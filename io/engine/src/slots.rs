@@ -1,7 +1,7 @@
-//! Pages of the journal that maps refer to. A slot's bytes stay in memory until they are flushed; then the slot
-//! only says which block of a frame has them, until a checkpoint has rewritten the last map page that names it.
+//! Slots: pages of the journal that maps refer to. A slot's bytes stay in memory until they are flushed; then the
+//! slot only says which block of a frame has them, until a checkpoint has rewritten the last map page that names it.
 //!
-//! While a checkpoint has map pages that are frozen and not written, no slot is forgotten, and none is flushed
+//! While a checkpoint has frozen map pages that are not written yet, no slot is forgotten, and none is flushed
 //! ([`Slots::freeze`]): a frozen page may name a slot that hosts have overwritten since, and has to find its block.
 
 use crate::entry::{BLOCK, BlockId, SlotId};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// One page of a journal batch.
 #[derive(Clone, Debug, Default)]
 pub struct Slot {
-    /// The bytes; empty when they are in a frame, or needed no more.
+    /// The bytes; empty if they are in a frame, or not needed any more.
     pub page: Bytes,
     /// Entries of distinct map pages that name it.
     pub holders: u64,
@@ -24,7 +24,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// True when it waits to be flushed.
+    /// True if it waits to be flushed.
     pub fn is_waiting(&self) -> bool {
         self.holders > 0 && self.flushed.is_none()
     }
@@ -46,7 +46,7 @@ pub struct Slots {
     added: u64,
     /// Slots without references stay.
     frozen: bool,
-    /// Slots that map pages in the log name and that are nowhere: see [`Slots::lose`].
+    /// Slots that map pages in the log name and that do not exist: see [`Slots::lose`].
     lost: BTreeSet<SlotId>,
 }
 
@@ -68,7 +68,7 @@ impl Slots {
         (self.added - self.waiting as u64) * BLOCK as u64
     }
 
-    /// The slot; none when nothing refers to it.
+    /// The slot; `None` if nothing refers to it.
     pub fn get(&self, id: SlotId) -> Option<&Slot> {
         let group = self.groups.get(id.batch.checked_sub(self.first)? as usize)?;
         group.slots.get(usize::from(id.page))
@@ -99,12 +99,12 @@ impl Slots {
         self.added += u64::from(waiting);
     }
 
-    /// Whether [`Slots::add`] can take it: nobody holds it yet, and no older one is there.
+    /// Whether [`Slots::add`] can take it: it is not held yet, and not older than all others.
     pub fn takes(&self, id: SlotId) -> bool {
         !self.is_held(id) && (self.groups.is_empty() || id.batch >= self.first)
     }
 
-    /// Corrects how many entries name each slot; answers with what was wrong. What nobody names goes.
+    /// Corrects how many entries name each slot; returns the defects. Slots that no entry names are freed.
     pub fn recount(&mut self, counted: &BTreeMap<SlotId, u64>) -> Vec<String> {
         let held: Vec<(SlotId, u64)> = self.iter().map(|(id, slot)| (id, slot.holders)).collect();
         let mut defects = Vec::new();
@@ -126,12 +126,12 @@ impl Slots {
         &mut self.groups[index].slots[usize::from(id.page)]
     }
 
-    /// True when somebody refers to the slot.
+    /// Whether the slot has references.
     pub fn is_held(&self, id: SlotId) -> bool {
         self.get(id).is_some_and(|slot| slot.holders > 0)
     }
 
-    /// From now on every slot that is there stays, with what is known of it, and none may be flushed.
+    /// From now on every slot stays, with what is known of it, and none may be flushed.
     pub fn freeze(&mut self) {
         self.frozen = true;
     }
@@ -142,21 +142,21 @@ impl Slots {
         self.drop_front();
     }
 
-    /// Takes note that a map page that was read names a slot which is nowhere. Checkpoints of earlier versions wrote such
-    /// pages: the slot had been flushed and was overwritten while its page waited to be written, so its block was known
-    /// no more. Replaying the journal overwrites it again; its block keeps a reference that nobody has, which the check
+    /// Notes that a map page names a slot that does not exist. Checkpoints of earlier versions wrote such pages: the
+    /// slot had been flushed and was overwritten while its page waited to be written, so its block was forgotten.
+    /// Replaying the journal overwrites it again; its block keeps a reference that no page has, which the check
     /// reports. Until it is overwritten the slot can't be read. References to it are not counted.
     pub fn lose(&mut self, id: SlotId) {
         if self.lost.insert(id) {
             tracing::error!(
                 batch = id.batch,
                 page = id.page,
-                "a map names a block of the journal that is gone"
+                "a map names a block of the journal that does not exist"
             );
         }
     }
 
-    /// True for a slot that is nowhere.
+    /// Whether a slot was lost.
     #[cfg(test)]
     pub fn is_lost(&self, id: SlotId) -> bool {
         !self.lost.is_empty() && self.lost.contains(&id)
@@ -170,7 +170,7 @@ impl Slots {
         self.edit(id).holders += more;
     }
 
-    /// Drops one reference; answers where the bytes went when the slot has been flushed.
+    /// Drops one reference; returns the block if the slot has been flushed.
     pub fn release(&mut self, id: SlotId) -> Option<BlockId> {
         if !self.is_held(id) {
             self.lose(id);
@@ -197,7 +197,7 @@ impl Slots {
         }
     }
 
-    /// The bytes of a slot are in `block` now; answers with the number of references that moved there.
+    /// The bytes of a slot are in `block` now; returns the number of references that moved there.
     pub fn flushed(&mut self, id: SlotId, block: BlockId) -> u64 {
         assert!(!self.frozen, "nothing is flushed while frozen pages may name it");
         let slot = self.edit(id);
@@ -233,7 +233,7 @@ impl Slots {
         taken
     }
 
-    /// Nothing of the batches before this one waits to be flushed, as far as that is known without a search.
+    /// No slot of the batches before this one waits to be flushed, as far as that is known without a search.
     pub fn flushed_before(&self) -> u64 {
         if self.waiting == 0 { u64::MAX } else { self.cursor.batch }
     }

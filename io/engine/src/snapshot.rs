@@ -31,7 +31,7 @@ pub struct DiskInfo {
     pub origin: Option<DiskId>,
     /// The time given when it was made.
     pub created: u64,
-    /// It can't be deleted or changed before this time; zero when it can at any.
+    /// Retention lock: it can't be deleted or changed before this time; zero if there is none.
     pub kept_until: u64,
     /// What is provisioned and mapped.
     pub space: DiskSpace,
@@ -54,22 +54,23 @@ impl Engine {
         Some(info(volume, disk_space(&state, volume)))
     }
 
-    /// Space of a set of disks together, those that are there: of a group, or of a volume with its snapshots.
+    /// Space of a set of disks together, those that exist: of a group, or of a volume with its snapshots.
     pub fn space_of(&self, ids: &[DiskId]) -> DiskSpace {
         let state = self.core.state.read();
         let found = ids.iter().filter_map(|id| state.volume(state.catalog.number(*id)?).ok());
         found.map(|volume| disk_space(&state, volume)).sum()
     }
 
-    /// Takes snapshots of all `sources` at one moment: each pair is the disk and the identity of its new snapshot. A
-    /// write that was answered before another was asked for is in its snapshot if the other is in its, on whichever
-    /// disks. A snapshot is a disk that takes no changes; with `keep_until` above `now` it can't be deleted or made
-    /// writable before that time. `records` are put, or removed where they are none, in the same step. Durable when
-    /// answered: all of it is there after a power loss, or nothing.
+    /// Takes snapshots of all `sources` at one moment, as a consistency group: each pair is the disk and the identity
+    /// of its new snapshot. If a write was acknowledged before another was submitted, and the other is in its
+    /// snapshot, then so is the first, whatever the disks. A snapshot is a disk that takes no changes; with
+    /// `keep_until` above `now` it is under a retention lock, and can't be deleted or made writable before that time.
+    /// `records` are put, or removed if they are `None`, in the same step. Durable when this returns: after a power
+    /// loss all of it is there, or nothing.
     ///
     /// # Errors
-    /// [`Error::Gone`] when a source is not there, [`Error::Malformed`] when an identity is taken or stands twice, or
-    /// when there are too many for a journal batch (tens of thousands); nothing was made then.
+    /// [`Error::Gone`] if a source does not exist, [`Error::Malformed`] if an identity is taken or given twice, or
+    /// there are too many for a journal batch (tens of thousands); nothing was made then.
     pub async fn snapshot(
         &self,
         sources: &[(DiskId, DiskId)],
@@ -97,7 +98,7 @@ impl Engine {
     }
 
     /// Creates a volume at time `now` with the content and size of another disk, which both share until one of them
-    /// changes. Durable when answered.
+    /// changes. Durable when this returns.
     pub async fn clone_volume(&self, source: DiskId, id: DiskId, now: u64) -> Result<Arc<Volume>> {
         self.clone_volume_with(source, id, now, &[]).await
     }
@@ -116,11 +117,11 @@ impl Engine {
         self.add_volumes(&[id], mutation, records).await.map(|mut made| made.remove(0))
     }
 
-    /// Gives a volume the content and size of another disk, most often of its snapshot. Its identity, its saved state
-    /// and what else hosts know it by stay. Durable when answered.
+    /// Restores the content and size of another disk, most often of a snapshot, to a volume. Its identity, its saved
+    /// state and what else hosts know it by stay. Durable when this returns.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`] when the volume takes no changes, [`Error::Malformed`] when the block lengths differ.
+    /// [`Error::ReadOnly`] if the volume takes no changes, [`Error::Malformed`] if the block lengths differ.
     pub async fn restore_volume(&self, id: DiskId, source: DiskId) -> Result<()> {
         let (volume, source) = (self.number(id).await?, self.number(source).await?);
         if volume == source {
@@ -129,26 +130,27 @@ impl Engine {
         self.core.change(Change::of(Mutation::Restore { volume, source })).await
     }
 
-    /// Says at time `now` whether a disk takes changes: a snapshot that does is a writable one. Durable when answered.
+    /// Sets at time `now` whether a disk takes changes: a snapshot that does is a writable one. Durable when this
+    /// returns.
     ///
     /// # Errors
-    /// [`Error::Kept`] when the disk is kept as it is for longer.
+    /// [`Error::Kept`] under a retention lock.
     pub async fn set_read_only(&self, id: DiskId, read_only: bool, now: u64) -> Result<()> {
         let volume = self.number(id).await?;
         self.core.change(Change::of(Mutation::Access { volume, read_only }).at(now)).await
     }
 
-    /// Keeps a disk that takes no changes until a time: longer than before, or, when `now` is behind the time that it
-    /// was kept until, anything; zero ends it. Durable when answered.
+    /// Sets the retention lock of a disk that takes no changes: to a later time than before, or, if the lock had
+    /// ended at time `now`, to any; zero ends it. Durable when this returns.
     ///
     /// # Errors
-    /// [`Error::Kept`] for a shorter time, [`Error::Malformed`] for a disk that takes changes.
+    /// [`Error::Kept`] for an earlier time, [`Error::Malformed`] for a disk that takes changes.
     pub async fn keep_until(&self, id: DiskId, until: u64, now: u64) -> Result<()> {
         let volume = self.number(id).await?;
         self.core.change(Change::of(Mutation::Keep { volume, until }).at(now)).await
     }
 
-    /// The number of a disk. That there is none is certain when it is answered.
+    /// The number of a disk. That there is none is durable when this returns.
     pub(crate) async fn number(&self, id: DiskId) -> Result<u32> {
         let found = self.core.state.read().catalog.number(id).ok_or(Error::Gone);
         self.core.confirm_error(found).await

@@ -1,8 +1,9 @@
-//! Bytes in use, counted as they change: per segment, and for the whole array.
+//! Space accounting: live bytes, counted as they change, per segment and for the whole array.
 
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::{BLOCK, Entry};
 use shelf::SegmentId;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Where an object lies in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -11,7 +12,7 @@ pub struct Location {
     pub segment: u32,
     /// Offset in bytes from the segment's start.
     pub offset: u32,
-    /// Length in bytes with the object's header; zero when it is nowhere.
+    /// Length in bytes with the object's header; zero if it lies nowhere.
     pub len: u32,
 }
 
@@ -21,7 +22,7 @@ impl Location {
         SegmentId(self.segment)
     }
 
-    /// True when it is nowhere.
+    /// Whether it lies nowhere.
     pub fn is_none(self) -> bool {
         self.len == 0
     }
@@ -60,6 +61,52 @@ impl Live {
     }
 }
 
+/// Number of segments, for readers of free space.
+#[derive(Debug)]
+pub struct SegmentCounts {
+    total: AtomicU32,
+    free: AtomicU32,
+    usable: AtomicU32,
+}
+
+impl SegmentCounts {
+    /// So many segments, all in use.
+    pub fn new(total: u32) -> Self {
+        Self { total: total.into(), free: 0.into(), usable: total.into() }
+    }
+
+    /// Segments that there are.
+    pub fn total(&self) -> u32 {
+        self.total.load(Ordering::Acquire)
+    }
+
+    /// Segments in use.
+    pub fn used(&self) -> u32 {
+        self.total() - self.free.load(Ordering::Acquire)
+    }
+
+    /// Segments in use, and the free ones that drives have room for.
+    pub fn usable(&self) -> u32 {
+        self.usable.load(Ordering::Acquire)
+    }
+
+    /// Drives were added.
+    pub fn set_total(&self, total: u32) {
+        self.total.store(total, Ordering::Release);
+    }
+
+    /// So many segments are free.
+    pub fn set_free(&self, free: u32) {
+        self.free.store(free, Ordering::Release);
+    }
+
+    /// Drives have room for so many more segments: fewer than are free, if some drives have gone for good.
+    pub fn set_room(&self, room: u32) {
+        let free = self.free.load(Ordering::Acquire);
+        self.usable.store(self.total() - free + free.min(room), Ordering::Release);
+    }
+}
+
 /// Live bytes of every segment, with their sums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -78,7 +125,7 @@ impl Usage {
         Self { segments: vec![Live::default(); segments as usize], ..Self::default() }
     }
 
-    /// What a checkpoint counted of data, in a log of at least as many segments, and no metadata.
+    /// The data that a checkpoint counted, in a log of at least as many segments, and no metadata.
     pub fn of_data(live: Vec<Live>, unique_blocks: u64, segments: u32) -> Self {
         let mut usage = Self { segments: live, unique_blocks, ..Self::default() };
         usage.segments.resize(segments as usize, Live::default());
@@ -94,7 +141,7 @@ impl Usage {
         self.move_meta(Location::default(), location);
     }
 
-    /// Goes on with more segments; they are empty.
+    /// Adds empty segments.
     pub fn grow(&mut self, segments: u32) {
         let known = self.segments.len();
         self.segments.resize(known.max(segments as usize), Live::default());
@@ -119,14 +166,14 @@ impl Usage {
 
     /// A block died.
     pub fn sub_block(&mut self, segment: u32, share: u64) {
-        // A checkpoint that counted too little is found by the check.
+        // The check finds a checkpoint that counted too little.
         let live = &mut self.segments[segment as usize].data;
         *live = live.saturating_sub(share);
         self.physical = self.physical.saturating_sub(share);
         self.unique_blocks = self.unique_blocks.saturating_sub(1);
     }
 
-    /// Metadata moved from one place to another; either may be none.
+    /// Metadata moved from one location to another; either may be nowhere.
     pub fn move_meta(&mut self, from: Location, to: Location) {
         for (location, grow) in [(from, false), (to, true)] {
             if location.is_none() {
@@ -225,7 +272,8 @@ impl std::iter::Sum for DiskSpace {
     }
 }
 
-/// Space of the whole array, in bytes where nothing else is said. Everything is counted as it changes; [`crate::Engine::check`] counts it again.
+/// Space of the whole array, in bytes unless said otherwise. Everything is counted as it changes;
+/// [`crate::Engine::check`] counts it again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceReport {
     /// Sum of the volumes' sizes, without snapshots.
@@ -238,22 +286,22 @@ pub struct SpaceReport {
     pub snapshot: u64,
     /// Distinct blocks with data, of volumes and snapshots: those in the log, and those on their way to it.
     pub unique: u64,
-    /// What volumes and snapshots hold of data beyond the distinct blocks: what sharing saves, by deduplication,
+    /// Logical data of volumes and snapshots beyond the distinct blocks: what sharing saves, by deduplication,
     /// copies, clones and snapshots.
     pub shared: u64,
     /// What the distinct blocks take in the log after compression, and those on their way to it.
     pub physical: u64,
     /// Maps, frame table and the rest of the engine's own data in the log.
     pub metadata: u64,
-    /// Taken in the log by what nothing refers to any more: cleaning wins it back as it is needed.
+    /// Bytes of the log that nothing refers to any more: cleaning reclaims them as they are needed.
     pub reclaimable: u64,
-    /// Can still be written before [`block::Error::NoSpace`], when nothing reduces.
+    /// Bytes that can still be written before [`block::Error::NoSpace`], if nothing reduces.
     pub free: u64,
-    /// Size of the log, without what is kept for checkpoints and cleaning. Less than it was when drives have gone and the
+    /// Size of the log without the reserve for checkpoints and cleaning. It shrinks when drives have gone and the
     /// others have no room for all of it.
     pub total: u64,
-    /// Map pages that there are; a page maps at most 2 MiB of volumes, or 512 other pages.
+    /// Number of map pages; a page maps at most 2 MiB of volumes, or 512 other pages.
     pub map_pages: u64,
-    /// Map pages that there may be: see [`crate::Options::map_pages`].
+    /// Map pages at most: see [`crate::Options::map_pages`].
     pub map_pages_max: u64,
 }

@@ -5,7 +5,7 @@ use block::{Error, Extent, Geometry, Result};
 
 const BLOCK_BYTES: u64 = BLOCK as u64;
 
-/// The part of a run of logical blocks in bytes.
+/// A range of bytes of a volume.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     pub from: u64,
@@ -13,10 +13,10 @@ pub struct Span {
 }
 
 impl Span {
-    /// Where blocks of a volume lie.
+    /// The bytes of a run of logical blocks.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] when it does not have all of them.
+    /// [`Error::OutOfRange`] if the volume does not have all of them.
     pub fn of(Geometry { block_bytes, blocks }: Geometry, extent: Extent) -> Result<Self> {
         match extent.end() {
             Some(end) if end <= blocks => {
@@ -27,7 +27,7 @@ impl Span {
         }
     }
 
-    /// Fails when a volume does not have all of it.
+    /// Fails if a volume does not have all of it.
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
@@ -60,7 +60,7 @@ pub struct Parts {
 }
 
 impl Span {
-    /// Takes the span apart.
+    /// The parts of the span.
     pub fn parts(self) -> Parts {
         let (low, high) = (self.from.next_multiple_of(BLOCK_BYTES), self.to / BLOCK_BYTES * BLOCK_BYTES);
         if low > high {

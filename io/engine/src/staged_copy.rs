@@ -1,6 +1,6 @@
-//! Lists of copies that are too much for one change: they are prepared on clones that nobody sees, step by step, and
-//! take effect in one change, if what they read is still what it was when the clones were made; else all over again.
-//! Clones that are left behind, by an abort or a crash, are ended in the background.
+//! Staged copies: lists of unaligned copies that are too much data for one change. They are prepared step by step on
+//! hidden clones, and take effect in one change if what they read is still what it was when the clones were made;
+//! else they are prepared again. Clones that an abort or a crash leaves are deleted by the background.
 
 use crate::change::{Change, Unchanged};
 use crate::copy::{Copy, alike, are_apart, perform, piece, together};
@@ -12,9 +12,6 @@ use crate::span::Parts;
 use block::{DiskId, Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// How often a list is prepared while others change what it reads.
-const MAX_ATTEMPTS: usize = 16;
 
 /// Identities of hidden clones, given back when this is dropped.
 struct CloneIds {
@@ -37,12 +34,12 @@ impl Drop for CloneIds {
     }
 }
 
-/// What stands for a volume while a list is prepared, by number.
+/// The clones that stand for a volume while a list is prepared, by number.
 #[derive(Clone, Copy)]
 struct Clones {
     /// The volume as it was.
     before: u32,
-    /// The volume as it will be; the same where the list does not write to it.
+    /// The volume as it will be; the same clone if the list does not write to it.
     after: u32,
 }
 
@@ -52,8 +49,9 @@ struct StagedCopy {
     _ids: CloneIds,
 }
 
-/// Performs a list in which some segment is not aligned. Segments that lie alike and do not meet share their whole
-/// blocks; of others the data are moved, by one change as far as that goes. `addressed` is the volume that got the command.
+/// Performs a list in which some segment is not aligned. Segments with the same offset in their blocks that do not
+/// meet share their whole blocks; the data of others is moved, by one change if it is not too much. `addressed` is
+/// the volume that got the command.
 pub async fn copy_edges(addressed: Handle, copies: Vec<Copy>) -> Result {
     if copies.iter().all(Copy::is_alike) && are_apart(&copies) {
         return alike(&addressed, &copies).await;
@@ -66,7 +64,7 @@ pub async fn copy_edges(addressed: Handle, copies: Vec<Copy>) -> Result {
 
 /// Performs the segments one after the other, all of them at one moment.
 async fn copy_staged(addressed: &Handle, copies: &[Copy]) -> Result {
-    for _ in 0..MAX_ATTEMPTS {
+    for _ in 0..addressed.core.options.tunables.copy_attempts {
         let staged = StagedCopy::begin(&addressed.core, copies).await?;
         for copy in copies {
             perform(addressed, &staged.shifted_to_clones(copy)).await?;
@@ -119,8 +117,8 @@ impl StagedCopy {
         Copy { source: after(&copy.source), from: copy.from, target: after(&copy.target), to: copy.to }
     }
 
-    /// What puts the result in force and ends the clones. Blocks that the list covers in part are taken from the
-    /// clones whole, so they are expected to be what they were, like everything that the list reads.
+    /// The change that puts the result in force and deletes the clones. Blocks that the list covers in part are taken
+    /// from the clones whole, so they are expected to be what they were, like everything that the list reads.
     fn change(&self, copies: &[Copy]) -> Change {
         let mut change = Change::default();
         for copy in copies {

@@ -1,5 +1,5 @@
-//! Everything that an operation changes, behind one lock that is held for the change alone: never across a device
-//! operation, hashing or compression. What is done live and what recovery does is the same [`State::apply`].
+//! State: everything that an operation changes, under one lock that is held for the change alone, never across a
+//! device operation, hashing or compression. Hosts' operations and recovery use the same [`State::apply`].
 
 use crate::catalog::{Catalog, MAX_BYTES, MAX_VOLUMES, Provenance, VolumeState};
 use crate::entry::{BLOCK, Entry, SlotId};
@@ -21,13 +21,13 @@ pub struct State {
 /// Why a change was not made now.
 #[derive(Debug)]
 pub enum Refusal {
-    /// A page has to be read first.
+    /// A page has to be read before.
     Need(Need),
     /// A block is not what it was when the change was prepared.
     Changed,
     /// The background has to make room in the journal or in memory first.
     Backpressure,
-    /// It can't be made.
+    /// It fails.
     Error(Error),
 }
 
@@ -78,7 +78,7 @@ impl State {
             .and_then(|volume| if volume.read_only { Err(Error::ReadOnly) } else { Ok(volume) })
     }
 
-    /// Fails when an action would end what is kept for longer than `now`.
+    /// Fails if a mutation would break a retention lock that ends after `now`.
     pub fn check_kept(&self, mutations: &[Mutation], now: u64) -> Result<(), Error> {
         mutations.iter().try_for_each(|mutation| {
             let (volume, until) = match *mutation {
@@ -93,7 +93,7 @@ impl State {
         })
     }
 
-    /// The map of a volume that has these blocks: it may have been made smaller, or restored to less, since the
+    /// The map of a volume, if it has these blocks: it may have been shrunk, or restored to a smaller size, since the
     /// operation began.
     pub fn check(volume: &VolumeState, block: u64, count: u64) -> Result<Tree, Error> {
         match block.checked_add(count) {
@@ -106,9 +106,9 @@ impl State {
         }
     }
 
-    /// Fails unless all actions can be applied one after the other without reading a page.
+    /// Fails unless all mutations can be applied one after the other without reading a page.
     pub fn probe(&self, mutations: &[Mutation]) -> Result<(), Refusal> {
-        // A copy behind another may look into what that one shared: then the sharing must be in memory too.
+        // A copy that follows another may look into pages that the other shared: then these must be in memory too.
         let alone = mutations.iter().filter(|mutation| matches!(mutation, Mutation::Copy { .. })).count() < 2;
         mutations.iter().try_for_each(|mutation| self.probe_one(mutation, alone))
     }
@@ -185,7 +185,7 @@ impl State {
         if taken { Err(Error::Malformed("the volume exists")) } else { Ok(()) }
     }
 
-    /// Applies an action of batch `batch` that has been probed. `page` gives the bytes of the slots it names.
+    /// Applies a mutation of batch `batch` that has been probed. `page` returns the bytes of the slots that it names.
     pub fn apply(&mut self, mutation: &Mutation, batch: u64, page: &dyn Fn(SlotId) -> Bytes) {
         match mutation {
             Mutation::Slots { volume, block, count, first } => {
@@ -271,7 +271,7 @@ impl State {
                 let volume = self.edit(*volume);
                 (volume.read_only, volume.changed) = (*read_only, batch);
                 if !volume.read_only {
-                    // That time was over, or it would have been refused.
+                    // The retention lock had ended, or this would have been refused.
                     volume.kept_until = 0;
                 }
             }
@@ -306,8 +306,8 @@ impl State {
     }
 }
 
-/// The batch that has to be durable before anybody reads a slot, where it is not the slot's own: the pages of a large
-/// change are in several batches, and its record, without which none of them counts, is in the last.
+/// The batch that has to be durable before a slot is read, if it is not the slot's own: the pages of a large change
+/// are in several batches, and its record, without which none of them counts, is in the last.
 fn beyond(slot: SlotId, batch: u64) -> Option<u64> {
     (slot.batch < batch).then_some(batch)
 }

@@ -1,66 +1,82 @@
-//! How much the engine does at once, and where its background begins and ends: bounds that decide how work is divided, and
-//! never what is right. The simulator draws all of them from wide ranges, down to one, so that a checkpoint of three pages
-//! takes as many steps there as one of three thousand elsewhere.
+//! Tunables: how much the engine does in one step, and where its background begins and ends.
+//!
+//! They decide how work is divided, never what is right. The simulator draws all of them from wide ranges, down to one, so
+//! that a checkpoint of three pages takes as many steps there as one of three thousand elsewhere: fixed sizes hide the
+//! errors between steps.
 
-/// The bounds. [`Tunables::default`] are those that the array is measured with.
+/// The tunables. [`Tunables::default`] are those that the array is measured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunables {
-    /// Pages that a checkpoint takes under one lock.
+    /// Metadata pages that a checkpoint takes under one lock.
     pub checkpoint_pages: usize,
-    /// Bytes of a part of the catalog or of the root; the superblock names the parts of the root.
+    /// Bytes of a part of the catalog or of the root. The superblock names the parts of the root.
     pub object_part_bytes: usize,
-    /// Bytes of changed metadata at which a checkpoint is made, however large the log is.
+    /// Dirty metadata in bytes at which a checkpoint is written, however large the log is.
     pub dirty_bytes_max: u64,
-    /// Map pages that nothing refers to any more, released in one step.
+    /// Free segments that cleaning leaves to checkpoints beyond those that a checkpoint fills: both of its streams may end in
+    /// a segment that they hardly fill.
+    pub checkpoint_spare_segments: usize,
+    /// Map pages without references that are released in one step.
     pub released_pages: usize,
-    /// Noted changes of references beyond which their pages of the frame table are read.
+    /// Deferred reference changes beyond which the pages of the frame table that they wait for are read.
     pub deferred_changes_max: usize,
-    /// The part of the journal that a checkpoint has to free to be made for its sake, as a divisor.
+    /// Part of the journal that a checkpoint has to free to be worth it, as a divisor.
     pub trim_divisor: u64,
-    /// Bytes of the journal that it has to free when hosts wait for it.
+    /// Bytes of the journal that it has to free while hosts wait for room there.
     pub trim_min_bytes: u64,
-    /// The same of a small journal, as a divisor.
+    /// The same for a small journal, as a divisor.
     pub trim_min_divisor: u64,
-    /// Bytes that acknowledgements are granted at once.
+    /// Bytes of credit that acknowledgements are granted at once.
     pub credit_quantum_bytes: u64,
     /// The same as a part of what may wait without back-pressure, as a divisor; the smaller of both counts.
     pub credit_quantum_divisor: u64,
-    /// The part of the journal that may wait to be flushed before there is back-pressure, as a divisor.
+    /// Part of what the journal holds that may wait to be flushed before back-pressure begins, as a divisor.
     pub backpressure_divisor: u64,
-    /// Bytes that cleaning moves at most for a byte of data that is flushed.
+    /// Bytes that cleaning moves at most for a flushed byte: the bound of write amplification.
     pub moved_per_flushed_byte_max: u64,
-    /// Segments that cleaning keeps free of data, as a part of the reserve, as a divisor.
+    /// Free segments at which cleaning begins, as a part of the reserve, as a divisor.
     pub clean_reserve_divisor: usize,
     /// The least number of these.
     pub clean_min_segments: usize,
-    /// Rounds of cleaning that win nothing before the log is taken to be full.
+    /// Free segments that data leaves to cleaning.
+    pub cleaning_reserve_min_segments: usize,
+    /// Live data in 16ths of a segment from which on it is no victim of cleaning. An eighth of the log is reserved, so some
+    /// segment always has less than 15.
+    pub victim_live_16ths_max: u64,
+    /// Rounds of cleaning that gain nothing before the log is taken to be full.
     pub fruitless_rounds_max: u32,
     /// Bytes of a segment that cleaning reads at once.
     pub clean_window_bytes: u32,
     /// Slots flushed in one step.
     pub flush_slots: usize,
-    /// Frames packed before others get their turn.
+    /// Frames packed before other tasks run.
     pub flush_frames: usize,
-    /// Windows that are recompressed in one step.
+    /// Windows recompressed in one step.
     pub recompress_windows: usize,
-    /// Leaves that are looked at for them.
+    /// Leaves searched for them in one step.
     pub recompress_leaves: usize,
-    /// Leaves remembered for recompression; when there are more, all maps are walked.
+    /// Leaves queued for recompression; if there are more, all maps are walked.
     pub recompress_queue_max: usize,
-    /// Frames read in one step of rebuilding the index.
+    /// Frames read in one step of the index rebuild.
     pub index_rebuild_frames: usize,
-    /// Pages of the frame table looked for in one step.
+    /// Pages of the frame table searched in one step.
     pub index_rebuild_pages: u64,
-    /// Frames whose fingerprints are remembered because their neighbours repeat.
+    /// Frames whose fingerprints locality prefetch remembers.
     pub locality_frames: usize,
-    /// Blocks in a row without a copy after which only a sample is looked for.
+    /// Frames that locality prefetch may read without finding a block in them.
+    pub locality_credit_frames_max: i64,
+    /// Blocks in a row without a copy after which only a sample is looked up.
     pub unique_blocks_max: u16,
-    /// Pieces of the log that are read at the same time.
+    /// Pieces of the log read at the same time.
     pub reads_in_flight: usize,
     /// Metadata pages that are read as one piece.
     pub read_pages: usize,
     /// Bytes between two of them that are cheaper to read along than to leave out.
     pub read_gap_bytes: u32,
+    /// Map pages compared in one step of a difference, under one lock.
+    pub diff_pages: usize,
+    /// Map pages looked at in one step of measuring exclusive space, under one lock.
+    pub exclusive_pages: usize,
     /// Journal appends under way at the same time.
     pub appends_in_flight: usize,
     /// Pieces of the body of a journal batch.
@@ -69,16 +85,18 @@ pub struct Tunables {
     pub journal_density_max: u64,
     /// The same for a ring of any size, unless the ring is larger.
     pub journal_held_max: u64,
-    /// The part of the journal that is left for the first writes after a crash, as a divisor.
+    /// Part of the journal that is kept for the first writes after a crash, as a divisor.
     pub journal_kept_divisor: u64,
     /// Stripe writes under way at the same time.
     pub stripes_in_flight: usize,
     /// Records whose pages are loaded ahead in a replay.
     pub replay_records: usize,
-    /// Pages on the way down that are loaded ahead for each.
+    /// Levels of the map whose pages are loaded ahead for each.
     pub replay_levels: usize,
-    /// Bytes of an unaligned copy that are moved by one change.
+    /// Bytes of an unaligned copy that one change moves.
     pub copy_piece_bytes: u64,
+    /// How often a staged copy is prepared while others change what it reads.
+    pub copy_attempts: usize,
 }
 
 impl Default for Tunables {
@@ -87,6 +105,7 @@ impl Default for Tunables {
             checkpoint_pages: 32,
             object_part_bytes: 128 << 10,
             dirty_bytes_max: 128 << 20,
+            checkpoint_spare_segments: 2,
             released_pages: 16,
             deferred_changes_max: 4096,
             trim_divisor: 4,
@@ -98,6 +117,8 @@ impl Default for Tunables {
             moved_per_flushed_byte_max: 16,
             clean_reserve_divisor: 8,
             clean_min_segments: 4,
+            cleaning_reserve_min_segments: 2,
+            victim_live_16ths_max: 15,
             fruitless_rounds_max: 20,
             clean_window_bytes: 1 << 20,
             flush_slots: 512,
@@ -108,10 +129,13 @@ impl Default for Tunables {
             index_rebuild_frames: 8,
             index_rebuild_pages: 4096,
             locality_frames: 2048,
+            locality_credit_frames_max: 4096,
             unique_blocks_max: 1024,
             reads_in_flight: 64,
             read_pages: 64,
             read_gap_bytes: 16 << 10,
+            diff_pages: 128,
+            exclusive_pages: 32,
             appends_in_flight: 2,
             batch_pieces: 500,
             journal_density_max: 4,
@@ -121,21 +145,23 @@ impl Default for Tunables {
             replay_records: 1024,
             replay_levels: 8,
             copy_piece_bytes: 4 << 20,
+            copy_attempts: 16,
         }
     }
 }
 
 impl Tunables {
-    /// Asserts what they have to be to each other and to nothing: whatever else they are, the engine is right.
+    /// Asserts what the engine relies on.
     ///
     /// # Panics
-    /// When one of them leaves no progress.
+    /// If one of them would keep a step from making progress.
     pub fn assert(&self) {
         let steps = [
             self.checkpoint_pages,
             self.released_pages,
             self.clean_reserve_divisor,
             self.clean_min_segments,
+            self.cleaning_reserve_min_segments,
             self.flush_slots,
             self.flush_frames,
             self.recompress_windows,
@@ -143,10 +169,13 @@ impl Tunables {
             self.index_rebuild_frames,
             self.reads_in_flight,
             self.read_pages,
+            self.diff_pages,
+            self.exclusive_pages,
             self.appends_in_flight,
             self.batch_pieces,
             self.stripes_in_flight,
             self.replay_records,
+            self.copy_attempts,
         ];
         assert!(steps.iter().all(|step| *step > 0), "a step of nothing never ends: {self:?}");
         let divisors = [
@@ -156,7 +185,7 @@ impl Tunables {
             self.backpressure_divisor,
             self.journal_density_max,
         ];
-        assert!(divisors.iter().all(|divisor| *divisor > 0), "a part of nothing: {self:?}");
+        assert!(divisors.iter().all(|divisor| *divisor > 0), "a divisor of zero: {self:?}");
         assert!(self.index_rebuild_pages > 0 && self.fruitless_rounds_max > 0, "{self:?}");
         assert!(self.journal_kept_divisor > 1, "all of the journal is kept for the first writes: {self:?}");
         assert!(
@@ -164,5 +193,10 @@ impl Tunables {
             "the superblock has no room for so many parts of the root: {self:?}"
         );
         assert!(self.batch_pieces <= 1000, "a vectored write takes 1024 pieces: {self:?}");
+        assert!(self.checkpoint_spare_segments >= 2, "a checkpoint ends in two segments: {self:?}");
+        assert!(
+            (15..=16).contains(&self.victim_live_16ths_max),
+            "a full log has segments of which 14 sixteenths are live: {self:?}"
+        );
     }
 }

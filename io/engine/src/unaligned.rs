@@ -1,5 +1,5 @@
-//! Changes that cover 4 KiB blocks in part, or depend on what is there: what is there is read without a lock, the
-//! change is prepared, and made only if nothing of it has changed since; else all over again.
+//! Unaligned operations, and those that depend on the present content: the blocks are read without a lock, the change
+//! is prepared, and made only if none of them has changed since; else all of it is repeated.
 
 use crate::builder::{ChangeBuilder, each_block};
 use crate::change::Change;
@@ -12,7 +12,7 @@ use block::{Data, Error, Reply, Result};
 const STEP: u64 = BLOCK as u64;
 
 impl Handle {
-    /// Reads the block that a change covers this part of, and has the change expect it.
+    /// Reads the block of which a change covers this part, and lets the change expect its entry.
     pub async fn edge(&self, builder: &mut ChangeBuilder, part: Span) -> Result<(Vec<u8>, Entry)> {
         let (data, entries) = self.core.view(self.number, part).await?;
         builder.expected.push((self.number, part.from / STEP, entries[0]));
@@ -27,7 +27,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Adds the write of `data` at `span` to a draft.
+    /// Adds the write of `data` at `span` to a change.
     pub async fn build_write(&self, builder: &mut ChangeBuilder, span: Span, data: &Data) -> Result<()> {
         let Parts { edges, whole } = span.parts();
         let at = |byte: u64| (byte - span.from) as usize;
@@ -103,12 +103,12 @@ impl Handle {
         }
     }
 
-    /// Sets the size in logical blocks. The part of a 4 KiB block behind the end becomes zeros in the same step: it must
-    /// read as such when the volume grows.
+    /// Sets the size in logical blocks. The part of a 4 KiB block beyond the end becomes zeros in the same step: it
+    /// must read as such when the volume grows.
     pub async fn resize(&self, blocks: u64) -> Result {
         loop {
             match self.try_to_resize(blocks).await {
-                // The block at the end was cut off by somebody else meanwhile.
+                // Another resize cut the block at the end off meanwhile.
                 Ok(None) | Err(Error::OutOfRange { .. }) => {}
                 Ok(Some(reply)) => return Ok(reply),
                 Err(error) => return Err(error),
@@ -122,16 +122,16 @@ impl Handle {
         let (old, end) = (bytes(size), bytes(blocks));
         let mut builder = ChangeBuilder::new(1);
         if !end.is_multiple_of(STEP) && end < old {
-            let behind = Span { from: end, to: old.min(end.next_multiple_of(STEP)) };
-            let (mut cut, entry) = self.edge(&mut builder, behind).await?;
-            let behind = &mut cut[(end % STEP) as usize..];
-            if !entry.is_hole() && !block::is_zero(behind) {
-                behind.fill(0);
+            let beyond = Span { from: end, to: old.min(end.next_multiple_of(STEP)) };
+            let (mut cut, entry) = self.edge(&mut builder, beyond).await?;
+            let beyond = &mut cut[(end % STEP) as usize..];
+            if !entry.is_hole() && !block::is_zero(beyond) {
+                beyond.fill(0);
                 builder.block(self.number, end / STEP, &cut);
             }
         }
         builder.mutation(Mutation::Resize { volume: self.number, blocks });
-        // Were it larger by now, something would have to be cut off that nobody has looked at.
+        // If it were larger by now, blocks would have to be cut off that were not read.
         self.attempt(Change { size: Some(size), ..builder.finish() }).await
     }
 

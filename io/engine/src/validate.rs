@@ -1,6 +1,6 @@
-//! What a page from the log must be to be taken into memory. Its checksum has been held before; here it is held against
-//! what else is known, so that whoever works with pages in memory finds them in order. What can't be held against
-//! anything without reading more, such as counts of references, is met later, and noted then.
+//! Validation of metadata pages as they are read. The checksum has been verified before; here the content is compared
+//! with what else is known, so that pages in memory are consistent. What can't be compared without reading more, such
+//! as reference counts, is noticed later.
 
 use crate::entry::{BlockId, Entry, Kind, Node, blocks_under};
 use crate::frame_table::{FRAMES, FrameTable, TablePage};
@@ -8,7 +8,7 @@ use crate::inconsistency::Inconsistencies;
 use crate::map::Maps;
 use crate::space::{Location, Tally, Usage};
 
-/// No page of a map has a number as large.
+/// Map page numbers are below this.
 pub const MAX_PAGES: u64 = 1 << 48;
 
 /// Whether an object can lie there.
@@ -18,7 +18,7 @@ pub fn is_inside(location: Location, segments: u32, segment_bytes: u32) -> bool 
 }
 
 impl Maps {
-    /// What is mapped below a page of this level with these entries, by the listings of its children.
+    /// The counts of a page of this level with these entries, by the infos of its children.
     pub fn tally_of(&self, level: u8, node: &Node) -> Tally {
         let below = |entry: &Entry| match entry.as_page().filter(|_| level > 0) {
             Some(child) => self.page_index.get(child).tally,
@@ -28,7 +28,7 @@ impl Maps {
         node.iter().map(below).sum()
     }
 
-    /// Why a page can't be what its listing says; nothing if it may be.
+    /// Why a page can't be the one that its index entry describes; `None` if it can.
     pub fn node_defect(&self, page: u64, node: &Node) -> Option<String> {
         let level = self.page_index.get(page).level;
         let defect = |entry: &Entry| match (entry.kind(), level) {
@@ -67,7 +67,7 @@ impl Maps {
             if self.page_index.get(child).refs == 0 {
                 let what = format_args!("map page {page} names map page {child}, which does not exist");
                 self.inconsistencies.note(what);
-                // Nobody else may get the number while somebody names it.
+                // No new page may get the number while an entry names it.
                 self.free.retain(|free| *free != child);
                 if child < MAX_PAGES {
                     self.next_page = self.next_page.max(child + 1);
@@ -78,7 +78,7 @@ impl Maps {
         if tally != info.tally {
             let (counted, listed) = (tally, info.tally);
             self.inconsistencies
-                .note(format_args!("map page {page} maps {counted}, not {listed} as its listing says"));
+                .note(format_args!("map page {page} maps {counted}, not {listed} as its index entry says"));
             self.page_index.edit(page, |info| info.tally = tally);
         }
         self.load(page, node);
@@ -110,7 +110,7 @@ impl FrameTable {
     }
 }
 
-/// Fails when a page of the frame table has a frame that can't be.
+/// Fails if a page of the frame table has a frame that can't be.
 ///
 /// # Errors
 /// Says which, and why.
@@ -133,7 +133,7 @@ pub fn validate_frames(
     Ok(())
 }
 
-/// Notes what somebody who reads found to be gone.
+/// Notes a block that a read found missing.
 pub fn note_lost(inconsistencies: &Inconsistencies, block: BlockId) {
     if block != BlockId::LOST {
         inconsistencies.note(format_args!("{block} is named by a map, but is not there"));

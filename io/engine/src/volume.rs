@@ -1,5 +1,5 @@
-//! A volume: the spine of every operation. What is aligned and in memory is done before `execute` returns; what has
-//! to wait for a device, for durability or for room goes on in the answer's future.
+//! Volume: the spine of every operation. What is aligned and in memory is done before `execute` returns; what has to
+//! wait for a device, for durability or for room goes on in the returned future.
 
 use crate::builder::{ChangeBuilder, each_block};
 use crate::capacity::disk_space;
@@ -25,15 +25,15 @@ pub struct Volume {
     handle: Handle,
 }
 
-/// The most that one operation writes.
+/// Bytes that one operation writes at most.
 const MAX_WRITE_BYTES: usize = MAX_CHANGE_PAGES * BLOCK / 2;
 
-/// Largest [`Op::SaveState`].
+/// Bytes of a saved state at most.
 const MAX_SAVED_STATE_BYTES: usize = 64 << 10;
 
 impl Volume {
     pub(crate) fn new(core: Arc<Core>, number: u32, id: DiskId) -> Self {
-        // One that is gone already refuses everything.
+        // A volume that is gone already refuses everything.
         let block_bytes = core.state.read().volume(number).map_or(512, |volume| volume.geometry.block_bytes);
         Self { id, handle: Handle { core, number, block_bytes } }
     }
@@ -99,7 +99,7 @@ impl Handle {
             Op::Status(extent) => self.status(extent),
             Op::Flush => match self.core.journal.stopped() {
                 Some(why) => Err(Error::Stopped(why)),
-                // Every answer to a change was given after it was durable.
+                // Every change was durable when it was acknowledged.
                 None => Ok(Pending::done()),
             },
             Op::Write { lba, data } => {
@@ -130,8 +130,8 @@ impl Handle {
         }
     }
 
-    /// Where whole blocks of 4 KiB are written, when they are that. Whether the volume has them, and takes them, is found
-    /// out by the change, under the one lock that it needs.
+    /// Where a write of whole 4 KiB blocks goes. The change checks, under the one lock that it needs, whether the
+    /// volume has and takes them.
     fn aligned(&self, lba: u64, data: &Data) -> Option<Span> {
         let from = lba.checked_mul(u64::from(self.block_bytes))?;
         let span = Span { from, to: from.checked_add(data.len() as u64)? };
@@ -250,7 +250,7 @@ impl Handle {
         }))
     }
 
-    /// What blocks hold, under one lock.
+    /// The content of blocks, under one lock.
     fn look(&self, extent: Extent, fetched: &Fetched) -> std::result::Result<Observed<Data>, Blocked> {
         let state = self.core.state.read();
         let span = Span::of(state.volume(self.number)?.geometry, extent)?;

@@ -1,5 +1,5 @@
-//! Waiting without clocks: a signal for the background, a queue for operations that need room, and acknowledgements
-//! that keep pace with the flusher.
+//! Waiting without clocks: a signal for the background, a queue for operations that need room, and a watermark for
+//! acknowledgements that need credit.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ impl Signal {
     }
 }
 
-/// Lets other tasks of the executor run once.
+/// Yields to other tasks of the executor once.
 pub fn pause() -> impl Future<Output = ()> {
     let mut paused = false;
     std::future::poll_fn(move |cx| {
@@ -65,7 +65,7 @@ pub struct RoomQueue {
 }
 
 impl RoomQueue {
-    /// True when somebody waits: a newcomer has to queue up.
+    /// Whether an operation waits: a newcomer has to queue up.
     pub fn is_queued(&self) -> bool {
         self.waiting.load(Ordering::Acquire) > 0
     }
@@ -80,7 +80,7 @@ impl RoomQueue {
         Ticket { room: self, number }
     }
 
-    /// Has the first in the queue try again: the background made room.
+    /// Wakes the first in the queue: the background made room.
     pub fn freed(&self) {
         let waker = {
             let mut queue = self.queue.lock();
@@ -92,7 +92,7 @@ impl RoomQueue {
     }
 }
 
-/// A place in the queue; dropped when the operation got its room, or was cancelled.
+/// A position in the queue; dropped when the operation got its room, or was cancelled.
 pub struct Ticket<'a> {
     room: &'a RoomQueue,
     number: u64,
@@ -127,7 +127,7 @@ impl Drop for Ticket<'_> {
     }
 }
 
-/// How far the flusher is; acknowledgements wait for it in proportion to how full memory is.
+/// A count that only grows, and waiters for values of it.
 #[derive(Default)]
 pub struct Watermark {
     progress: AtomicU64,
@@ -136,20 +136,20 @@ pub struct Watermark {
 }
 
 impl Watermark {
-    /// The flusher got to `progress`, a count of bytes that never goes back.
+    /// Raises the count to `progress`.
     pub fn advance(&self, progress: u64) {
         if self.progress.fetch_max(progress, Ordering::AcqRel) >= progress {
             return;
         }
         let ready = {
             let mut queue = self.queue.lock();
-            let behind = queue.waiting.split_off(&(progress, u64::MAX));
-            std::mem::replace(&mut queue.waiting, behind)
+            let later = queue.waiting.split_off(&(progress, u64::MAX));
+            std::mem::replace(&mut queue.waiting, later)
         };
         ready.into_values().flatten().for_each(Waker::wake);
     }
 
-    /// How far it is.
+    /// The count.
     pub fn now(&self) -> u64 {
         self.progress.load(Ordering::Acquire)
     }

@@ -1,11 +1,11 @@
-//! The check names every kind of damage, goes on behind it, and changes nothing.
+//! The check names every kind of damage, goes on after it, and changes nothing.
 
 mod support;
 
 use block::{DiskId, Extent, Op};
 use support::{Dice, MemShelf, World, data, options};
 
-/// A shelf with volumes, a snapshot, shared frames and a journal behind the last checkpoint, and its bytes of data.
+/// A shelf with volumes, a snapshot, shared frames and a journal after the last checkpoint, and its bytes of data.
 fn shelf(clean: bool) -> (std::sync::Arc<MemShelf>, Vec<u8>) {
     let mut dice = Dice::new(9);
     let mut world = World::open(MemShelf::small());
@@ -50,7 +50,7 @@ fn a_changed_byte_of_any_object_is_found() {
             let damaged = shelf.crash(&mut Dice::new(1));
             damaged.flip(segment, at);
             let world = World::try_open(damaged, options());
-            // Catalog, root and directories are read on opening, which then fails.
+            // Catalog, root and page indexes are read on opening, which then fails.
             let Ok(mut world) = world else {
                 assert!(matches!(kind, 4..=7), "kind {kind}");
                 kinds.insert(kind);
@@ -71,7 +71,7 @@ fn a_changed_byte_of_any_object_is_found() {
 }
 
 #[test]
-fn a_check_goes_on_behind_a_defect() {
+fn a_check_goes_on_after_a_defect() {
     let (shelf, noise) = shelf(true);
     assert_eq!(shelf.corrupt(&noise[5000..5100]), 1);
     assert_eq!(shelf.corrupt(&noise[100_000..100_100]), 1);

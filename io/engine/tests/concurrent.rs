@@ -1,5 +1,5 @@
-//! Operations side by side on a slow shelf, and a power loss at any moment: each operation is there whole or not at
-//! all, and what was answered is there.
+//! Operations side by side on a slow shelf, and a power loss at any moment: each operation took effect whole or not at
+//! all, and what was acknowledged did.
 
 mod support;
 

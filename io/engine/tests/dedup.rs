@@ -1,4 +1,4 @@
-//! Copies are found with an index that has room for a part of what there is.
+//! Deduplication with an index that has room for a part of the blocks.
 
 mod support;
 
@@ -69,7 +69,7 @@ fn a_copy_is_found_though_most_fingerprints_were_left_out_where_nothing_repeated
 }
 
 #[test]
-fn what_was_left_out_is_looked_for_when_the_array_is_idle() {
+fn what_was_left_out_is_looked_up_when_the_array_is_idle() {
     let image = Dice::new(6).bytes(6 * MIB);
     let mut world = world(1 << 16, Compression::Adaptive);
     fill(&mut world, 1, 0, &image);

@@ -1,4 +1,4 @@
-//! Drives that fail and come back while hosts write: what a rebuild takes of the space, cleaning wins back.
+//! Drives that fail and come back while hosts write: cleaning reclaims the space that a rebuild takes.
 
 use block::{Data, Disk, DiskId, Extent, Geometry, Op};
 use bytes::Bytes;
@@ -24,7 +24,7 @@ fn now<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// A drive in memory that may fail for good, and may keep what it is told to discard.
+/// A drive in memory that may fail for good, and may keep what it is asked to discard.
 struct Failing {
     drive: Arc<MemDrive>,
     failed: AtomicBool,
@@ -138,7 +138,7 @@ fn what_drives_that_are_left_have_room_for_is_what_can_be_written() {
 }
 
 /// A third of the array is overwritten over and over, and one drive after the other fails and is replaced: what is dead
-/// is cleaned away before anything is protected less for it.
+/// is cleaned before the redundancy of anything is reduced.
 #[test]
 fn rebuilding_again_and_again_takes_no_space_from_hosts() {
     const BLOCKS: u64 = 6 << 10;
@@ -201,7 +201,7 @@ fn a_striped_journal_holds_more_than_its_ring() {
             assert!(poll(background.as_mut()).is_pending());
         }
     };
-    // Nothing is flushed meanwhile: some answers wait for that, but all of it is in the journal.
+    // Nothing is flushed meanwhile: some acknowledgements wait for that, but all of it is in the journal.
     let mut asked: Vec<_> =
         (0..writes).map(|n| volume.execute(Op::Write { lba: n * EACH, data: Data::from(data(n)) })).collect();
     let answered = asked.iter_mut().filter_map(|asked| match poll(Pin::new(asked)) {

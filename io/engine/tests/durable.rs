@@ -1,4 +1,4 @@
-//! What is acknowledged survives; what was not either took effect whole or not at all.
+//! Acknowledged operations survive a power loss; others took effect whole or not at all.
 
 mod support;
 
@@ -80,7 +80,7 @@ fn no_part_of_a_large_write_is_read_before_all_of_it_is_durable() {
 }
 
 #[test]
-fn a_read_is_answered_however_many_changes_come_behind_it() {
+fn a_read_completes_however_many_changes_follow_it() {
     let (shelf, mut dice) = (MemShelf::small(), Dice::new(8));
     let mut world = World::open(shelf.clone());
     let volume = world.create(1, 4096, 1 << 20);
@@ -101,7 +101,7 @@ fn a_read_is_answered_however_many_changes_come_behind_it() {
 }
 
 #[test]
-fn a_copy_that_waited_is_refused_when_the_disk_that_was_asked_is_gone() {
+fn a_copy_that_waited_is_refused_when_the_disk_that_it_was_addressed_to_is_gone() {
     let (shelf, mut dice) = (MemShelf::small(), Dice::new(8));
     let mut world = World::open(shelf.clone());
     for id in 1..=3 {
@@ -149,7 +149,7 @@ fn what_waited_while_its_disk_became_smaller_is_out_of_range() {
     world.check();
 }
 
-/// The end comes to lie within the last block of 4 KiB: what is behind it is nobody's any more.
+/// The end comes to lie within the last block of 4 KiB: what is beyond it belongs to no volume any more.
 #[test]
 fn what_waited_while_the_end_came_into_its_block_is_out_of_range() {
     let (whole, part) = (Extent::new(2040, 8), Extent::new(2042, 5));
@@ -195,7 +195,7 @@ fn what_waited_while_the_end_came_into_its_block_is_out_of_range() {
 }
 
 #[test]
-fn a_refusal_waits_for_what_it_tells_of() {
+fn an_error_waits_for_what_it_reports() {
     let shelf = MemShelf::small();
     let mut world = World::open(shelf.clone());
     for (id, bytes) in [(1, 1 << 20), (2, 1 << 20), (3, 1 << 20), (4, 1 << 19)] {

@@ -56,7 +56,7 @@ fn block(number: u64) -> Vec<u8> {
     block
 }
 
-/// Writes through an engine on drives with this key, reads back after a start, and answers with the physical bytes.
+/// Writes through an engine on drives with this key, reads back after a start, and returns the physical bytes.
 fn fill(mem: &[Arc<MemDrive>], key: Option<(DataKey, Envelope)>) -> u64 {
     let opening = |salt| Opening { salt, key: key.clone() };
     let options = FormatOptions { array: 7, opening: opening(1), ..FormatOptions::default() };

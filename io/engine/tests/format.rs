@@ -18,7 +18,7 @@ const LAYOUT: Layout = Layout {
     superblock_bytes: 4096,
 };
 
-/// A shelf of an older format, which nobody has data in.
+/// A shelf of an older format, which no array uses.
 const V5: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v5.bin");
 
 const V6: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v6.bin");
@@ -54,7 +54,7 @@ fn write() -> Vec<u8> {
     world.write(1, 5000, &text(50, 4096));
     world.run(engine.restore_volume(DiskId(2), DiskId(5))).expect("restored");
     world.run(engine.put_record("a/b", Some(Bytes::from_static(b"value")))).expect("put");
-    // Enough to have a checkpoint in the middle and a journal behind it.
+    // Enough to have a checkpoint in the middle and a journal after it.
     for n in 0..30 {
         world.write(1, 40_960 + n as u64 * 8, &text(100 + n, 4096));
     }

@@ -1,5 +1,5 @@
-//! Sparse drives on a file system that fills up: hosts are refused what takes space, with nothing else in the way, and go
-//! on by themselves when there is space again.
+//! Sparse drives on a file system that fills up: writes that need space are refused, everything else goes on, and writes
+//! succeed again when there is space.
 
 use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const BLOCK: u64 = 4096;
 const BYTES: u64 = 32 << 20;
-/// Polls after which an operation has no answer coming.
+/// Polls after which an operation is taken to hang.
 const ROUNDS: u32 = 20_000;
 
 /// A file whose pages come out of a pool.

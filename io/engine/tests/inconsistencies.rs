@@ -1,5 +1,5 @@
-//! Media whose checksums hold and whose contents contradict each other: nothing panics, nothing goes on for ever, no
-//! volume gets what is not its own, and a repair leaves nothing to find.
+//! Inconsistent media whose checksums hold: nothing panics, nothing goes on for ever, no volume gets the data of another,
+//! and a repair leaves no defect.
 
 mod support;
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use support::contradict::{Model, array, bounds, read_all, use_all};
 use support::{Dice, MemShelf, World};
 
-/// Runs a future over a shelf in memory, which answers at once.
+/// Runs a future over a shelf in memory, which never waits.
 fn ready<F: Future>(future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -92,7 +92,7 @@ fn life(shelf: &MemShelf, model: &Model, seed: u64) -> Vec<String> {
     notes
 }
 
-/// Runs cases `from..to`; answers with what went wrong, by what it was.
+/// Runs cases `from..to`; returns what went wrong, by what it was.
 fn run(from: u64, to: u64) -> BTreeMap<String, Vec<String>> {
     let (shelf, model) = array(7);
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -152,7 +152,7 @@ fn many() {
     }
 }
 
-/// Whether other bytes than were written may come from a change of this: what it says is what the volumes hold.
+/// Whether other bytes than were written may come from a change of this: its contents are what the volumes hold.
 fn says_what_is_read(target: &str) -> bool {
     ["Map", "Catalog", "Superblock", "Root", "Journal"].contains(&target)
 }

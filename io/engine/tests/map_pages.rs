@@ -1,4 +1,4 @@
-//! Map pages: one pattern over terabytes takes a few, and when memory allows no more of them hosts are told so.
+//! Map pages: one pattern over terabytes takes a few, and writes that need more than memory allows are refused.
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Random operations on an engine and on the model, with power losses between them: both always agree, and every
-//! count of the engine is what a recount finds, and what comes back when a disk is deleted is what was said before.
+//! count of the engine is what a recount finds, and deleting a disk frees what was said before.
 
 mod support;
 
@@ -20,7 +20,7 @@ struct Pair {
     extras: Vec<(u128, u64)>,
     last: u128,
     now: u64,
-    deepens: bool,
+    recompresses: bool,
 }
 
 /// Most snapshots and clones at a time.
@@ -28,8 +28,9 @@ const EXTRAS: usize = 3;
 
 impl Pair {
     fn new(seed: u64) -> Self {
-        let deepens = seed.is_multiple_of(2);
-        let mut world = World::open_with(MemShelf::small(), Options { recompress: deepens, ..options() });
+        let recompresses = seed.is_multiple_of(2);
+        let mut world =
+            World::open_with(MemShelf::small(), Options { recompress: recompresses, ..options() });
         let model = MemArray::new();
         for (id, block_bytes, mib) in VOLUMES {
             world.create(id, block_bytes, mib << 20);
@@ -37,7 +38,7 @@ impl Pair {
             model.create(DiskId(id), Geometry { block_bytes, blocks });
         }
         let (dice, log, extras) = (Dice::new(seed), Vec::new(), Vec::new());
-        Self { world, model, dice, log, extras, last: 9, now: 1, deepens }
+        Self { world, model, dice, log, extras, last: 9, now: 1, recompresses }
     }
 
     fn disk(&self, id: u128) -> block::mem::MemDisk {
@@ -222,7 +223,7 @@ impl Pair {
     /// Deletes a disk, now and then after a look at what comes back with it.
     fn delete(&mut self, id: u128) {
         let (engine, now, until) = (self.world.engine.clone(), self.now, self.kept_until(id));
-        let exact = !self.deepens && self.dice.below(2) == 0;
+        let exact = !self.recompresses && self.dice.below(2) == 0;
         let mut said = None;
         if exact {
             self.world.settle();
@@ -358,7 +359,7 @@ fn run(seed: u64, rounds: u64, ops: u64) {
             let mut dice = pair.dice.clone();
             pair.dice.next();
             let shelf = pair.world.shelf.crash(&mut dice);
-            let bounds = Options { recompress: pair.deepens, ..options() };
+            let bounds = Options { recompress: pair.recompresses, ..options() };
             pair = Pair { world: World::open_with(shelf, bounds), ..pair };
             pair.world.check();
             pair.compare_all();

@@ -107,7 +107,7 @@ fn spoiled_media_open_with_all_data_and_the_check_names_what_is_wrong() {
 #[test]
 fn what_spoiled_media_can_not_name_is_a_medium_error_until_it_is_overwritten() {
     let shelf = spoiled();
-    // The overwriting had no answer, and the power went before it was durable.
+    // The overwriting was not acknowledged, and the power went before it was durable.
     shelf.lose_journal();
     let mut world = World::open(shelf);
     for leaf in 0..30 {

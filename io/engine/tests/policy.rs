@@ -1,4 +1,4 @@
-//! What a volume's policy does to its data, and that it lasts.
+//! Reduction policies: the effect on data, and that they survive a power loss.
 
 mod support;
 
@@ -103,7 +103,7 @@ fn verified_duplicates_are_shared_when_the_bytes_are_the_same() {
 }
 
 #[test]
-fn after_a_restart_copies_are_found_once_the_index_has_learned_what_is_there() {
+fn after_a_restart_copies_are_found_once_the_index_has_been_rebuilt() {
     let mut world = world(&[Policy::default(), Policy::default()]);
     world.write(1, 0, &text());
     world.settle();

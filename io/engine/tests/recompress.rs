@@ -1,4 +1,4 @@
-//! What an idle array makes of what it was given in a hurry.
+//! Recompression while the array is idle.
 
 mod support;
 

@@ -210,7 +210,7 @@ fn snapshots_are_deleted_in_any_order_and_all_space_comes_back() {
     }
 }
 
-/// Writes numbers in order, round about over several disks, each asked for when the one before was answered.
+/// Writes numbers in order, round about over several disks, each submitted when the one before was acknowledged.
 struct Client {
     disks: u64,
     next: u64,
@@ -462,7 +462,7 @@ fn ten_thousand_snapshots_live_together() {
     world.check();
 }
 
-/// Everything that can be told of the disks.
+/// All properties of the disks.
 fn whole(world: &mut World) -> Vec<(DiskInfo, Vec<u8>)> {
     let disks = world.engine.disks();
     let read = |disk: DiskInfo| {

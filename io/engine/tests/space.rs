@@ -7,7 +7,7 @@ use support::{Dice, MemShelf, World, data};
 
 const BLOCK: u64 = 4096;
 
-/// Writes random blocks until the array refuses; answers how many it took.
+/// Writes random blocks until the array refuses; returns how many it took.
 fn fill(world: &mut World, dice: &mut Dice, id: u128, at: &mut u64) -> u64 {
     let blocks = world.volume(id).geometry().blocks;
     let mut size = 4;
@@ -194,7 +194,7 @@ fn copying_costs_neither_data_nor_much_journal() {
     world.check();
 }
 
-/// Takes a snapshot of disk 1 and changes the disk, for as long as there is space; answers how many were taken.
+/// Takes a snapshot of disk 1 and changes the disk, for as long as there is space; returns how many were taken.
 fn snapshots_until_full(world: &mut World, from: u128) -> u128 {
     for n in from.. {
         let engine = world.engine.clone();
@@ -226,7 +226,7 @@ fn snapshots_are_refused_before_the_log_is_full_of_their_maps() {
         assert!(taken > 300, "round {round}: {taken}");
         let engine = world.engine.clone();
         assert_eq!(world.run(engine.clone_volume(DiskId(1), DiskId(9), 0)).err(), Some(Error::NoSpace));
-        // What gives space back goes on, and so does what a host needs to come to its disk.
+        // Operations that free space go on, and so do those that a host needs to use its disk.
         for lba in (0..2000).step_by(128) {
             world.execute(2, Op::Unmap(vec![Extent::new(lba, 3)])).expect("unmapped");
             world

@@ -137,7 +137,7 @@ fn what_is_copied_was_there_at_one_moment() {
 }
 
 #[test]
-fn an_abort_leaves_nothing_behind() {
+fn an_abort_leaves_no_clone() {
     let mut pair = Pair::new(4);
     let before = pair.world.engine.space();
     pair.world.slow(4);

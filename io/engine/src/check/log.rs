@@ -1,4 +1,4 @@
-//! The part of the check that looks at the log: frames, the frame table, and where everything lies.
+//! Check of the log: frames, the frame table, and where everything lies.
 
 use super::{Found, Progress, ProgressSink};
 use crate::core::Core;
@@ -11,11 +11,8 @@ use crate::space::{Live, Location};
 use crate::validate;
 use shelf::join;
 
-/// Frames read at once.
-const READS_IN_FLIGHT: usize = 32;
-
 impl Core {
-    /// Compares every frame's references with those found; answers with all frames.
+    /// Compares every frame's references with those found; returns all frames.
     pub(super) async fn check_table(&self, found: &mut Found) -> Vec<(u64, Frame)> {
         self.resolve_slots(found);
         let pages: Vec<(u64, Location)> = {
@@ -78,7 +75,7 @@ impl Core {
         TablePage::decode(&payload).map_err(|why| format!("{why} at {location}"))
     }
 
-    /// Changes of references that wait for their page, by block.
+    /// Deferred reference changes, by block.
     fn deferred(&self) -> NumberMap<u64, i64> {
         let state = self.state.read();
         let mut sums = NumberMap::default();
@@ -88,7 +85,7 @@ impl Core {
         sums
     }
 
-    /// Counts what lies where, and compares with what is kept.
+    /// Counts the live bytes of each segment, and compares with the stored counts.
     pub(super) fn check_space(&self, frames: &[(u64, Frame)], roots: &[Location], found: &mut Found) {
         let waiting = self.deferred();
         let state = self.state.read();
@@ -99,7 +96,7 @@ impl Core {
         for (number, frame) in frames {
             locations.push(frame.location);
             for index in (0..8u8).filter(|index| frame.stored >> index & 1 == 1) {
-                // What is kept does not know yet of changes that wait.
+                // The stored counts do not include deferred changes.
                 let change = waiting.get(&BlockId { frame: *number, index }.bits()).copied().unwrap_or(0);
                 let before = frame.refs(index).saturating_add_signed(-change);
                 if before > 0 {
@@ -140,7 +137,7 @@ impl Core {
         self.check_places(locations, segments.len(), found);
     }
 
-    /// No two objects share a byte, and none lies outside of the log.
+    /// Verifies that no two objects share a byte, and that none lies outside of the log.
     fn check_places(&self, mut locations: Vec<Location>, segments: usize, found: &mut Found) {
         locations.sort_unstable();
         let end = |location: &Location| u64::from(location.offset) + u64::from(location.len);
@@ -157,15 +154,15 @@ impl Core {
         }
     }
 
-    /// Reads every frame: checksum, what it holds, whether it decompresses, and the fingerprints of its blocks.
+    /// Reads every frame and verifies its checksum, its contents and the fingerprints of its blocks.
     pub(super) async fn check_objects(
         &self,
         frames: &[(u64, Frame)],
         found: &mut Found,
         progress: ProgressSink<'_>,
     ) {
-        for (number, group) in frames.chunks(READS_IN_FLIGHT).enumerate() {
-            let done = (number * READS_IN_FLIGHT) as u64;
+        for (number, group) in frames.chunks(self.options.tunables.reads_in_flight).enumerate() {
+            let done = (number * self.options.tunables.reads_in_flight) as u64;
             progress(Progress { phase: "frames", done, total: frames.len() as u64 });
             let checks = group.iter().map(|(number, frame)| self.check_frame(*number, frame));
             for (why, (number, frame)) in join(checks).await.into_iter().zip(group) {

@@ -1,4 +1,4 @@
-//! The formats of media as lists of fields, so that one of them can be changed and everything else stays as it was.
+//! Media formats as lists of fields, so that one field can be changed and everything else stays as it was.
 
 use crate::codec::{Malformed, Put, Take};
 use crate::frame::ObjectKind;
@@ -226,7 +226,7 @@ pub fn of_records(head: &[u8]) -> Result<Vec<Field>, Malformed> {
     Ok(fields.noted)
 }
 
-/// The fields of a superblock's payload behind version and key.
+/// The fields of a superblock's payload after version and key.
 pub fn of_superblock(payload: &[u8]) -> Result<Vec<Field>, Malformed> {
     let mut fields = Fields { take: Take::new(payload, "superblock"), noted: Vec::new() };
     fields.long()?;

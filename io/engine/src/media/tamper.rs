@@ -1,6 +1,6 @@
-//! Media whose checksums hold and whose contents contradict each other, made on purpose: what tests and fuzzing of
-//! recovery, check and repair begin with. One object of the newest checkpoint, or one record of the journal, is
-//! changed; what refers to it is written anew, so that nothing else on the shelf is different.
+//! Tampering: makes media inconsistent while their checksums hold, as input of tests and fuzzing of recovery, check
+//! and repair. One object of the newest checkpoint, or one record of the journal, is changed; what refers to it is
+//! written anew, so that nothing else on the shelf differs.
 
 use super::fields::{self, Field};
 use crate::entry::BLOCK;
@@ -29,9 +29,9 @@ pub enum Target {
     Root,
     /// The catalog.
     Catalog,
-    /// A chunk of the directory of map pages.
+    /// A chunk of the page index of the maps.
     MapIndex,
-    /// A chunk of the directory of frame table pages.
+    /// A chunk of the page index of the frame table.
     TableIndex,
     /// A map page.
     Map,
@@ -56,14 +56,14 @@ pub const TARGETS: [Target; 9] = [
     Target::Journal,
 ];
 
-/// A number below the one given, however it is found.
+/// Picks a number below the one given.
 pub type Pick<'a> = &'a mut dyn FnMut(u64) -> u64;
 
-/// Changes one field, or a few, of a target on a shelf that nobody else uses and whose journal has not been recovered;
-/// answers with what was done.
+/// Changes one field, or a few, of a target on a shelf that nobody else uses and whose journal has not been
+/// recovered; returns a description.
 ///
 /// # Errors
-/// When the shelf fails or holds no sound checkpoint.
+/// If the shelf fails or holds no valid checkpoint.
 pub async fn tamper(shelf: Arc<dyn Shelf>, target: Target, pick: Pick<'_>) -> Result<String> {
     let mut media = Media::open(shelf).await?;
     let what = media.change(target, pick).await?;
@@ -78,7 +78,7 @@ struct Media {
     journal_from: JournalPos,
     batches: Vec<Batch>,
     payload: Payload,
-    /// The superblock's payload, when it is to be another one than [`Media::payload`] says.
+    /// The superblock's payload, if it is to differ from [`Media::payload`].
     superblock: Option<Vec<u8>>,
     root: Root,
     maps: BTreeMap<u64, (Location, Chunk)>,
@@ -149,7 +149,7 @@ impl Media {
         location
     }
 
-    /// Puts an object in the place of another one; the caller says so to what refers to it.
+    /// Replaces an object; the caller updates what refers to it.
     fn replace(&mut self, before: &[Location], kind: ObjectKind, number: u64, payload: &[u8]) -> Location {
         let object = frame::metadata(kind, number, |out| out.extend_from_slice(payload));
         let location = self.put_object(&object);
@@ -364,7 +364,7 @@ impl Media {
     }
 }
 
-/// Changes one field, or two, or the list of them; answers with what was done.
+/// Changes one field, or two, or the list of them; returns a description.
 fn change_fields(fields: &mut Vec<Field>, pool: &[u64], pick: Pick<'_>) -> String {
     let mut done = Vec::new();
     for _ in 0..=pick(4) / 3 {

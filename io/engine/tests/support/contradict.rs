@@ -191,7 +191,7 @@ pub fn array(seed: u64) -> (Arc<MemShelf>, Model) {
     array.until_checkpoint(2, 40_000);
     let (shelf, model) = array.end();
 
-    // A journal behind it.
+    // A journal after it.
     let mut array = Array::on(shelf, model, seed + 2);
     let names = array.names(12);
     array.write(2, 40_004, &names);

@@ -57,7 +57,7 @@ struct Contents {
     held: VecDeque<(Batch, Done<JournalPos>)>,
     holds: bool,
     fails: bool,
-    /// Everything but appends is answered later, when [`MemShelf::answer`] says so.
+    /// Everything but appends completes later, by [`MemShelf::answer`].
     slow: bool,
     waiting: Vec<Box<dyn FnOnce() + Send>>,
     broken: Vec<(u32, u32)>,
@@ -154,7 +154,7 @@ impl MemShelf {
         (contents.slow, contents.holds) = (true, true);
     }
 
-    /// Answers one thing that waits: the oldest append, or any other.
+    /// Completes one operation that waits: the oldest append, or any other.
     pub fn answer(&self, dice: &mut Dice) {
         let mut contents = self.contents.lock();
         let appends = usize::from(!contents.held.is_empty());
@@ -364,7 +364,7 @@ impl Contents {
     }
 
     fn drive_error<T>() -> Result<T> {
-        Err(Error::Drive { what: "told to fail".into() })
+        Err(Error::Drive { what: "made to fail".into() })
     }
 }
 

@@ -25,7 +25,7 @@ fn read_after_a_collision(verify: bool) -> Vec<u8> {
     let drive: Arc<dyn Drive> = MemDrive::new("drive", 64 << 20);
     let shelf = run(DriveShelf::format(vec![drive], FormatOptions::default())).expect("formatted");
     let engine = run(Engine::open(shelf, Options::new([1; 32]))).expect("opened");
-    let mut worker = engine.worker.lock().take().expect("nobody drives it yet");
+    let (mut reducer, mut appender) = (Reducer::new(engine.core.clone()), Appender::new(engine.core.clone()));
     let geometry = Geometry { block_bytes: 4096, blocks: 100 };
     let volume = run(engine.create_volume(DiskId(1), geometry, 0)).expect("created");
     let policy = Policy { verify, ..Policy::default() };
@@ -33,8 +33,8 @@ fn read_after_a_collision(verify: bool) -> Vec<u8> {
     let mut write = |lba: u64, byte: u8| {
         let data = Data::from(vec![byte; BLOCK]);
         run(volume.execute(Op::Write { lba, data })).expect("written");
-        assert_eq!(run(worker.flush()).expect("flushed"), Step::Done);
-        worker.index.insert(worker.fingerprinter.of(&[2; BLOCK]), BlockId { frame: 0, index: 0 });
+        assert_eq!(run(reducer.flush(&mut appender)).expect("flushed").step, Step::Done);
+        reducer.index.insert(reducer.fingerprinter.of(&[2; BLOCK]), BlockId { frame: 0, index: 0 });
     };
     write(0, 1);
     write(9, 2);

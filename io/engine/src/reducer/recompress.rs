@@ -1,19 +1,20 @@
-//! Deep reduction: what was flushed in a hurry is reduced better while the array is idle. Small frames of neighbours
-//! become one, frames are compressed again with more effort, and blocks whose fingerprints were left out, or whose
-//! copies the index had forgotten, are shared.
+//! Recompression: what was flushed in a hurry is reduced better while the array is idle.
+//!
+//! Small frames of neighbours become one, frames are compressed again with more effort, and blocks whose fingerprints
+//! were left out, or whose copies the index had forgotten, are shared.
 //!
 //! It is a kind of cleaning. New frames are written beside the old ones; then, under the lock of the state, a frame
-//! gets its new place, or a map page the name of another block with the same bytes. Nothing of it is in the journal:
-//! after a crash the last checkpoint, which it did not touch, counts.
+//! gets its new location, or a map page the name of another block with the same bytes. None of it is in the journal:
+//! after a crash the last checkpoint, which it did not touch, is in force.
 //!
 //! Only blocks with a single reference change their name, in the one map page that has it: pages that are shared stay
-//! shared, and what was equal on two disks stays visibly so.
+//! shared, and [`crate::Engine::diff`] still sees that two disks are equal.
 
-use crate::background::Worker;
-use crate::entry::{BlockId, Entry, FAN, Kind};
-use crate::error::failed;
-use crate::flush::stored;
-use crate::frame::{Decoded, Fingerprint, Method, UNKNOWN};
+use super::Reducer;
+use crate::appender::Appender;
+use crate::core::Core;
+use crate::entry::{BlockId, Entry, FAN, Kind, blocks_under};
+use crate::frame::{Decoded, Fingerprint, Method, UNKNOWN, stored_mask};
 use crate::frame_table::{FRAMES, Frame};
 use crate::map::{Maps, Need, Tree};
 use crate::pages::NumberMap;
@@ -24,7 +25,7 @@ use crate::wake::pause;
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 /// Blocks looked at together, from a border of as many: what a frame can hold.
 const WINDOW_BLOCKS: usize = BlockId::PER_FRAME;
@@ -32,7 +33,7 @@ const WINDOW_BLOCKS: usize = BlockId::PER_FRAME;
 /// A frame with as many live blocks is compressed again as it is; smaller ones are joined.
 const LARGE_FRAME_BLOCKS: u32 = 4;
 
-/// A leaf of a map that is being worked on.
+/// A leaf of a map that is being recompressed.
 #[derive(Clone, Copy)]
 struct Leaf {
     page: u64,
@@ -41,9 +42,9 @@ struct Leaf {
     next: usize,
 }
 
-/// What waits for the array to be idle.
-#[derive(Default)]
+/// What waits to be recompressed.
 pub struct Recompression {
+    core: Arc<Core>,
     /// Leaves with new frames: volume, and number of the leaf in it.
     queue: BTreeSet<(u32, u64)>,
     /// A walk over all maps: volume and block that come next.
@@ -51,32 +52,12 @@ pub struct Recompression {
     /// Shared pages that the walk has met, and the volume in which.
     met: NumberMap<u64, u32>,
     leaf: Option<Leaf>,
-    /// There was no room; nothing is tried again before the hosts changed something.
+    /// Number of changes by hosts when there was no room: nothing is tried again before there are more.
     refused: Option<u64>,
     /// It goes on after a checkpoint.
-    pub wants_checkpoint: bool,
+    wants_checkpoint: bool,
     /// The window that the last checkpoint was for.
     postponed: Option<(u64, usize)>,
-}
-
-impl Recompression {
-    /// Everything may have been left as it was written: a walk over all maps will see.
-    pub fn everything() -> Self {
-        Self { walk: Some((0, 0)), ..Self::default() }
-    }
-
-    /// Takes note of a new frame. Beyond `most` leaves it is forgotten which, and everything is walked.
-    pub fn note(&mut self, volume: u32, block: u64, most: usize) {
-        self.queue.insert((volume, block / FAN as u64));
-        if self.queue.len() > most {
-            (self.queue, self.walk) = (BTreeSet::new(), Some((0, 0)));
-            self.met.clear();
-        }
-    }
-
-    fn is_waiting(&self) -> bool {
-        self.leaf.is_some() || !self.queue.is_empty() || self.walk.is_some()
-    }
 }
 
 /// A frame that was read.
@@ -90,32 +71,68 @@ struct Opened {
 /// Blocks of a window: index in the leaf, and name.
 type Blocks = SmallVec<[(usize, BlockId); WINDOW_BLOCKS]>;
 
-/// True when a policy leaves something to be done.
+/// Whether a policy reduces data at all.
 fn reduces(policy: Policy) -> bool {
     policy.dedup || policy.compression != Compression::Off
 }
 
-impl Worker {
-    /// True when there is something to deepen, and room for it.
-    pub fn may_recompress(&self) -> bool {
+impl Recompression {
+    /// Everything may have been left as it was written: a walk over all maps finds what was.
+    pub fn everything(core: Arc<Core>) -> Self {
+        Self {
+            core,
+            queue: BTreeSet::new(),
+            walk: Some((0, 0)),
+            met: NumberMap::default(),
+            leaf: None,
+            refused: None,
+            wants_checkpoint: false,
+            postponed: None,
+        }
+    }
+
+    /// Notes a new frame. If that makes too many leaves, all maps are walked instead.
+    pub fn note(&mut self, volume: u32, block: u64) {
+        self.queue.insert((volume, block / FAN as u64));
+        if self.queue.len() > self.core.options.tunables.recompress_queue_max {
+            (self.queue, self.walk) = (BTreeSet::new(), Some((0, 0)));
+            self.met.clear();
+        }
+    }
+
+    /// Whether it goes on only after a checkpoint; asking takes the request.
+    pub fn take_checkpoint_request(&mut self) -> bool {
+        std::mem::take(&mut self.wants_checkpoint)
+    }
+
+    /// Whether there is something to recompress, and room for it.
+    pub fn may_run(&self, appender: &Appender) -> bool {
+        let is_waiting = self.leaf.is_some() || !self.queue.is_empty() || self.walk.is_some();
         self.core.options.recompress
-            && self.recompress.is_waiting()
-            && self.recompress.refused != Some(self.core.changes.load(Ordering::Acquire))
-            && self.free() > self.clean_below()
+            && is_waiting
+            && self.refused != Some(self.core.activity.changes())
+            && appender.protected_free_count() > self.core.clean_below()
             && self.core.free_bytes(&self.core.state.read()) > 2 * self.core.dirty_limit()
     }
 
-    /// Deepens some windows. It ends early when a host asks for something.
-    pub async fn recompress(&mut self) -> block::Result<()> {
-        let activity = self.core.activity();
-        let is_over = |worker: &Self| {
-            worker.core.activity() != activity || worker.core.stopping.load(Ordering::Acquire)
+    /// Recompresses some windows. It ends early when a host asks for something. `left_dirty` is the dirty metadata in bytes
+    /// that the last checkpoint left.
+    pub async fn step(
+        &mut self,
+        reducer: &mut Reducer,
+        appender: &mut Appender,
+        left_dirty: u64,
+    ) -> block::Result<()> {
+        let activity = self.core.activity.total();
+        let is_over = |recompression: &Self| {
+            let core = &recompression.core;
+            core.activity.total() != activity || core.shutdown.has_begun()
         };
         let Tunables { recompress_windows, recompress_leaves, .. } = self.core.options.tunables;
         let (mut windows, mut looks) = (0, 0);
         while windows < recompress_windows && looks < recompress_leaves && !is_over(self) {
             looks += 1;
-            let Some(leaf) = self.recompress.leaf else {
+            let Some(leaf) = self.leaf else {
                 if self.next_leaf().await {
                     continue;
                 }
@@ -124,29 +141,28 @@ impl Worker {
             if let Some(at) = self.next_window(leaf).await {
                 windows += 1;
                 let fits = self.fits(leaf.page, at);
-                let postponed = self.recompress.postponed.replace((leaf.page, at));
+                let postponed = self.postponed.replace((leaf.page, at));
                 let again = postponed == Some((leaf.page, at));
-                if !fits && !again && self.core.dirty_bytes() > self.left_dirty {
-                    self.recompress.wants_checkpoint = true;
+                if !fits && !again && self.core.dirty_bytes() > left_dirty {
+                    self.wants_checkpoint = true;
                     return Ok(());
                 }
-                self.recompress.leaf = Some(Leaf { next: at + WINDOW_BLOCKS, ..leaf });
+                self.leaf = Some(Leaf { next: at + WINDOW_BLOCKS, ..leaf });
                 if fits {
-                    self.recompress_window(leaf, at).await?;
+                    self.recompress_window(reducer, appender, leaf, at).await?;
                 }
             } else {
-                self.recompress.leaf = None;
+                self.leaf = None;
             }
             pause().await;
         }
         Ok(())
     }
 
-    /// Finds the next leaf of the queue or of the walk; false when there is none.
+    /// Finds the next leaf of the queue or of the walk; false if there is none.
     async fn next_leaf(&mut self) -> bool {
-        let queued = self.recompress.queue.pop_first();
-        let Some((volume, from)) =
-            queued.map(|(volume, leaf)| (volume, leaf * FAN as u64)).or(self.recompress.walk)
+        let queued = self.queue.pop_first();
+        let Some((volume, from)) = queued.map(|(volume, leaf)| (volume, leaf * FAN as u64)).or(self.walk)
         else {
             return false;
         };
@@ -157,7 +173,7 @@ impl Worker {
         };
         let Some((number, tree, policy)) = known.filter(|known| queued.is_none() || known.0 == volume) else {
             if queued.is_none() {
-                (self.recompress.walk, self.recompress.met) = (None, NumberMap::default());
+                (self.walk, self.met) = (None, NumberMap::default());
             }
             return true;
         };
@@ -165,20 +181,20 @@ impl Worker {
         let found = if reduces(policy) { self.leaf_from(number, tree, from).await } else { None };
         if queued.is_none() {
             let after = found.map_or((number + 1, 0), |(base, _)| (number, base + FAN as u64));
-            self.recompress.walk = Some(after);
+            self.walk = Some(after);
         }
         let wanted = found.filter(|(base, _)| queued.is_none() || *base == from);
-        self.recompress.leaf = wanted.map(|(_, page)| Leaf { page, policy, next: 0 });
+        self.leaf = wanted.map(|(_, page)| Leaf { page, policy, next: 0 });
         true
     }
 
-    /// The first leaf of a tree at or behind a block: its first block and its page. None when there is none, or it
+    /// The first leaf of a tree at or after a block: its first block and its page. `None` if there is none, or it
     /// can't be read.
     async fn leaf_from(&mut self, volume: u32, tree: Tree, from: u64) -> Option<(u64, u64)> {
         loop {
             let need = {
                 let state = self.core.state.read();
-                match leaf_from(&state.maps, &mut self.recompress.met, volume, tree, from) {
+                match leaf_from(&state.maps, &mut self.met, volume, tree, from) {
                     Ok(found) => return found,
                     Err(need) => need,
                 }
@@ -187,7 +203,7 @@ impl Worker {
         }
     }
 
-    /// The next window of a leaf with something to deepen. Slots that have been flushed become blocks on the way.
+    /// The next window of a leaf that can be recompressed. Slots that have been flushed become blocks on the way.
     async fn next_window(&mut self, leaf: Leaf) -> Option<usize> {
         let Leaf { page, next, .. } = leaf;
         self.core.load(Need::Map(page)).await.ok()?;
@@ -214,12 +230,18 @@ impl Worker {
         self.core.may_change(1, pages.len() + 1)
     }
 
-    async fn recompress_window(&mut self, leaf: Leaf, at: usize) -> block::Result<()> {
+    async fn recompress_window(
+        &mut self,
+        reducer: &mut Reducer,
+        appender: &mut Appender,
+        leaf: Leaf,
+        at: usize,
+    ) -> block::Result<()> {
         let blocks = self.blocks_of(leaf.page, at);
         let mut opened: NumberMap<u64, Opened> = NumberMap::default();
         for (_, block) in &blocks {
             if !opened.contains_key(&block.frame)
-                && let Some(frame) = self.open_frame(block.frame).await
+                && let Some(frame) = self.open_frame(reducer, block.frame).await
             {
                 opened.insert(block.frame, frame);
             }
@@ -227,21 +249,21 @@ impl Worker {
         let shallow = |block: &BlockId| opened.get(&block.frame).is_some_and(|found| !found.frame.deep);
         if leaf.policy.dedup {
             for (position, block) in blocks.iter().filter(|(_, block)| shallow(block)) {
-                self.share(leaf.page, *position, *block, &opened[&block.frame]).await?;
+                self.share(reducer, leaf.page, *position, *block, &opened[&block.frame]).await?;
             }
         }
-        // What has been shared is not there any more.
+        // Blocks that have been shared are not there any more.
         let blocks = self.blocks_of(leaf.page, at);
         let (joined, mut alone) = (self.joined(&blocks, &opened), BTreeSet::new());
         let distinct: BTreeSet<u64> = joined.iter().map(|(_, block)| block.frame).collect();
         let join = distinct.len() > 1 && joined.iter().any(|(_, block)| shallow(block));
-        if join && !self.join(leaf, &joined, &opened).await? {
+        if join && !self.join(reducer, appender, leaf, &joined, &opened).await? {
             return Ok(());
         }
         let left = self.blocks_of(leaf.page, at);
         alone.extend(left.iter().filter(|(_, block)| shallow(block)).map(|(_, block)| block.frame));
         for number in alone {
-            if !self.recompress_frame(number, &opened[&number], leaf.policy).await? {
+            if !self.recompress_frame(reducer, appender, number, &opened[&number], leaf.policy).await? {
                 break;
             }
         }
@@ -260,21 +282,22 @@ impl Worker {
         named.filter_map(block).collect()
     }
 
-    /// Reads a frame; none when it is gone or can't be read: nobody has asked for it.
-    async fn open_frame(&mut self, number: u64) -> Option<Opened> {
+    /// Reads a frame; `None` if it is gone or can't be read: no host has asked for it.
+    async fn open_frame(&self, reducer: &mut Reducer, number: u64) -> Option<Opened> {
         self.core.load(Need::Table(number / FRAMES)).await.ok()?;
         let frame = self.core.state.read().maps.table.get(number).ok().flatten().cloned()?;
         let (object, decoded) = self.core.fetch_object(number).await.ok().flatten()?;
         let mut fingerprints = [UNKNOWN; BlockId::PER_FRAME];
-        for (index, known) in self.fingerprints_of(&object, number)? {
+        for (index, known) in reducer.fingerprinter.of_frame(&object, number)? {
             fingerprints[usize::from(index)] = known;
         }
         Some(Opened { frame, decoded, fingerprints })
     }
 
-    /// Has a block share another one with the same bytes, if the index knows one; else the index learns this one.
+    /// Lets a block share another one with the same bytes, if the index knows one; else adds it to the index.
     async fn share(
-        &mut self,
+        &self,
+        reducer: &mut Reducer,
         page: u64,
         position: usize,
         block: BlockId,
@@ -284,8 +307,8 @@ impl Worker {
         let Some(bytes) = opened.decoded.blocks(block.index, 1).filter(|_| fingerprint != UNKNOWN) else {
             return Ok(());
         };
-        let Some(other) = self.index.find(&fingerprint) else {
-            self.index.insert(fingerprint, block);
+        let Some(other) = reducer.index.find(&fingerprint) else {
+            reducer.index.insert(fingerprint, block);
             return Ok(());
         };
         if other == block {
@@ -296,9 +319,9 @@ impl Worker {
         }
         let live = |maps: &Maps| maps.refs_of(other) > 0;
         if !live(&self.core.state.read().maps) {
-            self.index.remove(&fingerprint);
-            self.index.insert(fingerprint, block);
-        } else if self.core.may_change(1, 2) && self.is_same(other, &bytes).await? {
+            reducer.index.remove(&fingerprint);
+            reducer.index.insert(fingerprint, block);
+        } else if self.core.may_change(1, 2) && reducer.is_same(other, &bytes).await? {
             let maps = &mut self.core.state.write().maps;
             if live(maps) && maps.refs_of(block) == 1 {
                 maps.rename(page, position, block, other);
@@ -320,10 +343,12 @@ impl Worker {
         blocks.iter().filter(|(_, block)| fits(block)).copied().collect()
     }
 
-    /// Writes blocks of several frames to a new one and gives it to the leaf that names them; where that wins nothing
-    /// they stay. False when there is no room.
+    /// Writes blocks of several frames to a new one and lets the leaf name that; if that saves nothing they stay.
+    /// False if there is no room.
     async fn join(
         &mut self,
+        reducer: &mut Reducer,
+        appender: &mut Appender,
         leaf: Leaf,
         blocks: &Blocks,
         opened: &NumberMap<u64, Opened>,
@@ -342,14 +367,14 @@ impl Worker {
             };
             blocks.iter().map(|(_, block)| share(block)).sum()
         };
-        let number = self.reserve_numbers(1);
+        let number = reducer.reserve_numbers(1);
         let pages = bytes.iter().map(|bytes| &bytes[..]);
-        let all = stored(blocks.len());
-        let object = self.packer.pack(number, all, pages, &fingerprints, method(leaf.policy), false);
+        let all = stored_mask(blocks.len());
+        let object = reducer.packer.pack(number, all, pages, &fingerprints, method(leaf.policy), false);
         if !is_better(object.len(), before) {
             return Ok(true);
         }
-        let Some(location) = self.place_deep(object).await? else { return Ok(false) };
+        let Some(location) = self.append(appender, object).await? else { return Ok(false) };
         if self.core.load(Need::Table(number / FRAMES)).await.is_err() {
             return Ok(true);
         }
@@ -369,16 +394,18 @@ impl Worker {
             let new = BlockId { frame: number, index: index as u8 };
             maps.rename_new(leaf.page, *position, *block, new);
             if fingerprints[index] != UNKNOWN {
-                self.index.insert(fingerprints[index], new);
+                reducer.index.insert(fingerprints[index], new);
             }
         }
         Ok(true)
     }
 
-    /// Writes a frame again if that makes it smaller, and notes that nothing more can be done. False when there is no
-    /// room.
+    /// Writes a frame again if that makes it smaller, and notes that it can't be reduced further. False if there is
+    /// no room.
     async fn recompress_frame(
         &mut self,
+        reducer: &mut Reducer,
+        appender: &mut Appender,
         number: u64,
         opened: &Opened,
         policy: Policy,
@@ -394,7 +421,7 @@ impl Worker {
             return Ok(true);
         }
         let fingerprints: Vec<_> = indexes().map(|index| opened.fingerprints[usize::from(index)]).collect();
-        let object = self.packer.pack(
+        let object = reducer.packer.pack(
             number,
             live,
             bytes.iter().map(|bytes| &bytes[..]),
@@ -403,7 +430,7 @@ impl Worker {
             false,
         );
         let location = if is_better(object.len(), u64::from(frame.location.len)) {
-            let Some(location) = self.place_deep(object).await? else { return Ok(false) };
+            let Some(location) = self.append(appender, object).await? else { return Ok(false) };
             Some(location)
         } else {
             None
@@ -419,19 +446,17 @@ impl Worker {
         Ok(true)
     }
 
-    async fn place_deep(&mut self, object: Bytes) -> block::Result<Option<Location>> {
-        self.leave_for_cleaning();
-        let placed = self.writer.location(&mut self.streams.moved, &mut self.space, object).await;
-        let location = placed.map_err(failed)?.ok();
-        self.log_writes.moved += location.map_or(0, |location| u64::from(location.len));
+    async fn append(&mut self, appender: &mut Appender, object: Bytes) -> block::Result<Option<Location>> {
+        appender.begin_data();
+        let location = appender.append_moved(object).await?;
         if location.is_none() {
-            self.recompress.refused = Some(self.core.changes.load(Ordering::Acquire));
+            self.refused = Some(self.core.activity.changes());
         }
         Ok(location)
     }
 }
 
-/// It pays to write what was there again when a sixteenth is saved.
+/// Whether writing stored data again saves enough, a sixteenth.
 fn is_better(len: usize, before: u64) -> bool {
     len as u64 + before / 16 < before
 }
@@ -440,8 +465,8 @@ fn method(policy: Policy) -> Method {
     if policy.compression == Compression::Off { Method::Raw } else { Method::Deep }
 }
 
-/// The first leaf of a tree at or behind block `from`: its first block and its page. What is shared and was met in
-/// another volume is passed over.
+/// The first leaf of a tree at or after block `from`: its first block and its page. Shared pages that were met in
+/// another volume are passed over.
 fn leaf_from(
     maps: &Maps,
     met: &mut NumberMap<u64, u32>,
@@ -457,7 +482,7 @@ fn leaf_from(
         return Ok((from < FAN as u64).then_some((0, page)));
     }
     let node = maps.page(page)?;
-    let each = crate::entry::blocks_under(tree.level - 1);
+    let each = blocks_under(tree.level - 1);
     for index in from / each..FAN as u64 {
         let child = Tree { root: node[index as usize], level: tree.level - 1 };
         let base = index * each;

@@ -1,10 +1,12 @@
-//! Flushing: the oldest slots, by volume and block, become references to blocks that the log has already, or parts
-//! of new frames. A frame is a run of neighbours, because what was written together is read together.
+//! Flush: the oldest slots of the journal become references to blocks that the log has already, or parts of new frames.
+//!
+//! Slots are taken oldest first, so that the journal can be trimmed, and sorted by volume and block: a frame is a run of
+//! neighbours, because what was written together is read together.
 
-use crate::background::{Step, Worker};
+use super::Reducer;
+use crate::appender::Appender;
 use crate::entry::{BLOCK, BlockId, SlotId};
-use crate::error::failed;
-use crate::frame::{self, Fingerprint, Method, UNKNOWN};
+use crate::frame::{self, Fingerprint, Method, UNKNOWN, stored_mask};
 use crate::frame_table::{Absent, FRAMES, Frame};
 use crate::map::{Maps, Need};
 use crate::pages::NumberMap;
@@ -17,6 +19,32 @@ use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+/// Outcome of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Something was flushed; there may be more.
+    Done,
+    /// There was nothing to flush.
+    Idle,
+    /// The log has no free segment for it.
+    Full,
+}
+
+/// What a step did.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Flushed {
+    /// Its outcome.
+    pub step: Step,
+    /// Volume and first block of each new frame.
+    pub leaves: Vec<(u32, u64)>,
+}
+
+impl From<Step> for Flushed {
+    fn from(step: Step) -> Self {
+        Self { step, leaves: Vec::new() }
+    }
+}
+
 /// A slot on its way to the log.
 pub struct Item {
     slot: SlotId,
@@ -24,20 +52,20 @@ pub struct Item {
     pub block: u64,
     page: Bytes,
     policy: Policy,
-    /// [`UNKNOWN`] when nobody is to find the block, or there was no time for one.
+    /// [`UNKNOWN`] if the volume is not deduplicated, or to save time.
     pub fingerprint: Fingerprint,
     /// A block of the log with the same bytes.
     pub known: Option<BlockId>,
 }
 
 impl Item {
-    /// Its fingerprint was left out to save time.
+    /// Whether its fingerprint was left out to save time.
     fn is_skipped(&self) -> bool {
         self.policy.dedup && self.fingerprint == UNKNOWN
     }
 }
 
-/// A frame in the log that the table does not know yet.
+/// A frame in the log that the frame table does not have yet.
 struct Packed {
     number: u64,
     location: Location,
@@ -45,7 +73,7 @@ struct Packed {
     items: Range<usize>,
 }
 
-/// What a step found out about its slots.
+/// The slots of a step, by what the log has of them.
 #[derive(Default)]
 struct Sorted {
     /// Slots with bytes that the log does not have, in order.
@@ -63,13 +91,55 @@ fn key(fingerprint: &Fingerprint) -> u128 {
     u128::from_le_bytes(*fingerprint)
 }
 
-impl Worker {
+impl Reducer {
     /// Flushes some slots.
-    pub async fn flush(&mut self) -> block::Result<Step> {
+    pub async fn flush(&mut self, appender: &mut Appender) -> block::Result<Flushed> {
         let mut items = self.take_slots();
         if items.is_empty() {
-            return Ok(Step::Idle);
+            return Ok(Step::Idle.into());
         }
+        self.fingerprint(&mut items);
+        self.find(&mut items).await?;
+        let sorted = sort(items);
+        for (items, found) in [(&sorted.new, false), (&sorted.known, true), (&sorted.twins, true)] {
+            for item in items.iter().filter(|item| item.fingerprint != UNKNOWN) {
+                self.adaptivity.note_lookup(item.volume, item.block, found);
+            }
+        }
+        appender.begin_data();
+        let runs = runs(sorted.new.iter().map(|item| (item.volume, item.block)));
+        let first = self.reserve_numbers(runs.len() as u64);
+        let mut packed = Vec::with_capacity(runs.len());
+        let mut step = Step::Done;
+        for (number, run) in (first..).zip(runs) {
+            match self.pack(appender, number, &sorted.new[run.clone()]).await? {
+                Some(location) => packed.push(Packed { number, location, items: run }),
+                None => {
+                    step = Step::Full;
+                    break;
+                }
+            }
+            if packed.len().is_multiple_of(self.core.options.tunables.flush_frames) {
+                appender.grant_credit();
+                pause().await;
+            }
+        }
+        if !self.load_table(&packed).await {
+            let state = &mut *self.core.state.write();
+            let table = &mut state.maps.table;
+            table.next = table.next.next_multiple_of(FRAMES);
+            state.maps.slots.rewind();
+            return Ok(Step::Done.into());
+        }
+        let mut leaves = Vec::with_capacity(packed.len());
+        if self.commit(&packed, &sorted, &mut leaves) || step == Step::Full {
+            self.core.state.write().maps.slots.rewind();
+        }
+        Ok(Flushed { step, leaves })
+    }
+
+    /// Makes the fingerprints of what may repeat; where nothing did lately, those of a sample.
+    fn fingerprint(&mut self, items: &mut [Item]) {
         for item in items.iter_mut().filter(|item| item.policy.dedup) {
             let adapts = item.policy.compression == Compression::Adaptive;
             if adapts
@@ -81,42 +151,6 @@ impl Worker {
             }
             item.fingerprint = self.fingerprinter.of(&item.page);
         }
-        self.find(&mut items).await?;
-        let sorted = sort(items);
-        for (items, found) in [(&sorted.new, false), (&sorted.known, true), (&sorted.twins, true)] {
-            for item in items.iter().filter(|item| item.fingerprint != UNKNOWN) {
-                self.adaptivity.note_lookup(item.volume, item.block, found);
-            }
-        }
-        self.leave_for_cleaning();
-        let runs = runs(sorted.new.iter().map(|item| (item.volume, item.block)));
-        let first = self.reserve_numbers(runs.len() as u64);
-        let mut packed = Vec::with_capacity(runs.len());
-        let mut step = Step::Done;
-        for (number, run) in (first..).zip(runs) {
-            match self.pack(number, &sorted.new[run.clone()]).await? {
-                Some(location) => packed.push(Packed { number, location, items: run }),
-                None => {
-                    step = Step::Full;
-                    break;
-                }
-            }
-            if packed.len().is_multiple_of(self.core.options.tunables.flush_frames) {
-                self.grant_credit();
-                pause().await;
-            }
-        }
-        if !self.load_table(&packed).await {
-            let state = &mut *self.core.state.write();
-            let table = &mut state.maps.table;
-            table.next = table.next.next_multiple_of(FRAMES);
-            state.maps.slots.rewind();
-            return Ok(Step::Done);
-        }
-        if self.commit(&packed, &sorted) || step == Step::Full {
-            self.core.state.write().maps.slots.rewind();
-        }
-        Ok(step)
     }
 
     fn take_slots(&self) -> Vec<Item> {
@@ -136,12 +170,14 @@ impl Worker {
         items
     }
 
-    /// Finds live blocks with the same bytes, of what the index remembers.
+    /// Looks for live blocks with the same bytes.
     async fn find(&mut self, items: &mut [Item]) -> block::Result<()> {
         for item in items.iter_mut().filter(|item| item.fingerprint != UNKNOWN) {
             item.known = self.index.find(&item.fingerprint).or_else(|| self.locality.find(&item.fingerprint));
         }
-        self.follow(items).await?;
+        if self.index.is_partial() || !self.is_index_complete() {
+            self.locality.extend(&self.core, &mut self.fingerprinter, items).await;
+        }
         loop {
             let mut absent = BTreeSet::new();
             {
@@ -181,53 +217,31 @@ impl Worker {
         Ok(())
     }
 
-    /// Compares a block of the log with the bytes that its fingerprint says it has.
-    pub async fn is_same(&self, block: BlockId, page: &Bytes) -> block::Result<bool> {
-        let frame = match self.core.cache.get(block.frame) {
-            Some(frame) => frame,
-            // What can't be read is not shared.
-            None => match self.core.fetch(block.frame).await {
-                Ok(Some(frame)) => frame,
-                Ok(None) | Err(block::Error::Medium { .. }) => return Ok(false),
-                Err(error) => return Err(error),
-            },
-        };
-        Ok(frame.blocks(block.index, 1).is_some_and(|bytes| bytes == *page))
-    }
-
-    pub fn reserve_numbers(&self, count: u64) -> u64 {
-        let table = &mut self.core.state.write().maps.table;
-        table.next += count;
-        table.next - count
-    }
-
-    /// Compresses a run and places it in the log; none when there is no room.
-    async fn pack(&mut self, number: u64, items: &[Item]) -> block::Result<Option<Location>> {
+    /// Compresses a run and appends it to the log; `None` if there is no room.
+    async fn pack(
+        &mut self,
+        appender: &mut Appender,
+        number: u64,
+        items: &[Item],
+    ) -> block::Result<Option<Location>> {
         let fingerprints: SmallVec<[_; BlockId::PER_FRAME]> =
             items.iter().map(|item| item.fingerprint).collect();
         let (first, pages) = (&items[0], items.iter().map(|item| &item.page[..]));
-        // Where space is short a host may have been let write because its data compress.
-        let adapts = first.policy.compression == Compression::Adaptive && !self.is_short();
+        let is_short = appender.protected_free_count() < self.core.clean_below();
+        // If space is short, a write may have been admitted because its data compresses.
+        let adapts = first.policy.compression == Compression::Adaptive && !is_short;
         let leave = adapts && !self.adaptivity.should_compress(first.volume, first.block);
         let how = if leave { Method::Raw } else { Method::of(first.policy.compression) };
         let skipped = items.iter().any(Item::is_skipped);
-        let object = self.packer.pack(number, stored(items.len()), pages, &fingerprints, how, skipped);
+        let object = self.packer.pack(number, stored_mask(items.len()), pages, &fingerprints, how, skipped);
         if adapts && !leave {
             self.adaptivity.note_compression(first.volume, first.block, frame::is_compressed(&object));
         }
-        let placed = self.writer.location(&mut self.streams.data, &mut self.space, object).await;
-        let location = placed.map_err(failed)?.ok();
-        self.log_writes.data += location.map_or(0, |location| u64::from(location.len));
-        Ok(location)
+        appender.append_data(object).await
     }
 
-    /// True when the log has little room left.
-    fn is_short(&self) -> bool {
-        self.free() < self.clean_below()
-    }
-
-    /// Has the pages of the frame table in memory that new frames go to; false when one can't be read, and others have to
-    /// be used.
+    /// Loads the pages of the frame table that new frames go to; false if one can't be read, and others have to be
+    /// used.
     async fn load_table(&self, packed: &[Packed]) -> bool {
         let mut pages: Vec<u64> = packed.iter().map(|frame| frame.number / FRAMES).collect();
         pages.dedup();
@@ -240,9 +254,9 @@ impl Worker {
         true
     }
 
-    /// Points the slots to their blocks. What was overwritten meanwhile is left out. True when some slot has to be
+    /// Points the slots to their blocks. What was overwritten meanwhile is left out. True if some slot has to be
     /// flushed again, because the block that it was to share has gone.
-    fn commit(&mut self, packed: &[Packed], sorted: &Sorted) -> bool {
+    fn commit(&mut self, packed: &[Packed], sorted: &Sorted, leaves: &mut Vec<(u32, u64)>) -> bool {
         let mut again = false;
         let mut fresh: Seen<BlockId> = Seen::default();
         let mut state = self.core.state.write();
@@ -259,14 +273,11 @@ impl Worker {
                 }
             }
             if refs.iter().any(|count| *count > 0) {
-                let frame = Frame { location: *location, stored: stored(items.len()), deep: false, refs };
+                let frame =
+                    Frame { location: *location, stored: stored_mask(items.len()), deep: false, refs };
                 maps.table.insert(*number, frame, &mut maps.usage).expect("the page was loaded");
                 let first = &sorted.new[items.start];
-                self.recompress.note(
-                    first.volume,
-                    first.block,
-                    self.core.options.tunables.recompress_queue_max,
-                );
+                leaves.push((first.volume, first.block));
             }
         }
         let twins = sorted.twins.iter().map(|item| (item, fresh.get(&key(&item.fingerprint)).copied()));
@@ -296,8 +307,8 @@ fn is_live(state: &State, block: BlockId) -> Result<bool, Absent> {
     Ok(frame.is_some_and(|frame| frame.refs(block.index) > 0))
 }
 
-/// Whether a block is among the one in eight whose fingerprints are made where the rest is left out: its own bytes
-/// say so, so that copies of a sample are samples.
+/// Whether a block is in the sample of one in eight whose fingerprints are made where those of the rest are left out.
+/// Its own bytes decide, so that copies of a sample are samples.
 fn is_sample(page: &[u8]) -> bool {
     let word = |at: usize| {
         page.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
@@ -308,12 +319,7 @@ fn is_sample(page: &[u8]) -> bool {
     mixed.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 61 == 0
 }
 
-/// The bits of the first `count` blocks.
-pub fn stored(count: usize) -> u8 {
-    ((1u16 << count) - 1) as u8
-}
-
-/// Tells the known from the new, and the new from their twins.
+/// Separates the known from the new, and the new from their twins.
 fn sort(items: Vec<Item>) -> Sorted {
     let mut sorted = Sorted::default();
     let mut seen: Seen<usize> = Seen::default();
@@ -328,7 +334,7 @@ fn sort(items: Vec<Item>) -> Sorted {
                     sorted.twins.push(item);
                     continue;
                 }
-                // Other bytes with the same fingerprint: nobody is to find these.
+                // Other bytes with the same fingerprint: they are not to be found by it.
                 Some(_) => item.fingerprint = UNKNOWN,
                 None => _ = seen.insert(key(&item.fingerprint), sorted.new.len()),
             }

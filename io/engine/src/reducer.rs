@@ -1,0 +1,81 @@
+//! Data reduction of the background: deduplication and compression of what is flushed, and again of what is stored.
+//!
+//! It owns everything that only this takes: the deduplication index with its rebuild and its locality cache,
+//! fingerprints, adaptivity and the packer of frames. Losing any of it costs space, never data, and no read touches it.
+
+mod flush;
+mod index_rebuild;
+mod locality;
+mod recompress;
+
+pub use flush::Step;
+pub use flush::runs;
+pub use recompress::Recompression;
+
+use crate::adaptivity::Adaptivity;
+use crate::core::Core;
+use crate::dedup::{Fingerprinter, Index};
+use crate::entry::BlockId;
+use crate::frame::Packer;
+use bytes::Bytes;
+use index_rebuild::IndexRebuild;
+use locality::LocalityCache;
+use std::sync::Arc;
+
+/// The reducer.
+pub struct Reducer {
+    core: Arc<Core>,
+    index: Index,
+    index_rebuild: IndexRebuild,
+    locality: LocalityCache,
+    fingerprinter: Fingerprinter,
+    adaptivity: Adaptivity,
+    packer: Packer,
+}
+
+impl Reducer {
+    /// A reducer whose index is empty: what is in the log now is read again by [`Reducer::rebuild_index_step`].
+    pub fn new(core: Arc<Core>) -> Self {
+        let last = core.state.read().maps.table.page_index.last();
+        Self {
+            index: Index::new(core.options.index_bytes),
+            index_rebuild: IndexRebuild::up_to(last),
+            locality: LocalityCache::new(core.options.tunables),
+            fingerprinter: Fingerprinter::new(&core.key),
+            adaptivity: Adaptivity::new(core.options.tunables.unique_blocks_max),
+            packer: Packer::default(),
+            core,
+        }
+    }
+
+    /// Whether the rebuild of the index has ended.
+    pub fn is_index_complete(&self) -> bool {
+        self.index_rebuild.is_over()
+    }
+
+    /// Takes a step of the rebuild.
+    pub async fn rebuild_index_step(&mut self) {
+        self.index_rebuild.step(&self.core, &mut self.fingerprinter, &mut self.index).await;
+    }
+
+    /// Takes numbers for new frames; returns the first.
+    fn reserve_numbers(&self, count: u64) -> u64 {
+        let table = &mut self.core.state.write().maps.table;
+        table.next += count;
+        table.next - count
+    }
+
+    /// Compares a block of the log with the bytes that its fingerprint stands for.
+    async fn is_same(&self, block: BlockId, page: &Bytes) -> block::Result<bool> {
+        let frame = match self.core.cache.get(block.frame) {
+            Some(frame) => frame,
+            // What can't be read is not shared.
+            None => match self.core.fetch(block.frame).await {
+                Ok(Some(frame)) => frame,
+                Ok(None) | Err(block::Error::Medium { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            },
+        };
+        Ok(frame.blocks(block.index, 1).is_some_and(|bytes| bytes == *page))
+    }
+}

@@ -1,0 +1,69 @@
+//! Index rebuild: warms up the deduplication index after a start.
+//!
+//! The index is in memory alone. While the array is idle, the frames of the log are read, a few at a time, and their
+//! fingerprints are inserted. No I/O waits for it: a copy that the index does not know yet is stored once more.
+
+use crate::core::Core;
+use crate::dedup::{Fingerprinter, Index};
+use crate::entry::BlockId;
+use crate::frame_table::{FRAMES, Frame};
+use crate::map::Need;
+
+/// How far the index has been rebuilt.
+pub struct IndexRebuild {
+    /// The next page of the frame table, and the end of the pages.
+    next: u64,
+    end: u64,
+    /// Frames of the page at hand.
+    frames: Vec<(u64, Frame)>,
+}
+
+impl IndexRebuild {
+    /// From everything in the pages of the frame table up to this one.
+    pub fn up_to(last: Option<u64>) -> Self {
+        Self { next: 0, end: last.map_or(0, |page| page + 1), frames: Vec::new() }
+    }
+
+    /// Whether all has been read.
+    pub fn is_over(&self) -> bool {
+        self.next >= self.end && self.frames.is_empty()
+    }
+
+    /// Reads some frames. What can't be read is left out.
+    pub async fn step(&mut self, core: &Core, fingerprinter: &mut Fingerprinter, index: &mut Index) {
+        if self.frames.is_empty() {
+            self.next_frames(core).await;
+        }
+        let rest = self.frames.len().saturating_sub(core.options.tunables.index_rebuild_frames);
+        for (number, frame) in self.frames.split_off(rest) {
+            let Ok(object) = core.log.read(frame.location).await else { continue };
+            // It may have died meanwhile, and other bytes be in its place.
+            let Some(fingerprints) = fingerprinter.of_frame(&object, number) else { continue };
+            for (block, fingerprint) in fingerprints {
+                if frame.refs(block) > 0 && index.find(&fingerprint).is_none() {
+                    index.insert(fingerprint, BlockId { frame: number, index: block });
+                }
+            }
+        }
+    }
+
+    async fn next_frames(&mut self, core: &Core) {
+        let page = {
+            let state = core.state.read();
+            // Numbers of frames that are gone leave gaps.
+            let end = self.end.min(self.next + core.options.tunables.index_rebuild_pages);
+            let found = (self.next..end).find(|page| state.maps.table.page_index.get(*page).refs > 0);
+            self.next = found.map_or(end, |page| page + 1);
+            found
+        };
+        let Some(page) = page else { return };
+        if core.load(Need::Table(page)).await.is_err() {
+            return;
+        }
+        let state = core.state.read();
+        if let Some(body) = state.maps.table.pages.get(page) {
+            let numbered = body.iter().map(|(index, frame)| (page * FRAMES + index, frame.clone()));
+            self.frames = numbered.collect();
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Upkeep of metadata in memory: releases the references of dropped maps, applies deferred reference counts, and evicts
+//! clean pages.
+
+use crate::core::Core;
+use crate::entry::Node;
+use crate::frame_table::{FRAMES, Frame};
+use crate::map::Need;
+
+/// About the memory of a page of the frame table.
+const TABLE_PAGE_BYTES: usize = FRAMES as usize * size_of::<Option<Frame>>();
+
+impl Core {
+    /// Releases some of what dropped trees referred to; false if there was nothing.
+    pub async fn release_orphans(&self) -> block::Result<bool> {
+        let mut busy = false;
+        for _ in 0..self.options.tunables.released_pages {
+            let outcome = self.state.write().maps.release_orphan();
+            match outcome {
+                Ok(true) => busy = true,
+                Ok(false) => break,
+                Err(need) if self.load(need).await.is_ok() => {}
+                // What can't be read can't be released; others can.
+                Err(_) => self.state.write().maps.orphans.rotate_left(1),
+            }
+        }
+        Ok(busy)
+    }
+
+    /// Reads the pages of the frame table that reference changes wait for, if these are many.
+    pub async fn load_deferred(&self) -> block::Result<()> {
+        let pages: Vec<u64> = {
+            let state = self.state.read();
+            if state.maps.table.deferred() <= self.options.tunables.deferred_changes_max {
+                return Ok(());
+            }
+            state.maps.table.deferred.keys().copied().collect()
+        };
+        for page in pages {
+            if self.load(Need::Table(page)).await.is_err() {
+                self.check_running()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Evicts clean pages beyond [`crate::Options::page_bytes`]: half of it is for maps, half for the frame table.
+    pub fn evict_pages(&self) {
+        let limit = self.options.page_bytes / 2;
+        let state = &mut *self.state.write();
+        state.maps.nodes.evict(limit / size_of::<Node>());
+        state.maps.table.pages.evict(limit / TABLE_PAGE_BYTES);
+    }
+}
