@@ -119,7 +119,7 @@ impl VolumeState {
         let provenance = Provenance { created, from, snapshot: bits & 1 != 0 };
         let mut read_only = bits & 2 != 0;
         if kept_until > 0 && !read_only && !provenance.snapshot {
-            note("it is kept, but takes changes".into());
+            note("it is under a retention lock, but takes changes".into());
             read_only = true;
         }
         Ok(Self { id, geometry, tree, policy, saved, provenance, read_only, kept_until, changed: 0 })
@@ -252,7 +252,7 @@ impl Catalog {
         let mut catalog = Self::default();
         let (next, mut homeless) = (take.var()?, Vec::new());
         if next > u64::from(MAX_VOLUMES) {
-            notes.push(format!("catalog: the next volume is to have number {next}"));
+            notes.push(format!("catalog: the next volume number {next} is impossible"));
         }
         for _ in 0..take.count()? {
             let number = take.var32()?;
@@ -264,7 +264,7 @@ impl Catalog {
                 }
                 let (before, id) = (std::mem::replace(&mut volume.id, id), id);
                 notes.push(format!(
-                    "volume {number} in the catalog: volume {known} has its identity {:032x}: it has {:032x} now",
+                    "volume {number} in the catalog: volume {known} has its identity {:032x} too: it gets {:032x}",
                     before.0, id.0
                 ));
             }
@@ -281,7 +281,7 @@ impl Catalog {
         for (number, volume) in homeless {
             let other = catalog.next;
             notes.push(format!(
-                "volume {number} in the catalog: another has this number, or none can: it is {other} now"
+                "volume {number} in the catalog: its number is taken or impossible: it is {other} now"
             ));
             catalog.add(other, volume);
         }

@@ -102,14 +102,16 @@ impl Core {
         let mut ids = BTreeSet::new();
         for (number, volume) in &state.catalog.volumes {
             if !ids.insert(volume.id) || state.catalog.number(volume.id) != Some(*number) {
-                found.defect(format_args!("volume {number}: its identity {:?} is another's too", volume.id));
+                found
+                    .defect(format_args!("volume {number}: another volume has its identity {:?}", volume.id));
             }
             let VolumeState { tree, geometry, kept_until, read_only, .. } = volume;
             if crate::entry::blocks_under(tree.level) < VolumeState::blocks(*geometry) {
                 found.defect(format_args!("volume {number}: {geometry:?} is more than its map can hold"));
             }
             if *kept_until > 0 && !read_only && !volume.provenance.snapshot {
-                found.defect(format_args!("volume {number}: it is kept, but takes changes"));
+                found
+                    .defect(format_args!("volume {number}: it is under a retention lock, but takes changes"));
             }
         }
     }

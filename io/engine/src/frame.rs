@@ -143,7 +143,7 @@ pub fn metadata(kind: ObjectKind, number: u64, fill: impl FnOnce(&mut Vec<u8>)) 
 pub fn payload(object: &Bytes, kind: ObjectKind, number: u64) -> Result<Bytes, Malformed> {
     let header = verify(object)?;
     if (header.kind, header.number) != (kind, number) {
-        return Err(Malformed("object: it is another one"));
+        return Err(Malformed("object: its kind or number differs"));
     }
     Ok(object.slice(HEADER..))
 }
@@ -309,7 +309,7 @@ pub fn unpack(object: &Bytes, number: u64) -> Result<Decoded, Malformed> {
     let count = header.stored.count_ones() as usize;
     let front = HEADER + count * size_of::<Fingerprint>();
     if (header.kind, header.number) != (ObjectKind::Frame, number) || object.len() < front {
-        return Err(Malformed("frame: it is another one"));
+        return Err(Malformed("frame: its kind or number differs"));
     }
     let packed = object.slice(front..);
     let blocks = match header.packing {
@@ -324,7 +324,7 @@ pub fn unpack(object: &Bytes, number: u64) -> Result<Decoded, Malformed> {
         _ => return Err(Malformed("frame: unknown packing")),
     };
     if blocks.len() != count * BLOCK || count > BlockId::PER_FRAME {
-        return Err(Malformed("frame: it has another length"));
+        return Err(Malformed("frame: its length differs"));
     }
     Ok(Decoded { stored: header.stored, blocks })
 }

@@ -317,7 +317,7 @@ impl Maps {
         if matches!(content, Content::Hole(hole) if hole == root) {
             return root;
         }
-        let page = self.own(Tree { root, level });
+        let page = self.unshare(Tree { root, level });
         let mut tally = self.page_index.get(page).tally;
         if level == 0 {
             let (more, less) = self.set_leaf(page, from, to, content, skip);
@@ -471,7 +471,7 @@ impl Maps {
     }
 
     /// A page with the content of `tree` that nobody else refers to; its references replace the caller's.
-    fn own(&mut self, tree: Tree) -> u64 {
+    fn unshare(&mut self, tree: Tree) -> u64 {
         let Some(page) = tree.root.as_page() else {
             return self.create([tree.root; FAN], self.tally(tree), tree.level);
         };
@@ -585,7 +585,7 @@ impl Maps {
     }
 
     /// Makes a tree higher until it can hold `blocks`.
-    pub fn heighten(&mut self, tree: &mut Tree, blocks: u64) {
+    pub fn grow_height(&mut self, tree: &mut Tree, blocks: u64) {
         while blocks_under(tree.level) < blocks {
             let tally = self.tally(*tree);
             tree.level += 1;
@@ -657,7 +657,7 @@ impl Maps {
             self.drop_tree(tree.root);
             return new.root;
         }
-        let page = self.own(tree);
+        let page = self.unshare(tree);
         let each = blocks_under(tree.level - 1);
         let index = (at / each) as usize;
         let old = Tree { root: self.node(page)[index], level: tree.level - 1 };

@@ -122,7 +122,7 @@ fn a_tree_grows_in_height_with_its_content() {
     let mut world = World::new();
     let mut tree = Tree::empty(100);
     let written = world.write(&mut tree, 99);
-    world.maps.heighten(&mut tree, 1 << 40);
+    world.maps.grow_height(&mut tree, 1 << 40);
     assert_eq!(world.at(tree, 99), written);
     assert_eq!(world.at(tree, 1 << 39), Entry::UNMAPPED);
     assert_eq!(world.maps.tally(tree).mapped, 1);

@@ -344,7 +344,7 @@ impl Core {
                 let node = decode_node(&payload).map_err(|why| text(&why))?;
                 let maps = &mut self.state.write().maps;
                 if maps.page_index.get(page).location == location && maps.nodes.get(page).is_none() {
-                    maps.take_in(page, node)?;
+                    maps.load_validated(page, node)?;
                 }
             }
             Need::Table(page) => {
@@ -354,7 +354,7 @@ impl Core {
                 if maps.table.page_index.get(page).location == location
                     && maps.table.pages.get(page).is_none()
                 {
-                    maps.table.take_in(page, body, &mut maps.usage, self.layout.segment_bytes)?;
+                    maps.table.load_validated(page, body, &mut maps.usage, self.layout.segment_bytes)?;
                 }
             }
         }

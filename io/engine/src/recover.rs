@@ -205,7 +205,7 @@ impl Core {
     ) -> std::result::Result<(), String> {
         for slot in record.iter().flat_map(|mutation| mutation.slots()) {
             if bodies.page(slot).is_none() {
-                return Err(format!("{slot} is not there"));
+                return Err(format!("{slot} does not exist"));
             }
         }
         let page = |slot| bodies.page(slot).unwrap_or_default();
@@ -225,7 +225,7 @@ impl Core {
                 }
             };
             if !loaded.insert(need) {
-                return Err(format!("{need:?} can't be had"));
+                return Err(format!("{need:?} can't be read"));
             }
             self.try_load(need).await?;
         }
@@ -298,7 +298,7 @@ impl Core {
                     maps.slots.add(one.slot, Slot { page, holders, flushed: None, volume, block });
                 }
                 None => findings.fatal(format_args!(
-                    "checkpoint root: {} waits with {} references, but is not there, or not so",
+                    "checkpoint root: {} waits with {} references, but is not in the journal, or in use already",
                     one.slot, one.holders
                 ))?,
             }
@@ -381,7 +381,7 @@ impl Core {
                 let max = if kind == ObjectKind::MapIndex { MAX_PAGES } else { MAX_FRAMES / FRAMES };
                 let chunk = chunk.and_then(|chunk| match known.insert(*number) && *number < max / CHUNK {
                     true => Ok(chunk),
-                    false => Err("it is there twice, or can't be".to_owned()),
+                    false => Err("it occurs twice, or is impossible".to_owned()),
                 });
                 match chunk {
                     Ok(mut chunk) => {
@@ -536,7 +536,7 @@ fn check_roots(state: &mut State, findings: &mut Findings) -> block::Result<()> 
             }
         }
         let (blocks, before) = (VolumeState::blocks(volume.geometry), volume.tree);
-        maps.heighten(&mut volume.tree, blocks);
+        maps.grow_height(&mut volume.tree, blocks);
         catalog.dirty |= before != volume.tree;
     }
     Ok(())

@@ -100,11 +100,11 @@ impl Engine {
         core.state.write().maps.table.deferred.retain(|_, changes| !changes.is_empty());
         let tables = core.read_tables(&mut walk, progress).await?;
         core.walk_volumes(&mut walk, progress).await?;
-        core.put_pages_right(&mut walk);
-        core.put_slots_right(&mut walk);
-        core.put_table_right(tables, &mut walk);
+        core.repair_page_index(&mut walk);
+        core.repair_slots(&mut walk);
+        core.repair_frame_table(tables, &mut walk);
         let roots = self.roots.lock().clone();
-        core.put_usage_right(&roots, &mut walk).await;
+        core.repair_usage(&roots, &mut walk).await;
         let lost = core.losses(&walk).await?;
         Ok(Repair { defects: walk.defects, lost })
     }
@@ -142,7 +142,7 @@ impl Core {
             let body = match self.read_table(page, location).await {
                 Ok(body) => body,
                 Err(why) => {
-                    self.may_be_gone(location).await?;
+                    self.ensure_reachable(location).await?;
                     walk.defects.push(format!("frame table page {page}: {why}: its frames are gone"));
                     TablePage::default()
                 }
@@ -161,7 +161,7 @@ impl Core {
                         }
                         Err(why) => {
                             if is_inside {
-                                self.may_be_gone(frame.location).await?;
+                                self.ensure_reachable(frame.location).await?;
                             }
                             kept.differs = true;
                             walk.defects
@@ -172,8 +172,10 @@ impl Core {
             }
             let last = frames.last().map_or(0, |(number, _)| number + 1);
             if last > next {
-                walk.defects
-                    .push(format!("frame {} is in the table, but its number was not given yet", last - 1));
+                walk.defects.push(format!(
+                    "frame {} is in the table, but its number has not been used yet",
+                    last - 1
+                ));
                 let table = &mut self.state.write().maps.table;
                 table.next = table.next.max(last);
             }
@@ -182,8 +184,8 @@ impl Core {
         Ok(tables)
     }
 
-    /// Fails if wrong bytes may only be out of reach.
-    async fn may_be_gone(&self, location: Location) -> Result<()> {
+    /// Fails if bytes may be wrong only because a drive is out of reach.
+    async fn ensure_reachable(&self, location: Location) -> Result<()> {
         match self.log.read(location).await {
             Ok(_) | Err(shelf::Error::Corrupt { .. }) => Ok(()),
             Err(why) => Err(Error::Stopped(format!(
@@ -202,7 +204,7 @@ impl Core {
             progress(Progress { phase: "volumes", done, total });
             let Some(page) = tree.root.as_page() else { continue };
             let at = At { volume: number, block: 0, level: tree.level };
-            if self.put_right(walk, page, at).await?.is_none() {
+            if self.repair_page(walk, page, at).await?.is_none() {
                 walk.defects
                     .push(format!("volume {number}: its map begins with page {page}: all of it is lost"));
                 let root = self.lost_tree(walk, tree.level);
@@ -233,7 +235,7 @@ impl Core {
 
     /// Visits a page and what is below it; what it names and does not exist is lost from now on. `None` if the page
     /// itself can't be used at this level.
-    fn put_right<'a>(
+    fn repair_page<'a>(
         &'a self,
         walk: &'a mut Walk,
         page: u64,
@@ -255,7 +257,7 @@ impl Core {
                 Ok((node, _)) => node,
                 Err(why) => {
                     if validate::is_inside(info.location, self.layout.segments, self.layout.segment_bytes) {
-                        self.may_be_gone(info.location).await?;
+                        self.ensure_reachable(info.location).await?;
                     }
                     walk.defects.push(format!("map page {page}: {why}"));
                     return Ok(None);
@@ -278,8 +280,8 @@ impl Core {
                 let block = if level == 0 { 1 } else { blocks_under(level - 1) };
                 let at = At { block: at.block.saturating_add(index as u64 * block), ..at };
                 let (entry, below) = match level {
-                    0 => self.put_block_right(walk, page, *entry, at),
-                    _ => self.put_child_right(walk, page, *entry, at).await?,
+                    0 => self.repair_entry(walk, page, *entry, at),
+                    _ => self.repair_child(walk, page, *entry, at).await?,
                 };
                 right[index] = entry;
                 visited.tally = visited.tally + below.tally;
@@ -311,7 +313,7 @@ impl Core {
         })
     }
 
-    async fn put_child_right(
+    async fn repair_child(
         &self,
         walk: &mut Walk,
         page: u64,
@@ -320,7 +322,7 @@ impl Core {
     ) -> Result<(Entry, Visited)> {
         let level = at.level - 1;
         let child = match entry.as_page() {
-            Some(child) => self.put_right(walk, child, At { level, ..at }).await?,
+            Some(child) => self.repair_page(walk, child, At { level, ..at }).await?,
             None if entry.is_slot() => None,
             None => {
                 let tally = Tally::of(entry) * blocks_under(level);
@@ -337,7 +339,7 @@ impl Core {
         Ok((lost, Visited { tally, lossy: true, ..Visited::default() }))
     }
 
-    fn put_block_right(&self, walk: &mut Walk, page: u64, entry: Entry, at: At) -> (Entry, Visited) {
+    fn repair_entry(&self, walk: &mut Walk, page: u64, entry: Entry, at: At) -> (Entry, Visited) {
         let kept = |lossy| Visited { tally: Tally::of(entry), lossy, ..Visited::default() };
         let lost = Visited { tally: Tally::of(Entry::lost()), lossy: true, ..Visited::default() };
         match entry.kind() {
@@ -349,7 +351,7 @@ impl Core {
                     *walk.blocks.entry(block.bits()).or_default() += 1;
                     return (entry, kept(false));
                 }
-                walk.defects.push(format!("map page {page} names {block}, which is not there: it is lost"));
+                walk.defects.push(format!("map page {page} names {block}, which does not exist: it is lost"));
                 (Entry::lost(), lost)
             }
             Kind::Slot(slot) => {
@@ -357,7 +359,7 @@ impl Core {
                     *walk.slots.entry(slot).or_default() += 1;
                     return (entry, kept(false));
                 }
-                walk.defects.push(format!("map page {page} names {slot}, which is not there: it is lost"));
+                walk.defects.push(format!("map page {page} names {slot}, which does not exist: it is lost"));
                 (Entry::lost(), lost)
             }
         }
@@ -379,7 +381,7 @@ impl Core {
     }
 
     /// Corrects references, levels and counts of map pages; pages that nothing names are freed.
-    fn put_pages_right(&self, walk: &mut Walk) {
+    fn repair_page_index(&self, walk: &mut Walk) {
         let maps = &mut self.state.write().maps;
         let waiting = maps.orphans.len();
         let orphans: BTreeSet<u64> = std::mem::take(&mut maps.orphans).into_iter().collect();
@@ -419,7 +421,7 @@ impl Core {
         walk.defects.extend(defects);
     }
 
-    fn put_slots_right(&self, walk: &mut Walk) {
+    fn repair_slots(&self, walk: &mut Walk) {
         let maps = &mut self.state.write().maps;
         let defects = maps.slots.recount(&walk.slots);
         walk.defects.extend(defects);
@@ -431,7 +433,7 @@ impl Core {
     }
 
     /// Corrects references of blocks; frames without any are freed.
-    fn put_table_right(&self, tables: BTreeMap<u64, SoundTable>, walk: &mut Walk) {
+    fn repair_frame_table(&self, tables: BTreeMap<u64, SoundTable>, walk: &mut Walk) {
         let maps = &mut self.state.write().maps;
         let mut deferred: NumberMap<u64, i64> = NumberMap::default();
         for (block, change) in maps.table.deferred.drain().flat_map(|(_, changes)| changes) {
@@ -475,7 +477,7 @@ impl Core {
     }
 
     /// Counts live bytes again.
-    async fn put_usage_right(&self, roots: &[Location], walk: &mut Walk) {
+    async fn repair_usage(&self, roots: &[Location], walk: &mut Walk) {
         let pages: Vec<(u64, Location)> = {
             let state = self.state.read();
             state.maps.table.page_index.iter().map(|(page, info)| (page, info.location)).collect()

@@ -153,7 +153,7 @@ impl State {
             }
             Mutation::Keep { volume, until } => {
                 if until > 0 && !self.volume(volume)?.read_only {
-                    return Err(Error::Malformed("only a read-only volume can be kept").into());
+                    return Err(Error::Malformed("only a read-only volume can have a retention lock").into());
                 }
             }
             Mutation::Resize { volume, blocks } => {
@@ -281,7 +281,7 @@ impl State {
                 let (old, mut tree) = (VolumeState::blocks(state.geometry), state.tree);
                 state.geometry.blocks = *blocks;
                 let new = VolumeState::blocks(state.geometry);
-                self.maps.heighten(&mut tree, new);
+                self.maps.grow_height(&mut tree, new);
                 if new < old {
                     self.maps.set_hole(&mut tree, new, old, Entry::UNMAPPED);
                 }

@@ -58,7 +58,7 @@ impl Maps {
     ///
     /// # Errors
     /// Says why it can't be the one that is listed.
-    pub fn take_in(&mut self, page: u64, node: Node) -> Result<(), String> {
+    pub fn load_validated(&mut self, page: u64, node: Node) -> Result<(), String> {
         if let Some(defect) = self.node_defect(page, &node) {
             return Err(defect);
         }
@@ -97,7 +97,7 @@ impl FrameTable {
     ///
     /// # Errors
     /// Says why it can't be the one that is listed.
-    pub fn take_in(
+    pub fn load_validated(
         &mut self,
         page: u64,
         body: TablePage,
@@ -124,7 +124,7 @@ pub fn validate_frames(
     for (index, frame) in body.iter() {
         let number = page * FRAMES + index;
         if number >= next {
-            return Err(format!("frame {number} is in the table, but its number was not given yet"));
+            return Err(format!("frame {number} is in the table, but its number has not been used yet"));
         }
         if !is_inside(frame.location, segments, segment_bytes) {
             return Err(format!("frame {number} lies outside of the log: {}", frame.location));
@@ -136,6 +136,6 @@ pub fn validate_frames(
 /// Notes a block that a read found missing.
 pub fn note_lost(inconsistencies: &Inconsistencies, block: BlockId) {
     if block != BlockId::LOST {
-        inconsistencies.note(format_args!("{block} is named by a map, but is not there"));
+        inconsistencies.note(format_args!("{block} is named by a map, but does not exist"));
     }
 }

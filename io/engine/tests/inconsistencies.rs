@@ -8,7 +8,7 @@ use engine::media::{TARGETS, Target, tamper};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use support::contradict::{Model, array, bounds, read_all, use_all};
+use support::inconsistent::{Model, array, bounds, read_all, use_all};
 use support::{Dice, MemShelf, World};
 
 /// Runs a future over a shelf in memory, which never waits.

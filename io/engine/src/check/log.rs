@@ -38,8 +38,9 @@ impl Core {
         let (next, mut named) = (self.state.read().maps.table.next, std::mem::take(&mut found.blocks));
         for (number, frame) in &mut frames {
             if *number >= next {
-                found
-                    .defect(format_args!("frame {number} is in the table, but its number was not given yet"));
+                found.defect(format_args!(
+                    "frame {number} is in the table, but its number has not been used yet"
+                ));
             }
             for (index, refs) in (0..).zip(&mut frame.refs) {
                 let block = BlockId { frame: *number, index };

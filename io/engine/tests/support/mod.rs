@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
-pub mod contradict;
+pub mod inconsistent;
 
 use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
 use bytes::Bytes;
