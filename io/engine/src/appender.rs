@@ -15,21 +15,21 @@ use shelf::{Room, SegmentId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The free segments, and what the stream at hand may take of them.
+/// The free segments, and the share of them that the current stream may take.
 struct SegmentPool {
     free: BTreeSet<u32>,
     /// For each segment, the value of `clock` when it was last allocated.
     allocated_at: Vec<u64>,
     /// Segments allocated so far.
     clock: u64,
-    /// Free segments that the stream at hand has to leave.
+    /// Free segments that the current stream has to leave.
     reserve: usize,
-    /// The stream at hand may take segments that reduce the redundancy of others.
+    /// The current stream may take segments that reduce the redundancy of others.
     reduced_redundancy: bool,
 }
 
 impl SegmentPool {
-    /// Segments that the stream at hand can write: those that are free, and that drives have room for.
+    /// Segments that the current stream can write: free ones for which drives have room.
     fn writable(&self, room: Room) -> usize {
         self.within(if self.reduced_redundancy { room.any } else { room.protected })
     }
@@ -108,8 +108,8 @@ impl Appender {
         self.discard_unused();
     }
 
-    /// Discards all free segments. After recovery this is due: what was written to them after the last checkpoint is not
-    /// referred to, and of what that freed the drives may or may not have discarded some.
+    /// Discards all free segments. This is due after recovery: data written to them after the last checkpoint has no
+    /// references, and of the segments that this checkpoint freed the drives may or may not have discarded some.
     pub fn discard_unused(&self) {
         self.pool.free.iter().for_each(|segment| self.core.log.shelf().discard(SegmentId(*segment)));
     }
@@ -221,7 +221,7 @@ impl Appender {
         self.pool.within(self.core.log.shelf().room().protected)
     }
 
-    /// Segments that the stream at hand can write.
+    /// Segments that the current stream can write.
     pub fn writable_count(&self) -> usize {
         self.pool.writable(self.core.log.shelf().room())
     }

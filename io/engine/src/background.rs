@@ -177,7 +177,7 @@ impl Worker {
         }
     }
 
-    /// Cleans as much as so many flushed bytes require. False if nothing was to be done.
+    /// Cleans as much as `flushed` bytes require. False if nothing was to be done.
     async fn clean(&mut self, flushed: u64) -> block::Result<bool> {
         if !self.cleaner.plan(&self.appender, flushed) {
             self.appender.require_full_redundancy();

@@ -77,7 +77,7 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// An operation was refused that needs so many bytes of the journal. True if no other one needed as many since a
+    /// An operation was refused that needs `bytes` of the journal. True if no other one needed as many since a
     /// checkpoint made room.
     pub fn want_journal_bytes(&self, bytes: u64) -> bool {
         self.wanted_journal_bytes.fetch_max(bytes, Ordering::AcqRel) < bytes

@@ -27,7 +27,7 @@ thread_local! {
     static REST: RefCell<BytesMut> = RefCell::default();
 }
 
-/// Memory for so many pages, aligned to 4096 bytes.
+/// Memory for a number of pages, aligned to 4096 bytes.
 fn room(pages: usize) -> BytesMut {
     let bytes = pages * BLOCK;
     let fresh = |bytes: usize| {
@@ -48,7 +48,7 @@ fn room(pages: usize) -> BytesMut {
 }
 
 impl ChangeBuilder {
-    /// An empty change with room for so many pages.
+    /// An empty change with room for `pages` pages.
     pub fn new(pages: usize) -> Self {
         Self {
             mutations: Record::new(),
@@ -58,7 +58,7 @@ impl ChangeBuilder {
         }
     }
 
-    /// An empty change that writes a span of a volume, with room for so many pages.
+    /// An empty change that writes a span of a volume, with room for `pages` pages.
     pub fn of(volume: u32, span: Span, pages: usize) -> Self {
         let mut builder = Self::new(pages);
         builder.writes(volume, span);

@@ -39,7 +39,7 @@ impl Core {
         u64::from(segments) * u64::from(self.layout.segment_bytes)
     }
 
-    /// Size of the log without the reserve, of as many segments as the drives that are there have room for.
+    /// Size of the log without the reserve, in the segments for which the present drives have room.
     pub fn total_bytes(&self) -> u64 {
         self.bytes_of(self.segments.usable()).saturating_sub(self.reserve_bytes())
     }
@@ -78,16 +78,16 @@ impl Core {
         dirty_bytes(&self.state.read())
     }
 
-    /// Whether idle work may change so many map pages and pages of the frame table before the next checkpoint, which
-    /// has room for no more than twice [`Core::dirty_limit`].
+    /// Whether idle work may change `nodes` map pages and `tables` pages of the frame table before the next
+    /// checkpoint, which has room for no more than twice [`Core::dirty_limit`].
     pub fn may_change(&self, nodes: usize, tables: usize) -> bool {
         let changed = nodes as u64 * (MAP_PAGE_MAX_BYTES + INDEX_CHUNK_MAX_BYTES)
             + tables as u64 * (TABLE_PAGE_MAX_BYTES + INDEX_CHUNK_MAX_BYTES);
         self.dirty_bytes() + changed <= 2 * self.dirty_limit()
     }
 
-    /// Free segments that cleaning must leave to checkpoints. A power loss in the middle of one leaves what it was to
-    /// write to the next, beside what changed meanwhile: twice of what changes wait at.
+    /// Free segments that cleaning must leave to checkpoints. A checkpoint that a power loss interrupts leaves its
+    /// work to the next, beside what changed meanwhile: twice the amount at which changes wait.
     pub fn reserved_for_checkpoints(&self) -> usize {
         let max = 4 * self.dirty_limit() + renewed_bytes(&self.state.read());
         max.div_ceil(u64::from(self.layout.segment_bytes)) as usize
@@ -145,7 +145,7 @@ impl Core {
                 return Err(Error::NoSpace.into());
             }
             if live_bytes(state) + needed > self.total_bytes() {
-                // Overwriting with what takes less than what it replaces goes on.
+                // Overwriting goes on if the new data takes less than the data that it replaces.
                 let shrinks = change.packed.is_some_and(|packed| packed <= reclaimed_bytes(state, change));
                 // The background looks whether drives were added.
                 self.signal.notify();
@@ -254,7 +254,7 @@ fn growth(state: &State, mutations: &[Mutation]) -> u64 {
         // The paths to both ends, and one page of each level for what lies between.
         Mutation::Same { volume, .. } => 3 * (height(volume) + 1) * MAP_PAGE_MAX_BYTES,
         Mutation::Copy { source, from, target, to, count } => {
-            // Whole pages are shared where they can be; else there is a leaf for what is mapped.
+            // Whole pages are shared if they can be; else there is a leaf for each mapped part.
             let mapped = state.volume(source).map_or(0, |source| state.maps.tally(source.tree).mapped);
             let copied = if Maps::shareable(from, to).is_some() { 0 } else { leaves(count.min(mapped)) };
             (copied + copied / FAN as u64 + 2 * (height(target) + 1)) * MAP_PAGE_MAX_BYTES

@@ -31,7 +31,7 @@ pub struct VolumeState {
     /// Retention lock: until this time it can neither be deleted nor changed.
     pub kept_until: u64,
     /// The journal batch of the last change that no slot stands for: one without data, or one whose data lies in
-    /// earlier batches. Not on media: what is in a checkpoint is durable.
+    /// earlier batches. Not on media: a checkpoint is durable.
     pub changed: u64,
 }
 

@@ -107,7 +107,7 @@ impl Checkpointer {
         self.left_dirty_bytes
     }
 
-    /// Whether a checkpoint is due: for room in the journal, or because so much metadata is dirty.
+    /// Whether a checkpoint is due: for room in the journal, or because too much metadata is dirty.
     pub fn is_due(&self) -> bool {
         let (journal, tunables) = (&self.core.journal, &self.core.options.tunables);
         let wanted = self.core.throttle.wanted_journal_bytes();
@@ -123,9 +123,9 @@ impl Checkpointer {
         self.core.dirty_bytes() > (limit + self.left_dirty_bytes).min(2 * limit)
     }
 
-    /// Whether a checkpoint would free so many bytes of the journal now, or all that can be flushed has been. One that
-    /// frees nothing writes nearly as much as others: where flushing waits for cleaning, it would fill what cleaning
-    /// gains.
+    /// Whether a checkpoint would free so many bytes of the journal now, or everything that can be flushed has been.
+    /// A checkpoint that frees nothing writes nearly as much as others: while flushing waits for cleaning, it would
+    /// fill the segments that cleaning gains.
     fn trims(&self, bytes: u64) -> bool {
         let flushed = self.core.state.read().maps.slots.flushed_before();
         self.core.journal.has_before(flushed, bytes)

@@ -38,7 +38,7 @@ pub struct Cleaner {
     marked: BTreeSet<u32>,
     /// Number of segments cleaned since the last checkpoint.
     cleaned: usize,
-    /// The last step reclaimed nothing, after so many changes and with such room on the drives: wait until either differs.
+    /// Number of changes and room on the drives when the last step reclaimed nothing: wait until either differs.
     exhausted: Option<(u64, Room)>,
     rounds: Rounds,
     /// Bytes to be moved before more is flushed.
@@ -75,8 +75,8 @@ impl Cleaner {
         self.exhausted = None;
     }
 
-    /// Decides how much to clean now that so many bytes were flushed: the more, the fewer segments are free. False if
-    /// enough are.
+    /// Decides how much to clean after `flushed` bytes were flushed: the fewer segments are free, the more. False if
+    /// enough are free.
     pub fn plan(&mut self, appender: &Appender, flushed: u64) -> bool {
         let (min, enough) = (self.core.reserved_from_data(), self.core.clean_below());
         if appender.protected_free_count() >= enough {
@@ -97,7 +97,7 @@ impl Cleaner {
         self.to_move_bytes > 0 && appender.protected_free_count() < self.core.clean_below()
     }
 
-    /// So many bytes were moved.
+    /// Counts moved bytes.
     pub fn note_moved(&mut self, bytes: u64) {
         let min = u64::from(self.core.layout.stripe_bytes);
         self.to_move_bytes = self.to_move_bytes.saturating_sub(bytes.max(min));
@@ -108,8 +108,8 @@ impl Cleaner {
         self.to_move_bytes = 0;
     }
 
-    /// Moves what is live out of a segment as long as there is room to move it to; then asks for a checkpoint, which frees
-    /// the segments that are empty. `catalog` is where the catalog lies.
+    /// Moves live data out of a segment as long as there is room for it; then asks for a checkpoint, which frees the
+    /// empty segments. `catalog` is where the catalog lies.
     pub async fn step(&mut self, appender: &mut Appender, catalog: &[Location]) -> block::Result<Cleaned> {
         let changes = self.core.activity.changes();
         let now = (changes, self.core.log.shelf().room());
@@ -174,8 +174,8 @@ impl Cleaner {
         Ok(())
     }
 
-    /// Victim selection by cost and benefit: the segment with the best ratio of what is reclaimed, weighted by the
-    /// segment's age, to what is read and written.
+    /// Victim selection by cost and benefit: the segment with the best ratio of reclaimed bytes, weighted by the
+    /// segment's age, to bytes read and written.
     fn victim(&self, appender: &Appender, fits: impl Fn(Live) -> bool) -> Option<u32> {
         let open = appender.open_segments();
         let size = u64::from(self.core.layout.segment_bytes);

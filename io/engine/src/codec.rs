@@ -56,7 +56,7 @@ impl Put for Vec<u8> {
     }
 }
 
-/// Takes fields from the front of some bytes. `what` names what is being read, for the error.
+/// Takes fields from the front of some bytes. `what` names them in errors.
 pub struct Take<'a> {
     rest: &'a [u8],
     what: &'static str,
@@ -73,7 +73,7 @@ impl<'a> Take<'a> {
         self.rest.is_empty()
     }
 
-    /// The error for what is being read.
+    /// The error for these bytes.
     pub fn malformed(&self) -> Malformed {
         Malformed(self.what)
     }
@@ -125,7 +125,7 @@ impl<'a> Take<'a> {
     /// See [`Put::var`]; longer than ten bytes or 64 bits is malformed.
     #[inline]
     pub fn var(&mut self) -> Result<u64, Malformed> {
-        // Eight bytes at once where there are so many: metadata is little else.
+        // Eight bytes at once if there are as many: most metadata is variable-length integers.
         let Some((word, _)) = self.rest.split_first_chunk::<8>() else { return self.long_var() };
         let word = u64::from_le_bytes(*word);
         let ends = !word & 0x8080_8080_8080_8080;

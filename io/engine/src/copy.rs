@@ -50,7 +50,7 @@ impl Copy {
         self.from.from % STEP == self.to.from % STEP
     }
 
-    /// Where a part of what is written is read from.
+    /// The part of the source that is copied to a part of the target.
     fn back(&self, part: Span) -> Span {
         let shift = |byte: u64| byte - self.to.from + self.from.from;
         Span { from: shift(part.from), to: shift(part.to) }

@@ -68,7 +68,7 @@ impl Walk {
         let Some(page) = self.open.last().copied() else { return Ok(()) };
         let info = maps.page_index.get(page);
         if info.refs == 0 {
-            // It has gone meanwhile.
+            // It was released meanwhile.
             self.open.pop();
             return Ok(());
         }

@@ -53,7 +53,7 @@ pub struct Header {
     pub packing: u8,
     /// Which of a frame's blocks are stored, one bit each.
     pub stored: u8,
-    /// Some fingerprints were left out to save time, and may be made.
+    /// Some fingerprints were left out to save time, and may be made later.
     pub skipped: bool,
     /// Bytes after the header.
     pub payload: u32,

@@ -85,7 +85,7 @@ impl TablePage {
         self.frames.iter().all(Option::is_none)
     }
 
-    /// The frames that are there, with their index in the page.
+    /// The frames of the page, with their positions.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Frame)> {
         self.frames.iter().enumerate().filter_map(|(index, frame)| Some((index as u64, frame.as_ref()?)))
     }
@@ -288,7 +288,7 @@ impl FrameTable {
         }
     }
 
-    /// Replaces what a page says, for good; a page without frames goes.
+    /// Replaces a page; one without frames is removed.
     pub fn replace(&mut self, page: u64, body: TablePage) {
         self.pages.load(page, TablePage::default());
         *self.edit(page) = body;

@@ -1,6 +1,6 @@
 //! Idle work: index rebuild and recompression while hosts leave the array alone.
 //!
-//! Both only save space later, so they run when hosts asked for nothing lately, and end after the step at hand when a
+//! Both only save space later, so they run when hosts asked for nothing lately, and end after the current step when a
 //! host does.
 
 use crate::appender::Appender;

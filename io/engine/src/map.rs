@@ -450,7 +450,7 @@ impl Maps {
         }
     }
 
-    /// References of a block whose page of the frame table is in memory; `None` if it is gone.
+    /// References of a block whose page of the frame table is in memory; zero if it has none.
     pub fn refs_of(&self, block: BlockId) -> u64 {
         self.table.get(block.frame).ok().flatten().map_or(0, |frame| frame.refs(block.index))
     }

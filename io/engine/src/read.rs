@@ -228,7 +228,7 @@ impl Core {
         }
     }
 
-    /// Reads a frame through the cache; `None` if it is gone, because nothing refers to it any more.
+    /// Reads a frame through the cache; `None` if nothing refers to it any more.
     pub async fn fetch(&self, number: u64) -> Result<Option<Decoded>> {
         let Some((object, frame)) = self.fetch_object(number).await? else { return Ok(None) };
         drop(object);

@@ -1,7 +1,9 @@
-//! Data reduction of the background: deduplication and compression of what is flushed, and again of what is stored.
+//! Data reduction of the background: deduplication and compression of data as it is flushed, and again of stored
+//! data.
 //!
 //! It owns everything that only this takes: the deduplication index with its rebuild and its locality cache,
-//! fingerprints, adaptivity and the packer of frames. Losing any of it costs space, never data, and no read touches it.
+//! fingerprints, adaptivity and the packer of frames. Losing any of it costs space, never data, and no read touches
+//! it.
 
 mod flush;
 mod index_rebuild;
@@ -34,7 +36,7 @@ pub struct Reducer {
 }
 
 impl Reducer {
-    /// A reducer whose index is empty: what is in the log now is read again by [`Reducer::rebuild_index_step`].
+    /// A reducer with an empty index: [`Reducer::rebuild_index_step`] reads the present contents of the log again.
     pub fn new(core: Arc<Core>) -> Self {
         let last = core.state.read().maps.table.page_index.last();
         Self {

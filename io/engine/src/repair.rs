@@ -233,7 +233,7 @@ impl Core {
         root
     }
 
-    /// Visits a page and what is below it; what it names and does not exist is lost from now on. `None` if the page
+    /// Visits a page and everything below it, and marks as lost what it names and does not exist. `None` if the page
     /// itself can't be used at this level.
     fn repair_page<'a>(
         &'a self,

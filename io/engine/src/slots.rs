@@ -50,7 +50,7 @@ pub struct Slots {
     lost: BTreeSet<SlotId>,
 }
 
-/// Flushing goes on from here.
+/// The position from which flushing continues.
 #[derive(Clone, Copy, Default)]
 struct Cursor {
     batch: u64,
@@ -63,7 +63,7 @@ impl Slots {
         self.waiting * BLOCK
     }
 
-    /// Bytes that were added and do not wait any more: a count that never goes back.
+    /// Bytes that were added and do not wait any more: a count that only grows.
     pub fn progress(&self) -> u64 {
         (self.added - self.waiting as u64) * BLOCK as u64
     }
@@ -238,7 +238,7 @@ impl Slots {
         if self.waiting == 0 { u64::MAX } else { self.cursor.batch }
     }
 
-    /// Starts over at the oldest: what was taken has not been flushed.
+    /// Starts over at the oldest: slots that were taken have not been flushed.
     pub fn rewind(&mut self) {
         self.cursor = Cursor::default();
     }

@@ -23,7 +23,7 @@ pub struct State {
 pub enum Refusal {
     /// A page has to be read before.
     Need(Need),
-    /// A block is not what it was when the change was prepared.
+    /// A block has changed since the change was prepared.
     Changed,
     /// The background has to make room in the journal or in memory first.
     Backpressure,

@@ -54,10 +54,10 @@ impl Maps {
         node.iter().find_map(defect)
     }
 
-    /// Takes in a page that was read.
+    /// Adds a page that was read.
     ///
     /// # Errors
-    /// Says why it can't be the one that is listed.
+    /// Why it can't be the page that is listed.
     pub fn load_validated(&mut self, page: u64, node: Node) -> Result<(), String> {
         if let Some(defect) = self.node_defect(page, &node) {
             return Err(defect);
@@ -93,10 +93,10 @@ impl std::fmt::Display for Tally {
 }
 
 impl FrameTable {
-    /// Takes in a page that was read, for a log of so many segments of so many bytes.
+    /// Adds a page that was read, for a log of segments of `segment_bytes`.
     ///
     /// # Errors
-    /// Says why it can't be the one that is listed.
+    /// Why it can't be the page that is listed.
     pub fn load_validated(
         &mut self,
         page: u64,

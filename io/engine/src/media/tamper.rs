@@ -71,7 +71,7 @@ pub async fn tamper(shelf: Arc<dyn Shelf>, target: Target, pick: Pick<'_>) -> Re
     Ok(format!("{target:?}: {what}"))
 }
 
-/// The newest checkpoint, and what is to be written.
+/// The newest checkpoint, and the objects to be written.
 struct Media {
     shelf: Arc<dyn Shelf>,
     log: Log,

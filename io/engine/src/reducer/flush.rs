@@ -30,7 +30,7 @@ pub enum Step {
     Full,
 }
 
-/// What a step did.
+/// Result of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Flushed {
     /// Its outcome.
