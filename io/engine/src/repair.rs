@@ -71,11 +71,11 @@ struct Walk {
     defects: Vec<String>,
 }
 
-/// A page of the frame table, with the frames that are there.
+/// A page of the frame table with its valid frames.
 #[derive(Default)]
-struct SoundTable {
+struct ValidTable {
     page: TablePage,
-    /// The page on the drives lists frames that are not there.
+    /// The page on the drives has frames that do not exist.
     differs: bool,
 }
 
@@ -129,7 +129,7 @@ impl Core {
         &self,
         walk: &mut Walk,
         progress: ProgressSink<'_>,
-    ) -> Result<BTreeMap<u64, SoundTable>> {
+    ) -> Result<BTreeMap<u64, ValidTable>> {
         let (pages, next): (Vec<(u64, Location)>, u64) = {
             let table = &self.state.read().maps.table;
             (table.page_index.iter().map(|(page, info)| (page, info.location)).collect(), table.next)
@@ -147,7 +147,7 @@ impl Core {
                     TablePage::default()
                 }
             };
-            let mut kept = SoundTable::default();
+            let mut kept = ValidTable::default();
             let frames: Vec<(u64, Frame)> =
                 body.iter().map(|(index, frame)| (page * FRAMES + index, frame.clone())).collect();
             for group in frames.chunks(self.options.tunables.reads_in_flight) {
@@ -433,14 +433,14 @@ impl Core {
     }
 
     /// Corrects references of blocks; frames without any are freed.
-    fn repair_frame_table(&self, tables: BTreeMap<u64, SoundTable>, walk: &mut Walk) {
+    fn repair_frame_table(&self, tables: BTreeMap<u64, ValidTable>, walk: &mut Walk) {
         let maps = &mut self.state.write().maps;
         let mut deferred: NumberMap<u64, i64> = NumberMap::default();
         for (block, change) in maps.table.deferred.drain().flat_map(|(_, changes)| changes) {
             let sum = deferred.entry(block.bits()).or_default();
             *sum = sum.saturating_add(change);
         }
-        for (page, SoundTable { page: body, differs }) in tables {
+        for (page, ValidTable { page: body, differs }) in tables {
             let mut right = TablePage::default();
             for (index, frame) in body.iter() {
                 let number = page * FRAMES + index;
