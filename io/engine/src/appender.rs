@@ -102,7 +102,7 @@ impl Appender {
         }
     }
 
-    /// Treats as free only what another appender has free, and discards that.
+    /// Keeps only the free segments that another appender has free too, and discards them.
     pub fn restrict_to(&mut self, other: &Self) {
         self.pool.free.retain(|segment| other.pool.free.contains(segment));
         self.discard_unused();
