@@ -56,8 +56,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 fn main() -> ExitCode {
     let args = Args::parse();
     if args.openapi {
-        print!("{}", api::openapi());
-        return ExitCode::SUCCESS;
+        return print_openapi();
     }
     let log = Log::start();
     access::keep_private();
@@ -251,7 +250,19 @@ async fn measure(array: Arc<Array>) {
     }
 }
 
-/// Prints one line of JSON to standard output: everything listens, and where.
+/// Prints the description of the API. A reader that closes the pipe early (`| head`) is no error.
+fn print_openapi() -> ExitCode {
+    use std::io::Write;
+    match std::io::stdout().write_all(api::openapi().as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("ashlard: cannot write the description of the API: {error}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Reports in one line of JSON on standard output that everything listens, and where.
 fn announce(identity: &ArrayIdentity, portals: &[std::net::SocketAddr], url: &str) {
     use std::io::Write;
     let ready = serde_json::json!({

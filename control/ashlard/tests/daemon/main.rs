@@ -77,6 +77,12 @@ fn an_array_is_operated_killed_and_comes_back_as_it_was() {
 }
 
 #[test]
+fn the_description_of_the_api_may_be_read_in_part() {
+    let (status, log) = process::openapi_to_a_reader_that_leaves();
+    assert!(status.success() && log.is_empty(), "{status}: {log}");
+}
+
+#[test]
 fn a_check_finds_damage_and_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let data = &folder.path().join("array");

@@ -179,6 +179,17 @@ pub fn ashlard(words: &str) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
+/// Runs `ashlard --openapi` with a reader that takes a few bytes and closes the pipe: how it ended, and what it logged.
+pub fn openapi_to_a_reader_that_leaves() -> (ExitStatus, String) {
+    let mut command = Command::new(ASHLARD);
+    let mut child = command.arg("--openapi").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut output = child.stdout.take().unwrap();
+    std::io::Read::read_exact(&mut output, &mut [0; 16]).unwrap();
+    drop(output);
+    let output = child.wait_with_output().unwrap();
+    (output.status, String::from_utf8(output.stderr).unwrap())
+}
+
 /// The files that are the drives of an array.
 pub fn drives(data: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(data.join("drives")).unwrap();
