@@ -79,7 +79,7 @@ test("a thousand volumes of two hundred hosts are listed, found and shown a page
   await open("/host-groups/cluster");
   await expect(page.getByRole("link", { name: "shared" })).toBeVisible();
   // Fifty of each kind are enough to choose from; the rest is found by typing.
-  await open("/analysis");
+  await open("/performance");
   await page.getByRole("combobox", { name: "Of", exact: true }).click();
   await expect(page.getByRole("option", { name: "vm0000" })).toBeVisible();
   expect(await page.getByRole("listbox", { name: "Of", exact: true }).getByRole("option").count()).toBeLessThanOrEqual(151);

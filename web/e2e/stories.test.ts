@@ -15,7 +15,7 @@ test("a user signs in, is told who that is, and is asked again when the session 
   const who = page.getByRole("button", { name: "Signed in as ada" });
   await page.reload();
   await expect(who).toBeVisible();
-  await expect(page.getByRole("link", { name: "Audit trail" })).toHaveCount(0);
+  await expect(page.getByRole("link", { name: "Audit log" })).toHaveCount(0);
 
   // Another password ends the session; whoever was in comes back to the same page.
   await array.ask("PATCH", "users/ada", { password: "a better password" });
@@ -28,10 +28,10 @@ test("a user signs in, is told who that is, and is asked again when the session 
   await page.getByRole("menuitem", { name: "Change password" }).click();
   const change = page.getByRole("dialog", { name: "Change your password" });
   await change.getByLabel("New password").fill("the best password");
-  await change.getByLabel("Once more").fill("the best");
+  await change.getByLabel("Repeat password").fill("the best");
   await change.getByRole("button", { name: "Set password" }).click();
   await expect(change.getByText("It is not the same.")).toBeVisible();
-  await change.getByLabel("Once more").fill("the best password");
+  await change.getByLabel("Repeat password").fill("the best password");
   await change.getByRole("button", { name: "Set password" }).click();
   await expect(page.getByText("Your password is set.")).toBeVisible();
   await page.reload();
@@ -87,7 +87,7 @@ test("who may only look is shown nothing to change", async ({ array, page }) => 
 
 test("a host and a volume are made and connected; the volume is deleted and restored", async ({ open, page }) => {
   await open("/");
-  await page.getByRole("link", { name: "Add a host only" }).click();
+  await page.getByRole("link", { name: "Add a host" }).click();
   const host = page.getByRole("dialog", { name: "Add host" });
   await host.getByRole("textbox", { name: "Name", exact: true }).fill("web1");
   await host.getByLabel("iSCSI names").fill("InitiatorName=iqn.1993-08.org.debian:01:web1");
@@ -126,7 +126,7 @@ test("a host and a volume are made and connected; the volume is deleted and rest
 
   await connections.getByRole("button", { name: "Disconnect" }).click();
   await page.getByRole("dialog", { name: /Disconnect/ }).getByRole("button", { name: "Disconnect" }).click();
-  await expect(page.getByText("No host sees it")).toBeVisible();
+  await expect(page.getByText("Not connected")).toBeVisible();
   const deletion = await removal("Delete");
   await expect(deletion.getByRole("button", { name: "Delete" })).toBeDisabled();
   await deletion.getByRole("textbox").fill("db1");
@@ -146,7 +146,7 @@ test("the first run leads from the drives to a disk on a host; what the array re
   await page.getByRole("button", { name: "Create both" }).click();
   await expect(page.getByText("Give it a name.").first()).toBeVisible();
   await page.getByRole("textbox", { name: "Name of the host" }).fill("web1");
-  await page.getByLabel("Its iSCSI name").fill("iqn.1993-08.org.debian:01:web1");
+  await page.getByLabel("iSCSI initiator name").fill("iqn.1993-08.org.debian:01:web1");
   await page.getByRole("textbox", { name: "Name of the volume" }).fill("taken");
   await page.getByRole("button", { name: "Create both" }).click();
   await expect(page.getByRole("alert")).toContainText("choose another name");
@@ -166,7 +166,7 @@ async function untilTold(page: Page, done: () => Promise<boolean>) {
   throw new Error("nothing told the page");
 }
 
-test("what others change is told, not asked for", async ({ array, page, open }) => {
+test("what others change is told, not required", async ({ array, page, open }) => {
   await page.clock.install();
   const told = page.waitForResponse("**/api/v1/stream");
   await open("/volumes");
@@ -224,8 +224,8 @@ test("what needs attention is told, taken on and closed", async ({ array, open, 
   await expect(page.getByText("Nothing needs attention")).toBeVisible();
   await array.work("iqn.1993-08.org.debian:01:web1", 0, ["write -P 7 0 4M"]);
   const row = page.getByRole("row", { name: /sql/ });
-  await row.getByRole("button", { name: "I look after it" }).click();
-  await expect(row.getByText("admin looks after it")).toBeVisible();
+  await row.getByRole("button", { name: "Acknowledge" }).click();
+  await expect(row.getByText("acknowledged by admin")).toBeVisible();
   await row.getByRole("button", { name: "Close" }).click();
   await expect(page.getByText("Nothing needs attention")).toBeVisible();
   await page.getByText("Past", { exact: true }).click();
@@ -241,20 +241,20 @@ test("what a volume group costs on the drives is measured", async ({ array, open
   await array.work("iqn.1993-08.org.debian:01:web1", 0, ["write -P 0 0 4M"]);
   await open("/groups/sql");
   await page.getByRole("button", { name: "Measure" }).click();
-  await expect(page.getByText("Comes back when deleted")).toBeVisible();
+  await expect(page.getByText("Freed when deleted")).toBeVisible();
   await expect(page.locator("dt:text-is('Zeros') + dd")).toHaveText(/^4(\.0+)? MiB$/);
 });
 
 test("an LDAP server is added and changed; its secret is never shown, and users sign in while it is away", async ({ array, open, page }) => {
   await open("/settings/directories");
   await page.getByRole("button", { name: "Add directory" }).click();
-  const add = page.getByRole("dialog", { name: "Add a directory" });
+  const add = page.getByRole("dialog", { name: "Add directory" });
   await add.getByRole("textbox", { name: "Name", exact: true }).fill("corp");
   await add.getByRole("combobox", { name: "Kind" }).click();
   await page.getByRole("option", { name: "LDAP" }).click();
   await add.getByRole("textbox", { name: "Server" }).fill("ldap.example.com");
-  await add.getByRole("textbox", { name: "People are below" }).fill("ou=people,dc=example,dc=com");
-  await add.getByRole("textbox", { name: "Who searches", exact: true }).fill("cn=array,dc=example,dc=com");
+  await add.getByRole("textbox", { name: "Base DN of users" }).fill("ou=people,dc=example,dc=com");
+  await add.getByRole("textbox", { name: "Bind DN", exact: true }).fill("cn=array,dc=example,dc=com");
   await add.getByLabel("Password of who searches").and(page.locator("input")).fill("search-secret-1");
   await add.getByRole("textbox", { name: /^Group/ }).last().fill("cn=storage,ou=groups,dc=example,dc=com");
   await add.getByRole("button", { name: "Add", exact: true }).click();
@@ -271,7 +271,7 @@ test("an LDAP server is added and changed; its secret is never shown, and users 
   const change = page.getByRole("dialog", { name: "Change corp" });
   await expect(change.getByRole("textbox", { name: "Server" })).toHaveValue("ldap://127.0.0.1:1");
   await expect(change.getByLabel("Password of who searches").and(page.locator("input"))).toHaveValue("");
-  await change.getByRole("textbox", { name: "Groups are below" }).fill("ou=groups,dc=example,dc=com");
+  await change.getByRole("textbox", { name: "Base DN of groups" }).fill("ou=groups,dc=example,dc=com");
   await change.getByRole("button", { name: "Save" }).click();
   await expect(change.getByRole("alert")).toContainText("secret");
   await change.getByLabel("Password of who searches").and(page.locator("input")).fill("search-secret-2");
@@ -296,7 +296,7 @@ test("users and tokens are made, changed and taken away; a certificate that is n
   const create = page.getByRole("dialog", { name: "Create user" });
   await create.getByRole("textbox", { name: "Name" }).fill("admin");
   await create.getByLabel("Password").and(page.locator("input")).fill("a good password");
-  await create.getByLabel("Once more").fill("a good password");
+  await create.getByLabel("Repeat password").fill("a good password");
   await create.getByRole("button", { name: "Create" }).click();
   await expect(create.getByRole("alert")).toContainText("choose another");
   await create.getByRole("textbox", { name: "Name" }).fill("ada");

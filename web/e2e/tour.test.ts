@@ -24,7 +24,7 @@ test("a new user gives a server storage, watches it, goes back in time, and take
   await expect(page.getByText("Your array is ready")).toBeVisible();
   await picture(page, "1-new");
 
-  await page.getByRole("link", { name: "Set it up" }).click();
+  await page.getByRole("link", { name: "Set up" }).click();
   await expect(page.getByText("usable, after what protects")).toBeVisible();
   await page.getByRole("button", { name: "Next" }).click();
   await page.getByRole("textbox", { name: "Name of the array" }).fill("rack4");
@@ -32,7 +32,7 @@ test("a new user gives a server storage, watches it, goes back in time, and take
   await expect(page.getByText(array.ready.target_iqn)).toBeVisible();
   await page.getByRole("button", { name: "Next" }).click();
   await page.getByRole("textbox", { name: "Name of the host" }).fill("db1");
-  await page.getByLabel("Its iSCSI name").fill(INITIATOR);
+  await page.getByLabel("iSCSI initiator name").fill(INITIATOR);
   await page.getByRole("textbox", { name: "Name of the volume" }).fill("data");
   await picture(page, "2-setup");
   await page.getByRole("button", { name: "Create both" }).click();
@@ -49,15 +49,15 @@ test("a new user gives a server storage, watches it, goes back in time, and take
   await expect(page.getByText(/\d : 1 data reduction|data reduction/)).toBeVisible();
   await expect(page.getByText(/deduplication \d/)).toBeVisible({ timeout: 30_000 });
   await picture(page, "4-dashboard");
-  await page.getByRole("link", { name: "Analysis", exact: true }).first().click();
+  await page.getByRole("link", { name: "Performance", exact: true }).first().click();
   await expect(page.getByRole("table", { name: "Sizes of reads and writes" })).toBeVisible();
-  await picture(page, "5-analysis");
+  await picture(page, "5-performance");
 
   await page.getByRole("link", { name: "Volumes", exact: true }).click();
   await page.getByRole("link", { name: "data", exact: true }).click();
   await page.getByRole("button", { name: "Take snapshot" }).click();
   const take = page.getByRole("dialog", { name: "Snapshot of data" });
-  await take.getByLabel("Name after the dot").fill("before");
+  await take.getByLabel("Name suffix").fill("before");
   await take.getByRole("button", { name: "Take snapshot" }).click();
   await expect(page.getByRole("heading", { level: 1, name: "data.before" })).toBeVisible();
   await picture(page, "6-snapshot");
@@ -73,7 +73,7 @@ test("a new user gives a server storage, watches it, goes back in time, and take
 
   await page.getByRole("table", { name: "Connections" }).getByRole("button", { name: "Disconnect" }).click();
   await page.getByRole("dialog", { name: /Disconnect/ }).getByRole("button", { name: "Disconnect" }).click();
-  await expect(page.getByText("No host sees it")).toBeVisible();
+  await expect(page.getByText("Not connected")).toBeVisible();
   await page.getByRole("button", { name: "More" }).click();
   await page.getByRole("menuitem", { name: "Delete" }).click();
   const deletion = page.getByRole("dialog", { name: /Delete data/ });

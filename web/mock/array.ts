@@ -1,5 +1,5 @@
 /** An array in memory, for tests and for work on pages: the shapes of the API, and the rules that pages show. */
-import type { SchemaArray, SchemaConnection, SchemaHost, SchemaRefusedLogin, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
+import type { SchemaAlert, SchemaArray, SchemaConnection, SchemaHost, SchemaRefusedLogin, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
 
 export type State = {
   name: string;
@@ -8,6 +8,7 @@ export type State = {
   connections: SchemaConnection[];
   /** Of hosts and of unknown initiators. */
   refused: SchemaRefusedLogin[];
+  alerts: SchemaAlert[];
 };
 
 export class Problem extends Error {
@@ -40,7 +41,7 @@ export function random(seed: number): () => number {
   };
 }
 
-export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [] });
+export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [], alerts: [] });
 
 /** An array as a small company has it. */
 export function busy(volumes = 24, hosts = 9): State {

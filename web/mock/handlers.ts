@@ -100,6 +100,19 @@ export const handlers: Handlers = {
       return undefined;
     },
   },
+  "/api/v1/alerts": { get: (state) => list(state.alerts) },
+  "/api/v1/array/confirm-time": {
+    post: (state) => {
+      state.alerts = state.alerts.filter((it) => it.kind !== "clock.jumped");
+      return undefined;
+    },
+  },
+  "/api/v1/volumes/{name}/clear-state": {
+    post: (state, { path }) => {
+      state.alerts = state.alerts.filter((it) => it.kind !== "volume.state-unreadable" || it.name !== path["name"]);
+      return undefined;
+    },
+  },
   "/api/v1/performance": { get: () => ({ resolution_seconds: 1, times: [], read: model.noWork(), write: model.noWork(), offload: model.noWork() }) },
   "/api/v1/capacity": { get: () => ({ times: [], space: { provisioned: [], mapped: [], unique: [], physical: [], metadata: [], total: [] }, forecast: {} }) },
   "/api/v1/settings": { get: (state) => ({ name: state.name, recycle_bin_seconds: 86_400, unmap_throttle: 0, scrub_every_seconds: 604_800 }) },

@@ -2,7 +2,7 @@
 import { Route, Switch } from "wouter";
 import { useSession } from "./api/session";
 import { DashboardPage } from "./pages/dashboard/page";
-import { AnalysisPage } from "./pages/analysis/page";
+import { PerformancePage } from "./pages/performance/page";
 import { AlertsPage } from "./pages/alerts/page";
 import { DrivesPage } from "./pages/drives/page";
 import { AuditPage } from "./pages/events/audit";
@@ -46,7 +46,7 @@ export function App() {
         <Route path="/host-groups" component={HostGroupsPage} />
         <Route path="/host-groups/:name">{({ name }) => <HostGroupPage name={decodeURIComponent(name)} />}</Route>
         <Route path="/recycle-bin" component={RecycleBinPage} />
-        <Route path="/analysis" component={AnalysisPage} />
+        <Route path="/performance" component={PerformancePage} />
         <Route path="/drives" component={DrivesPage} />
         <Route path="/alerts" component={AlertsPage} />
         <Route path="/jobs" component={JobsPage} />

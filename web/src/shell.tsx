@@ -24,7 +24,7 @@ const PLACES: { title: string; places: Place[] }[] = [
     title: "",
     places: [
       { path: "/", label: "Dashboard", icon: LayoutDashboard },
-      { path: "/analysis", label: "Analysis", icon: ChartLine },
+      { path: "/performance", label: "Performance", icon: ChartLine },
     ],
   },
   {
@@ -51,7 +51,7 @@ const PLACES: { title: string; places: Place[] }[] = [
       { path: "/alerts", label: "Alerts", icon: Bell },
       { path: "/jobs", label: "Jobs", icon: ListTodo },
       { path: "/events", label: "Events", icon: ScrollText },
-      { path: "/audit", label: "Audit trail", icon: ClipboardList, role: "admin" },
+      { path: "/audit", label: "Audit log", icon: ClipboardList, role: "admin" },
       { path: "/settings", label: "Settings", icon: Settings },
     ],
   },

@@ -53,10 +53,10 @@ struct Context {
 #[openapi(
     info(
         title = "Ashlar",
-        description = "Operator actions of an Ashlar array. Sizes are in bytes, times in UTC. Errors are \
-                       application/problem+json with a `kind` that programs can act on. A change that is sent again with the \
-                       same `Idempotency-Key` within a day is done once and answered alike. The answer about one thing has an \
-                       `ETag`; a change with that in `If-Match` is made only if nobody else was faster (else 412).",
+        description = "Management API of an Ashlar array. Sizes are in bytes, times in UTC (RFC 3339). Errors are \
+                       application/problem+json with a machine-readable `kind`. Requests repeated with the same \
+                       `Idempotency-Key` within a day are carried out once and get the same response. The response for a \
+                       single object has an `ETag`; a change with `If-Match` fails with 412 if the object has changed since.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     components(schemas(problem::Problem, v1::Change, v1::Topic)),

@@ -17,28 +17,28 @@ pub const PARTIAL: &str = "application/vnd.ashlar.partial+json";
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Part {
-    /// At most so many items; all when not given.
+    /// Maximum number of items; default: all.
     #[param(minimum = 0)]
     limit: Option<usize>,
-    /// Leave out so many at the beginning.
+    /// Number of items to skip.
     #[param(minimum = 0)]
     offset: Option<usize>,
-    /// Fields to sort by, with commas between; '-' before a name: largest first. Such as `-mapped,name`.
+    /// Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
     sort: Option<String>,
-    /// Conditions that all must hold, with commas between: a field, one of = != < <= > >=, and a value, in which '*'
-    /// stands for anything. Such as `name=web*,size>=1073741824`.
+    /// Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*' matches
+    /// anything, such as `name=web*,size>=1073741824`.
     filter: Option<String>,
-    /// Fields that are wanted, with commas between; the answer is then of the type
+    /// Comma-separated fields to return. The response then has the media type
     /// `application/vnd.ashlar.partial+json`.
     fields: Option<String>,
 }
 
-/// A list whose items have only the fields that were asked for.
+/// A list whose items have only the requested fields.
 #[derive(Serialize, ToSchema)]
 pub struct PartialList {
     /// The items.
     pub items: Vec<Map<String, Value>>,
-    /// How many there are without `limit` and `offset`.
+    /// Total count, regardless of `limit` and `offset`.
     pub total: usize,
 }
 

@@ -110,7 +110,7 @@ pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(metrics))
 }
 
-/// What monitoring asks for: OpenMetrics
+/// Get metrics in OpenMetrics format
 #[utoipa::path(get, path = "/metrics", tag = "performance", responses(
     (status = 200, description = "OpenMetrics 1.0", body = String,
         content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8"),

@@ -8,30 +8,30 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::{IntoResponses, ToSchema};
 
-/// What went wrong (application/problem+json).
+/// An error (application/problem+json, RFC 9457).
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Problem {
     /// `urn:ashlar:problem:` and the kind.
     #[serde(rename = "type")]
     pub kind_uri: String,
-    /// The same for every problem of this kind.
+    /// Title, equal for all problems of this kind.
     pub title: String,
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// What was wrong and what to do.
+    /// What is wrong and how to correct it.
     pub detail: String,
-    /// For programs: not_found, conflict, invalid, precondition, stale, forbidden, failed, unauthorized or too_many.
+    /// Machine-readable kind: not_found, conflict, invalid, precondition, stale, forbidden, failed, unauthorized or too_many.
     pub kind: String,
 }
 
-/// What every path may answer instead of what was asked for.
+/// Error responses of every path.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only its description is used")]
 pub enum Problems {
-    /// The request was refused; nothing changed.
+    /// The request was refused. Nothing changed.
     #[response(status = "4XX", content_type = "application/problem+json")]
     Refused(Problem),
-    /// The array could not do it.
+    /// The array failed to process the request.
     #[response(status = "5XX", content_type = "application/problem+json")]
     Failed(Problem),
 }

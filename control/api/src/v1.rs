@@ -66,7 +66,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(user::routes())
         .merge(directory::routes())
         .merge(sign_in::routes())
-        .routes(routes!(describe))
+        .routes(routes!(show_openapi))
 }
 
 /// Carries out a request in a task of its own: a client that hangs up must not stop a change half-way.
@@ -98,11 +98,11 @@ fn gone((): ()) -> Gone {
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// This description
+/// Get the OpenAPI description
 #[utoipa::path(get, path = "/api/v1/openapi.json", tag = "array", security(()), responses(
     (status = 200, description = "OpenAPI 3.1", body = Object),
 ))]
-async fn describe() -> impl IntoResponse {
+async fn show_openapi() -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], crate::openapi())
 }
 

@@ -63,7 +63,7 @@ fn times_have_units() {
 fn a_subject_or_peer_is_named_once() {
     for good in [
         "snapshot create db1",
-        "snapshot create --group sql --suffix s1 --keep-until 2030-01-01T00:00:00Z",
+        "snapshot create --group sql --suffix s1 --retain-until 2030-01-01T00:00:00Z",
         "schedule create gold --group sql --rule hourly=24 --rule daily=7 --immutable 12h",
         "volume connect db1 --host-group cluster --read-only",
         "volume set db1 --iops none --compression inherit --bandwidth 10MiB --group sql",

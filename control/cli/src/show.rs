@@ -235,7 +235,7 @@ pub fn snapshot(answer: &Value) -> String {
         ("Of volume", text(&answer["source"])),
         ("Taken", text(&answer["created"])),
         ("By schedule", text(&answer["schedule"])),
-        ("Kept until", text(&answer["kept_until"])),
+        ("Locked until", text(&answer["retain_until"])),
         ("Writable", yes(&answer["writable"])),
         ("Size", exact(&answer["size"])),
         ("Mapped", bytes(&answer["mapped"])),
@@ -251,13 +251,13 @@ pub fn disk(answer: &Value) -> String {
 
 /// Snapshots.
 pub fn snapshots(answer: &Value) -> String {
-    let headers = ["NAME", "VOLUME", "TAKEN", "KEPT UNTIL", "WRITABLE", "SIZE", "MAPPED", "CONNECTIONS"];
+    let headers = ["NAME", "VOLUME", "TAKEN", "LOCKED UNTIL", "WRITABLE", "SIZE", "MAPPED", "CONNECTIONS"];
     rows(&headers, answer, |it| {
         vec![
             text(&it["name"]),
             text(&it["source"]),
             text(&it["created"]),
-            text(&it["kept_until"]),
+            text(&it["retain_until"]),
             yes(&it["writable"]),
             bytes(&it["size"]),
             bytes(&it["mapped"]),

@@ -26,7 +26,7 @@ export function LimitsPanel({ kind, thing }: Props) {
   const whence = (own: unknown) => (own == null ? <span className="quiet"> ({inherited})</span> : null);
   return (
     <Panel
-      title="Limits and reduction"
+      title="QoS limits and data reduction"
       actions={
         <May>
           <Button variant="default" size="compact-sm" leftSection={<SlidersHorizontal size={14} aria-hidden />} onClick={() => setOpened(true)}>
@@ -76,20 +76,20 @@ function SetLimits({ kind, thing, opened, onClose }: Props & { opened: boolean; 
       const params = { path: { name } };
       await (kind === "volume" ? answer(api.PATCH("/api/v1/volumes/{name}", { params, body })) : answer(api.PATCH("/api/v1/groups/{name}", { params, body })));
     },
-    done: () => `Limits and reduction of ${name} are set.`,
+    done: () => `QoS limits and data reduction of ${name} are set.`,
     then: onClose,
   });
   const inherit = kind === "volume" ? "As the group or the array says" : "As the array says";
   return (
-    <FormModal opened={opened} onClose={onClose} title={`Limits and reduction of ${name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
-      <NumberInput label="IOPS at most" description="Empty: not limited." min={1} allowDecimal={false} allowNegative={false} thousandSeparator="," data-autofocus {...form.getInputProps("iops")} />
-      <SizeInput label="Throughput at most, in a second" required={false} description="Such as 200 MiB. Empty: not limited." {...form.getInputProps("bandwidth")} />
+    <FormModal opened={opened} onClose={onClose} title={`QoS limits and data reduction of ${name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
+      <NumberInput label="IOPS limit" description="Empty: unlimited." min={1} allowDecimal={false} allowNegative={false} thousandSeparator="," data-autofocus {...form.getInputProps("iops")} />
+      <SizeInput label="Bandwidth limit per second" required={false} description="Such as 200 MiB. Empty: unlimited." {...form.getInputProps("bandwidth")} />
       <Select label="Deduplication" data={[{ value: "", label: inherit }, { value: "on", label: "On" }, { value: "off", label: "Off" }]} allowDeselect={false} {...form.getInputProps("dedup")} />
       <Select
         label="Compression"
         data={[
           { value: "", label: inherit },
-          { value: "adaptive", label: "Adaptive: as much as there is time for" },
+          { value: "adaptive", label: "Adaptive" },
           { value: "fast", label: "Fast" },
           { value: "high", label: "High" },
           { value: "off", label: "Off" },
@@ -98,7 +98,7 @@ function SetLimits({ kind, thing, opened, onClose }: Props & { opened: boolean; 
         {...form.getInputProps("compression")}
       />
       <Text size="xs" className="quiet">
-        Reduction holds for what is written from now on.
+        Data reduction settings apply to new writes.
       </Text>
     </FormModal>
   );

@@ -72,7 +72,7 @@ function PasswordForm({ last }: { last: string }) {
       <TextInput label="User" value={user} onChange={(event) => setUser(event.currentTarget.value)} autoComplete="username" autoCapitalize="none" spellCheck={false} required />
       <PasswordInput
         label="Password"
-        description="The first start of the array showed that of admin."
+        description="The first start of the array printed the password of admin."
         value={password}
         onChange={(event) => setPassword(event.currentTarget.value)}
         autoComplete="current-password"
@@ -92,7 +92,7 @@ function TokenForm() {
         label="Token"
         description={
           <>
-            An API token, or that in <Code>api.json</Code> in the array’s folder. It is kept in this tab only.
+            An API token, or the token in <Code>api.json</Code> in the data folder of the array. It is stored in this tab only.
           </>
         }
         value={token}

@@ -1,6 +1,7 @@
 import { screen, waitFor, within } from "@testing-library/react";
 import { expect, test } from "vitest";
 import { busy, empty } from "../../mock/array";
+import type { SchemaAlert } from "../api/schema";
 import { show } from "../test-page";
 
 test("nobody sees a page before signing in", async () => {
@@ -16,7 +17,7 @@ test("nobody sees a page before signing in", async () => {
 test("a new array says what to do first", async () => {
   show("/", empty());
   expect(await screen.findByText("Your array is ready")).toBeTruthy();
-  expect(screen.getByRole("link", { name: "Set it up" })).toBeTruthy();
+  expect(screen.getByRole("link", { name: "Set up" })).toBeTruthy();
 });
 
 test("a volume is created, connected and shown", async () => {
@@ -60,7 +61,7 @@ test("a volume is deleted only when its name was typed", async () => {
 test("what a volume costs on the drives is measured when somebody asks", async () => {
   const { user } = show("/volumes/sql-01", busy(1, 0));
   await user.click(await screen.findByRole("button", { name: "Measure" }));
-  expect(await screen.findByText("Comes back when deleted")).toBeTruthy();
+  expect(await screen.findByText("Freed when deleted")).toBeTruthy();
 });
 
 test("a thousand volumes are shown a page at a time, and found", async () => {
@@ -87,15 +88,42 @@ test("an address that leads nowhere says so", async () => {
 test("the key of the drives is changed after a question", async () => {
   const { user } = show("/settings/key", busy(1, 0));
   expect(await screen.findByText("encrypted, locked with a key file")).toBeTruthy();
-  await user.click(screen.getByRole("button", { name: "Change the key" }));
+  await user.click(screen.getByRole("button", { name: "Rotate the key" }));
   const question = within(await screen.findByRole("dialog"));
-  await user.click(question.getByRole("button", { name: "Change the key" }));
-  expect(await screen.findByText(/The key file has another key/)).toBeTruthy();
+  await user.click(question.getByRole("button", { name: "Rotate the key" }));
+  expect(await screen.findByText(/The key file has a new key/)).toBeTruthy();
+});
+
+function alert(id: number, kind: string, name: string | null): SchemaAlert {
+  const time = "2026-10-01T08:00:00Z";
+  return { id, kind, name, noun: name && "volume", state: "open", severity: "critical", message: kind, opened: time, changed: time, acknowledged_by: null, closed: null };
+}
+
+test("the time of the array is confirmed after a question", async () => {
+  const { mock, user } = show("/alerts", { ...busy(1, 0), alerts: [alert(1, "clock.jumped", null)] });
+  await user.click(await screen.findByRole("button", { name: "Confirm time" }));
+  const question = within(await screen.findByRole("dialog"));
+  await user.click(question.getByRole("button", { name: "Cancel" }));
+  expect(mock.state.alerts.length).toBe(1);
+  await user.click(screen.getByRole("button", { name: "Confirm time" }));
+  await user.click(within(await screen.findByRole("dialog")).getByRole("button", { name: "Confirm time" }));
+  await waitFor(() => expect(mock.state.alerts).toEqual([]));
+});
+
+test("unreadable state is cleared only when the name of the volume was typed", async () => {
+  const { mock, user } = show("/alerts", { ...busy(1, 0), alerts: [alert(1, "volume.state-unreadable", "sql-01")] });
+  await user.click(await screen.findByRole("button", { name: "Clear state" }));
+  const question = within(await screen.findByRole("dialog"));
+  const button: HTMLButtonElement = question.getByRole("button", { name: "Clear state" });
+  expect(button.disabled).toBe(true);
+  await user.type(question.getByRole("textbox"), "sql-01");
+  await user.click(button);
+  await waitFor(() => expect(mock.state.alerts).toEqual([]));
 });
 
 test("how often a scrub begins by itself is in the largest unit", async () => {
   show("/settings", busy(1, 0));
-  const amount = await screen.findByLabelText(/A scrub begins by itself/);
+  const amount = await screen.findByLabelText(/Interval between scrubs/);
   expect((amount as HTMLInputElement).value).toBe("7");
 });
 

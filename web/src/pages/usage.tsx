@@ -15,11 +15,11 @@ export function UsagePanel({ kind, name }: { kind: "volume" | "group"; name: str
     </Button>
   );
   return (
-    <Panel title="On the drives" actions={measure}>
+    <Panel title="Space usage" actions={measure}>
       <ProblemAlert error={error} />
       {data ? (
         <dl className="facts">
-          <dt>Comes back when deleted</dt>
+          <dt>Freed when deleted</dt>
           <dd className="number">{bytes(data.physical + data.metadata)}</dd>
           <dt>Unique data</dt>
           <dd className="number">{bytes(data.unique)} before compression</dd>

@@ -1,4 +1,4 @@
-//! Alerts: what needs somebody's attention.
+//! Alerts.
 
 use super::event::Severity;
 use super::{Answer, perform, utc};
@@ -19,44 +19,44 @@ pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(list_alerts)).routes(routes!(show_alert, change_alert))
 }
 
-/// How far an alert is.
+/// State of an alert.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AlertState {
-    /// Nobody looks after it yet.
+    /// Open.
     Open,
-    /// Somebody does.
+    /// Acknowledged by a user.
     Acknowledged,
-    /// It is over.
+    /// Closed.
     Closed,
 }
 
-/// Something that needs, or needed, attention. A condition that goes on is one alert.
+/// An alert. A condition that persists is a single alert.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Alert {
-    /// Its number; later ones are larger.
+    /// Sequence number.
     id: i64,
-    /// What it is, for programs, such as `space.threshold`.
+    /// Machine-readable kind, such as `space.threshold`.
     kind: String,
-    /// How far it is.
+    /// State.
     state: AlertState,
-    /// How much it matters.
+    /// Severity.
     severity: Severity,
-    /// What is the matter and what to do.
+    /// Description of the condition and of the corrective action.
     message: String,
-    /// What kind of thing it is about, such as `host`; `null`: the array.
+    /// Kind of object, such as `host`; `null`: the array.
     noun: Option<String>,
-    /// Which one.
+    /// Name of the object.
     name: Option<String>,
-    /// When it began.
+    /// Start time.
     #[schema(format = DateTime)]
     opened: String,
-    /// When something of it was not what it had been.
+    /// Time of the last change.
     #[schema(format = DateTime)]
     changed: String,
-    /// Who looks after it; `null`: nobody.
+    /// User who acknowledged it; `null`: nobody.
     acknowledged_by: Option<String>,
-    /// When it was over; `null`: it is not.
+    /// Closing time; `null` while it is open.
     #[schema(format = DateTime)]
     closed: Option<String>,
 }
@@ -64,24 +64,24 @@ pub struct Alert {
 /// Alerts.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Alerts {
-    /// Newest first, when nothing else is asked for.
+    /// Newest first unless `sort` is given.
     items: Vec<Alert>,
-    /// How many there are without `limit` and `offset`.
+    /// Total count, regardless of `limit` and `offset`.
     total: usize,
 }
 
-/// How far an alert is to be.
+/// Change of the state of an alert.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct AlertChange {
-    /// `acknowledged`: you look after it; `open`: nobody does; `closed`: it is over even if it is not, and not raised again
-    /// before it really is, or matters more. One that is closed stays so.
+    /// `acknowledged`, `open` (withdraws the acknowledgement) or `closed`. A closed alert cannot be reopened; it is raised anew
+    /// only if the condition clears and recurs, or escalates.
     state: AlertState,
 }
 
-/// What needs, or needed, attention
+/// List alerts
 ///
-/// Those that go on: `?filter=state!=closed`.
+/// Active alerts: `?filter=state!=closed`.
 #[utoipa::path(get, path = "/api/v1/alerts", tag = "events", params(Part), responses(
     (status = 200, description = "The alerts", content((Alerts = "application/json"), (PartialList = PARTIAL))),
     Problems,
@@ -96,7 +96,7 @@ async fn list_alerts(
     list(alerts, &part)
 }
 
-/// An alert
+/// Get an alert
 #[utoipa::path(get, path = "/api/v1/alerts/{id}", tag = "events", params(("id" = i64, Path)), responses(
     (status = 200, description = "The alert", body = Alert),
     Problems,
@@ -110,10 +110,10 @@ async fn show_alert(
     Ok(Json(it.into()))
 }
 
-/// Say that you look after an alert, that nobody does, or that it is over
+/// Acknowledge, reopen or close an alert
 #[utoipa::path(patch, path = "/api/v1/alerts/{id}", tag = "events", params(("id" = i64, Path)),
     request_body = AlertChange, responses(
-    (status = 200, description = "The alert as it is now", body = Alert),
+    (status = 200, description = "The alert", body = Alert),
     Problems,
 ))]
 async fn change_alert(

@@ -22,137 +22,137 @@ pub fn routes() -> OpenApiRouter<Context> {
 /// The array as a whole.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Array {
-    /// What people call it.
+    /// Display name.
     name: String,
-    /// Sixteen hex digits.
+    /// Serial number: sixteen hex digits.
     serial: String,
-    /// Version of the software.
+    /// Software version.
     version: String,
-    /// Whether it serves.
+    /// State.
     state: State,
-    /// Why it stopped, when it did.
+    /// Reason why it stopped; `null` otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// iSCSI name of its target.
+    /// iSCSI target name.
     target_iqn: String,
-    /// Where hosts log in: addresses with ports.
+    /// iSCSI portals: addresses with ports.
     #[schema(example = json!(["127.0.0.1:3260"]))]
     portals: Vec<String>,
-    /// Seconds since it began to serve.
+    /// Seconds since it started.
     uptime_seconds: u64,
-    /// Space in bytes.
+    /// Capacity and space usage in bytes.
     space: Space,
-    /// How many bytes a stored byte stands for.
+    /// Data reduction ratios.
     reduction: Reduction,
     /// Number of volumes.
     volumes: usize,
     /// Number of hosts.
     hosts: usize,
-    /// Number of iSCSI sessions now.
+    /// Current number of iSCSI sessions.
     sessions: usize,
-    /// What the key of what is on the drives is locked with.
+    /// Encryption of the drives and source of the key.
     encryption: Encryption,
 }
 
-/// What the key of encrypted drives is locked with.
+/// Encryption of the drives and source of the key.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Encryption {
-    /// They are not encrypted.
+    /// Not encrypted.
     None,
-    /// A file.
+    /// Key file.
     File,
-    /// A passphrase.
+    /// Passphrase.
     Passphrase,
-    /// A key on a KMIP server.
+    /// KMIP server.
     Kmip,
 }
 
-/// Whether the array serves.
+/// State of the array.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It does.
+    /// Online.
     Online,
-    /// It stopped to protect data; see `reason`.
+    /// Stopped to protect data; see `reason`.
     Stopped,
 }
 
-/// Space in bytes.
+/// Capacity and space usage in bytes.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Space {
-    /// Sum of the volumes' sizes.
+    /// Provisioned: sum of the volume sizes.
     provisioned: u64,
     /// Mapped by hosts.
     mapped: u64,
-    /// Of that, zeros: they are stored nowhere.
+    /// Mapped zeros, which occupy no space.
     zero: u64,
-    /// Logical data: what volumes and snapshots hold, each by itself, without zeros. Unique and shared are its parts.
+    /// Logical data of volumes and snapshots before reduction, without zeros: `unique` plus `shared`.
     logical: u64,
-    /// Mapped on snapshots and not zeros; most of it is shared with volumes and other snapshots.
+    /// Mapped non-zero data of snapshots, mostly shared with volumes and other snapshots.
     snapshot: u64,
-    /// Different data of volumes and snapshots, after zero detection and deduplication.
+    /// Unique data after zero elimination and deduplication.
     unique: u64,
-    /// What they hold beyond that: what deduplication, clones and snapshots save.
+    /// Data saved by deduplication, clones and snapshots.
     shared: u64,
-    /// In use on the drives, after compression.
+    /// Physical space in use after compression.
     physical: u64,
-    /// In use on the drives by maps and other data of the array's own.
+    /// Physical space in use by metadata.
     metadata: u64,
-    /// In use on the drives by what nothing refers to any more; cleaning wins it back as it is needed.
+    /// Physical space of unreferenced data, reclaimed by segment cleaning as needed.
     reclaimable: u64,
-    /// Free on the drives.
+    /// Free physical space.
     free: u64,
-    /// Usable on the drives.
+    /// Usable physical capacity.
     total: u64,
 }
 
-/// Ratios, each `null` while nothing is stored. `data` is `deduplication` times `compression`, and `total` is
+/// Data reduction ratios, `null` while nothing is stored. `data` is `deduplication` times `compression`; `total` is
 /// `thin_provisioning` times `data`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Reduction {
-    /// Logical to physical: what deduplication, clones, snapshots and compression save.
+    /// Data reduction: logical to physical.
     data: Option<f64>,
-    /// Logical to unique.
+    /// Deduplication: logical to unique.
     deduplication: Option<f64>,
-    /// Unique to physical.
+    /// Compression: unique to physical.
     compression: Option<f64>,
-    /// Provisioned to logical, where snapshots count with the data that they hold.
+    /// Thin provisioning: provisioned to logical.
     thin_provisioning: Option<f64>,
-    /// Provisioned to physical: total efficiency.
+    /// Total efficiency: provisioned to physical.
     total: Option<f64>,
 }
 
-/// What is set for the array as a whole.
+/// Array settings.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Settings {
-    /// What people call the array.
+    /// Display name of the array.
     name: String,
-    /// How long the recycle bin keeps a volume, in seconds.
+    /// Recycle bin retention in seconds.
     recycle_bin_seconds: u64,
-    /// How much UNMAP is slowed down: 0 not at all, 9 most.
+    /// UNMAP throttle level: 0 (off) to 9.
     #[schema(minimum = 0, maximum = 9)]
     unmap_throttle: u8,
-    /// How long after a scrub has ended the next one begins by itself, in seconds; 0: never.
+    /// Interval between scrubs in seconds; 0: no scheduled scrubs.
     scrub_every_seconds: u64,
 }
 
-/// What to set; what is left out stays.
+/// Changes to array settings. Omitted fields keep their values.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SettingsChange {
     /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     name: Option<String>,
-    /// How long the recycle bin keeps a volume, in seconds; a year at most.
+    /// Recycle bin retention in seconds; a year at most.
     recycle_bin_seconds: Option<u64>,
-    /// How much UNMAP is slowed down: 0 not at all; 9 most, to 384 MiB in a second; twice as much with each level below.
+    /// UNMAP throttle level: 0 (off) to 9 (384 MiB per second); each level below 9 doubles the rate.
     #[schema(minimum = 0, maximum = 9)]
     unmap_throttle: Option<u8>,
-    /// How long after a scrub has ended the next one begins by itself, in seconds, an hour to a year; 0: never.
+    /// Interval between scrubs in seconds, an hour to a year; 0: no scheduled scrubs.
     scrub_every_seconds: Option<u64>,
 }
 
-/// The array: identity, state, portals, space
+/// Get the identity, state, portals and capacity of the array
 #[utoipa::path(get, path = "/api/v1/array", tag = "array", responses(
     (status = 200, description = "The array", body = Array),
     Problems,
@@ -162,7 +162,7 @@ async fn show_array(operator: Operator, Shared(context): Shared<Context>) -> Ans
     Ok(Json(status.into()))
 }
 
-/// What is set for the array as a whole
+/// Get the array settings
 #[utoipa::path(get, path = "/api/v1/settings", tag = "array", responses(
     (status = 200, description = "The settings", body = Settings),
     Problems,
@@ -172,9 +172,9 @@ async fn show_settings(operator: Operator, Shared(context): Shared<Context>) -> 
     Ok(Json(it.into()))
 }
 
-/// Set it
+/// Change the array settings
 #[utoipa::path(patch, path = "/api/v1/settings", tag = "array", request_body = SettingsChange, responses(
-    (status = 200, description = "The settings as they are now", body = Settings),
+    (status = 200, description = "The settings", body = Settings),
     Problems,
 ))]
 async fn change_settings(
@@ -261,12 +261,12 @@ impl From<::array::Ratios> for Reduction {
     }
 }
 
-/// Say that the time of day is right
+/// Confirm the time of day after a clock jump
 ///
-/// When the clock of the machine jumped, nothing expires until this is said, or the clock is as before. The recycle bin,
-/// retention locks and the retention of schedules go by the clock again from then on.
+/// After a jump of the system clock nothing expires until the time is confirmed or the clock is back. The recycle bin,
+/// retention locks and schedule retention then follow the clock again.
 #[utoipa::path(post, path = "/api/v1/array/confirm-time", tag = "array", responses(
-    (status = 204, description = "It is"),
+    (status = 204, description = "Confirmed"),
     Problems,
 ))]
 async fn confirm_time(operator: Operator, Shared(context): Shared<Context>) -> Gone {

@@ -1,4 +1,4 @@
-//! The recycle bin: volumes and snapshots that were deleted, until their space is given back.
+//! The recycle bin: deleted volumes and snapshots until their data is eradicated.
 
 use super::snapshot::Snapshot;
 use super::volume::Volume;
@@ -20,31 +20,31 @@ pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .routes(routes!(list_recycle_bin))
         .routes(routes!(eradicate_from_recycle_bin))
-        .routes(routes!(take_from_recycle_bin))
+        .routes(routes!(restore_from_recycle_bin))
 }
 
 /// A volume or snapshot in the recycle bin.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BinnedDisk {
-    /// 32 hex digits, the same for ever.
+    /// Permanent identifier: 32 hex digits.
     id: String,
-    /// Which of both it is.
+    /// Volume or snapshot.
     kind: DiskKind,
-    /// The name that it had.
+    /// Name before it was deleted.
     name: String,
-    /// Size that hosts saw, in bytes.
+    /// Size presented to hosts, in bytes.
     size: u64,
-    /// Bytes mapped by hosts.
+    /// Mapped (written and not unmapped) bytes.
     mapped: u64,
-    /// When it was deleted.
+    /// Deletion time.
     #[schema(format = DateTime)]
     deleted: String,
-    /// When it will be eradicated with its data.
+    /// Time at which its data is eradicated.
     #[schema(format = DateTime)]
     eradicated_after: String,
 }
 
-/// What has a name, a size and data.
+/// Kind of deleted item.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DiskKind {
@@ -54,20 +54,20 @@ pub enum DiskKind {
     Snapshot,
 }
 
-/// What is in the recycle bin.
+/// The contents of the recycle bin.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RecycleBin {
-    /// The newest last, or as asked for.
+    /// Newest last unless `sort` is given.
     pub items: Vec<BinnedDisk>,
-    /// How many there are without `limit` and `offset`.
+    /// Total count, regardless of `limit` and `offset`.
     pub total: usize,
 }
 
-/// How to take something out of the recycle bin.
+/// Options for restoring an item from the recycle bin.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Restore {
-    /// The name to have; its old one when none is given.
+    /// New name; the old name if omitted.
     name: Option<String>,
 }
 
@@ -81,7 +81,7 @@ pub enum Disk {
     Volume(Volume),
 }
 
-/// What is in the recycle bin
+/// List the contents of the recycle bin
 #[utoipa::path(get, path = "/api/v1/recycle-bin", tag = "recycle bin", params(Part), responses(
     (status = 200, description = "The volumes and snapshots in it", content(
         (RecycleBin = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
@@ -96,14 +96,14 @@ async fn list_recycle_bin(
     list(bin.into_iter().map(BinnedDisk::from).collect(), &part)
 }
 
-/// Take a volume or snapshot out of the recycle bin
+/// Restore a volume or snapshot from the recycle bin
 #[utoipa::path(post, path = "/api/v1/recycle-bin/{id}/restore", tag = "recycle bin",
-    params(("id" = String, Path, description = "Its id, or its name when that says which",)),
+    params(("id" = String, Path, description = "Id, or unambiguous name",)),
     request_body = Restore, responses(
-    (status = 200, description = "The volume or snapshot as it is now", body = Disk),
+    (status = 200, description = "The volume or snapshot", body = Disk),
     Problems,
 ))]
-async fn take_from_recycle_bin(
+async fn restore_from_recycle_bin(
     operator: Operator,
     State(context): State<Context>,
     Named(which): Named<String>,
@@ -115,10 +115,10 @@ async fn take_from_recycle_bin(
     }))
 }
 
-/// Delete a volume or snapshot in the recycle bin with its data
+/// Eradicate a volume or snapshot in the recycle bin
 #[utoipa::path(delete, path = "/api/v1/recycle-bin/{id}", tag = "recycle bin",
-    params(("id" = String, Path, description = "Its id, or its name when that says which",)), responses(
-    (status = 204, description = "It is gone"),
+    params(("id" = String, Path, description = "Id, or unambiguous name",)), responses(
+    (status = 204, description = "Deleted"),
     Problems,
 ))]
 async fn eradicate_from_recycle_bin(

@@ -15,17 +15,22 @@ use utoipa_axum::routes;
 const MEDIA_TYPE: &str = "application/zstd";
 
 pub fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(support_bundle))
+    OpenApiRouter::new().routes(routes!(download_support_bundle))
 }
 
-/// What somebody who helps from afar needs to know, without secrets
+/// Download a support bundle
+///
+/// Contains configuration, events, alerts, measurements and logs, without secrets.
 ///
 /// A tar archive compressed with zstd: `tar --zstd -xf`.
 #[utoipa::path(get, path = "/api/v1/support-bundle", tag = "array", responses(
     (status = 200, description = "The bundle", body = Vec<u8>, content_type = "application/zstd"),
     Problems,
 ))]
-async fn support_bundle(operator: Operator, State(context): State<Context>) -> Result<Response, Problem> {
+async fn download_support_bundle(
+    operator: Operator,
+    State(context): State<Context>,
+) -> Result<Response, Problem> {
     let now = context.array.now();
     let files = ask(operator, &context, array::ShowSupportBundle).await?;
     let packed = tokio::task::spawn_blocking(move || pack(&files, now)).await;

@@ -1,4 +1,4 @@
-//! Connections: who sees which volume.
+//! Connections of volumes and snapshots to hosts and host groups.
 
 use super::{Created, Gone, gone, perform};
 use crate::Context;
@@ -18,53 +18,53 @@ use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
-        .routes(routes!(list_connections, connect))
-        .routes(routes!(disconnect))
-        .routes(routes!(disconnect_host_group))
+        .routes(routes!(list_connections, create_connection))
+        .routes(routes!(delete_connection))
+        .routes(routes!(delete_host_group_connection))
 }
 
-/// A volume seen by a host or a host group.
+/// A connection of a volume or snapshot to a host or host group.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Connection {
-    /// Name of the volume or snapshot.
+    /// Volume or snapshot.
     volume: String,
-    /// The host's name; `null` when a host group sees it.
+    /// Host; `null` for a connection to a host group.
     host: Option<String>,
-    /// The host group's name; at a host, the group because of which it sees the volume.
+    /// Host group; in the connections of a host, the group that the connection is inherited from.
     host_group: Option<String>,
-    /// The LUN under which it is seen.
+    /// Logical unit number.
     lun: u16,
-    /// Whether its writes are refused, because of the connection or because it is a snapshot that is not writable.
+    /// Whether writes are refused, by the connection or because the snapshot is not writable.
     read_only: bool,
 }
 
 /// Connections.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Connections {
-    /// In order of volumes, or as asked for.
+    /// Sorted by volume unless `sort` is given.
     pub items: Vec<Connection>,
-    /// How many there are without `limit` and `offset`.
+    /// Total count, regardless of `limit` and `offset`.
     pub total: usize,
 }
 
-/// A connection to make, with a host or with a host group.
+/// A new connection to a host or a host group.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewConnection {
-    /// Name of the volume or snapshot.
+    /// Volume or snapshot.
     volume: String,
-    /// The host's name. Not with `host_group`.
+    /// Host. Not allowed with `host_group`.
     host: Option<String>,
-    /// The host group's name. Not with `host`.
+    /// Host group. Not allowed with `host`.
     host_group: Option<String>,
-    /// 0 to 16383; the lowest free one when not given.
+    /// Logical unit number, 0 to 16383; default: the lowest free one.
     lun: Option<u16>,
-    /// Refuse writes. A snapshot that is not writable takes none anyhow.
+    /// Refuse writes. Always true for a snapshot that is not writable.
     #[serde(default)]
     read_only: bool,
 }
 
-/// Who sees what
+/// List connections of volumes and snapshots to hosts and host groups
 #[utoipa::path(get, path = "/api/v1/connections", tag = "connections", params(Part), responses(
     (status = 200, description = "The connections", content(
         (Connections = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
@@ -79,12 +79,12 @@ async fn list_connections(
     list(all.into_iter().map(Connection::from).collect(), &part)
 }
 
-/// Let a host or a host group see a volume or a snapshot
+/// Connect a volume or snapshot to a host or host group
 #[utoipa::path(post, path = "/api/v1/connections", tag = "connections", request_body = NewConnection, responses(
     (status = 201, description = "The connection", body = Connection),
     Problems,
 ))]
-async fn connect(
+async fn create_connection(
     operator: Operator,
     State(context): State<Context>,
     Body(new): Body<NewConnection>,
@@ -102,13 +102,13 @@ async fn connect(
     Ok((StatusCode::CREATED, Json(made.into())))
 }
 
-/// Let a host no longer see a volume
+/// Disconnect a volume from a host
 #[utoipa::path(delete, path = "/api/v1/connections/{volume}/{host}", tag = "connections",
     params(("volume" = String, Path,), ("host" = String, Path,)), responses(
-    (status = 204, description = "It is gone"),
+    (status = 204, description = "Deleted"),
     Problems,
 ))]
-async fn disconnect(
+async fn delete_connection(
     operator: Operator,
     State(context): State<Context>,
     Named((volume, host)): Named<(String, String)>,
@@ -117,13 +117,13 @@ async fn disconnect(
     gone(perform(operator, &context, array::Disconnect { volume, peer }).await?)
 }
 
-/// Let a host group no longer see a volume
+/// Disconnect a volume from a host group
 #[utoipa::path(delete, path = "/api/v1/connections/{volume}/host-groups/{host_group}", tag = "connections",
     params(("volume" = String, Path,), ("host_group" = String, Path,)), responses(
-    (status = 204, description = "It is gone"),
+    (status = 204, description = "Deleted"),
     Problems,
 ))]
-async fn disconnect_host_group(
+async fn delete_host_group_connection(
     operator: Operator,
     State(context): State<Context>,
     Named((volume, group)): Named<(String, String)>,

@@ -1,4 +1,4 @@
-//! Directories elsewhere that know people.
+//! Identity providers and LDAP directories.
 
 use super::user::Role;
 use super::{Answer, Created, Gone, gone, perform, present, utc};
@@ -24,53 +24,52 @@ pub fn routes() -> OpenApiRouter<Context> {
         .routes(routes!(test_directory))
 }
 
-/// Which directory, and how it is asked. `ca`: certificates in PEM that are trusted there; those that the system trusts
-/// when it is `null` or left out.
+/// Connection settings. `ca`: trusted certificates in PEM; default: those of the system.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum DirectorySettings {
-    /// OpenID Connect: the authorization code flow with PKCE. The secret is the client's. The provider lets the client
-    /// come back to `address` with `/sign-in` behind it.
+    /// OpenID Connect (authorization code flow with PKCE). The secret is the client secret. The redirect URI to register with
+    /// the provider is `address` followed by `/sign-in`.
     Oidc {
-        /// The provider's address as it calls itself; https, or this machine.
+        /// Issuer URL; https, or localhost.
         #[schema(example = "https://id.example.com/realms/staff")]
         issuer: String,
-        /// What the provider calls the array.
+        /// Client ID of the array.
         client_id: String,
-        /// Where browsers reach the array; https, or this machine.
+        /// URL under which browsers reach the array; https, or localhost.
         #[schema(example = "https://array.example.com:8080")]
         address: String,
-        /// What is asked for besides `openid`; `profile` and `email` when left out.
+        /// Scopes besides `openid`; default `profile` and `email`.
         #[serde(default = "scopes")]
         scopes: Vec<String>,
-        /// The claim that names people; `preferred_username` when left out.
+        /// User name claim; default `preferred_username`.
         #[serde(default = "user_claim")]
         user_claim: String,
-        /// The claim that has their groups; dots lead into claims; `groups` when left out.
+        /// Groups claim, with dots for nested claims; default `groups`.
         #[serde(default = "groups_claim")]
         groups_claim: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ca: Option<String>,
     },
-    /// LDAP: people give their password to the array. The secret is that of `bind_dn`.
+    /// LDAP: users enter their password at the array. The secret is the password of `bind_dn`.
     Ldap {
-        /// `ldaps://`, or `ldap://` with STARTTLS, a name, and a port when it is not the usual one.
+        /// Server URL: `ldaps://`, or `ldap://` with STARTTLS.
         #[schema(example = "ldaps://ldap.example.com")]
         server: String,
-        /// Whether TLS begins by STARTTLS; no when left out.
+        /// Whether to use STARTTLS; default false.
         #[serde(default)]
         starttls: bool,
-        /// Who searches; `null` or left out: nobody in particular.
+        /// DN to bind as for searches; `null` or omitted: anonymous.
         #[serde(default)]
         bind_dn: Option<String>,
-        /// Below which people are.
+        /// Base DN of users.
         #[schema(example = "ou=people,dc=example,dc=com")]
         base: String,
-        /// The attribute that names people; `uid` when left out.
+        /// User name attribute; default `uid`.
         #[serde(default = "user_attribute")]
         user_attribute: String,
-        /// Below which groups are, which have members and go by their `cn`; `null` or left out: people know theirs
-        /// (`memberOf`), which go by distinguished names.
+        /// Base DN of groups with a member attribute, named by `cn`; `null` or omitted: groups are taken from `memberOf` of the
+        /// user, named by DN.
         #[serde(default)]
         group_base: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,59 +93,60 @@ fn groups_claim() -> String {
     "groups".into()
 }
 
-/// What people of a group may do. Of several groups the best counts; in none of them, nobody comes in.
+/// The role granted to members of a group. The highest role of several groups applies; without a matching group, log-in is
+/// refused.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
-    /// The group, as the directory calls it.
+    /// Group name in the directory.
     group: String,
-    /// What its people may do.
+    /// Role of its members.
     role: Role,
 }
 
-/// A directory elsewhere whose people may log in. Users of the array itself always can, too.
+/// An identity provider or LDAP directory whose users can log in, in addition to the local users.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Directory {
-    /// Its name; what its people are called here begins with it.
+    /// Name; prefix of the names of its users.
     name: String,
-    /// When it was made.
+    /// Creation time.
     #[schema(format = DateTime)]
     created: String,
-    /// Which directory, and how it is asked.
+    /// Connection settings.
     settings: DirectorySettings,
-    /// What groups may do.
+    /// Roles granted to groups.
     grants: Vec<Grant>,
-    /// Whether it is asked.
+    /// Whether it is enabled.
     enabled: bool,
-    /// There is a secret; it is never told.
+    /// Whether a secret is set. The secret is never returned.
     has_secret: bool,
 }
 
-/// Directories.
+/// Identity providers and LDAP directories.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Directories {
-    /// By name, when nothing else is asked for.
+    /// Sorted by name unless `sort` is given.
     items: Vec<Directory>,
-    /// How many there are without `limit` and `offset`.
+    /// Total count, regardless of `limit` and `offset`.
     total: usize,
 }
 
-/// A new directory.
+/// A new identity provider or LDAP directory.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewDirectory {
     /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     name: String,
-    /// Which directory, and how it is asked.
+    /// Connection settings.
     settings: DirectorySettings,
-    /// The client's secret, or the password of who searches; `null` or left out: none is wanted.
+    /// Client secret, or password of `bind_dn`; `null` or omitted: none.
     #[serde(default)]
     #[schema(format = Password)]
     secret: Option<String>,
-    /// What groups may do.
+    /// Roles granted to groups.
     #[serde(default)]
     grants: Vec<Grant>,
-    /// Whether it is asked; yes when left out.
+    /// Whether it is enabled; default true.
     #[serde(default = "yes")]
     enabled: bool,
 }
@@ -155,32 +155,32 @@ fn yes() -> bool {
     true
 }
 
-/// What to change of a directory; what is left out stays. Sessions of its people end.
+/// Changes to a directory. Omitted fields keep their values. Sessions of its users end.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct DirectoryChange {
-    /// Another name.
+    /// New name.
     name: Option<String>,
-    /// Other settings, all of them. The secret goes, as it was meant for the old ones.
+    /// New settings, complete. The stored secret is discarded.
     settings: Option<DirectorySettings>,
-    /// Another secret; `null`: none.
+    /// New secret; `null`: none.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>, format = Password)]
     secret: Option<Option<String>>,
-    /// What groups may do, all of them.
+    /// Complete list of roles granted to groups.
     grants: Option<Vec<Grant>>,
-    /// Whether it is asked.
+    /// Whether it is enabled.
     enabled: Option<bool>,
 }
 
-/// What came of a test.
+/// Result of a test.
 #[derive(Serialize, ToSchema)]
 struct DirectoryTest {
-    /// What the directory said, for people.
-    said: String,
+    /// Result in words.
+    message: String,
 }
 
-/// Directories
+/// List identity providers and LDAP directories
 #[utoipa::path(get, path = "/api/v1/directories", tag = "access", params(Part), responses(
     (status = 200, description = "The directories",
         content((Directories = "application/json"), (PartialList = PARTIAL))),
@@ -196,7 +196,7 @@ async fn list_directories(
     list(found, &part)
 }
 
-/// Let people log in whom a directory knows
+/// Create an identity provider or LDAP directory
 #[utoipa::path(post, path = "/api/v1/directories", tag = "access", request_body = NewDirectory, responses(
     (status = 201, description = "The new directory", body = Directory),
     Problems,
@@ -213,7 +213,7 @@ async fn create_directory(
     Ok((StatusCode::CREATED, Json(done.into())))
 }
 
-/// A directory
+/// Get an identity provider or LDAP directory
 #[utoipa::path(get, path = "/api/v1/directories/{name}", tag = "access", params(("name" = String, Path)), responses(
     (status = 200, description = "The directory", body = Directory),
     Problems,
@@ -227,10 +227,10 @@ async fn show_directory(
     Ok(Json(found.into()))
 }
 
-/// Change a directory
+/// Change an identity provider or LDAP directory
 #[utoipa::path(patch, path = "/api/v1/directories/{name}", tag = "access", params(("name" = String, Path)),
     request_body = DirectoryChange, responses(
-    (status = 200, description = "The directory as it is now", body = Directory),
+    (status = 200, description = "The directory", body = Directory),
     Problems,
 ))]
 async fn change_directory(
@@ -250,10 +250,10 @@ async fn change_directory(
     Ok(Json(done.into()))
 }
 
-/// Forget a directory
+/// Delete an identity provider or LDAP directory
 #[utoipa::path(delete, path = "/api/v1/directories/{name}", tag = "access", params(("name" = String, Path)),
     responses(
-    (status = 204, description = "It is gone"),
+    (status = 204, description = "Deleted"),
     Problems,
 ))]
 async fn delete_directory(
@@ -264,12 +264,12 @@ async fn delete_directory(
     gone(perform(operator, &context, array::DeleteDirectory { name }).await?)
 }
 
-/// Ask a directory whether it is there and takes what is set
+/// Test the connection to an identity provider or LDAP directory
 ///
-/// The problem says what is wrong.
+/// The returned problem describes the failure.
 #[utoipa::path(post, path = "/api/v1/directories/{name}/test", tag = "access", params(("name" = String, Path)),
     responses(
-    (status = 200, description = "It is, and does", body = DirectoryTest),
+    (status = 200, description = "The test succeeded", body = DirectoryTest),
     Problems,
 ))]
 async fn test_directory(
@@ -277,8 +277,8 @@ async fn test_directory(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<DirectoryTest> {
-    let said = perform(operator, &context, array::TestDirectory { name }).await?;
-    Ok(Json(DirectoryTest { said }))
+    let message = perform(operator, &context, array::TestDirectory { name }).await?;
+    Ok(Json(DirectoryTest { message }))
 }
 
 impl From<DirectorySettings> for array::DirectorySettings {

@@ -1,4 +1,4 @@
-//! Drives, and how they protect what is stored.
+//! Drives, their protection, and scrubs.
 
 use super::job::Job;
 use super::{Answer, Created, perform, utc};
@@ -29,95 +29,95 @@ pub fn routes() -> OpenApiRouter<Context> {
 /// A drive.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Drive {
-    /// Its slot, from 0.
+    /// Slot, from 0.
     slot: usize,
-    /// The path of the block device or file; `null` when it is not there.
+    /// Path of the block device or file; `null` if it is absent.
     path: Option<String>,
-    /// 32 hex digits, of this drive in this array.
+    /// Identifier of the drive in this array: 32 hex digits.
     id: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     size: u64,
-    /// Bytes of it that hold data and parity.
+    /// Bytes in use by data and parity.
     used: u64,
-    /// What it is to the array.
-    standing: Standing,
-    /// It carries a copy of the journal.
+    /// State.
+    state: DriveState,
+    /// Whether it carries a journal copy.
     journal: bool,
-    /// Bytes read from it since the start.
+    /// Bytes read since the array started.
     read_bytes: u64,
-    /// Bytes written to it since the start: what wears it out.
+    /// Bytes written since the array started.
     written_bytes: u64,
-    /// Reads that failed since the start.
+    /// Failed reads since the array started.
     read_errors: u64,
-    /// Reads since the start that were answered from the others, because they took too long.
+    /// Slow reads that were reconstructed from the other drives since the array started.
     slow_reads: u64,
-    /// Pages since the start that were not what had been written to it.
+    /// Pages with wrong contents found since the array started.
     bad_pages: u64,
-    /// It takes much longer than the others, which are read in its place.
+    /// Whether it is much slower than the others, so that reads are reconstructed from them.
     slow: bool,
-    /// What emptying it costs in protection; `null` when it costs nothing.
+    /// Reduction in protection that an evacuation would cause; `null` if none.
     evacuation_warning: Option<String>,
-    /// What it tells of itself (SMART).
+    /// Self-reported health (SMART).
     health: Health,
 }
 
-/// What a drive tells of itself by `smartctl`, asked every ten minutes; `null` where it says nothing, as files do.
+/// Self-reported health of a drive, read by `smartctl` every ten minutes; `null` for values that are not reported.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Health {
-    /// Its own verdict.
+    /// Overall health self-assessment.
     verdict: Verdict,
-    /// What its maker calls it.
+    /// Model.
     model: Option<String>,
-    /// Its number.
+    /// Serial number.
     serial: Option<String>,
-    /// The version of its software.
+    /// Firmware version.
     firmware: Option<String>,
-    /// How warm it is.
+    /// Temperature in degrees Celsius.
     temperature_celsius: Option<i64>,
-    /// Parts of a hundred of the writes that it was made for; may be more than a hundred.
+    /// Percentage of the rated write endurance that is used; may exceed 100.
     used_percent: Option<u64>,
-    /// Parts of a hundred of its spare space that are left.
+    /// Percentage of spare blocks that is left.
     spare_percent: Option<u64>,
-    /// Hours that it was on in its life.
+    /// Power-on hours.
     power_on_hours: Option<u64>,
-    /// Times in its life that it could not give back what it had been given.
+    /// Lifetime count of media errors.
     media_errors: Option<u64>,
-    /// Bytes written to it in its life.
+    /// Lifetime bytes written.
     lifetime_written_bytes: Option<u64>,
-    /// Bytes read from it in its life.
+    /// Lifetime bytes read.
     lifetime_read_bytes: Option<u64>,
 }
 
-/// What a drive says of itself.
+/// Health self-assessment of a drive.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It is well.
+    /// Healthy.
     Passed,
-    /// It fails, or expects to.
+    /// Failing or predicted to fail.
     Failing,
-    /// It says nothing.
+    /// Not reported.
     Unknown,
 }
 
-/// What a drive is to the array.
+/// State of a drive.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
-    /// Part of it.
+pub enum DriveState {
+    /// Member of the array.
     InUse,
-    /// Being emptied.
+    /// Being evacuated.
     Leaving,
-    /// It failed or did not come: what it held is rebuilt on the others.
+    /// Failed or absent; its data is rebuilt on the other drives.
     Out,
 }
 
 /// Drives.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Drives {
-    /// In order of slots, or as asked for.
+    /// Sorted by slot unless `sort` is given.
     pub items: Vec<Drive>,
-    /// How many there are without `limit` and `offset`.
+    /// Total count, regardless of `limit` and `offset`.
     pub total: usize,
 }
 
@@ -125,84 +125,84 @@ pub struct Drives {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewDrive {
-    /// Absolute path of a block device or a file on the array's machine; names under `/dev/disk/by-id` stay what they are.
+    /// Absolute path of a block device or file on the array's machine, preferably under `/dev/disk/by-id`.
     path: String,
-    /// Overwrite it even if it is not blank: what it holds is destroyed. Only block devices, and never a drive with the
-    /// label of an Ashlar array.
+    /// Overwrite a block device that is not blank. Its contents are destroyed. Never overwrites a drive with the label
+    /// of an Ashlar array.
     #[serde(default)]
     force: bool,
-    /// Overwrite it although it has the label of the Ashlar array with this identity (32 hex digits): that array can't
-    /// use it any more.
+    /// Overwrite a drive with the label of the Ashlar array with this identity (32 hex digits). That array can no longer
+    /// use it.
     #[serde(default)]
     take_from_array: Option<String>,
 }
 
-/// How a drive is emptied.
+/// Options for evacuating a drive.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Evacuation {
-    /// Empty it even if fewer drives may fail without loss after that: see `evacuation_warning` of the drive. Without it,
+    /// Evacuate even if fewer drive failures can be tolerated afterwards; see `evacuation_warning` of the drive. Without it,
     /// such a request is refused with 409.
     #[serde(default)]
     accept_reduced_protection: bool,
 }
 
-/// How what is stored is protected.
+/// Protection state of the stored data.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Protection {
-    /// Drives that may still fail, whichever they are, without loss.
+    /// Number of arbitrary drives that can still fail without data loss.
     tolerates: usize,
-    /// Drives that the array promises to do without: what it could lose at best since it was made. An alert is raised
+    /// Number of drive failures that the array is designed to tolerate. An alert is raised
     /// while `tolerates` is less.
     promises: usize,
     /// Segments in use.
     segments: u32,
-    /// Segments of which a part is to be placed elsewhere.
+    /// Segments with reduced redundancy.
     segments_at_risk: u32,
-    /// Segments placed elsewhere since the start.
-    healed: u64,
-    /// Pages that were wrong and were written again, since the start.
+    /// Segments rebuilt since the array started.
+    rebuilt: u64,
+    /// Pages repaired since the array started.
     repaired: u64,
-    /// Pages that could not be given back, since the start.
+    /// Unrecoverable pages since the array started.
     lost: u64,
-    /// Paths of drives that were of this array and are not members: they were replaced, or used without the others.
-    /// Nothing of them is read.
-    strays: Vec<String>,
-    /// The scrub under way, or the last one; `null` when there never was one.
+    /// Paths of former members of this array: drives that were replaced, or used without the others.
+    /// They are not read.
+    former_members: Vec<String>,
+    /// The current or last scrub; `null` if there was none.
     scrub: Option<Scrub>,
-    /// When the next one begins by itself; `null` while one is under way, and when none will.
+    /// Time of the next scheduled scrub; `null` while one is running, and if none is scheduled.
     #[schema(format = DateTime)]
     next_scrub: Option<String>,
 }
 
-/// Everything in use read and verified.
+/// A scrub: all data in use is read and verified.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Scrub {
-    /// When it began.
+    /// Start time.
     #[schema(format = DateTime)]
     started: String,
-    /// When it ended; `null` while it is under way.
+    /// End time; `null` while it is running.
     #[schema(format = DateTime)]
     ended: Option<String>,
-    /// How long it took, in seconds; `null` while it is under way.
+    /// Duration in seconds; `null` while it is running.
     seconds: Option<u64>,
-    /// Somebody ended it before it was through.
+    /// Whether it was cancelled.
     cancelled: bool,
-    /// Who asked for it.
+    /// User who started it.
     user: String,
     /// Segments read.
     segments: u64,
     /// Bytes read, parity included.
     bytes: u64,
-    /// Pages that were not what had been written.
+    /// Pages with wrong contents.
     errors: u64,
-    /// Of these, written again.
+    /// Pages repaired.
     repaired: u64,
-    /// Pages that could not be given back.
+    /// Unrecoverable pages.
     lost: u64,
 }
 
-/// All drives
+/// List drives
 #[utoipa::path(get, path = "/api/v1/drives", tag = "drives", params(Part), responses(
     (status = 200, description = "The drives", content(
         (Drives = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
@@ -217,9 +217,9 @@ async fn list_drives(
     list(drives.into_iter().map(Drive::from).collect(), &part)
 }
 
-/// Make a drive a part of the array
+/// Add a drive to the array
 #[utoipa::path(post, path = "/api/v1/drives", tag = "drives", request_body = NewDrive, responses(
-    (status = 201, description = "The drive as it is now", body = Drive),
+    (status = 201, description = "The drive", body = Drive),
     Problems,
 ))]
 async fn add_drive(
@@ -231,10 +231,10 @@ async fn add_drive(
     Ok((StatusCode::CREATED, Json(added.into())))
 }
 
-/// One drive
+/// Get a drive
 #[utoipa::path(get, path = "/api/v1/drives/{slot}", tag = "drives",
-    params(("slot" = String, Path, description = "Its slot, or its path",)), responses(
-    (status = 200, description = "The drive as it is now", body = Drive),
+    params(("slot" = String, Path, description = "Slot or path",)), responses(
+    (status = 200, description = "The drive", body = Drive),
     Problems,
 ))]
 async fn show_drive(
@@ -246,11 +246,11 @@ async fn show_drive(
     Ok(Json(it.into()))
 }
 
-/// Place what a drive holds on the others, so that it can be taken away
+/// Evacuate a drive
 ///
-/// Answers with the job that does it. The drive is no part of the array any more when that is done.
+/// Moves its data to the other drives. Returns the job; when it completes, the drive is no longer a member of the array.
 #[utoipa::path(post, path = "/api/v1/drives/{slot}/evacuate", tag = "drives",
-    params(("slot" = String, Path, description = "Its slot, or its path",)),
+    params(("slot" = String, Path, description = "Slot or path",)),
     request_body = Option<Evacuation>, responses(
     (status = 202, description = "The job", body = Job),
     Problems,
@@ -266,13 +266,13 @@ async fn evacuate_drive(
     Ok((StatusCode::ACCEPTED, Json(begun.into())))
 }
 
-/// Add a drive in the place of another one, which is emptied
+/// Replace a drive
 ///
-/// What was on one that is out is rebuilt by itself.
+/// Adds a new drive and evacuates the old one. The data of a failed drive is rebuilt automatically.
 #[utoipa::path(post, path = "/api/v1/drives/{slot}/replace", tag = "drives",
-    params(("slot" = String, Path, description = "The slot or path of the other one",)),
+    params(("slot" = String, Path, description = "Slot or path of the old drive",)),
     request_body = NewDrive, responses(
-    (status = 201, description = "The new drive as it is now", body = Drive),
+    (status = 201, description = "The new drive", body = Drive),
     Problems,
 ))]
 async fn replace_drive(
@@ -286,7 +286,7 @@ async fn replace_drive(
     Ok((StatusCode::CREATED, Json(added.into())))
 }
 
-/// How what is stored is protected, and the last scrub
+/// Get the protection state and the last scrub
 #[utoipa::path(get, path = "/api/v1/protection", tag = "drives", responses(
     (status = 200, description = "The protection", body = Protection),
     Problems,
@@ -296,9 +296,11 @@ async fn show_protection(operator: Operator, State(context): State<Context>) -> 
     Ok(Json(protection.into()))
 }
 
-/// Read and verify everything on the drives, and write again what is wrong
+/// Start a scrub
+///
+/// Reads and verifies all data in use, and repairs what is wrong.
 #[utoipa::path(post, path = "/api/v1/scrub", tag = "drives", responses(
-    (status = 202, description = "The job that does it", body = Job),
+    (status = 202, description = "The job", body = Job),
     Problems,
 ))]
 async fn start_scrub(operator: Operator, State(context): State<Context>) -> Created<Job> {
@@ -320,10 +322,10 @@ impl From<array::Drive> for Drive {
             id: format!("{:032x}", drive.drive),
             size: drive.bytes,
             used: drive.used_bytes,
-            standing: match drive.state {
-                array::DriveState::InUse => Standing::InUse,
-                array::DriveState::Draining => Standing::Leaving,
-                array::DriveState::Failed | array::DriveState::Empty => Standing::Out,
+            state: match drive.state {
+                array::DriveState::InUse => DriveState::InUse,
+                array::DriveState::Draining => DriveState::Leaving,
+                array::DriveState::Failed | array::DriveState::Empty => DriveState::Out,
             },
             journal: drive.journal,
             read_bytes: drive.read_bytes,
@@ -372,10 +374,10 @@ impl From<array::Protection> for Protection {
             promises: failures_to_tolerate,
             segments,
             segments_at_risk: degraded_segments,
-            healed: rebuilt_segments,
+            rebuilt: rebuilt_segments,
             repaired: repaired_pages,
             lost: lost_pages,
-            strays: former_drives,
+            former_members: former_drives,
             scrub,
             next_scrub,
         }

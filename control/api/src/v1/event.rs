@@ -1,4 +1,4 @@
-//! What happened: events, and the audit trail.
+//! Events and the audit log.
 
 use super::{Answer, perform, utc};
 use crate::Context;
@@ -21,16 +21,16 @@ pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(list_events)).routes(routes!(list_audit))
 }
 
-/// How much something matters.
+/// Severity.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Good to know.
+    /// Informational.
     #[default]
     Info,
-    /// Somebody should look soon.
+    /// Requires attention soon.
     Warning,
-    /// Somebody must act now.
+    /// Requires immediate action.
     Critical,
 }
 
@@ -39,12 +39,12 @@ pub enum Severity {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Which {
-    /// Only those with a smaller id: the last of a page, to get the next.
+    /// Only entries with a smaller id; the last id of a page fetches the next page.
     before: Option<i64>,
-    /// At most so many, 1000 at most; 100 when not given.
+    /// Maximum number of entries, 1000 at most; default 100.
     #[param(minimum = 0)]
     limit: Option<u32>,
-    /// At least as severe.
+    /// Minimum severity.
     #[serde(default)]
     #[param(inline)]
     severity: Severity,
@@ -55,30 +55,30 @@ struct Which {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct WhichAudit {
-    /// Only those with a smaller id: the last of a page, to get the next.
+    /// Only entries with a smaller id; the last id of a page fetches the next page.
     before: Option<i64>,
-    /// At most so many, 1000 at most; 100 when not given.
+    /// Maximum number of entries, 1000 at most; default 100.
     #[param(minimum = 0)]
     limit: Option<u32>,
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Event {
-    /// Its number; later ones are larger.
+    /// Sequence number.
     id: i64,
-    /// When.
+    /// Time.
     #[schema(format = DateTime)]
     time: String,
-    /// How much it matters.
+    /// Severity.
     severity: Severity,
-    /// For programs, such as `volume.created`.
+    /// Machine-readable kind, such as `volume.created`.
     kind: String,
-    /// For people.
+    /// Human-readable message.
     message: String,
-    /// What kind of thing it is about, such as `volume`.
+    /// Kind of object, such as `volume`.
     noun: Option<String>,
-    /// Which one.
+    /// Name of the object.
     name: Option<String>,
 }
 
@@ -89,72 +89,72 @@ pub struct Events {
     items: Vec<Event>,
 }
 
-/// What somebody did.
+/// An entry of the audit log.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Audit {
-    /// Its number; later ones are larger.
+    /// Sequence number.
     id: i64,
-    /// When.
+    /// Time.
     #[schema(format = DateTime)]
     time: String,
-    /// Who.
+    /// User.
     user: String,
-    /// From where: an address, or `local`.
+    /// Origin: an address, or `local`.
     origin: String,
-    /// Which action, for programs: `CreateVolume`.
+    /// Machine-readable action, such as `CreateVolume`.
     action: String,
-    /// What was to be done: `create`.
+    /// Verb, such as `create`.
     verb: String,
-    /// To what kind of thing: `volume`.
+    /// Noun, such as `volume`.
     noun: String,
-    /// Which one; `null` when the noun says it.
+    /// Name of the object; `null` if the noun identifies it.
     object: Option<String>,
-    /// The whole request in words, without secrets.
+    /// The request, without secrets.
     detail: String,
-    /// `done`, `refused`, or `interrupted` when the array stopped before it knew.
+    /// `done`, `refused`, or `interrupted` if the array stopped before the outcome was known.
     outcome: String,
-    /// Why it was refused; `null` when it was not.
+    /// Reason for a refusal; `null` otherwise.
     message: Option<String>,
-    /// Every record of the configuration that changed, before and after.
+    /// Changed configuration records, before and after.
     changes: Vec<AuditChange>,
 }
 
-/// A record of the configuration that changed.
+/// A changed configuration record.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct AuditChange {
-    /// Its key.
+    /// Key of the record.
     record: String,
-    /// What kind of thing it is about; empty in entries of older versions.
+    /// Kind of object; empty in entries of older versions.
     #[serde(default)]
     #[schema(required = true)]
     noun: String,
-    /// Which one; `null` when the noun says it.
+    /// Name of the object; `null` if the noun identifies it.
     #[serde(default)]
     name: Option<String>,
-    /// The fields that changed.
+    /// Changed fields.
     #[serde(default)]
     #[schema(required = true)]
     fields: Vec<AuditField>,
-    /// What was there; `null`: nothing.
+    /// Previous value; `null` if there was none.
     #[schema(value_type = Option<Object>)]
     before: serde_json::Value,
-    /// What is there; `null`: nothing.
+    /// New value; `null` if there is none.
     #[schema(value_type = Option<Object>)]
     after: serde_json::Value,
 }
 
-/// A field that changed. One that is secret shows that it changed, and nothing more.
+/// A changed field. The values of secret fields are redacted.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct AuditField {
-    /// Its name; dots lead into fields of fields.
+    /// Field name, with dots for nested fields.
     field: String,
-    /// What was there; `null`: nothing.
+    /// Previous value; `null` if there was none.
     before: serde_json::Value,
-    /// What is there; `null`: nothing.
+    /// New value; `null` if there is none.
     after: serde_json::Value,
 }
 
-/// What operators did.
+/// The audit log.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AuditTrail {
     /// Newest first.
@@ -165,7 +165,7 @@ fn page(before: Option<i64>, limit: Option<u32>) -> Page {
     Page { before, limit: limit.unwrap_or(USUAL).min(MOST) }
 }
 
-/// What happened, newest first
+/// List events, newest first
 #[utoipa::path(get, path = "/api/v1/events", tag = "events", params(Which), responses(
     (status = 200, description = "The events", body = Events),
     Problems,
@@ -180,7 +180,7 @@ async fn list_events(
     Ok(Json(Events { items: events.into_iter().map(Into::into).collect() }))
 }
 
-/// What operators did, newest first
+/// List audit log entries, newest first
 #[utoipa::path(get, path = "/api/v1/audit", tag = "events", params(WhichAudit), responses(
     (status = 200, description = "The audit trail", body = AuditTrail),
     Problems,

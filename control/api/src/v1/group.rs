@@ -27,81 +27,81 @@ pub fn routes() -> OpenApiRouter<Context> {
 /// A volume group.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Group {
-    /// Its name.
+    /// Name.
     name: String,
-    /// When it was made.
+    /// Creation time.
     #[schema(format = DateTime)]
     created: String,
-    /// Mapped bytes beyond which operators and hosts are warned; `null`: none.
+    /// Mapped bytes above which operators and hosts are warned; `null`: no quota.
     soft_quota: Option<u64>,
-    /// Mapped bytes beyond which its volumes take no new space; looked at once a second; `null`: none.
+    /// Mapped bytes above which writes that need new space fail, checked once a second; `null`: no quota.
     hard_quota: Option<u64>,
-    /// Names of its volumes.
+    /// Volumes.
     volumes: Vec<String>,
-    /// Sum of the volumes' sizes, in bytes.
+    /// Provisioned bytes: sum of the volume sizes.
     provisioned: u64,
-    /// Bytes mapped by hosts.
+    /// Mapped (written and not unmapped) bytes.
     mapped: u64,
-    /// Whether it is beyond its soft quota.
+    /// Whether the soft quota is exceeded.
     soft_quota_crossed: bool,
-    /// Whether it reached its hard quota, so that its volumes take no new space.
+    /// Whether the hard quota is reached, so that writes that need new space fail.
     hard_quota_reached: bool,
-    /// How the data of its volumes are reduced, unless a volume says otherwise.
+    /// Data reduction settings of its volumes, unless a volume overrides them.
     policy: Policy,
-    /// What its volumes may do together in a second.
+    /// QoS limits shared by its volumes.
     limits: Limits,
 }
 
 /// Volume groups.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Groups {
-    /// In order of names, or as asked for.
+    /// Sorted by name unless `sort` is given.
     pub items: Vec<Group>,
-    /// How many there are without `limit` and `offset`.
+    /// Total count, regardless of `limit` and `offset`.
     pub total: usize,
 }
 
-/// A volume group to make.
+/// A new volume group.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewGroup {
     /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     name: String,
-    /// Mapped bytes beyond which operators and hosts are warned.
+    /// Mapped bytes above which operators and hosts are warned.
     soft_quota: Option<u64>,
-    /// Mapped bytes beyond which its volumes take no new space; looked at once a second.
+    /// Mapped bytes above which writes that need new space fail, checked once a second.
     hard_quota: Option<u64>,
-    /// How the data of its volumes are reduced, unless a volume says otherwise.
+    /// Data reduction settings of its volumes, unless a volume overrides them.
     #[serde(default)]
     policy: PolicyChange,
-    /// What its volumes may do together in a second.
+    /// QoS limits shared by its volumes.
     #[serde(default)]
     limits: LimitsChange,
 }
 
-/// What to change in a volume group; what is left out stays.
+/// Changes to a volume group. Omitted fields keep their values.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupChange {
-    /// Another name.
+    /// New name.
     name: Option<String>,
-    /// Mapped bytes beyond which operators and hosts are warned; `null`: none.
+    /// Mapped bytes above which operators and hosts are warned; `null`: no quota.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>)]
     soft_quota: Option<Option<u64>>,
-    /// Mapped bytes beyond which its volumes take no new space; looked at once a second; `null`: none.
+    /// Mapped bytes above which writes that need new space fail, checked once a second; `null`: no quota.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>)]
     hard_quota: Option<Option<u64>>,
-    /// How the data of its volumes are reduced, unless a volume says otherwise.
+    /// Data reduction settings of its volumes, unless a volume overrides them.
     #[serde(default)]
     policy: PolicyChange,
-    /// What its volumes may do together in a second.
+    /// QoS limits shared by its volumes.
     #[serde(default)]
     limits: LimitsChange,
 }
 
-/// All volume groups
+/// List volume groups
 #[utoipa::path(get, path = "/api/v1/groups", tag = "groups", params(Part), responses(
     (status = 200, description = "The volume groups", content(
         (Groups = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
@@ -116,9 +116,9 @@ async fn list_groups(
     list(groups.into_iter().map(Group::from).collect(), &part)
 }
 
-/// Make a volume group
+/// Create a volume group
 #[utoipa::path(post, path = "/api/v1/groups", tag = "groups", request_body = NewGroup, responses(
-    (status = 201, description = "The volume group as it is now", body = Group),
+    (status = 201, description = "The volume group", body = Group),
     Problems,
 ))]
 async fn create_group(
@@ -138,9 +138,9 @@ async fn create_group(
     Ok((StatusCode::CREATED, Json(made.into())))
 }
 
-/// One volume group
+/// Get a volume group
 #[utoipa::path(get, path = "/api/v1/groups/{name}", tag = "groups", params(("name" = String, Path,)), responses(
-    (status = 200, description = "The volume group as it is now", body = Group),
+    (status = 200, description = "The volume group", body = Group),
     Problems,
 ))]
 async fn show_group(
@@ -155,7 +155,7 @@ async fn show_group(
 /// Change a volume group
 #[utoipa::path(patch, path = "/api/v1/groups/{name}", tag = "groups", params(("name" = String, Path,)),
     request_body = GroupChange, responses(
-    (status = 200, description = "The volume group as it is now", body = Group),
+    (status = 200, description = "The volume group", body = Group),
     Problems,
 ))]
 async fn change_group(
@@ -171,9 +171,11 @@ async fn change_group(
     Ok(Json(done.into()))
 }
 
-/// Forget a volume group; its volumes stay
+/// Delete a volume group
+///
+/// Its volumes are kept.
 #[utoipa::path(delete, path = "/api/v1/groups/{name}", tag = "groups", params(("name" = String, Path,)), responses(
-    (status = 204, description = "It is gone"),
+    (status = 204, description = "Deleted"),
     Problems,
 ))]
 async fn delete_group(

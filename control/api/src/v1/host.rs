@@ -28,50 +28,50 @@ pub fn routes() -> OpenApiRouter<Context> {
 /// A host. Secrets are never shown.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Host {
-    /// Its name.
+    /// Name.
     name: String,
-    /// Its iSCSI initiator names, in lower case.
+    /// iSCSI initiator names, in lower case.
     initiators: Vec<String>,
-    /// The CHAP user that it logs in as; `null` when it needs none.
+    /// CHAP user of the host; `null` if CHAP is not required.
     chap_user: Option<String>,
-    /// The CHAP user that the array answers as; `null` when it does not.
+    /// CHAP user of the array (mutual CHAP); `null` if mutual CHAP is off.
     mutual_user: Option<String>,
-    /// When it was made.
+    /// Creation time.
     #[schema(format = DateTime)]
     created: String,
-    /// The host group that it is in; `null` when it is in none.
+    /// Host group; `null` if it is in none.
     host_group: Option<String>,
-    /// What it sees, by itself or because of its group.
+    /// Connected volumes and snapshots, including those of its host group.
     connections: Vec<Connection>,
-    /// Number of its iSCSI sessions now.
+    /// Current number of iSCSI sessions.
     sessions: usize,
-    /// Log-ins of its initiators that were refused, the last one first.
+    /// Refused iSCSI log-ins of its initiators, most recent first.
     refused_logins: Vec<RefusedLogin>,
 }
 
-/// A log-in that was refused, or did not come to its end, once or several times.
+/// An iSCSI log-in that was refused or broke off, once or repeatedly.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RefusedLogin {
-    /// The iSCSI initiator name; `null` when it gave none.
+    /// iSCSI initiator name; `null` if none was sent.
     initiator: Option<String>,
-    /// The host that has the name; `null` when no host has it.
+    /// Host with this initiator name; `null` if there is none.
     host: Option<String>,
-    /// The address that it came from.
+    /// Source address.
     address: String,
-    /// Number of the portal that it came to, from 1.
+    /// Portal number, from 1.
     portal: u16,
-    /// Why, for programs: `unknown-initiator`, `unknown-target`, `chap-required`, `chap-not-configured`,
+    /// Machine-readable cause: `unknown-initiator`, `unknown-target`, `chap-required`, `chap-not-configured`,
     /// `wrong-chap-user`, `wrong-chap-secret`, `mutual-chap-not-configured`, `too-many-connections`,
     /// `access-changed`, `broken-off` or `protocol-error`.
     cause: String,
-    /// Why, for people.
+    /// Human-readable cause.
     reason: String,
-    /// How often.
+    /// Number of occurrences.
     count: u64,
-    /// When first.
+    /// First occurrence.
     #[schema(format = DateTime)]
     first: String,
-    /// When last.
+    /// Most recent occurrence.
     #[schema(format = DateTime)]
     last: String,
 }
@@ -79,20 +79,20 @@ pub struct RefusedLogin {
 /// Refused log-ins.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RefusedLogins {
-    /// The last one first.
+    /// Most recent first.
     pub items: Vec<RefusedLogin>,
 }
 
 /// Hosts.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Hosts {
-    /// In order of names, or as asked for.
+    /// Sorted by name unless `sort` is given.
     pub items: Vec<Host>,
-    /// How many there are without `limit` and `offset`.
+    /// Total count, regardless of `limit` and `offset`.
     pub total: usize,
 }
 
-/// A host to make known.
+/// A new host.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewHost {
@@ -100,37 +100,37 @@ pub struct NewHost {
     name: String,
     /// iSCSI initiator names, 1 to 64.
     initiators: Vec<String>,
-    /// What it must log in with.
+    /// CHAP credentials that the host must present.
     chap: Option<Chap>,
-    /// What the array proves itself to it with. Only together with `chap`.
+    /// CHAP credentials that the array presents (mutual CHAP). Requires `chap`.
     mutual: Option<Chap>,
 }
 
-/// What to change in a host; what is left out stays.
+/// Changes to a host. Omitted fields keep their values.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostChange {
-    /// Another name.
+    /// New name.
     name: Option<String>,
-    /// All of its iSCSI initiator names, 1 to 64.
+    /// Complete list of iSCSI initiator names, 1 to 64.
     initiators: Option<Vec<String>>,
-    /// What it must log in with; `null`: nothing.
+    /// CHAP credentials that the host must present; `null`: none.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<Chap>)]
     chap: Option<Option<Chap>>,
-    /// What the array proves itself to it with; `null`: nothing.
+    /// CHAP credentials that the array presents (mutual CHAP); `null`: none.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<Chap>)]
     mutual: Option<Option<Chap>>,
 }
 
-/// One direction of CHAP.
+/// CHAP credentials for one direction.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Chap {
-    /// The CHAP name.
+    /// CHAP user name.
     user: String,
-    /// 12 to 255 characters; never shown again.
+    /// CHAP secret, 12 to 255 characters. Never returned.
     #[schema(format = Password)]
     secret: String,
 }
@@ -144,48 +144,48 @@ impl std::fmt::Debug for Chap {
 /// A host group.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct HostGroup {
-    /// Its name.
+    /// Name.
     name: String,
-    /// When it was made.
+    /// Creation time.
     #[schema(format = DateTime)]
     created: String,
-    /// Names of its hosts.
+    /// Hosts.
     hosts: Vec<String>,
-    /// What all of them see.
+    /// Volumes and snapshots connected to all of its hosts.
     connections: Vec<Connection>,
 }
 
 /// Host groups.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct HostGroups {
-    /// In order of names, or as asked for.
+    /// Sorted by name unless `sort` is given.
     pub items: Vec<HostGroup>,
-    /// How many there are without `limit` and `offset`.
+    /// Total count, regardless of `limit` and `offset`.
     pub total: usize,
 }
 
-/// A host group to make.
+/// A new host group.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewHostGroup {
     /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     name: String,
-    /// Names of its hosts.
+    /// Hosts.
     #[serde(default)]
     hosts: Vec<String>,
 }
 
-/// What to change in a host group; what is left out stays.
+/// Changes to a host group. Omitted fields keep their values.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostGroupChange {
-    /// Another name.
+    /// New name.
     name: Option<String>,
-    /// Names of all of its hosts.
+    /// Complete list of hosts.
     hosts: Option<Vec<String>>,
 }
 
-/// All hosts
+/// List hosts
 #[utoipa::path(get, path = "/api/v1/hosts", tag = "hosts", params(Part), responses(
     (status = 200, description = "The hosts", content(
         (Hosts = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
@@ -200,9 +200,9 @@ async fn list_hosts(
     list(hosts.into_iter().map(Host::from).collect(), &part)
 }
 
-/// Make a host known, so that it may log in
+/// Create a host
 #[utoipa::path(post, path = "/api/v1/hosts", tag = "hosts", request_body = NewHost, responses(
-    (status = 201, description = "The host as it is now", body = Host),
+    (status = 201, description = "The host", body = Host),
     Problems,
 ))]
 async fn create_host(
@@ -217,9 +217,9 @@ async fn create_host(
     Ok((StatusCode::CREATED, Json(made.into())))
 }
 
-/// One host
+/// Get a host
 #[utoipa::path(get, path = "/api/v1/hosts/{name}", tag = "hosts", params(("name" = String, Path,)), responses(
-    (status = 200, description = "The host as it is now", body = Host),
+    (status = 200, description = "The host", body = Host),
     Problems,
 ))]
 async fn show_host(
@@ -234,7 +234,7 @@ async fn show_host(
 /// Change a host
 #[utoipa::path(patch, path = "/api/v1/hosts/{name}", tag = "hosts", params(("name" = String, Path,)),
     request_body = HostChange, responses(
-    (status = 200, description = "The host as it is now", body = Host),
+    (status = 200, description = "The host", body = Host),
     Problems,
 ))]
 async fn change_host(
@@ -250,16 +250,18 @@ async fn change_host(
     Ok(Json(done.into()))
 }
 
-/// Forget a host that sees no volume
+/// Delete a host
+///
+/// It must not be connected to a volume.
 #[utoipa::path(delete, path = "/api/v1/hosts/{name}", tag = "hosts", params(("name" = String, Path,)), responses(
-    (status = 204, description = "It is gone"),
+    (status = 204, description = "Deleted"),
     Problems,
 ))]
 async fn delete_host(operator: Operator, State(context): State<Context>, Named(name): Named<String>) -> Gone {
     gone(perform(operator, &context, array::DeleteHost { name }).await?)
 }
 
-/// Refused log-ins of the last seven days, of hosts and of unknown initiators
+/// List refused iSCSI log-ins of the last seven days, of hosts and of unknown initiators
 #[utoipa::path(get, path = "/api/v1/refused-logins", tag = "hosts", responses(
     (status = 200, description = "The refused log-ins since the array was started", body = RefusedLogins),
     Problems,
@@ -269,7 +271,7 @@ async fn list_refused_logins(operator: Operator, State(context): State<Context>)
     Ok(Json(RefusedLogins { items: refused.into_iter().map(Into::into).collect() }))
 }
 
-/// All host groups
+/// List host groups
 #[utoipa::path(get, path = "/api/v1/host-groups", tag = "hosts", params(Part), responses(
     (status = 200, description = "The host groups", content(
         (HostGroups = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
@@ -284,9 +286,9 @@ async fn list_host_groups(
     list(groups.into_iter().map(HostGroup::from).collect(), &part)
 }
 
-/// Make a host group
+/// Create a host group
 #[utoipa::path(post, path = "/api/v1/host-groups", tag = "hosts", request_body = NewHostGroup, responses(
-    (status = 201, description = "The host group as it is now", body = HostGroup),
+    (status = 201, description = "The host group", body = HostGroup),
     Problems,
 ))]
 async fn create_host_group(
@@ -299,9 +301,9 @@ async fn create_host_group(
     Ok((StatusCode::CREATED, Json(made.into())))
 }
 
-/// One host group
+/// Get a host group
 #[utoipa::path(get, path = "/api/v1/host-groups/{name}", tag = "hosts", params(("name" = String, Path,)), responses(
-    (status = 200, description = "The host group as it is now", body = HostGroup),
+    (status = 200, description = "The host group", body = HostGroup),
     Problems,
 ))]
 async fn show_host_group(
@@ -316,7 +318,7 @@ async fn show_host_group(
 /// Change a host group
 #[utoipa::path(patch, path = "/api/v1/host-groups/{name}", tag = "hosts", params(("name" = String, Path,)),
     request_body = HostGroupChange, responses(
-    (status = 200, description = "The host group as it is now", body = HostGroup),
+    (status = 200, description = "The host group", body = HostGroup),
     Problems,
 ))]
 async fn change_host_group(
@@ -330,10 +332,12 @@ async fn change_host_group(
     Ok(Json(done.into()))
 }
 
-/// Forget a host group that sees no volume; its hosts stay
+/// Delete a host group
+///
+/// It must not be connected to a volume. Its hosts are kept.
 #[utoipa::path(delete, path = "/api/v1/host-groups/{name}", tag = "hosts", params(("name" = String, Path,)),
     responses(
-    (status = 204, description = "It is gone"),
+    (status = 204, description = "Deleted"),
     Problems,
 ))]
 async fn delete_host_group(

@@ -1,4 +1,4 @@
-//! Work that takes long.
+//! Background jobs.
 
 use super::{Answer, perform, utc};
 use crate::Context;
@@ -18,71 +18,71 @@ pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(list_jobs)).routes(routes!(show_job)).routes(routes!(cancel_job))
 }
 
-/// Work that takes long.
+/// A background job.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Job {
-    /// Eight hex digits.
+    /// Identifier: eight hex digits.
     id: String,
-    /// What kind of work it is.
+    /// Kind of job.
     kind: JobKind,
-    /// The slot of the drive that it is about; `null` when it is about none.
+    /// Slot of the drive concerned; `null` if none is.
     slot: Option<usize>,
-    /// What it does, for people.
-    what: String,
-    /// Who asked for it; `array` for what nobody asked for.
+    /// Description.
+    description: String,
+    /// User who started it; `array` if the array did.
     user: String,
-    /// When it began.
+    /// Start time.
     #[schema(format = DateTime)]
     started: String,
-    /// When it ended; `null` while it runs.
+    /// End time; `null` while it runs.
     #[schema(format = DateTime)]
     ended: Option<String>,
-    /// How far it is.
+    /// State.
     state: JobState,
-    /// The part that is done, 0 to 1.
+    /// Completed fraction, 0 to 1.
     progress: f64,
-    /// What came of it, for people; `null` while there is nothing to say.
+    /// Result in words; `null` if there is none yet.
     message: Option<String>,
 }
 
-/// A kind of work.
+/// Kind of job.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum JobKind {
-    /// A drive is emptied, as asked for.
+    /// Evacuation of a drive, started by a user.
     Evacuate,
-    /// What a drive held that is out is placed on the others; can't be cancelled.
+    /// Rebuild of the data of a failed drive. Cannot be cancelled.
     Rebuild,
-    /// Everything in use is read and verified.
+    /// Scrub: all data in use is read and verified.
     Scrub,
 }
 
-/// How far a job is.
+/// State of a job.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
-    /// Not at its end.
+    /// In progress.
     Running,
-    /// It did what it was to do.
+    /// Completed successfully.
     Done,
-    /// It could not; the message says why.
+    /// Failed; see `message`.
     Failed,
-    /// Somebody ended it.
+    /// Cancelled by a user.
     Cancelled,
 }
 
 /// Jobs.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Jobs {
-    /// The newest last, or as asked for.
+    /// Newest last unless `sort` is given.
     pub items: Vec<Job>,
-    /// How many there are without `limit` and `offset`.
+    /// Total count, regardless of `limit` and `offset`.
     pub total: usize,
 }
 
-/// Work that takes long
+/// List jobs
 ///
-/// What is under way goes on after a restart; what has ended is forgotten then.
+/// Running jobs continue after a restart. Completed jobs are not listed after a restart.
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(Part), responses(
     (status = 200, description = "The jobs", content(
         (Jobs = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
@@ -97,9 +97,9 @@ async fn list_jobs(
     list(jobs.into_iter().map(Job::from).collect(), &part)
 }
 
-/// One job
+/// Get a job
 #[utoipa::path(get, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path,)), responses(
-    (status = 200, description = "The job as it is now", body = Job),
+    (status = 200, description = "The job", body = Job),
     Problems,
 ))]
 async fn show_job(
@@ -111,9 +111,9 @@ async fn show_job(
     Ok(Json(it.into()))
 }
 
-/// End a job before it is done
+/// Cancel a job
 #[utoipa::path(post, path = "/api/v1/jobs/{id}/cancel", tag = "jobs", params(("id" = String, Path,)), responses(
-    (status = 200, description = "The job as it is now", body = Job),
+    (status = 200, description = "The job", body = Job),
     Problems,
 ))]
 async fn cancel_job(
@@ -135,7 +135,7 @@ impl From<array::Job> for Job {
                 array::JobKind::Scrub => JobKind::Scrub,
             },
             slot: job.slot,
-            what: job.what,
+            description: job.what,
             user: job.user,
             started: utc(job.started),
             ended: job.ended.map(utc),

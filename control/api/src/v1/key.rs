@@ -1,4 +1,4 @@
-//! The key that the drives are locked with.
+//! The encryption key of the drives.
 
 use super::array::Encryption;
 use super::{Answer, perform};
@@ -18,30 +18,30 @@ pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(show_key)).routes(routes!(rotate_key))
 }
 
-/// The key that the drives are locked with. It is never shown.
+/// The encryption key of the drives. The key material is never returned.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Key {
-    /// What it comes from.
+    /// Key source.
     lock: Encryption,
-    /// One more with every change; `null` when the drives are not encrypted.
+    /// Generation, incremented by each rotation; `null` if the drives are not encrypted.
     generation: Option<u64>,
-    /// Its Unique Identifier on the KMIP server; `null` when it comes from elsewhere.
+    /// KMIP Unique Identifier; `null` if the key source is not KMIP.
     kmip_id: Option<String>,
 }
 
-/// The key that comes, of the kind that the drives are locked with: nothing for a file, which gets a new key.
+/// The new key, from the same kind of source. Empty for a key file, in which a new key is generated.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyChange {
-    /// Another passphrase of at least 12 characters. The next start needs it.
+    /// New passphrase of at least 12 characters. The next start requires it.
     passphrase: Option<String>,
-    /// Unique Identifier of another AES key of 256 bits on the KMIP server.
+    /// Unique Identifier of the new 256-bit AES key on the KMIP server.
     kmip_id: Option<String>,
 }
 
-/// What the drives are locked with
+/// Get the encryption key state
 #[utoipa::path(get, path = "/api/v1/key", tag = "drives", responses(
-    (status = 200, description = "The key, without itself", body = Key),
+    (status = 200, description = "The key state", body = Key),
     Problems,
 ))]
 async fn show_key(operator: Operator, State(context): State<Context>) -> Answer<Key> {
@@ -49,11 +49,13 @@ async fn show_key(operator: Operator, State(context): State<Context>) -> Answer<
     Ok(Json(it.into()))
 }
 
-/// Lock the drives with another key, at once, however much they hold
+/// Rotate the encryption key
 ///
-/// Hosts notice nothing. What locked them before opens them no more, but for drives that are not there.
+/// Takes effect immediately, regardless of the amount of data.
+///
+/// Without interruption to hosts. The old key no longer unlocks any drive that is present.
 #[utoipa::path(post, path = "/api/v1/key/rotate", tag = "drives", request_body = KeyChange, responses(
-    (status = 200, description = "The key as it is now, without itself", body = Key),
+    (status = 200, description = "The key state", body = Key),
     Problems,
 ))]
 async fn rotate_key(

@@ -1,4 +1,4 @@
-//! Notification targets: whom alerts are told elsewhere.
+//! Alert notification targets: e-mail, webhook, syslog, SNMP.
 
 use super::event::Severity;
 use super::{Answer, Created, Gone, gone, perform, present, utc};
@@ -19,135 +19,134 @@ use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
-        .routes(routes!(list_targets, create_target))
-        .routes(routes!(show_target, change_target, delete_target))
-        .routes(routes!(test_target))
+        .routes(routes!(list_notification_targets, create_notification_target))
+        .routes(routes!(show_notification_target, change_notification_target, delete_notification_target))
+        .routes(routes!(test_notification_target))
 }
 
-/// How the way to a mail server is protected.
+/// Transport security of a mail server.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MailProtection {
-    /// Not at all.
+    /// None.
     None,
-    /// STARTTLS; without it nothing goes there.
+    /// STARTTLS, required.
     Starttls,
-    /// TLS from the beginning.
+    /// Implicit TLS.
     Tls,
 }
 
-/// Where notices go. `ca`: certificates in PEM that are trusted there; those that the system trusts when it is `null` or
-/// left out.
+/// Destination of notifications. `ca`: trusted certificates in PEM; default: those of the system.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Destination {
-    /// JSON by POST. With a secret, `X-Ashlar-Signature` has `t=<seconds since 1970>,v1=<hex>`: the HMAC-SHA256 of the
+    /// Webhook: JSON by POST. With a secret, `X-Ashlar-Signature` is `t=<seconds since 1970>,v1=<hex>`, the HMAC-SHA256 of the
     /// time, a dot, and the body.
     Webhook {
-        /// http or https.
+        /// URL, http or https.
         #[schema(example = "https://example.com/hook")]
         url: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ca: Option<String>,
     },
-    /// RFC 5424 over TCP or TLS, each message with its length before it.
+    /// Syslog (RFC 5424) over TCP or TLS, with octet counting.
     Syslog {
-        /// Name or address.
+        /// Host name or address.
         host: String,
-        /// Usually 6514 with TLS, 601 without.
+        /// Port; usually 6514 with TLS, 601 without.
         #[schema(minimum = 1)]
         port: u16,
-        /// Over TLS.
+        /// Whether to use TLS.
         tls: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ca: Option<String>,
     },
-    /// Electronic mail. The secret is the user's password.
+    /// E-mail. The secret is the password of `user`.
     Email {
-        /// The mail server.
+        /// Mail server.
         host: String,
-        /// Usually 587 with STARTTLS, 465 with TLS, 25 without.
+        /// Port; usually 587 with STARTTLS, 465 with TLS, 25 without.
         #[schema(minimum = 1)]
         port: u16,
-        /// How the way there is protected.
+        /// Transport security.
         protection: MailProtection,
-        /// Who logs in there; left out: nobody.
+        /// User to log in as; omitted: no log-in.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         user: Option<String>,
-        /// The sender.
+        /// Sender address.
         from: String,
-        /// The receivers, 32 at most.
+        /// Recipient addresses, 32 at most.
         to: Vec<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ca: Option<String>,
     },
-    /// SNMP traps, as ASHLAR-MIB describes them. With a user: version 3, authenticated by HMAC-SHA-256 and encrypted with
-    /// AES-128, and the secret is the passphrase of both; the engine of the array is `80007ed905` and its serial number.
-    /// Without: version 2c, and the secret is the community, `public` when there is none.
+    /// SNMP traps as defined in ASHLAR-MIB. With a user: version 3, authenticated by HMAC-SHA-256 and encrypted with
+    /// AES-128; the secret is the passphrase of both. The engine ID is `80007ed905` followed by the serial number.
+    /// Without a user: version 2c; the secret is the community, default `public`.
     Snmp {
-        /// Name or address.
+        /// Host name or address.
         host: String,
-        /// Usually 162.
+        /// Port; usually 162.
         #[schema(minimum = 1)]
         port: u16,
-        /// The user whom receivers know, 32 bytes at most.
+        /// SNMPv3 user, 32 bytes at most.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         user: Option<String>,
     },
 }
 
-/// Whom alerts are told elsewhere: when they open, matter more, and are over.
+/// An alert notification target. Notifications are sent when an alert opens, escalates or closes.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct NotificationTarget {
-    /// Its name.
+    /// Name.
     name: String,
-    /// When it was made.
+    /// Creation time.
     #[schema(format = DateTime)]
     created: String,
-    /// Where notices go.
+    /// Destination.
     destination: Destination,
-    /// The least that an alert must matter.
+    /// Minimum severity of alerts to send.
     severity: Severity,
-    /// Whether anything is sent.
+    /// Whether notifications are sent.
     enabled: bool,
-    /// There is a secret; it is never told.
+    /// Whether a secret is set. The secret is never returned.
     has_secret: bool,
-    /// When a notice arrived last since the array began to serve; `null`: none did.
+    /// Time of the last successful delivery since the array started; `null` if there was none.
     #[schema(format = DateTime)]
     delivered: Option<String>,
-    /// Why the last one did not arrive; `null`: it did.
+    /// Reason why the last delivery failed; `null` if it succeeded.
     failing: Option<String>,
-    /// Notices that wait.
+    /// Number of queued notifications.
     waiting: usize,
-    /// Notices that nobody gets: too many waited.
+    /// Number of notifications dropped because the queue was full.
     lost: u64,
 }
 
-/// Notification targets.
+/// Alert notification targets.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct NotificationTargets {
-    /// By name, when nothing else is asked for.
+    /// Sorted by name unless `sort` is given.
     items: Vec<NotificationTarget>,
-    /// How many there are without `limit` and `offset`.
+    /// Total count, regardless of `limit` and `offset`.
     total: usize,
 }
 
-/// A new notification target.
+/// A new alert notification target.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewNotificationTarget {
     /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     name: String,
-    /// Where notices go.
+    /// Destination.
     destination: Destination,
-    /// The key of signatures, the password or the community, as the destination has it.
+    /// Signature key, password, passphrase or community, depending on the destination.
     #[serde(default)]
     #[schema(format = Password)]
     secret: Option<String>,
-    /// The least that an alert must matter; `warning` when left out.
+    /// Minimum severity of alerts to send; default `warning`.
     #[serde(default = "warning")]
     severity: Severity,
-    /// Whether anything is sent; yes when left out.
+    /// Whether notifications are sent; default true.
     #[serde(default = "yes")]
     enabled: bool,
 }
@@ -160,31 +159,31 @@ fn yes() -> bool {
     true
 }
 
-/// What to change of a notification target; what is left out stays.
+/// Changes to a notification target. Omitted fields keep their values.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NotificationTargetChange {
-    /// Another name.
+    /// New name.
     name: Option<String>,
-    /// Another destination. The secret goes, as it was meant for the old one.
+    /// New destination. The stored secret is discarded.
     destination: Option<Destination>,
-    /// Another secret; `null`: none.
+    /// New secret; `null`: none.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>, format = Password)]
     secret: Option<Option<String>>,
-    /// The least that an alert must matter.
+    /// Minimum severity of alerts to send.
     severity: Option<Severity>,
-    /// Whether anything is sent.
+    /// Whether notifications are sent.
     enabled: Option<bool>,
 }
 
-/// Notification targets
+/// List alert notification targets
 #[utoipa::path(get, path = "/api/v1/notification-targets", tag = "events", params(Part), responses(
     (status = 200, description = "The targets",
         content((NotificationTargets = "application/json"), (PartialList = PARTIAL))),
     Problems,
 ))]
-async fn list_targets(
+async fn list_notification_targets(
     operator: Operator,
     State(context): State<Context>,
     Asked(part): Asked<Part>,
@@ -194,13 +193,13 @@ async fn list_targets(
     list(targets, &part)
 }
 
-/// Make a notification target
+/// Create an alert notification target
 #[utoipa::path(post, path = "/api/v1/notification-targets", tag = "events", request_body = NewNotificationTarget,
     responses(
     (status = 201, description = "The new target", body = NotificationTarget),
     Problems,
 ))]
-async fn create_target(
+async fn create_notification_target(
     operator: Operator,
     State(context): State<Context>,
     Body(NewNotificationTarget { name, destination, secret, severity, enabled }): Body<NewNotificationTarget>,
@@ -211,13 +210,13 @@ async fn create_target(
     Ok((StatusCode::CREATED, Json(done.into())))
 }
 
-/// A notification target
+/// Get an alert notification target
 #[utoipa::path(get, path = "/api/v1/notification-targets/{name}", tag = "events", params(("name" = String, Path)),
     responses(
     (status = 200, description = "The target", body = NotificationTarget),
     Problems,
 ))]
-async fn show_target(
+async fn show_notification_target(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
@@ -226,13 +225,13 @@ async fn show_target(
     Ok(Json(it.into()))
 }
 
-/// Change a notification target
+/// Change an alert notification target
 #[utoipa::path(patch, path = "/api/v1/notification-targets/{name}", tag = "events", params(("name" = String, Path)),
     request_body = NotificationTargetChange, responses(
-    (status = 200, description = "The target as it is now", body = NotificationTarget),
+    (status = 200, description = "The target", body = NotificationTarget),
     Problems,
 ))]
-async fn change_target(
+async fn change_notification_target(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
@@ -249,13 +248,13 @@ async fn change_target(
     Ok(Json(done.into()))
 }
 
-/// Forget a notification target
+/// Delete an alert notification target
 #[utoipa::path(delete, path = "/api/v1/notification-targets/{name}", tag = "events", params(("name" = String, Path)),
     responses(
-    (status = 204, description = "It is gone"),
+    (status = 204, description = "Deleted"),
     Problems,
 ))]
-async fn delete_target(
+async fn delete_notification_target(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
@@ -263,15 +262,19 @@ async fn delete_target(
     gone(perform(operator, &context, array::DeleteTarget { name }).await?)
 }
 
-/// Send a test to a notification target
+/// Send a test notification
 ///
-/// Waits until it is there, as far as the way tells; the problem says why it is not.
+/// Waits for delivery as far as the protocol confirms it. The returned problem describes a failure.
 #[utoipa::path(post, path = "/api/v1/notification-targets/{name}/test", tag = "events",
     params(("name" = String, Path)), responses(
-    (status = 204, description = "It is there"),
+    (status = 204, description = "Delivered"),
     Problems,
 ))]
-async fn test_target(operator: Operator, State(context): State<Context>, Named(name): Named<String>) -> Gone {
+async fn test_notification_target(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> Gone {
     gone(perform(operator, &context, array::TestTarget { name }).await?)
 }
 

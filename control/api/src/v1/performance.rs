@@ -1,4 +1,4 @@
-//! How fast: columns for charts, sizes, latencies, the busiest, paths, offloads and space.
+//! Performance history: columns for charts, distributions, rankings, paths, offloads and capacity.
 
 mod busiest;
 mod capacity;
@@ -31,18 +31,18 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(capacity::routes())
 }
 
-/// Whose performance, and when.
+/// Object and time range of a performance query.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Whose {
-    /// Beginning, in seconds since 1970; five minutes before the end when not given.
+    /// Start of the range, in seconds since 1970; default: five minutes before the end.
     #[param(minimum = 0)]
     from: Option<u64>,
-    /// End, in seconds since 1970; now when not given.
+    /// End of the range, in seconds since 1970; default: now.
     #[param(minimum = 0)]
     to: Option<u64>,
-    /// In about how many parts; 300 when not given, 3600 at most.
+    /// Approximate number of points, 3600 at most; default 300.
     #[param(minimum = 0)]
     points: Option<u32>,
     /// Only this volume.
@@ -51,18 +51,18 @@ struct Whose {
     host: Option<String>,
     /// Only the volumes of this group.
     group: Option<String>,
-    /// `csv`: rows for a spreadsheet instead of JSON.
+    /// `csv` for a spreadsheet instead of JSON.
     #[param(inline)]
     format: Option<Format>,
 }
 
-/// How to write an answer.
+/// Response format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum Format {
-    /// For programs.
+    /// JSON.
     Json,
-    /// For spreadsheets.
+    /// CSV.
     Csv,
 }
 
@@ -130,31 +130,31 @@ fn csv(header: Vec<String>, rows: impl Iterator<Item = Vec<String>>) -> Result<R
     Ok(([(CONTENT_TYPE, "text/csv; charset=utf-8")], text).into_response())
 }
 
-/// One kind of work.
+/// Performance of one kind of command.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Work {
-    /// Commands in a second.
+    /// Commands per second.
     iops: f64,
-    /// Bytes in a second.
+    /// Bytes per second.
     bytes_per_second: f64,
-    /// Commands that failed.
+    /// Failed commands.
     failures: u64,
-    /// How long they took.
+    /// Latency.
     latency_us: Latency,
 }
 
-/// Latency in microseconds; `null` when there was no command.
+/// Latency in microseconds; `null` without commands.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Latency {
     /// Mean.
     mean: Option<f64>,
-    /// What half of the commands did not exceed.
+    /// Median.
     p50: Option<f64>,
-    /// What 95 of 100 did not exceed.
+    /// 95th percentile.
     p95: Option<f64>,
-    /// What 99 of 100 did not exceed.
+    /// 99th percentile.
     p99: Option<f64>,
-    /// The longest.
+    /// Maximum.
     max: Option<f64>,
 }
 

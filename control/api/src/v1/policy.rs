@@ -1,93 +1,93 @@
-//! How volumes are treated: reduction policies and limits, of a volume or of its group.
+//! Data reduction settings and QoS limits of volumes and volume groups.
 
 use super::present;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How data are compressed.
+/// Compression level.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
-    /// Not at all.
+    /// Off.
     Off,
-    /// Quickly.
+    /// Fast compression.
     Fast,
-    /// As small as it gets, at more processor time.
+    /// Highest ratio, at the cost of processor time.
     High,
-    /// Quickly, as long as it pays.
+    /// Fast compression, suspended for data that does not compress.
     Adaptive,
 }
 
-/// How data are reduced from now on; `null` is inherited: by a volume from its group, by a group from the array.
+/// Data reduction settings for new writes. `null`: inherited, by a volume from its group, by a group from the array.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Policy {
-    /// Whether blocks that the array has already are not stored again.
+    /// Deduplication.
     dedup: Option<bool>,
-    /// How blocks are compressed.
+    /// Compression level.
     compression: Option<Compression>,
-    /// Whether blocks with the same fingerprint are compared byte by byte before one stands for both.
+    /// Byte-by-byte verification of duplicates with equal fingerprints.
     verify: Option<bool>,
 }
 
-/// How data are reduced: what is set, or inherited.
+/// Effective data reduction settings.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PolicyInForce {
-    /// Whether blocks that the array has already are not stored again.
+    /// Deduplication.
     dedup: bool,
-    /// How blocks are compressed.
+    /// Compression level.
     compression: Compression,
-    /// Whether blocks with the same fingerprint are compared byte by byte before one stands for both.
+    /// Byte-by-byte verification of duplicates with equal fingerprints.
     verify: bool,
 }
 
-/// What to set of a policy; what is left out stays, `null`: inherited.
+/// Changes to data reduction settings. Omitted fields keep their values; `null`: inherited.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyChange {
-    /// Whether blocks that the array has already are not stored again.
+    /// Deduplication.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<bool>)]
     dedup: Option<Option<bool>>,
-    /// How blocks are compressed.
+    /// Compression level.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<Compression>)]
     compression: Option<Option<Compression>>,
-    /// Whether blocks with the same fingerprint are compared byte by byte before one stands for both.
+    /// Byte-by-byte verification of duplicates with equal fingerprints.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<bool>)]
     verify: Option<Option<bool>>,
 }
 
-/// What may be done in a second; `null`: no limit.
+/// QoS limits; `null`: unlimited.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Limits {
-    /// Reads, writes and offloads.
+    /// Reads, writes and offloaded commands per second.
     iops: Option<u64>,
-    /// How many of them may come at once after a pause; `null`: those of a tenth of a second.
+    /// Burst in commands; `null`: a tenth of a second's worth.
     iops_burst: Option<u64>,
-    /// Bytes that they carry.
+    /// Bytes per second.
     bandwidth: Option<u64>,
-    /// How many bytes may come at once after a pause; `null`: those of a tenth of a second.
+    /// Burst in bytes; `null`: a tenth of a second's worth.
     bandwidth_burst: Option<u64>,
 }
 
-/// What to set of limits; what is left out stays, `null`: none.
+/// Changes to QoS limits. Omitted fields keep their values; `null`: unlimited.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsChange {
-    /// Reads, writes and offloads in a second.
+    /// Reads, writes and offloaded commands per second.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>, minimum = 1)]
     iops: Option<Option<u64>>,
-    /// How many of them may come at once after a pause.
+    /// Burst in commands.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>, minimum = 1)]
     iops_burst: Option<Option<u64>>,
-    /// Bytes that they carry in a second.
+    /// Bytes per second.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>, minimum = 1)]
     bandwidth: Option<Option<u64>>,
-    /// How many bytes may come at once after a pause.
+    /// Burst in bytes.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>, minimum = 1)]
     bandwidth_burst: Option<Option<u64>>,

@@ -24,7 +24,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .routes(routes!(run_schedule))
 }
 
-/// When a schedule takes a snapshot, and how many of these it keeps.
+/// A schedule rule: when to take a snapshot, and how many to retain.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -32,7 +32,7 @@ pub struct Rule {
     /// day of week. UTC.
     #[schema(example = "hourly")]
     when: String,
-    /// The newest so many are kept; older ones are eradicated.
+    /// Number of snapshots to retain; older ones are eradicated.
     #[schema(minimum = 1, maximum = 10_000)]
     keep: u32,
 }
@@ -40,74 +40,74 @@ pub struct Rule {
 /// A snapshot schedule.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Schedule {
-    /// Its name.
+    /// Name.
     name: String,
-    /// When it was made.
+    /// Creation time.
     #[schema(format = DateTime)]
     created: String,
-    /// The volume that it takes snapshots of; `null` when it is for a group.
+    /// Volume to snapshot; `null` for a group.
     volume: Option<String>,
-    /// The volume group that it takes snapshots of, all volumes at one moment; `null` when it is for a volume.
+    /// Volume group to snapshot, consistent across its volumes; `null` for a volume.
     group: Option<String>,
-    /// When, and how many are kept. What is due at one time is one snapshot; it goes when no rule keeps it any more.
+    /// Rules. Rules that are due at the same time share one snapshot; it is eradicated when no rule retains it.
     rules: Vec<Rule>,
-    /// Nobody can delete a snapshot before it is so many seconds old.
+    /// Retention lock: seconds during which a snapshot cannot be deleted.
     immutable_seconds: u64,
-    /// Whether it takes snapshots.
+    /// Whether the schedule is active.
     enabled: bool,
-    /// When it runs next; `null`: never.
+    /// Next run; `null`: never.
     #[schema(format = DateTime)]
     next: Option<String>,
-    /// When the newest of its snapshots was taken; `null`: it has none.
+    /// Time of its newest snapshot; `null` if it has none.
     #[schema(format = DateTime)]
     last: Option<String>,
-    /// How many snapshots it has.
+    /// Number of its snapshots.
     snapshots: usize,
 }
 
 /// Schedules.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Schedules {
-    /// In order of names, or as asked for.
+    /// Sorted by name unless `sort` is given.
     pub items: Vec<Schedule>,
-    /// How many there are without `limit` and `offset`.
+    /// Total count, regardless of `limit` and `offset`.
     pub total: usize,
 }
 
-/// A schedule to make, of a `volume` or a `group`.
+/// A new schedule for a `volume` or a `group`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewSchedule {
     /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     name: String,
-    /// Name of the volume. Not with `group`.
+    /// Volume. Not allowed with `group`.
     volume: Option<String>,
-    /// Name of the volume group. Not with `volume`.
+    /// Volume group. Not allowed with `volume`.
     group: Option<String>,
-    /// When, and how many are kept; 1 to 16.
+    /// Rules, 1 to 16.
     rules: Vec<Rule>,
-    /// Nobody can delete a snapshot before it is so many seconds old; 0 when not given.
+    /// Retention lock: seconds during which a snapshot cannot be deleted; default 0.
     #[serde(default)]
     immutable_seconds: u64,
-    /// Whether it takes snapshots; it does when nothing is said.
+    /// Whether the schedule is active; default true.
     enabled: Option<bool>,
 }
 
-/// What to change in a schedule; what is left out stays.
+/// Changes to a schedule. Omitted fields keep their values.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleChange {
-    /// Another name.
+    /// New name.
     name: Option<String>,
-    /// When, and how many are kept: all rules. Snapshots that were taken for a rule that is not among them stay.
+    /// Complete list of rules. Snapshots of a removed rule are kept.
     rules: Option<Vec<Rule>>,
-    /// Nobody can delete a snapshot that is taken from now on before it is so many seconds old.
+    /// Retention lock of future snapshots: seconds during which they cannot be deleted.
     immutable_seconds: Option<u64>,
-    /// Whether it takes snapshots.
+    /// Whether the schedule is active.
     enabled: Option<bool>,
 }
 
-/// All snapshot schedules
+/// List snapshot schedules
 #[utoipa::path(get, path = "/api/v1/schedules", tag = "schedules", params(Part), responses(
     (status = 200, description = "The schedules", content(
         (Schedules = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
@@ -122,9 +122,9 @@ async fn list_schedules(
     list(all.into_iter().map(Schedule::from).collect(), &part)
 }
 
-/// Make a snapshot schedule
+/// Create a snapshot schedule
 #[utoipa::path(post, path = "/api/v1/schedules", tag = "schedules", request_body = NewSchedule, responses(
-    (status = 201, description = "The schedule as it is now", body = Schedule),
+    (status = 201, description = "The schedule", body = Schedule),
     Problems,
 ))]
 async fn create_schedule(
@@ -141,9 +141,9 @@ async fn create_schedule(
     Ok((StatusCode::CREATED, Json(made.into())))
 }
 
-/// One snapshot schedule
+/// Get a snapshot schedule
 #[utoipa::path(get, path = "/api/v1/schedules/{name}", tag = "schedules", params(("name" = String, Path,)), responses(
-    (status = 200, description = "The schedule as it is now", body = Schedule),
+    (status = 200, description = "The schedule", body = Schedule),
     Problems,
 ))]
 async fn show_schedule(
@@ -158,7 +158,7 @@ async fn show_schedule(
 /// Change a snapshot schedule
 #[utoipa::path(patch, path = "/api/v1/schedules/{name}", tag = "schedules", params(("name" = String, Path,)),
     request_body = ScheduleChange, responses(
-    (status = 200, description = "The schedule as it is now", body = Schedule),
+    (status = 200, description = "The schedule", body = Schedule),
     Problems,
 ))]
 async fn change_schedule(
@@ -174,9 +174,11 @@ async fn change_schedule(
     Ok(Json(done.into()))
 }
 
-/// Forget a snapshot schedule; its snapshots stay
+/// Delete a snapshot schedule
+///
+/// Its snapshots are kept.
 #[utoipa::path(delete, path = "/api/v1/schedules/{name}", tag = "schedules", params(("name" = String, Path,)), responses(
-    (status = 204, description = "It is gone"),
+    (status = 204, description = "Deleted"),
     Problems,
 ))]
 async fn delete_schedule(
@@ -187,7 +189,9 @@ async fn delete_schedule(
     gone(perform(operator, &context, array::DeleteSchedule { name }).await?)
 }
 
-/// Take the snapshots of a schedule now, and let go of those that it no longer keeps
+/// Run a snapshot schedule now
+///
+/// Takes its snapshots and eradicates those that its rules no longer retain.
 #[utoipa::path(post, path = "/api/v1/schedules/{name}/run", tag = "schedules", params(("name" = String, Path,)),
     responses(
     (status = 200, description = "The new snapshots", body = Snapshots),

@@ -1,4 +1,4 @@
-//! Signing in by a directory that browsers are sent to.
+//! Browser sign-in through an identity provider.
 //!
 //! The browser goes from a page of the array to the directory, and comes back to a page of the array, which hands over
 //! what it brings: nothing here redirects anybody anywhere.
@@ -22,47 +22,47 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(list_sign_ins, end_sign_in)).routes(routes!(begin_sign_in))
+    OpenApiRouter::new().routes(routes!(list_sign_ins, complete_sign_in)).routes(routes!(start_sign_in))
 }
 
-/// A directory that signs people in.
+/// An identity provider for browser sign-in.
 #[derive(Serialize, ToSchema)]
 struct SignIn {
-    /// Its name.
+    /// Name.
     directory: String,
 }
 
-/// Directories that sign people in.
+/// Identity providers for browser sign-in.
 #[derive(Serialize, ToSchema)]
 struct SignIns {
     /// By name.
     items: Vec<SignIn>,
-    /// How many there are.
+    /// Total count.
     total: usize,
 }
 
-/// Where a browser goes.
+/// Redirect target of a browser sign-in.
 #[derive(Serialize, ToSchema)]
 struct Departure {
-    /// A page of the directory. It sends the browser back to `/sign-in` of the array.
+    /// Log-in page of the identity provider, which redirects back to `/sign-in` of the array.
     url: String,
 }
 
-/// What a browser brings back from a directory.
+/// Parameters returned by the identity provider.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arrival {
-    /// The `state` in the address.
+    /// `state` parameter.
     state: String,
-    /// The `code` in the address.
+    /// `code` parameter.
     #[schema(format = Password)]
     code: String,
-    /// The `iss` in the address, when there is one (RFC 9207).
+    /// `iss` parameter, if present (RFC 9207).
     #[serde(default)]
     iss: Option<String>,
 }
 
-/// Directories that sign people in by a page of theirs
+/// List identity providers for browser sign-in
 #[utoipa::path(get, path = "/api/v1/sign-in", tag = "access", security(()), responses(
     (status = 200, description = "The directories", body = SignIns),
     Problems,
@@ -74,15 +74,15 @@ async fn list_sign_ins(State(context): State<Context>) -> Answer<SignIns> {
     Ok(Json(SignIns { items, total }))
 }
 
-/// Begin to sign in by a directory
+/// Start a browser sign-in
 ///
-/// The answer sets a cookie that says which browser began it; the way back ends in the same one, within ten minutes.
+/// Sets a cookie that binds the sign-in to this browser. It must be completed within ten minutes.
 #[utoipa::path(post, path = "/api/v1/sign-in/{directory}", tag = "access", security(()),
     params(("directory" = String, Path)), responses(
-    (status = 200, description = "Where to go", body = Departure),
+    (status = 200, description = "The redirect target", body = Departure),
     Problems,
 ))]
-async fn begin_sign_in(
+async fn start_sign_in(
     State(context): State<Context>,
     ConnectInfo(peer): ConnectInfo<Peer>,
     headers: HeaderMap,
@@ -100,14 +100,14 @@ async fn begin_sign_in(
     Ok(([(SET_COOKIE, mark(&browser, peer.encrypted))], Json(Departure { url })).into_response())
 }
 
-/// End it: begin a session
+/// Complete a browser sign-in
 ///
-/// The answer sets a cookie that stands for the session.
+/// The response sets the session cookie.
 #[utoipa::path(post, path = "/api/v1/sign-in", tag = "access", security(()), request_body = Arrival, responses(
     (status = 200, description = "The session", body = Session),
     Problems,
 ))]
-async fn end_sign_in(
+async fn complete_sign_in(
     State(context): State<Context>,
     ConnectInfo(peer): ConnectInfo<Peer>,
     headers: HeaderMap,

@@ -1,4 +1,4 @@
-//! Snapshots, and what differs between two of them.
+//! Snapshots and comparisons between them.
 
 use super::connection::Connection;
 use super::volume::Deletion;
@@ -25,77 +25,77 @@ pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .routes(routes!(list_snapshots, create_snapshots))
         .routes(routes!(show_snapshot, change_snapshot, delete_snapshot))
-        .routes(routes!(compare))
+        .routes(routes!(compare_snapshots))
 }
 
 /// A snapshot.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Snapshot {
-    /// Its name.
+    /// Name.
     name: String,
-    /// 32 hex digits, the same for ever.
+    /// Permanent identifier: 32 hex digits.
     id: String,
-    /// Name of the volume that it was taken of; `null` when that is gone.
+    /// Source volume; `null` if it has been deleted.
     source: Option<String>,
-    /// Name of the schedule that took it; `null` when nobody did, or it is gone.
+    /// Schedule that took it; `null` if taken manually or the schedule has been deleted.
     schedule: Option<String>,
-    /// Sixteen hex digits; the same for all that were taken at one moment.
+    /// Snapshot set: sixteen hex digits, equal for snapshots taken at the same instant.
     set: String,
-    /// When it was taken.
+    /// Time at which it was taken.
     #[schema(format = DateTime)]
     created: String,
-    /// Size that hosts see, in bytes.
+    /// Size presented to hosts, in bytes.
     size: u64,
     /// Logical block length in bytes: 512 or 4096.
     block_size: u32,
-    /// Bytes mapped by hosts.
+    /// Mapped (written and not unmapped) bytes.
     mapped: u64,
-    /// Whether hosts may write to it.
+    /// Whether hosts can write to it.
     writable: bool,
-    /// Nobody can delete or change it before this time; `null`: everybody who may.
+    /// Retention lock: it cannot be deleted or changed before this time; `null`: not locked.
     #[schema(format = DateTime)]
-    kept_until: Option<String>,
-    /// The name that hosts know it by (VPD page 83h).
+    retain_until: Option<String>,
+    /// Identifier reported to hosts (NAA, VPD page 83h).
     naa: String,
-    /// Who sees it.
+    /// Connections to hosts and host groups.
     connections: Vec<Connection>,
 }
 
 /// Snapshots.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Snapshots {
-    /// In order of names, or as asked for.
+    /// Sorted by name unless `sort` is given.
     pub items: Vec<Snapshot>,
-    /// How many there are without `limit` and `offset`.
+    /// Total count, regardless of `limit` and `offset`.
     pub total: usize,
 }
 
-/// Snapshots to take: of a `volume`, or of every volume of a `group` at one moment.
+/// New snapshots of a `volume`, or of all volumes of a `group` at the same instant.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewSnapshots {
-    /// Name of the volume. Not with `group`.
+    /// Volume. Not allowed with `group`.
     volume: Option<String>,
-    /// Name of the volume group. Not with `volume`.
+    /// Volume group. Not allowed with `volume`.
     group: Option<String>,
-    /// A snapshot is called as its volume, a dot, and this; the time when not given.
+    /// Suffix of the name after the volume name and a dot; default: the time.
     suffix: Option<String>,
-    /// Nobody can delete or change it before this time.
+    /// Retention lock: it cannot be deleted or changed before this time.
     #[schema(value_type = Option<String>, format = DateTime)]
-    keep_until: Option<Time>,
+    retain_until: Option<Time>,
 }
 
-/// What to change in a snapshot: one thing at a time.
+/// Changes to a snapshot, one field per request.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SnapshotChange {
-    /// Another name.
+    /// New name.
     name: Option<String>,
-    /// Whether hosts may write to it.
+    /// Whether hosts can write to it.
     writable: Option<bool>,
-    /// Nobody can delete or change it before this time; later than now, and than what was said before.
+    /// Retention lock: it cannot be deleted or changed before this time. Must be in the future and later than the current lock.
     #[schema(value_type = Option<String>, format = DateTime)]
-    keep_until: Option<Time>,
+    retain_until: Option<Time>,
 }
 
 /// A time as RFC 3339 has it.
@@ -114,41 +114,41 @@ impl TryFrom<String> for Time {
     }
 }
 
-/// What to compare with, and how far.
+/// Options of a comparison.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Comparison {
-    /// Name of the older snapshot or volume; when none is given, everything that is mapped differs.
+    /// Older snapshot or volume; if omitted, all mapped extents are returned.
     base: Option<String>,
-    /// Where to begin, in bytes: `next` of the answer before.
+    /// Start offset in bytes: `next` of the previous response.
     offset: Option<u64>,
-    /// At most so many extents, 100000 at most; 1000 when not given.
+    /// Maximum number of extents, 100000 at most; default 1000.
     #[param(minimum = 1, maximum = 100_000)]
     limit: Option<usize>,
 }
 
-/// What differs, as far as one answer goes.
+/// A page of differing extents.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Difference {
-    /// Extents in order. What was written with what was there before may be among them.
+    /// Differing extents by offset. May include extents rewritten with equal data.
     items: Vec<DifferentExtent>,
-    /// Where to go on, in bytes; `null` at the end. There may be more even when there are no items.
+    /// Start offset of the next page in bytes; `null` at the end. A page without items may be followed by others.
     next: Option<u64>,
 }
 
-/// A run of bytes that differs.
+/// A differing extent.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DifferentExtent {
-    /// Where it begins, in bytes.
+    /// Offset in bytes.
     offset: u64,
-    /// How long it is, in bytes.
+    /// Length in bytes.
     length: u64,
-    /// Whether it holds data now; it reads as zeros otherwise.
+    /// Whether it is mapped; otherwise it reads as zeros.
     mapped: bool,
 }
 
-/// All snapshots
+/// List snapshots
 #[utoipa::path(get, path = "/api/v1/snapshots", tag = "snapshots", params(Part), responses(
     (status = 200, description = "The snapshots", content(
         (Snapshots = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
@@ -163,7 +163,7 @@ async fn list_snapshots(
     list(all.into_iter().map(Snapshot::from).collect(), &part)
 }
 
-/// Take a snapshot of a volume, or of every volume of a group at one moment
+/// Take a snapshot of a volume, or of all volumes of a group at the same instant
 #[utoipa::path(post, path = "/api/v1/snapshots", tag = "snapshots", request_body = NewSnapshots, responses(
     (status = 201, description = "The new snapshots", body = Snapshots),
     Problems,
@@ -173,9 +173,9 @@ async fn create_snapshots(
     State(context): State<Context>,
     Body(new): Body<NewSnapshots>,
 ) -> Result<(StatusCode, Json<Snapshots>), Problem> {
-    let NewSnapshots { volume, group, suffix, keep_until } = new;
+    let NewSnapshots { volume, group, suffix, retain_until } = new;
     let subject = subject(volume, group)?;
-    let action = array::CreateSnapshots { subject, suffix, keep_until: keep_until.map(|time| time.0) };
+    let action = array::CreateSnapshots { subject, suffix, keep_until: retain_until.map(|time| time.0) };
     let taken = perform(operator, &context, action).await?;
     let items: Vec<_> = taken.into_iter().map(Snapshot::from).collect();
     Ok((StatusCode::CREATED, Json(Snapshots { total: items.len(), items })))
@@ -190,9 +190,9 @@ pub fn subject(volume: Option<String>, group: Option<String>) -> Result<SubjectN
     }
 }
 
-/// One snapshot
+/// Get a snapshot
 #[utoipa::path(get, path = "/api/v1/snapshots/{name}", tag = "snapshots", params(("name" = String, Path,)), responses(
-    (status = 200, description = "The snapshot as it is now", body = Snapshot),
+    (status = 200, description = "The snapshot", body = Snapshot),
     Problems,
 ))]
 async fn show_snapshot(
@@ -204,10 +204,10 @@ async fn show_snapshot(
     Ok(Json(it.into()))
 }
 
-/// Rename a snapshot, make it writable or read-only, or keep it for longer
+/// Rename a snapshot, change its access, or extend its retention lock
 #[utoipa::path(patch, path = "/api/v1/snapshots/{name}", tag = "snapshots", params(("name" = String, Path,)),
     request_body = SnapshotChange, responses(
-    (status = 200, description = "The snapshot as it is now", body = Snapshot),
+    (status = 200, description = "The snapshot", body = Snapshot),
     Problems,
 ))]
 async fn change_snapshot(
@@ -217,12 +217,12 @@ async fn change_snapshot(
     Body(change): Body<SnapshotChange>,
 ) -> Answer<Snapshot> {
     use array::SnapshotChange as Change;
-    let change = match (change.name, change.writable, change.keep_until) {
+    let change = match (change.name, change.writable, change.retain_until) {
         (Some(name), None, None) => Change::Name(name),
         (None, Some(writable), None) => Change::Writable(writable),
         (None, None, Some(time)) => Change::KeepUntil(time.0),
         _ => {
-            let detail = "change one thing of a snapshot at a time: its name, writable, or keep_until";
+            let detail = "change one field of a snapshot per request: name, writable or retain_until";
             return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail.into()));
         }
     };
@@ -230,10 +230,12 @@ async fn change_snapshot(
     Ok(Json(done.into()))
 }
 
-/// Move a snapshot that no host sees to the recycle bin, or delete it with its data
+/// Delete a snapshot
+///
+/// It must not be connected to a host. It moves to the recycle bin, or its data is eradicated.
 #[utoipa::path(delete, path = "/api/v1/snapshots/{name}", tag = "snapshots",
     params(("name" = String, Path,), Deletion), responses(
-    (status = 204, description = "It is gone"),
+    (status = 204, description = "Deleted"),
     Problems,
 ))]
 async fn delete_snapshot(
@@ -245,13 +247,13 @@ async fn delete_snapshot(
     gone(perform(operator, &context, array::DeleteSnapshot { name, eradicate }).await?)
 }
 
-/// What differs on a snapshot or volume from an older one
+/// List the extents that differ between a snapshot or volume and an older snapshot
 #[utoipa::path(get, path = "/api/v1/snapshots/{name}/diff", tag = "snapshots",
-    params(("name" = String, Path, description = "A snapshot or a volume",), Comparison), responses(
-    (status = 200, description = "What differs", body = Difference),
+    params(("name" = String, Path, description = "Snapshot or volume",), Comparison), responses(
+    (status = 200, description = "The differing extents", body = Difference),
     Problems,
 ))]
-async fn compare(
+async fn compare_snapshots(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
@@ -276,7 +278,7 @@ impl From<array::Snapshot> for Snapshot {
             block_size: it.block_bytes,
             mapped: it.mapped,
             writable: it.writable,
-            kept_until: it.kept_until.map(utc),
+            retain_until: it.kept_until.map(utc),
             naa: it.naa,
             connections: it.connections.into_iter().map(Into::into).collect(),
         }

@@ -1,4 +1,4 @@
-//! What happens, as it happens: server-sent events.
+//! The event stream: server-sent events.
 
 use super::alert::Alert;
 use super::event::Event;
@@ -21,10 +21,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(stream))
+    OpenApiRouter::new().routes(routes!(subscribe))
 }
 
-/// What kind of things changed.
+/// Kind of object that changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topic {
@@ -32,7 +32,7 @@ pub enum Topic {
     Certificate,
     /// Connections of volumes with hosts.
     Connections,
-    /// Directories.
+    /// Identity providers and LDAP directories.
     Directories,
     /// Drives, their protection, and scrubs.
     Drives,
@@ -44,11 +44,11 @@ pub enum Topic {
     Hosts,
     /// The key of the drives.
     Key,
-    /// Notification targets.
+    /// Alert notification targets.
     NotificationTargets,
-    /// What is in the recycle bin.
+    /// The contents of the recycle bin.
     RecycleBin,
-    /// Log-ins over iSCSI that were refused.
+    /// Refused iSCSI log-ins.
     RefusedLogins,
     /// Snapshot schedules.
     Schedules,
@@ -67,7 +67,7 @@ pub enum Topic {
 /// The data of a `change`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Change {
-    /// What changed, as the paths of the API say it.
+    /// Kind of object, as in the paths of the API.
     noun: Topic,
 }
 
@@ -96,15 +96,16 @@ impl From<array::Topic> for Topic {
     }
 }
 
-/// What happens, as it happens
+/// Subscribe to the event stream
 ///
-/// `performance` once a second with a Point; `event` with an Event; `alert` with an Alert that is new or not what it
-/// was; `job` with a Job that began, went on or ended; `change` with a Change when things of a kind are not what they were; `missed` when the listener was too slow, and should ask anew for what it shows.
+/// Server-sent events: `performance` once a second with a Point; `event` with an Event; `alert` with a new or changed Alert;
+/// `job` with a Job that started, progressed or ended; `change` with a Change when objects of a kind changed; `missed` when
+/// the subscriber was too slow and must fetch everything again.
 #[utoipa::path(get, path = "/api/v1/stream", tag = "performance", responses(
     (status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream"),
     Problems,
 ))]
-async fn stream(
+async fn subscribe(
     _operator: Operator,
     State(context): State<Context>,
 ) -> Sse<impl Stream<Item = Result<sse::Event, Infallible>>> {

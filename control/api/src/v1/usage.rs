@@ -1,4 +1,4 @@
-//! What volumes and volume groups cost on the drives.
+//! Space usage of volumes and volume groups.
 
 use super::{Answer, perform};
 use crate::Context;
@@ -13,37 +13,39 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(volume_space)).routes(routes!(group_space))
+    OpenApiRouter::new().routes(routes!(show_volume_space)).routes(routes!(show_group_space))
 }
 
-/// Space of volumes with their snapshots, in bytes. What others hold as well, the recycle bin and clones among them, is
-/// in none of `unique`, `physical` and `metadata`.
+/// Space usage of volumes with their snapshots, in bytes. Data shared with other volumes, clones or the recycle bin is not
+/// counted in `unique`, `physical` and `metadata`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Usage {
-    /// Sum of the volumes' sizes.
+    /// Provisioned: sum of the volume sizes.
     provisioned: u64,
-    /// Mapped by hosts on the volumes.
+    /// Mapped bytes of the volumes.
     mapped: u64,
-    /// Of that, zeros: they are mapped and stored nowhere.
+    /// Mapped zero bytes, which occupy no space.
     zero: u64,
-    /// How many snapshots they have.
+    /// Number of snapshots.
     snapshots: usize,
-    /// Mapped on the snapshots and not zeros; most of it is shared with the volumes.
+    /// Mapped non-zero bytes of the snapshots, mostly shared with the volumes.
     snapshot: u64,
-    /// Distinct data that only they hold.
+    /// Unique bytes held only by them.
     unique: u64,
-    /// What they hold beyond that: it repeats, or others hold it as well.
+    /// Bytes that are deduplicated or shared with others.
     shared: u64,
-    /// What the distinct data take on the drives, after compression: it comes back when all of them are eradicated.
+    /// Physical bytes of the unique data after compression, freed when all of them are eradicated.
     physical: u64,
-    /// What maps of theirs take on the drives, which comes back as well.
+    /// Physical bytes of their maps, freed likewise.
     metadata: u64,
 }
 
-/// What a volume and its snapshots cost; every map of theirs is looked at, which takes a while when they hold much
+/// Get the space usage of a volume and its snapshots
+///
+/// Scans all of their maps, which takes time for large volumes.
 #[utoipa::path(get, path = "/api/v1/volumes/{name}/space", tag = "volumes", params(("name" = String, Path,)),
-    responses((status = 200, description = "Their space now", body = Usage), Problems))]
-async fn volume_space(
+    responses((status = 200, description = "The space usage", body = Usage), Problems))]
+async fn show_volume_space(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
@@ -52,10 +54,12 @@ async fn volume_space(
     Ok(Json(it.into()))
 }
 
-/// What the volumes of a group and their snapshots cost together; every map of theirs is looked at
+/// Get the space usage of the volumes of a group and their snapshots
+///
+/// Scans all of their maps, which takes time for large volumes.
 #[utoipa::path(get, path = "/api/v1/groups/{name}/space", tag = "groups", params(("name" = String, Path,)),
-    responses((status = 200, description = "Their space now", body = Usage), Problems))]
-async fn group_space(
+    responses((status = 200, description = "The space usage", body = Usage), Problems))]
+async fn show_group_space(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,

@@ -1,4 +1,4 @@
-//! Who may operate the array: sessions, users, tokens, and the array's certificate.
+//! Access control: sessions, users, API tokens, and the TLS certificate.
 
 use super::{Answer, Created, Gone, gone, perform, present, utc};
 use crate::Context;
@@ -29,37 +29,37 @@ pub fn routes() -> OpenApiRouter<Context> {
         .routes(routes!(show_certificate, replace_certificate))
 }
 
-/// What somebody may do; each may what those before it may.
+/// Role of a user or token. Each role includes those before it.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Look.
+    /// Read-only access.
     Viewer,
-    /// Operate volumes, hosts and snapshots.
+    /// Manage volumes, hosts and snapshots.
     Operator,
-    /// Everything: users, tokens, settings, certificates.
+    /// Full access, including users, tokens, settings and certificates.
     Admin,
 }
 
-/// Name and password.
+/// Log-in credentials.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct LogIn {
-    /// The user's name.
+    /// User name.
     user: String,
-    /// The user's password.
+    /// Password.
     #[schema(format = Password)]
     password: String,
 }
 
-/// Who is there.
+/// The current session.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Session {
-    /// The user's name; a directory's name, a slash and the name there, for somebody whom that vouched for.
+    /// User name; for directory users, the name of the directory, a slash and the user's name there.
     pub user: String,
-    /// What the user may do.
+    /// Role.
     pub role: Role,
-    /// When the session ends unless it is used; `null` with a token.
+    /// Expiry time if the session is idle; `null` for a token.
     #[schema(format = DateTime)]
     pub expires: Option<String>,
 }
@@ -72,9 +72,9 @@ pub fn cookie(secret: &str, extensions: &Extensions) -> String {
     format!("{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict{secure}{ends}")
 }
 
-/// Begin a session
+/// Log in
 ///
-/// The answer sets a cookie that stands for the session.
+/// The response sets the session cookie.
 #[utoipa::path(post, path = "/api/v1/session", tag = "access", security(()), request_body = LogIn, responses(
     (status = 200, description = "The session", body = Session),
     Problems,
@@ -172,7 +172,7 @@ async fn elsewhere(
     }
 }
 
-/// Who am I
+/// Get the current session
 #[utoipa::path(get, path = "/api/v1/session", tag = "access", responses(
     (status = 200, description = "The session", body = Session),
     Problems,
@@ -182,9 +182,9 @@ async fn show_session(operator: Operator) -> Json<Session> {
     Json(Session { user: caller.user, role: caller.role.into(), expires: until.map(utc) })
 }
 
-/// End the session
+/// Log out
 #[utoipa::path(delete, path = "/api/v1/session", tag = "access", responses(
-    (status = 204, description = "It is over"),
+    (status = 204, description = "Logged out"),
     Problems,
 ))]
 async fn log_out(_operator: Operator, State(context): State<Context>, headers: HeaderMap) -> Response {
@@ -194,17 +194,17 @@ async fn log_out(_operator: Operator, State(context): State<Context>, headers: H
     (StatusCode::NO_CONTENT, [(SET_COOKIE, cookie("", &Extensions::new()))]).into_response()
 }
 
-/// Somebody who may operate the array.
+/// A user of the array.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct User {
-    /// Its name.
+    /// Name.
     name: String,
-    /// What it may do.
+    /// Role.
     role: Role,
-    /// When it was made.
+    /// Creation time.
     #[schema(format = DateTime)]
     created: String,
-    /// When its password was set.
+    /// Time of the last password change.
     #[schema(format = DateTime)]
     password_set: String,
 }
@@ -212,40 +212,40 @@ pub struct User {
 /// Users.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Users {
-    /// By name, when nothing else is asked for.
+    /// Sorted by name unless `sort` is given.
     items: Vec<User>,
-    /// How many there are without `limit` and `offset`.
+    /// Total count, regardless of `limit` and `offset`.
     total: usize,
 }
 
-/// Somebody new.
+/// A new user.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewUser {
     /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     name: String,
-    /// What it may do.
+    /// Role.
     role: Role,
-    /// 8 to 256 characters.
+    /// Password, 8 to 256 characters.
     #[schema(format = Password)]
     password: String,
 }
 
-/// What to change of a user; what is left out stays.
+/// Changes to a user. Omitted fields keep their values.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct UserChange {
-    /// What it may do.
+    /// Role.
     role: Option<Role>,
-    /// 8 to 256 characters. Its sessions end.
+    /// New password, 8 to 256 characters. Existing sessions of the user end.
     #[schema(format = Password)]
     password: Option<String>,
-    /// The password that it has now: needed to set one's own, and for nothing else.
+    /// Current password. Required if, and only if, users change their own password.
     #[schema(format = Password)]
     current_password: Option<String>,
 }
 
-/// Users
+/// List users
 #[utoipa::path(get, path = "/api/v1/users", tag = "access", params(Part), responses(
     (status = 200, description = "The users", content((Users = "application/json"), (PartialList = PARTIAL))),
     Problems,
@@ -260,7 +260,7 @@ async fn list_users(
     list(users, &part)
 }
 
-/// Make a user
+/// Create a user
 #[utoipa::path(post, path = "/api/v1/users", tag = "access", request_body = NewUser, responses(
     (status = 201, description = "The new user", body = User),
     Problems,
@@ -275,7 +275,7 @@ async fn create_user(
     Ok((StatusCode::CREATED, Json(it.into())))
 }
 
-/// A user
+/// Get a user
 #[utoipa::path(get, path = "/api/v1/users/{name}", tag = "access", params(("name" = String, Path)), responses(
     (status = 200, description = "The user", body = User),
     Problems,
@@ -295,10 +295,10 @@ async fn show_user(
 
 /// Change a user
 ///
-/// Users set their own password in a session that it began, with `current_password`; no token does.
+/// Users change their own password in a password session, with `current_password`. Tokens cannot.
 #[utoipa::path(patch, path = "/api/v1/users/{name}", tag = "access", params(("name" = String, Path)),
     request_body = UserChange, responses(
-    (status = 200, description = "The user as it is now", body = User),
+    (status = 200, description = "The user", body = User),
     Problems,
 ))]
 async fn change_user(
@@ -325,61 +325,61 @@ async fn change_user(
     Ok(Json(it.into()))
 }
 
-/// Forget a user, with its tokens
+/// Delete a user and its tokens
 #[utoipa::path(delete, path = "/api/v1/users/{name}", tag = "access", params(("name" = String, Path)), responses(
-    (status = 204, description = "It is gone"),
+    (status = 204, description = "Deleted"),
     Problems,
 ))]
 async fn delete_user(operator: Operator, State(context): State<Context>, Named(name): Named<String>) -> Gone {
     gone(perform(operator, &context, array::DeleteUser { name }).await?)
 }
 
-/// A secret that lets a program in.
+/// An API token.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ApiToken {
-    /// Its name.
+    /// Name.
     name: String,
-    /// Whose it is.
+    /// Owner.
     user: String,
-    /// What may be done with it; never more than its user may.
+    /// Role; never more than the owner's.
     role: Role,
-    /// When it was made.
+    /// Creation time.
     #[schema(format = DateTime)]
     created: String,
-    /// When it stops to be good; `null`: never.
+    /// Expiry time; `null`: never.
     #[schema(format = DateTime)]
     expires: Option<String>,
-    /// The secret itself; only in the answer that made it.
+    /// The secret; only returned on creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<String>,
 }
 
-/// Tokens.
+/// API tokens.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ApiTokens {
-    /// By name, when nothing else is asked for.
+    /// Sorted by name unless `sort` is given.
     items: Vec<ApiToken>,
-    /// How many there are without `limit` and `offset`.
+    /// Total count, regardless of `limit` and `offset`.
     total: usize,
 }
 
-/// A new token.
+/// A new API token.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewToken {
     /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     name: String,
-    /// Whose it is; the caller's when left out.
+    /// Owner; the caller if omitted.
     user: Option<String>,
-    /// What may be done with it; what its user may when left out.
+    /// Role; the owner's role if omitted.
     role: Option<Role>,
-    /// When it stops to be good; `null` or left out: never.
+    /// Expiry time; `null` or omitted: never.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>, format = DateTime)]
     expires: Option<Option<String>>,
 }
 
-/// Tokens
+/// List API tokens
 #[utoipa::path(get, path = "/api/v1/tokens", tag = "access", params(Part), responses(
     (status = 200, description = "The tokens", content((ApiTokens = "application/json"), (PartialList = PARTIAL))),
     Problems,
@@ -394,9 +394,9 @@ async fn list_tokens(
     list(tokens, &part)
 }
 
-/// Make a token
+/// Create an API token
 ///
-/// The secret in the answer is told only here.
+/// The secret is only returned in this response.
 #[utoipa::path(post, path = "/api/v1/tokens", tag = "access", request_body = NewToken, responses(
     (status = 201, description = "The new token, with its secret", body = ApiToken),
     Problems,
@@ -419,9 +419,9 @@ async fn create_token(
     Ok((StatusCode::CREATED, Json(ApiToken { secret, ..token.into() })))
 }
 
-/// Forget a token
+/// Delete an API token
 #[utoipa::path(delete, path = "/api/v1/tokens/{name}", tag = "access", params(("name" = String, Path)), responses(
-    (status = 204, description = "It is gone"),
+    (status = 204, description = "Deleted"),
     Problems,
 ))]
 async fn delete_token(
@@ -432,31 +432,31 @@ async fn delete_token(
     gone(perform(operator, &context, array::DeleteToken { name }).await?)
 }
 
-/// The certificate that the array shows.
+/// The TLS certificate of the API.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Certificate {
-    /// In PEM: the array's own, then those that vouch for it.
+    /// Certificate chain in PEM, the array's own certificate first.
     chain: String,
-    /// Since when it is used.
+    /// Time since which it is in use.
     #[schema(format = DateTime)]
     since: String,
-    /// When it stops to be good; `null`: it does not say.
+    /// Expiry time; `null` if unknown.
     #[schema(format = DateTime)]
     expires: Option<String>,
 }
 
-/// Another certificate with its key.
+/// A new certificate with its private key.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewCertificate {
-    /// In PEM: the array's own, then those that vouch for it.
+    /// Certificate chain in PEM, the array's own certificate first.
     chain: String,
-    /// Its private key in PEM.
+    /// Private key in PEM.
     #[schema(format = Password)]
     key: String,
 }
 
-/// The certificate that the array shows
+/// Get the TLS certificate
 #[utoipa::path(get, path = "/api/v1/certificate", tag = "access", responses(
     (status = 200, description = "The certificate", body = Certificate),
     Problems,
@@ -466,9 +466,11 @@ async fn show_certificate(operator: Operator, State(context): State<Context>) ->
     Ok(Json(it.into()))
 }
 
-/// Replace it; new connections get the new one
+/// Replace the TLS certificate
+///
+/// New connections use the new certificate.
 #[utoipa::path(put, path = "/api/v1/certificate", tag = "access", request_body = NewCertificate, responses(
-    (status = 200, description = "The certificate as it is now", body = Certificate),
+    (status = 200, description = "The certificate", body = Certificate),
     Problems,
 ))]
 async fn replace_certificate(

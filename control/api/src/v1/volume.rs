@@ -25,114 +25,114 @@ pub fn routes() -> OpenApiRouter<Context> {
         .routes(routes!(list_volumes, create_volume))
         .routes(routes!(show_volume, change_volume, delete_volume))
         .routes(routes!(restore_volume))
-        .routes(routes!(clear_state))
+        .routes(routes!(clear_volume_state))
 }
 
 /// A volume.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Volume {
-    /// Its name.
+    /// Name.
     name: String,
-    /// 32 hex digits, the same for ever.
+    /// Permanent identifier: 32 hex digits.
     id: String,
-    /// Size that hosts see, in bytes.
+    /// Size presented to hosts, in bytes.
     size: u64,
     /// Logical block length in bytes: 512 or 4096.
     block_size: u32,
-    /// Bytes mapped by hosts.
+    /// Mapped (written and not unmapped) bytes.
     mapped: u64,
-    /// The name that hosts know it by (VPD page 83h).
+    /// Identifier reported to hosts (NAA, VPD page 83h).
     naa: String,
-    /// When it was made.
+    /// Creation time.
     #[schema(format = DateTime)]
     created: String,
-    /// The volume group that it is in; `null` when it is in none.
+    /// Volume group; `null` if it is in none.
     group: Option<String>,
-    /// Whether it takes no changes.
+    /// Whether writes are refused.
     read_only: bool,
-    /// What is set about its reduction.
+    /// Data reduction settings of this volume.
     policy: Policy,
-    /// How its data are reduced from now on.
+    /// Effective data reduction settings for new writes.
     policy_in_force: PolicyInForce,
-    /// What it may do in a second, beside what its group may.
+    /// QoS limits of this volume, in addition to those of its group.
     limits: Limits,
-    /// Whether RESERVE and RELEASE of SCSI-2 are commands of it.
+    /// Whether SCSI-2 RESERVE and RELEASE are supported.
     scsi2_reservations: bool,
-    /// Who sees it.
+    /// Connections to hosts and host groups.
     connections: Vec<Connection>,
 }
 
 /// Volumes.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Volumes {
-    /// In order of names, or as asked for.
+    /// Sorted by name unless `sort` is given.
     pub items: Vec<Volume>,
-    /// How many there are without `limit` and `offset`.
+    /// Total count, regardless of `limit` and `offset`.
     pub total: usize,
 }
 
-/// A volume to make: empty with a `size`, or a clone of a `source`.
+/// A new volume: empty with a `size`, or a clone of a `source`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewVolume {
     /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     name: String,
-    /// Bytes, 1 MiB to 16 PiB, a whole number of blocks. Not with `source`.
+    /// Size in bytes, 1 MiB to 16 PiB, a multiple of the block size. Not allowed with `source`.
     size: Option<u64>,
-    /// 512 (when not given) or 4096. Not with `source`.
+    /// 512 (default) or 4096. Not allowed with `source`.
     block_size: Option<u32>,
-    /// Name of a volume or snapshot whose contents the new one has, sharing its space.
+    /// Volume or snapshot to clone; the clone shares its space.
     source: Option<String>,
-    /// Name of the volume group to be in.
+    /// Volume group.
     group: Option<String>,
 }
 
-/// What to change in a volume; what is left out stays.
+/// Changes to a volume. Omitted fields keep their values.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeChange {
-    /// Another name.
+    /// New name.
     name: Option<String>,
-    /// The new size in bytes; in a request of its own.
+    /// New size in bytes. Must be the only field of the request besides `shrink`.
     size: Option<u64>,
-    /// Allow a smaller size, which destroys what lies behind it.
+    /// Allow a smaller size. Data after the new end is destroyed.
     #[serde(default)]
     shrink: bool,
-    /// Another volume group; `null`: none.
+    /// New volume group; `null`: none.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     group: Option<Option<String>>,
-    /// How its data are reduced from now on.
+    /// Effective data reduction settings for new writes.
     #[serde(default)]
     policy: PolicyChange,
-    /// What it may do in a second.
+    /// QoS limits.
     #[serde(default)]
     limits: LimitsChange,
-    /// Whether RESERVE and RELEASE of SCSI-2 are commands of it.
+    /// Whether SCSI-2 RESERVE and RELEASE are supported.
     scsi2_reservations: Option<bool>,
-    /// Whether it takes no changes; in a request of its own.
+    /// Whether writes are refused. Must be the only field of the request.
     read_only: Option<bool>,
 }
 
-/// What to restore a volume from.
+/// The source of a volume restore.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Overwrite {
-    /// Name of the snapshot, or of another volume, whose contents and size it gets.
+    /// Snapshot or volume whose contents and size the volume takes.
     source: String,
 }
 
-/// How to delete a volume or a snapshot.
+/// Options for deleting a volume or snapshot.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Deletion {
-    /// Delete the data at once instead of moving it to the recycle bin.
+    /// Eradicate the data immediately instead of moving it to the recycle bin.
     #[serde(default)]
     pub eradicate: bool,
 }
 
-/// All volumes
+/// List volumes
 #[utoipa::path(get, path = "/api/v1/volumes", tag = "volumes", params(Part), responses(
     (status = 200, description = "The volumes", content(
         (Volumes = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
@@ -147,9 +147,9 @@ async fn list_volumes(
     list(volumes.into_iter().map(Volume::from).collect(), &part)
 }
 
-/// Make a volume, empty or a clone
+/// Create a volume, or clone a volume or snapshot
 #[utoipa::path(post, path = "/api/v1/volumes", tag = "volumes", request_body = NewVolume, responses(
-    (status = 201, description = "The volume as it is now", body = Volume),
+    (status = 201, description = "The volume", body = Volume),
     Problems,
 ))]
 async fn create_volume(
@@ -178,9 +178,9 @@ async fn create_volume(
     Ok((StatusCode::CREATED, Json(made.into())))
 }
 
-/// One volume
+/// Get a volume
 #[utoipa::path(get, path = "/api/v1/volumes/{name}", tag = "volumes", params(("name" = String, Path,)), responses(
-    (status = 200, description = "The volume as it is now", body = Volume),
+    (status = 200, description = "The volume", body = Volume),
     Problems,
 ))]
 async fn show_volume(
@@ -192,10 +192,12 @@ async fn show_volume(
     Ok(Json(it.into()))
 }
 
-/// Change a volume; hosts that see it are told of another size
+/// Change a volume
+///
+/// A size change raises a unit attention condition on connected hosts.
 #[utoipa::path(patch, path = "/api/v1/volumes/{name}", tag = "volumes", params(("name" = String, Path,)),
     request_body = VolumeChange, responses(
-    (status = 200, description = "The volume as it is now", body = Volume),
+    (status = 200, description = "The volume", body = Volume),
     Problems,
 ))]
 async fn change_volume(
@@ -218,10 +220,12 @@ async fn change_volume(
     Ok(Json(done.into()))
 }
 
-/// Move a volume that no host sees to the recycle bin, or delete it with its data
+/// Delete a volume
+///
+/// It must not be connected to a host. It moves to the recycle bin, or its data is eradicated.
 #[utoipa::path(delete, path = "/api/v1/volumes/{name}", tag = "volumes",
     params(("name" = String, Path,), Deletion), responses(
-    (status = 204, description = "It is gone"),
+    (status = 204, description = "Deleted"),
     Problems,
 ))]
 async fn delete_volume(
@@ -233,10 +237,12 @@ async fn delete_volume(
     gone(perform(operator, &context, array::DeleteVolume { name, eradicate }).await?)
 }
 
-/// Give a volume the contents and size of a snapshot; what it held is lost, and its hosts are told
+/// Restore a volume from a snapshot or another volume
+///
+/// The current contents are lost. Connected hosts are notified by a unit attention condition.
 #[utoipa::path(post, path = "/api/v1/volumes/{name}/restore", tag = "volumes", params(("name" = String, Path,)),
     request_body = Overwrite, responses(
-    (status = 200, description = "The volume as it is now", body = Volume),
+    (status = 200, description = "The volume", body = Volume),
     Problems,
 ))]
 async fn restore_volume(
@@ -249,13 +255,19 @@ async fn restore_volume(
     Ok(Json(done.into()))
 }
 
-/// Forget saved reservations and mode pages that can't be understood, so that hosts may write again
+/// Clear the unreadable reservation state of a volume or snapshot
+///
+/// Discards saved persistent reservations and mode pages that cannot be decoded, so that hosts can write again.
 #[utoipa::path(post, path = "/api/v1/volumes/{name}/clear-state", tag = "volumes", params(("name" = String, Path,)),
     responses(
-    (status = 204, description = "The volume or snapshot has no reservations and takes writes"),
+    (status = 204, description = "Cleared"),
     Problems,
 ))]
-async fn clear_state(operator: Operator, State(context): State<Context>, Named(name): Named<String>) -> Gone {
+async fn clear_volume_state(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> Gone {
     gone(perform(operator, &context, array::ClearUnreadableState { name }).await?)
 }
 

@@ -173,7 +173,7 @@ fn people_of_an_openid_provider_sign_in_with_the_role_of_their_group() {
     let settings = format!("--oidc {issuer} --client-id array --address {} {GRANTS}", array.daemon.url());
     cli(data, &format!("directory create corp {settings} --secret client-secret-1"));
     let said = cli(data, "directory test corp");
-    assert!(said["said"].as_str().unwrap().contains("knows the client \"array\""), "{said}");
+    assert!(said["message"].as_str().unwrap().contains("knows the client \"array\""), "{said}");
     let mut browser = Browser::new();
     let offered = browser.send("GET", &array.url("/api/v1/sign-in"), &Value::Null);
     assert_eq!(offered.body, json!({ "items": [{ "directory": "corp" }], "total": 1 }));
@@ -308,7 +308,7 @@ fn people_of_an_ldap_server_log_in_as_users_do_and_users_do_without_it() {
     let places = "--base ou=people,dc=example,dc=com --group-base ou=groups,dc=example,dc=com";
     let who = "--bind-dn cn=array,dc=example,dc=com --secret search-secret-1 --grant Keepers=operator";
     cli(data, &format!("directory create corp --ldap {address} {places} {who}"));
-    assert!(cli(data, "directory test corp")["said"].as_str().unwrap().contains("uid="));
+    assert!(cli(data, "directory test corp")["message"].as_str().unwrap().contains("uid="));
     let made = crate::process::run_with(data, "user create olga --role viewer", "olgas password\n");
     assert!(made.status.success());
 

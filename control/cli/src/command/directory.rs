@@ -186,7 +186,7 @@ impl DirectoryVerb {
             }
             DirectoryVerb::Test { name } => {
                 let said = client.ask("POST", &[NOUN, &name, "test"], None)?;
-                (said, |it| format!("{}\n", text(&it["said"])))
+                (said, |it| format!("{}\n", text(&it["message"])))
             }
             DirectoryVerb::Delete { name } => {
                 client.ask("DELETE", &[NOUN, &name], None)?;

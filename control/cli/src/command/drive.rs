@@ -192,7 +192,7 @@ fn follow(client: &Client, id: &str) -> Result<Value> {
                 write!(err, "\r{}{}", bar(&job), if running { "" } else { "\n" }).and_then(|()| err.flush());
         }
         if job["state"] == "failed" {
-            bail!("{}: {}", text(&job["what"]), text(&job["message"]));
+            bail!("{}: {}", text(&job["description"]), text(&job["message"]));
         }
         if !running {
             return Ok(job);
@@ -204,7 +204,7 @@ fn follow(client: &Client, id: &str) -> Result<Value> {
 fn bar(job: &Value) -> String {
     let full = (job["progress"].as_f64().unwrap_or(0.0) * BAR as f64) as usize;
     let full = full.min(BAR);
-    format!("{} [{}{}] {}", text(&job["what"]), "#".repeat(full), "-".repeat(BAR - full), percent(job))
+    format!("{} [{}{}] {}", text(&job["description"]), "#".repeat(full), "-".repeat(BAR - full), percent(job))
 }
 
 fn percent(job: &Value) -> String {
@@ -258,7 +258,7 @@ fn health(drive: &Value) -> String {
 }
 
 fn standing(drive: &Value) -> String {
-    text(&drive["standing"]).replace('_', " ")
+    text(&drive["state"]).replace('_', " ")
 }
 
 fn drives(answer: &Value) -> String {
@@ -308,7 +308,7 @@ fn protection(answer: &Value) -> String {
             "At risk",
             format!("{} of {} segments", text(&answer["segments_at_risk"]), text(&answer["segments"])),
         ),
-        ("Rebuilt", format!("{} segments since the start", text(&answer["healed"]))),
+        ("Rebuilt", format!("{} segments since the start", text(&answer["rebuilt"]))),
         ("Repaired", format!("{} pages since the start", text(&answer["repaired"]))),
         ("Lost", format!("{} pages since the start", text(&answer["lost"]))),
         ("Strays", strays(answer)),
@@ -319,7 +319,7 @@ fn protection(answer: &Value) -> String {
 
 /// Drives that hold another state of the array.
 fn strays(answer: &Value) -> String {
-    let paths: Vec<String> = answer["strays"].as_array().into_iter().flatten().map(text).collect();
+    let paths: Vec<String> = answer["former_members"].as_array().into_iter().flatten().map(text).collect();
     if paths.is_empty() { "none".into() } else { paths.join(", ") }
 }
 
@@ -327,7 +327,7 @@ fn strays(answer: &Value) -> String {
 fn job(job: &Value) -> String {
     facts(&[
         ("Job", text(&job["id"])),
-        ("What", text(&job["what"])),
+        ("What", text(&job["description"])),
         ("State", text(&job["state"])),
         ("Progress", percent(job)),
         ("Result", text(&job["message"])),
@@ -342,7 +342,7 @@ fn jobs(answer: &Value) -> String {
     rows(&["ID", "WHAT", "STATE", "PROGRESS", "BY", "STARTED", "ENDED"], answer, |it| {
         vec![
             text(&it["id"]),
-            text(&it["what"]),
+            text(&it["description"]),
             text(&it["state"]),
             percent(it),
             text(&it["user"]),

@@ -23,9 +23,9 @@ pub enum SnapshotVerb {
         /// What stands behind the volume's name and a dot; the time when not given
         #[arg(long)]
         suffix: Option<String>,
-        /// Nobody can delete it before this time, such as 2030-12-31T23:59:59Z
+        /// Retention lock: it cannot be deleted or changed before this time, such as 2030-12-31T23:59:59Z
         #[arg(long, value_name = "TIME")]
-        keep_until: Option<String>,
+        retain_until: Option<String>,
     },
     /// All snapshots, or those of one volume
     List {
@@ -53,8 +53,8 @@ pub enum SnapshotVerb {
         #[arg(long, value_enum)]
         writable: Switch,
     },
-    /// Keep it for longer: nobody can delete it before a time
-    Keep {
+    /// Set or extend the retention lock of a snapshot
+    Lock {
         /// The snapshot
         name: String,
         /// The time, such as 2030-12-31T23:59:59Z
@@ -104,9 +104,9 @@ impl SnapshotVerb {
         use SnapshotVerb::*;
         let change = |name: &str, body| client.ask("PATCH", &["snapshots", name], Some(body));
         Ok(match self {
-            Create { volume, group, suffix, keep_until } => {
+            Create { volume, group, suffix, retain_until } => {
                 let body = json!({
-                    "volume": volume, "group": group, "suffix": suffix, "keep_until": keep_until,
+                    "volume": volume, "group": group, "suffix": suffix, "retain_until": retain_until,
                 });
                 (items(client.ask("POST", &["snapshots"], Some(body))?), show::snapshots)
             }
@@ -118,7 +118,7 @@ impl SnapshotVerb {
             Show { name } => (client.ask("GET", &["snapshots", &name], None)?, show::snapshot),
             Rename { name, new_name } => (change(&name, json!({ "name": new_name }))?, show::snapshot),
             Set { name, writable } => (change(&name, json!({ "writable": writable.on() }))?, show::snapshot),
-            Keep { name, until } => (change(&name, json!({ "keep_until": until }))?, show::snapshot),
+            Lock { name, until } => (change(&name, json!({ "retain_until": until }))?, show::snapshot),
             Delete { name, eradicate, yes } => {
                 if eradicate {
                     confirm(yes, &format!("snapshot {name} is deleted with its data, for good"))?;

@@ -154,7 +154,7 @@ fn draw(frame: &mut Frame, screen: &Screen) {
         Line::raw(format!(
             "{:>3.0} %  {}",
             job["progress"].as_f64().unwrap_or(0.0) * 100.0,
-            text(&job["what"])
+            text(&job["description"])
         ))
     });
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), running);
@@ -176,7 +176,7 @@ mod tests {
             array: json!({ "name": "lab", "state": "online", "sessions": 4, "space": { "free": 1024, "total": 2048 } }),
             points: json!([{ "read": work, "write": work }, { "read": { "iops": null }, "write": { "iops": null } }]),
             busiest: json!([{ "name": "db1", "total": work, "read": work, "write": work }]),
-            jobs: json!([{ "what": "read and verify everything", "progress": 0.5 }]),
+            jobs: json!([{ "description": "read and verify everything", "progress": 0.5 }]),
             ..Screen::default()
         };
         let mut terminal = Terminal::new(TestBackend::new(100, 24)).expect("a terminal");

@@ -13,20 +13,21 @@ import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { DataTable, type Column } from "../../parts/table";
 import { SeverityDot } from "../events/events";
+import { Remedy } from "./remedy";
 
 const SEVERITIES = ["critical", "warning", "info"];
 
-/** What needs attention, the worst first; what needed it, on demand. */
+/** Active alerts, the most severe first; closed alerts on demand. */
 export function AlertsPage() {
   const { data, error } = useQuery(alerts());
   const [past, setPast] = useState(false);
   const change = useChange({
     run: ({ alert, state }: { alert: Alert; state: State }) => answer(api.PATCH("/api/v1/alerts/{id}", { params: { path: { id: alert.id } }, body: { state } })),
-    done: (now) => (now.state === "acknowledged" ? "You look after it." : now.state === "closed" ? "The alert is closed." : "Nobody looks after it now."),
+    done: (now) => (now.state === "acknowledged" ? "The alert is acknowledged." : now.state === "closed" ? "The alert is closed." : "The acknowledgement is withdrawn."),
   });
   const columns: Column<Alert>[] = [
     { name: "Severity", key: (it) => SEVERITIES.indexOf(it.severity), cell: (it) => <SeverityDot severity={it.severity} /> },
-    { name: "What", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.message}</span> },
+    { name: "Alert", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.message}</span> },
     { name: "Since", key: (it) => it.opened, cell: (it) => <span className="quiet number">{moment(it.opened)}</span>, wide: true },
     { name: "State", key: (it) => it.state, cell: (it) => <Standing alert={it} /> },
     {
@@ -36,8 +37,9 @@ export function AlertsPage() {
         alert.state !== "closed" && (
           <May>
             <Group gap={4} justify="flex-end" wrap="nowrap">
+              <Remedy alert={alert} />
               <Button variant="subtle" size="compact-sm" onClick={() => change.mutate({ alert, state: alert.state === "open" ? "acknowledged" : "open" })}>
-                {alert.state === "open" ? "I look after it" : "I don’t"}
+                {alert.state === "open" ? "Acknowledge" : "Withdraw"}
               </Button>
               <Button variant="subtle" color="gray" size="compact-sm" onClick={() => change.mutate({ alert, state: "closed" })}>
                 Close
@@ -49,7 +51,7 @@ export function AlertsPage() {
   ];
   const rows = data?.filter((it) => past === (it.state === "closed"));
   return (
-    <Page title="Alerts" actions={<SegmentedControl aria-label="Which alerts" value={past ? "past" : "now"} onChange={(value) => setPast(value === "past")} data={[{ value: "now", label: "Now" }, { value: "past", label: "Past" }]} />}>
+    <Page title="Alerts" actions={<SegmentedControl aria-label="Alert state" value={past ? "past" : "now"} onChange={(value) => setPast(value === "past")} data={[{ value: "now", label: "Active" }, { value: "past", label: "Closed" }]} />}>
       <ProblemAlert error={change.error ?? error} />
       {(data || !error) && (
         <Panel flush>
@@ -61,7 +63,7 @@ export function AlertsPage() {
             columns={columns}
             id={(it) => `${it.id}`}
             text={(it) => `${it.message} ${it.kind} ${it.name}`}
-            empty={<Empty icon={BellOff} title={past ? "No alert is closed yet" : "Nothing needs attention"} text={past ? "What is over is kept here." : "What needs you is told here: space that runs out, drives that fail, hosts on one leg."} />}
+            empty={<Empty icon={BellOff} title={past ? "No closed alerts" : "No active alerts"} text={past ? "Closed alerts are kept here." : "Conditions that need attention are listed here, such as low capacity, failed drives and lost paths."} />}
           />
         </Panel>
       )}
@@ -71,5 +73,5 @@ export function AlertsPage() {
 
 function Standing({ alert: { state, acknowledged_by, closed } }: { alert: Alert }) {
   if (state === "closed") return <span className="quiet number">closed{closed && ` ${moment(closed)}`}</span>;
-  return state === "acknowledged" ? <span>{acknowledged_by} looks after it</span> : <b style={{ fontWeight: 500 }}>open</b>;
+  return state === "acknowledged" ? <span>acknowledged by {acknowledged_by}</span> : <b style={{ fontWeight: 500 }}>open</b>;
 }

@@ -12,8 +12,8 @@ export function CapacityPanel({ space }: { space: Space }) {
   const pending = Math.max(0, used - space.physical - space.metadata);
   const parts = [
     { name: "Data", value: space.physical, color: "var(--ashlar-data)", says: "unique data after compression" },
-    { name: "Metadata", value: space.metadata, color: "var(--ashlar-data-3)", says: "maps and the array’s own records" },
-    { name: "Pending", value: pending, color: "var(--ashlar-data-2)", says: "reserved for what is being written" },
+    { name: "Metadata", value: space.metadata, color: "var(--ashlar-data-3)", says: "metadata" },
+    { name: "Pending", value: pending, color: "var(--ashlar-data-2)", says: "reserved for writes in progress" },
   ];
   return (
     <Panel title="Capacity">
@@ -47,7 +47,7 @@ function Forecast() {
   if (days == null) return null;
   return (
     <Text size="sm" className="number" c={days < 30 ? "orange" : undefined}>
-      At this pace full in {days < 1 ? "less than a day" : plural(Math.floor(days), "day")}.
+      Full in {days < 1 ? "less than a day" : plural(Math.floor(days), "day")}.
     </Text>
   );
 }

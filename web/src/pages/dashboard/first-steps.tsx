@@ -8,14 +8,14 @@ export function FirstSteps() {
   return (
     <Panel title="Your array is ready">
       <Group justify="space-between" align="flex-end" gap="md">
-        <Text size="sm">No host uses it yet. Five short steps lead to the first disk on the first server.</Text>
+        <Text size="sm">No host is connected. Five short steps set up the first volume on the first host.</Text>
         <May>
           <Group gap="xs">
             <Button component={Link} href="/hosts?new" variant="default">
-              Add a host only
+              Add a host
             </Button>
             <Button component={Link} href="/setup">
-              Set it up
+              Set up
             </Button>
           </Group>
         </May>

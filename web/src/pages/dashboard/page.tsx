@@ -54,7 +54,7 @@ function About({ status }: { status: ArrayStatus }) {
         <dd className="number">{duration(status.uptime_seconds)}</dd>
         <dt>Target</dt>
         <dd>
-          {status.target_iqn} <CopyText text={status.target_iqn} label="Copy the target’s name" />
+          {status.target_iqn} <CopyText text={status.target_iqn} label="Copy the target name" />
         </dd>
         <dt>Portals</dt>
         <dd className="number">{status.portals.join(", ")}</dd>

@@ -8,7 +8,7 @@ import { bytes, count, latency } from "../../format";
 import { Chart } from "../../parts/chart";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
-import { CLASSES, lines } from "../analysis/lines";
+import { CLASSES, lines } from "../performance/lines";
 
 type Kind = { title: string; of: Parameters<typeof lines>[2]; format: (value: number) => string; binary?: boolean };
 
@@ -25,8 +25,8 @@ export function PerformancePanel() {
     <Panel
       title="Performance"
       actions={
-        <Anchor component={Link} href="/analysis" size="sm">
-          Analysis
+        <Anchor component={Link} href="/performance" size="sm">
+          Performance history
         </Anchor>
       }
     >

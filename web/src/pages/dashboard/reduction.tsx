@@ -7,16 +7,16 @@ import { Panel } from "../../parts/panel";
 export function ReductionPanel({ space, reduction }: { space: Space; reduction: Reduction }) {
   const provisioned = space.provisioned + space.snapshot;
   const steps = [
-    { name: "Provisioned", value: provisioned, says: "the sizes of all volumes, and the data of snapshots", saved: null },
+    { name: "Provisioned", value: provisioned, says: "provisioned size of volumes, and data of snapshots", saved: null },
     { name: "Logical", value: space.logical, says: "data of volumes and snapshots, without zeros", saved: { by: "thin provisioning", ratio: reduction.thin_provisioning } },
-    { name: "Unique", value: space.unique, says: "without copies", saved: { by: "deduplication", ratio: reduction.deduplication } },
-    { name: "Stored", value: space.physical, says: "on the drives", saved: { by: "compression", ratio: reduction.compression } },
+    { name: "Unique", value: space.unique, says: "after deduplication", saved: { by: "deduplication", ratio: reduction.deduplication } },
+    { name: "Stored", value: space.physical, says: "physical space", saved: { by: "compression", ratio: reduction.compression } },
   ];
   return (
     <Panel
       title="Reduction"
       actions={
-        <Tooltip label="Logical to stored: what deduplication and compression save. Thin provisioning is not counted." multiline w={260}>
+        <Tooltip label="Logical to physical: deduplication and compression, without thin provisioning." multiline w={260}>
           <Text size="sm" tabIndex={0}>
             <Text span fw={600} fz="lg" className="number">
               {ratio(reduction.data)}

@@ -6,9 +6,9 @@ import { stateOf } from "./shelf";
 
 /** What a drive says of itself. */
 const VERDICTS: Record<Verdict, { color: "teal" | "red" | "gray"; label: string }> = {
-  passed: { color: "teal", label: "well" },
+  passed: { color: "teal", label: "healthy" },
   failing: { color: "red", label: "failing" },
-  unknown: { color: "gray", label: "not known" },
+  unknown: { color: "gray", label: "unknown" },
 };
 
 /** Whether it is well, and how worn. */
@@ -36,7 +36,7 @@ export function DriveDetails({ drive, onClose }: { drive: Drive; onClose: () => 
   const told: [string, string | undefined][] = [
     ["Model", [health.model, health.serial && `serial number ${health.serial}`, health.firmware && `firmware ${health.firmware}`].filter(Boolean).join(", ") || undefined],
     ["Temperature", known(health.temperature_celsius, (it) => `${it} °C`)],
-    ["Worn", known(health.used_percent, (it) => `${it} % of the writes that it was made for`)],
+    ["Worn", known(health.used_percent, (it) => `${it} % of the rated endurance`)],
     ["Spare space left", known(health.spare_percent, (it) => `${it} %`)],
     ["On for", known(health.power_on_hours, (it) => duration(it * 3_600))],
     ["Errors of the medium", known(health.media_errors, count)],

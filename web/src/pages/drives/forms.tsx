@@ -26,9 +26,9 @@ type NewDevice = ReturnType<ReturnType<typeof useDevice>["getTransformedValues"]
 function DeviceFields({ form }: { form: ReturnType<typeof useDevice> }) {
   return (
     <>
-      <TextInput label="Device" description="On the array’s machine. Names under /dev/disk/by-id stay what they are." placeholder="/dev/disk/by-id/nvme-…" autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("path")} />
-      <Checkbox label="Overwrite a block device that is not blank: what it holds is destroyed" description="Never a drive with the label of an Ashlar array." color="red" {...form.getInputProps("force", { type: "checkbox" })} />
-      <TextInput label="Take from array" description="Only for a drive with the label of an Ashlar array: the identity of that array, which can’t use the drive any more." placeholder="32 hex digits" autoComplete="off" spellCheck={false} {...form.getInputProps("take_from_array")} />
+      <TextInput label="Device" description="Path on the array’s machine, preferably under /dev/disk/by-id." placeholder="/dev/disk/by-id/nvme-…" autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("path")} />
+      <Checkbox label="Overwrite a block device that is not blank: its contents are destroyed" description="Never a drive with the label of an Ashlar array." color="red" {...form.getInputProps("force", { type: "checkbox" })} />
+      <TextInput label="Take from array" description="Only for a drive with the label of an Ashlar array: the identity of that array, which can no longer use the drive." placeholder="32 hex digits" autoComplete="off" spellCheck={false} {...form.getInputProps("take_from_array")} />
     </>
   );
 }
@@ -42,7 +42,7 @@ export function AddDrive({ opened, onClose }: { opened: boolean; onClose: () => 
   };
   const add = useChange({
     run: (body: NewDevice) => answer(api.POST("/api/v1/drives", { body })),
-    done: (drive) => `The drive is in slot ${drive.slot}, and is used for what is written from now on.`,
+    done: (drive) => `The drive is in slot ${drive.slot}, and is used for new writes.`,
     then: close,
   });
   return (
@@ -56,7 +56,7 @@ export function ReplaceDrive({ drive, onClose }: { drive: Drive; onClose: () => 
   const form = useDevice();
   const replace = useChange({
     run: (body: NewDevice) => answer(api.POST("/api/v1/drives/{slot}/replace", { params: { path: { slot: `${drive.slot}` } }, body })),
-    done: (made) => `The drive in slot ${made.slot} takes its place.`,
+    done: (made) => `The drive in slot ${made.slot} replaces it.`,
     then: onClose,
   });
   return (
@@ -70,11 +70,11 @@ export function EmptyDrive({ drive, onClose }: { drive: Drive; onClose: () => vo
   const warning = drive.evacuation_warning ?? null;
   const empty = useChange({
     run: () => answer(api.POST("/api/v1/drives/{slot}/evacuate", { params: { path: { slot: `${drive.slot}` } }, body: { accept_reduced_protection: warning !== null } })),
-    done: () => `The drive in slot ${drive.slot} is being emptied.`,
+    done: () => `The drive in slot ${drive.slot} is being evacuated.`,
     then: onClose,
   });
   return (
-    <Confirm opened onClose={onClose} title={`Empty the drive in slot ${drive.slot}?`} verb={warning === null ? "Empty" : "Empty with reduced protection"} name={warning === null ? undefined : "reduced protection"} busy={empty.isPending} error={empty.error} onConfirm={() => empty.mutate(undefined)}>
+    <Confirm opened onClose={onClose} title={`Evacuate the drive in slot ${drive.slot}?`} verb={warning === null ? "Empty" : "Empty with reduced protection"} name={warning === null ? undefined : "reduced protection"} busy={empty.isPending} error={empty.error} onConfirm={() => empty.mutate(undefined)}>
       {warning !== null && (
         <Alert color="red" icon={<ShieldAlert size={18} />} title="Protection is reduced" mb="md">
           {warning.charAt(0).toUpperCase() + warning.slice(1)}. Add a drive first to avoid that.

@@ -50,7 +50,7 @@ export function DrivesPage() {
           <ProtectionPanel jobs={running} />
         </SimpleGrid>
         <Panel flush>
-          <DataTable label="Drives" noun="drive" rows={data} columns={columns(setTask)} id={(it) => it.id} empty={<Empty icon={HardDrive} title="There is no drive" text="An array stores on drives, or on files that take their place." />} />
+          <DataTable label="Drives" noun="drive" rows={data} columns={columns(setTask)} id={(it) => it.id} empty={<Empty icon={HardDrive} title="No drives" text="Add a drive to store data." />} />
         </Panel>
       </Stack>
       <AddDrive opened={adding} onClose={() => setAdding(false)} />
@@ -64,7 +64,7 @@ export function DrivesPage() {
 const columns = (choose: (task: Task) => void): Column<Drive>[] => [
   { name: "Slot", key: (it) => it.slot, cell: (it) => <span className="number">{it.slot}</span> },
   { name: "Drive", key: (it) => it.path ?? "", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.path ?? "not there"}</span>, wide: true },
-  { name: "State", key: (it) => it.standing, cell: (it) => <Dot {...stateOf(it)} /> },
+  { name: "State", key: (it) => it.state, cell: (it) => <Dot {...stateOf(it)} /> },
   { name: "Health", key: (it) => it.health.used_percent ?? -1, cell: (it) => <HealthCell drive={it} />, wide: true },
   { name: "Used", key: (it) => it.used / it.size, cell: (it) => `${percent(it.used / it.size)} of ${bytes(it.size)}`, right: true },
   { name: "Errors", key: (it) => it.read_errors + it.bad_pages, cell: (it) => <Errors drive={it} />, right: true, wide: true },
@@ -77,8 +77,8 @@ const columns = (choose: (task: Task) => void): Column<Drive>[] => [
           Details
         </Button>
         <May role="admin">
-          {drive.standing === "in_use" && (
-            <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Empty the drive in slot ${drive.slot}`} onClick={() => choose({ verb: "empty", drive })}>
+          {drive.state === "in_use" && (
+            <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Evacuate the drive in slot ${drive.slot}`} onClick={() => choose({ verb: "empty", drive })}>
               Empty
             </Button>
           )}

@@ -13,7 +13,7 @@ import { JobProgress } from "../jobs/page";
 /** What may still fail, and what is done about what did. */
 export function ProtectionPanel({ jobs }: { jobs: Job[] }) {
   const { data, error } = useQuery(protection());
-  const scrub = useChange({ run: () => answer(api.POST("/api/v1/scrub")), done: () => "The scrub has begun." });
+  const scrub = useChange({ run: () => answer(api.POST("/api/v1/scrub")), done: () => "The scrub has started." });
   const scrubbing = jobs.some((it) => it.kind === "scrub");
   return (
     <Panel
@@ -40,13 +40,13 @@ export function ProtectionPanel({ jobs }: { jobs: Job[] }) {
                 Any {data.tolerates === 1 ? "drive" : `${data.tolerates} drives`} may fail without loss.
               </Alert>
             ) : (
-              <Alert color="red" icon={<ShieldAlert size={18} />} title="No drive may fail now">
-                One more drive that fails takes data with it. Add a drive, so that what is missing can be rebuilt.
+              <Alert color="red" icon={<ShieldAlert size={18} />} title="No redundancy left">
+                Another drive failure causes data loss. Add a drive, so that redundancy can be rebuilt.
               </Alert>
             )}
             {jobs.map((job) => (
               <Text key={job.id} size="sm" component="div">
-                {job.what} <JobProgress job={job} />
+                {job.description} <JobProgress job={job} />
               </Text>
             ))}
             <dl className="facts">
@@ -60,10 +60,10 @@ export function ProtectionPanel({ jobs }: { jobs: Job[] }) {
                   <dd className="number">{plural(data.lost, "page")}</dd>
                 </>
               )}
-              {data.strays.length > 0 && (
+              {data.former_members.length > 0 && (
                 <>
                   <dt>No members</dt>
-                  <dd>{data.strays.join(", ")}: of this array once, and not read</dd>
+                  <dd>{data.former_members.join(", ")}: former members, not read</dd>
                 </>
               )}
               <dt>Last scrub</dt>
@@ -71,7 +71,7 @@ export function ProtectionPanel({ jobs }: { jobs: Job[] }) {
               {!scrubbing && (
                 <>
                   <dt>Next scrub</dt>
-                  <dd className="number">{data.next_scrub ? moment(data.next_scrub) : <span className="quiet">when somebody asks for it</span>}</dd>
+                  <dd className="number">{data.next_scrub ? moment(data.next_scrub) : <span className="quiet">not scheduled</span>}</dd>
                 </>
               )}
             </dl>

@@ -35,18 +35,18 @@ export function AuditPage() {
   const rows = useMemo(() => data?.pages.flat(), [data]);
   const [chosen, setChosen] = useState<Audit>();
   return (
-    <Page title="Audit trail">
+    <Page title="Audit log">
       {data || !error ? (
         <Panel flush>
           <DataTable
-            label="Audit trail"
+            label="Audit log"
             noun="entry"
             many="entries"
             rows={rows}
             columns={columns(setChosen)}
             id={(it) => `${it.id}`}
             text={(it) => `${it.user} ${it.origin} ${it.action} ${it.detail} ${it.outcome}`}
-            empty={<Empty icon={ClipboardList} title="Nobody changed anything yet" text="Every change is kept here: who made it, from where, and what was there before." />}
+            empty={<Empty icon={ClipboardList} title="No changes" text="Every change is recorded here with its user, origin and previous values." />}
           />
           {hasNextPage && <Older busy={isFetchingNextPage} onClick={() => void fetchNextPage()} />}
         </Panel>

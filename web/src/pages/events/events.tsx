@@ -26,7 +26,7 @@ const COLUMNS: Column<Event>[] = [
   // Later ones have larger numbers, and two of one second stay in order.
   { name: "When", key: (it) => it.id, down: true, cell: (it) => <span className="number quiet">{moment(it.time, true)}</span> },
   { name: "Severity", key: (it) => it.severity, cell: (it) => <SeverityDot severity={it.severity} /> },
-  { name: "What", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.message}</span> },
+  { name: "Alert", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.message}</span> },
   { name: "Kind", key: (it) => it.kind, cell: (it) => <span className="quiet">{it.kind}</span>, wide: true },
 ];
 
@@ -57,7 +57,7 @@ export function EventsPage() {
                 ]}
               />
             }
-            empty={<Empty icon={ScrollText} title={least === "info" ? "Nothing happened yet" : "Nothing as severe happened"} text="What the array does and what befalls it is kept here." action={least !== "info" && <Button variant="default" onClick={() => setLeast("info")}>Show all</Button>} />}
+            empty={<Empty icon={ScrollText} title={least === "info" ? "Nothing happened yet" : "Nothing as severe happened"} text="Events of the array are listed here." action={least !== "info" && <Button variant="default" onClick={() => setLeast("info")}>Show all</Button>} />}
           />
           {hasNextPage && <Older busy={isFetchingNextPage} onClick={() => void fetchNextPage()} />}
         </Panel>

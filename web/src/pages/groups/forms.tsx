@@ -44,8 +44,8 @@ export function GroupForm({ group, opened, onClose }: Window & { group?: Group }
   return (
     <FormModal opened={opened} onClose={close} title={group ? `Change ${group.name}` : "Create volume group"} verb={group ? "Save" : "Create"} busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
-      <SizeInput label="Soft quota" required={false} description="Mapped space beyond which the array warns. Empty: none." {...form.getInputProps("soft")} />
-      <SizeInput label="Hard quota" required={false} description="Mapped space beyond which the volumes take no new data. Empty: none." {...form.getInputProps("hard")} />
+      <SizeInput label="Soft quota" required={false} description="Mapped space above which the array warns. Empty: none." {...form.getInputProps("soft")} />
+      <SizeInput label="Hard quota" required={false} description="Mapped space above which writes that need new space fail. Empty: none." {...form.getInputProps("hard")} />
     </FormModal>
   );
 }
@@ -69,7 +69,7 @@ export function ChooseVolumes({ group, opened, onClose }: Window & { group: Grou
     <FormModal opened={opened} onClose={onClose} title={`Volumes of ${group.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <MultiSelect
         label="Volumes"
-        description="A volume is in one group at most: one from another group leaves it."
+        description="A volume can be in one group only: selecting a volume of another group moves it."
         data={all.data?.map((it) => it.name) ?? group.volumes}
         limit={100}
         searchable
@@ -85,12 +85,12 @@ export function DeleteGroup({ group, opened, onClose }: Window & { group: Group 
   const [, go] = useLocation();
   const remove = useChange({
     run: () => answer(api.DELETE("/api/v1/groups/{name}", { params: { path: { name: group.name } } })),
-    done: () => `Group ${group.name} is gone; its volumes stay.`,
+    done: () => `Group ${group.name} was deleted. Its volumes are kept.`,
     then: () => go("/groups"),
   });
   return (
     <Confirm opened={opened} onClose={onClose} title={`Delete ${group.name}?`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
-      Its volumes, their data and their snapshots stay. What the group limited is no longer limited.
+      Its volumes, their data and their snapshots are kept. Quotas and QoS limits of the group no longer apply.
     </Confirm>
   );
 }

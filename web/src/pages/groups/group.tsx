@@ -121,7 +121,7 @@ function Members({ group, onChoose }: { group: Group; onChoose: () => void }) {
         rows={rows}
         columns={COLUMNS}
         id={(it) => it.id}
-        empty={<Empty icon={Database} title="No volume is in it" text="Volumes of a group are snapshotted together, and share its quotas." action={button} />}
+        empty={<Empty icon={Database} title="No volumes" text="Volumes of a group share snapshots, quotas and QoS limits." action={button} />}
       />
     </Panel>
   );

@@ -52,7 +52,7 @@ export function GroupsPage() {
               <Empty
                 icon={Boxes}
                 title="No volume groups yet"
-                text="Volumes of a group belong together: they are snapshotted at one moment and share quotas and limits."
+                text="Volumes of a group have consistent snapshots, and share quotas and QoS limits."
                 action={button}
               />
             }

@@ -37,7 +37,7 @@ export function HostGroupForm({ group, opened, onClose }: Window & { group?: Hos
   return (
     <FormModal opened={opened} onClose={close} title={group ? `Change ${group.name}` : "Create host group"} verb={group ? "Save" : "Create"} busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
-      <MultiSelect label="Hosts" description="Those that are in no other group." data={free ?? form.values.hosts} limit={100} searchable nothingFoundMessage="No such host is free." {...form.getInputProps("hosts")} />
+      <MultiSelect label="Hosts" description="Hosts that are in no other host group." data={free ?? form.values.hosts} limit={100} searchable nothingFoundMessage="No such host is free." {...form.getInputProps("hosts")} />
     </FormModal>
   );
 }
@@ -53,7 +53,7 @@ export function ConnectToGroup({ group, opened, onClose }: Window & { group: Hos
   const connect = useChange({
     run: ({ volume, lun }: typeof form.values) =>
       answer(api.POST("/api/v1/connections", { body: { volume: volume ?? "", host_group: group.name, ...(lun !== "" && { lun: Number(lun) }) } })),
-    done: (made) => `Every host of ${group.name} sees ${made.volume} as LUN ${made.lun}.`,
+    done: (made) => `Every host of ${group.name} is connected to ${made.volume} as LUN ${made.lun}.`,
     then: () => {
       form.reset();
       onClose();
@@ -62,7 +62,7 @@ export function ConnectToGroup({ group, opened, onClose }: Window & { group: Hos
   return (
     <FormModal opened={opened} onClose={onClose} title={`Connect a volume to ${group.name}`} verb="Connect" busy={connect.isPending} error={connect.error} onSubmit={form.onSubmit((values) => connect.mutate(values))}>
       <Select label="Volume" placeholder="Choose" data={all.data?.map((it) => it.name).filter((name) => !seen.has(name)) ?? []} limit={100} searchable required data-autofocus {...form.getInputProps("volume")} />
-      <NumberInput label="LUN" placeholder="The lowest free one" min={0} max={16383} allowDecimal={false} {...form.getInputProps("lun")} />
+      <NumberInput label="LUN" placeholder="Lowest free LUN" min={0} max={16383} allowDecimal={false} {...form.getInputProps("lun")} />
     </FormModal>
   );
 }
@@ -71,12 +71,12 @@ export function DeleteHostGroup({ group, opened, onClose }: Window & { group: Ho
   const [, go] = useLocation();
   const remove = useChange({
     run: () => answer(api.DELETE("/api/v1/host-groups/{name}", { params: { path: { name: group.name } } })),
-    done: () => `Host group ${group.name} is gone; its hosts stay.`,
+    done: () => `Host group ${group.name} was deleted. Its hosts are kept.`,
     then: () => go("/host-groups"),
   });
   return (
     <Confirm opened={opened} onClose={onClose} title={`Delete ${group.name}?`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
-      Its hosts stay. It must see no volume any more.
+      Its hosts are kept. It must not be connected to a volume.
     </Confirm>
   );
 }

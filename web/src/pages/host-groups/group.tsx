@@ -44,12 +44,12 @@ export function HostGroupPage({ name }: { name: string }) {
         <Stack gap="md">
           <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
             <Panel title="Hosts" flush>
-              <DataTable label="Hosts of the group" noun="host" rows={data.hosts} columns={HOSTS} id={(it) => it} pageSize={10} empty={<Empty icon={Server} title="No host is in it" text="Choose hosts with “Change”." />} />
+              <DataTable label="Hosts of the group" noun="host" rows={data.hosts} columns={HOSTS} id={(it) => it} pageSize={10} empty={<Empty icon={Server} title="No hosts" text="Choose hosts with “Change”." />} />
             </Panel>
             <SeenVolumes
               by="group"
               connections={data.connections}
-              empty={{ title: "They see no volume", text: "A volume that is connected to the group is seen by all of its hosts under the same LUN." }}
+              empty={{ title: "No volumes", text: "A volume connected to the host group is presented to all of its hosts with the same LUN." }}
             />
           </SimpleGrid>
           <HostGroupForm key={`${data.name} ${data.hosts.join(" ")}`} group={data} {...window("change")} />

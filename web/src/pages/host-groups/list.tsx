@@ -50,7 +50,7 @@ export function HostGroupsPage() {
               <Empty
                 icon={Network}
                 title="No host groups yet"
-                text="Hosts of a group, such as a cluster’s, all see the volumes of the group under the same LUNs."
+                text="All hosts of a host group, such as a cluster, are connected to its volumes with the same LUNs."
                 action={button}
               />
             }

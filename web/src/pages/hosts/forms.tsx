@@ -57,7 +57,7 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
           },
         }),
       ),
-    done: (host) => `Host ${host.name} may log in.`,
+    done: (host) => `Host ${host.name} was created.`,
     then: (host) => {
       close();
       go(`/hosts/${encodeURIComponent(host.name)}`);
@@ -70,7 +70,7 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
   };
   return (
     <FormModal opened={opened} onClose={close} title="Add host" verb="Add" busy={create.isPending} error={create.error} onSubmit={form.onSubmit((values) => create.mutate(values))}>
-      <TextInput label="Name" description="What you call the server." data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
+      <TextInput label="Name" description="Name of the server." data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
       <Textarea
         label="iSCSI names"
         description={<>One a line. On Linux: <Code>cat /etc/iscsi/initiatorname.iscsi</Code></>}
@@ -81,16 +81,16 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
         required
         {...form.getInputProps("initiators")}
       />
-      <Switch label="The host proves itself with CHAP" {...form.getInputProps("chap", { type: "checkbox" })} />
+      <Switch label="Require CHAP" {...form.getInputProps("chap", { type: "checkbox" })} />
       {form.values.chap && (
-        <Fieldset legend="What the host logs in with">
+        <Fieldset legend="CHAP credentials of the host">
           <TextInput label="User" autoComplete="off" required {...form.getInputProps("user")} />
           <PasswordInput label="Secret" mt="xs" autoComplete="new-password" required {...form.getInputProps("secret")} />
-          <Switch mt="md" label="The array proves itself, too (mutual CHAP)" {...form.getInputProps("mutual", { type: "checkbox" })} />
+          <Switch mt="md" label="Mutual CHAP" {...form.getInputProps("mutual", { type: "checkbox" })} />
           {form.values.mutual && (
             <>
-              <TextInput label="User of the array" mt="xs" autoComplete="off" required {...form.getInputProps("mutualUser")} />
-              <PasswordInput label="Secret of the array" mt="xs" autoComplete="new-password" required {...form.getInputProps("mutualSecret")} />
+              <TextInput label="CHAP user of the array" mt="xs" autoComplete="off" required {...form.getInputProps("mutualUser")} />
+              <PasswordInput label="CHAP secret of the array" mt="xs" autoComplete="new-password" required {...form.getInputProps("mutualSecret")} />
             </>
           )}
         </Fieldset>
@@ -100,7 +100,7 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
 }
 
 const CHAP_KEPT = "as it is";
-const CHAP_NONE = "not asked for";
+const CHAP_NONE = "not required";
 const CHAP_NEW = "another user and secret";
 
 /** Another name, other initiators, other secrets. Sessions of an initiator whose access changes end. */
@@ -144,10 +144,10 @@ export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
   return (
     <FormModal opened={opened} onClose={close} title={`Change ${host.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
-      <Textarea label="iSCSI names" description="One a line: all of them." autosize minRows={2} spellCheck={false} required {...form.getInputProps("initiators")} />
+      <Textarea label="iSCSI names" description="Complete list, one per line." autosize minRows={2} spellCheck={false} required {...form.getInputProps("initiators")} />
       <Select label="CHAP" data={[CHAP_KEPT, CHAP_NEW, ...(host.chap_user ? [CHAP_NONE] : [])]} allowDeselect={false} {...form.getInputProps("chap")} />
       {form.values.chap === CHAP_NEW && (
-        <Fieldset legend="What the host logs in with">
+        <Fieldset legend="CHAP credentials of the host">
           <TextInput label="User" autoComplete="off" required {...form.getInputProps("user")} />
           <PasswordInput label="Secret" mt="xs" autoComplete="new-password" required {...form.getInputProps("secret")} />
         </Fieldset>
@@ -160,12 +160,12 @@ export function DeleteHost({ host, opened, onClose }: Window & { host: Host }) {
   const [, go] = useLocation();
   const remove = useChange({
     run: () => answer(api.DELETE("/api/v1/hosts/{name}", { params: { path: { name: host.name } } })),
-    done: () => `Host ${host.name} is forgotten.`,
+    done: () => `Host ${host.name} was deleted.`,
     then: () => go("/hosts"),
   });
   return (
-    <Confirm opened={opened} onClose={onClose} title={`Forget ${host.name}?`} name={host.name} verb="Forget" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
-      It can no longer log in. Volumes and their data stay.
+    <Confirm opened={opened} onClose={onClose} title={`Delete ${host.name}?`} name={host.name} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
+      It can no longer log in. Volumes and their data are kept.
     </Confirm>
   );
 }

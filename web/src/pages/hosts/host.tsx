@@ -33,7 +33,7 @@ export function HostPage({ name }: { name: string }) {
               Change
             </Button>
             <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => setDeleting(true)}>
-              Forget
+              Delete
             </Button>
           </May>
         )
@@ -48,7 +48,7 @@ export function HostPage({ name }: { name: string }) {
             <Seen host={data} />
           </SimpleGrid>
           <RefusedLogins title="Refused log-ins" refused={data.refused_logins} />
-          <Panel title="What to type on the host">
+          <Panel title="Commands for the host">
             <Instructions host={data} />
           </Panel>
           <ChangeHost key={`${data.name} ${data.initiators.join(" ")} ${data.chap_user ?? ""}`} host={data} opened={changing} onClose={() => setChanging(false)} />
@@ -72,11 +72,11 @@ function Facts({ host }: { host: Host }) {
           ))}
         </dd>
         <dt>CHAP</dt>
-        <dd>{host.chap_user ? `logs in as ${host.chap_user}` : "not asked for"}</dd>
+        <dd>{host.chap_user ? `user ${host.chap_user}` : "not required"}</dd>
         {host.mutual_user && (
           <>
             <dt>Mutual CHAP</dt>
-            <dd>the array answers as {host.mutual_user}</dd>
+            <dd>user {host.mutual_user}</dd>
           </>
         )}
         <dt>Added</dt>
@@ -92,5 +92,5 @@ function Seen({ host }: { host: Host }) {
       To the volumes
     </Button>
   );
-  return <SeenVolumes by="host" connections={host.connections} empty={{ title: "It sees no volume", text: "Open a volume, or create one, and connect it to this host.", action }} />;
+  return <SeenVolumes by="host" connections={host.connections} empty={{ title: "No volumes", text: "Open a volume, or create one, and connect it to this host.", action }} />;
 }

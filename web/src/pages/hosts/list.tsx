@@ -79,7 +79,7 @@ export function HostsPage() {
               <Empty
                 icon={Server}
                 title="No hosts yet"
-                text="A host is a server that uses volumes. The array lets in only those it knows, by the iSCSI names of their initiators."
+                text="A host is a server that uses volumes. Only hosts with known iSCSI initiator names can log in."
                 action={button}
               />
             }

@@ -25,11 +25,11 @@ export function JobsPage() {
   const { data, error } = useQuery(jobs());
   const cancel = useChange({
     run: (id: string) => answer(api.POST("/api/v1/jobs/{id}/cancel", { params: { path: { id } } })),
-    done: () => "The job is told to stop.",
+    done: () => "The job is being cancelled.",
   });
   const columns: Column<Job>[] = [
     { name: "Began", key: (it) => it.started, down: true, cell: (it) => <span className="quiet number">{moment(it.started, true)}</span> },
-    { name: "What", key: (it) => it.what, cell: (it) => <What job={it} /> },
+    { name: "Job", key: (it) => it.description, cell: (it) => <What job={it} /> },
     { name: "By", key: (it) => it.user, cell: (it) => it.user, wide: true },
     { name: "State", key: (it) => it.state, cell: (it) => (it.state === "running" ? <JobProgress job={it} /> : <Dot {...STATES[it.state]} />) },
     {
@@ -39,7 +39,7 @@ export function JobsPage() {
         it.state === "running" &&
         it.kind !== "rebuild" && (
           <May>
-            <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Cancel: ${it.what}`} onClick={() => cancel.mutate(it.id)}>
+            <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Cancel: ${it.description}`} onClick={() => cancel.mutate(it.id)}>
               Cancel
             </Button>
           </May>
@@ -57,8 +57,8 @@ export function JobsPage() {
             rows={data}
             columns={columns}
             id={(it) => it.id}
-            text={(it) => `${it.what} ${it.user} ${it.state} ${it.message}`}
-            empty={<Empty icon={ListTodo} title="Nothing runs, and nothing ran" text="What takes long is shown here: emptying a drive, rebuilding one, a scrub." />}
+            text={(it) => `${it.description} ${it.user} ${it.state} ${it.message}`}
+            empty={<Empty icon={ListTodo} title="No jobs" text="Background jobs are listed here: evacuations, rebuilds and scrubs." />}
           />
         </Panel>
       )}
@@ -66,10 +66,10 @@ export function JobsPage() {
   );
 }
 
-function What({ job: { what, message } }: { job: Job }) {
+function What({ job: { description, message } }: { job: Job }) {
   return (
     <span style={{ overflowWrap: "anywhere" }}>
-      {what}
+      {description}
       {message && <span className="quiet">: {message}</span>}
     </span>
   );
@@ -79,7 +79,7 @@ function What({ job: { what, message } }: { job: Job }) {
 export function JobProgress({ job }: { job: Job }) {
   return (
     <span style={{ display: "inline-flex", alignItems: "center", gap: 10 }}>
-      <Progress value={job.progress * 100} w={90} size={6} color="slate" aria-label={job.what} />
+      <Progress value={job.progress * 100} w={90} size={6} color="slate" aria-label={job.description} />
       <span className="number quiet">{percent(job.progress)}</span>
     </span>
   );

@@ -38,7 +38,7 @@ export function RecycleBinPage() {
             columns={columns(setTask)}
             id={(it) => it.id}
             text={(it) => it.name}
-            empty={<Empty icon={Trash2} title="The recycle bin is empty" text={`What is deleted stays here for ${keeps}, with its data, and can be restored.`} />}
+            empty={<Empty icon={Trash2} title="The recycle bin is empty" text={`Deleted volumes and snapshots are kept here for ${keeps} with their data, and can be restored.`} />}
           />
         </Panel>
       ) : (
@@ -85,7 +85,7 @@ function Restore({ volume, onClose }: Window) {
   const restore = useChange({
     run: ({ name }: typeof form.values) =>
       answer(api.POST("/api/v1/recycle-bin/{id}/restore", { params: { path: { id: volume.id } }, body: name === volume.name ? {} : { name } })),
-    done: (made) => `${made.name} is back, with its data.`,
+    done: (made) => `${made.name} was restored with its data.`,
     then: (made) => {
       onClose();
       go(`/${volume.kind}s/${encodeURIComponent(made.name)}`);
@@ -93,7 +93,7 @@ function Restore({ volume, onClose }: Window) {
   });
   return (
     <FormModal opened onClose={onClose} title={`Restore ${volume.name}`} verb="Restore" busy={restore.isPending} error={restore.error} onSubmit={form.onSubmit((values) => restore.mutate(values))}>
-      <TextInput label="Name" description="Another one, when its old name is taken." data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
+      <TextInput label="Name" description="Choose another name if the old one is in use." data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
     </FormModal>
   );
 }
@@ -101,12 +101,12 @@ function Restore({ volume, onClose }: Window) {
 function Eradicate({ volume, onClose }: Window) {
   const eradicate = useChange({
     run: () => answer(api.DELETE("/api/v1/recycle-bin/{id}", { params: { path: { id: volume.id } } })),
-    done: () => `${volume.name} is gone with its data.`,
+    done: () => `The data of ${volume.name} was eradicated.`,
     then: onClose,
   });
   return (
     <Confirm opened onClose={onClose} title={`Eradicate ${volume.name}?`} name={volume.name} verb="Eradicate" busy={eradicate.isPending} error={eradicate.error} onConfirm={() => eradicate.mutate(undefined)}>
-      Its data are destroyed now and for ever, and their space is given back.
+      Its data is destroyed immediately and cannot be recovered. Its space is freed.
     </Confirm>
   );
 }

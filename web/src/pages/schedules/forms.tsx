@@ -52,7 +52,7 @@ export function ScheduleForm({ schedule, opened, onClose }: { schedule?: Schedul
       {!schedule && (
         <Select
           label="Of"
-          placeholder="A volume or a group"
+          placeholder="Volume or volume group"
           data={[
             { group: "Volume groups", items: families.data?.map((it) => ({ value: `group:${it.name}`, label: it.name })) ?? [] },
             { group: "Volumes", items: all.data?.map((it) => ({ value: `volume:${it.name}`, label: it.name })) ?? [] },
@@ -65,12 +65,12 @@ export function ScheduleForm({ schedule, opened, onClose }: { schedule?: Schedul
       )}
       <fieldset style={{ border: 0, padding: 0, margin: 0 }}>
         <Text component="legend" size="sm" fw={500} mb={4}>
-          When, and how many are kept
+          Rules: when, and how many snapshots to retain
         </Text>
         {form.values.rules.map((_, index) => (
           <Group key={index} gap="xs" mb={6} wrap="nowrap" align="flex-start">
             <TextInput aria-label={`When, rule ${index + 1}`} list="schedule-whens" style={{ flex: 1 }} spellCheck={false} {...form.getInputProps(`rules.${index}.when`)} />
-            <NumberInput aria-label={`How many are kept, rule ${index + 1}`} min={1} allowDecimal={false} allowNegative={false} w={90} {...form.getInputProps(`rules.${index}.keep`)} />
+            <NumberInput aria-label={`Snapshots to retain, rule ${index + 1}`} min={1} allowDecimal={false} allowNegative={false} w={90} {...form.getInputProps(`rules.${index}.keep`)} />
             <ActionIcon variant="subtle" color="gray" size="lg" aria-label={`Remove rule ${index + 1}`} disabled={form.values.rules.length === 1} onClick={() => form.removeListItem("rules", index)}>
               <X size={15} />
             </ActionIcon>
@@ -88,7 +88,7 @@ export function ScheduleForm({ schedule, opened, onClose }: { schedule?: Schedul
           hourly, daily, weekly, monthly, yearly, or five fields as cron has them: 0 22 * * 1-5. Times are UTC.
         </Text>
       </fieldset>
-      <NumberInput label="Locked for so many days" description="Nobody can delete a snapshot before it is so old. Empty: not locked." min={0} allowNegative={false} {...form.getInputProps("days")} />
+      <NumberInput label="Retention lock in days" description="Snapshots cannot be deleted before this age. Empty: no lock." min={0} allowNegative={false} {...form.getInputProps("days")} />
     </FormModal>
   );
 }
@@ -96,12 +96,12 @@ export function ScheduleForm({ schedule, opened, onClose }: { schedule?: Schedul
 export function DeleteSchedule({ schedule, onClose }: { schedule: Schedule; onClose: () => void }) {
   const remove = useChange({
     run: () => answer(api.DELETE("/api/v1/schedules/{name}", { params: { path: { name: schedule.name } } })),
-    done: () => `Schedule ${schedule.name} is gone; its snapshots stay.`,
+    done: () => `Schedule ${schedule.name} was deleted. Its snapshots are kept.`,
     then: onClose,
   });
   return (
     <Confirm opened onClose={onClose} title={`Delete ${schedule.name}?`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
-      It takes no more snapshots. Those that it took stay until somebody deletes them.
+      It takes no more snapshots. Its existing snapshots are kept until they are deleted.
     </Confirm>
   );
 }

@@ -48,7 +48,7 @@ export function SchedulesPage() {
     { name: "Locked for", key: (it) => it.immutable_seconds, cell: (it) => (it.immutable_seconds > 0 ? duration(it.immutable_seconds) : <span className="quiet">–</span>), wide: true },
     { name: "Snapshots", key: (it) => it.snapshots, cell: (it) => count(it.snapshots), right: true, wide: true },
     { name: "Next", key: (it) => it.next ?? "", cell: (it) => (it.next && it.enabled ? <span className="number">{moment(it.next)}</span> : <span className="quiet">never</span>), wide: true },
-    { name: "On", key: (it) => Number(it.enabled), cell: (it) => <Switch aria-label={`${it.name} takes snapshots`} checked={it.enabled} disabled={!may} onChange={(event) => enable.mutate({ name: it.name, enabled: event.currentTarget.checked })} /> },
+    { name: "On", key: (it) => Number(it.enabled), cell: (it) => <Switch aria-label={`${it.name} is active`} checked={it.enabled} disabled={!may} onChange={(event) => enable.mutate({ name: it.name, enabled: event.currentTarget.checked })} /> },
     {
       name: "",
       right: true,
@@ -75,7 +75,7 @@ export function SchedulesPage() {
             columns={columns}
             id={(it) => it.name}
             text={(it) => `${it.name} ${it.volume} ${it.group}`}
-            empty={<Empty icon={CalendarClock} title="No schedules yet" text="A schedule takes snapshots of a volume or a group again and again, and lets go of the old ones." action={button} />}
+            empty={<Empty icon={CalendarClock} title="No schedules yet" text="A schedule takes snapshots of a volume or volume group regularly, and eradicates old ones according to its retention rules." action={button} />}
           />
         </Panel>
       ) : (

@@ -45,7 +45,7 @@ export function CertificatePanel() {
             <Fingerprint chain={data.chain} />
           </dl>
           <Text size="sm" mb={6}>
-            Programs that should trust the array are given this text.
+            Give this text to programs that must trust the array.
           </Text>
           <Terminal text={data.chain.trim()} label="Copy the certificate" />
         </>
@@ -95,8 +95,8 @@ function ReplaceCertificate({ opened, onClose }: { opened: boolean; onClose: () 
   });
   return (
     <FormModal opened={opened} onClose={close} title="Replace the certificate" verb="Replace" busy={replace.isPending} error={replace.error} onSubmit={form.onSubmit((values) => replace.mutate(values))}>
-      <Textarea label="Certificate, then those that vouch for it" description="In PEM." placeholder="-----BEGIN CERTIFICATE-----" rows={6} spellCheck={false} autoComplete="off" styles={MONO} data-autofocus required {...form.getInputProps("chain")} />
-      <Textarea label="Its private key" description="In PEM. It is sealed on the drives, and never shown." placeholder="-----BEGIN PRIVATE KEY-----" rows={5} spellCheck={false} autoComplete="off" styles={MONO} required {...form.getInputProps("key")} />
+      <Textarea label="Certificate chain" description="PEM, the array’s own certificate first." placeholder="-----BEGIN CERTIFICATE-----" rows={6} spellCheck={false} autoComplete="off" styles={MONO} data-autofocus required {...form.getInputProps("chain")} />
+      <Textarea label="Private key" description="PEM. It is stored encrypted and never shown." placeholder="-----BEGIN PRIVATE KEY-----" rows={5} spellCheck={false} autoComplete="off" styles={MONO} required {...form.getInputProps("key")} />
     </FormModal>
   );
 }

@@ -27,13 +27,13 @@ export function DirectoriesPanel() {
   const close = () => setTask(undefined);
   const test = useChange({
     run: (name: string) => answer(api.POST("/api/v1/directories/{name}/test", { params: { path: { name } } })),
-    done: ({ said }) => said,
+    done: ({ message }) => message,
   });
   const columns: Column<Directory>[] = [
     { name: "Name", key: (it) => it.name, cell: (it) => <b style={{ fontWeight: 500 }}>{it.name}</b> },
     { name: "Where", key: (it) => whereOf(it.settings), cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{whereOf(it.settings)}</span> },
-    { name: "Groups with a role", key: (it) => it.grants.length, cell: (it) => <Grants of={it.grants} />, wide: true },
-    { name: "State", key: (it) => String(it.enabled), cell: (it) => (it.enabled ? <Dot color="teal" label="asked" /> : <Dot color="gray" label="off" />) },
+    { name: "Roles of groups", key: (it) => it.grants.length, cell: (it) => <Grants of={it.grants} />, wide: true },
+    { name: "State", key: (it) => String(it.enabled), cell: (it) => (it.enabled ? <Dot color="teal" label="enabled" /> : <Dot color="gray" label="disabled" />) },
     {
       name: "",
       right: true,
@@ -61,7 +61,7 @@ export function DirectoriesPanel() {
           rows={data}
           columns={columns}
           id={(it) => it.name}
-          empty={<Empty icon={Network} title="Only users of the array sign in" text="People whom an OpenID provider or an LDAP server knows may sign in, too, with the role that their groups have here." action={button} />}
+          empty={<Empty icon={Network} title="No identity providers or directories" text="Users of an OpenID Connect provider or LDAP server can log in with the roles granted to their groups." action={button} />}
         />
       )}
       <CreateDirectory opened={creating} onClose={() => setCreating(false)} />
@@ -86,9 +86,9 @@ const unusable = (grants: Grant[]) => grants.some((it, at) => it.group.trim() ==
 function GrantInputs({ grants, set }: { grants: Grant[]; set: (grants: Grant[]) => void }) {
   const change = (at: number, to: Partial<Grant>) => set(grants.map((it, here) => (here === at ? { ...it, ...to } : it)));
   return (
-    <Stack gap="xs" role="group" aria-label="Groups with a role">
+    <Stack gap="xs" role="group" aria-label="Roles of groups">
       <Text size="sm" fw={500}>
-        Groups with a role
+        Roles of groups
       </Text>
       {grants.map((grant, at) => (
         <Group key={at} gap="xs" wrap="nowrap">
@@ -102,7 +102,7 @@ function GrantInputs({ grants, set }: { grants: Grant[]; set: (grants: Grant[]) 
       </Button>
       {unusable(grants) && (
         <Text size="xs" c="red">
-          Each group has a name, and is there once.
+          Each group needs a unique name.
         </Text>
       )}
     </Stack>
@@ -178,13 +178,13 @@ function SettingsInputs({ form }: { form: Pick<UseFormReturnType<Values>, "getIn
   if (form.values.kind === "oidc") {
     return (
       <>
-        <TextInput label="Issuer" description="The provider’s address, as it calls itself." placeholder="https://id.example.com/realms/staff" {...text} required {...form.getInputProps("issuer")} />
-        <TextInput label="Client" description="What the provider calls the array." {...text} required {...form.getInputProps("client_id")} />
-        <TextInput label="Address of the array" description="Where browsers reach it. Let the provider send them back there, to /sign-in." {...text} required {...form.getInputProps("address")} />
+        <TextInput label="Issuer" description="Issuer URL of the provider." placeholder="https://id.example.com/realms/staff" {...text} required {...form.getInputProps("issuer")} />
+        <TextInput label="Client ID" description="Client ID of the array at the provider." {...text} required {...form.getInputProps("client_id")} />
+        <TextInput label="Address of the array" description="URL under which browsers reach the array. The redirect URI is this URL followed by /sign-in." {...text} required {...form.getInputProps("address")} />
         <TextInput label="Scopes" description="Besides openid." {...text} {...form.getInputProps("scopes")} />
         <Group grow align="flex-start">
-          <TextInput label="Claim with names" {...text} required {...form.getInputProps("user_claim")} />
-          <TextInput label="Claim with groups" {...text} required {...form.getInputProps("groups_claim")} />
+          <TextInput label="User name claim" {...text} required {...form.getInputProps("user_claim")} />
+          <TextInput label="Groups claim" {...text} required {...form.getInputProps("groups_claim")} />
         </Group>
       </>
     );
@@ -192,11 +192,11 @@ function SettingsInputs({ form }: { form: Pick<UseFormReturnType<Values>, "getIn
   return (
     <>
       <TextInput label="Server" placeholder="ldaps://ldap.example.com" {...text} required {...form.getInputProps("server")} />
-      <Switch label="TLS begins by STARTTLS" {...form.getInputProps("starttls", { type: "checkbox" })} />
-      <TextInput label="People are below" placeholder="ou=people,dc=example,dc=com" {...text} required {...form.getInputProps("base")} />
-      <TextInput label="Attribute with names" description="sAMAccountName in Active Directory." {...text} required {...form.getInputProps("user_attribute")} />
-      <TextInput label="Groups are below" description="They go by their cn. When it is empty, people know theirs (memberOf), and groups go by distinguished names." {...text} {...form.getInputProps("group_base")} />
-      <TextInput label="Who searches" description="A distinguished name; nobody in particular when it is empty." {...text} {...form.getInputProps("bind_dn")} />
+      <Switch label="STARTTLS" {...form.getInputProps("starttls", { type: "checkbox" })} />
+      <TextInput label="Base DN of users" placeholder="ou=people,dc=example,dc=com" {...text} required {...form.getInputProps("base")} />
+      <TextInput label="User name attribute" description="sAMAccountName in Active Directory." {...text} required {...form.getInputProps("user_attribute")} />
+      <TextInput label="Base DN of groups" description="Groups are named by cn. Empty: groups from memberOf of the user, named by DN." {...text} {...form.getInputProps("group_base")} />
+      <TextInput label="Bind DN" description="DN for searches. Empty: anonymous." {...text} {...form.getInputProps("bind_dn")} />
     </>
   );
 }
@@ -204,7 +204,7 @@ function SettingsInputs({ form }: { form: Pick<UseFormReturnType<Values>, "getIn
 function CreateDirectory({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const form = useForm<Values & GrantValues & { name: string; secret: string }>({
     initialValues: { ...USUAL, name: "", secret: "", grants: [{ group: "", role: "admin" }] },
-    validate: { name: nameError, ...RULES, grants: (grants) => (unusable(grants) ? "Each group has a name, and is there once." : null) },
+    validate: { name: nameError, ...RULES, grants: (grants) => (unusable(grants) ? "Each group needs a unique name." : null) },
   });
   const close = () => {
     onClose();
@@ -213,15 +213,15 @@ function CreateDirectory({ opened, onClose }: { opened: boolean; onClose: () => 
   };
   const create = useChange({
     run: ({ name, secret, grants, ...settings }: typeof form.values) => answer(api.POST("/api/v1/directories", { body: { name, settings: settingsOf(settings), grants, ...(secret && { secret }) } })),
-    done: (made) => `People of ${made.name} may sign in. Send it a test.`,
+    done: (made) => `Users of ${made.name} can log in. Test the connection.`,
     then: close,
   });
   return (
-    <FormModal opened={opened} onClose={close} title="Add a directory" verb="Add" busy={create.isPending} error={create.error} onSubmit={form.onSubmit((values) => create.mutate(values))}>
-      <TextInput label="Name" description="People see it when they sign in." autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
+    <FormModal opened={opened} onClose={close} title="Add directory" verb="Add" busy={create.isPending} error={create.error} onSubmit={form.onSubmit((values) => create.mutate(values))}>
+      <TextInput label="Name" description="Shown at log-in." autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
       <Select label="Kind" data={[{ value: "oidc", label: "OpenID Connect" }, { value: "ldap", label: "LDAP" }]} allowDeselect={false} {...form.getInputProps("kind")} />
       <SettingsInputs form={form} />
-      <Textarea label="Certificates that are trusted there" description="PEM; those that the array’s system trusts when it is empty." autosize minRows={1} maxRows={6} {...form.getInputProps("ca")} />
+      <Textarea label="Trusted certificates" description="PEM. Empty: certificates of the system." autosize minRows={1} maxRows={6} {...form.getInputProps("ca")} />
       <PasswordInput label={SECRETS[form.values.kind]} autoComplete="new-password" {...form.getInputProps("secret")} />
       <GrantInputs grants={form.values.grants} set={(grants) => form.setFieldValue("grants", grants)} />
     </FormModal>
@@ -231,22 +231,22 @@ function CreateDirectory({ opened, onClose }: { opened: boolean; onClose: () => 
 function ChangeDirectory({ directory: { name, settings, grants, enabled, has_secret }, onClose }: { directory: Directory; onClose: () => void }) {
   const form = useForm<Values & GrantValues & { name: string; enabled: boolean; secret: string }>({
     initialValues: { ...valuesOf(settings), name, grants, enabled, secret: "" },
-    validate: { name: nameError, ...RULES, grants: (grants) => (unusable(grants) ? "Each group has a name, and is there once." : null) },
+    validate: { name: nameError, ...RULES, grants: (grants) => (unusable(grants) ? "Each group needs a unique name." : null) },
   });
   const save = useChange({
     run: ({ name: called, grants, enabled, secret, ...changed }: typeof form.values) =>
       answer(api.PATCH("/api/v1/directories/{name}", { params: { path: { name } }, body: { name: called, settings: settingsOf(changed), grants, enabled, ...(secret && { secret }) } })),
-    done: (now) => `${now.name} is changed; its people sign in again.`,
+    done: (now) => `${now.name} is changed. Its users must log in again.`,
     then: onClose,
   });
   return (
     <FormModal opened onClose={onClose} title={`Change ${name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <TextInput label="Name" autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
       <SettingsInputs form={form} />
-      <Textarea label="Certificates that are trusted there" description="PEM; those that the array’s system trusts when it is empty." autosize minRows={1} maxRows={6} {...form.getInputProps("ca")} />
+      <Textarea label="Trusted certificates" description="PEM. Empty: certificates of the system." autosize minRows={1} maxRows={6} {...form.getInputProps("ca")} />
       <PasswordInput label={SECRETS[form.values.kind]} description={has_secret ? "There is one; it stays when this is empty and nothing above changes." : "There is none."} autoComplete="new-password" {...form.getInputProps("secret")} />
       <GrantInputs grants={form.values.grants} set={(grants) => form.setFieldValue("grants", grants)} />
-      <Switch label="It is asked" {...form.getInputProps("enabled", { type: "checkbox" })} />
+      <Switch label="Enabled" {...form.getInputProps("enabled", { type: "checkbox" })} />
     </FormModal>
   );
 }
@@ -254,12 +254,12 @@ function ChangeDirectory({ directory: { name, settings, grants, enabled, has_sec
 function DeleteDirectory({ directory: { name }, onClose }: { directory: Directory; onClose: () => void }) {
   const remove = useChange({
     run: () => answer(api.DELETE("/api/v1/directories/{name}", { params: { path: { name } } })),
-    done: () => `${name} is no longer asked.`,
+    done: () => `${name} was deleted.`,
     then: onClose,
   });
   return (
     <Confirm opened onClose={onClose} title={`Delete ${name}?`} name={name} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
-      The sessions of its people end at once. Users of the array sign in as before.
+      Sessions of its users end immediately. Local users are not affected.
     </Confirm>
   );
 }

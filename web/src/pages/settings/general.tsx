@@ -80,9 +80,9 @@ function General({ settings }: { settings: Settings }) {
         <fieldset className="plain-fieldset" disabled={!may}>
           <Stack gap="md">
             <TextInput label="Name of the array" autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
-            <StretchInput label="The recycle bin keeps what is deleted for" unit="Unit of time for the recycle bin" says="Its space is not free until then. This holds for what is in it already, too." amountProps={form.getInputProps("bin.amount")} unitProps={form.getInputProps("bin.unit")} />
-            <StretchInput label="A scrub begins by itself, after the last one, in" unit="Unit of time for the scrub" says="Everything on the drives is read and verified, and what is wrong is written again, at a pace that hosts hardly notice. 0: only when somebody asks for it." amountProps={form.getInputProps("scrub.amount")} unitProps={form.getInputProps("scrub.unit")} />
-            <NumberInput label="UNMAP throttle" description="0 slows nothing down; 9 holds what hosts give back to 384 MiB in a second, each level below to twice as much." min={0} max={9} allowDecimal={false} {...form.getInputProps("throttle")} />
+            <StretchInput label="Recycle bin retention" unit="Unit of time for the recycle bin" says="Space is freed afterwards. Also applies to items that are already in the recycle bin." amountProps={form.getInputProps("bin.amount")} unitProps={form.getInputProps("bin.unit")} />
+            <StretchInput label="Interval between scrubs" unit="Unit of time for the scrub" says="A scrub reads and verifies all data in the background, and repairs what is wrong. 0: no scheduled scrubs." amountProps={form.getInputProps("scrub.amount")} unitProps={form.getInputProps("scrub.unit")} />
+            <NumberInput label="UNMAP throttle" description="0: off. 9: 384 MiB per second; each level below 9 doubles the rate." min={0} max={9} allowDecimal={false} {...form.getInputProps("throttle")} />
             <ProblemAlert error={save.error} />
             <May role="admin">
               <Group justify="flex-end">
@@ -106,7 +106,7 @@ function Portals() {
       <dl className="facts">
         <dt>Target</dt>
         <dd>
-          {data.target_iqn} <CopyText text={data.target_iqn} label="Copy the target’s name" />
+          {data.target_iqn} <CopyText text={data.target_iqn} label="Copy the target name" />
         </dd>
         <dt>Portals</dt>
         <dd className="number">
@@ -124,7 +124,7 @@ function Portals() {
         <dd className="number">{data.version}</dd>
       </dl>
       <Text size="xs" className="quiet" mt="md">
-        Portals are given to ashlard when it starts: <code>--iscsi ADDRESS:PORT,…</code>
+        Portals are set when ashlard is started: <code>--iscsi ADDRESS:PORT,…</code>
       </Text>
     </Panel>
   );

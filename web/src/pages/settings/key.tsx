@@ -26,7 +26,7 @@ export function KeyPanel() {
         locked && (
           <May role="admin">
             <Button variant="default" size="compact-sm" leftSection={<KeyRound size={14} aria-hidden />} onClick={() => setOpened(true)}>
-              Change the key
+              Rotate the key
             </Button>
           </May>
         )
@@ -36,7 +36,7 @@ export function KeyPanel() {
       {!data && !error && <Skeleton height={120} />}
       {data && !locked && (
         <Alert color="gray" icon={<ShieldOff size={18} />} title="The drives are not encrypted">
-          Whoever has them can read what they hold. Encryption is chosen when an array is made: <Code>ashlard --encrypt</Code>.
+          Anyone with physical access to the drives can read their data. Encryption is chosen when an array is formatted: <Code>ashlard --encrypt</Code>.
         </Alert>
       )}
       {data && locked && (
@@ -54,7 +54,7 @@ export function KeyPanel() {
             <dd className="number">{data.generation}</dd>
           </dl>
           <Text size="sm" className="quiet">
-            Another key is in force at once, however much the drives hold, and hosts notice nothing: what it locks is the key of the data, which stays. Keep a copy of the key elsewhere: without it nothing on the drives can be read.
+            Rotation takes effect immediately and without interruption to hosts, since it only re-encrypts the data encryption key. Keep a copy of the key elsewhere: without it the data on the drives cannot be read.
           </Text>
           {data.lock === "file" && <ChangeFile opened={opened} onClose={close} />}
           {data.lock !== "file" && <ChangeKey key={data.lock} lock={data.lock} opened={opened} onClose={close} />}
@@ -65,7 +65,7 @@ export function KeyPanel() {
 }
 
 const DONE: Record<Exclude<Encryption, "none">, string> = {
-  file: "The key file has another key. Copy it to a safe place.",
+  file: "The key file has a new key. Copy it to a safe place.",
   passphrase: "The drives have another passphrase. The next start of the array needs it.",
   kmip: "The drives are locked with the other key of the server.",
 };
@@ -81,8 +81,8 @@ function ChangeFile({ opened, onClose }: Props) {
     rotate.reset();
   };
   return (
-    <Confirm opened={opened} onClose={close} title="Put a new key in the key file?" verb="Change the key" busy={rotate.isPending} error={rotate.error} onConfirm={() => rotate.mutate({})}>
-      Copies of the old key open nothing any more, but for drives that are not there now. Make a new copy of the file afterwards.
+    <Confirm opened={opened} onClose={close} title="Generate a new key in the key file?" verb="Rotate the key" busy={rotate.isPending} error={rotate.error} onConfirm={() => rotate.mutate({})}>
+      Copies of the old key no longer unlock the drives that are present. Make a new copy of the file afterwards.
     </Confirm>
   );
 }
@@ -104,14 +104,14 @@ function ChangeKey({ lock, opened, onClose }: Props & { lock: Encryption }) {
   const rotate = useChange({ run, done: () => DONE[words ? "passphrase" : "kmip"], then: close });
   const submit = form.onSubmit(({ key }) => rotate.mutate(words ? { passphrase: key } : { kmip_id: key }));
   return (
-    <FormModal opened={opened} onClose={close} title={words ? "Another passphrase" : "Another key on the KMIP server"} verb="Change the key" busy={rotate.isPending} error={rotate.error} onSubmit={submit}>
+    <FormModal opened={opened} onClose={close} title={words ? "Another passphrase" : "Another key on the KMIP server"} verb="Rotate the key" busy={rotate.isPending} error={rotate.error} onSubmit={submit}>
       {words ? (
         <>
-          <PasswordInput label="New passphrase" description="12 characters or more. The next start of the array needs it: change the file that it is given with --passphrase-file." autoComplete="new-password" data-autofocus required {...form.getInputProps("key")} />
-          <PasswordInput label="Once more" autoComplete="new-password" required {...form.getInputProps("again")} />
+          <PasswordInput label="New passphrase" description="12 characters or more. The next start of the array requires it: update the file given with --passphrase-file." autoComplete="new-password" data-autofocus required {...form.getInputProps("key")} />
+          <PasswordInput label="Repeat password" autoComplete="new-password" required {...form.getInputProps("again")} />
         </>
       ) : (
-        <TextInput label="Unique Identifier" description="Of another AES key of 256 bits on the server that the array was started with." autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("key")} />
+        <TextInput label="Unique Identifier" description="Of a new 256-bit AES key on the KMIP server of the array." autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("key")} />
       )}
     </FormModal>
   );

@@ -20,16 +20,16 @@ type Kind = Destination["kind"];
 type Task = { verb: "change" | "delete"; target: Target };
 
 const KINDS: { value: Kind; label: string }[] = [
-  { value: "email", label: "mail" },
+  { value: "email", label: "e-mail" },
   { value: "webhook", label: "webhook" },
   { value: "syslog", label: "syslog" },
   { value: "snmp", label: "SNMP trap" },
 ];
 
 const LEAST: { value: Severity; label: string }[] = [
-  { value: "info", label: "everything" },
-  { value: "warning", label: "warnings and worse" },
-  { value: "critical", label: "only what is critical" },
+  { value: "info", label: "all alerts" },
+  { value: "warning", label: "warning and critical" },
+  { value: "critical", label: "critical only" },
 ];
 
 /** Whom alerts are told elsewhere. */
@@ -40,12 +40,12 @@ export function NotificationsPanel() {
   const close = () => setTask(undefined);
   const test = useChange({
     run: (name: string) => answer(api.POST("/api/v1/notification-targets/{name}/test", { params: { path: { name } } })),
-    done: (_, name) => `The test arrived at ${name}.`,
+    done: (_, name) => `The test notification was delivered to ${name}.`,
   });
   const columns: Column<Target>[] = [
     { name: "Name", key: (it) => it.name, cell: (it) => <b style={{ fontWeight: 500 }}>{it.name}</b> },
     { name: "Where", key: (it) => it.destination.kind, cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{whereOf(it.destination)}</span> },
-    { name: "Hears of", key: (it) => it.severity, cell: (it) => LEAST.find(({ value }) => value === it.severity)?.label, wide: true },
+    { name: "Alerts", key: (it) => it.severity, cell: (it) => LEAST.find(({ value }) => value === it.severity)?.label, wide: true },
     { name: "State", key: (it) => it.failing ?? "", cell: (it) => <State target={it} /> },
     {
       name: "",
@@ -80,7 +80,7 @@ export function NotificationsPanel() {
           rows={data}
           columns={columns}
           id={(it) => it.name}
-          empty={<Empty icon={BellRing} title="Alerts are told nobody" text="A target hears of each alert when it opens, matters more, and is over: by mail, webhook, syslog or SNMP." action={button} />}
+          empty={<Empty icon={BellRing} title="No notification targets" text="Notification targets receive alerts when they open, escalate and close: by e-mail, webhook, syslog or SNMP." action={button} />}
         />
       )}
       <CreateTarget opened={creating} onClose={() => setCreating(false)} />
@@ -104,7 +104,7 @@ function whereOf(destination: Destination): string {
 }
 
 function State({ target: { enabled, failing, delivered, waiting } }: { target: Target }) {
-  if (!enabled) return <Dot color="gray" label="off" />;
+  if (!enabled) return <Dot color="gray" label="disabled" />;
   if (failing) {
     return (
       <span title={failing}>
@@ -134,10 +134,10 @@ type Values = {
 const PORTS: Record<Kind, number> = { webhook: 443, email: 587, syslog: 6514, snmp: 162 };
 
 const SECRETS: Record<Kind, { label: string; description: string } | undefined> = {
-  webhook: { label: "Key of signatures", description: "With it, each notice is signed: X-Ashlar-Signature." },
-  email: { label: "Password", description: "Of the user at the mail server." },
+  webhook: { label: "Signature key", description: "Signs each notification in X-Ashlar-Signature." },
+  email: { label: "Password", description: "Password of the mail user." },
   syslog: undefined,
-  snmp: { label: "Community or passphrase", description: "Of the user: 8 letters at least. Without a user: public, when none is given." },
+  snmp: { label: "Community or passphrase", description: "With a user: passphrase of at least 8 characters. Without: community, default public." },
 };
 
 const addresses = (text: string) => text.split(/[\s,;]+/).filter(Boolean);
@@ -175,13 +175,13 @@ function CreateTarget({ opened, onClose }: { opened: boolean; onClose: () => voi
   };
   const create = useChange({
     run: (values: Values) => answer(api.POST("/api/v1/notification-targets", { body: { name: values.name, destination: destinationOf(values), severity: values.severity, ...(SECRETS[values.kind] && values.secret && { secret: values.secret }) } })),
-    done: (made) => `${made.name} hears of alerts from now on. Send it a test.`,
+    done: (made) => `${made.name} was created. Send a test notification.`,
     then: close,
   });
   const { kind } = form.values;
   const secret = SECRETS[kind];
   return (
-    <FormModal opened={opened} onClose={close} title="Add a notification target" verb="Add" busy={create.isPending} error={create.error} onSubmit={form.onSubmit((values) => create.mutate(values))}>
+    <FormModal opened={opened} onClose={close} title="Add notification target" verb="Add" busy={create.isPending} error={create.error} onSubmit={form.onSubmit((values) => create.mutate(values))}>
       <TextInput label="Name" autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
       <Select
         label="By"
@@ -200,18 +200,18 @@ function CreateTarget({ opened, onClose }: { opened: boolean; onClose: () => voi
           <NumberInput label="Port" min={1} max={65535} allowDecimal={false} required {...form.getInputProps("port")} />
         </>
       )}
-      {kind === "syslog" && <Switch label="Over TLS" {...form.getInputProps("tls", { type: "checkbox" })} />}
+      {kind === "syslog" && <Switch label="TLS" {...form.getInputProps("tls", { type: "checkbox" })} />}
       {kind === "email" && (
         <>
-          <Select label="Protection of the way there" data={[{ value: "starttls", label: "STARTTLS" }, { value: "tls", label: "TLS from the beginning" }, { value: "none", label: "none" }]} allowDeselect={false} {...form.getInputProps("protection")} />
+          <Select label="Transport security" data={[{ value: "starttls", label: "STARTTLS" }, { value: "tls", label: "Implicit TLS" }, { value: "none", label: "none" }]} allowDeselect={false} {...form.getInputProps("protection")} />
           <TextInput label="From" placeholder="array@example.com" autoComplete="off" required {...form.getInputProps("from")} />
-          <Textarea label="To" description="One address a line, or with commas." placeholder="ops@example.com" autosize minRows={1} required {...form.getInputProps("to")} />
-          <TextInput label="User at the mail server" description="Nobody logs in when it is empty." autoComplete="off" {...form.getInputProps("user")} />
+          <Textarea label="To" description="One address per line, or separated by commas." placeholder="ops@example.com" autosize minRows={1} required {...form.getInputProps("to")} />
+          <TextInput label="Mail user" description="Empty: no log-in." autoComplete="off" {...form.getInputProps("user")} />
         </>
       )}
-      {kind === "snmp" && <TextInput label="User" description="With one, traps are of version 3: authenticated by SHA-256, encrypted with AES-128. Without, of version 2c." autoComplete="off" spellCheck={false} {...form.getInputProps("user")} />}
+      {kind === "snmp" && <TextInput label="User" description="With a user: SNMPv3 with SHA-256 and AES-128. Empty: SNMPv2c." autoComplete="off" spellCheck={false} {...form.getInputProps("user")} />}
       {secret && <PasswordInput label={secret.label} description={secret.description} autoComplete="new-password" {...form.getInputProps("secret")} />}
-      <Select label="Hears of" data={LEAST} allowDeselect={false} {...form.getInputProps("severity")} />
+      <Select label="Alerts" data={LEAST} allowDeselect={false} {...form.getInputProps("severity")} />
     </FormModal>
   );
 }
@@ -230,9 +230,9 @@ function ChangeTarget({ target, onClose }: { target: Target; onClose: () => void
   return (
     <FormModal opened onClose={onClose} title={`Change ${target.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <TextInput label="Name" autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
-      <Select label="Hears of" data={LEAST} allowDeselect={false} {...form.getInputProps("severity")} />
-      {secret && <PasswordInput label={`Another ${secret.label.toLowerCase()}`} description={target.has_secret ? "There is one; it stays when this is empty." : "There is none."} autoComplete="new-password" {...form.getInputProps("secret")} />}
-      <Switch label="Notices are sent there" {...form.getInputProps("enabled", { type: "checkbox" })} />
+      <Select label="Alerts" data={LEAST} allowDeselect={false} {...form.getInputProps("severity")} />
+      {secret && <PasswordInput label={`New ${secret.label.toLowerCase()}`} description={target.has_secret ? "There is one; it stays when this is empty." : "There is none."} autoComplete="new-password" {...form.getInputProps("secret")} />}
+      <Switch label="Enabled" {...form.getInputProps("enabled", { type: "checkbox" })} />
     </FormModal>
   );
 }
@@ -240,12 +240,12 @@ function ChangeTarget({ target, onClose }: { target: Target; onClose: () => void
 function DeleteTarget({ target, onClose }: { target: Target; onClose: () => void }) {
   const remove = useChange({
     run: () => answer(api.DELETE("/api/v1/notification-targets/{name}", { params: { path: { name: target.name } } })),
-    done: () => `${target.name} hears of nothing any more.`,
+    done: () => `${target.name} was deleted.`,
     then: onClose,
   });
   return (
     <Confirm opened onClose={onClose} title={`Delete ${target.name}?`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
-      Notices that wait for it are dropped.
+      Queued notifications are dropped.
     </Confirm>
   );
 }

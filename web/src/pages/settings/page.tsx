@@ -35,7 +35,7 @@ export function SettingsPage({ part = GENERAL }: { part?: string }) {
   return (
     <Page title="Settings">
       <Tabs value={part} onChange={(name) => go(name && name !== GENERAL ? `/settings/${name}` : "/settings")} keepMounted={false} activateTabWithKeyboard={false}>
-        <Tabs.List mb="md" aria-label="Parts of the settings">
+        <Tabs.List mb="md" aria-label="Settings sections">
           {parts.map(({ name, label }) => (
             <Tabs.Tab key={name} value={name}>
               {label}

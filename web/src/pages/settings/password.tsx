@@ -33,8 +33,8 @@ export function SetPassword({ user, opened, onClose }: { user: string; opened: b
     <FormModal opened={opened} onClose={close} title={own ? "Change your password" : `Password of ${user}`} verb="Set password" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <input type="text" hidden readOnly autoComplete="username" value={user} />
       {inSession && <PasswordInput label="Current password" autoComplete="current-password" data-autofocus required {...form.getInputProps("current")} />}
-      <PasswordInput label="New password" description="8 characters or more. Sessions that began with the old one end." autoComplete="new-password" data-autofocus={!inSession} required {...form.getInputProps("password")} />
-      <PasswordInput label="Once more" autoComplete="new-password" required {...form.getInputProps("again")} />
+      <PasswordInput label="New password" description="8 characters or more. Existing sessions end." autoComplete="new-password" data-autofocus={!inSession} required {...form.getInputProps("password")} />
+      <PasswordInput label="Repeat password" autoComplete="new-password" required {...form.getInputProps("again")} />
     </FormModal>
   );
 }

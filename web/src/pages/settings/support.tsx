@@ -13,7 +13,7 @@ export function SupportPanel() {
       const packed: Blob = await answer(api.GET("/api/v1/support-bundle", { parseAs: "blob" }));
       return packed;
     },
-    done: () => "The support bundle is there.",
+    done: () => "The support bundle is downloaded.",
     then: (packed) => save(packed, "ashlar-support.tar.zst"),
   });
   return (

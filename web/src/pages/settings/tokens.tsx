@@ -25,7 +25,7 @@ const LIVES = [
   { value: "30", label: "30 days" },
   { value: "90", label: "90 days" },
   { value: "365", label: "a year" },
-  { value: "", label: "until it is revoked" },
+  { value: "", label: "no expiry" },
 ];
 
 export function TokensPanel() {
@@ -64,7 +64,7 @@ export function TokensPanel() {
           rows={data}
           columns={columns}
           id={(it) => it.name}
-          empty={<Empty icon={KeySquare} title="No API tokens yet" text="A token lets a program in: a script, a monitoring system, a screen on the wall." action={button} />}
+          empty={<Empty icon={KeySquare} title="No API tokens yet" text="API tokens are for programs, such as scripts and monitoring systems." action={button} />}
         />
       )}
       <CreateToken opened={creating} onClose={() => setCreating(false)} onMade={setMade} />
@@ -101,7 +101,7 @@ function CreateToken({ opened, onClose, onMade }: CreateProps) {
       const expires = days === "" ? null : utcFromNow(Number(days) * DAY);
       return answer(api.POST("/api/v1/tokens", { body: { name, user, role, expires } }));
     },
-    done: (token) => `Token ${token.name} is made.`,
+    done: (token) => `Token ${token.name} was created.`,
     then: (token) => {
       close();
       onMade(token);
@@ -109,10 +109,10 @@ function CreateToken({ opened, onClose, onMade }: CreateProps) {
   });
   return (
     <FormModal opened={opened} onClose={close} title="Create token" verb="Create" busy={create.isPending} error={create.error} onSubmit={form.onSubmit((values) => create.mutate(values))}>
-      <TextInput label="Name" description="What it is for." placeholder="monitoring" autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
-      <Select label="Acts as the user" data={known.data?.map((it) => it.name) ?? [form.values.user]} allowDeselect={false} searchable {...form.getInputProps("user")} />
-      <Select label="Role" description="Never more than its user may." data={ROLES} allowDeselect={false} {...form.getInputProps("role")} />
-      <Select label="Good for" data={LIVES} allowDeselect={false} {...form.getInputProps("days")} />
+      <TextInput label="Name" description="Its purpose." placeholder="monitoring" autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
+      <Select label="Owner" data={known.data?.map((it) => it.name) ?? [form.values.user]} allowDeselect={false} searchable {...form.getInputProps("user")} />
+      <Select label="Role" description="Limited by the role of the owner." data={ROLES} allowDeselect={false} {...form.getInputProps("role")} />
+      <Select label="Valid for" data={LIVES} allowDeselect={false} {...form.getInputProps("days")} />
     </FormModal>
   );
 }
@@ -142,7 +142,7 @@ function RevokeToken({ token, onClose }: { token: ApiToken; onClose: () => void 
   });
   return (
     <Confirm opened onClose={onClose} title={`Revoke ${token.name}?`} verb="Revoke" busy={revoke.isPending} error={revoke.error} onConfirm={() => revoke.mutate(undefined)}>
-      Whatever uses it is no longer let in, from now on.
+      Programs that use it lose access immediately.
     </Confirm>
   );
 }

@@ -20,9 +20,9 @@ import { passwordError, SetPassword } from "./password";
 
 /** What each role may do, for choices. */
 export const ROLES: { value: Role; label: string }[] = [
-  { value: "viewer", label: "viewer: looks, changes nothing" },
-  { value: "operator", label: "operator: volumes, snapshots, hosts" },
-  { value: "admin", label: "admin: everything, users too" },
+  { value: "viewer", label: "viewer: read-only access" },
+  { value: "operator", label: "operator: manage volumes, snapshots and hosts" },
+  { value: "admin", label: "admin: full access" },
 ];
 
 type Task = { verb: "role" | "password" | "delete"; user: User };
@@ -71,7 +71,7 @@ export function UsersPanel() {
       }
     >
       <ProblemAlert error={error} />
-      {(data || !error) && <DataTable label="Users" noun="user" rows={data} columns={columns} id={(it) => it.name} empty={<Empty icon={Users} title="There is no user" text="Only the token in the array’s folder lets somebody in." />} />}
+      {(data || !error) && <DataTable label="Users" noun="user" rows={data} columns={columns} id={(it) => it.name} empty={<Empty icon={Users} title="No users" text="Only the token in the data folder of the array has access." />} />}
       <CreateUser opened={creating} onClose={() => setCreating(false)} />
       {task?.verb === "role" && <ChangeRole user={task.user} onClose={close} />}
       {task?.verb === "password" && <SetPassword user={task.user.name} opened onClose={close} />}
@@ -92,7 +92,7 @@ function CreateUser({ opened, onClose }: { opened: boolean; onClose: () => void 
   };
   const create = useChange({
     run: ({ name, role, password }: typeof form.values) => answer(api.POST("/api/v1/users", { body: { name, role, password } })),
-    done: (made) => `${made.name} may sign in.`,
+    done: (made) => `User ${made.name} was created.`,
     then: close,
   });
   return (
@@ -100,7 +100,7 @@ function CreateUser({ opened, onClose }: { opened: boolean; onClose: () => void 
       <TextInput label="Name" autoComplete="off" autoCapitalize="none" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
       <Select label="Role" data={ROLES} allowDeselect={false} required {...form.getInputProps("role")} />
       <PasswordInput label="Password" description="8 characters or more." autoComplete="new-password" required {...form.getInputProps("password")} />
-      <PasswordInput label="Once more" autoComplete="new-password" required {...form.getInputProps("again")} />
+      <PasswordInput label="Repeat password" autoComplete="new-password" required {...form.getInputProps("again")} />
     </FormModal>
   );
 }
@@ -109,12 +109,12 @@ function ChangeRole({ user, onClose }: { user: User; onClose: () => void }) {
   const form = useForm<{ role: Role }>({ initialValues: { role: user.role } });
   const save = useChange({
     run: ({ role }: typeof form.values) => answer(api.PATCH("/api/v1/users/{name}", { params: { path: { name: user.name } }, body: { role } })),
-    done: (now) => `${now.name} is ${now.role} now.`,
+    done: (now) => `${now.name} now has the role ${now.role}.`,
     then: onClose,
   });
   return (
     <FormModal opened onClose={onClose} title={`Role of ${user.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
-      <Select label="Role" description="It holds at once, for the user’s tokens too." data={ROLES} allowDeselect={false} data-autofocus {...form.getInputProps("role")} />
+      <Select label="Role" description="Takes effect immediately, also for the tokens of the user." data={ROLES} allowDeselect={false} data-autofocus {...form.getInputProps("role")} />
     </FormModal>
   );
 }
@@ -122,12 +122,12 @@ function ChangeRole({ user, onClose }: { user: User; onClose: () => void }) {
 function DeleteUser({ user, onClose }: { user: User; onClose: () => void }) {
   const remove = useChange({
     run: () => answer(api.DELETE("/api/v1/users/{name}", { params: { path: { name: user.name } } })),
-    done: () => `${user.name} is gone.`,
+    done: () => `User ${user.name} was deleted.`,
     then: onClose,
   });
   return (
     <Confirm opened onClose={onClose} title={`Delete ${user.name}?`} name={user.name} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
-      The user’s sessions end at once, and the API tokens of {user.name} are revoked. What {user.name} did stays in the audit trail.
+      Sessions end immediately, and the API tokens of {user.name} are revoked. The audit log is kept.
     </Confirm>
   );
 }

@@ -29,13 +29,13 @@ export function FirstHost({ onBack, onDone }: { onBack: () => void; onDone: (giv
       await answer(api.POST("/api/v1/connections", { body: { volume, host } }));
       return { host, volume };
     },
-    done: ({ host, volume }) => `${host} sees ${volume}.`,
+    done: ({ host, volume }) => `${host} is connected to ${volume}.`,
     then: onDone,
   });
   return (
     <form noValidate onSubmit={form.onSubmit((values) => give.mutate(values))}>
       <Step
-        title="The first host and its volume"
+        title="First host and volume"
         onBack={onBack}
         forward={
           <Button type="submit" loading={give.isPending}>
@@ -46,11 +46,11 @@ export function FirstHost({ onBack, onDone }: { onBack: () => void; onDone: (giv
         <Stack gap="md">
           <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="lg">
             <Stack gap="md">
-              <TextInput label="Name of the host" description="What you call the server." autoComplete="off" spellCheck={false} required {...form.getInputProps("host")} />
-              <Textarea label="Its iSCSI name" description={<>On Linux: <Code>cat /etc/iscsi/initiatorname.iscsi</Code></>} placeholder="iqn.1993-08.org.debian:01:abcdef" autosize minRows={1} spellCheck={false} required {...form.getInputProps("initiators")} />
+              <TextInput label="Name of the host" description="Name of the server." autoComplete="off" spellCheck={false} required {...form.getInputProps("host")} />
+              <Textarea label="iSCSI initiator name" description={<>On Linux: <Code>cat /etc/iscsi/initiatorname.iscsi</Code></>} placeholder="iqn.1993-08.org.debian:01:abcdef" autosize minRows={1} spellCheck={false} required {...form.getInputProps("initiators")} />
             </Stack>
             <Stack gap="md">
-              <TextInput label="Name of the volume" description="The disk that it sees." autoComplete="off" spellCheck={false} required {...form.getInputProps("volume")} />
+              <TextInput label="Name of the volume" description="Disk of the host." autoComplete="off" spellCheck={false} required {...form.getInputProps("volume")} />
               <SizeInput label="Size" {...form.getInputProps("size")} />
             </Stack>
           </SimpleGrid>

@@ -11,7 +11,7 @@ export function Found({ onNext }: { onNext: () => void }) {
   const { data, error } = useQuery(array());
   const shelf = useQuery(drives());
   return (
-    <Step title="What it stores on" forward={<Button onClick={onNext}>Next</Button>}>
+    <Step title="Drives" forward={<Button onClick={onNext}>Next</Button>}>
       <ProblemAlert error={error ?? shelf.error} />
       {!(data && shelf.data) && !(error ?? shelf.error) && <Skeleton height={90} />}
       {data && shelf.data && (

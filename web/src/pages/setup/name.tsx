@@ -22,14 +22,14 @@ function Named({ name, onBack, onNext }: Props & { name: string }) {
   const form = useForm({ initialValues: { name }, validate: { name: nameError } });
   const save = useChange({
     run: (body: typeof form.values) => answer(api.PATCH("/api/v1/settings", { body })),
-    done: (now) => `The array is called ${now.name}.`,
+    done: (now) => `The name of the array is ${now.name}.`,
     then: onNext,
   });
   const submit = form.onSubmit((values) => (values.name === name ? onNext() : save.mutate(values)));
   return (
     <form noValidate onSubmit={submit}>
       <Step
-        title="What it is called"
+        title="Name"
         onBack={onBack}
         forward={
           <Button type="submit" loading={save.isPending}>
@@ -37,7 +37,7 @@ function Named({ name, onBack, onNext }: Props & { name: string }) {
           </Button>
         }
       >
-        <TextInput label="Name of the array" description={may ? "It stands on every page and in every alert. It can be changed at any time." : "An admin can change it."} maw={420} mb="md" disabled={!may} autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
+        <TextInput label="Name of the array" description={may ? "Shown on every page and in every alert. It can be changed at any time." : "An admin can change it."} maw={420} mb="md" disabled={!may} autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
         <ProblemAlert error={save.error} />
       </Step>
     </form>

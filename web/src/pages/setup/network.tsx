@@ -11,7 +11,7 @@ const isLoopback = (portal: string) => /^(127\.|\[::1\]|localhost)/.test(portal)
 export function NetworkStep({ onBack, onNext }: { onBack: () => void; onNext: () => void }) {
   const { data } = useQuery(array());
   return (
-    <Step title="Where hosts reach it" onBack={onBack} forward={<Button onClick={onNext}>Next</Button>}>
+    <Step title="Network" onBack={onBack} forward={<Button onClick={onNext}>Next</Button>}>
       {!data && <Skeleton height={90} />}
       {data && (
         <>
@@ -24,21 +24,21 @@ export function NetworkStep({ onBack, onNext }: { onBack: () => void; onNext: ()
             </dd>
             <dt>Target</dt>
             <dd>
-              {data.target_iqn} <CopyText text={data.target_iqn} label="Copy the target’s name" />
+              {data.target_iqn} <CopyText text={data.target_iqn} label="Copy the target name" />
             </dd>
           </dl>
           {data.portals.every(isLoopback) && (
-            <Alert color="yellow" mt="md" title="Only this machine reaches it">
+            <Alert color="yellow" mt="md" title="Loopback addresses only">
               Every portal is a loopback address. Start ashlard with an address of each storage network: <code>--iscsi 10.0.0.1:3260,10.0.1.1:3260</code>
             </Alert>
           )}
           {data.portals.length === 1 && (
-            <Alert color="yellow" mt="md" title="There is one path">
+            <Alert color="yellow" mt="md" title="Single path">
               With a portal in a second network, hosts stay connected when a cable, a card or a switch fails: <code>--iscsi {data.portals[0]},ADDRESS:3260</code>
             </Alert>
           )}
           <Text size="xs" className="quiet" mt="md">
-            Portals are given to ashlard when it starts.
+            Portals are set when ashlard is started.
           </Text>
         </>
       )}

@@ -14,7 +14,7 @@ export function OnTheHost({ given }: { given: Given }) {
   const { data, error } = useQuery({ ...host(given.host), refetchInterval: 2_000 });
   return (
     <Step
-      title={`What to type on ${given.host}`}
+      title={`Commands for ${given.host}`}
       forward={
         <Button component={Link} href="/">
           To the dashboard
@@ -28,7 +28,7 @@ export function OnTheHost({ given }: { given: Given }) {
           <>
             <div role="status">
               {data.sessions > 0 ? (
-                <Alert color="teal" icon={<CircleCheck size={18} />} title={`${given.host} is here`}>
+                <Alert color="teal" icon={<CircleCheck size={18} />} title={`${given.host} is logged in`}>
                   It has {plural(data.sessions, "session")}, and sees {given.volume} as a new disk.
                 </Alert>
               ) : (

@@ -6,10 +6,10 @@ import { RowLink } from "../../parts/row-link";
 import type { Column } from "../../parts/table";
 
 /** Still kept from everybody's hands. */
-const locked = (it: Snapshot) => it.kept_until != null && Date.parse(it.kept_until) > Date.now();
+const locked = (it: Snapshot) => it.retain_until != null && Date.parse(it.retain_until) > Date.now();
 
 export function Kept({ snapshot }: { snapshot: Snapshot }) {
-  if (locked(snapshot) && snapshot.kept_until) return <Dot color="teal" label={`locked until ${moment(snapshot.kept_until)}`} />;
+  if (locked(snapshot) && snapshot.retain_until) return <Dot color="teal" label={`locked until ${moment(snapshot.retain_until)}`} />;
   return snapshot.writable ? <Dot color="orange" label="writable" /> : <span className="quiet">read-only</span>;
 }
 
@@ -36,10 +36,10 @@ const source: Column<Snapshot> = {
 const taken: Column<Snapshot> = { name: "Taken", key: (it) => Date.parse(it.created), down: true, cell: (it) => <span className="number">{moment(it.created, true)}</span> };
 const rest: Column<Snapshot>[] = [
   { name: "Mapped", key: (it) => it.mapped, cell: (it) => bytes(it.mapped), right: true, wide: true },
-  { name: "State", key: (it) => it.kept_until ?? "", cell: (it) => <Kept snapshot={it} />, wide: true },
+  { name: "State", key: (it) => it.retain_until ?? "", cell: (it) => <Kept snapshot={it} />, wide: true },
 ];
 
-export const COLUMNS: Column<Snapshot>[] = [taken, name, source, ...rest, { name: "Seen by", key: (it) => it.connections.length, cell: (it) => count(it.connections.length), right: true, wide: true }];
+export const COLUMNS: Column<Snapshot>[] = [taken, name, source, ...rest, { name: "Connected to", key: (it) => it.connections.length, cell: (it) => count(it.connections.length), right: true, wide: true }];
 
 /** On the page of their volume. */
 export const OF_ONE: Column<Snapshot>[] = [taken, name, ...rest];

@@ -42,7 +42,7 @@ export function TakeSnapshot({ volume, group, opened, onClose }: Window & { volu
   const take = useChange({
     run: async ({ of, suffix, keep, amount, unit }: typeof form.values) => {
       const [kind, name] = of?.split(/:(.*)/, 2) ?? (volume ? ["volume", volume] : ["group", group]);
-      const body = { ...(kind === "volume" ? { volume: name } : { group: name }), ...(suffix && { suffix }), ...(keep && { keep_until: fromNow(Number(amount), unit) }) };
+      const body = { ...(kind === "volume" ? { volume: name } : { group: name }), ...(suffix && { suffix }), ...(keep && { retain_until: fromNow(Number(amount), unit) }) };
       return (await answer(api.POST("/api/v1/snapshots", { body }))).items;
     },
     done: (made) => (made.length === 1 ? `Snapshot ${made[0]?.name} is taken.` : `${plural(made.length, "snapshot")} are taken, all of one moment.`),
@@ -57,7 +57,7 @@ export function TakeSnapshot({ volume, group, opened, onClose }: Window & { volu
       {choose && (
         <Select
           label="Of"
-          placeholder="A volume or a group"
+          placeholder="Volume or volume group"
           data={[
             { group: "Volume groups", items: families.data?.map((it) => ({ value: `group:${it.name}`, label: it.name })) ?? [] },
             { group: "Volumes", items: all.data?.map((it) => ({ value: `volume:${it.name}`, label: it.name })) ?? [] },
@@ -70,16 +70,16 @@ export function TakeSnapshot({ volume, group, opened, onClose }: Window & { volu
         />
       )}
       {group && <Text size="sm">Every volume of the group is snapshotted at the same moment.</Text>}
-      <TextInput label="Name after the dot" description={`${of ?? "The volume’s name"}.${form.values.suffix || "the time"}`} placeholder="the time" autoComplete="off" spellCheck={false} data-autofocus={!choose} {...form.getInputProps("suffix")} />
-      <Switch label="Nobody can delete or change it for some time" {...form.getInputProps("keep", { type: "checkbox" })} />
+      <TextInput label="Name suffix" description={`${of ?? "The volume’s name"}.${form.values.suffix || "the time"}`} placeholder="the time" autoComplete="off" spellCheck={false} data-autofocus={!choose} {...form.getInputProps("suffix")} />
+      <Switch label="Retention lock: it cannot be deleted or changed" {...form.getInputProps("keep", { type: "checkbox" })} />
       {form.values.keep && (
         <>
           <Group gap="xs" wrap="nowrap" align="flex-start">
-            <NumberInput aria-label="How long it is kept" min={1} allowDecimal={false} allowNegative={false} style={{ flex: 1 }} {...form.getInputProps("amount")} />
+            <NumberInput aria-label="Duration of the retention lock" min={1} allowDecimal={false} allowNegative={false} style={{ flex: 1 }} {...form.getInputProps("amount")} />
             <Select aria-label="Unit of time" data={["hours", "days"]} allowDeselect={false} w={120} {...form.getInputProps("unit")} />
           </Group>
           <Text size="xs" className="quiet">
-            Not you either: the time can be made longer, never shorter.
+            The lock can be extended, but never shortened.
           </Text>
         </>
       )}
@@ -97,7 +97,7 @@ export function RestoreVolume({ snapshot, opened, onClose }: Window & { snapshot
       if (save) await answer(api.POST("/api/v1/snapshots", { body: { volume: source } }));
       return answer(api.POST("/api/v1/volumes/{name}/restore", { params: { path: { name: source } }, body: { source: snapshot.name } }));
     },
-    done: () => `${source} holds what it held on ${moment(snapshot.created)}.`,
+    done: () => `${source} was restored to ${moment(snapshot.created)}.`,
     then: () => {
       onClose();
       go(`/volumes/${encodeURIComponent(source)}`);
@@ -105,8 +105,8 @@ export function RestoreVolume({ snapshot, opened, onClose }: Window & { snapshot
   });
   return (
     <Confirm opened={opened} onClose={onClose} title={`Restore ${source} from this snapshot?`} name={source} verb="Restore" busy={restore.isPending} error={restore.error} onConfirm={() => restore.mutate(form.values)}>
-      Everything that hosts wrote to {source} after {moment(snapshot.created)} is lost to it. Unmount it on the hosts first.
-      <Checkbox mt="md" label="Take a snapshot of what it holds now" {...form.getInputProps("save", { type: "checkbox" })} />
+      All data written to {source} after {moment(snapshot.created)} is lost. Unmount it on the hosts first.
+      <Checkbox mt="md" label="Take a safety snapshot of the current contents" {...form.getInputProps("save", { type: "checkbox" })} />
     </Confirm>
   );
 }
@@ -143,7 +143,7 @@ export function ChangeSnapshot({ snapshot, opened, onClose }: Window & { snapsho
       answer(
         api.PATCH("/api/v1/snapshots/{name}", {
           params: { path: { name: snapshot.name } },
-          body: { ...(name !== snapshot.name && { name }), ...(writable !== snapshot.writable && { writable }), ...(Number(days) > 0 && { keep_until: fromNow(Number(days), "days") }) },
+          body: { ...(name !== snapshot.name && { name }), ...(writable !== snapshot.writable && { writable }), ...(Number(days) > 0 && { retain_until: fromNow(Number(days), "days") }) },
         }),
       ),
     done: (now) => `Snapshot ${now.name} is changed.`,
@@ -155,8 +155,8 @@ export function ChangeSnapshot({ snapshot, opened, onClose }: Window & { snapsho
   return (
     <FormModal opened={opened} onClose={onClose} title={`Change ${snapshot.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
-      <Switch label="Hosts may write to it" description="It then no longer holds what the volume held." {...form.getInputProps("writable", { type: "checkbox" })} />
-      <NumberInput label="Keep for so many days from now" description="Nobody can delete or change it before. Empty: as it is." min={1} allowDecimal={false} allowNegative={false} {...form.getInputProps("days")} />
+      <Switch label="Writable by hosts" description="It then no longer preserves the contents of the volume." {...form.getInputProps("writable", { type: "checkbox" })} />
+      <NumberInput label="Extend the retention lock to this many days from now" description="It cannot be deleted or changed before. Empty: unchanged." min={1} allowDecimal={false} allowNegative={false} {...form.getInputProps("days")} />
     </FormModal>
   );
 }
@@ -170,7 +170,7 @@ export function DeleteSnapshot({ snapshot, opened, onClose }: Window & { snapsho
   });
   return (
     <Confirm opened={opened} onClose={onClose} title={`Delete ${snapshot.name}?`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
-      It goes to the recycle bin. Until the recycle bin lets go of it, it can be restored, and its space is not free.
+      It moves to the recycle bin. Until it is eradicated, it can be restored, and its space is not freed.
     </Confirm>
   );
 }

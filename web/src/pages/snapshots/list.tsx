@@ -40,7 +40,7 @@ export function SnapshotsPage() {
                 <Empty
                   icon={Camera}
                   title="No snapshots yet"
-                  text="A snapshot holds what a volume held at one moment. It takes space only for what is overwritten afterwards."
+                  text="A snapshot preserves the contents of a volume at one instant. It takes space only for data that is overwritten later."
                   action={button}
                 />
               }

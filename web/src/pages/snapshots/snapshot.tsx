@@ -32,7 +32,7 @@ export function SnapshotPage({ name }: { name: string }) {
           {data.source && <RestoreVolume snapshot={data} {...window("restore")} />}
           <CloneSnapshot snapshot={data} {...window("clone")} />
           <ConnectVolume volume={data} {...window("connect")} />
-          <ChangeSnapshot key={`${data.name} ${data.writable} ${data.kept_until}`} snapshot={data} {...window("change")} />
+          <ChangeSnapshot key={`${data.name} ${data.writable} ${data.retain_until}`} snapshot={data} {...window("change")} />
           <DeleteSnapshot snapshot={data} {...window("delete")} />
         </Stack>
       )}
@@ -105,7 +105,7 @@ function Facts({ snapshot }: { snapshot: Snapshot }) {
           </dd>
           <dt>Taken together</dt>
           <dd>as {snapshot.set}</dd>
-          <dt>Hosts know it as</dt>
+          <dt>NAA identifier</dt>
           <dd>
             {snapshot.naa} <CopyText text={snapshot.naa.replace("naa.", "")} label="Copy the identifier" />
           </dd>

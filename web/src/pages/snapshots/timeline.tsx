@@ -29,7 +29,7 @@ export function Timeline({ snapshots, now }: { snapshots: Snapshot[]; now: numbe
             <span className="timeline-line">
               {taken.map((it) => (
                 <Tooltip key={it.id} label={`${it.name}, ${moment(it.created, true)}`}>
-                  <Link className="timeline-dot" data-locked={it.kept_until != null || undefined} href={`/snapshots/${encodeURIComponent(it.name)}`} aria-label={it.name} style={{ left: at(Date.parse(it.created)) }} />
+                  <Link className="timeline-dot" data-locked={it.retain_until != null || undefined} href={`/snapshots/${encodeURIComponent(it.name)}`} aria-label={it.name} style={{ left: at(Date.parse(it.created)) }} />
                 </Tooltip>
               ))}
             </span>

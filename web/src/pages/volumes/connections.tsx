@@ -35,8 +35,8 @@ export function Connections({ of, onConnect }: { of: { connections: Connection[]
         empty={
           <Empty
             icon={Link2}
-            title="No host sees it"
-            text="Connect it to a host, and the host finds it as a new disk after a rescan."
+            title="Not connected"
+            text="Connect it to a host. The host finds it as a new disk after a rescan."
             action={
               <May>
                 <Button onClick={onConnect}>Connect a host</Button>

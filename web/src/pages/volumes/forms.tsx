@@ -29,7 +29,7 @@ export function CreateVolume({ opened, onClose }: Window) {
       if (host) await answer(api.POST("/api/v1/connections", { body: { volume: name, host } }));
       return made;
     },
-    done: (made) => `Volume ${made.name} is there.`,
+    done: (made) => `Volume ${made.name} was created.`,
     then: (made) => {
       close();
       go(path(made.name));
@@ -55,7 +55,7 @@ export function CreateVolume({ opened, onClose }: Window) {
       </div>
       <Select
         label="Connect to"
-        placeholder="No host yet"
+        placeholder="No host"
         data={known.data?.map((host) => host.name) ?? []}
         searchable
         clearable
@@ -84,7 +84,7 @@ export function CloneVolume({ volume, opened, onClose }: Window & { volume: Volu
   });
   return (
     <FormModal opened={opened} onClose={onClose} title={`Clone ${volume.name}`} verb="Clone" busy={clone.isPending} error={clone.error} onSubmit={form.onSubmit((values) => clone.mutate(values))}>
-      <Text size="sm">The clone holds what the volume holds now. It takes no space until one of the two changes.</Text>
+      <Text size="sm">The clone has the current contents of the volume. It takes no space until one of the two changes.</Text>
       <TextInput label="Name of the clone" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
     </FormModal>
   );
@@ -96,7 +96,7 @@ export function ResizeVolume({ volume, opened, onClose }: Window & { volume: Vol
     initialValues: { size: exactBytes(volume.size), shrink: false },
     validate: {
       size: (text) => sizeError(text, volume.block_size),
-      shrink: (sure, { size }) => ((parseBytes(size) ?? 0) < volume.size && !sure ? "What lies behind the new end is destroyed: say that you want it." : null),
+      shrink: (sure, { size }) => ((parseBytes(size) ?? 0) < volume.size && !sure ? "Data after the new end is destroyed: confirm that." : null),
     },
   });
   const smaller = (parseBytes(form.values.size) ?? volume.size) < volume.size;
@@ -108,8 +108,8 @@ export function ResizeVolume({ volume, opened, onClose }: Window & { volume: Vol
   });
   return (
     <FormModal opened={opened} onClose={onClose} title={`Resize ${volume.name}`} verb="Resize" busy={resize.isPending} error={resize.error} onSubmit={form.onSubmit((values) => resize.mutate(values))}>
-      <SizeInput label="New size" description={`Now ${bytes(volume.size)}. Hosts are told; they see it after a rescan.`} {...form.getInputProps("size")} />
-      {smaller && <Checkbox label={`Destroy what lies behind ${form.values.size}`} color="red" {...form.getInputProps("shrink", { type: "checkbox" })} />}
+      <SizeInput label="New size" description={`Now ${bytes(volume.size)}. Hosts are notified and see the new size after a rescan.`} {...form.getInputProps("size")} />
+      {smaller && <Checkbox label={`Destroy the data after ${form.values.size}`} color="red" {...form.getInputProps("shrink", { type: "checkbox" })} />}
     </FormModal>
   );
 }
@@ -130,7 +130,7 @@ export function ChangeVolume({ volume, opened, onClose }: Window & { volume: Vol
   });
   return (
     <FormModal opened={opened} onClose={onClose} title={`Change ${volume.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
-      <TextInput label="Name" description="Hosts don’t notice: they know it by another one." data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
+      <TextInput label="Name" description="Hosts are not affected: they identify the volume by its NAA identifier." data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
       <Select label="Volume group" placeholder="None" data={known.data?.map((it) => it.name) ?? [volume.group ?? ""].filter(Boolean)} searchable clearable {...form.getInputProps("group")} />
     </FormModal>
   );
@@ -151,7 +151,7 @@ export function ConnectVolume({ volume, opened, onClose }: Window & { volume: { 
       const to = kind === "group" ? { host_group: name } : { host: name };
       return answer(api.POST("/api/v1/connections", { body: { volume: volume.name, ...to, read_only, ...(lun !== "" && { lun: Number(lun) }) } }));
     },
-    done: (made) => `${seer(made)} sees ${made.volume} as LUN ${made.lun}.`,
+    done: (made) => `${seer(made)} is connected to ${made.volume} as LUN ${made.lun}.`,
     then: () => {
       form.reset();
       onClose();
@@ -162,8 +162,8 @@ export function ConnectVolume({ volume, opened, onClose }: Window & { volume: { 
     <FormModal opened={opened} onClose={onClose} title={`Connect ${volume.name}`} verb="Connect" busy={connect.isPending} error={connect.error} onSubmit={form.onSubmit((values) => connect.mutate(values))}>
       <Select
         label="To"
-        placeholder="A host or a host group"
-        nothingFoundMessage="No other host is known."
+        placeholder="Host or host group"
+        nothingFoundMessage="There are no other hosts."
         data={[
           { group: "Hosts", items: choices("host", known.data?.map((it) => it.name)) },
           { group: "Host groups", items: choices("group", families.data?.map((it) => it.name)) },
@@ -174,7 +174,7 @@ export function ConnectVolume({ volume, opened, onClose }: Window & { volume: { 
         data-autofocus
         {...form.getInputProps("peer")}
       />
-      <NumberInput label="LUN" placeholder="The lowest free one" min={0} max={16383} allowDecimal={false} {...form.getInputProps("lun")} />
+      <NumberInput label="LUN" placeholder="Lowest free LUN" min={0} max={16383} allowDecimal={false} {...form.getInputProps("lun")} />
       <Switch label="Read-only" {...form.getInputProps("read_only", { type: "checkbox" })} />
     </FormModal>
   );
@@ -189,8 +189,8 @@ export function DeleteVolume({ volume, opened, onClose }: Window & { volume: Vol
   });
   return (
     <Confirm opened={opened} onClose={onClose} title={`Delete ${volume.name}?`} name={volume.name} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
-      The volume of {bytes(volume.size)} goes to the recycle bin, with the {bytes(volume.mapped)} that hosts wrote to it. Until the
-      recycle bin lets go of it, it can be restored, and its space is not free.
+      The volume of {bytes(volume.size)} goes to the recycle bin, with its {bytes(volume.mapped)} of mapped data. Until it is
+      eradicated, it can be restored, and its space is not freed.
     </Confirm>
   );
 }
@@ -208,7 +208,7 @@ export function DisconnectVolume({ connection, onClose }: { connection: Connecti
   });
   return (
     <Confirm opened onClose={onClose} title={`Disconnect ${volume} from ${seer(connection)}?`} verb="Disconnect" busy={disconnect.isPending} error={disconnect.error} onConfirm={() => disconnect.mutate(undefined)}>
-      {host_group ? "Every host of the group loses" : "The host loses"} the disk at once. Unmount it there first. Its data stay.
+      {host_group ? "All hosts of the group lose" : "The host loses"} the disk immediately. Unmount it there first. Its data is kept.
     </Confirm>
   );
 }

@@ -22,8 +22,8 @@ const COLUMNS: Column<Volume>[] = [
   },
   { name: "Size", key: (volume) => volume.size, cell: (volume) => bytes(volume.size), right: true },
   { name: "Mapped", key: (volume) => volume.mapped, cell: (volume) => bytes(volume.mapped), right: true },
-  { name: "Of its size", key: (volume) => volume.mapped / volume.size, cell: (volume) => <Filled volume={volume} />, wide: true },
-  { name: "Seen by", key: (volume) => volume.connections.length, cell: (volume) => <SeenBy volume={volume} />, wide: true },
+  { name: "Mapped share", key: (volume) => volume.mapped / volume.size, cell: (volume) => <Filled volume={volume} />, wide: true },
+  { name: "Connected to", key: (volume) => volume.connections.length, cell: (volume) => <SeenBy volume={volume} />, wide: true },
   { name: "Created", key: (volume) => volume.created, cell: (volume) => <span className="quiet">{moment(volume.created)}</span>, right: true, wide: true },
 ];
 
@@ -39,7 +39,7 @@ function Filled({ volume }: { volume: Volume }) {
 
 function SeenBy({ volume }: { volume: Volume }) {
   const names = volume.connections.map(seer);
-  if (names.length === 0) return <span className="quiet">nobody</span>;
+  if (names.length === 0) return <span className="quiet">none</span>;
   if (names.length > 2) return <span title={names.join(", ")}>{plural(names.length, volume.connections.some((it) => it.host_group) ? "connection" : "host")}</span>;
   return <Text size="sm">{names.join(", ")}</Text>;
 }
@@ -69,7 +69,7 @@ export function VolumesPage() {
               <Empty
                 icon={Database}
                 title="No volumes yet"
-                text="A volume is a disk for hosts. It takes space only for what is written to it, so its size can be generous."
+                text="A volume is a disk for hosts. It is thin-provisioned: it takes space only for written data."
                 action={button}
               />
             }

@@ -98,14 +98,14 @@ function Facts({ volume }: { volume: Volume }) {
             {percent(share)}
           </Text>
         </Group>
-        <Progress value={share * 100} size={10} color="slate" aria-label="Share of the size that hosts wrote" />
+        <Progress value={share * 100} size={10} color="slate" aria-label="Mapped share of the size" />
         <Text size="xs" className="quiet" mt={10}>
-          Mapped is what hosts wrote and did not give back, before deduplication and compression.
+          Mapped: data written and not unmapped by hosts, before deduplication and compression.
         </Text>
       </Panel>
       <Panel title="Identity">
         <dl className="facts">
-          <dt>Hosts know it as</dt>
+          <dt>NAA identifier</dt>
           <dd>
             {volume.naa} <CopyText text={volume.naa.replace("naa.", "")} label="Copy the identifier" />
           </dd>
@@ -148,7 +148,7 @@ function Snapshots({ volume, onTake }: { volume: Volume; onTake: () => void }) {
         columns={OF_ONE}
         id={(it) => it.id}
         pageSize={10}
-        empty={<Empty icon={Camera} title="No snapshots yet" text="A snapshot holds what the volume holds now. It takes space only for what is overwritten afterwards." action={button} />}
+        empty={<Empty icon={Camera} title="No snapshots yet" text="A snapshot preserves the current contents of the volume. It takes space only for data that is overwritten later." action={button} />}
       />
     </Panel>
   );

@@ -1,4 +1,4 @@
-//! What the array did in a second, and the volumes and hosts that did the most of it.
+//! Performance of the array per second, and the busiest volumes and hosts.
 
 use super::{Work, class, round};
 use crate::Context;
@@ -23,16 +23,16 @@ const USUAL_SECONDS: u64 = 5;
 /// How many of the busiest are told when nobody says it.
 const USUAL_BUSIEST: usize = 20;
 
-/// What the whole array did in a second; the stream tells one every second.
+/// Performance of the whole array in one second.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Point {
-    /// The second, since 1970.
+    /// Time in seconds since 1970.
     time: u64,
-    /// READ.
+    /// Reads.
     read: Work,
-    /// WRITE.
+    /// Writes.
     write: Work,
-    /// ATS, EXTENDED COPY, WRITE SAME, UNMAP.
+    /// Offloaded commands: COMPARE AND WRITE (ATS), EXTENDED COPY, WRITE SAME, UNMAP.
     offload: Work,
 }
 
@@ -44,7 +44,7 @@ impl Point {
     }
 }
 
-/// What the busiest are chosen from.
+/// Kind of object to rank.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum Noun {
@@ -55,7 +55,7 @@ enum Noun {
     Host,
 }
 
-/// Which of the busiest.
+/// Options of a ranking.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -64,39 +64,39 @@ struct Which {
     #[serde(default)]
     #[param(inline)]
     by: Noun,
-    /// What they did in so many seconds, 1 to 20; 5 when not given.
+    /// Length of the window in seconds, 1 to 20; default 5.
     #[param(minimum = 0)]
     seconds: Option<u64>,
-    /// At most so many; 20 when not given.
+    /// Maximum number of objects; default 20.
     #[param(minimum = 0)]
     limit: Option<usize>,
 }
 
-/// One of the busiest.
+/// A ranked object.
 #[derive(Debug, Serialize, ToSchema)]
 struct Busy {
-    /// Name of the volume or host.
+    /// Volume or host.
     name: String,
-    /// Everything together.
+    /// All commands.
     total: Work,
-    /// READ.
+    /// Reads.
     read: Work,
-    /// WRITE.
+    /// Writes.
     write: Work,
-    /// ATS, EXTENDED COPY, WRITE SAME, UNMAP.
+    /// Offloaded commands: COMPARE AND WRITE (ATS), EXTENDED COPY, WRITE SAME, UNMAP.
     offload: Work,
 }
 
-/// The busiest.
+/// The busiest volumes or hosts.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Busiest {
-    /// For how many seconds this is known.
+    /// Length of the measured window in seconds.
     seconds: f64,
-    /// The most commands first; what did nothing is not here.
+    /// Sorted by IOPS, highest first. Idle objects are omitted.
     items: Vec<Busy>,
 }
 
-/// What each volume or host did in the last seconds
+/// List the busiest volumes or hosts
 #[utoipa::path(get, path = "/api/v1/performance/top", tag = "performance", params(Which), responses(
     (status = 200, description = "The busiest", body = Busiest),
     Problems,

@@ -1,4 +1,4 @@
-//! How the space was used, and how it goes on.
+//! Capacity history and forecast.
 
 use super::{Format, csv};
 use crate::Context;
@@ -19,63 +19,63 @@ pub(super) fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(show_capacity))
 }
 
-/// When.
+/// Time.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct When {
-    /// Beginning, in seconds since 1970; five minutes before the end when not given.
+    /// Start of the range, in seconds since 1970; default: five minutes before the end.
     #[param(minimum = 0)]
     from: Option<u64>,
-    /// End, in seconds since 1970; now when not given.
+    /// End of the range, in seconds since 1970; default: now.
     #[param(minimum = 0)]
     to: Option<u64>,
-    /// About how many times, 3600 at most; 300 when not given.
+    /// Approximate number of points, 3600 at most; default 300.
     #[param(minimum = 0)]
     points: Option<u32>,
-    /// `csv`: rows for a spreadsheet instead of JSON.
+    /// `csv` for a spreadsheet instead of JSON.
     #[param(inline)]
     format: Option<Format>,
 }
 
-/// What the coming days bring, by the trend of the last month.
+/// Capacity forecast, from the trend of the last month.
 #[derive(Debug, Serialize, ToSchema)]
 struct Forecast {
-    /// Bytes on the drives that are taken each day; `null` when less than an hour is known.
+    /// Growth of physical space in bytes per day; `null` with less than an hour of history.
     bytes_per_day: Option<f64>,
-    /// Days until nothing is free; `null` when that is not in sight.
+    /// Days until the capacity is exhausted; `null` if not foreseeable.
     days_to_full: Option<f64>,
 }
 
-/// How the space was used, in columns of bytes.
+/// Capacity history as columns of bytes.
 #[derive(Debug, Default, Serialize, ToSchema)]
 struct SpaceColumns {
-    /// Sum of the volumes' sizes.
+    /// Provisioned: sum of the volume sizes.
     provisioned: Vec<u64>,
     /// Mapped by hosts.
     mapped: Vec<u64>,
-    /// Of that, different.
+    /// Unique data.
     unique: Vec<u64>,
-    /// In use on the drives.
+    /// Physical space in use.
     physical: Vec<u64>,
-    /// In use on the drives by the array's own data.
+    /// Physical space in use by metadata.
     metadata: Vec<u64>,
-    /// Usable on the drives.
+    /// Usable physical capacity.
     total: Vec<u64>,
 }
 
-/// How the space was used, and how it goes on.
+/// Capacity history and forecast.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Capacity {
-    /// In seconds since 1970.
+    /// Times in seconds since 1970.
     times: Vec<u64>,
-    /// Bytes at each time.
+    /// Capacity values for each time.
     space: SpaceColumns,
-    /// How it goes on.
+    /// Forecast.
     forecast: Forecast,
 }
 
-/// How the space was used, and how it goes on
+/// Get the capacity history and forecast
 #[utoipa::path(get, path = "/api/v1/capacity", tag = "performance", params(When), responses(
     (status = 200, description = "Columns", content(
         (Capacity = "application/json"),

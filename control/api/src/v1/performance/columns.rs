@@ -1,4 +1,4 @@
-//! Performance over time: a value of everything for each time, for charts and spreadsheets.
+//! Performance history: columns of values for charts and spreadsheets.
 
 use super::{CLASSES, Format, Whose, class, csv, micros, rate, round, times};
 use crate::Context;
@@ -19,48 +19,48 @@ pub(super) fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(show_performance))
 }
 
-/// Latency in microseconds; percentiles come from the buckets of all commands and are an eighth too high at most.
+/// Latency in microseconds. Percentiles come from histogram buckets and are at most an eighth too high.
 #[derive(Debug, Default, Serialize, ToSchema)]
 struct LatencyColumns {
     /// Mean.
     mean: Vec<Option<f64>>,
-    /// What half of the commands did not exceed.
+    /// Median.
     p50: Vec<Option<f64>>,
-    /// What 95 of 100 did not exceed.
+    /// 95th percentile.
     p95: Vec<Option<f64>>,
-    /// What 99 of 100 did not exceed.
+    /// 99th percentile.
     p99: Vec<Option<f64>>,
-    /// What 999 of 1000 did not exceed.
+    /// 99.9th percentile.
     p999: Vec<Option<f64>>,
-    /// The longest.
+    /// Maximum.
     max: Vec<Option<f64>>,
 }
 
-/// One kind of work: a value for each time; `null` where nothing is known, or nothing was done that took time.
+/// Performance of one kind of command: a value for each time; `null` where there is no data.
 #[derive(Debug, Default, Serialize, ToSchema)]
 struct WorkColumns {
-    /// Commands in a second.
+    /// Commands per second.
     iops: Vec<Option<f64>>,
-    /// Bytes in a second.
+    /// Bytes per second.
     bytes_per_second: Vec<Option<f64>>,
-    /// Commands that failed.
+    /// Failed commands.
     failures: Vec<Option<u64>>,
-    /// How long they took.
+    /// Latency.
     latency_us: LatencyColumns,
 }
 
-/// Performance over time, in columns.
+/// Performance history as columns.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Performance {
-    /// Seconds between two times.
+    /// Interval between two times, in seconds.
     resolution_seconds: u64,
-    /// Beginnings of the parts, in seconds since 1970.
+    /// Interval start times, in seconds since 1970.
     times: Vec<u64>,
-    /// READ.
+    /// Reads.
     read: WorkColumns,
-    /// WRITE.
+    /// Writes.
     write: WorkColumns,
-    /// What arrays do for hosts: ATS, EXTENDED COPY, WRITE SAME, UNMAP.
+    /// Offloaded commands: COMPARE AND WRITE (ATS), EXTENDED COPY, WRITE SAME, UNMAP.
     offload: WorkColumns,
 }
 
@@ -137,7 +137,7 @@ impl Performance {
     }
 }
 
-/// Performance over time
+/// Get the performance history
 #[utoipa::path(get, path = "/api/v1/performance", tag = "performance", params(Whose), responses(
     (status = 200, description = "Columns", content(
         (Performance = "application/json"),

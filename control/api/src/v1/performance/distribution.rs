@@ -1,4 +1,4 @@
-//! How large commands were, and how long they took: by size, and as a map over time.
+//! Distributions of transfer sizes and latencies.
 
 use super::{CLASSES, Whose, class, micros, times};
 use crate::Context;
@@ -19,27 +19,27 @@ pub(super) fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(show_sizes)).routes(routes!(show_latency))
 }
 
-/// Commands of one size.
+/// Number of commands by transfer size.
 #[derive(Debug, Default, Serialize, ToSchema)]
 struct SizeRow {
-    /// Up to so many bytes, and more than in the row before; `null` when there is no end.
+    /// Upper bound of the size class in bytes; `null` for the last, unbounded class.
     bytes: Option<u64>,
-    /// READ.
+    /// Reads.
     reads: u64,
-    /// WRITE.
+    /// Writes.
     writes: u64,
 }
 
-/// How large commands were.
+/// Distribution of transfer sizes.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Sizes {
-    /// By size, the smallest first.
+    /// By size, ascending.
     items: Vec<SizeRow>,
 }
 
-/// How large reads and writes were
+/// Get the distribution of transfer sizes
 #[utoipa::path(get, path = "/api/v1/performance/sizes", tag = "performance", params(Whose), responses(
-    (status = 200, description = "How many of each size", body = Sizes),
+    (status = 200, description = "The distribution", body = Sizes),
     Problems,
 ))]
 async fn show_sizes(
@@ -62,20 +62,20 @@ async fn show_sizes(
     Ok(Json(Sizes { items }))
 }
 
-/// A map of latencies: how many commands took how long, over time.
+/// Latency heat map: number of commands per latency bucket over time.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LatencyMap {
-    /// Seconds between two times.
+    /// Interval between two times, in seconds.
     resolution_seconds: u64,
-    /// Beginnings of the parts, in seconds since 1970.
+    /// Interval start times, in seconds since 1970.
     times: Vec<u64>,
-    /// What commands in each row took at most, in microseconds, the shortest first.
+    /// Upper bounds of the latency buckets in microseconds, ascending.
     buckets_us: Vec<f64>,
-    /// Reads: for each time a count for each bucket; `null` where nothing is known.
+    /// Reads: for each time, a count for each bucket; `null` where there is no data.
     read: Vec<Option<Vec<u64>>>,
-    /// Writes likewise.
+    /// Writes, likewise.
     write: Vec<Option<Vec<u64>>>,
-    /// Offloads likewise.
+    /// Offloaded commands, likewise.
     offload: Vec<Option<Vec<u64>>>,
 }
 
@@ -85,9 +85,9 @@ fn heat_row(end: u64) -> u64 {
     if end <= power + power / 2 { power + power / 2 } else { power * 2 }
 }
 
-/// How many commands took how long, over time
+/// Get the latency distribution over time
 #[utoipa::path(get, path = "/api/v1/performance/latency", tag = "performance", params(Whose), responses(
-    (status = 200, description = "The map", body = LatencyMap),
+    (status = 200, description = "The latency map", body = LatencyMap),
     Problems,
 ))]
 async fn show_latency(

@@ -1,4 +1,4 @@
-//! What the primitives of VAAI did.
+//! Statistics of the VAAI primitives.
 
 use super::{Latency, Whose, Work};
 use crate::Context;
@@ -18,29 +18,29 @@ pub(super) fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(list_offloads))
 }
 
-/// What one primitive of VAAI did.
+/// Statistics of one VAAI primitive.
 #[derive(Debug, Serialize, ToSchema)]
 struct Offload {
     /// `ats`, `xcopy`, `write_same` or `unmap`.
     primitive: String,
     /// Commands that succeeded.
     commands: u64,
-    /// Commands that failed; a miscompare of ATS is one.
+    /// Failed commands, including ATS miscompares.
     failures: u64,
-    /// Bytes that they were about.
+    /// Bytes processed.
     bytes: u64,
-    /// Of those, bytes that were shared instead of copied; `null` for what does not copy.
+    /// Bytes shared instead of copied; `null` for primitives that do not copy.
     shared_bytes: Option<u64>,
-    /// Of those, bytes that were read and written; `null` for what does not copy.
+    /// Bytes physically copied; `null` for primitives that do not copy.
     copied_bytes: Option<u64>,
-    /// How long they took.
+    /// Latency.
     latency_us: Latency,
 }
 
-/// What VAAI did.
+/// Statistics of VAAI primitives.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Offloads {
-    /// One for each primitive.
+    /// One entry per primitive.
     items: Vec<Offload>,
 }
 
@@ -52,7 +52,7 @@ const PRIMITIVES: [(&str, Operation); 4] = [
     ("unmap", Operation::Unmap),
 ];
 
-/// What the primitives of VAAI did
+/// Get statistics of the VAAI primitives
 #[utoipa::path(get, path = "/api/v1/performance/offload", tag = "performance", params(Whose), responses(
     (status = 200, description = "Each primitive", body = Offloads),
     Problems,

@@ -1,4 +1,4 @@
-//! What came by each path of a host, and how evenly.
+//! Path statistics of hosts.
 
 use super::{Work, round};
 use crate::Context;
@@ -19,60 +19,60 @@ pub(super) fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(list_paths))
 }
 
-/// Which paths, and when.
+/// Host and time range of a path query.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct WhichPaths {
-    /// Beginning, in seconds since 1970; five minutes before the end when not given.
+    /// Start of the range, in seconds since 1970; default: five minutes before the end.
     #[param(minimum = 0)]
     from: Option<u64>,
-    /// End, in seconds since 1970; now when not given.
+    /// End of the range, in seconds since 1970; default: now.
     #[param(minimum = 0)]
     to: Option<u64>,
     /// Only this host.
     host: Option<String>,
 }
 
-/// What came by one path.
+/// Performance of one path.
 #[derive(Debug, Serialize, ToSchema)]
 struct Path {
-    /// The host.
+    /// Host.
     host: String,
-    /// Which of its initiators.
+    /// Initiator.
     initiator: String,
-    /// The portal's number, from 1, in the order of the array's portals.
+    /// Portal number, from 1, in the order of the array's portals.
     portal: u16,
-    /// Sessions on it now.
+    /// Current number of sessions.
     sessions: usize,
-    /// Which part of the host's commands came by it, 0 to 1; `null` when there were none.
+    /// Share of the host's commands, 0 to 1; `null` if there were none.
     share: Option<f64>,
-    /// What it did.
+    /// Performance.
     total: Work,
 }
 
-/// A host and how evenly it uses its paths.
+/// Path balance of a host.
 #[derive(Debug, Serialize, ToSchema)]
 struct HostBalance {
-    /// The host.
+    /// Host.
     host: String,
-    /// How many paths have a session now.
+    /// Number of paths with a session.
     paths: usize,
-    /// By how much the busiest path did more than the idlest one with a session, as a part of the busiest: 0 is even,
-    /// 1 is all on one. `null` with fewer than two paths, or without commands.
+    /// Difference between the busiest and the least busy path with a session, as a fraction of the busiest: 0 is even,
+    /// 1 is all on one path. `null` with fewer than two paths, or without commands.
     imbalance: Option<f64>,
 }
 
-/// Paths, and how evenly hosts use them.
+/// Path statistics.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Paths {
-    /// By host, initiator and portal.
+    /// Sorted by host, initiator and portal.
     items: Vec<Path>,
-    /// By host.
+    /// Sorted by host.
     hosts: Vec<HostBalance>,
 }
 
-/// What came by each path of a host, and how evenly
+/// Get statistics of host paths
 #[utoipa::path(get, path = "/api/v1/performance/paths", tag = "performance", params(WhichPaths), responses(
     (status = 200, description = "The paths", body = Paths),
     Problems,

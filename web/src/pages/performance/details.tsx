@@ -22,7 +22,7 @@ export function Latencies({ scope, stretch }: Shown) {
   const { data, error } = useQuery(latencyMap(scope, stretch));
   const [of, setOf] = useState<Class>("read");
   return (
-    <Panel title="Latency map" actions={<SegmentedControl size="xs" aria-label="Kind of work in the map" value={of} onChange={setOf} data={CLASSES.map((it) => inCapitals(it) as { value: Class; label: string })} />}>
+    <Panel title="Latency heat map" actions={<SegmentedControl size="xs" aria-label="Kind of command in the heat map" value={of} onChange={setOf} data={CLASSES.map((it) => inCapitals(it) as { value: Class; label: string })} />}>
       <ProblemAlert error={error} />
       {data ? <HeatMap map={data} of={of} /> : !error && <Skeleton height={190} />}
     </Panel>
@@ -32,7 +32,7 @@ export function Latencies({ scope, stretch }: Shown) {
 export function Sizes({ scope, stretch }: Shown) {
   const { data, error } = useQuery(sizes(scope, stretch));
   return (
-    <Panel title="Block sizes">
+    <Panel title="Transfer sizes">
       <ProblemAlert error={error} />
       {data ? <SizeHistogram rows={data} /> : !error && <Skeleton height={120} />}
     </Panel>
@@ -55,7 +55,7 @@ export function Offloads({ scope, stretch }: Shown) {
   return (
     <Panel title="Offloads" flush>
       <ProblemAlert error={error} />
-      <DataTable label="Offloads" noun="primitive" rows={data} columns={OFFLOADS} id={(it) => it.primitive} empty={<Empty icon={Activity} title="Nothing was offloaded" text="What hosts let the array do for them is counted here." />} />
+      <DataTable label="Offloads" noun="primitive" rows={data} columns={OFFLOADS} id={(it) => it.primitive} empty={<Empty icon={Activity} title="No offloaded commands" text="Commands that hosts offload to the array are counted here." />} />
     </Panel>
   );
 }
@@ -89,7 +89,7 @@ export function Busiest({ onChoose }: { onChoose: (scope: Scope) => void }) {
         id={(it) => it.name}
         empty={
           <Text size="sm" className="quiet" ta="center" p="lg">
-            Nobody reads or writes right now.
+            No I/O at present.
           </Text>
         }
       />

@@ -1,4 +1,4 @@
-/** The analysis: what was done is found, looked at closely, compared, and taken along. */
+/** The performance page: history, zoom, comparison and export. */
 import { readFileSync } from "node:fs";
 import type { Locator, Page } from "@playwright/test";
 import { expect, test, type RunningArray } from "./array";
@@ -45,7 +45,7 @@ const drawn = (canvas: Locator) =>
 
 test("a stretch of time is zoomed into by dragging and by buttons, moved, and left again", async ({ array, open, page }) => {
   await busy(array);
-  await open("/analysis");
+  await open("/performance");
   await expect(panel(page, "IOPS").locator(".u-legend")).toContainText("write");
   await expect(page.getByText(/≤ 64(\.0)? KiB/)).toBeVisible();
   const chart = panel(page, "IOPS").locator(".u-over");
@@ -83,9 +83,9 @@ test("a stretch of time is zoomed into by dragging and by buttons, moved, and le
 
 test("what the address says is shown: a link leads to the same stretch of the same volumes", async ({ array, open, page }) => {
   await busy(array);
-  await open("/analysis");
+  await open("/performance");
   await choose(page, "Of", "db1");
-  await choose(page, "Compared with", "db2");
+  await choose(page, "Compare with", "db2");
   const zoomed = await asked(page, () => page.getByRole("button", { name: "Zoom in" }).click());
   await expect(page).toHaveURL(/of=volume%3Adb1&against=volume%3Adb2/);
   const again = await asked(page, async () => {
@@ -99,9 +99,9 @@ test("what the address says is shown: a link leads to the same stretch of the sa
 
 test("two volumes are compared: a line of each for each kind of work", async ({ array, open, page }) => {
   await busy(array);
-  await open("/analysis");
+  await open("/performance");
   await choose(page, "Of", "db1");
-  await choose(page, "Compared with", "db2");
+  await choose(page, "Compare with", "db2");
   const legend = panel(page, "IOPS").locator(".u-legend .u-label");
   await expect(legend.filter({ hasText: /^db[12] (read|write|offload)$/ })).toHaveCount(6);
   // Each has its own numbers.
@@ -115,7 +115,7 @@ test("two volumes are compared: a line of each for each kind of work", async ({ 
 
 test("the latency map shows the kind of work that is chosen", async ({ array, open, page }) => {
   await busy(array);
-  await open("/analysis?of=volume:db2");
+  await open("/performance?of=volume:db2");
   const map = panel(page, "Latency map");
   const reads = map.getByRole("img", { name: /^Latency of reads over time: from/ });
   await expect(reads).toBeVisible();
@@ -128,9 +128,9 @@ test("the latency map shows the kind of work that is chosen", async ({ array, op
 
 test("what is shown is taken along as a table and as a picture", async ({ array, open, page }) => {
   await busy(array);
-  await open("/analysis");
+  await open("/performance");
   await choose(page, "Of", "db1");
-  await choose(page, "Compared with", "db2");
+  await choose(page, "Compare with", "db2");
   await expect(panel(page, "IOPS").locator(".u-legend")).toContainText("db2 write");
 
   const taken = async (button: string) => {

@@ -26,7 +26,7 @@ const RANGES = [
 
 const PERCENTILE_NAMES: Record<Percentile, string> = { mean: "Mean", p50: "p50", p95: "p95", p99: "p99", p999: "p99.9", max: "Max" };
 
-export function AnalysisPage() {
+export function PerformancePage() {
   const [work, setWork] = useState<"all" | Class>("all");
   const [percentile, setPercentile] = useState<Percentile>("mean");
   const { scope, other, stretch, choose, setStretch } = useChosen();
@@ -43,7 +43,7 @@ export function AnalysisPage() {
   const zoom = (from: number, to: number) => setStretch({ from, to: Math.max(to, from + 10) });
   return (
     <Page
-      title="Analysis"
+      title="Performance"
       actions={
         <>
           <Button variant="default" leftSection={<Sheet size={15} aria-hidden />} loading={csv.isPending} onClick={() => csv.mutate()}>
@@ -60,8 +60,8 @@ export function AnalysisPage() {
           <Stack gap="sm">
             <Group gap="sm" align="flex-end">
               <ScopeSelect label="Of" value={scope} onChange={(it) => choose(it ?? { kind: "array" }, other)} />
-              <ScopeSelect label="Compared with" placeholder="Nothing" value={other} onChange={(it) => choose(scope, it)} />
-              <SegmentedControl aria-label="Kind of work" value={work} onChange={setWork} data={[{ value: "all", label: "All" }, ...CLASSES.map((value) => ({ value, label: value.charAt(0).toUpperCase() + value.slice(1) }))]} />
+              <ScopeSelect label="Compare with" placeholder="None" value={other} onChange={(it) => choose(scope, it)} />
+              <SegmentedControl aria-label="Kind of command" value={work} onChange={setWork} data={[{ value: "all", label: "All" }, ...CLASSES.map((value) => ({ value, label: value.charAt(0).toUpperCase() + value.slice(1) }))]} />
             </Group>
             <Times stretch={stretch} onChange={setStretch} />
           </Stack>
@@ -186,7 +186,7 @@ function Series({ title, all, classes, of, format, binary, onZoom, actions }: Se
   const drawn: Line[] = useMemo(() => lines(all, classes, of), [all, classes, of]);
   return (
     <Panel title={title} actions={actions}>
-      <Chart title={title} times={times ?? []} lines={drawn} format={format} binary={binary} sync="analysis" onZoom={onZoom} />
+      <Chart title={title} times={times ?? []} lines={drawn} format={format} binary={binary} sync="performance" onZoom={onZoom} />
     </Panel>
   );
 }
