@@ -1,5 +1,5 @@
-//! What holds for every path: a request that is sent again with the same `Idempotency-Key` is done once, over a restart,
-//! too, and one with `If-Match` only while the thing is what its sender saw.
+//! Request semantics of every path: requests repeated with the same `Idempotency-Key` are carried out once, also across a
+//! restart, and requests with `If-Match` only if the object has not changed.
 
 use crate::auth::Operator;
 use crate::problem::Problem;
@@ -19,16 +19,16 @@ use std::time::Duration;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-/// Answers that are kept to be given again; the oldest go first.
-const KEPT: usize = 1000;
-/// How long an answer is given again, in seconds.
-const AGAIN: u64 = 24 * 3600;
-const LONGEST_KEY: usize = 255;
-/// How long a body may take.
-const BODY: Duration = Duration::from_secs(15);
+/// Maximum number of responses kept for replay; the oldest are dropped first.
+const MAX_SAVED_RESPONSES: usize = 1000;
+/// How long a response can be replayed, in seconds.
+const REPLAY_SECONDS: u64 = 24 * 3600;
+const MAX_KEY_CHARS: usize = 255;
+/// Time-out of a request body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Fields that change without anybody's doing; what an ETag does not tell.
-const RESTLESS: &[&str] = &[
+/// Fields that change without a request, and are left out of the ETag.
+const VOLATILE_FIELDS: &[&str] = &[
     "mapped",
     "provisioned",
     "space",
@@ -42,16 +42,16 @@ const RESTLESS: &[&str] = &[
     "hard_quota_reached",
 ];
 
-/// What is remembered from one request to the next.
+/// State kept between requests.
 #[derive(Clone)]
 pub struct Contract {
     context: Context,
     answers: Arc<Mutex<Answers>>,
-    /// Held for writing from the look at a thing to its change.
+    /// Held for writing from the comparison of an ETag until the change.
     changes: Arc<tokio::sync::RwLock<()>>,
 }
 
-/// An answer that is there, or will be: who has the lock makes it.
+/// A saved response, or one in the making by the holder of the lock.
 type Slot = Arc<tokio::sync::Mutex<Option<Saved>>>;
 
 #[derive(Default)]
@@ -67,14 +67,14 @@ struct Saved {
     status: u16,
     headers: Vec<(String, String)>,
     answer: String,
-    /// Until when it is given again, in seconds since 1970.
+    /// Time until which it can be replayed, in seconds since 1970.
     until: u64,
 }
 
 impl Answers {
     fn slot(&mut self, key: blake3::Hash) -> Slot {
         if !self.slots.contains_key(&key) {
-            if self.order.len() == KEPT {
+            if self.order.len() == MAX_SAVED_RESPONSES {
                 self.order.pop_front().and_then(|oldest| self.slots.remove(&oldest));
             }
             self.order.push_back(key);
@@ -83,12 +83,12 @@ impl Answers {
     }
 }
 
-/// The layer around everything.
+/// The middleware around all paths.
 pub async fn keep(State(contract): State<Contract>, request: Request, next: Next) -> Response {
     match *request.method() {
         Method::GET => tagged(next.run(request).await).await,
         Method::POST | Method::PATCH | Method::PUT | Method::DELETE => {
-            // Nobody's body is read before it is known whose it is.
+            // A body is only read after authentication.
             let (mut parts, body) = request.into_parts();
             if !logs_in(parts.uri.path())
                 && let Err(problem) = Operator::from_request_parts(&mut parts, &contract.context).await
@@ -110,11 +110,11 @@ pub async fn keep(State(contract): State<Contract>, request: Request, next: Next
     }
 }
 
-/// The request with all of its body: nobody waits for a slow sender, or for ever.
+/// The request with its complete body, within the time-out.
 async fn whole(request: Request) -> Result<(axum::http::request::Parts, Bytes), Problem> {
     let (parts, body) = request.into_parts();
     let limit = if logs_in(parts.uri.path()) { LOG_IN_BODY_LIMIT } else { BODY_LIMIT };
-    let Ok(body) = tokio::time::timeout(BODY, to_bytes(body, limit)).await else {
+    let Ok(body) = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, limit)).await else {
         let detail = "the body did not come in time: send the request again";
         return Err(Problem::rejected(StatusCode::REQUEST_TIMEOUT, detail.into()));
     };
@@ -127,7 +127,7 @@ impl Contract {
         Self { context, answers: Arc::default(), changes: Arc::default() }
     }
 
-    /// A change that nobody asked more of; not between another one's look at a thing and its change.
+    /// A request without either header; it does not run between the comparison and the change of another one.
     async fn plain(self, request: Request, next: Next) -> Result<Response, Problem> {
         let (parts, body) = whole(request).await?;
         let _change = self.changes.read().await;
@@ -140,7 +140,7 @@ impl Contract {
         let Some(given) = given_key(&parts)? else {
             return self.matching(Request::from_parts(parts, body.into()), wanted, next).await;
         };
-        // Answers hold secrets that were told once: they are for who still may ask.
+        // Responses may hold secrets: replaying one requires the same authorization.
         let operator = Operator::from_request_parts(&mut parts, &self.context).await?;
         let key = scope(&operator.caller, &parts, &given);
         let hash = blake3::hash(&body).to_string();
@@ -158,7 +158,7 @@ impl Contract {
         let (parts, body) = answer.into_parts();
         let answer = to_bytes(body, usize::MAX).await;
         let answer = answer.map_err(|error| Problem::internal(format!("an answer broke off: {error}")))?;
-        *slot = Saved::of(hash, &parts, &answer, self.now() + AGAIN);
+        *slot = Saved::of(hash, &parts, &answer, self.now() + REPLAY_SECONDS);
         slot.iter().for_each(|saved| self.keep(&key, saved));
         Ok(Response::from_parts(parts, Body::from(answer)))
     }
@@ -167,18 +167,18 @@ impl Contract {
         self.context.array.now()
     }
 
-    /// For a restart. One that comes between a change and this makes the same request a new one.
+    /// Saves a response for a replay after a restart. After a crash between the change and this, a repeated request is new.
     fn keep(&self, key: &blake3::Hash, saved: &Saved) {
         let text = serde_json::to_string(saved).expect("an answer is JSON");
         self.context.array.store_sealed(ExpiringKind::Reply, key.as_bytes(), saved.until, &text);
     }
 
-    /// What was answered before a restart.
+    /// The response saved before a restart.
     fn kept(&self, key: &blake3::Hash) -> Option<Saved> {
         serde_json::from_str(&self.context.array.load_sealed(ExpiringKind::Reply, key.as_bytes())?).ok()
     }
 
-    /// Does it, when what is there has one of the wanted tags or none is wanted.
+    /// Carries out the request if the ETag of the object matches, or none is required.
     async fn matching(
         &self,
         request: Request,
@@ -208,7 +208,7 @@ impl Contract {
 }
 
 impl Saved {
-    /// None when it is no text: changes answer with nothing else.
+    /// `None` if it is not text, which responses to changes always are.
     fn of(body: String, parts: &axum::http::response::Parts, answer: &[u8], until: u64) -> Option<Self> {
         let text = |(name, value): (&HeaderName, &HeaderValue)| {
             Some((name.to_string(), value.to_str().ok()?.to_owned()))
@@ -227,17 +227,17 @@ impl Saved {
     }
 }
 
-/// Who logs in is nobody yet, and each log-in begins a session of its own: a key means nothing there.
+/// Whether the path logs in. Each log-in begins a session of its own, so that an idempotency key has no meaning.
 fn logs_in(path: &str) -> bool {
     let path = path.strip_prefix("/api/v1/").unwrap_or_default();
     path == "session" || path == "sign-in" || path.starts_with("sign-in/")
 }
 
-/// The key that a request bears.
+/// The idempotency key of a request.
 fn given_key(parts: &axum::http::request::Parts) -> Result<Option<HeaderValue>, Problem> {
     let Some(key) = parts.headers.get(KEY).filter(|_| !logs_in(parts.uri.path())) else { return Ok(None) };
-    if key.is_empty() || key.len() > LONGEST_KEY {
-        let detail = format!("an Idempotency-Key has 1 to {LONGEST_KEY} characters");
+    if key.is_empty() || key.len() > MAX_KEY_CHARS {
+        let detail = format!("an Idempotency-Key has 1 to {MAX_KEY_CHARS} characters");
         return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail));
     }
     Ok(Some(key.clone()))
@@ -263,7 +263,7 @@ fn scope(caller: &Caller, parts: &axum::http::request::Parts, key: &HeaderValue)
     hasher.finalize()
 }
 
-/// Adds an ETag to the answer about one thing.
+/// Adds an ETag to the response for a single object.
 async fn tagged(response: Response) -> Response {
     let json = response.headers().get(CONTENT_TYPE).is_some_and(|it| it == "application/json");
     if response.status() != StatusCode::OK || !json {
@@ -279,13 +279,13 @@ async fn tagged(response: Response) -> Response {
     Response::from_parts(parts, Body::from(body))
 }
 
-/// The tag of a thing that has a name; lists have none.
+/// The ETag of a named object; lists have none.
 fn tag(body: &[u8]) -> Option<String> {
     let Value::Object(mut thing) = serde_json::from_slice(body).ok()? else { return None };
     if !thing.contains_key("name") {
         return None;
     }
-    RESTLESS.iter().for_each(|field| drop(thing.remove(*field)));
+    VOLATILE_FIELDS.iter().for_each(|field| drop(thing.remove(*field)));
     let hash = blake3::hash(Value::Object(thing).to_string().as_bytes());
     Some(format!("\"{}\"", &hash.to_hex()[..16]))
 }
@@ -339,8 +339,10 @@ mod tests {
     fn the_oldest_answers_go_first() {
         let mut answers = Answers::default();
         let key = |number: usize| blake3::hash(&number.to_le_bytes());
-        (0..=KEPT).for_each(|number| drop(answers.slot(key(number))));
-        assert_eq!((answers.slots.len(), answers.order.len()), (KEPT, KEPT));
-        assert!(!answers.slots.contains_key(&key(0)) && answers.slots.contains_key(&key(KEPT)));
+        (0..=MAX_SAVED_RESPONSES).for_each(|number| drop(answers.slot(key(number))));
+        assert_eq!((answers.slots.len(), answers.order.len()), (MAX_SAVED_RESPONSES, MAX_SAVED_RESPONSES));
+        assert!(
+            !answers.slots.contains_key(&key(0)) && answers.slots.contains_key(&key(MAX_SAVED_RESPONSES))
+        );
     }
 }

@@ -9,9 +9,9 @@ mod body;
 mod contract;
 mod gui;
 mod headers;
+mod limiter;
 mod list;
 mod metrics;
-mod places;
 mod problem;
 mod server;
 mod session;
@@ -20,13 +20,13 @@ mod tls;
 mod v1;
 
 pub use auth::Token;
-pub use places::MAX_SOCKETS;
+pub use limiter::MAX_SOCKETS;
 pub use tls::{Tls, check_certificate};
 
 use array::Array;
 use axum::extract::DefaultBodyLimit;
 use axum::{Router, middleware};
-use places::Places;
+use limiter::ConnectionLimiter;
 use std::sync::Arc;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
@@ -34,18 +34,18 @@ use utoipa_axum::router::OpenApiRouter;
 
 /// Largest request body in bytes; the largest sensible one, a host with 64 initiators, is under 16 KiB.
 const BODY_LIMIT: usize = 64 << 10;
-/// Largest body of somebody who is not known yet, in bytes: a name and a password, or what a directory sent.
+/// Largest request body before log-in, in bytes: credentials, or the parameters of an identity provider.
 const LOG_IN_BODY_LIMIT: usize = 16 << 10;
 
-/// What handlers share.
+/// State shared by handlers.
 #[derive(Clone)]
 struct Context {
     array: Arc<Array>,
     token: Token,
     sessions: Arc<session::Sessions>,
-    /// Held by the one log-in under way.
+    /// Held during a log-in: there is one at a time.
     logging_in: Arc<tokio::sync::Mutex<()>>,
-    /// Browsers that are on their way to a directory and back.
+    /// Browser sign-ins in progress.
     pending_sign_ins: Arc<sign_in::PendingSignIns>,
 }
 
@@ -115,6 +115,6 @@ pub async fn serve(
     connections: usize,
     end: impl Future<Output = ()> + Send,
 ) {
-    let places = Places::of_sockets(connections);
-    server::run(listener, (tls, plain), router(array, token), places, end).await;
+    let limiter = ConnectionLimiter::of_sockets(connections);
+    server::run(listener, (tls, plain), router(array, token), limiter, end).await;
 }

@@ -1,5 +1,5 @@
-//! `/metrics`: what monitoring asks for, in the text format of OpenMetrics. Names and labels have the shape of those
-//! that the exporter of a well-known all-flash array has, so that its dashboards need another prefix only.
+//! `/metrics` in the text format of OpenMetrics. Names and labels follow the exporter of a well-known all-flash array, so that
+//! its dashboards need only another prefix.
 
 use crate::Context;
 use crate::auth::Operator;
@@ -23,8 +23,8 @@ use utoipa_axum::routes;
 
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What is told of performance is what was done in so many seconds.
-const SECONDS: u64 = 20;
+/// Window of performance metrics, in seconds.
+const WINDOW_SECONDS: u64 = 20;
 
 type Labels = Vec<(&'static str, String)>;
 type Values = Family<Labels, Gauge<f64, AtomicU64>>;
@@ -71,7 +71,7 @@ impl Exposition {
 }
 
 impl Performance {
-    /// Tells for each thing what several did together.
+    /// Adds the sum of several objects for each label set.
     fn each<'a>(&self, millis: u64, things: impl IntoIterator<Item = (Labels, Vec<&'a Busy>)>) {
         for (labels, busy) in things {
             for (operations, dimensions) in WORK {
@@ -118,38 +118,38 @@ pub fn routes() -> OpenApiRouter<Context> {
 ))]
 async fn metrics(operator: Operator, State(context): State<Context>) -> Result<Response, Problem> {
     let again = || Operator { caller: operator.caller.clone(), until: operator.until };
-    let mut told = Exposition(Registry::with_prefix("ashlar"));
+    let mut metrics = Exposition(Registry::with_prefix("ashlar"));
     let status = ask(again(), &context, array::ShowArray).await?;
     let volumes = ask(again(), &context, array::ListVolumes).await?;
-    let by_volume = array::ListBusiest { by: By::Volume, seconds: SECONDS };
+    let by_volume = array::ListBusiest { by: By::Volume, seconds: WINDOW_SECONDS };
     let Busiest { millis, busiest } = ask(again(), &context, by_volume).await?;
     let hosts = ask(again(), &context, array::ListHosts).await?;
-    let by_host = array::ListBusiest { by: By::Host, seconds: SECONDS };
+    let by_host = array::ListBusiest { by: By::Host, seconds: WINDOW_SECONDS };
     let Busiest { busiest: busy_hosts, .. } = ask(again(), &context, by_host).await?;
     let drives = ask(again(), &context, array::ListDrives).await?;
     let protection = ask(again(), &context, array::ShowProtection).await?;
     let alerts = ask(again(), &context, array::ListAlerts).await?;
-    tell_array(&mut told, &status);
-    told.performance("array").each(millis, [(Labels::new(), busiest.iter().collect())]);
+    add_array(&mut metrics, &status);
+    metrics.performance("array").each(millis, [(Labels::new(), busiest.iter().collect())]);
     let names = volumes.iter().map(|it| (labels(it), it.name.as_str()));
-    told.performance("volume").each(millis, with(names, &busiest));
+    metrics.performance("volume").each(millis, with(names, &busiest));
     let names = hosts.iter().map(|it| (vec![("host", it.name.clone())], it.name.as_str()));
-    told.performance("host").each(millis, with(names, &busy_hosts));
-    tell_volumes(&mut told, &volumes);
-    tell_drives(&mut told, &drives);
-    tell_protection(&mut told, &protection.shelf);
-    tell_alerts(&mut told, &alerts);
+    metrics.performance("host").each(millis, with(names, &busy_hosts));
+    add_volumes(&mut metrics, &volumes);
+    add_drives(&mut metrics, &drives);
+    add_protection(&mut metrics, &protection.shelf);
+    add_alerts(&mut metrics, &alerts);
     let mut text = String::new();
-    encode(&mut text, &told.0)
+    encode(&mut text, &metrics.0)
         .map_err(|error| Problem::internal(format!("metrics can't be written: {error}")))?;
     Ok(([(CONTENT_TYPE, MEDIA_TYPE)], text).into_response())
 }
 
-/// One line for each severity that is always there, and one for each thing that something is the matter with.
-fn tell_alerts(told: &mut Exposition, alerts: &[Alert]) {
+/// One line for each severity, always present, and one for each object with an alert.
+fn add_alerts(metrics: &mut Exposition, alerts: &[Alert]) {
     let (all, open) = (
-        told.values("array_alerts", "Alerts that are not closed, by severity"),
-        told.values("alerts_open", "Alerts that are not closed, by what they are about"),
+        metrics.values("array_alerts", "Alerts that are not closed, by severity"),
+        metrics.values("alerts_open", "Alerts that are not closed, by object"),
     );
     let alerts: Vec<_> = alerts.iter().filter(|alert| alert.state() != AlertState::Closed).collect();
     for (severity, name) in
@@ -171,11 +171,11 @@ fn tell_alerts(told: &mut Exposition, alerts: &[Alert]) {
     }
 }
 
-/// A fact that a drive tells of itself.
+/// A value reported by a drive.
 type Fact = fn(&Health) -> Option<f64>;
 
-/// What drives tell of themselves.
-const TOLD: [(&str, &str, Fact); 8] = [
+/// Values reported by drives.
+const REPORTED: [(&str, &str, Fact); 8] = [
     ("healthy", "The drive's own verdict (SMART)", |it| it.passed.map(f64::from)),
     ("temperature_celsius", "How warm the drive is", |it| it.celsius.map(|it| it as f64)),
     ("used_percent", "Used part of the writes that the drive was made for", |it| number(it.used_percent)),
@@ -190,16 +190,16 @@ fn number(value: Option<u64>) -> Option<f64> {
     value.map(|value| value as f64)
 }
 
-/// Whatever a drive does not tell of itself is left out for it.
-fn tell_drives(told: &mut Exposition, drives: &[Drive]) {
-    let mut values = |name: &str, help: &str| told.values(&format!("drive_{name}"), help);
+/// Values that a drive does not report are left out.
+fn add_drives(metrics: &mut Exposition, drives: &[Drive]) {
+    let mut values = |name: &str, help: &str| metrics.values(&format!("drive_{name}"), help);
     let space = values("space_bytes", "Space of each drive by what it is used for");
     let media =
         values("media_bytes", "Bytes read from and written to each drive since the start of the array");
     let errors = values("errors", "What went wrong on each drive since the start of the array");
     let slow = values("slow", "Whether the drive takes much longer than the others");
     let in_use = values("in_use", "Whether the drive is part of the array and there");
-    let facts = TOLD.map(|(name, help, fact)| (values(name, help), fact));
+    let facts = REPORTED.map(|(name, help, fact)| (values(name, help), fact));
     for Drive { status, health, .. } in drives {
         let labels =
             vec![("slot", status.slot.to_string()), ("path", status.name.clone().unwrap_or_default())];
@@ -225,38 +225,38 @@ fn tell_drives(told: &mut Exposition, drives: &[Drive]) {
     }
 }
 
-/// How what is stored is protected, and how far a rebuild is: it is over when no segment is at risk.
-fn tell_protection(told: &mut Exposition, status: &PoolStatus) {
+/// Protection state and rebuild progress: a rebuild is complete when no segment is at risk.
+fn add_protection(metrics: &mut Exposition, status: &PoolStatus) {
     let none: Labels = Vec::new();
-    let tolerates = told.values("array_failures_tolerated", "Drives that may still fail without loss");
-    let promises = told.values("array_failures_promised", "Drives that the array promises to do without");
+    let tolerates =
+        metrics.values("array_failures_tolerated", "Drives that can still fail without data loss");
+    let promises =
+        metrics.values("array_failures_promised", "Drive failures that the array is designed to tolerate");
     set(&tolerates, &none, &[], status.tolerates as f64);
     set(&promises, &none, &[], status.failures_to_tolerate as f64);
-    let segments =
-        told.values("array_segments", "Segments in use, and those that are being placed elsewhere");
-    let healed =
-        told.values("array_segments_healed", "Segments placed elsewhere since the start of the array");
+    let segments = metrics.values("array_segments", "Segments in use, and segments with reduced redundancy");
+    let healed = metrics.values("array_segments_healed", "Segments rebuilt since the array started");
     set(&segments, &none, &[("state", "in_use")], f64::from(status.segments));
     set(&segments, &none, &[("state", "at_risk")], f64::from(status.degraded_segments));
     set(&healed, &none, &[], status.rebuilt_segments as f64);
-    let pages = told
-        .values("array_pages", "Pages that were wrong, since the start of the array, by what became of them");
+    let pages = metrics
+        .values("array_pages", "Pages with wrong contents found since the array started, by outcome");
     set(&pages, &none, &[("state", "repaired")], status.repaired_pages as f64);
     set(&pages, &none, &[("state", "lost")], status.lost_pages as f64);
 }
 
-fn tell_array(told: &mut Exposition, status: &ArrayStatus) {
+fn add_array(metrics: &mut Exposition, status: &ArrayStatus) {
     let none: Labels = Vec::new();
     let names = [
         ("array_name", status.name.as_str()),
         ("system_id", status.serial.as_str()),
         ("version", status.version.as_str()),
     ];
-    set(&told.values("info", "The array"), &none, &names, 1.0);
+    set(&metrics.values("info", "The array"), &none, &names, 1.0);
     let online = if status.state == Serving::Online { 1.0 } else { 0.0 };
-    set(&told.values("array_online", "Whether the array serves"), &none, &[], online);
-    set(&told.values("array_sessions", "iSCSI sessions"), &none, &[], status.sessions as f64);
-    let (space, bytes) = (&status.space, told.values("array_space_bytes", "Space by what it is used for"));
+    set(&metrics.values("array_online", "Whether the array is online"), &none, &[], online);
+    set(&metrics.values("array_sessions", "iSCSI sessions"), &none, &[], status.sessions as f64);
+    let (space, bytes) = (&status.space, metrics.values("array_space_bytes", "Space by use"));
     for (kind, value) in [
         ("capacity", space.total),
         ("empty", space.free),
@@ -270,14 +270,14 @@ fn tell_array(told: &mut Exposition, status: &ArrayStatus) {
         set(&bytes, &none, &[("space", kind)], value as f64);
     }
     let ratio =
-        told.values("array_space_data_reduction_ratio", "Logical to physical; 1 while nothing is stored");
+        metrics.values("array_space_data_reduction_ratio", "Logical to physical; 1 while nothing is stored");
     set(&ratio, &none, &[], space.ratios.data.unwrap_or(1.0));
     let used = space.total.saturating_sub(space.free) as f64;
     let part = if space.total > 0 { used / space.total as f64 } else { 0.0 };
-    set(&told.values("array_space_utilization", "Used part of the space, 0 to 1"), &none, &[], part);
+    set(&metrics.values("array_space_utilization", "Used part of the space, 0 to 1"), &none, &[], part);
 }
 
-/// What each thing did: nothing, when it is not among the busy ones.
+/// Performance of each object; zero if it is not among the busy ones.
 fn with<'a>(
     things: impl Iterator<Item = (Labels, &'a str)>,
     busiest: &'a [Busy],
@@ -291,9 +291,10 @@ fn labels(volume: &Volume) -> Labels {
     vec![("name", volume.name.clone()), ("naa_id", volume.naa.clone()), ("volume_group", group)]
 }
 
-fn tell_volumes(told: &mut Exposition, volumes: &[Volume]) {
-    let bytes = told.values("volume_space_bytes", "Space of each volume by what it is used for");
-    let connected = told.values("host_connections_info", "Who sees which volume");
+fn add_volumes(metrics: &mut Exposition, volumes: &[Volume]) {
+    let bytes = metrics.values("volume_space_bytes", "Space of each volume by use");
+    let connected =
+        metrics.values("host_connections_info", "Connections of volumes to hosts and host groups");
     for volume in volumes {
         let labels = labels(volume);
         set(&bytes, &labels, &[("space", "total_provisioned")], volume.bytes as f64);

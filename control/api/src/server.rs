@@ -1,8 +1,8 @@
-//! The server: takes connections, agrees on keys, and hands requests to the router, with a bound on each: how many
-//! there are (see [`crate::places`]), and how long a first byte, a handshake, a head, and somebody who does not read,
-//! may take. Bodies have their bound where they are read (see [`crate::contract`]).
+//! The HTTP server: accepts connections, performs the TLS handshake, and passes requests to the router. The number of
+//! connections is limited (see [`crate::limiter`]), and there are time-outs for the first byte, the handshake, the request
+//! head, and clients that do not read. The time-out of request bodies is in [`crate::contract`].
 
-use crate::places::{Busy, Place, Places};
+use crate::limiter::{ActiveRequest, ConnectionLimiter, Permit};
 use crate::tls::{Peer, Stream, Tls};
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
@@ -25,18 +25,18 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Sleep;
 
-/// How long somebody may take to say the first word and to agree on keys.
-const GREETING: Duration = Duration::from_secs(10);
-/// How long the head of a request may take, counted from the end of the one before.
-const HEAD: Duration = Duration::from_secs(15);
-/// How long nothing of an answer may be taken.
-const UNREAD: Duration = Duration::from_secs(30);
-/// Most bytes of a head.
+/// Time-out of the first byte and of the TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time-out of the head of a request, counted from the end of the previous request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// Time-out of a client that reads nothing of a response.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum size of the head of a request, in bytes.
 const MAX_HEAD_BYTES: usize = 64 << 10;
-/// How long to wait when there are no sockets left.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Delay after a failed accept, such as without descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// What every connection shares.
+/// State shared by connections.
 struct Server {
     router: Router,
     tls: Tls,
@@ -44,17 +44,17 @@ struct Server {
     end: watch::Receiver<bool>,
 }
 
-/// Serves until `end`; requests under way go on, and are to be polled on.
+/// Serves until `end`; requests in progress continue as long as they are polled.
 pub async fn run(
     listener: TcpListener,
     (tls, plain): (Tls, bool),
     router: Router,
-    places: Places,
+    limiter: ConnectionLimiter,
     end: impl Future<Output = ()> + Send,
 ) {
     let (stop, stopped) = watch::channel(false);
     let server = Arc::new(Server { router, tls, plain, end: stopped });
-    let accept = accept(listener, server, Arc::new(places));
+    let accept = accept(listener, server, Arc::new(limiter));
     tokio::select! {
         never = accept => never,
         () = end => {}
@@ -63,28 +63,28 @@ pub async fn run(
     let _ = stop.send(true);
 }
 
-async fn accept(listener: TcpListener, server: Arc<Server>, places: Arc<Places>) {
-    let sockets = Arc::new(Semaphore::new(places.sockets()));
+async fn accept(listener: TcpListener, server: Arc<Server>, limiter: Arc<ConnectionLimiter>) {
+    let sockets = Arc::new(Semaphore::new(limiter.sockets()));
     loop {
         let Ok(socket) = sockets.clone().acquire_owned().await else { return };
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::debug!(%error, "a connection was not accepted");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY).await;
                 continue;
             }
         };
-        let Some(place) = places.take(address.ip()) else {
+        let Some(permit) = limiter.admit(address.ip()) else {
             tracing::debug!(%address, "too many connections");
             continue;
         };
-        let (server, place) = (server.clone(), Arc::new(place));
+        let (server, permit) = (server.clone(), Arc::new(permit));
         tokio::spawn(async move {
-            let needed = place.clone();
+            let needed = permit.clone();
             tokio::select! {
-                () = serve(server, stream, address, place) => {}
-                () = needed.needed() => tracing::debug!(%address, "a connection with nothing asked gave way"),
+                () = serve(server, stream, address, permit) => {}
+                () = needed.revoked() => tracing::debug!(%address, "a connection with nothing asked gave way"),
             }
             drop(socket);
         });
@@ -92,14 +92,15 @@ async fn accept(listener: TcpListener, server: Arc<Server>, places: Arc<Places>)
 }
 
 /// Serves one connection to its end.
-async fn serve(server: Arc<Server>, stream: TcpStream, address: SocketAddr, place: Arc<Place>) {
-    let greeted = tokio::time::timeout(GREETING, server.tls.greet(stream, address, server.plain)).await;
+async fn serve(server: Arc<Server>, stream: TcpStream, address: SocketAddr, permit: Arc<Permit>) {
+    let greeted =
+        tokio::time::timeout(HANDSHAKE_TIMEOUT, server.tls.greet(stream, address, server.plain)).await;
     let (stream, peer) = match greeted {
         Ok(Ok(Some(guest))) => guest,
         Ok(Ok(None)) | Err(_) => return,
         Ok(Err(error)) => return tracing::debug!(%address, %error, "a connection was not agreed on"),
     };
-    if let Err(error) = converse(&server, stream, peer, place).await {
+    if let Err(error) = converse(&server, stream, peer, permit).await {
         tracing::debug!(%address, %error, "a connection broke off");
     }
 }
@@ -108,17 +109,17 @@ async fn converse(
     server: &Server,
     stream: Box<dyn Stream>,
     peer: Peer,
-    place: Arc<Place>,
+    permit: Arc<Permit>,
 ) -> hyper::Result<()> {
     let router = TowerToHyperService::new(server.router.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
-        let (busy, answer) = (place.answer(), router.call(request));
+        let (busy, answer) = (permit.begin_request(), router.call(request));
         async move { answer.await.map(|answer: Response<Body>| answer.map(|body| Answer { body, _busy: busy })) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
+        .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(Patient { stream, unread: None }), service);
     let (mut connection, mut end) = (pin!(connection), server.end.clone());
@@ -133,7 +134,7 @@ async fn converse(
 /// The body of an answer: as long as it is sent, the connection is in use.
 struct Answer {
     body: Body,
-    _busy: Busy,
+    _busy: ActiveRequest,
 }
 
 impl HttpBody for Answer {
@@ -168,7 +169,7 @@ impl Patient {
             self.unread = None;
             return written;
         }
-        let unread = self.unread.get_or_insert_with(|| Box::pin(tokio::time::sleep(UNREAD)));
+        let unread = self.unread.get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_TIMEOUT)));
         ready!(unread.as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(
             io::ErrorKind::TimedOut,

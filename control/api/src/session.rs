@@ -1,4 +1,4 @@
-//! Sessions of people in browsers, in memory, and kept for a restart. And how often somebody may fail to log in.
+//! Browser sessions, in memory and saved for a restart, and the rate limit of failed log-ins.
 
 use array::{Array, Credential, DirectoryId, ExpiringKind, Guest, Member, Role, UserId};
 use serde::{Deserialize, Serialize};
@@ -6,27 +6,27 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Mutex;
 
-/// Name of the cookie that holds a session's secret.
+/// Name of the session cookie.
 pub const COOKIE: &str = "ashlar-session";
 
-/// A session ends when nothing was asked for so long, and after this long in any case, in seconds.
-const IDLE: u64 = 30 * 60;
-const LONGEST: u64 = 12 * 3600;
+/// Idle time-out and maximum duration of a session, in seconds.
+const IDLE_SECONDS: u64 = 30 * 60;
+const MAX_SECONDS: u64 = 12 * 3600;
 
-/// How long a session is used before that is written down, in seconds: after a restart it ends earlier by so much.
-const UNWRITTEN: u64 = 60;
+/// Interval at which the last use of a session is saved, in seconds: after a restart it can end earlier by this much.
+const UNSAVED_SECONDS: u64 = 60;
 
-/// Most sessions at once; the one that was idle longest makes place.
-const MOST: usize = 1000;
+/// Maximum number of sessions; beyond it the longest idle one ends.
+const MAX_SESSIONS: usize = 1000;
 
-/// How many log-ins may fail within a time in seconds: from one address for one user's name, and from one address for
-/// all names together. A name alone is never locked: anybody could keep its owner out.
-const FAILURES: usize = 5;
-const FAILURES_OF_ADDRESS: usize = 20;
-const WITHIN: u64 = 60;
+/// Failed log-ins within the window after which an address is locked out for a user name, and for all names. A name alone
+/// is never locked: anyone could lock out its owner.
+const MAX_FAILURES: usize = 5;
+const MAX_FAILURES_OF_ADDRESS: usize = 20;
+const FAILURE_WINDOW_SECONDS: u64 = 60;
 
-/// Most addresses, and pairs of address and name, whose failures are remembered; the one that is over first goes first.
-const REMEMBERED: usize = 10_000;
+/// Maximum number of addresses, and pairs of address and name, whose failures are tracked; the oldest are dropped first.
+const MAX_TRACKED: usize = 10_000;
 
 #[derive(Serialize, Deserialize)]
 struct Session {
@@ -96,7 +96,7 @@ impl Sessions {
         let (secret, now) = (array.secret(), array.now());
         let mut sessions = self.lock();
         sessions.retain(|_, session| session.until() > now);
-        if sessions.len() >= MOST {
+        if sessions.len() >= MAX_SESSIONS {
             let oldest = sessions.iter().min_by_key(|(_, session)| session.used).map(|(key, _)| *key);
             oldest.inspect(|key| remove(&mut sessions, key, array));
         }
@@ -121,7 +121,7 @@ impl Sessions {
         match role.filter(|_| session.until() > now) {
             Some(role) => {
                 session.used = now;
-                if now >= session.written + UNWRITTEN {
+                if now >= session.written + UNSAVED_SECONDS {
                     session.write(&key, array);
                 }
                 let credential = match session.who {
@@ -148,10 +148,10 @@ impl Sessions {
         let failures = self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let wait = |(key, most): (blake3::Hash, usize)| {
             let times = failures.get(&key)?;
-            let recent = times.iter().filter(|at| **at + WITHIN > now).count();
+            let recent = times.iter().filter(|at| **at + FAILURE_WINDOW_SECONDS > now).count();
             // The oldest that counts: when it is over, another one may be tried.
             let oldest = times.iter().rev().nth(most - 1).filter(|_| recent >= most)?;
-            Some((oldest + WITHIN).saturating_sub(now).max(1))
+            Some((oldest + FAILURE_WINDOW_SECONDS).saturating_sub(now).max(1))
         };
         locks(whom).into_iter().filter_map(wait).max()
     }
@@ -160,11 +160,11 @@ impl Sessions {
     pub fn failed(&self, whom: &[&str], now: u64) {
         let mut failures = self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for (key, most) in locks(whom) {
-            if failures.len() >= REMEMBERED && !failures.contains_key(&key) {
+            if failures.len() >= MAX_TRACKED && !failures.contains_key(&key) {
                 make_room(&mut failures, now);
             }
             let times = failures.entry(key).or_default();
-            times.retain(|at| at + WITHIN > now);
+            times.retain(|at| at + FAILURE_WINDOW_SECONDS > now);
             times.push(now);
             // More than count are of no use.
             times.drain(..times.len().saturating_sub(most));
@@ -181,10 +181,10 @@ impl Sessions {
 fn locks(whom: &[&str]) -> Vec<(blake3::Hash, usize)> {
     let Some((address, name)) = whom.split_first() else { return Vec::new() };
     let address = network(address);
-    let pair = (blake3::hash(format!("{address} {}", name.join(" ")).as_bytes()), FAILURES);
+    let pair = (blake3::hash(format!("{address} {}", name.join(" ")).as_bytes()), MAX_FAILURES);
     match name {
         [] => vec![pair],
-        _ => vec![(blake3::hash(address.as_bytes()), FAILURES_OF_ADDRESS), pair],
+        _ => vec![(blake3::hash(address.as_bytes()), MAX_FAILURES_OF_ADDRESS), pair],
     }
 }
 
@@ -199,8 +199,8 @@ fn network(address: &str) -> String {
 
 /// Forgets failures that are over, or else the ones that are over first.
 fn make_room(failures: &mut HashMap<blake3::Hash, Vec<u64>>, now: u64) {
-    failures.retain(|_, times| times.iter().any(|at| at + WITHIN > now));
-    if failures.len() >= REMEMBERED {
+    failures.retain(|_, times| times.iter().any(|at| at + FAILURE_WINDOW_SECONDS > now));
+    if failures.len() >= MAX_TRACKED {
         let oldest = failures.iter().min_by_key(|(_, times)| times.last().copied()).map(|(key, _)| *key);
         oldest.and_then(|key| failures.remove(&key));
     }
@@ -221,7 +221,7 @@ impl Session {
     }
 
     fn until(&self) -> u64 {
-        (self.used + IDLE).min(self.begun + LONGEST)
+        (self.used + IDLE_SECONDS).min(self.begun + MAX_SECONDS)
     }
 }
 
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn who_fails_too_often_waits() {
         let sessions = Sessions::default();
-        for at in 0..FAILURES as u64 {
+        for at in 0..MAX_FAILURES as u64 {
             assert_eq!(sessions.wait(&["10.0.0.1", "user ada"], 100 + at), None);
             sessions.failed(&["10.0.0.1", "user ada"], 100 + at);
         }
@@ -254,28 +254,28 @@ mod tests {
     #[test]
     fn an_address_that_tries_many_names_waits() {
         let sessions = Sessions::default();
-        for number in 0..FAILURES_OF_ADDRESS {
+        for number in 0..MAX_FAILURES_OF_ADDRESS {
             assert_eq!(sessions.wait(&["2001:db8::1", "user ada"], 100), None);
             sessions.failed(&[&format!("2001:db8::{number}"), &format!("user {number}")], 100);
         }
         assert_eq!(sessions.wait(&["2001:db8::ffff", "user ada"], 101), Some(59), "its whole network");
         assert_eq!(sessions.wait(&["2001:db8:0:1::1", "user ada"], 101), None);
         let sessions = Sessions::default();
-        (0..FAILURES).for_each(|_| sessions.failed(&["10.0.0.1"], 100));
+        (0..MAX_FAILURES).for_each(|_| sessions.failed(&["10.0.0.1"], 100));
         assert_eq!(sessions.wait(&["10.0.0.1"], 101), Some(59), "where there is no name");
     }
 
     #[test]
     fn what_is_remembered_of_failures_is_bounded() {
         let sessions = Sessions::default();
-        for number in 0..REMEMBERED as u32 / 2 + 100 {
+        for number in 0..MAX_TRACKED as u32 / 2 + 100 {
             let address = std::net::Ipv4Addr::from(0x0a00_0000 + number).to_string();
             sessions.failed(&[&address, "user ada"], 100 + u64::from(number) / 1000);
         }
-        (0..FAILURES).for_each(|_| sessions.failed(&["192.0.2.1", "user ada"], 111));
+        (0..MAX_FAILURES).for_each(|_| sessions.failed(&["192.0.2.1", "user ada"], 111));
         let failures = sessions.failures.lock().unwrap();
-        assert!(failures.len() <= REMEMBERED, "{}", failures.len());
-        assert!(failures.values().all(|times| times.len() <= FAILURES_OF_ADDRESS));
+        assert!(failures.len() <= MAX_TRACKED, "{}", failures.len());
+        assert!(failures.values().all(|times| times.len() <= MAX_FAILURES_OF_ADDRESS));
         drop(failures);
         assert!(sessions.wait(&["192.0.2.1", "user ada"], 112).is_some());
     }
@@ -289,8 +289,8 @@ mod tests {
             used,
             written: used,
         };
-        assert_eq!(session(2000).until(), 2000 + IDLE);
-        assert_eq!(session(1000 + LONGEST - 5).until(), 1000 + LONGEST);
+        assert_eq!(session(2000).until(), 2000 + IDLE_SECONDS);
+        assert_eq!(session(1000 + MAX_SECONDS - 5).until(), 1000 + MAX_SECONDS);
     }
 
     #[test]
