@@ -1,21 +1,16 @@
-import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Plus, Server } from "lucide-react";
+import { Server } from "lucide-react";
 import { useState } from "react";
 import { hosts, refusedLogins } from "../../api/queries";
 import type { SchemaHost as Host } from "../../api/schema";
 import { count, plural } from "../../format";
 import { Dot } from "../../parts/dot";
-import { Empty } from "../../parts/empty";
-import { May } from "../../parts/may";
-import { Page } from "../../parts/page";
-import { Panel } from "../../parts/panel";
-import { ProblemAlert } from "../../parts/problem";
 import { RowLink } from "../../parts/row-link";
-import { DataTable, type Column } from "../../parts/table";
+import type { Column } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
 import { CreateHost } from "./forms";
 import { RefusedLogins } from "./refused";
+import { NounList } from "../../parts/noun-list";
 
 const COLUMNS: Column<Host>[] = [
   {
@@ -49,7 +44,6 @@ function Chap({ host }: { host: Host }) {
 }
 
 export function HostsPage() {
-  const { data, error } = useQuery(hosts());
   const refused = useQuery(refusedLogins());
   const create = useOpened("new");
   const [initiator, setInitiator] = useState("");
@@ -57,39 +51,19 @@ export function HostsPage() {
     setInitiator(name);
     create.open();
   };
-  const button = (
-    <May>
-      <Button leftSection={<Plus size={16} aria-hidden />} onClick={() => add("")}>
-        Add host
-      </Button>
-    </May>
-  );
   return (
-    <Page title="Hosts" actions={data?.length ? button : undefined}>
-      {data || !error ? (
-        <Panel flush>
-          <DataTable
-            label="Hosts"
-            noun="host"
-            rows={data}
-            columns={COLUMNS}
-            id={(host) => host.name}
-            text={(host) => `${host.name} ${host.initiators.join(" ")} ${host.connections.map((it) => it.volume).join(" ")}`}
-            empty={
-              <Empty
-                icon={Server}
-                title="No hosts yet"
-                text="A host is a server that uses volumes. Only hosts with known iSCSI initiator names can log in."
-                action={button}
-              />
-            }
-          />
-        </Panel>
-      ) : (
-        <ProblemAlert error={error} />
-      )}
+    <NounList
+      title="Hosts"
+      noun="host"
+      list={useQuery(hosts())}
+      columns={COLUMNS}
+      id={(host) => host.name}
+      text={(host) => `${host.name} ${host.initiators.join(" ")} ${host.connections.map((it) => it.volume).join(" ")}`}
+      create={{ label: "Add host", onClick: () => add("") }}
+      empty={{ icon: Server, title: "No hosts yet", text: "A host is a server that uses volumes. Only hosts with known iSCSI initiator names can log in." }}
+    >
       <RefusedLogins title="Refused log-ins of unknown initiators" refused={(refused.data ?? []).filter((it) => it.host === null)} onAdd={add} />
       <CreateHost key={initiator} initiator={initiator} opened={create.opened} onClose={create.close} />
-    </Page>
+    </NounList>
   );
 }

@@ -9,44 +9,34 @@ import { recycleBin, settings, useChange } from "../../api/queries";
 import type { SchemaBinnedDisk as Binned } from "../../api/schema";
 import { bytes, duration, moment } from "../../format";
 import { Confirm } from "../../parts/confirm";
-import { Empty } from "../../parts/empty";
 import { FormModal } from "../../parts/form";
 import { May } from "../../parts/may";
-import { Page } from "../../parts/page";
-import { Panel } from "../../parts/panel";
-import { ProblemAlert } from "../../parts/problem";
 import { nameError } from "../../parts/size-input";
-import { DataTable, type Column } from "../../parts/table";
+import { NounList } from "../../parts/noun-list";
+import type { Column } from "../../parts/table";
 
 type Task = { verb: "restore" | "eradicate"; volume: Binned };
 
 export function RecycleBinPage() {
-  const { data, error } = useQuery(recycleBin());
+  const list = useQuery(recycleBin());
   const set = useQuery(settings());
   const [task, setTask] = useState<Task>();
   const close = () => setTask(undefined);
   const keeps = set.data ? duration(set.data.recycle_bin_seconds) : "some time";
   return (
-    <Page title="Recycle bin">
-      {data || !error ? (
-        <Panel flush>
-          <DataTable
-            label="Recycle bin"
-            noun="entry"
-            many="entries"
-            rows={data}
-            columns={columns(setTask)}
-            id={(it) => it.id}
-            text={(it) => it.name}
-            empty={<Empty icon={Trash2} title="The recycle bin is empty" text={`Deleted volumes and snapshots are kept here for ${keeps} with their data, and can be restored.`} />}
-          />
-        </Panel>
-      ) : (
-        <ProblemAlert error={error} />
-      )}
+    <NounList
+      title="Recycle bin"
+      noun="entry"
+      many="entries"
+      list={list}
+      columns={columns(setTask)}
+      id={(it) => it.id}
+      text={(it) => it.name}
+      empty={{ icon: Trash2, title: "The recycle bin is empty", text: `Deleted volumes and snapshots are kept here for ${keeps} with their data, and can be restored.` }}
+    >
       {task?.verb === "restore" && <Restore volume={task.volume} onClose={close} />}
       {task?.verb === "eradicate" && <Eradicate volume={task.volume} onClose={close} />}
-    </Page>
+    </NounList>
   );
 }
 

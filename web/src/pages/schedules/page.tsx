@@ -1,6 +1,6 @@
-import { Button, Group, Switch } from "@mantine/core";
+import { Group, Switch } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { CalendarClock, Pencil, Play, Plus, Trash2 } from "lucide-react";
+import { CalendarClock, Pencil, Play, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { Link } from "wouter";
 import { answer, api } from "../../api/client";
@@ -9,19 +9,16 @@ import { useMay } from "../../api/session";
 import type { SchemaSchedule as Schedule } from "../../api/schema";
 import { count, duration, moment } from "../../format";
 import { Act } from "../../parts/act";
-import { Empty } from "../../parts/empty";
 import { May } from "../../parts/may";
-import { Page } from "../../parts/page";
-import { Panel } from "../../parts/panel";
-import { ProblemAlert } from "../../parts/problem";
-import { DataTable, type Column } from "../../parts/table";
+import { NounList } from "../../parts/noun-list";
+import type { Column } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
 import { DeleteSchedule, ScheduleForm } from "./forms";
 
 type Task = { verb: "change" | "delete"; schedule: Schedule };
 
 export function SchedulesPage() {
-  const { data, error } = useQuery(schedules());
+  const list = useQuery(schedules());
   const create = useOpened("new");
   const [task, setTask] = useState<Task>();
   const close = () => setTask(undefined);
@@ -34,13 +31,6 @@ export function SchedulesPage() {
     run: (name: string) => answer(api.POST("/api/v1/schedules/{name}/run", { params: { path: { name } } })),
     done: (_, name) => `Schedule ${name} ran.`,
   });
-  const button = (
-    <May>
-      <Button leftSection={<Plus size={16} aria-hidden />} onClick={create.open}>
-        Create schedule
-      </Button>
-    </May>
-  );
   const columns: Column<Schedule>[] = [
     { name: "Name", key: (it) => it.name, cell: (it) => <b style={{ fontWeight: 500 }}>{it.name}</b> },
     { name: "Of", key: (it) => it.volume ?? it.group ?? "", cell: (it) => <Subject schedule={it} /> },
@@ -64,27 +54,22 @@ export function SchedulesPage() {
     },
   ];
   return (
-    <Page title="Schedules" above={{ label: "Snapshots", path: "/snapshots" }} actions={data?.length ? button : undefined}>
-      <ProblemAlert error={enable.error ?? run.error} />
-      {data || !error ? (
-        <Panel flush>
-          <DataTable
-            label="Schedules"
-            noun="schedule"
-            rows={data}
-            columns={columns}
-            id={(it) => it.name}
-            text={(it) => `${it.name} ${it.volume} ${it.group}`}
-            empty={<Empty icon={CalendarClock} title="No schedules yet" text="A schedule takes snapshots of a volume or volume group regularly, and eradicates old ones according to its retention rules." action={button} />}
-          />
-        </Panel>
-      ) : (
-        <ProblemAlert error={error} />
-      )}
+    <NounList
+      title="Schedules"
+      above={{ label: "Snapshots", path: "/snapshots" }}
+      noun="schedule"
+      list={list}
+      problem={enable.error ?? run.error}
+      columns={columns}
+      id={(it) => it.name}
+      text={(it) => `${it.name} ${it.volume} ${it.group}`}
+      create={{ label: "Create schedule", onClick: create.open }}
+      empty={{ icon: CalendarClock, title: "No schedules yet", text: "A schedule takes snapshots of a volume or volume group regularly, and eradicates old ones according to its retention rules." }}
+    >
       <ScheduleForm opened={create.opened} onClose={create.close} />
       {task?.verb === "change" && <ScheduleForm schedule={task.schedule} opened onClose={close} />}
       {task?.verb === "delete" && <DeleteSchedule schedule={task.schedule} onClose={close} />}
-    </Page>
+    </NounList>
   );
 }
 

@@ -1,18 +1,14 @@
-import { Button, Progress, Text } from "@mantine/core";
+import { Progress, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Database, Plus } from "lucide-react";
+import { Database } from "lucide-react";
 import { volumes } from "../../api/queries";
 import type { SchemaVolume as Volume } from "../../api/schema";
 import { bytes, moment, percent, plural, seer } from "../../format";
-import { Empty } from "../../parts/empty";
-import { May } from "../../parts/may";
-import { Page } from "../../parts/page";
-import { Panel } from "../../parts/panel";
-import { ProblemAlert } from "../../parts/problem";
 import { RowLink } from "../../parts/row-link";
-import { DataTable, type Column } from "../../parts/table";
+import type { Column } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
 import { CreateVolume } from "./forms";
+import { NounList } from "../../parts/noun-list";
 
 const COLUMNS: Column<Volume>[] = [
   {
@@ -45,40 +41,19 @@ function SeenBy({ volume }: { volume: Volume }) {
 }
 
 export function VolumesPage() {
-  const { data, error } = useQuery(volumes());
   const create = useOpened("new");
-  const button = (
-    <May>
-      <Button leftSection={<Plus size={16} aria-hidden />} onClick={create.open}>
-        Create volume
-      </Button>
-    </May>
-  );
   return (
-    <Page title="Volumes" actions={data?.length ? button : undefined}>
-      {data || !error ? (
-        <Panel flush>
-          <DataTable
-            label="Volumes"
-            noun="volume"
-            rows={data}
-            columns={COLUMNS}
-            id={(volume) => volume.id}
-            text={(volume) => `${volume.name} ${volume.naa} ${volume.connections.map(seer).join(" ")}`}
-            empty={
-              <Empty
-                icon={Database}
-                title="No volumes yet"
-                text="A volume is a disk for hosts. It is thin-provisioned: it takes space only for written data."
-                action={button}
-              />
-            }
-          />
-        </Panel>
-      ) : (
-        <ProblemAlert error={error} />
-      )}
+    <NounList
+      title="Volumes"
+      noun="volume"
+      list={useQuery(volumes())}
+      columns={COLUMNS}
+      id={(volume) => volume.id}
+      text={(volume) => `${volume.name} ${volume.naa} ${volume.connections.map(seer).join(" ")}`}
+      create={{ label: "Create volume", onClick: create.open }}
+      empty={{ icon: Database, title: "No volumes yet", text: "A volume is a disk for hosts. It is thin-provisioned: it takes space only for written data." }}
+    >
       <CreateVolume opened={create.opened} onClose={create.close} />
-    </Page>
+    </NounList>
   );
 }

@@ -1,0 +1,59 @@
+import { Button, Stack } from "@mantine/core";
+import type { LucideIcon } from "lucide-react";
+import { Plus } from "lucide-react";
+import type { ReactNode } from "react";
+import { Empty } from "./empty";
+import { May } from "./may";
+import { Page } from "./page";
+import { Panel } from "./panel";
+import { ProblemAlert } from "./problem";
+import { DataTable, type Column } from "./table";
+
+type Props<Row> = {
+  title: string;
+  above?: { label: string; path: string };
+  list: { data: Row[] | undefined; error: unknown };
+  /** One item in words, and its plural unless it ends with an s. */
+  noun: string;
+  many?: string;
+  columns: Column<Row>[];
+  id: (row: Row) => string;
+  /** The words that a search looks into. */
+  text: (row: Row) => string;
+  empty: { icon: LucideIcon; title: string; text: string };
+  create?: { label: string; icon?: LucideIcon; onClick: () => void };
+  /** Why something that was done on the page failed. */
+  problem?: unknown;
+  /** Above the table. */
+  before?: ReactNode;
+  /** Below the table: panels, and the page's windows. */
+  children?: ReactNode;
+};
+
+/** The page of a list of objects: a table, or what to do while there are none, and a button that creates one. */
+export function NounList<Row>({ title, above, list: { data, error }, noun, many, columns, id, text, empty, create, problem, before, children }: Props<Row>) {
+  const Icon = create?.icon ?? Plus;
+  const button = create && (
+    <May>
+      <Button leftSection={<Icon size={16} aria-hidden />} onClick={create.onClick}>
+        {create.label}
+      </Button>
+    </May>
+  );
+  return (
+    <Page title={title} {...(above && { above })} actions={data?.length ? button : undefined}>
+      <Stack gap="md">
+        <ProblemAlert error={problem} />
+        {before}
+        {data || !error ? (
+          <Panel flush>
+            <DataTable label={title} noun={noun} {...(many && { many })} rows={data} columns={columns} id={id} text={text} empty={<Empty {...empty} action={button} />} />
+          </Panel>
+        ) : (
+          <ProblemAlert error={error} />
+        )}
+        {children}
+      </Stack>
+    </Page>
+  );
+}
