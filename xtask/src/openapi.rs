@@ -1,7 +1,9 @@
-//! The checked-in description of the API, `openapi/array.json`, against what the code says.
+//! What is generated from the code and checked in: the description of the API, its Rust client, and the reference of the
+//! command line.
 
-use crate::shell::{capture, command, root, test_binaries};
+use crate::shell::{capture, command, root, target_dir, test_binaries};
 use anyhow::{Context, Result, bail};
+use std::path::Path;
 
 /// Check or write.
 #[derive(clap::Args)]
@@ -11,17 +13,36 @@ pub struct Args {
     write: bool,
 }
 
-/// Compares the description that `ashlard --openapi` prints with the checked-in one, or writes it.
+const DESCRIPTION: &str = "openapi/array.json";
+const CLIENT: &str = "control/client/src/generated";
+const REFERENCE: &str = "docs/cli.md";
+
+/// Compares what the programs print and generate with what is checked in, or writes it.
 pub fn run(args: &Args) -> Result<()> {
-    let path = root().join("openapi/array.json");
-    let daemon = test_binaries()?.join("ashlard");
-    let now = capture(&mut command(&daemon.to_string_lossy(), &["--openapi"]))?;
-    if args.write {
-        return std::fs::write(&path, now).with_context(|| format!("can't write {}", path.display()));
+    let binaries = test_binaries()?;
+    let program = |name: &str, arguments: &[&str]| {
+        capture(&mut command(&binaries.join(name).to_string_lossy(), arguments))
+    };
+    settle(args.write, DESCRIPTION, &program("ashlard", &["--openapi"])?)?;
+    let folder = target_dir().join("client");
+    std::fs::create_dir_all(&folder)?;
+    program("client-generate", &[&root().join(DESCRIPTION).to_string_lossy(), &folder.to_string_lossy()])?;
+    for name in ["operations.rs", "schemas.rs"] {
+        let text = std::fs::read_to_string(folder.join(name))?;
+        settle(args.write, &Path::new(CLIENT).join(name).to_string_lossy(), &text)?;
     }
-    let golden = std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+    settle(args.write, REFERENCE, &program("ashlar", &["manual", "--reference"])?)
+}
+
+/// Writes a file, or compares it.
+fn settle(write: bool, path: &str, now: &str) -> Result<()> {
+    let whole = root().join(path);
+    if write {
+        return std::fs::write(&whole, now).with_context(|| format!("can't write {path}"));
+    }
+    let golden = std::fs::read_to_string(&whole).with_context(|| format!("can't read {path}"))?;
     if golden != now {
-        bail!("the API changed: `cargo xtask openapi --write` and review the difference");
+        bail!("{path} is out of date: `cargo xtask openapi --write` and review the difference");
     }
     Ok(())
 }

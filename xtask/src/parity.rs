@@ -24,10 +24,11 @@ type Uses = BTreeMap<String, BTreeSet<String>>;
 
 /// Compares the table with the checked-in one, or writes it; fails when something is missing without a reason.
 pub fn run(args: &Args) -> Result<()> {
-    let operations = operations()?;
+    let by_id = operations()?;
+    let operations: BTreeSet<String> = by_id.values().cloned().collect();
     let mut verbs = Uses::new();
     for (path, text) in sources("control/cli/src", &["rs"])? {
-        verbs_of(&path, &text, &mut verbs);
+        verbs_of(&path, &text, &by_id, &mut verbs);
     }
     let mut pages = Uses::new();
     for (path, text) in sources("web/src", &["ts", "tsx"])? {
@@ -76,13 +77,18 @@ fn operation(method: &str, path: &str) -> String {
     format!("{method} {}", segments.collect::<Vec<_>>().join("/"))
 }
 
-fn operations() -> Result<BTreeSet<String>> {
+/// The operations of the description, by id.
+fn operations() -> Result<BTreeMap<String, String>> {
     let text = std::fs::read_to_string(root().join("openapi/array.json"))?;
     let description: serde_json::Value = serde_json::from_str(&text)?;
     let paths = description["paths"].as_object().context("the description has no paths")?;
     let of = |(path, item): (&String, &serde_json::Value)| {
-        let methods = item.as_object().into_iter().flat_map(|item| item.keys());
-        methods.map(|method| operation(&method.to_uppercase(), path)).collect::<Vec<_>>()
+        let methods = item.as_object().into_iter().flatten();
+        let one = |(method, it): (&String, &serde_json::Value)| {
+            let id = it["operationId"].as_str().unwrap_or_default().to_owned();
+            (id, operation(&method.to_uppercase(), path))
+        };
+        methods.map(one).collect::<Vec<_>>()
     };
     Ok(paths.iter().flat_map(of).collect())
 }
@@ -108,53 +114,19 @@ fn sources(folder: &str, extensions: &[&str]) -> Result<Vec<(PathBuf, String)>> 
     Ok(found)
 }
 
-/// Calls of the client: `client.ask("GET", &["volumes", &name]`, with the verb in whose arm each stands.
-fn verbs_of(path: &Path, text: &str, uses: &mut Uses) {
-    const CALLS: [(&str, Option<&str>); 5] = [
-        (".ask(", None),
-        (".send(", None),
-        (".ask_tagged(", Some("GET")),
-        (".download(", Some("GET")),
-        (".change_if(", Some("PATCH")),
-    ];
+/// Calls of the generated client, `api::create_volume(…)`, with the verb in whose arm each stands.
+fn verbs_of(path: &Path, text: &str, operations: &BTreeMap<String, String>, uses: &mut Uses) {
+    const MODULE: &str = "api::";
     let file = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    for (call, method) in CALLS {
-        for (at, _) in text.match_indices(call) {
-            let mut rest = text.get(at + call.len()..).unwrap_or_default();
-            let method = match method {
-                Some(method) => method.to_owned(),
-                None => match literal(&mut rest) {
-                    Some(method) => method,
-                    None => continue,
-                },
-            };
-            let Some(segments) = rest.split_once("&[").and_then(|(_, rest)| rest.split_once(']')) else {
-                continue;
-            };
-            let segment = |segment: &str| match segment.trim() {
-                "" => None,
-                literal if literal.starts_with('"') => Some(format!("/{}", literal.trim_matches('"'))),
-                name => Some(constant(text, name).map_or("/{}".to_owned(), |value| format!("/{value}"))),
-            };
-            let path: String = segments.0.split(',').filter_map(segment).collect();
+    for (at, _) in text.match_indices(MODULE) {
+        let rest = text.get(at + MODULE.len()..).unwrap_or_default();
+        let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'));
+        let (id, after) = rest.split_at(end.unwrap_or(rest.len()));
+        if let Some(operation) = operations.get(id).filter(|_| after.starts_with('(')) {
             let verb = verb_at(text.get(..at).unwrap_or_default(), &file);
-            uses.entry(format!("{method} /api/v1{path}")).or_default().insert(verb);
+            uses.entry(operation.clone()).or_default().insert(verb);
         }
     }
-}
-
-/// The value of a constant of the file.
-fn constant<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    let (_, rest) = text.split_once(&format!("const {name}: &str = \""))?;
-    rest.split_once('"').map(|(value, _)| value)
-}
-
-/// The string literal that comes next.
-fn literal(rest: &mut &str) -> Option<String> {
-    let (before, after) = rest.split_once('"')?;
-    let (text, after) = after.split_once('"')?;
-    *rest = after;
-    before.trim().is_empty().then(|| text.to_owned())
 }
 
 /// `volume create`: the noun and the verb of the arm that begins last before a place in the text.
@@ -290,17 +262,20 @@ mod tests {
 
     #[test]
     fn calls_are_found_with_the_verb_that_makes_them() {
-        let text = "\nimpl HostGroupVerb {\n    fn run(self) {\n        match self {\n            HostGroupVerb::List => \
-                    (client.ask(\"GET\", &[\"host-groups\"], None)),\n            Set { name } => {\n                \
-                    client.change_if(&[\"host-groups\", &name], x)\n            }\n        }\n    }\n}\n\nfn help() {\n    \
-                    client.send(\"POST\", &[\"a\", b, \"c\"])\n}\n";
+        let text = "\nuse client::api;\nimpl HostGroupVerb {\n    fn run(self) {\n        match self {\n            \
+                    HostGroupVerb::List => client.call(api::list_it(&api::ListIt::default())),\n            Set { name } => \
+                    {\n                client.call(api::change_it(&name, &x))\n            }\n        }\n    }\n}\n\nfn help() \
+                    {\n    client.call(api::copy_it(&b))\n}\n";
+        let operations =
+            [("list_it", "GET /its"), ("change_it", "PATCH /its/{}"), ("copy_it", "POST /its/{}")];
+        let operations = operations.map(|(id, operation)| (id.to_owned(), operation.to_owned()));
         let mut uses = Uses::new();
-        verbs_of(Path::new("x/group.rs"), text, &mut uses);
+        verbs_of(Path::new("x/group.rs"), text, &BTreeMap::from(operations), &mut uses);
         let found: Vec<_> =
             uses.iter().map(|(operation, verbs)| (operation.as_str(), verbs.iter().next())).collect();
-        assert_eq!(found[0], ("GET /api/v1/host-groups", Some(&"host-group list".into())));
-        assert_eq!(found[1], ("PATCH /api/v1/host-groups/{}", Some(&"host-group set".into())));
-        assert_eq!(found[2], ("POST /api/v1/a/{}/c", Some(&"group".into())));
+        assert_eq!(found[0], ("GET /its", Some(&"host-group list".into())));
+        assert_eq!(found[1], ("PATCH /its/{}", Some(&"host-group set".into())));
+        assert_eq!(found[2], ("POST /its/{}", Some(&"group".into())));
     }
 
     #[test]

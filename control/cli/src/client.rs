@@ -1,30 +1,24 @@
-//! One request to the array, and its answer or problem.
+//! Access to the API of an array: where it is, sending requests, and reading responses and refusals.
 
 use crate::profile::Profiles;
 use crate::trust;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use client::Request;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use ureq::http::{Request, Response, StatusCode};
+use ureq::http::{Response, StatusCode};
 
-/// Where `ashlard` keeps its things when nobody says otherwise.
+/// Default data folder of `ashlard`.
 const DEFAULT_DATA: &str = "/var/lib/ashlar";
 
-/// Most bytes of an answer that is no JSON.
-const MOST_DOWNLOADED: u64 = 1 << 30;
+/// Maximum size of a response that is not JSON.
+const MAX_DOWNLOAD_BYTES: u64 = 1 << 30;
 
-/// What may stand in a path segment as it is (RFC 3986 2.3).
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-
-/// Makes a terminal's screen empty, and begins at its top.
+/// Clears a terminal and moves the cursor to its top.
 pub const CLEAR: &str = "\x1b[2J\x1b[H";
-
-/// As it may stand in a path segment or a query.
-pub fn quoted(text: &str) -> String {
-    utf8_percent_encode(text, SEGMENT).to_string()
-}
 
 /// How to find the array.
 #[derive(Debug, Default)]
@@ -39,6 +33,17 @@ pub struct Whereabouts {
     pub certificate: Option<PathBuf>,
     /// What is known by a name instead.
     pub profile: Option<String>,
+}
+
+/// A response, as the array sent it.
+pub struct Answer<A> {
+    /// Its JSON; null if it is empty.
+    pub value: Value,
+    /// Its ETag.
+    pub tag: String,
+    /// Name of its schema in the description of the API.
+    pub schema: &'static str,
+    kind: PhantomData<fn() -> A>,
 }
 
 /// A connection to an array's API.
@@ -118,58 +123,43 @@ impl Client {
         })
     }
 
-    /// From now on refuses whatever may change something.
+    /// From now on refuses requests that may change something.
     pub fn only_read(&mut self) {
         self.reads = true;
     }
 
-    /// Asks `method` of `/api/v1` and the given segments, which are quoted as needed. Null when there is no body.
-    pub fn ask(&self, method: &str, segments: &[&str], body: Option<Value>) -> Result<Value> {
-        self.send(method, segments, "", body)
+    /// Sends a request.
+    pub fn call<A>(&self, request: Request<A>) -> Result<Answer<A>> {
+        read(self.exchange(&request, None)?, request.schema)
     }
 
-    /// One thing, and the tag that says in which state it was seen.
-    pub fn ask_tagged(&self, segments: &[&str]) -> Result<(Value, String)> {
-        read(self.exchange("GET", segments, "", None, None)?)
+    /// Sends a change that is refused unless the object still has the tag.
+    pub fn call_if<A>(&self, tag: &str, request: Request<A>) -> Result<Answer<A>> {
+        read(self.exchange(&request, Some(tag))?, request.schema)
     }
 
-    /// Changes a thing, unless it is in another state than the tag says.
-    pub fn change_if(&self, segments: &[&str], tag: &str, body: Value) -> Result<Value> {
-        Ok(read(self.exchange("PATCH", segments, "", Some(tag), Some(body))?)?.0)
-    }
-
-    /// As [`Client::ask`], with a query, which begins with a question mark.
-    pub fn send(&self, method: &str, segments: &[&str], query: &str, body: Option<Value>) -> Result<Value> {
-        Ok(read(self.exchange(method, segments, query, None, body)?)?.0)
-    }
-
-    /// What is no JSON.
-    pub fn download(&self, segments: &[&str]) -> Result<Vec<u8>> {
-        let mut response = self.exchange("GET", segments, "", None, None)?;
-        let body = response.body_mut().with_config().limit(MOST_DOWNLOADED);
+    /// Sends a request whose response is not JSON.
+    pub fn download<A>(&self, request: &Request<A>) -> Result<Vec<u8>> {
+        let mut response = self.exchange(request, None)?;
+        let body = response.body_mut().with_config().limit(MAX_DOWNLOAD_BYTES);
         body.read_to_vec().context("the array's answer broke off")
     }
 
-    /// An answer that is no refusal.
-    fn exchange(
-        &self,
-        method: &str,
-        segments: &[&str],
-        query: &str,
-        tag: Option<&str>,
-        body: Option<Value>,
-    ) -> Result<Response<ureq::Body>> {
-        ensure!(!self.reads || method == "GET", "--watch is for what only reads: leave it out");
-        let path: String = segments.iter().map(|segment| format!("/{}", quoted(segment))).collect();
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("{}/api/v1{path}{query}", self.url))
+    /// The response, unless it is a refusal.
+    fn exchange<A>(&self, wanted: &Request<A>, tag: Option<&str>) -> Result<Response<ureq::Body>> {
+        ensure!(
+            !self.reads || wanted.method == "GET",
+            "--watch is only for commands that change nothing: leave it out"
+        );
+        let mut request = ureq::http::Request::builder()
+            .method(wanted.method)
+            .uri(format!("{}{}{}", self.url, wanted.path, wanted.query))
             .header("authorization", format!("Bearer {}", self.token))
             .header("content-type", "application/json");
         if let Some(tag) = tag {
             request = request.header("if-match", tag);
         }
-        let sent = match body {
+        let sent = match &wanted.body {
             Some(body) => self.agent.run(request.body(body.to_string())?),
             None => self.agent.run(request.body(())?),
         };
@@ -184,11 +174,19 @@ impl Client {
             return Ok(response);
         }
         let text = response.body_mut().read_to_string().context("the array's answer broke off")?;
-        Err(problem(response.status(), &text, segments))
+        Err(problem(response.status(), &text, &wanted.path))
     }
 }
 
-/// True when whoever is on the way to that address could read what is sent: it is not on this machine, nor encrypted.
+impl<A: DeserializeOwned> Answer<A> {
+    /// The response in its type.
+    pub fn read(&self) -> Result<A> {
+        A::deserialize(&self.value)
+            .context("the array's version is not the one of this `ashlar`: use the same version")
+    }
+}
+
+/// Whether the network could read what is sent to that address: it is neither on this machine nor encrypted.
 fn goes_in_clear(url: &str) -> bool {
     let Ok(address) = url.parse::<ureq::http::Uri>() else { return true };
     let host = address.host().unwrap_or_default();
@@ -200,37 +198,32 @@ fn goes_in_clear(url: &str) -> bool {
     !here && address.scheme_str().is_none_or(|scheme| !scheme.eq_ignore_ascii_case("https"))
 }
 
-/// The JSON of an answer, null when it is empty, with its tag.
-fn read(mut response: Response<ureq::Body>) -> Result<(Value, String)> {
+fn read<A>(mut response: Response<ureq::Body>, schema: &'static str) -> Result<Answer<A>> {
     let tag = response.headers().get("etag").and_then(|tag| tag.to_str().ok()).unwrap_or_default();
     let tag = tag.to_owned();
     let text = response.body_mut().read_to_string().context("the array's answer broke off")?;
-    let answer = match text.is_empty() {
+    let value = match text.is_empty() {
         true => Value::Null,
         false => serde_json::from_str(&text).context("the array's answer is not JSON")?,
     };
-    Ok((answer, tag))
+    Ok(Answer { value, tag, schema, kind: PhantomData })
 }
 
-/// What tells the names of things, by the first part of their path.
-const LISTED_BY: &[(&str, &str)] = &[
-    ("volumes", "volume list"),
-    ("snapshots", "snapshot list"),
-    ("groups", "group list"),
-    ("schedules", "schedule list"),
-    ("hosts", "host list"),
-    ("host-groups", "host-group list"),
-    ("connections", "connection list"),
-    ("recycle-bin", "recycle-bin list"),
-    ("users", "user list"),
-    ("tokens", "token list"),
-    ("drives", "drive list"),
-    ("jobs", "job list"),
-    ("alerts", "alert list"),
-];
+/// The noun of the command line for the first segment of a path: `volume` for `volumes`.
+fn noun(path: &str) -> Option<String> {
+    let segment = path.strip_prefix("/api/v1/")?.split('/').next()?;
+    Some(match segment {
+        "notification-targets" => "notification".into(),
+        "recycle-bin" => segment.into(),
+        _ => match segment.strip_suffix("ies") {
+            Some(stem) => format!("{stem}y"),
+            None => segment.strip_suffix('s')?.into(),
+        },
+    })
+}
 
-/// What a refusal says, and what to do next.
-fn problem(status: StatusCode, text: &str, segments: &[&str]) -> anyhow::Error {
+/// The reason for a refusal, and what to do next.
+fn problem(status: StatusCode, text: &str, path: &str) -> anyhow::Error {
     let detail =
         serde_json::from_str::<Value>(text).ok().and_then(|it| Some(it.get("detail")?.as_str()?.to_owned()));
     match (status, detail) {
@@ -238,13 +231,10 @@ fn problem(status: StatusCode, text: &str, segments: &[&str]) -> anyhow::Error {
             "{}; it is in api.json in the folder that ashlard was started with",
             detail.unwrap_or_else(|| "the array does not accept this token".into())
         ),
-        (StatusCode::NOT_FOUND, Some(detail)) => {
-            let list = LISTED_BY.iter().find(|(path, _)| segments.first() == Some(path));
-            match list {
-                Some((_, verb)) => anyhow!("{detail}; `ashlar {verb}` shows what there is"),
-                None => anyhow!(detail),
-            }
-        }
+        (StatusCode::NOT_FOUND, Some(detail)) => match noun(path) {
+            Some(noun) => anyhow!("{detail}; `ashlar {noun} list` shows all"),
+            None => anyhow!(detail),
+        },
         (_, Some(detail)) => anyhow!(detail),
         (status, None) => anyhow!("the array answered {status}; is it really an Ashlar array?"),
     }

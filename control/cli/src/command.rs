@@ -1,8 +1,7 @@
-//! Nouns and verbs, and the request that each makes.
+//! Nouns and verbs of the command line.
 
 mod access;
 mod alert;
-mod analysis;
 mod array;
 mod bin;
 mod directory;
@@ -19,25 +18,28 @@ mod snapshot;
 mod top;
 mod volume;
 
-use crate::client::{self, Client, Whereabouts};
+use crate::client::{Answer, CLEAR, Client, Whereabouts};
+use crate::show::Shown;
 use crate::size::size;
 use crate::{format, manual, show};
+use ::client::{Choice, api};
 use anyhow::{Context, Result};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Operates an Ashlar array.
+/// Manage an Ashlar array.
 #[derive(Parser)]
 #[command(name = "ashlar", version, propagate_version = true, arg_required_else_help = true)]
 pub struct Cli {
     #[command(flatten)]
     access: Access,
-    /// How to print answers
+    /// Output format
     #[arg(short, long, global = true, value_enum, default_value_t = format::Format::Table)]
     output: format::Format,
-    /// Ask again every so often, such as 5s, until interrupted; for what only reads [default: 2s]
+    /// Repeat at this interval, such as 5s, until interrupted; only for commands that change nothing [default: 2s]
     #[arg(long, global = true, value_name = "TIME", num_args = 0..=1, require_equals = true,
         default_missing_value = "2s", value_parser = seconds)]
     watch: Option<u64>,
@@ -47,131 +49,128 @@ pub struct Cli {
 
 #[derive(Args)]
 struct Access {
-    /// Folder of an array on this machine [env: ASHLAR_DATA] [default: /var/lib/ashlar]
+    /// Data folder of an array on this machine [env: ASHLAR_DATA] [default: /var/lib/ashlar]
     #[arg(long, global = true, value_name = "DIR", conflicts_with = "array")]
     data: Option<PathBuf>,
-    /// Address of the array's API, such as http://127.0.0.1:8080 [env: ASHLAR_ARRAY]
+    /// URL of the array's API, such as http://127.0.0.1:8080 [env: ASHLAR_ARRAY]
     #[arg(long, global = true, value_name = "URL")]
     array: Option<String>,
     /// Token for --array [env: ASHLAR_TOKEN]
     #[arg(long, global = true, value_name = "TOKEN")]
     token: Option<String>,
-    /// An array that `ashlar profile set` made known [env: ASHLAR_PROFILE]
+    /// Profile created by `ashlar profile set` [env: ASHLAR_PROFILE]
     #[arg(long, global = true, value_name = "NAME", conflicts_with_all = ["data", "array"])]
     profile: Option<String>,
-    /// File with the certificate of --array in PEM; the system's when not given [env: ASHLAR_CERTIFICATE]
+    /// File with the certificate of --array in PEM [default: certificates of the system] [env: ASHLAR_CERTIFICATE]
     #[arg(long, global = true, value_name = "FILE")]
     certificate: Option<PathBuf>,
 }
 
 #[derive(Clone, Subcommand)]
 enum Noun {
-    /// The array as a whole
+    /// The array: status, settings
     #[command(subcommand)]
     Array(array::ArrayVerb),
-    /// What was asked for, how it went, and how the space was used
-    #[command(subcommand)]
-    Analysis(analysis::AnalysisVerb),
-    /// Drives, and how they protect what is stored
+    /// Performance and capacity history
+    #[command(subcommand, alias = "analysis")]
+    Performance(performance::PerformanceVerb),
+    /// Drives, protection state and scrubs
     #[command(subcommand)]
     Drive(drive::DriveVerb),
-    /// Work that takes long
+    /// Background jobs
     #[command(subcommand)]
     Job(drive::JobVerb),
-    /// The key that encrypted drives are locked with
+    /// Encryption key of the drives
     #[command(subcommand)]
     Key(key::KeyVerb),
-    /// Volumes, and who sees them
+    /// Volumes and their connections to hosts
     #[command(subcommand)]
     Volume(volume::VolumeVerb),
-    /// Volume groups: quotas, policies and limits in common
+    /// Volume groups: quotas, data reduction and QoS limits
     #[command(subcommand)]
     Group(group::GroupVerb),
     /// Snapshots
     #[command(subcommand)]
     Snapshot(snapshot::SnapshotVerb),
-    /// When snapshots are taken, and how many are kept
+    /// Snapshot schedules and retention
     #[command(subcommand)]
     Schedule(schedule::ScheduleVerb),
-    /// Volumes and snapshots that were deleted, until their space is given back
+    /// Recycle bin: deleted volumes and snapshots
     #[command(subcommand)]
-    RecycleBin(bin::BinVerb),
-    /// Hosts: who may log in
+    RecycleBin(bin::RecycleBinVerb),
+    /// Hosts: iSCSI initiators and CHAP
     #[command(subcommand)]
     Host(host::HostVerb),
-    /// Host groups: hosts that see the same
+    /// Host groups
     #[command(subcommand)]
     HostGroup(group::HostGroupVerb),
-    /// Who sees what
+    /// Connections of volumes and snapshots to hosts
     #[command(subcommand)]
     Connection(ConnectionVerb),
-    /// Who may operate the array
+    /// Users and roles
     #[command(subcommand)]
     User(access::UserVerb),
-    /// Directories elsewhere whose people may log in: OpenID Connect, LDAP
+    /// Identity providers (OpenID Connect) and LDAP directories
     #[command(subcommand)]
     Directory(directory::DirectoryVerb),
-    /// Secrets for programs that operate the array
+    /// API tokens
     #[command(subcommand)]
     Token(access::TokenVerb),
-    /// The certificate that the array shows
+    /// TLS certificate of the API
     #[command(subcommand)]
     Certificate(access::CertificateVerb),
-    /// What needs attention
+    /// Alerts
     #[command(subcommand)]
     Alert(alert::AlertVerb),
-    /// Whom alerts are told elsewhere: webhooks, syslog, mail, SNMP
+    /// Alert notification targets (e-mail, webhook, syslog, SNMP)
     #[command(subcommand)]
     Notification(notification::NotificationVerb),
-    /// What happened
+    /// Events
     #[command(subcommand)]
     Event(array::EventVerb),
-    /// What operators did
+    /// Audit log
     #[command(subcommand)]
     Audit(array::AuditVerb),
-    /// Write what somebody who helps from afar needs to know into a file, without secrets
+    /// Download a support bundle, which contains no secrets
     SupportBundle {
-        /// The file: tar, compressed with zstd
+        /// File to write: tar, compressed with zstd
         #[arg(long, value_name = "FILE", default_value = "ashlar-support.tar.zst")]
         file: PathBuf,
     },
-    /// Arrays that are known by a name on this machine
+    /// Profiles: named arrays of this machine's configuration
     #[command(subcommand)]
     Profile(profile::ProfileVerb),
     /// Write man pages, or print the reference
     #[command(hide = true)]
     Manual {
-        /// Where to write man pages
+        /// Folder of the man pages
         #[arg(default_value = "man")]
         folder: PathBuf,
         /// Print the reference in Markdown instead
         #[arg(long)]
         reference: bool,
     },
-    /// Print what a shell needs to complete commands: bash, zsh, fish
+    /// Print shell completions
     Completion {
-        /// The shell
+        /// Shell
         shell: clap_complete::Shell,
     },
 }
 
 #[derive(Clone, Subcommand)]
 enum ConnectionVerb {
-    /// Every connection of a volume or snapshot with a host or host group
+    /// List connections of volumes and snapshots to hosts and host groups
     List,
 }
 
 impl ConnectionVerb {
     fn run(self, client: &Client) -> Result<Shown> {
-        match self {
-            ConnectionVerb::List => {
-                Ok((items(client.ask("GET", &["connections"], None)?), show::connections))
-            }
-        }
+        let ConnectionVerb::List = self;
+        Ok(client.call(api::list_connections(&api::ListConnections::default()))?.into())
     }
 }
 
-/// A time as people write it, in seconds: `90s`, `15m`, `12h`, `7d`, `4w`.
+/// A duration in seconds: `90s`, `15m`, `12h`, `7d`, `4w`.
 fn seconds(text: &str) -> Result<u64, String> {
     let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400), ("w", 7 * 86_400)];
     let (number, each) =
@@ -181,7 +180,7 @@ fn seconds(text: &str) -> Result<u64, String> {
 }
 
 impl Cli {
-    /// Does it, and gives each answer to `print`.
+    /// Runs the command, and passes each result to `print`.
     pub fn run(self, mut print: impl FnMut(&str)) -> Result<()> {
         if let Noun::Completion { shell } = self.noun {
             clap_complete::generate(shell, &mut Self::command(), "ashlar", &mut std::io::stdout());
@@ -195,25 +194,22 @@ impl Cli {
             return Ok(());
         }
         if let Noun::Profile(verb) = self.noun {
-            let (answer, table) = verb.run()?;
-            print(&self.output.show(&answer, table)?);
+            print(&self.output.show(&verb.run()?)?);
             return Ok(());
         }
         let Access { data, array, token, certificate, profile } = self.access;
         let mut client = Client::find(Whereabouts { data, array, token, certificate, profile })?;
-        if matches!(self.noun, Noun::Array(array::ArrayVerb::Top)) {
+        if matches!(self.noun, Noun::Performance(performance::PerformanceVerb::Top)) {
             return top::run(&client);
         }
         let Some(pause) = self.watch else {
-            let (answer, table) = self.noun.run(&client)?;
-            print(&self.output.show(&answer, table)?);
+            print(&self.output.show(&self.noun.run(&client)?)?);
             return Ok(());
         };
         client.only_read();
         loop {
-            let (answer, table) = self.noun.clone().run(&client)?;
-            let shown = self.output.show(&answer, table)?;
-            print(&if self.output.is_for_people() { format!("{}{shown}", client::CLEAR) } else { shown });
+            let shown = self.output.show(&self.noun.clone().run(&client)?)?;
+            print(&if self.output.is_for_people() { format!("{}{shown}", CLEAR) } else { shown });
             std::thread::sleep(Duration::from_secs(pause.max(1)));
         }
     }
@@ -223,7 +219,7 @@ impl Noun {
     fn run(self, client: &Client) -> Result<Shown> {
         match self {
             Noun::Array(verb) => verb.run(client),
-            Noun::Analysis(verb) => verb.run(client),
+            Noun::Performance(verb) => verb.run(client),
             Noun::Drive(verb) => verb.run(client),
             Noun::Job(verb) => verb.run(client),
             Noun::Key(verb) => verb.run(client),
@@ -245,32 +241,38 @@ impl Noun {
             Noun::Audit(verb) => verb.run(client),
             Noun::SupportBundle { file } => support_bundle(client, &file),
             Noun::Profile(_) | Noun::Manual { .. } | Noun::Completion { .. } => {
-                unreachable!("they ask no array")
+                unreachable!("they need no array")
             }
         }
     }
 }
 
 fn support_bundle(client: &Client, file: &Path) -> Result<Shown> {
-    let bundle = client.download(&["support-bundle"])?;
+    let bundle = client.download(&api::download_support_bundle())?;
     std::fs::write(file, &bundle).with_context(|| format!("can't write {}", file.display()))?;
     let answer = json!({ "file": file, "bytes": bundle.len() });
-    Ok((answer, |it| format!("{} has {} bytes\n", show::text(&it["file"]), show::text(&it["bytes"]))))
+    Ok(Shown::text(answer, |it| {
+        format!("{} has {} bytes\n", show::text(it, "file"), show::text(it, "bytes"))
+    }))
 }
 
-/// An answer, and how people like to see it.
-type Shown = (Value, fn(&Value) -> String);
-
-/// A query with what is given, quoted; empty when nothing is.
-fn query(fields: &[(&str, Option<&str>)]) -> String {
-    let given = fields.iter().filter_map(|(name, value)| Some((name, client::quoted((*value)?))));
-    let fields: Vec<_> = given.map(|(name, value)| format!("{name}={value}")).collect();
-    if fields.is_empty() { String::new() } else { format!("?{}", fields.join("&")) }
+impl<A> From<Answer<A>> for Shown {
+    fn from(answer: Answer<A>) -> Self {
+        Shown::of(answer.value, answer.schema)
+    }
 }
 
-/// The list in an answer that may one day come in pages.
-fn items(mut answer: Value) -> Value {
-    answer.get_mut("items").map_or(Value::Null, Value::take)
+/// A value of an enumeration of the API.
+fn choice<T>() -> impl TypedValueParser<Value = T>
+where
+    T: Choice<Err: std::error::Error + Send + Sync> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(T::CHOICES).try_map(|text| text.parse::<T>())
+}
+
+/// The text of a file.
+fn read_file(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))
 }
 
 #[cfg(test)]

@@ -71,6 +71,10 @@ fn a_subject_or_peer_is_named_once() {
         "array set --unmap-throttle 9 --recycle-bin 7d",
         "volume list --watch=5s -o csv",
         "volume list --watch",
+        "performance history --volume db1 --last 1h",
+        "analysis sizes --host esx1",
+        "user create bob --role operator",
+        "snapshot lock db1.a --until 2030-01-01T00:00:00Z",
         "snapshot restore db1.a --yes --no-safety-snapshot",
         "volume restore db1 --from db1.a --yes",
         "volume delete db1 --eradicate --yes",
@@ -87,6 +91,8 @@ fn a_subject_or_peer_is_named_once() {
         "volume connect db1 --host a --host-group b",
         "volume set db1 --group a --no-group",
         "array set --unmap-throttle 10",
+        "user create bob --role root",
+        "performance history --volume db1 --host esx1",
     ] {
         assert!(parse(bad).is_err(), "{bad}");
     }

@@ -1,36 +1,38 @@
-//! Answers as programs, or people, want them.
+//! Output formats.
 
+use crate::show::Shown;
 use anyhow::Result;
 use clap::ValueEnum;
 use comfy_table::{Table, presets};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// How to print answers.
+/// Output format.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people
+    /// Table
     Table,
-    /// For people: every field
+    /// Table with every field
     Wide,
-    /// For programs: the shapes of the API
+    /// JSON as returned by the API
     Json,
     /// The same as YAML
     Yaml,
-    /// A line for each item, a column for each field
+    /// CSV: a line for each item, a column for each field
     Csv,
 }
 
 impl Format {
-    /// True when a terminal is where it belongs.
+    /// Whether it is for a terminal.
     pub fn is_for_people(self) -> bool {
         matches!(self, Format::Table | Format::Wide)
     }
 
-    /// The text of an answer.
-    pub fn show(self, answer: &Value, table: fn(&Value) -> String) -> Result<String> {
+    /// The text of a result.
+    pub fn show(self, shown: &Shown) -> Result<String> {
+        let answer = &shown.value;
         Ok(match self {
-            Format::Table => table(answer),
+            Format::Table => shown.table(),
             Format::Json => format!("{answer:#}\n"),
             Format::Yaml => serde_norway::to_string(answer)?,
             Format::Wide => {
@@ -70,7 +72,7 @@ fn flat(answer: &Value) -> (Vec<String>, Vec<Vec<String>>) {
             columns.push(name.clone());
         }
     }
-    // What people look for first.
+    // The name comes first.
     columns.sort_by_key(|column| column != "name");
     let row = |fields: Vec<(String, String)>| {
         let mut fields: BTreeMap<_, _> = fields.into_iter().collect();
@@ -116,7 +118,8 @@ mod tests {
             { "name": "a", "size": 1, "limits": { "iops": 5, "bandwidth": null }, "portals": ["x", "y"] },
             { "name": "b,c", "size": 2, "connections": [{ "host": "h", "lun": 0 }] },
         ]);
-        let show = |format: Format| format.show(&answer, |_| String::new()).expect("a text");
+        let shown = Shown::text(answer.clone(), |_| String::new());
+        let show = |format: Format| format.show(&shown).expect("a text");
         assert_eq!(
             show(Format::Csv),
             "name,limits.bandwidth,limits.iops,portals,size,connections\na,,5,x;y,1,\n\"b,c\",,,,2,host=h lun=0\n"

@@ -1,419 +1,356 @@
-//! Answers for people. The shapes are the API's; a field that is missing prints as a dash.
+//! Results as tables. Columns, labels and units come from the description of the API, so that a new schema needs no code
+//! here.
+//!
+//! The list in a schema of a list may declare its columns by `x-columns`: the name of a field, or `Label={field} text`.
+//! In such a text braces hold a field, or a path into fields with dots, `{field|default}` has a text for a missing value,
+//! and brackets hold a part that is left out if all of its fields are missing. A field may have a text for its items
+//! (`x-text`) and a unit (`x-unit`: bytes, ratio or fraction); other units are in its name (`_seconds`, `_us`).
 
 use bytesize::ByteSize;
+use client::DESCRIPTION;
 use comfy_table::{Table, presets};
-use serde_json::Value;
+use indexmap::IndexMap;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
-/// The array as a whole.
-pub fn array(answer: &Value) -> String {
-    let space = &answer["space"];
-    let ratio = &answer["reduction"];
-    let state = match answer["reason"].as_str() {
-        Some(why) => format!("{}: {why}", text(&answer["state"])),
-        None => text(&answer["state"]),
-    };
-    let reduction = format!(
-        "{} (deduplication {}, compression {}); {} in total, with thin provisioning {}",
-        times(&ratio["data"]),
-        times(&ratio["deduplication"]),
-        times(&ratio["compression"]),
-        times(&ratio["total"]),
-        times(&ratio["thin_provisioning"]),
-    );
-    facts(&[
-        (
-            "Array",
-            format!(
-                "{}, serial {}, version {}",
-                text(&answer["name"]),
-                text(&answer["serial"]),
-                text(&answer["version"])
-            ),
-        ),
-        ("State", state),
-        ("Target", text(&answer["target_iqn"])),
-        ("Portals", list(&answer["portals"])),
-        ("Encryption", text(&answer["encryption"])),
-        ("Up", duration(answer["uptime_seconds"].as_u64().unwrap_or(0))),
-        ("Volumes", text(&answer["volumes"])),
-        ("Hosts", format!("{}, with {} sessions", text(&answer["hosts"]), text(&answer["sessions"]))),
-        ("Provisioned", bytes(&space["provisioned"])),
-        ("Mapped", bytes(&space["mapped"])),
-        ("Snapshots", format!("{} mapped", bytes(&space["snapshot"]))),
-        ("Logical", bytes(&space["logical"])),
-        ("Unique", format!("{}, and {} shared", bytes(&space["unique"]), bytes(&space["shared"]))),
-        ("Physical", format!("{}, and {} of metadata", bytes(&space["physical"]), bytes(&space["metadata"]))),
-        ("Reclaimable", bytes(&space["reclaimable"])),
-        ("Free", format!("{} of {}", bytes(&space["free"]), bytes(&space["total"]))),
-        ("Reduction", reduction),
-    ])
+static SCHEMAS: LazyLock<HashMap<String, Schema>> = LazyLock::new(|| {
+    let description: Description = serde_json::from_str(DESCRIPTION).unwrap_or_default();
+    description.components.schemas
+});
+
+#[derive(Default, Deserialize)]
+struct Description {
+    components: Components,
 }
 
-/// One volume.
-pub fn volume(answer: &Value) -> String {
-    facts(&[
-        ("Volume", text(&answer["name"])),
-        ("Size", exact(&answer["size"])),
-        ("Block size", text(&answer["block_size"])),
-        ("Mapped", bytes(&answer["mapped"])),
-        ("Group", text(&answer["group"])),
-        ("Reduction", policy(&answer["policy_in_force"])),
-        ("Limits", limits(&answer["limits"])),
-        ("Read-only", yes(&answer["read_only"])),
-        ("SCSI-2 reservations", yes(&answer["scsi2_reservations"])),
-        ("Identity", text(&answer["naa"])),
-        ("Created", text(&answer["created"])),
-        ("Connections", connected(answer, "host")),
-    ])
+#[derive(Default, Deserialize)]
+struct Components {
+    schemas: HashMap<String, Schema>,
 }
 
-/// What volumes and their snapshots cost.
-pub fn usage(answer: &Value) -> String {
-    let snapshots = format!("{}, with {} mapped", text(&answer["snapshots"]), bytes(&answer["snapshot"]));
-    let physical = format!("{}, and {} of metadata", bytes(&answer["physical"]), bytes(&answer["metadata"]));
-    facts(&[
-        ("Provisioned", bytes(&answer["provisioned"])),
-        ("Mapped", format!("{}, of it {} zeros", bytes(&answer["mapped"]), bytes(&answer["zero"]))),
-        ("Snapshots", snapshots),
-        ("Shared", bytes(&answer["shared"])),
-        ("Unique", bytes(&answer["unique"])),
-        ("Physical", physical),
-    ])
+/// What a table needs to know of a schema.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Schema {
+    #[serde(rename = "$ref")]
+    reference: Option<String>,
+    properties: IndexMap<String, Schema>,
+    items: Option<Box<Schema>>,
+    #[serde(rename = "oneOf")]
+    one_of: Vec<Schema>,
+    #[serde(rename = "enum")]
+    choices: Vec<Value>,
+    #[serde(rename = "x-columns")]
+    columns: Vec<String>,
+    #[serde(rename = "x-text")]
+    text: Option<String>,
+    #[serde(rename = "x-unit")]
+    unit: Option<String>,
 }
 
-/// All volumes.
-pub fn volumes(answer: &Value) -> String {
-    rows(&["NAME", "SIZE", "BLOCK", "MAPPED", "IDENTITY", "CONNECTIONS"], answer, |it| {
-        vec![
-            text(&it["name"]),
-            bytes(&it["size"]),
-            text(&it["block_size"]),
-            bytes(&it["mapped"]),
-            text(&it["naa"]),
-            connected(it, "host"),
-        ]
-    })
+/// A result, and how it becomes a table.
+#[derive(Clone)]
+pub struct Shown {
+    /// As the API has it.
+    pub value: Value,
+    view: View,
 }
 
-/// One host.
-pub fn host(answer: &Value) -> String {
-    facts(&[
-        ("Host", text(&answer["name"])),
-        ("Initiators", list(&answer["initiators"])),
-        ("CHAP", chap(answer)),
-        ("Created", text(&answer["created"])),
-        ("Sessions", text(&answer["sessions"])),
-        ("Connections", connected(answer, "volume")),
-    ]) + &host_refusals(answer)
+#[derive(Clone, Copy)]
+enum View {
+    /// By a schema of the description; of a list, that of the list.
+    Schema(&'static str),
+    Text(fn(&Value) -> String),
 }
 
-/// Why a host could not log in; nothing when it always could.
-fn host_refusals(host: &Value) -> String {
-    match host["refused_logins"].as_array() {
-        Some(refused) if !refused.is_empty() => {
-            format!("\nRefused log-ins\n{}", refused_logins(&host["refused_logins"]))
+impl Shown {
+    /// By a schema. A list is shown without the object around its items.
+    pub fn of(mut value: Value, schema: &'static str) -> Self {
+        let list = SCHEMAS.get(schema).is_some_and(|schema| schema.properties.contains_key("items"));
+        if let Some(items) = value.get_mut("items").filter(|_| list) {
+            value = items.take();
         }
-        _ => String::new(),
+        Self { value, view: View::Schema(schema) }
+    }
+
+    /// By a function.
+    pub fn text(value: Value, text: fn(&Value) -> String) -> Self {
+        Self { value, view: View::Text(text) }
+    }
+
+    /// The table.
+    pub fn table(&self) -> String {
+        match self.view {
+            View::Text(text) => text(&self.value),
+            View::Schema(name) => match SCHEMAS.get(name) {
+                Some(schema) if self.value.is_array() => list(schema, &self.value),
+                Some(schema) => details(schema, &self.value),
+                None => format!("{:#}\n", self.value),
+            },
+        }
     }
 }
 
-/// Refused log-ins.
-pub fn refused_logins(answer: &Value) -> String {
-    rows(&["LAST", "HOST", "INITIATOR", "ADDRESS", "PORTAL", "TIMES", "REASON"], answer, |it| {
-        vec![
-            text(&it["last"]),
-            text(&it["host"]),
-            text(&it["initiator"]),
-            text(&it["address"]),
-            text(&it["portal"]),
-            text(&it["count"]),
-            text(&it["reason"]),
-        ]
-    })
+impl Schema {
+    /// The schema that a reference, or the one alternative besides null, refers to.
+    fn resolved(&self) -> &Schema {
+        let referred = self.reference.as_deref().and_then(|it| SCHEMAS.get(it.rsplit('/').next()?));
+        match (referred, self.one_of.as_slice()) {
+            (Some(schema), _) => schema,
+            (None, [one]) => one.resolved(),
+            (None, [first, second]) if second.reference.is_some() && first.reference.is_none() => {
+                second.resolved()
+            }
+            _ => self,
+        }
+    }
+
+    /// The schema of a field, which alternatives may have as well.
+    fn field(&self, name: &str) -> Option<&Schema> {
+        let resolved = self.resolved();
+        let mut alternatives = resolved.one_of.iter().map(Schema::resolved);
+        resolved.properties.get(name).or_else(|| alternatives.find_map(|it| it.properties.get(name)))
+    }
+
+    /// Whether the value is a list or an object.
+    fn is_compound(&self) -> bool {
+        let resolved = self.resolved();
+        resolved.items.is_some()
+            || !resolved.properties.is_empty()
+            || !resolved.one_of.is_empty() && resolved.choices.is_empty()
+    }
 }
 
-/// All hosts.
-pub fn hosts(answer: &Value) -> String {
-    rows(&["NAME", "INITIATORS", "CHAP", "SESSIONS", "CONNECTIONS"], answer, |it| {
-        vec![
-            text(&it["name"]),
-            list(&it["initiators"]),
-            chap(it),
-            text(&it["sessions"]),
-            connected(it, "volume"),
-        ]
-    })
+/// A line for each item.
+fn list(schema: &Schema, items: &Value) -> String {
+    let Some(list) = schema.properties.get("items") else { return String::new() };
+    let Some(item) = list.items.as_deref().map(Schema::resolved) else { return String::new() };
+    let columns: Vec<(String, String)> = match list.columns.as_slice() {
+        [] => {
+            let simple = item.properties.iter().filter(|(_, schema)| !schema.is_compound());
+            simple.map(|(name, _)| (label(name), format!("{{{name}|-}}"))).collect()
+        }
+        columns => columns.iter().map(|column| parse(column)).collect(),
+    };
+    let headers: Vec<_> = columns.iter().map(|(label, _)| label.to_uppercase()).collect();
+    let headers: Vec<_> = headers.iter().map(String::as_str).collect();
+    rows(&headers, items, |it| columns.iter().map(|(_, text)| dash(fill(text, item, it))).collect())
 }
 
-/// One connection.
-pub fn connection(answer: &Value) -> String {
-    let (volume, lun) = (text(&answer["volume"]), text(&answer["lun"]));
-    let read_only = if answer["read_only"] == true { ", read-only" } else { "" };
-    format!("{} sees {volume} as LUN {lun}{read_only}\n", peer(answer))
+/// A column: its label and its text.
+fn parse(column: &str) -> (String, String) {
+    match column.split_once('=') {
+        Some((label, text)) => (label.into(), text.into()),
+        None => (label(column), format!("{{{column}}}")),
+    }
 }
 
-/// All connections.
-pub fn connections(answer: &Value) -> String {
-    rows(&["VOLUME", "SEEN BY", "LUN", "READ-ONLY"], answer, |it| {
-        vec![text(&it["volume"]), peer(it), text(&it["lun"]), yes(&it["read_only"])]
-    })
+/// A line for each field; fields of objects have their own.
+fn details(schema: &Schema, value: &Value) -> String {
+    let mut lines = Vec::new();
+    add_details("", schema, value, &mut lines);
+    let lines: Vec<_> = lines.iter().map(|(label, text)| (label.as_str(), text.clone())).collect();
+    facts(&lines)
 }
 
-/// What is set for the array as a whole.
-pub fn settings(answer: &Value) -> String {
-    facts(&[
-        ("Name", text(&answer["name"])),
-        ("Recycle bin", duration(answer["recycle_bin_seconds"].as_u64().unwrap_or(0))),
-        ("UNMAP throttle", text(&answer["unmap_throttle"])),
-        ("Scrub", scrub_every(answer["scrub_every_seconds"].as_u64())),
-    ])
+fn add_details(prefix: &str, schema: &Schema, value: &Value, lines: &mut Vec<(String, String)>) {
+    let Value::Object(fields) = value else { return };
+    let resolved = schema.resolved();
+    let declared = resolved.properties.keys().filter_map(|name| fields.get_key_value(name.as_str()));
+    let others = fields.iter().filter(|(name, _)| !resolved.properties.contains_key(name.as_str()));
+    for (name, value) in declared.chain(others) {
+        let own = if prefix.is_empty() { label(name) } else { format!("{prefix} {}", small(&label(name))) };
+        let unknown = Schema::default();
+        let field = schema.field(name).unwrap_or(&unknown);
+        match value {
+            Value::Object(_) => add_details(&own, field, value, lines),
+            Value::Null if !prefix.is_empty() => {}
+            value => lines.push((own, dash(cell(name, field, value)))),
+        }
+    }
 }
 
-fn scrub_every(seconds: Option<u64>) -> String {
-    match seconds {
+/// A label in the middle of a line: acronyms stay as they are.
+fn small(label: &str) -> String {
+    let acronym = label.chars().nth(1).is_some_and(|second| !second.is_ascii_lowercase() && second != ' ');
+    if acronym { label.to_owned() } else { label[..1].to_lowercase() + &label[1..] }
+}
+
+/// `block_size` as people read it, without its unit.
+fn label(name: &str) -> String {
+    const ACRONYMS: [(&str, &str); 12] = [
+        ("chap", "CHAP"),
+        ("id", "ID"),
+        ("iops", "IOPS"),
+        ("iqn", "IQN"),
+        ("kmip", "KMIP"),
+        ("lun", "LUN"),
+        ("naa", "NAA"),
+        ("scsi2", "SCSI-2"),
+        ("unmap", "UNMAP"),
+        ("url", "URL"),
+        ("ca", "CA"),
+        ("dn", "DN"),
+    ];
+    let name = name.rsplit('.').next().unwrap_or(name);
+    let name = UNITS.iter().find_map(|(suffix, _)| name.strip_suffix(suffix)).unwrap_or(name);
+    let words: Vec<&str> = name.split('_').collect();
+    let words = words.iter().enumerate().map(|(index, word)| {
+        match ACRONYMS.iter().find(|(known, _)| known == word) {
+            Some((_, acronym)) => (*acronym).to_owned(),
+            None if index == 0 => word[..1].to_uppercase() + &word[1..],
+            None => (*word).to_owned(),
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Units that names of fields end with.
+const UNITS: [(&str, &str); 6] = [
+    ("_seconds", "seconds"),
+    ("_us", "microseconds"),
+    ("_bytes", "bytes"),
+    ("_percent", "%"),
+    ("_celsius", "°C"),
+    ("_hours", "h"),
+];
+
+/// The text of a template.
+fn fill(template: &str, schema: &Schema, value: &Value) -> String {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some(at) = rest.find(['{', '[']) {
+        text += &rest[..at];
+        let (end, open) = if rest[at..].starts_with('{') { ('}', false) } else { (']', true) };
+        let Some(length) = rest[at..].find(end) else { break };
+        let inner = &rest[at + 1..at + length];
+        rest = &rest[at + length + 1..];
+        match open {
+            // Without its fields a part says nothing.
+            true if fill(&fields_of(inner), schema, value).is_empty() => {}
+            true => text += &fill(inner, schema, value),
+            false => text += &placeholder(inner, schema, value),
+        }
+    }
+    text + rest
+}
+
+/// The placeholders of a template, without the text between them.
+fn fields_of(template: &str) -> String {
+    let fields =
+        template.split('{').skip(1).filter_map(|part| Some(format!("{{{}}}", part.split_once('}')?.0)));
+    fields.collect()
+}
+
+fn placeholder(text: &str, schema: &Schema, value: &Value) -> String {
+    let (path, default) = text.split_once('|').unwrap_or((text, ""));
+    let (mut schema, mut value) = (schema, value);
+    let unknown = Schema::default();
+    for name in path.split('.') {
+        schema = schema.field(name).unwrap_or(&unknown);
+        value = &value[name];
+    }
+    if value.is_null() { default.into() } else { cell(path, schema, value) }
+}
+
+/// The text of a value; nothing if it is null or empty.
+fn cell(path: &str, schema: &Schema, value: &Value) -> String {
+    let resolved = schema.resolved();
+    match value {
+        Value::Null => String::new(),
+        Value::Bool(true) => "yes".into(),
+        Value::Bool(false) => "no".into(),
+        Value::Number(_) => number(path, schema.unit.as_deref(), value),
+        Value::String(text) if resolved.choices.is_empty() && resolved.one_of.is_empty() => {
+            // Certificates, for example.
+            text.split_once('\n').map_or_else(|| text.clone(), |(first, _)| format!("{first} …"))
+        }
+        Value::String(text) => text.replace('_', " "),
+        Value::Array(items) => {
+            let unknown = Schema::default();
+            let item = resolved.items.as_deref().unwrap_or(&unknown);
+            let one = |it: &Value| match &schema.text {
+                Some(template) => fill(template, item, it),
+                None => cell(path, item, it),
+            };
+            items.iter().map(one).filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", ")
+        }
+        Value::Object(fields) => {
+            let unknown = Schema::default();
+            let one = |(name, value): (&String, &Value)| {
+                let text = cell(name, schema.field(name).unwrap_or(&unknown), value);
+                (!text.is_empty()).then(|| format!("{} {text}", small(&label(name))))
+            };
+            fields.iter().filter_map(one).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+fn number(path: &str, unit: Option<&str>, value: &Value) -> String {
+    let named = || {
+        let suffix =
+            |name: &str| UNITS.iter().find(|(suffix, _)| name.ends_with(suffix)).map(|(_, unit)| *unit);
+        path.rsplit('.').find_map(suffix)
+    };
+    let float = value.as_f64().unwrap_or(0.0);
+    match unit.or_else(named) {
+        Some("bytes") => ByteSize(value.as_u64().unwrap_or(float as u64)).display().iec().to_string(),
+        Some("bytes/s") => format!("{}/s", ByteSize(float as u64).display().iec()),
+        Some("1/s") => format!("{float:.0}"),
+        Some("seconds") => duration(float as u64),
+        Some("microseconds") => micros(value),
+        Some("ratio") => format!("{float:.1} : 1"),
+        Some("fraction") => format!("{:.0} %", float * 100.0),
+        Some(unit) => format!("{value} {unit}"),
+        None => value.to_string(),
+    }
+}
+
+/// A stretch of time.
+pub fn duration(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
+}
+
+/// Microseconds.
+pub fn micros(value: &Value) -> String {
+    match value.as_f64() {
         None => "-".into(),
-        Some(0) => "only when asked for".into(),
-        Some(seconds) => format!("{} after the last one", duration(seconds)),
+        Some(micros) if micros < 1000.0 => format!("{micros:.0} µs"),
+        Some(micros) if micros < 1e6 => format!("{:.1} ms", micros / 1e3),
+        Some(micros) => format!("{:.1} s", micros / 1e6),
     }
 }
 
-/// One volume group.
-pub fn group(answer: &Value) -> String {
-    let crossed = |quota: &str, crossed: &str| match answer[crossed].as_bool() {
-        Some(true) => format!("{}, reached", bytes(&answer[quota])),
-        _ => bytes(&answer[quota]),
-    };
-    facts(&[
-        ("Volume group", text(&answer["name"])),
-        ("Volumes", list(&answer["volumes"])),
-        ("Provisioned", bytes(&answer["provisioned"])),
-        ("Mapped", bytes(&answer["mapped"])),
-        ("Soft quota", crossed("soft_quota", "soft_quota_crossed")),
-        ("Hard quota", crossed("hard_quota", "hard_quota_reached")),
-        ("Reduction", policy(&answer["policy"])),
-        ("Limits", limits(&answer["limits"])),
-        ("Created", text(&answer["created"])),
-    ])
+/// A deleted object.
+pub fn deleted(name: String) -> Shown {
+    Shown::text(json!({ "deleted": name }), |it| format!("{} is deleted\n", text(it, "deleted")))
 }
 
-/// All volume groups.
-pub fn groups(answer: &Value) -> String {
-    rows(&["NAME", "VOLUMES", "PROVISIONED", "MAPPED", "SOFT QUOTA", "HARD QUOTA", "LIMITS"], answer, |it| {
-        vec![
-            text(&it["name"]),
-            it["volumes"].as_array().map_or(0, Vec::len).to_string(),
-            bytes(&it["provisioned"]),
-            bytes(&it["mapped"]),
-            bytes(&it["soft_quota"]),
-            bytes(&it["hard_quota"]),
-            limits(&it["limits"]),
-        ]
-    })
-}
-
-/// One host group.
-pub fn host_group(answer: &Value) -> String {
-    facts(&[
-        ("Host group", text(&answer["name"])),
-        ("Hosts", list(&answer["hosts"])),
-        ("Connections", connected(answer, "volume")),
-        ("Created", text(&answer["created"])),
-    ])
-}
-
-/// All host groups.
-pub fn host_groups(answer: &Value) -> String {
-    rows(&["NAME", "HOSTS", "CONNECTIONS"], answer, |it| {
-        vec![text(&it["name"]), list(&it["hosts"]), connected(it, "volume")]
-    })
-}
-
-/// One snapshot.
-pub fn snapshot(answer: &Value) -> String {
-    facts(&[
-        ("Snapshot", text(&answer["name"])),
-        ("Of volume", text(&answer["source"])),
-        ("Taken", text(&answer["created"])),
-        ("By schedule", text(&answer["schedule"])),
-        ("Locked until", text(&answer["retain_until"])),
-        ("Writable", yes(&answer["writable"])),
-        ("Size", exact(&answer["size"])),
-        ("Mapped", bytes(&answer["mapped"])),
-        ("Identity", text(&answer["naa"])),
-        ("Connections", connected(answer, "host")),
-    ])
-}
-
-/// A volume or a snapshot, whichever it is.
-pub fn disk(answer: &Value) -> String {
-    if answer.get("source").is_some() { snapshot(answer) } else { volume(answer) }
-}
-
-/// Snapshots.
-pub fn snapshots(answer: &Value) -> String {
-    let headers = ["NAME", "VOLUME", "TAKEN", "LOCKED UNTIL", "WRITABLE", "SIZE", "MAPPED", "CONNECTIONS"];
-    rows(&headers, answer, |it| {
-        vec![
-            text(&it["name"]),
-            text(&it["source"]),
-            text(&it["created"]),
-            text(&it["retain_until"]),
-            yes(&it["writable"]),
-            bytes(&it["size"]),
-            bytes(&it["mapped"]),
-            connected(it, "host"),
-        ]
-    })
-}
-
-/// What differs.
-pub fn difference(answer: &Value) -> String {
-    rows(&["OFFSET", "LENGTH", "DATA"], answer, |it| {
-        vec![text(&it["offset"]), text(&it["length"]), yes(&it["mapped"])]
-    })
-}
-
-/// One schedule.
-pub fn schedule(answer: &Value) -> String {
-    facts(&[
-        ("Schedule", text(&answer["name"])),
-        ("Of", subject(answer)),
-        ("Rules", rules(answer)),
-        ("Immutable for", duration(answer["immutable_seconds"].as_u64().unwrap_or(0))),
-        ("Enabled", yes(&answer["enabled"])),
-        ("Next", text(&answer["next"])),
-        ("Last", text(&answer["last"])),
-        ("Snapshots", text(&answer["snapshots"])),
-    ])
-}
-
-/// All schedules.
-pub fn schedules(answer: &Value) -> String {
-    rows(&["NAME", "OF", "RULES", "ENABLED", "NEXT", "LAST", "SNAPSHOTS"], answer, |it| {
-        vec![
-            text(&it["name"]),
-            subject(it),
-            rules(it),
-            yes(&it["enabled"]),
-            text(&it["next"]),
-            text(&it["last"]),
-            text(&it["snapshots"]),
-        ]
-    })
-}
-
-/// Events.
-pub fn events(answer: &Value) -> String {
-    rows(&["TIME", "SEVERITY", "KIND", "MESSAGE"], answer, |it| {
-        vec![text(&it["time"]), text(&it["severity"]), text(&it["kind"]), text(&it["message"])]
-    })
-}
-
-/// The audit trail.
-pub fn audit(answer: &Value) -> String {
-    rows(&["TIME", "USER", "FROM", "OUTCOME", "REQUEST", "CHANGED"], answer, |it| {
-        let outcome = match it["message"].as_str() {
-            Some(why) => format!("{}: {why}", text(&it["outcome"])),
-            None => text(&it["outcome"]),
-        };
-        let records = it["changes"].as_array().into_iter().flatten();
-        let changed: Vec<_> = records.flat_map(changed_fields).collect();
-        let (time, user, origin) = (text(&it["time"]), text(&it["user"]), text(&it["origin"]));
-        vec![time, user, origin, outcome, text(&it["detail"]), dash(changed.join(", "))]
-    })
-}
-
-/// The fields of a record that was there before and still is: what is new or gone is told by the request.
-fn changed_fields(record: &Value) -> Vec<String> {
-    if record["before"].is_null() || record["after"].is_null() {
-        return Vec::new();
+/// A deleted volume or snapshot, which may be in the recycle bin.
+pub fn deleted_to(name: String, recycle_bin: bool) -> Shown {
+    if !recycle_bin {
+        return deleted(name);
     }
-    let one = |it: &Value| {
-        let value = |value: &Value| match value {
-            Value::Null => "none".to_owned(),
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        format!("{} {} → {}", text(&it["field"]), value(&it["before"]), value(&it["after"]))
-    };
-    record["fields"].as_array().into_iter().flatten().map(one).collect()
-}
-
-fn subject(answer: &Value) -> String {
-    match answer["group"].as_str() {
-        Some(group) => format!("group {group}"),
-        None => format!("volume {}", text(&answer["volume"])),
-    }
-}
-
-fn rules(answer: &Value) -> String {
-    let one = |it: &Value| format!("{} ({})", text(&it["when"]), text(&it["keep"]));
-    dash(answer["rules"].as_array().into_iter().flatten().map(one).collect::<Vec<_>>().join(", "))
-}
-
-/// Yes or no; a dash when it is not known.
-pub fn yes(value: &Value) -> String {
-    value.as_bool().map_or_else(|| "-".into(), |it| if it { "yes" } else { "no" }.into())
-}
-
-fn policy(value: &Value) -> String {
-    let switch = |name: &str| {
-        let on = value[name].as_bool()?;
-        Some(format!("{name} {}", if on { "on" } else { "off" }))
-    };
-    let compression = value["compression"].as_str().map(|it| format!("compression {it}"));
-    dash(
-        [switch("dedup"), compression, switch("verify")].into_iter().flatten().collect::<Vec<_>>().join(", "),
-    )
-}
-
-fn limits(value: &Value) -> String {
-    let iops = value["iops"].as_u64().map(|iops| format!("{iops} IOPS"));
-    let bandwidth = value["bandwidth"].as_u64().map(|_| format!("{}/s", bytes(&value["bandwidth"])));
-    dash([iops, bandwidth].into_iter().flatten().collect::<Vec<_>>().join(", "))
-}
-
-/// Something that is gone.
-pub fn deleted(answer: &Value) -> String {
-    let name = text(&answer["deleted"]);
-    match answer["recycle_bin"].as_bool() {
-        Some(true) => {
-            format!("{name} is deleted; its space is taken until `ashlar recycle-bin eradicate {name}`\n")
-        }
-        _ => format!("{name} is deleted\n"),
-    }
-}
-
-/// Saved state that is cleared.
-pub fn cleared(answer: &Value) -> String {
-    format!("{} has no reservations and takes writes again\n", text(&answer["cleared"]))
-}
-
-/// The recycle bin.
-pub fn bin(answer: &Value) -> String {
-    rows(&["KIND", "NAME", "SIZE", "MAPPED", "DELETED", "ERADICATED AFTER", "ID"], answer, |it| {
-        vec![
-            text(&it["kind"]),
-            text(&it["name"]),
-            bytes(&it["size"]),
-            bytes(&it["mapped"]),
-            text(&it["deleted"]),
-            text(&it["eradicated_after"]),
-            text(&it["id"]),
-        ]
+    Shown::text(json!({ "deleted": name, "recycle_bin": true }), |it| {
+        let name = text(it, "deleted");
+        format!("{name} is in the recycle bin; `ashlar recycle-bin eradicate {name}` frees its space\n")
     })
 }
 
-/// A connection that is gone.
-pub fn disconnected(answer: &Value) -> String {
-    let it = &answer["disconnected"];
-    format!("{} no longer sees {}\n", peer(it), text(&it["volume"]))
-}
-
-pub fn peer(answer: &Value) -> String {
-    match answer["host"].as_str() {
-        Some(host) => format!("host {host}"),
-        None => format!("host group {}", text(&answer["host_group"])),
+/// A field as it is; a dash if it is missing.
+pub fn text(value: &Value, field: &str) -> String {
+    match &value[field] {
+        Value::Null => "-".into(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 
@@ -427,10 +364,10 @@ pub fn facts(facts: &[(&str, String)]) -> String {
 }
 
 /// A line for each item, below headers.
-pub fn rows(headers: &[&str], answer: &Value, row: impl Fn(&Value) -> Vec<String>) -> String {
+pub fn rows(headers: &[&str], items: &Value, row: impl Fn(&Value) -> Vec<String>) -> String {
     let mut table = plain();
     table.set_header(headers);
-    for item in answer.as_array().into_iter().flatten() {
+    for item in items.as_array().into_iter().flatten() {
         table.add_row(row(item));
     }
     finish(&table)
@@ -446,62 +383,8 @@ fn finish(table: &Table) -> String {
     table.lines().map(|line| line.trim().to_owned() + "\n").collect()
 }
 
-/// Hosts of a volume or volumes of a host, with LUNs.
-fn connected(answer: &Value, other: &str) -> String {
-    let name = |it: &Value| text(if it[other].is_null() { &it["host_group"] } else { &it[other] });
-    let one = |it: &Value| format!("{} (LUN {})", name(it), text(&it["lun"]));
-    let all: Vec<_> = answer["connections"].as_array().into_iter().flatten().map(one).collect();
-    dash(all.join(", "))
-}
-
-fn chap(answer: &Value) -> String {
-    match (answer["chap_user"].as_str(), answer["mutual_user"].as_str()) {
-        (Some(user), Some(mutual)) => format!("{user}, mutual {mutual}"),
-        (Some(user), None) => user.into(),
-        _ => "-".into(),
-    }
-}
-
-/// A value as it is; a dash when there is none.
-pub fn text(value: &Value) -> String {
-    match value {
-        Value::Null => "-".into(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-fn list(value: &Value) -> String {
-    dash(value.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(", "))
-}
-
 fn dash(text: String) -> String {
     if text.is_empty() { "-".into() } else { text }
-}
-
-/// A number of bytes with a unit.
-pub fn bytes(value: &Value) -> String {
-    value.as_u64().map_or_else(|| "-".into(), |bytes| ByteSize(bytes).display().iec().to_string())
-}
-
-fn exact(value: &Value) -> String {
-    format!("{} ({} bytes)", bytes(value), text(value))
-}
-
-/// A ratio.
-pub fn times(value: &Value) -> String {
-    value.as_f64().map_or_else(|| "-".into(), |ratio| format!("{ratio:.1} : 1"))
-}
-
-/// A stretch of time.
-pub fn duration(seconds: u64) -> String {
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, minutes) => format!("{minutes} min"),
-        (0, hours, minutes) => format!("{hours} h {minutes} min"),
-        (days, hours, _) => format!("{days} d {hours} h"),
-    }
 }
 
 #[cfg(test)]

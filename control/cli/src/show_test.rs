@@ -1,13 +1,12 @@
 use super::*;
-use serde_json::json;
 
 #[test]
-fn volumes_are_shown_with_what_hosts_see() {
-    let answer = json!([{
-        "name": "db1", "size": 10u64 << 30, "block_size": 512, "mapped": 1 << 20, "naa": "naa.6",
-        "connections": [{ "volume": "db1", "host": "esx1", "lun": 3 }],
-    }]);
-    let shown = volumes(&answer);
+fn lists_have_the_columns_and_units_of_the_description() {
+    let value = json!({ "total": 1, "items": [{
+        "name": "db1", "size": 10u64 << 30, "block_size": 512, "mapped": 1 << 20, "naa": "naa.6", "group": null,
+        "connections": [{ "volume": "db1", "host": "esx1", "host_group": null, "lun": 3, "read_only": false }],
+    }]});
+    let shown = Shown::of(value, "Volumes").table();
     for part in ["NAME", "db1", "10.0 GiB", "1.0 MiB", "esx1 (LUN 3)"] {
         assert!(shown.contains(part), "{part} in:\n{shown}");
     }
@@ -15,15 +14,51 @@ fn volumes_are_shown_with_what_hosts_see() {
 }
 
 #[test]
-fn an_empty_list_still_has_its_header() {
-    assert!(hosts(&json!([])).starts_with("NAME"));
+fn details_show_fields_of_fields_and_leave_out_what_these_lack() {
+    let limits = json!({ "iops": 500, "iops_burst": null, "bandwidth": 1 << 20, "bandwidth_burst": null });
+    let value = json!({ "name": "db1", "size": 2048, "group": null, "limits": limits, "read_only": false });
+    let shown = Shown::of(value, "Volume").table();
+    let line = |label: &str| shown.lines().find(|line| line.starts_with(label)).map(str::to_owned);
+    let words = |label: &str| line(label).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    assert_eq!(words("Size").as_deref(), Some("Size 2.0 KiB"));
+    assert_eq!(words("Group").as_deref(), Some("Group -"));
+    assert_eq!(words("Limits IOPS").as_deref(), Some("Limits IOPS 500"));
+    assert_eq!(words("Limits bandwidth").as_deref(), Some("Limits bandwidth 1.0 MiB"));
+    assert_eq!(words("Limits IOPS burst"), None);
+    assert_eq!(words("Read only").as_deref(), Some("Read only no"));
 }
 
 #[test]
-fn a_stopped_array_says_why() {
-    let shown =
-        array(&json!({ "state": "stopped", "reason": "drive failure", "space": {}, "reduction": {} }));
-    assert!(shown.contains("stopped: drive failure"), "{shown}");
+fn every_list_of_the_description_has_columns_that_exist() {
+    for (name, schema) in SCHEMAS.iter().filter(|(_, schema)| schema.properties.contains_key("items")) {
+        let list = &schema.properties["items"];
+        let Some(item) = list.items.as_deref().map(Schema::resolved) else { continue };
+        for column in &list.columns {
+            let (_, text) = parse(column);
+            for path in text.split('{').skip(1).filter_map(|part| part.split_once('}')) {
+                let path = path.0.split('|').next().unwrap_or_default();
+                let mut schema = item;
+                for field in path.split('.') {
+                    schema =
+                        schema.field(field).unwrap_or_else(|| panic!("{name}: {column}: no field {field}"));
+                }
+            }
+        }
+        let shown = Shown::of(json!({ "items": [] }), leaked(name)).table();
+        assert!(!shown.trim().is_empty() || item.properties.is_empty(), "{name} has no header");
+    }
+}
+
+fn leaked(name: &str) -> &'static str {
+    Box::leak(name.to_owned().into_boxed_str())
+}
+
+#[test]
+fn templates_have_defaults_and_optional_parts() {
+    let text =
+        |template: &str| fill(template, &Schema::default(), &json!({ "a": "x", "b": null, "c": { "d": 5 } }));
+    assert_eq!(text("{a}{b} ({c.d})"), "x (5)");
+    assert_eq!(text("{b|none}[: {b}][, {a}]"), "none, x");
 }
 
 #[test]

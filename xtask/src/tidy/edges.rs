@@ -35,7 +35,9 @@ const ALLOWED: &[Edges] = &[
         &["raid"],
     ),
     edges("api", &["array"], &[]),
-    edges("cli", &[], &[]),
+    edges("client", &[], &[]),
+    edges("client-generate", &[], &[]),
+    edges("cli", &["client"], &[]),
     edges(
         "ashlard",
         &["api", "array", "engine", "export", "history", "iscsi", "raid", "scsi", "shelf"],

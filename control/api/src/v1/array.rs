@@ -82,28 +82,40 @@ pub enum State {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Space {
     /// Provisioned: sum of the volume sizes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     provisioned: u64,
     /// Mapped by hosts.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     mapped: u64,
     /// Mapped zeros, which occupy no space.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     zero: u64,
     /// Logical data of volumes and snapshots before reduction, without zeros: `unique` plus `shared`.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     logical: u64,
     /// Mapped non-zero data of snapshots, mostly shared with volumes and other snapshots.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     snapshot: u64,
     /// Unique data after zero elimination and deduplication.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     unique: u64,
     /// Data saved by deduplication, clones and snapshots.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     shared: u64,
     /// Physical space in use after compression.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     physical: u64,
     /// Physical space in use by metadata.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     metadata: u64,
     /// Physical space of unreferenced data, reclaimed by segment cleaning as needed.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     reclaimable: u64,
     /// Free physical space.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     free: u64,
     /// Usable physical capacity.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     total: u64,
 }
 
@@ -112,14 +124,19 @@ pub struct Space {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Reduction {
     /// Data reduction: logical to physical.
+    #[schema(extensions(("x-unit" = json!("ratio"))))]
     data: Option<f64>,
     /// Deduplication: logical to unique.
+    #[schema(extensions(("x-unit" = json!("ratio"))))]
     deduplication: Option<f64>,
     /// Compression: unique to physical.
+    #[schema(extensions(("x-unit" = json!("ratio"))))]
     compression: Option<f64>,
     /// Thin provisioning: provisioned to logical.
+    #[schema(extensions(("x-unit" = json!("ratio"))))]
     thin_provisioning: Option<f64>,
     /// Total efficiency: provisioned to physical.
+    #[schema(extensions(("x-unit" = json!("ratio"))))]
     total: Option<f64>,
 }
 

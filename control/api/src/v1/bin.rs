@@ -33,8 +33,10 @@ pub struct BinnedDisk {
     /// Name before it was deleted.
     name: String,
     /// Size presented to hosts, in bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     size: u64,
     /// Mapped (written and not unmapped) bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     mapped: u64,
     /// Deletion time.
     #[schema(format = DateTime)]
@@ -58,6 +60,7 @@ pub enum DiskKind {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RecycleBin {
     /// Newest last unless `sort` is given.
+    #[schema(extensions(("x-columns" = json!(["kind", "name", "size", "mapped", "deleted", "eradicated_after", "id"]))))]
     pub items: Vec<BinnedDisk>,
     /// Total count, regardless of `limit` and `offset`.
     pub total: usize,

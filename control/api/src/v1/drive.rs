@@ -36,8 +36,10 @@ pub struct Drive {
     /// Identifier of the drive in this array: 32 hex digits.
     id: String,
     /// Size in bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     size: u64,
     /// Bytes in use by data and parity.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     used: u64,
     /// State.
     state: DriveState,
@@ -116,6 +118,7 @@ pub enum DriveState {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Drives {
     /// Sorted by slot unless `sort` is given.
+    #[schema(extensions(("x-columns" = json!(["slot", "path", "state", "Used={used} of {size}", "journal", "Written={written_bytes}", "Errors={read_errors}", "slow_reads", "bad_pages", "Health={health.verdict}[, {health.used_percent} worn]"]))))]
     pub items: Vec<Drive>,
     /// Total count, regardless of `limit` and `offset`.
     pub total: usize,
@@ -193,6 +196,7 @@ pub struct Scrub {
     /// Segments read.
     segments: u64,
     /// Bytes read, parity included.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     bytes: u64,
     /// Pages with wrong contents.
     errors: u64,

@@ -33,14 +33,18 @@ pub struct Group {
     #[schema(format = DateTime)]
     created: String,
     /// Mapped bytes above which operators and hosts are warned; `null`: no quota.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     soft_quota: Option<u64>,
     /// Mapped bytes above which writes that need new space fail, checked once a second; `null`: no quota.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     hard_quota: Option<u64>,
     /// Volumes.
     volumes: Vec<String>,
     /// Provisioned bytes: sum of the volume sizes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     provisioned: u64,
     /// Mapped (written and not unmapped) bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     mapped: u64,
     /// Whether the soft quota is exceeded.
     soft_quota_crossed: bool,
@@ -56,6 +60,7 @@ pub struct Group {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Groups {
     /// Sorted by name unless `sort` is given.
+    #[schema(extensions(("x-columns" = json!(["name", "volumes", "provisioned", "mapped", "soft_quota", "hard_quota", "limits"]))))]
     pub items: Vec<Group>,
     /// Total count, regardless of `limit` and `offset`.
     pub total: usize,

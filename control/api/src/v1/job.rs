@@ -40,6 +40,7 @@ pub struct Job {
     /// State.
     state: JobState,
     /// Completed fraction, 0 to 1.
+    #[schema(extensions(("x-unit" = json!("fraction"))))]
     progress: f64,
     /// Result in words; `null` if there is none yet.
     message: Option<String>,
@@ -75,6 +76,7 @@ pub enum JobState {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Jobs {
     /// Newest last unless `sort` is given.
+    #[schema(extensions(("x-columns" = json!(["id", "description", "state", "progress", "user", "started", "ended"]))))]
     pub items: Vec<Job>,
     /// Total count, regardless of `limit` and `offset`.
     pub total: usize,

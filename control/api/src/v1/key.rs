@@ -32,7 +32,7 @@ pub struct Key {
 /// The new key, from the same kind of source. Empty for a key file, in which a new key is generated.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct KeyChange {
+pub struct KeyRotation {
     /// New passphrase of at least 12 characters. The next start requires it.
     passphrase: Option<String>,
     /// Unique Identifier of the new 256-bit AES key on the KMIP server.
@@ -54,14 +54,14 @@ async fn show_key(operator: Operator, State(context): State<Context>) -> Answer<
 /// Takes effect immediately, regardless of the amount of data.
 ///
 /// Without interruption to hosts. The old key no longer unlocks any drive that is present.
-#[utoipa::path(post, path = "/api/v1/key/rotate", tag = "drives", request_body = KeyChange, responses(
+#[utoipa::path(post, path = "/api/v1/key/rotate", tag = "drives", request_body = KeyRotation, responses(
     (status = 200, description = "The key state", body = Key),
     Problems,
 ))]
 async fn rotate_key(
     operator: Operator,
     State(context): State<Context>,
-    Body(KeyChange { passphrase, kmip_id }): Body<KeyChange>,
+    Body(KeyRotation { passphrase, kmip_id }): Body<KeyRotation>,
 ) -> Answer<Key> {
     let new = match (passphrase, kmip_id) {
         (None, None) => NewKey::File,

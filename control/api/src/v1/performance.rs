@@ -134,8 +134,10 @@ fn csv(header: Vec<String>, rows: impl Iterator<Item = Vec<String>>) -> Result<R
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Work {
     /// Commands per second.
+    #[schema(extensions(("x-unit" = json!("1/s"))))]
     iops: f64,
     /// Bytes per second.
+    #[schema(extensions(("x-unit" = json!("bytes/s"))))]
     bytes_per_second: f64,
     /// Failed commands.
     failures: u64,

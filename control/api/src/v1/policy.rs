@@ -66,8 +66,10 @@ pub struct Limits {
     /// Burst in commands; `null`: a tenth of a second's worth.
     iops_burst: Option<u64>,
     /// Bytes per second.
+    #[schema(extensions(("x-unit" = json!("bytes/s"))))]
     bandwidth: Option<u64>,
     /// Burst in bytes; `null`: a tenth of a second's worth.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     bandwidth_burst: Option<u64>,
 }
 

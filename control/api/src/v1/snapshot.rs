@@ -45,10 +45,13 @@ pub struct Snapshot {
     #[schema(format = DateTime)]
     created: String,
     /// Size presented to hosts, in bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     size: u64,
     /// Logical block length in bytes: 512 or 4096.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     block_size: u32,
     /// Mapped (written and not unmapped) bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     mapped: u64,
     /// Whether hosts can write to it.
     writable: bool,
@@ -58,6 +61,7 @@ pub struct Snapshot {
     /// Identifier reported to hosts (NAA, VPD page 83h).
     naa: String,
     /// Connections to hosts and host groups.
+    #[schema(extensions(("x-text" = json!("{host}{host_group} (LUN {lun})"))))]
     connections: Vec<Connection>,
 }
 
@@ -65,6 +69,7 @@ pub struct Snapshot {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Snapshots {
     /// Sorted by name unless `sort` is given.
+    #[schema(extensions(("x-columns" = json!(["name", "Volume={source}", "Taken={created}", "Locked until={retain_until}", "writable", "size", "mapped", "connections"]))))]
     pub items: Vec<Snapshot>,
     /// Total count, regardless of `limit` and `offset`.
     pub total: usize,

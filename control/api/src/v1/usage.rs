@@ -21,22 +21,30 @@ pub fn routes() -> OpenApiRouter<Context> {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Usage {
     /// Provisioned: sum of the volume sizes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     provisioned: u64,
     /// Mapped bytes of the volumes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     mapped: u64,
     /// Mapped zero bytes, which occupy no space.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     zero: u64,
     /// Number of snapshots.
     snapshots: usize,
     /// Mapped non-zero bytes of the snapshots, mostly shared with the volumes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     snapshot: u64,
     /// Unique bytes held only by them.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     unique: u64,
     /// Bytes that are deduplicated or shared with others.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     shared: u64,
     /// Physical bytes of the unique data after compression, freed when all of them are eradicated.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     physical: u64,
     /// Physical bytes of their maps, freed likewise.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     metadata: u64,
 }
 

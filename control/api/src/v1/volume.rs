@@ -36,10 +36,13 @@ pub struct Volume {
     /// Permanent identifier: 32 hex digits.
     id: String,
     /// Size presented to hosts, in bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     size: u64,
     /// Logical block length in bytes: 512 or 4096.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     block_size: u32,
     /// Mapped (written and not unmapped) bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     mapped: u64,
     /// Identifier reported to hosts (NAA, VPD page 83h).
     naa: String,
@@ -59,6 +62,7 @@ pub struct Volume {
     /// Whether SCSI-2 RESERVE and RELEASE are supported.
     scsi2_reservations: bool,
     /// Connections to hosts and host groups.
+    #[schema(extensions(("x-text" = json!("{host}{host_group} (LUN {lun})"))))]
     connections: Vec<Connection>,
 }
 
@@ -66,6 +70,7 @@ pub struct Volume {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Volumes {
     /// Sorted by name unless `sort` is given.
+    #[schema(extensions(("x-columns" = json!(["name", "size", "block_size", "mapped", "group", "naa", "connections"]))))]
     pub items: Vec<Volume>,
     /// Total count, regardless of `limit` and `offset`.
     pub total: usize,

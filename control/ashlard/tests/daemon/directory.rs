@@ -218,7 +218,7 @@ fn people_of_an_openid_provider_sign_in_with_the_role_of_their_group() {
 
     // The array is operated when the directory is down.
     drop(provider);
-    cli(data, "directory set corp --enabled true");
+    cli(data, "directory set corp --enabled on");
     let down = array.begin(&mut browser);
     let detail = down.body["detail"].as_str().unwrap();
     assert!(down.status == 409 && detail.contains("users of the array itself"), "{} {detail}", down.status);

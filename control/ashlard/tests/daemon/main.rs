@@ -187,10 +187,11 @@ fn tables_are_for_people() {
     assert!(text("volume create db1 --size 1.5GiB").contains("1.5 GiB"));
     assert!(text("volume list").lines().nth(1).unwrap().starts_with("db1 "));
     assert!(text(&format!("host create web1 --iqn {IQN}")).contains(IQN));
-    assert!(text("volume connect db1 --host web1 --lun 3").contains("LUN 3"));
+    assert!(text("volume connect db1 --host web1 --lun 3").contains("LUN"));
+    assert!(text("volume list").contains("web1 (LUN 3)"));
     assert!(text("connection list").contains("web1"));
-    assert!(text("volume disconnect db1 --host web1").contains("no longer"));
-    assert!(text("volume delete db1").contains("deleted"));
+    assert!(text("volume disconnect db1 --host web1").contains("disconnected from web1"));
+    assert!(text("volume delete db1").contains("recycle bin"));
 }
 
 #[test]

@@ -1,208 +1,143 @@
-//! Users, tokens and the certificate.
+//! Users, API tokens and the TLS certificate.
 
-use super::{Shown, items};
+use super::{Shown, choice, read_file};
 use crate::ask::secret;
 use crate::client::Client;
-use crate::show::{facts, rows, text};
-use anyhow::{Context, Result};
-use clap::{Subcommand, ValueEnum};
-use serde_json::{Value, json};
+use crate::show;
+use anyhow::Result;
+use clap::Subcommand;
+use client::api;
+use client::schemas::{NewCertificate, NewToken, NewUser, Role, UserChange};
 use std::path::PathBuf;
 
-/// What somebody may do.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Role {
-    /// Look
-    Viewer,
-    /// Operate volumes, hosts and snapshots
-    Operator,
-    /// Everything
-    Admin,
-}
-
-/// Users.
 #[derive(Clone, Subcommand)]
 pub enum UserVerb {
-    /// Make a user; the password is asked for, or a line of standard input
+    /// Create a user; the password is read from the terminal or from standard input
     Create {
         /// 1 to 63 letters, digits, '-', '_' or '.'
         name: String,
-        /// What the user may do
-        #[arg(long, value_enum)]
+        /// Role
+        #[arg(long, value_parser = choice::<Role>())]
         role: Role,
     },
-    /// All users
+    /// List users
     List,
-    /// One user
+    /// Show a user
     Show {
-        /// The user
+        /// User
         name: String,
     },
-    /// Give a user another role
+    /// Change the role of a user
     Role {
-        /// The user
+        /// User
         name: String,
-        /// What the user may do
-        #[arg(value_enum)]
+        /// Role
+        #[arg(value_parser = choice::<Role>())]
         role: Role,
     },
-    /// Set a password, which is asked for, or a line of standard input
+    /// Change the password of a user, which is read from the terminal or from standard input
     Password {
-        /// The user
+        /// User
         name: String,
     },
-    /// Forget a user, with its tokens
+    /// Delete a user and its tokens
     Delete {
-        /// The user
+        /// User
         name: String,
     },
 }
 
-/// Tokens.
 #[derive(Clone, Subcommand)]
 pub enum TokenVerb {
-    /// Make a token for a program; its secret is shown this once
+    /// Create an API token; its secret is shown only once
     Create {
         /// 1 to 63 letters, digits, '-', '_' or '.'
         name: String,
-        /// Whose it is; yours when not given
+        /// Owner [default: the current user]
         #[arg(long)]
         user: Option<String>,
-        /// What may be done with it; what its user may when not given
-        #[arg(long, value_enum)]
+        /// Role [default: the role of the owner]
+        #[arg(long, value_parser = choice::<Role>())]
         role: Option<Role>,
-        /// When it stops to be good, such as 2030-01-01T00:00:00Z; never when not given
+        /// Expiry time, such as 2030-01-01T00:00:00Z [default: never]
         #[arg(long, value_name = "TIME")]
         expires: Option<String>,
     },
-    /// All tokens
+    /// List API tokens
     List,
-    /// Forget a token
+    /// Delete an API token
     Delete {
-        /// The token
+        /// Token
         name: String,
     },
 }
 
-/// The certificate.
 #[derive(Clone, Subcommand)]
 pub enum CertificateVerb {
-    /// The certificate in use
+    /// Print the certificate chain
     Show,
-    /// Use another one
+    /// Replace the certificate
     Replace {
-        /// File with the chain in PEM, the array's own certificate first
+        /// File with the certificate chain in PEM, the array's own certificate first
         #[arg(long, value_name = "FILE")]
         chain: PathBuf,
-        /// File with its key in PEM
+        /// File with the private key in PEM
         #[arg(long, value_name = "FILE")]
         key: PathBuf,
     },
 }
 
-impl Role {
-    /// What it is called in requests.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Viewer => "viewer",
-            Role::Operator => "operator",
-            Role::Admin => "admin",
-        }
-    }
-}
-
 impl UserVerb {
-    /// Does it.
     pub fn run(self, client: &Client) -> Result<Shown> {
+        use UserVerb::*;
+        let change = |name: &str, change: UserChange| client.call(api::change_user(name, &change));
         Ok(match self {
-            UserVerb::Create { name, role } => {
-                let body = json!({ "name": name, "role": role.name(), "password": secret("password")? });
-                (client.ask("POST", &["users"], Some(body))?, user)
+            Create { name, role } => {
+                let password = secret("password")?;
+                client.call(api::create_user(&NewUser { name, role, password }))?.into()
             }
-            UserVerb::List => (items(client.ask("GET", &["users"], None)?), users),
-            UserVerb::Show { name } => (client.ask("GET", &["users", &name], None)?, user),
-            UserVerb::Role { name, role } => {
-                let body = json!({ "role": role.name() });
-                (client.ask("PATCH", &["users", &name], Some(body))?, user)
+            List => client.call(api::list_users(&api::ListUsers::default()))?.into(),
+            Show { name } => client.call(api::show_user(&name))?.into(),
+            Role { name, role } => {
+                change(&name, UserChange { role: Some(Some(role)), ..UserChange::default() })?.into()
             }
-            UserVerb::Password { name } => {
-                let body = json!({ "password": secret("password")? });
-                (client.ask("PATCH", &["users", &name], Some(body))?, user)
+            Password { name } => {
+                let password = Some(Some(secret("password")?));
+                change(&name, UserChange { password, ..UserChange::default() })?.into()
             }
-            UserVerb::Delete { name } => {
-                client.ask("DELETE", &["users", &name], None)?;
-                (json!({ "deleted": name }), crate::show::deleted)
+            Delete { name } => {
+                client.call(api::delete_user(&name))?;
+                show::deleted(name)
             }
         })
     }
 }
 
 impl TokenVerb {
-    /// Does it.
     pub fn run(self, client: &Client) -> Result<Shown> {
+        use TokenVerb::*;
         Ok(match self {
-            TokenVerb::Create { name, user, role, expires } => {
-                let role = role.map(Role::name);
-                let body = json!({ "name": name, "user": user, "role": role, "expires": expires });
-                (client.ask("POST", &["tokens"], Some(body))?, token)
+            Create { name, user, role, expires } => {
+                client.call(api::create_token(&NewToken { name, user, role, expires }))?.into()
             }
-            TokenVerb::List => (items(client.ask("GET", &["tokens"], None)?), tokens),
-            TokenVerb::Delete { name } => {
-                client.ask("DELETE", &["tokens", &name], None)?;
-                (json!({ "deleted": name }), crate::show::deleted)
+            List => client.call(api::list_tokens(&api::ListTokens::default()))?.into(),
+            Delete { name } => {
+                client.call(api::delete_token(&name))?;
+                show::deleted(name)
             }
         })
     }
 }
 
 impl CertificateVerb {
-    /// Does it.
     pub fn run(self, client: &Client) -> Result<Shown> {
-        let read = |path: &PathBuf| {
-            std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))
-        };
-        Ok(match self {
-            CertificateVerb::Show => (client.ask("GET", &["certificate"], None)?, certificate),
+        let answer = match self {
+            CertificateVerb::Show => client.call(api::show_certificate())?,
             CertificateVerb::Replace { chain, key } => {
-                let body = json!({ "chain": read(&chain)?, "key": read(&key)? });
-                (client.ask("PUT", &["certificate"], Some(body))?, certificate)
+                let new = NewCertificate { chain: read_file(&chain)?, key: read_file(&key)? };
+                client.call(api::replace_certificate(&new))?
             }
-        })
+        };
+        Ok(Shown::text(answer.value, |it| show::text(it, "chain")))
     }
-}
-
-fn user(it: &Value) -> String {
-    facts(&[
-        ("User", text(&it["name"])),
-        ("Role", text(&it["role"])),
-        ("Created", text(&it["created"])),
-        ("Password set", text(&it["password_set"])),
-    ])
-}
-
-fn users(answer: &Value) -> String {
-    rows(&["NAME", "ROLE", "CREATED", "PASSWORD SET"], answer, |it| {
-        ["name", "role", "created", "password_set"].map(|field| text(&it[field])).to_vec()
-    })
-}
-
-fn token(it: &Value) -> String {
-    let facts = facts(&[
-        ("Token", text(&it["name"])),
-        ("User", text(&it["user"])),
-        ("Role", text(&it["role"])),
-        ("Expires", text(&it["expires"])),
-        ("Secret", text(&it["secret"])),
-    ]);
-    format!("{facts}The secret is not shown again.\n")
-}
-
-fn tokens(answer: &Value) -> String {
-    rows(&["NAME", "USER", "ROLE", "CREATED", "EXPIRES"], answer, |it| {
-        ["name", "user", "role", "created", "expires"].map(|field| text(&it[field])).to_vec()
-    })
-}
-
-fn certificate(it: &Value) -> String {
-    text(&it["chain"])
 }

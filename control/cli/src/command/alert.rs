@@ -1,86 +1,57 @@
 //! Alerts.
 
-use super::{Shown, items};
+use super::Shown;
 use crate::client::Client;
-use crate::show::{facts, rows, text};
 use anyhow::Result;
 use clap::Subcommand;
-use serde_json::{Value, json};
+use client::api;
+use client::schemas::{AlertChange, AlertState};
 
 #[derive(Clone, Subcommand)]
 pub enum AlertVerb {
-    /// What needs attention, newest first
+    /// List active alerts, newest first
     List {
-        /// What is over as well
+        /// Include closed alerts
         #[arg(long)]
         closed: bool,
     },
-    /// One alert
+    /// Show an alert
     Show {
-        /// Its number
+        /// Number of the alert
         id: i64,
     },
-    /// Say that you look after an alert
+    /// Acknowledge an alert
     Acknowledge {
-        /// Its number
+        /// Number of the alert
         id: i64,
     },
-    /// Say that nobody looks after an alert any more
+    /// Withdraw the acknowledgement of an alert
     Reopen {
-        /// Its number
+        /// Number of the alert
         id: i64,
     },
-    /// Say that an alert is over; it comes back when it is over and begins again, or matters more
+    /// Close an alert; it is raised again only if its condition clears and recurs, or escalates
     Close {
-        /// Its number
+        /// Number of the alert
         id: i64,
     },
 }
 
 impl AlertVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
-        let change = |id: i64, state: &str| {
-            let changed = client.ask("PATCH", &["alerts", &id.to_string()], Some(json!({ "state": state })));
-            Ok((changed?, alert as fn(&Value) -> String))
+        use AlertVerb::*;
+        let change = |id: i64, state| -> Result<Shown> {
+            Ok(client.call(api::change_alert(&id.to_string(), &AlertChange { state }))?.into())
         };
         match self {
-            AlertVerb::List { closed } => {
-                let query = if closed { "" } else { "?filter=state!=closed" };
-                Ok((items(client.send("GET", &["alerts"], query, None)?), alerts))
+            List { closed } => {
+                let filter = (!closed).then(|| "state!=closed".to_owned());
+                Ok(client.call(api::list_alerts(&api::ListAlerts { filter, ..Default::default() }))?.into())
             }
-            AlertVerb::Show { id } => Ok((client.ask("GET", &["alerts", &id.to_string()], None)?, alert)),
-            AlertVerb::Acknowledge { id } => change(id, "acknowledged"),
-            AlertVerb::Reopen { id } => change(id, "open"),
-            AlertVerb::Close { id } => change(id, "closed"),
+            Show { id } => Ok(client.call(api::show_alert(&id.to_string()))?.into()),
+            Acknowledge { id } => change(id, AlertState::Acknowledged),
+            Reopen { id } => change(id, AlertState::Open),
+            Close { id } => change(id, AlertState::Closed),
         }
     }
-}
-
-fn alert(it: &Value) -> String {
-    facts(&[
-        ("Alert", text(&it["id"])),
-        ("Kind", text(&it["kind"])),
-        ("State", text(&it["state"])),
-        ("Severity", text(&it["severity"])),
-        ("Message", text(&it["message"])),
-        ("About", about(it)),
-        ("Opened", text(&it["opened"])),
-        ("Changed", text(&it["changed"])),
-        ("Acknowledged by", text(&it["acknowledged_by"])),
-        ("Closed", text(&it["closed"])),
-    ])
-}
-
-fn about(it: &Value) -> String {
-    match it["noun"].as_str() {
-        Some(noun) => format!("{noun} {}", text(&it["name"])),
-        None => "array".into(),
-    }
-}
-
-fn alerts(answer: &Value) -> String {
-    rows(&["ID", "STATE", "SEVERITY", "OPENED", "ABOUT", "MESSAGE"], answer, |it| {
-        let field = |name: &str| text(&it[name]);
-        vec![field("id"), field("state"), field("severity"), field("opened"), about(it), field("message")]
-    })
 }

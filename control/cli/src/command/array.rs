@@ -1,63 +1,57 @@
-//! The array as a whole, and what happened to it.
+//! The array as a whole, its events and its audit log.
 
-use super::performance::Performance;
-use super::policy::put;
-use super::{Shown, items, query, seconds};
+use super::{Shown, choice, seconds};
 use crate::client::Client;
-use crate::show;
 use anyhow::Result;
-use clap::{Subcommand, ValueEnum};
-use serde_json::{Map, Value, json};
+use clap::Subcommand;
+use client::api;
+use client::schemas::{SettingsChange, Severity};
+use serde_json::json;
 
 #[derive(Clone, Subcommand)]
 pub enum ArrayVerb {
-    /// Identity, state, portals, space
+    /// Show identity, state, portals and capacity
     #[command(visible_alias = "show")]
     Status,
-    /// How fast it is, and was; with --watch as it goes
-    Performance(Performance),
-    /// Rates, latencies and the busiest as they are now, on the whole terminal, until q is pressed
-    Top,
-    /// What is set
+    /// Show the array settings
     Settings,
-    /// Set it; what is not given stays
+    /// Change the array settings; omitted settings keep their values
     Set {
-        /// What people call the array
+        /// Display name
         #[arg(long)]
         name: Option<String>,
-        /// How long deleted volumes and snapshots are kept, such as 12h or 7d
+        /// Recycle bin retention, such as 12h or 7d
         #[arg(long, value_name = "TIME", value_parser = seconds)]
         recycle_bin: Option<u64>,
-        /// How much UNMAP is slowed down: 0 not at all, 9 most
+        /// UNMAP throttle level: 0 (off) to 9
         #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
         unmap_throttle: Option<u8>,
-        /// How long after a scrub has ended the next one begins by itself, such as 7d; 0s: never
+        /// Interval between scrubs, such as 7d; 0s: no scheduled scrubs
         #[arg(long, value_name = "TIME", value_parser = seconds)]
         scrub_every: Option<u64>,
     },
-    /// Confirm that the clock of the array is right after it jumped: until then nothing expires
+    /// Confirm the time of day after a clock jump; until then nothing expires
     ConfirmTime,
 }
 
 impl ArrayVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         Ok(match self {
-            ArrayVerb::Status => (client.ask("GET", &["array"], None)?, show::array),
-            ArrayVerb::Performance(which) => which.run(client)?,
-            ArrayVerb::Top => unreachable!("it has the terminal to itself"),
-            ArrayVerb::Settings => (client.ask("GET", &["settings"], None)?, show::settings),
+            ArrayVerb::Status => client.call(api::show_array())?.into(),
+            ArrayVerb::Settings => client.call(api::show_settings())?.into(),
             ArrayVerb::Set { name, recycle_bin, unmap_throttle, scrub_every } => {
-                let mut body = Map::new();
-                put(&mut body, "name", name.map(Value::String));
-                put(&mut body, "recycle_bin_seconds", recycle_bin.map(Value::from));
-                put(&mut body, "unmap_throttle", unmap_throttle.map(Value::from));
-                put(&mut body, "scrub_every_seconds", scrub_every.map(Value::from));
-                (client.ask("PATCH", &["settings"], Some(body.into()))?, show::settings)
+                let change = SettingsChange {
+                    name: name.map(Some),
+                    recycle_bin_seconds: recycle_bin.map(Some),
+                    unmap_throttle: unmap_throttle.map(|level| Some(level.into())),
+                    scrub_every_seconds: scrub_every.map(Some),
+                };
+                client.call(api::change_settings(&change))?.into()
             }
             ArrayVerb::ConfirmTime => {
-                client.ask("POST", &["array", "confirm-time"], None)?;
-                (json!({ "confirmed": true }), |_| {
-                    "The clock is confirmed: what is kept until a time goes by it.\n".into()
+                client.call(api::confirm_time())?;
+                Shown::text(json!({ "confirmed": true }), |_| {
+                    "The time is confirmed: retention follows the clock again.\n".into()
                 })
             }
         })
@@ -66,54 +60,43 @@ impl ArrayVerb {
 
 #[derive(Clone, Subcommand)]
 pub enum EventVerb {
-    /// What happened, newest first
+    /// List events, newest first
     List {
-        /// At most so many
-        #[arg(long, default_value = "50", value_parser = clap::value_parser!(u32).range(1..=1000))]
-        limit: u32,
-        /// At least as severe
-        #[arg(long, value_enum, default_value = "info")]
+        /// Maximum number of events
+        #[arg(long, default_value = "50", value_parser = clap::value_parser!(u64).range(1..=1000))]
+        limit: u64,
+        /// Minimum severity
+        #[arg(long, value_parser = choice::<Severity>(), default_value = "info")]
         severity: Severity,
     },
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Severity {
-    /// Good to know
-    Info,
-    /// Somebody should look soon
-    Warning,
-    /// Somebody must act now
-    Critical,
 }
 
 impl EventVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         let EventVerb::List { limit, severity } = self;
-        let severity = match severity {
-            Severity::Info => "info",
-            Severity::Warning => "warning",
-            Severity::Critical => "critical",
+        let query = api::ListEvents {
+            limit: Some(limit),
+            severity: Some(severity.to_string()),
+            ..api::ListEvents::default()
         };
-        let query = query(&[("limit", Some(&limit.to_string())), ("severity", Some(severity))]);
-        Ok((items(client.send("GET", &["events"], &query, None)?), show::events))
+        Ok(client.call(api::list_events(&query))?.into())
     }
 }
 
 #[derive(Clone, Subcommand)]
 pub enum AuditVerb {
-    /// What operators did, newest first
+    /// List audit log entries, newest first
     List {
-        /// At most so many
-        #[arg(long, default_value = "50", value_parser = clap::value_parser!(u32).range(1..=1000))]
-        limit: u32,
+        /// Maximum number of entries
+        #[arg(long, default_value = "50", value_parser = clap::value_parser!(u64).range(1..=1000))]
+        limit: u64,
     },
 }
 
 impl AuditVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         let AuditVerb::List { limit } = self;
-        let query = query(&[("limit", Some(&limit.to_string()))]);
-        Ok((items(client.send("GET", &["audit"], &query, None)?), show::audit))
+        let query = api::ListAudit { limit: Some(limit), ..api::ListAudit::default() };
+        Ok(client.call(api::list_audit(&query))?.into())
     }
 }

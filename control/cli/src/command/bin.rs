@@ -1,47 +1,48 @@
 //! The recycle bin.
 
-use super::{Shown, items};
+use super::Shown;
 use crate::ask::confirm;
 use crate::client::Client;
 use crate::show;
 use anyhow::Result;
 use clap::Subcommand;
-use serde_json::json;
+use client::api;
 
 #[derive(Clone, Subcommand)]
-pub enum BinVerb {
-    /// Everything in it
+pub enum RecycleBinVerb {
+    /// List deleted volumes and snapshots
     List,
-    /// Take a volume out again
+    /// Restore a volume or snapshot
     Restore {
-        /// Its name, or its id when several had the same name
-        volume: String,
-        /// Give it this name instead of its old one
-        #[arg(long, value_name = "NAME")]
-        name: Option<String>,
+        /// Name, or id if several have the same name
+        name: String,
+        /// New name
+        #[arg(long = "name", value_name = "NAME")]
+        new_name: Option<String>,
     },
-    /// Delete a volume with its data before its time
+    /// Eradicate the data of a volume or snapshot
     Eradicate {
-        /// Its name, or its id when several had the same name
-        volume: String,
-        /// Do it without asking
+        /// Name, or id if several have the same name
+        name: String,
+        /// Eradicate without confirmation
         #[arg(long)]
         yes: bool,
     },
 }
 
-impl BinVerb {
+impl RecycleBinVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
+        use RecycleBinVerb::*;
         Ok(match self {
-            BinVerb::List => (items(client.ask("GET", &["recycle-bin"], None)?), show::bin),
-            BinVerb::Restore { volume, name } => {
-                let body = json!({ "name": name });
-                (client.ask("POST", &["recycle-bin", &volume, "restore"], Some(body))?, show::disk)
+            List => client.call(api::list_recycle_bin(&api::ListRecycleBin::default()))?.into(),
+            Restore { name, new_name } => {
+                let how = client::schemas::Restore { name: new_name };
+                client.call(api::restore_from_recycle_bin(&name, &how))?.into()
             }
-            BinVerb::Eradicate { volume, yes } => {
-                confirm(yes, &format!("{volume} is deleted with its data, for good"))?;
-                client.ask("DELETE", &["recycle-bin", &volume], None)?;
-                (json!({ "deleted": volume }), show::deleted)
+            Eradicate { name, yes } => {
+                confirm(yes, &format!("the data of {name} is eradicated and cannot be recovered"))?;
+                client.call(api::eradicate_from_recycle_bin(&name))?;
+                show::deleted(name)
             }
         })
     }

@@ -1,93 +1,89 @@
-//! Volume groups, and host groups.
+//! Volume groups and host groups.
 
-use super::policy::{Limit, Treatment, limit, put};
-use super::{Shown, items};
+use super::Shown;
+use super::policy::{Limit, Policies, limit};
 use crate::client::Client;
 use crate::show;
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value, json};
+use client::api;
+use client::schemas::{GroupChange, HostGroupChange, NewGroup, NewHostGroup};
 
 #[derive(Clone, Subcommand)]
 pub enum GroupVerb {
-    /// Make a volume group
+    /// Create a volume group
     Create {
         /// 1 to 63 letters, digits, '-', '_' or '.'
         name: String,
         #[command(flatten)]
         settings: GroupSettings,
     },
-    /// All volume groups
+    /// List volume groups
     List,
-    /// One volume group
+    /// Show a volume group
     Show {
-        /// The volume group
+        /// Volume group
         name: String,
     },
-    /// What its volumes and their snapshots cost on the drives
+    /// Show the space usage of its volumes and their snapshots
     Space {
-        /// The volume group
+        /// Volume group
         name: String,
     },
-    /// Change a volume group; what is not given stays
+    /// Change a volume group; omitted settings keep their values
     Set {
-        /// The volume group
+        /// Volume group
         name: String,
-        /// Another name
+        /// New name
         #[arg(long = "name", value_name = "NAME")]
         new_name: Option<String>,
         #[command(flatten)]
         settings: GroupSettings,
     },
-    /// Forget a volume group; its volumes stay
+    /// Delete a volume group; its volumes are kept
     Delete {
-        /// The volume group
+        /// Volume group
         name: String,
     },
 }
 
-/// What is set of a group.
+/// Settings of a group.
 #[derive(Clone, Args)]
 pub struct GroupSettings {
-    /// Mapped space beyond which operators and hosts are warned, or none
+    /// Mapped space above which operators and hosts are warned, or none
     #[arg(long, value_name = "SIZE", value_parser = limit)]
     soft_quota: Option<Limit>,
-    /// Mapped space beyond which its volumes take no new space, or none
+    /// Mapped space above which writes that need new space fail, or none
     #[arg(long, value_name = "SIZE", value_parser = limit)]
     hard_quota: Option<Limit>,
     #[command(flatten)]
-    treatment: Treatment,
-}
-
-impl GroupSettings {
-    fn put(self, body: &mut Map<String, Value>) {
-        put(body, "soft_quota", self.soft_quota.map(|Limit(it)| json!(it)));
-        put(body, "hard_quota", self.hard_quota.map(|Limit(it)| json!(it)));
-        self.treatment.put(body);
-    }
+    policies: Policies,
 }
 
 impl GroupVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         use GroupVerb::*;
-        let mut body = Map::new();
+        let quota = |it: Option<Limit>| it.map(|Limit(it)| it);
         Ok(match self {
             Create { name, settings } => {
-                body.insert("name".into(), name.into());
-                settings.put(&mut body);
-                (client.ask("POST", &["groups"], Some(body.into()))?, show::group)
+                let (soft_quota, hard_quota) = (quota(settings.soft_quota), quota(settings.hard_quota));
+                let (policy, limits) = settings.policies.changes();
+                let (soft_quota, hard_quota) = (soft_quota.flatten(), hard_quota.flatten());
+                let new = NewGroup { name, soft_quota, hard_quota, policy, limits };
+                client.call(api::create_group(&new))?.into()
             }
-            List => (items(client.ask("GET", &["groups"], None)?), show::groups),
-            Show { name } => (client.ask("GET", &["groups", &name], None)?, show::group),
-            Space { name } => (client.ask("GET", &["groups", &name, "space"], None)?, show::usage),
+            List => client.call(api::list_groups(&api::ListGroups::default()))?.into(),
+            Show { name } => client.call(api::show_group(&name))?.into(),
+            Space { name } => client.call(api::show_group_space(&name))?.into(),
             Set { name, new_name, settings } => {
-                put(&mut body, "name", new_name.map(Value::String));
-                settings.put(&mut body);
-                (client.ask("PATCH", &["groups", &name], Some(body.into()))?, show::group)
+                let (soft_quota, hard_quota) = (quota(settings.soft_quota), quota(settings.hard_quota));
+                let (policy, limits) = settings.policies.changes();
+                let change = GroupChange { name: new_name.map(Some), soft_quota, hard_quota, policy, limits };
+                client.call(api::change_group(&name, &change))?.into()
             }
             Delete { name } => {
-                client.ask("DELETE", &["groups", &name], None)?;
-                (json!({ "deleted": name }), show::deleted)
+                client.call(api::delete_group(&name))?;
+                show::deleted(name)
             }
         })
     }
@@ -95,35 +91,35 @@ impl GroupVerb {
 
 #[derive(Clone, Subcommand)]
 pub enum HostGroupVerb {
-    /// Make a host group: what it sees, every host in it sees
+    /// Create a host group
     Create {
         /// 1 to 63 letters, digits, '-', '_' or '.'
         name: String,
-        /// A host in it; may be given several times
+        /// Host; repeatable
         #[arg(long = "host", value_name = "HOST", value_delimiter = ',')]
         hosts: Vec<String>,
     },
-    /// All host groups
+    /// List host groups
     List,
-    /// One host group
+    /// Show a host group
     Show {
-        /// The host group
+        /// Host group
         name: String,
     },
-    /// Change a host group; what is not given stays
+    /// Change a host group; omitted settings keep their values
     Set {
-        /// The host group
+        /// Host group
         name: String,
-        /// Another name
+        /// New name
         #[arg(long = "name", value_name = "NAME")]
         new_name: Option<String>,
-        /// All hosts in it; may be given several times
+        /// Complete list of hosts; repeatable
         #[arg(long = "host", value_name = "HOST", value_delimiter = ',')]
         hosts: Option<Vec<String>>,
     },
-    /// Forget a host group that sees no volume; its hosts stay
+    /// Delete a host group that is not connected to a volume; its hosts are kept
     Delete {
-        /// The host group
+        /// Host group
         name: String,
     },
 }
@@ -133,18 +129,17 @@ impl HostGroupVerb {
         use HostGroupVerb::*;
         Ok(match self {
             Create { name, hosts } => {
-                let body = json!({ "name": name, "hosts": hosts });
-                (client.ask("POST", &["host-groups"], Some(body))?, show::host_group)
+                client.call(api::create_host_group(&NewHostGroup { name, hosts }))?.into()
             }
-            List => (items(client.ask("GET", &["host-groups"], None)?), show::host_groups),
-            Show { name } => (client.ask("GET", &["host-groups", &name], None)?, show::host_group),
+            List => client.call(api::list_host_groups(&api::ListHostGroups::default()))?.into(),
+            Show { name } => client.call(api::show_host_group(&name))?.into(),
             Set { name, new_name, hosts } => {
-                let body = json!({ "name": new_name, "hosts": hosts });
-                (client.ask("PATCH", &["host-groups", &name], Some(body))?, show::host_group)
+                let change = HostGroupChange { name: new_name.map(Some), hosts: hosts.map(Some) };
+                client.call(api::change_host_group(&name, &change))?.into()
             }
             Delete { name } => {
-                client.ask("DELETE", &["host-groups", &name], None)?;
-                (json!({ "deleted": name }), show::deleted)
+                client.call(api::delete_host_group(&name))?;
+                show::deleted(name)
             }
         })
     }

@@ -1,84 +1,84 @@
-//! Hosts: who may log in.
+//! Hosts.
 
-use super::policy::put;
-use super::{Shown, items};
+use super::Shown;
 use crate::ask::secret;
 use crate::client::Client;
 use crate::show;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value, json};
+use client::api;
+use client::schemas::{Chap, HostChange, NewHost};
 
 #[derive(Clone, Subcommand)]
 pub enum HostVerb {
-    /// Make a host known, so that it may log in
+    /// Create a host, so that it can log in
     Create {
         /// 1 to 63 letters, digits, '-', '_' or '.'
         name: String,
-        /// Its iSCSI initiator name; may be given several times
+        /// iSCSI initiator name; repeatable
         #[arg(long = "iqn", required = true, value_name = "IQN", value_delimiter = ',')]
         iqns: Vec<String>,
         #[command(flatten)]
         secrets: Secrets,
     },
-    /// All hosts
+    /// List hosts
     List,
-    /// Log-ins that were refused, of hosts and of unknown initiators, with the reasons
+    /// List refused iSCSI log-ins of hosts and unknown initiators, with the reasons
     RefusedLogins,
-    /// One host
+    /// Show a host
     Show {
-        /// The host
+        /// Host
         name: String,
     },
-    /// Change a host; what is not given stays
+    /// Change a host; omitted settings keep their values
     Set {
-        /// The host
+        /// Host
         name: String,
-        /// Another name
+        /// New name
         #[arg(long = "name", value_name = "NAME")]
         new_name: Option<String>,
-        /// All of its iSCSI initiator names; may be given several times
+        /// Complete list of iSCSI initiator names; repeatable
         #[arg(long = "iqn", value_name = "IQN", value_delimiter = ',')]
         iqns: Option<Vec<String>>,
         #[command(flatten)]
         secrets: Secrets,
-        /// It logs in without CHAP, in either direction
+        /// Require no CHAP, in either direction
         #[arg(long, conflicts_with_all = ["chap_user", "mutual_user"])]
         no_chap: bool,
-        /// The array does not prove itself to it
+        /// No mutual CHAP
         #[arg(long, conflicts_with = "mutual_user")]
         no_mutual: bool,
     },
-    /// Let it log in with another initiator name as well
+    /// Add iSCSI initiator names to a host
     AddIqn {
-        /// The host
+        /// Host
         name: String,
-        /// Its iSCSI initiator name
+        /// iSCSI initiator names
         #[arg(required = true)]
         iqns: Vec<String>,
     },
-    /// Let it no longer log in with an initiator name
+    /// Remove iSCSI initiator names from a host
     RemoveIqn {
-        /// The host
+        /// Host
         name: String,
-        /// Its iSCSI initiator name
+        /// iSCSI initiator names
         #[arg(required = true)]
         iqns: Vec<String>,
     },
-    /// Forget a host that sees no volume
+    /// Delete a host that is not connected to a volume
     Delete {
-        /// The host
+        /// Host
         name: String,
     },
 }
 
-/// What a host logs in with, and what the array proves itself with.
+/// CHAP credentials in both directions.
 #[derive(Clone, Args)]
 pub struct Secrets {
-    /// CHAP name that it logs in with; without --chap-secret the secret is asked for, or a line of standard input
+    /// CHAP user of the host; without --chap-secret the secret is read from the terminal or from standard input
     #[arg(long, value_name = "USER")]
     chap_user: Option<String>,
-    /// CHAP secret that it logs in with, 12 to 255 characters
+    /// CHAP secret of the host, 12 to 255 characters
     #[arg(
         long,
         value_name = "SECRET",
@@ -87,10 +87,10 @@ pub struct Secrets {
         hide_env_values = true
     )]
     chap_secret: Option<String>,
-    /// CHAP name that the array proves itself with; its secret likewise
+    /// CHAP user of the array (mutual CHAP); without --mutual-secret the secret is read likewise
     #[arg(long, value_name = "USER", requires = "chap_user")]
     mutual_user: Option<String>,
-    /// CHAP secret that the array proves itself with
+    /// CHAP secret of the array (mutual CHAP)
     #[arg(
         long,
         value_name = "SECRET",
@@ -102,70 +102,70 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Both, in the body of a request.
-    fn put(self, body: &mut Map<String, Value>) -> Result<()> {
-        let chap = |user: Option<String>, given: Option<String>| -> Result<Option<Value>> {
+    /// The credentials of the host and of the array.
+    fn read(self) -> Result<(Option<Chap>, Option<Chap>)> {
+        let chap = |user: Option<String>, given: Option<String>| -> Result<Option<Chap>> {
             let Some(user) = user else { return Ok(None) };
             let secret = match given {
                 Some(secret) => secret,
                 None => secret(&format!("CHAP secret of {user}"))?,
             };
-            Ok(Some(json!({ "user": user, "secret": secret })))
+            Ok(Some(Chap { user, secret }))
         };
-        put(body, "chap", chap(self.chap_user, self.chap_secret)?);
-        put(body, "mutual", chap(self.mutual_user, self.mutual_secret)?);
-        Ok(())
+        Ok((chap(self.chap_user, self.chap_secret)?, chap(self.mutual_user, self.mutual_secret)?))
     }
 }
 
 impl HostVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
-        let mut body = Map::new();
+        use HostVerb::*;
         Ok(match self {
-            HostVerb::Create { name, iqns, secrets } => {
-                body.insert("name".into(), name.into());
-                body.insert("initiators".into(), iqns.into());
-                secrets.put(&mut body)?;
-                (client.ask("POST", &["hosts"], Some(body.into()))?, show::host)
+            Create { name, iqns, secrets } => {
+                let (chap, mutual) = secrets.read()?;
+                client.call(api::create_host(&NewHost { name, initiators: iqns, chap, mutual }))?.into()
             }
-            HostVerb::List => (items(client.ask("GET", &["hosts"], None)?), show::hosts),
-            HostVerb::RefusedLogins => {
-                (items(client.ask("GET", &["refused-logins"], None)?), show::refused_logins)
+            List => client.call(api::list_hosts(&api::ListHosts::default()))?.into(),
+            RefusedLogins => client.call(api::list_refused_logins())?.into(),
+            Show { name } => client.call(api::show_host(&name))?.into(),
+            Set { name, new_name, iqns, secrets, no_chap, no_mutual } => {
+                let (chap, mutual) = secrets.read()?;
+                let change = HostChange {
+                    name: new_name.map(Some),
+                    initiators: iqns.map(Some),
+                    chap: chap.map(Some).or(no_chap.then_some(None)),
+                    mutual: mutual.map(Some).or((no_chap || no_mutual).then_some(None)),
+                };
+                client.call(api::change_host(&name, &change))?.into()
             }
-            HostVerb::Show { name } => (client.ask("GET", &["hosts", &name], None)?, show::host),
-            HostVerb::Set { name, new_name, iqns, secrets, no_chap, no_mutual } => {
-                put(&mut body, "name", new_name.map(Value::String));
-                put(&mut body, "initiators", iqns.map(Value::from));
-                put(&mut body, "mutual", (no_mutual || no_chap).then_some(Value::Null));
-                put(&mut body, "chap", no_chap.then_some(Value::Null));
-                secrets.put(&mut body)?;
-                (client.ask("PATCH", &["hosts", &name], Some(body.into()))?, show::host)
-            }
-            HostVerb::AddIqn { name, iqns } => (change_initiators(client, &name, &iqns, &[])?, show::host),
-            HostVerb::RemoveIqn { name, iqns } => (change_initiators(client, &name, &[], &iqns)?, show::host),
-            HostVerb::Delete { name } => {
-                client.ask("DELETE", &["hosts", &name], None)?;
-                (json!({ "deleted": name }), show::deleted)
+            AddIqn { name, iqns } => change_initiators(client, &name, &iqns, &[])?,
+            RemoveIqn { name, iqns } => change_initiators(client, &name, &[], &iqns)?,
+            Delete { name } => {
+                client.call(api::delete_host(&name))?;
+                show::deleted(name)
             }
         })
     }
 }
 
-/// The host with some initiator names more or less; refused when somebody else changes it meanwhile.
-fn change_initiators(client: &Client, name: &str, more: &[String], less: &[String]) -> Result<Value> {
-    let (host, tag) = client.ask_tagged(&["hosts", name])?;
-    let now = host["initiators"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let mut wanted: Vec<String> = now.map(str::to_owned).collect();
-    for iqn in less.iter().map(|iqn| iqn.to_lowercase()) {
-        let at = wanted.iter().position(|known| *known == iqn);
-        wanted.remove(at.with_context(|| {
-            format!("{iqn} is none of the initiators of {name}: it has {}", wanted.join(", "))
+/// Adds and removes initiator names of a host; refused if another change comes between.
+fn change_initiators(client: &Client, name: &str, added: &[String], removed: &[String]) -> Result<Shown> {
+    let host = client.call(api::show_host(name))?;
+    let tag = host.tag.clone();
+    let mut initiators = host.read()?.initiators;
+    for iqn in removed.iter().map(|iqn| iqn.to_lowercase()) {
+        let at = initiators.iter().position(|known| *known == iqn);
+        initiators.remove(at.with_context(|| {
+            format!("{iqn} is not an initiator of {name}: it has {}", initiators.join(", "))
         })?);
     }
-    for iqn in more.iter().map(|iqn| iqn.to_lowercase()) {
-        ensure!(!wanted.contains(&iqn), "{name} has {iqn} already");
-        wanted.push(iqn);
+    for iqn in added.iter().map(|iqn| iqn.to_lowercase()) {
+        ensure!(!initiators.contains(&iqn), "{name} already has {iqn}");
+        initiators.push(iqn);
     }
-    ensure!(!wanted.is_empty(), "a host has one initiator at least: `ashlar host delete {name}` forgets it");
-    client.change_if(&["hosts", name], &tag, json!({ "initiators": wanted }))
+    ensure!(
+        !initiators.is_empty(),
+        "a host needs at least one initiator: `ashlar host delete {name}` deletes the host"
+    );
+    let change = HostChange { initiators: Some(Some(initiators)), ..HostChange::default() };
+    Ok(client.call_if(&tag, api::change_host(name, &change))?.into())
 }

@@ -1,228 +1,163 @@
-//! Notification targets.
+//! Alert notification targets.
 
-use super::{Shown, items};
+use super::policy::Switch;
+use super::{Shown, choice, read_file};
 use crate::ask;
 use crate::client::Client;
-use crate::show::{facts, rows, text};
+use crate::show;
 use anyhow::{Context, Result, bail};
-use clap::{Args, Subcommand, ValueEnum};
-use serde_json::{Value, json};
+use clap::{Args, Subcommand};
+use client::api;
+use client::schemas::{
+    Destination, MailProtection, NewNotificationTarget, NotificationTargetChange, Severity,
+};
+use serde_json::json;
 use std::path::PathBuf;
-
-/// How much an alert matters.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Severity {
-    /// Good to know
-    Info,
-    /// Somebody should look soon
-    Warning,
-    /// Somebody must act now
-    Critical,
-}
-
-/// How the way to a mail server is protected.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Protection {
-    /// Not at all
-    None,
-    /// STARTTLS
-    Starttls,
-    /// TLS from the beginning
-    Tls,
-}
 
 #[derive(Clone, Subcommand)]
 pub enum NotificationVerb {
-    /// Tell alerts to a webhook, a syslog receiver, by mail or by SNMP
+    /// Create an alert notification target
     Create {
         /// 1 to 63 letters, digits, '-', '_' or '.'
         name: String,
         #[command(flatten)]
-        destination: Box<Destination>,
-        /// The key of a webhook's signatures, the password of the mail user, or the SNMP community or passphrase
+        destination: Box<DestinationOptions>,
+        /// Signature key of a webhook, password of the mail user, or SNMP community or passphrase
         #[arg(long, env = "ASHLAR_NOTIFICATION_SECRET", hide_env_values = true)]
         secret: Option<String>,
-        /// The least that an alert must matter [default: warning]
-        #[arg(long, value_enum)]
+        /// Minimum severity of alerts to send [default: warning]
+        #[arg(long, value_parser = choice::<Severity>())]
         severity: Option<Severity>,
     },
-    /// All targets
+    /// List alert notification targets
     List,
-    /// One target
+    /// Show an alert notification target
     Show {
-        /// The target
+        /// Target
         name: String,
     },
-    /// Change a target
+    /// Change an alert notification target
     Set {
-        /// The target
+        /// Target
         name: String,
-        /// The least that an alert must matter
-        #[arg(long, value_enum)]
+        /// Minimum severity of alerts to send
+        #[arg(long, value_parser = choice::<Severity>())]
         severity: Option<Severity>,
-        /// Whether anything is sent
-        #[arg(long)]
-        enabled: Option<bool>,
+        /// Whether notifications are sent
+        #[arg(long, value_enum)]
+        enabled: Option<Switch>,
     },
-    /// Send a test, and say whether it arrived
+    /// Send a test notification
     Test {
-        /// The target
+        /// Target
         name: String,
     },
-    /// Forget a target
+    /// Delete an alert notification target
     Delete {
-        /// The target
+        /// Target
         name: String,
     },
 }
 
-/// Where notices go: one of these.
+/// Destination of notifications: exactly one.
 #[derive(Clone, Args)]
-pub struct Destination {
-    /// JSON by POST to this address
+pub struct DestinationOptions {
+    /// URL of a webhook (JSON by POST)
     #[arg(long, value_name = "URL", group = "way")]
     webhook: Option<String>,
-    /// Syslog (RFC 5424) over TCP to this place
+    /// Syslog receiver (RFC 5424 over TCP)
     #[arg(long, value_name = "HOST:PORT", group = "way")]
     syslog: Option<String>,
-    /// Syslog over TLS instead
+    /// Syslog over TLS
     #[arg(long, requires = "syslog")]
     tls: bool,
-    /// SNMP traps to this place, such as 10.0.0.9:162: version 3 with --user, else 2c
+    /// SNMP trap receiver, such as 10.0.0.9:162: version 3 with --user, otherwise 2c
     #[arg(long, value_name = "HOST:PORT", group = "way")]
     snmp: Option<String>,
-    /// Mail to this address; may be given again
+    /// E-mail recipient; repeatable
     #[arg(long, value_name = "ADDRESS", group = "way", requires_all = ["server", "from"])]
     email: Vec<String>,
-    /// The mail server, such as mail.example.com:587
+    /// Mail server, such as mail.example.com:587
     #[arg(long, value_name = "HOST:PORT")]
     server: Option<String>,
-    /// The sender of the mail
+    /// Sender of e-mails
     #[arg(long, value_name = "ADDRESS")]
     from: Option<String>,
-    /// How the way to the mail server is protected
-    #[arg(long, value_enum, default_value = "starttls")]
-    protection: Protection,
-    /// Who logs in at the mail server, or the SNMP user (authentication by SHA-256, privacy by AES-128)
+    /// Transport security of the mail server
+    #[arg(long, value_parser = choice::<MailProtection>(), default_value = "starttls")]
+    protection: MailProtection,
+    /// User of the mail server, or SNMPv3 user (authentication SHA-256, privacy AES-128)
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// File with the certificates in PEM that are trusted there; the system's when not given
+    /// File with trusted certificates in PEM [default: those of the system]
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 }
 
-fn word(value: &impl ValueEnum) -> Value {
-    value.to_possible_value().map_or(Value::Null, |value| json!(value.get_name()))
-}
-
-fn place(text: &str) -> Result<(String, u16)> {
+fn endpoint(text: &str) -> Result<(String, u32)> {
     let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
-    let (host, port) = parts.with_context(|| format!("{text:?} is no place: write HOST:PORT"))?;
+    let (host, port) = parts.with_context(|| format!("{text:?} is not HOST:PORT"))?;
     Ok((host.trim_matches(['[', ']']).to_owned(), port))
 }
 
-impl Destination {
-    fn body(&self) -> Result<Value> {
-        let read = |path: &PathBuf| {
-            std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))
+impl DestinationOptions {
+    fn read(self) -> Result<Destination> {
+        let ca = self.ca.as_deref().map(read_file).transpose()?;
+        if let Some(url) = self.webhook {
+            return Ok(Destination::Webhook { url, ca });
+        }
+        if let Some(syslog) = self.syslog {
+            let (host, port) = endpoint(&syslog)?;
+            return Ok(Destination::Syslog { host, port, tls: self.tls, ca });
+        }
+        if let Some(snmp) = self.snmp {
+            let (host, port) = endpoint(&snmp)?;
+            return Ok(Destination::Snmp { host, port, user: self.user });
+        }
+        let (Some(server), Some(from), false) = (self.server, self.from, self.email.is_empty()) else {
+            bail!("give a destination: --webhook, --syslog, --snmp, or --email with --server and --from");
         };
-        let ca = self.ca.as_ref().map(read).transpose()?;
-        if let Some(url) = &self.webhook {
-            return Ok(json!({ "kind": "webhook", "url": url, "ca": ca }));
-        }
-        if let Some(syslog) = &self.syslog {
-            let (host, port) = place(syslog)?;
-            return Ok(json!({ "kind": "syslog", "host": host, "port": port, "tls": self.tls, "ca": ca }));
-        }
-        if let Some(snmp) = &self.snmp {
-            let (host, port) = place(snmp)?;
-            return Ok(json!({ "kind": "snmp", "host": host, "port": port, "user": self.user }));
-        }
-        let Some(server) = self.server.as_ref().filter(|_| !self.email.is_empty()) else {
-            bail!("say where notices go: --webhook, --syslog, --email with --server and --from, or --snmp");
-        };
-        let (host, port) = place(server)?;
-        Ok(json!({
-            "kind": "email", "host": host, "port": port, "protection": word(&self.protection), "user": self.user,
-            "from": self.from, "to": self.email, "ca": ca,
-        }))
+        let (host, port) = endpoint(&server)?;
+        let (protection, user, to) = (self.protection, self.user, self.email);
+        Ok(Destination::Email { host, port, protection, user, from, to, ca })
     }
 }
 
-const NOUN: &str = "notification-targets";
-
 impl NotificationVerb {
-    /// Does it.
     pub fn run(self, client: &Client) -> Result<Shown> {
+        use NotificationVerb::*;
         Ok(match self {
-            NotificationVerb::Create { name, destination, secret, severity } => {
+            Create { name, destination, secret, severity } => {
                 let user = destination.user.clone();
-                let asked = || user.map(|user| ask::secret(&format!("password of {user}"))).transpose();
-                let place = destination.body()?;
-                let secret = secret.map_or_else(asked, |secret| Ok(Some(secret)))?;
-                let mut body = json!({ "name": name, "destination": place, "secret": secret });
-                if let Some(severity) = severity {
-                    body["severity"] = word(&severity);
-                }
-                (client.ask("POST", &[NOUN], Some(body))?, target)
+                let destination = destination.read()?;
+                let ask = || user.map(|user| ask::secret(&format!("password of {user}"))).transpose();
+                let secret = secret.map_or_else(ask, |secret| Ok(Some(secret)))?;
+                let new = NewNotificationTarget { name, destination, secret, severity, enabled: None };
+                client.call(api::create_notification_target(&new))?.into()
             }
-            NotificationVerb::List => (items(client.ask("GET", &[NOUN], None)?), targets),
-            NotificationVerb::Show { name } => (client.ask("GET", &[NOUN, &name], None)?, target),
-            NotificationVerb::Set { name, severity, enabled } => {
-                let body = json!({ "severity": severity.map(|it| word(&it)), "enabled": enabled });
-                (client.ask("PATCH", &[NOUN, &name], Some(body))?, target)
+            List => {
+                client.call(api::list_notification_targets(&api::ListNotificationTargets::default()))?.into()
             }
-            NotificationVerb::Test { name } => {
-                client.ask("POST", &[NOUN, &name, "test"], None)?;
-                (json!({ "tested": name }), |it| format!("The test arrived at {}.\n", text(&it["tested"])))
+            Show { name } => client.call(api::show_notification_target(&name))?.into(),
+            Set { name, severity, enabled } => {
+                let change = NotificationTargetChange {
+                    severity: severity.map(Some),
+                    enabled: enabled.map(|it| Some(it.on())),
+                    ..NotificationTargetChange::default()
+                };
+                client.call(api::change_notification_target(&name, &change))?.into()
             }
-            NotificationVerb::Delete { name } => {
-                client.ask("DELETE", &[NOUN, &name], None)?;
-                (json!({ "deleted": name }), crate::show::deleted)
+            Test { name } => {
+                client.call(api::test_notification_target(&name))?;
+                let text = |it: &_| {
+                    format!("The test notification was delivered to {}.\n", show::text(it, "tested"))
+                };
+                Shown::text(json!({ "tested": name }), text)
+            }
+            Delete { name } => {
+                client.call(api::delete_notification_target(&name))?;
+                show::deleted(name)
             }
         })
     }
-}
-
-fn to(it: &Value) -> String {
-    let destination = &it["destination"];
-    match destination["kind"].as_str() {
-        Some("webhook") => text(&destination["url"]),
-        Some("email") => {
-            let to: Vec<_> = destination["to"].as_array().into_iter().flatten().map(text).collect();
-            to.join(", ")
-        }
-        _ => format!("{}:{}", text(&destination["host"]), text(&destination["port"])),
-    }
-}
-
-fn target(it: &Value) -> String {
-    facts(&[
-        ("Target", text(&it["name"])),
-        ("Kind", text(&it["destination"]["kind"])),
-        ("To", to(it)),
-        ("From severity", text(&it["severity"])),
-        ("Enabled", text(&it["enabled"])),
-        ("Secret", text(&it["has_secret"])),
-        ("Delivered", text(&it["delivered"])),
-        ("Failing", text(&it["failing"])),
-        ("Waiting", text(&it["waiting"])),
-        ("Lost", text(&it["lost"])),
-    ])
-}
-
-fn targets(answer: &Value) -> String {
-    rows(&["NAME", "KIND", "TO", "SEVERITY", "ENABLED", "DELIVERED", "FAILING"], answer, |it| {
-        let field = |name: &str| text(&it[name]);
-        let kind = text(&it["destination"]["kind"]);
-        vec![
-            field("name"),
-            kind,
-            to(it),
-            field("severity"),
-            field("enabled"),
-            field("delivered"),
-            field("failing"),
-        ]
-    })
 }

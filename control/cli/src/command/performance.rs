@@ -1,69 +1,185 @@
-//! How fast the array is, and was.
+//! Performance and capacity history.
 
-use super::{Shown, query, seconds};
+use super::{Shown, seconds};
 use crate::client::Client;
-use crate::show::{rows, text};
+use crate::show::{micros, rows, text};
 use anyhow::Result;
 use bytesize::ByteSize;
-use clap::Args;
-use serde_json::{Map, Value};
+use clap::{Args, Subcommand};
+use client::api;
+use serde_json::{Map, Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a line tells of each kind of work, as the API calls it.
+/// Kinds of commands, as the API calls them.
 const KINDS: [&str; 3] = ["read", "write", "offload"];
 
+#[derive(Clone, Subcommand)]
+pub enum PerformanceVerb {
+    /// Show the performance history; with --watch, live
+    History {
+        #[command(flatten)]
+        object: Object,
+        #[command(flatten)]
+        range: Range<60>,
+        /// Approximate number of lines
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        lines: u64,
+    },
+    /// Show live performance and the busiest volumes or hosts on the whole terminal, until q is pressed
+    Top,
+    /// Show the distribution of transfer sizes
+    Sizes {
+        #[command(flatten)]
+        object: Object,
+        #[command(flatten)]
+        range: Range<300>,
+    },
+    /// Show the latency distribution
+    Latency {
+        #[command(flatten)]
+        object: Object,
+        #[command(flatten)]
+        range: Range<300>,
+    },
+    /// Show statistics of the VAAI primitives ATS, XCOPY, WRITE SAME and UNMAP
+    Offload {
+        #[command(flatten)]
+        object: Object,
+        #[command(flatten)]
+        range: Range<300>,
+    },
+    /// Show statistics of host paths
+    Paths {
+        /// Only this host
+        #[arg(long)]
+        host: Option<String>,
+        #[command(flatten)]
+        range: Range<300>,
+    },
+    /// Show the capacity history
+    Capacity {
+        #[command(flatten)]
+        range: Range<86_400>,
+        /// Approximate number of lines
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        lines: u64,
+    },
+}
+
+/// The object whose performance is shown: by default the array.
 #[derive(Clone, Args)]
-pub struct Performance {
+pub struct Object {
     /// Only this volume
     #[arg(long, conflicts_with_all = ["host", "group"])]
     volume: Option<String>,
     /// Only this host
     #[arg(long, conflicts_with = "group")]
     host: Option<String>,
-    /// Only the volumes of this group
+    /// Only the volumes of this volume group
     #[arg(long)]
     group: Option<String>,
-    /// How far back, such as 1h or 7d
-    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "1m")]
-    last: u64,
-    /// In about how many lines
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
-    lines: u32,
 }
 
-impl Performance {
-    pub fn run(self, client: &Client) -> Result<Shown> {
-        let whose = [("volume", &self.volume), ("host", &self.host), ("group", &self.group)];
-        Ok((points(client, self.last, self.lines, &whose)?, table))
+/// The range of time, up to now; by default so many seconds.
+#[derive(Clone, Args)]
+pub struct Range<const DEFAULT_SECONDS: u64> {
+    /// Range up to now, such as 1h or 7d
+    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = default_range(DEFAULT_SECONDS))]
+    last: u64,
+}
+
+/// A default range, as it is written.
+const fn default_range(seconds: u64) -> &'static str {
+    match seconds {
+        60 => "1m",
+        300 => "5m",
+        _ => "1d",
     }
 }
 
-/// What was done in the parts of the last seconds: a list of what the API calls a Point.
-pub fn points(client: &Client, last: u64, parts: u32, whose: &[(&str, &Option<String>)]) -> Result<Value> {
+impl<const DEFAULT_SECONDS: u64> Range<DEFAULT_SECONDS> {
+    fn from(&self) -> Option<u64> {
+        Some(since(self.last))
+    }
+}
+
+/// The beginning of the last seconds.
+fn since(seconds: u64) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let (from, parts) = (now.saturating_sub(last.max(1)).to_string(), parts.to_string());
-    let mut fields = vec![("from", Some(from.as_str())), ("points", Some(parts.as_str()))];
-    fields.extend(whose.iter().map(|(name, value)| (*name, value.as_deref())));
-    let columns = client.send("GET", &["performance"], &query(&fields), None)?;
-    let times = columns["times"].as_array().map_or(0, Vec::len);
-    Ok((0..times).map(|row| point(&columns, row)).collect())
+    now.saturating_sub(seconds.max(1))
+}
+
+impl PerformanceVerb {
+    pub fn run(self, client: &Client) -> Result<Shown> {
+        use PerformanceVerb::*;
+        Ok(match self {
+            History { object: Object { volume, host, group }, range, lines } => {
+                let (from, points) = (range.from(), Some(lines));
+                let query = api::ShowPerformance { from, points, volume, host, group, ..Default::default() };
+                Shown::text(history(client, &query)?, table)
+            }
+            Top => unreachable!("it has the terminal to itself"),
+            Sizes { object: Object { volume, host, group }, range } => {
+                let query = api::ShowSizes { from: range.from(), volume, host, group, ..Default::default() };
+                client.call(api::show_sizes(&query))?.into()
+            }
+            Latency { object: Object { volume, host, group }, range } => {
+                let query =
+                    api::ShowLatency { from: range.from(), volume, host, group, ..Default::default() };
+                Shown::text(buckets(&client.call(api::show_latency(&query))?.value), latency)
+            }
+            Offload { object: Object { volume, host, group }, range } => {
+                let query =
+                    api::ListOffloads { from: range.from(), volume, host, group, ..Default::default() };
+                client.call(api::list_offloads(&query))?.into()
+            }
+            Paths { host, range } => {
+                let query = api::ListPaths { from: range.from(), host, ..Default::default() };
+                client.call(api::list_paths(&query))?.into()
+            }
+            Capacity { range, lines } => {
+                let query =
+                    api::ShowCapacity { from: range.from(), points: Some(lines), ..Default::default() };
+                let answer = client.call(api::show_capacity(&query))?.value;
+                Shown::text(rows_of(&answer["times"], &answer["space"]), capacity)
+            }
+        })
+    }
+}
+
+/// The performance of the array in the last seconds, second by second.
+pub fn last(client: &Client, seconds: u64) -> Result<Value> {
+    let (from, points) = (Some(since(seconds)), Some(seconds));
+    history(client, &api::ShowPerformance { from, points, ..Default::default() })
+}
+
+/// A row for each time, instead of columns.
+fn history(client: &Client, query: &api::ShowPerformance) -> Result<Value> {
+    let answer = client.call(api::show_performance(query))?.value;
+    let columns: Map<_, _> = KINDS.iter().map(|kind| ((*kind).to_owned(), answer[*kind].clone())).collect();
+    Ok(rows_of(&answer["times"], &columns.into()))
+}
+
+/// A row for each time: its `time`, and its value of each column.
+fn rows_of(times: &Value, columns: &Value) -> Value {
+    let times = times.as_array().map_or(&[][..], Vec::as_slice);
+    let row = |(index, time): (usize, &Value)| {
+        let mut row = at(columns, index);
+        row["time"] = time.clone();
+        row
+    };
+    times.iter().enumerate().map(row).collect()
 }
 
 /// One row of columns.
-fn point(columns: &Value, row: usize) -> Value {
-    fn at(columns: &Value, row: usize) -> Value {
-        match columns {
-            Value::Object(fields) => fields
-                .iter()
-                .map(|(name, column)| (name.clone(), at(column, row)))
-                .collect::<Map<_, _>>()
-                .into(),
-            column => column[row].clone(),
+fn at(columns: &Value, row: usize) -> Value {
+    match columns {
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, column)| (name.clone(), at(column, row)));
+            fields.collect::<Map<_, _>>().into()
         }
+        column => column[row].clone(),
     }
-    let kinds = KINDS.iter().map(|kind| ((*kind).to_owned(), at(&columns[*kind], row)));
-    let time = std::iter::once(("time".to_owned(), columns["times"][row].clone()));
-    time.chain(kinds).collect::<Map<_, _>>().into()
 }
 
 fn table(answer: &Value) -> String {
@@ -86,7 +202,7 @@ fn table(answer: &Value) -> String {
             let work = &it[kind];
             row.extend([iops(&work["iops"]), rate(&work["bytes_per_second"])]);
             if kind != "offload" {
-                row.extend([micros(&work["latency_us"]["mean"]), micros(&work["latency_us"]["p99"])]);
+                row.extend(["mean", "p99"].map(|part| micros(&work["latency_us"][part])));
             }
         }
         row
@@ -95,34 +211,50 @@ fn table(answer: &Value) -> String {
 
 /// The time of day in UTC.
 fn clock(time: &Value) -> String {
-    let Some(seconds) = time.as_u64() else { return text(time) };
+    let Some(seconds) = time.as_u64() else { return "-".into() };
     format!("{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
 }
 
-/// Commands in a second.
+/// Commands per second.
 pub fn iops(value: &Value) -> String {
     value.as_f64().map_or_else(|| "-".into(), |iops| format!("{iops:.0}"))
 }
 
-/// Bytes in a second.
+/// Bytes per second.
 pub fn rate(value: &Value) -> String {
     value.as_f64().map_or_else(|| "-".into(), |bytes| ByteSize(bytes as u64).display().iec().to_string())
 }
 
-/// Microseconds, as people like to read them.
-pub fn micros(value: &Value) -> String {
-    match value.as_f64() {
-        None => "-".into(),
-        Some(micros) if micros < 1000.0 => format!("{micros:.0} µs"),
-        Some(micros) if micros < 1e6 => format!("{:.1} ms", micros / 1e3),
-        Some(micros) => format!("{:.1} s", micros / 1e6),
-    }
+/// The latency map without its times: the number of commands of each kind in each bucket.
+fn buckets(map: &Value) -> Value {
+    let ends = map["buckets_us"].as_array().map_or(&[][..], Vec::as_slice);
+    let sum = |kind: &str, bucket: usize| -> u64 {
+        let times = map[kind].as_array().into_iter().flatten();
+        times.filter_map(|counts| counts[bucket].as_u64()).sum()
+    };
+    let row = |(bucket, end): (usize, &Value)| {
+        let [read, write, offload] = KINDS.map(|kind| sum(kind, bucket));
+        json!({ "up_to_us": end, "read": read, "write": write, "offload": offload })
+    };
+    ends.iter().enumerate().map(row).collect()
+}
+
+fn latency(answer: &Value) -> String {
+    rows(&["UP TO", "READS", "WRITES", "OFFLOADS"], answer, |it| {
+        vec![micros(&it["up_to_us"]), text(it, "read"), text(it, "write"), text(it, "offload")]
+    })
+}
+
+fn capacity(answer: &Value) -> String {
+    const NAMES: [&str; 6] = ["provisioned", "mapped", "unique", "physical", "metadata", "total"];
+    rows(&["TIME", "PROVISIONED", "MAPPED", "UNIQUE", "PHYSICAL", "METADATA", "TOTAL"], answer, |it| {
+        std::iter::once(text(it, "time")).chain(NAMES.map(|name| rate(&it[name]))).collect()
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn columns_become_lines() {
@@ -130,12 +262,20 @@ mod tests {
             "iops": [5.0, null], "bytes_per_second": [20480.0, null], "failures": [0, null],
             "latency_us": { "mean": [90.4, null], "p99": [1500.0, null] },
         });
-        let columns = json!({ "times": [86_399, 86_400], "read": work, "write": work, "offload": work });
-        let points: Value = (0..2).map(|row| point(&columns, row)).collect();
+        let columns = json!({ "read": work, "write": work, "offload": work });
+        let points = rows_of(&json!([86_399, 86_400]), &columns);
         assert_eq!(points[0]["write"]["latency_us"]["p99"], 1500.0);
         let shown = table(&points);
         let lines: Vec<_> = shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
         assert_eq!(lines[1][..8], ["23:59:59", "5", "20.0", "KiB", "90", "µs", "1.5", "ms"]);
         assert_eq!(lines[2][..3], ["00:00:00", "-", "-"]);
+    }
+
+    #[test]
+    fn a_latency_map_is_summed_over_time() {
+        let map = json!({ "buckets_us": [96.0, 128.0], "read": [[1, 2], null, [3, 4]], "write": [[0, 1], null, [0, 0]], "offload": [] });
+        let rows = buckets(&map);
+        assert_eq!(rows[1], json!({ "up_to_us": 128.0, "read": 6, "write": 1, "offload": 0 }));
+        assert_eq!(latency(&rows).lines().count(), 3);
     }
 }

@@ -1,59 +1,69 @@
-//! What volumes and groups have in common: reduction, limits, and values that can be taken away again.
+//! Data reduction and QoS settings, which volumes and volume groups have in common.
 
 use super::size;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use serde_json::{Map, Value, json};
+use client::Choice;
+use client::schemas::{Compression, LimitsChange, PolicyChange};
 
-/// A reduction policy and limits, as options.
+/// Data reduction and QoS settings, as options.
 #[derive(Clone, Args)]
-pub struct Treatment {
-    /// Store blocks that the array has already only once
+pub struct Policies {
+    /// Deduplication
     #[arg(long, value_enum)]
-    dedup: Option<Choice>,
-    /// How to compress
+    dedup: Option<Inheritable>,
+    /// Compression level
+    #[arg(long, value_parser = compression())]
+    compression: Option<Level>,
+    /// Byte-by-byte verification of duplicates with equal fingerprints
     #[arg(long, value_enum)]
-    compression: Option<Compression>,
-    /// Compare blocks with the same fingerprint byte by byte
-    #[arg(long, value_enum)]
-    verify: Option<Choice>,
-    /// Reads, writes and offloads in a second, or none
+    verify: Option<Inheritable>,
+    /// Limit of reads, writes and offloaded commands per second, or none
     #[arg(long, value_name = "N", value_parser = count)]
     iops: Option<Limit>,
-    /// How many of them at once after a pause, or none
+    /// Burst in commands, or none
     #[arg(long, value_name = "N", value_parser = count)]
     iops_burst: Option<Limit>,
-    /// Bytes in a second, such as 500MiB, or none
+    /// Limit of bytes per second, such as 500MiB, or none
     #[arg(long, value_name = "SIZE", value_parser = limit)]
     bandwidth: Option<Limit>,
-    /// How many of them at once after a pause, or none
+    /// Burst in bytes, or none
     #[arg(long, value_name = "SIZE", value_parser = limit)]
     bandwidth_burst: Option<Limit>,
 }
 
+/// On, off, or the setting of the volume group or array.
 #[derive(Clone, Copy, ValueEnum)]
-enum Choice {
+enum Inheritable {
     On,
     Off,
-    /// As the group, or the array, has it
+    /// Inherit from the volume group or array
     Inherit,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Compression {
-    Off,
-    Fast,
-    High,
-    Adaptive,
-    /// As the group, or the array, has it
-    Inherit,
+impl Inheritable {
+    fn on(self) -> Option<bool> {
+        match self {
+            Inheritable::On => Some(true),
+            Inheritable::Off => Some(false),
+            Inheritable::Inherit => None,
+        }
+    }
+}
+
+/// A compression level, or the one of the volume group or array.
+#[derive(Clone)]
+struct Level(Option<Compression>);
+
+fn compression() -> impl TypedValueParser<Value = Level> {
+    let choices = Compression::CHOICES.iter().copied().chain(["inherit"]);
+    PossibleValuesParser::new(choices).map(|level| Level(level.parse().ok()))
 }
 
 /// On or off.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Switch {
-    /// Yes
     On,
-    /// No
     Off,
 }
 
@@ -78,40 +88,23 @@ fn count(text: &str) -> Result<Limit, String> {
     if text == "none" { Ok(Limit(None)) } else { text.parse().map(|it| Limit(Some(it))).map_err(|_| wrong()) }
 }
 
-/// Puts a field into a body when it was given.
-pub fn put(body: &mut Map<String, Value>, name: &str, value: Option<Value>) {
-    if let Some(value) = value {
-        body.insert(name.into(), value);
-    }
-}
-
-impl Treatment {
-    /// The parts of a body.
-    pub fn put(self, body: &mut Map<String, Value>) {
-        let switch = |it: Option<Choice>| {
-            it.map(|it| match it {
-                Choice::On => Value::Bool(true),
-                Choice::Off => Value::Bool(false),
-                Choice::Inherit => Value::Null,
-            })
+impl Policies {
+    /// The changes of data reduction settings and limits, where there are any.
+    pub fn changes(self) -> (Option<PolicyChange>, Option<LimitsChange>) {
+        let number = |it: Option<Limit>| it.map(|Limit(it)| it);
+        let reduces = self.dedup.is_some() || self.compression.is_some() || self.verify.is_some();
+        let limits = [self.iops, self.iops_burst, self.bandwidth, self.bandwidth_burst];
+        let policy = PolicyChange {
+            dedup: self.dedup.map(Inheritable::on),
+            compression: self.compression.map(|Level(it)| it),
+            verify: self.verify.map(Inheritable::on),
         };
-        let compression = self.compression.map(|it| match it {
-            Compression::Off => json!("off"),
-            Compression::Fast => json!("fast"),
-            Compression::High => json!("high"),
-            Compression::Adaptive => json!("adaptive"),
-            Compression::Inherit => Value::Null,
-        });
-        let number = |it: Option<Limit>| it.map(|Limit(it)| json!(it));
-        let (mut policy, mut limits) = (Map::new(), Map::new());
-        put(&mut policy, "dedup", switch(self.dedup));
-        put(&mut policy, "compression", compression);
-        put(&mut policy, "verify", switch(self.verify));
-        put(&mut limits, "iops", number(self.iops));
-        put(&mut limits, "iops_burst", number(self.iops_burst));
-        put(&mut limits, "bandwidth", number(self.bandwidth));
-        put(&mut limits, "bandwidth_burst", number(self.bandwidth_burst));
-        put(body, "policy", (!policy.is_empty()).then_some(Value::Object(policy)));
-        put(body, "limits", (!limits.is_empty()).then_some(Value::Object(limits)));
+        let change = LimitsChange {
+            iops: number(self.iops),
+            iops_burst: number(self.iops_burst),
+            bandwidth: number(self.bandwidth),
+            bandwidth_burst: number(self.bandwidth_burst),
+        };
+        (reduces.then_some(policy), limits.iter().any(Option::is_some).then_some(change))
     }
 }

@@ -1,4 +1,4 @@
-//! Arrays that are known by a name.
+//! Profiles: named arrays.
 
 use super::Shown;
 use crate::profile::{Profile, Profiles};
@@ -10,49 +10,48 @@ use std::path::PathBuf;
 
 #[derive(Clone, Subcommand)]
 pub enum ProfileVerb {
-    /// All profiles; tokens are not shown
+    /// List profiles; tokens are not shown
     List,
-    /// Make a profile, or put another in its place
+    /// Create or replace a profile
     #[command(group(ArgGroup::new("place").required(true).args(["url", "folder"])))]
     Set {
-        /// Its name
+        /// Profile
         name: String,
-        /// Address of the array's API, such as https://10.0.0.1:8080
+        /// URL of the array's API, such as https://10.0.0.1:8080
         #[arg(long)]
         url: Option<String>,
-        /// Folder of the array, on this machine
+        /// Data folder of an array on this machine
         #[arg(long, value_name = "DIR")]
         folder: Option<PathBuf>,
-        /// File with the token; kept in the profile
+        /// File with the token, which is stored in the profile
         #[arg(long, value_name = "FILE")]
         token_file: Option<PathBuf>,
         /// File with the certificate of the array in PEM
         #[arg(long = "trust", value_name = "FILE")]
         certificate: Option<PathBuf>,
-        /// Use it when nothing else is said
+        /// Make it the default profile
         #[arg(long)]
         usual: bool,
     },
-    /// Use a profile when nothing else is said
+    /// Make a profile the default
     Use {
-        /// Its name
+        /// Profile
         name: String,
     },
-    /// Forget a profile
+    /// Delete a profile
     Delete {
-        /// Its name
+        /// Profile
         name: String,
     },
 }
 
 impl ProfileVerb {
-    /// Asks no array.
     pub fn run(self) -> Result<Shown> {
         let mut profiles = Profiles::read()?;
         Ok(match self {
             ProfileVerb::List => {
                 let all = profiles.array.iter().map(|(name, profile)| shape(name, profile, &profiles));
-                (all.collect(), list)
+                Shown::text(all.collect(), list)
             }
             ProfileVerb::Set { name, url, folder, token_file, certificate, usual } => {
                 let token = token_file.map(std::fs::read_to_string).transpose()?;
@@ -65,7 +64,7 @@ impl ProfileVerb {
                     profiles.usual = Some(name.clone());
                 }
                 profiles.write()?;
-                (shape(&name, &profile, &profiles), one)
+                Shown::text(shape(&name, &profile, &profiles), one)
             }
             ProfileVerb::Use { name } => {
                 profiles.usual = Some(name.clone());
@@ -73,7 +72,7 @@ impl ProfileVerb {
                     bail!("there is no profile {name:?}: `ashlar profile set {name}` makes it");
                 };
                 profiles.write()?;
-                (shape(&name, &profile, &profiles), one)
+                Shown::text(shape(&name, &profile, &profiles), one)
             }
             ProfileVerb::Delete { name } => {
                 profiles.take(&name)?;
@@ -81,7 +80,7 @@ impl ProfileVerb {
                     profiles.usual = None;
                 }
                 profiles.write()?;
-                (json!({ "deleted": name }), show::deleted)
+                show::deleted(name)
             }
         })
     }
@@ -90,7 +89,7 @@ impl ProfileVerb {
 fn shape(name: &str, profile: &Profile, all: &Profiles) -> Value {
     json!({
         "name": name,
-        "usual": all.usual.as_deref() == Some(name),
+        "default": all.usual.as_deref() == Some(name),
         "url": profile.url,
         "data": profile.data,
         "token": profile.token.as_ref().map(|_| "…"),
@@ -98,21 +97,25 @@ fn shape(name: &str, profile: &Profile, all: &Profiles) -> Value {
     })
 }
 
-fn place(it: &Value) -> String {
-    text(if it["url"].is_null() { &it["data"] } else { &it["url"] })
+fn url(it: &Value) -> String {
+    text(it, if it["url"].is_null() { "data" } else { "url" })
+}
+
+fn yes(it: &Value) -> String {
+    if it["default"] == true { "yes".into() } else { "no".into() }
 }
 
 fn one(answer: &Value) -> String {
     facts(&[
-        ("Profile", text(&answer["name"])),
-        ("Array", place(answer)),
-        ("Certificate", text(&answer["certificate"])),
-        ("Used when nothing is said", show::yes(&answer["usual"])),
+        ("Profile", text(answer, "name")),
+        ("Array", url(answer)),
+        ("Certificate", text(answer, "certificate")),
+        ("Default", yes(answer)),
     ])
 }
 
 fn list(answer: &Value) -> String {
-    rows(&["NAME", "ARRAY", "CERTIFICATE", "USUAL"], answer, |it| {
-        vec![text(&it["name"]), place(it), text(&it["certificate"]), show::yes(&it["usual"])]
+    rows(&["NAME", "ARRAY", "CERTIFICATE", "DEFAULT"], answer, |it| {
+        vec![text(it, "name"), url(it), text(it, "certificate"), yes(it)]
     })
 }

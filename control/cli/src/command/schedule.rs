@@ -1,81 +1,76 @@
 //! Snapshot schedules.
 
-use super::policy::{Switch, put};
-use super::{Shown, items, seconds};
+use super::policy::Switch;
+use super::{Shown, seconds};
 use crate::client::Client;
 use crate::show;
 use anyhow::Result;
 use clap::{ArgGroup, Subcommand};
-use serde_json::{Map, Value, json};
+use client::api;
+use client::schemas::{NewSchedule, Rule, ScheduleChange};
 
 #[derive(Clone, Subcommand)]
 pub enum ScheduleVerb {
-    /// Make a schedule: when snapshots are taken, and how many are kept
+    /// Create a snapshot schedule
     #[command(group(ArgGroup::new("subject").required(true).args(["volume", "group"])))]
     Create {
         /// 1 to 63 letters, digits, '-', '_' or '.'
         name: String,
-        /// The volume to take snapshots of
+        /// Volume to snapshot
         #[arg(long)]
         volume: Option<String>,
-        /// The volume group to take snapshots of, all volumes at one moment
+        /// Volume group to snapshot, consistent across its volumes
         #[arg(long)]
         group: Option<String>,
-        /// Such as hourly=24, daily=7, or "0 */4 * * *=12" (cron, UTC); may be given several times
+        /// When to take a snapshot and how many to retain, such as hourly=24, daily=7, or "0 */4 * * *=12" (cron, UTC);
+        /// repeatable
         #[arg(long = "rule", required = true, value_name = "WHEN=KEEP", value_parser = rule)]
         rules: Vec<Rule>,
-        /// Nobody can delete a snapshot before it is so old, such as 12h or 7d
+        /// Retention lock: how long a snapshot cannot be deleted, such as 12h or 7d
         #[arg(long, value_name = "TIME", value_parser = seconds)]
         immutable: Option<u64>,
     },
-    /// All schedules
+    /// List snapshot schedules
     List,
-    /// One schedule
+    /// Show a snapshot schedule
     Show {
-        /// The schedule
+        /// Schedule
         name: String,
     },
-    /// Change a schedule; what is not given stays
+    /// Change a snapshot schedule; omitted settings keep their values
     Set {
-        /// The schedule
+        /// Schedule
         name: String,
-        /// Another name
+        /// New name
         #[arg(long = "name", value_name = "NAME")]
         new_name: Option<String>,
-        /// All rules, such as hourly=24; may be given several times
+        /// Complete list of rules, such as hourly=24; repeatable
         #[arg(long = "rule", value_name = "WHEN=KEEP", value_parser = rule)]
         rules: Vec<Rule>,
-        /// Nobody can delete a new snapshot before it is so old, such as 12h or 7d; 0s: everybody can
+        /// Retention lock of future snapshots, such as 12h or 7d; 0s: none
         #[arg(long, value_name = "TIME", value_parser = seconds)]
         immutable: Option<u64>,
-        /// Whether it takes snapshots
+        /// Whether the schedule is active
         #[arg(long, value_enum)]
         enabled: Option<Switch>,
     },
-    /// Forget a schedule; its snapshots stay
+    /// Delete a snapshot schedule; its snapshots are kept
     Delete {
-        /// The schedule
+        /// Schedule
         name: String,
     },
-    /// Take its snapshots now
+    /// Run a snapshot schedule now
     Run {
-        /// The schedule
+        /// Schedule
         name: String,
     },
 }
-
-/// When, and how many are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule(String, u32);
 
 fn rule(text: &str) -> Result<Rule, String> {
-    let parts =
-        text.rsplit_once('=').and_then(|(when, keep)| Some(Rule(when.trim().into(), keep.parse().ok()?)));
-    parts.ok_or_else(|| "write when and how many are kept, such as hourly=24".into())
-}
-
-fn body(rules: Vec<Rule>) -> Value {
-    rules.into_iter().map(|Rule(when, keep)| json!({ "when": when, "keep": keep })).collect()
+    let parts = text
+        .rsplit_once('=')
+        .and_then(|(when, keep)| Some(Rule { when: when.trim().into(), keep: keep.parse().ok()? }));
+    parts.ok_or_else(|| "write when to take a snapshot and how many to retain, such as hourly=24".into())
 }
 
 impl ScheduleVerb {
@@ -83,27 +78,26 @@ impl ScheduleVerb {
         use ScheduleVerb::*;
         Ok(match self {
             Create { name, volume, group, rules, immutable } => {
-                let body = json!({
-                    "name": name, "volume": volume, "group": group, "rules": body(rules),
-                    "immutable_seconds": immutable.unwrap_or(0),
-                });
-                (client.ask("POST", &["schedules"], Some(body))?, show::schedule)
+                let new =
+                    NewSchedule { name, volume, group, rules, immutable_seconds: immutable, enabled: None };
+                client.call(api::create_schedule(&new))?.into()
             }
-            List => (items(client.ask("GET", &["schedules"], None)?), show::schedules),
-            Show { name } => (client.ask("GET", &["schedules", &name], None)?, show::schedule),
+            List => client.call(api::list_schedules(&api::ListSchedules::default()))?.into(),
+            Show { name } => client.call(api::show_schedule(&name))?.into(),
             Set { name, new_name, rules, immutable, enabled } => {
-                let mut change = Map::new();
-                put(&mut change, "name", new_name.map(Value::String));
-                put(&mut change, "rules", (!rules.is_empty()).then(|| body(rules)));
-                put(&mut change, "immutable_seconds", immutable.map(Value::from));
-                put(&mut change, "enabled", enabled.map(|it| Value::Bool(it.on())));
-                (client.ask("PATCH", &["schedules", &name], Some(change.into()))?, show::schedule)
+                let change = ScheduleChange {
+                    name: new_name.map(Some),
+                    rules: (!rules.is_empty()).then_some(Some(rules)),
+                    immutable_seconds: immutable.map(Some),
+                    enabled: enabled.map(|it| Some(it.on())),
+                };
+                client.call(api::change_schedule(&name, &change))?.into()
             }
             Delete { name } => {
-                client.ask("DELETE", &["schedules", &name], None)?;
-                (json!({ "deleted": name }), show::deleted)
+                client.call(api::delete_schedule(&name))?;
+                show::deleted(name)
             }
-            Run { name } => (items(client.ask("POST", &["schedules", &name, "run"], None)?), show::snapshots),
+            Run { name } => client.call(api::run_schedule(&name))?.into(),
         })
     }
 }

@@ -1,99 +1,101 @@
 //! Snapshots.
 
+use super::Shown;
 use super::policy::Switch;
-use super::volume::{Overwrite, before_overwrite};
-use super::{Shown, items, query};
+use super::volume::{Restoration, restore};
 use crate::ask::confirm;
 use crate::client::Client;
 use crate::show;
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Subcommand};
-use serde_json::{Value, json};
+use client::api;
+use client::schemas::{NewSnapshots, NewVolume, SnapshotChange};
+use serde_json::Value;
 
 #[derive(Clone, Subcommand)]
 pub enum SnapshotVerb {
-    /// Take a snapshot of a volume, or of every volume of a group at one moment
+    /// Take a snapshot of a volume, or of all volumes of a group at the same instant
     #[command(group(ArgGroup::new("subject").required(true).args(["volume", "group"])))]
     Create {
-        /// The volume
+        /// Volume
         volume: Option<String>,
-        /// The volume group
+        /// Volume group
         #[arg(long)]
         group: Option<String>,
-        /// What stands behind the volume's name and a dot; the time when not given
+        /// Suffix of the name after the volume name and a dot [default: the time]
         #[arg(long)]
         suffix: Option<String>,
         /// Retention lock: it cannot be deleted or changed before this time, such as 2030-12-31T23:59:59Z
         #[arg(long, value_name = "TIME")]
         retain_until: Option<String>,
     },
-    /// All snapshots, or those of one volume
+    /// List snapshots
     List {
-        /// Only those of this volume
+        /// Only snapshots of this volume
         #[arg(long)]
         volume: Option<String>,
     },
-    /// One snapshot
+    /// Show a snapshot
     Show {
-        /// The snapshot
+        /// Snapshot
         name: String,
     },
-    /// Give it another name
+    /// Rename a snapshot
     Rename {
-        /// The snapshot
+        /// Snapshot
         name: String,
-        /// The other name
+        /// New name
         new_name: String,
     },
-    /// Say whether hosts may write to it
+    /// Change the access of a snapshot
     Set {
-        /// The snapshot
+        /// Snapshot
         name: String,
-        /// Whether hosts may write to it
+        /// Whether hosts can write to it
         #[arg(long, value_enum)]
         writable: Switch,
     },
     /// Set or extend the retention lock of a snapshot
     Lock {
-        /// The snapshot
+        /// Snapshot
         name: String,
-        /// The time, such as 2030-12-31T23:59:59Z
+        /// Time before which it cannot be deleted or changed, such as 2030-12-31T23:59:59Z
         #[arg(long, value_name = "TIME")]
         until: String,
     },
-    /// Move a snapshot that no host sees to the recycle bin, or delete it with its data
+    /// Delete a snapshot that is not connected: move it to the recycle bin, or eradicate its data
     Delete {
-        /// The snapshot
+        /// Snapshot
         name: String,
-        /// Delete its data at once, so that the space is free
+        /// Eradicate its data immediately
         #[arg(long)]
         eradicate: bool,
-        /// Delete its data without asking
+        /// Eradicate without confirmation
         #[arg(long, requires = "eradicate")]
         yes: bool,
     },
-    /// Give the volume back what it held: what it holds now is kept in a snapshot, and lost to hosts
+    /// Restore its volume from a snapshot; a safety snapshot of the current contents is taken first
     Restore {
-        /// The snapshot
+        /// Snapshot
         name: String,
-        /// Another volume than the one that it was taken of
+        /// Volume to restore [default: the source of the snapshot]
         #[arg(long)]
         volume: Option<String>,
         #[command(flatten)]
-        how: Overwrite,
+        how: Restoration,
     },
-    /// Make a volume with its contents, sharing its space
+    /// Create a volume as a clone of a snapshot
     Clone {
-        /// The snapshot
+        /// Snapshot
         name: String,
         /// Name of the new volume
         new_name: String,
     },
-    /// What differs from an older snapshot; everything that is mapped when none is given
+    /// List the extents that differ from an older snapshot, or all mapped extents
     Diff {
-        /// The snapshot, or a volume
+        /// Snapshot or volume
         name: String,
-        /// The older snapshot
+        /// Older snapshot
         #[arg(long)]
         base: Option<String>,
     },
@@ -102,65 +104,69 @@ pub enum SnapshotVerb {
 impl SnapshotVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         use SnapshotVerb::*;
-        let change = |name: &str, body| client.ask("PATCH", &["snapshots", name], Some(body));
+        let change = |name: &str, change: SnapshotChange| -> Result<Shown> {
+            Ok(client.call(api::change_snapshot(name, &change))?.into())
+        };
         Ok(match self {
             Create { volume, group, suffix, retain_until } => {
-                let body = json!({
-                    "volume": volume, "group": group, "suffix": suffix, "retain_until": retain_until,
-                });
-                (items(client.ask("POST", &["snapshots"], Some(body))?), show::snapshots)
+                let new = NewSnapshots { volume, group, suffix, retain_until };
+                client.call(api::create_snapshots(&new))?.into()
             }
             List { volume } => {
                 let filter = volume.map(|volume| format!("source={volume}"));
-                let query = query(&[("filter", filter.as_deref())]);
-                (items(client.send("GET", &["snapshots"], &query, None)?), show::snapshots)
+                client.call(api::list_snapshots(&api::ListSnapshots { filter, ..Default::default() }))?.into()
             }
-            Show { name } => (client.ask("GET", &["snapshots", &name], None)?, show::snapshot),
-            Rename { name, new_name } => (change(&name, json!({ "name": new_name }))?, show::snapshot),
-            Set { name, writable } => (change(&name, json!({ "writable": writable.on() }))?, show::snapshot),
-            Lock { name, until } => (change(&name, json!({ "retain_until": until }))?, show::snapshot),
+            Show { name } => client.call(api::show_snapshot(&name))?.into(),
+            Rename { name, new_name } => {
+                change(&name, SnapshotChange { name: Some(Some(new_name)), ..Default::default() })?
+            }
+            Set { name, writable } => {
+                change(&name, SnapshotChange { writable: Some(Some(writable.on())), ..Default::default() })?
+            }
+            Lock { name, until } => {
+                change(&name, SnapshotChange { retain_until: Some(Some(until)), ..Default::default() })?
+            }
             Delete { name, eradicate, yes } => {
                 if eradicate {
-                    confirm(yes, &format!("snapshot {name} is deleted with its data, for good"))?;
+                    confirm(
+                        yes,
+                        &format!("the data of snapshot {name} is eradicated and cannot be recovered"),
+                    )?;
                 }
-                let query = if eradicate { "?eradicate=true" } else { "" };
-                client.send("DELETE", &["snapshots", &name], query, None)?;
-                (json!({ "deleted": name, "recycle_bin": !eradicate }), show::deleted)
+                let query = api::DeleteSnapshot { eradicate: eradicate.then_some(true) };
+                client.call(api::delete_snapshot(&name, &query))?;
+                show::deleted_to(name, !eradicate)
             }
             Restore { name, volume, how } => {
                 let source = || -> Result<String> {
-                    let snapshot = client.ask("GET", &["snapshots", &name], None)?;
-                    let source = snapshot["source"].as_str().map(str::to_owned);
-                    source.with_context(|| {
-                        format!("the volume of {name} is gone: name one with --volume, or clone {name}")
+                    client.call(api::show_snapshot(&name))?.read()?.source.with_context(|| {
+                        format!("the volume of {name} is deleted: name one with --volume, or clone {name}")
                     })
                 };
                 let volume = volume.map_or_else(source, Ok)?;
-                before_overwrite(client, &volume, &name, &how)?;
-                let body = json!({ "source": name });
-                (client.ask("POST", &["volumes", &volume, "restore"], Some(body))?, show::volume)
+                restore(client, &volume, &name, &how)?
             }
             Clone { name, new_name } => {
-                let body = json!({ "name": new_name, "source": name });
-                (client.ask("POST", &["volumes"], Some(body))?, show::volume)
+                let source = Some(name);
+                let new = NewVolume { name: new_name, source, group: None, block_size: None, size: None };
+                client.call(api::create_volume(&new))?.into()
             }
-            Diff { name, base } => (diff(client, &name, base.as_deref())?, show::difference),
+            Diff { name, base } => diff(client, &name, base)?,
         })
     }
 }
 
-/// All parts of a comparison.
-fn diff(client: &Client, name: &str, base: Option<&str>) -> Result<Value> {
+/// All pages of a comparison.
+fn diff(client: &Client, name: &str, base: Option<String>) -> Result<Shown> {
+    let mut query = api::CompareSnapshots { base, ..Default::default() };
     let mut all = Vec::new();
-    let mut offset = "0".to_owned();
     loop {
-        let query = query(&[("base", base), ("offset", Some(&offset))]);
-        let part = client.send("GET", &["snapshots", name, "diff"], &query, None)?;
-        let next = part["next"].as_u64();
-        all.extend(items(part).as_array_mut().map(std::mem::take).unwrap_or_default());
-        match next {
-            Some(next) => offset = next.to_string(),
-            None => return Ok(Value::Array(all)),
+        let page = client.call(api::compare_snapshots(name, &query))?;
+        let (schema, next) = (page.schema, page.value["next"].as_u64());
+        all.extend(Shown::from(page).value.as_array_mut().map(std::mem::take).unwrap_or_default());
+        if next.is_none() {
+            return Ok(Shown::of(Value::Array(all), schema));
         }
+        query.offset = next;
     }
 }

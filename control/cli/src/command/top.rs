@@ -1,9 +1,11 @@
-//! The array as it runs, on the whole terminal: rates, latencies, the busiest, jobs.
+//! Live view on the whole terminal: rates, latencies, the busiest volumes or hosts, running jobs.
 
-use super::performance::{iops, micros, points, rate};
+use super::Shown;
+use super::performance::{iops, last, rate};
 use crate::client::Client;
-use crate::show::{bytes, text, times};
+use crate::show::{micros, text};
 use anyhow::{Result, ensure};
+use client::api;
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
@@ -14,13 +16,13 @@ use serde_json::Value;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// How often the array is asked.
-const EVERY: Duration = Duration::from_secs(1);
+/// Interval at which the array is polled.
+const POLL: Duration = Duration::from_secs(1);
 
-/// Seconds that the curves show.
-const SHOWN: u64 = 120;
+/// Range of the curves, in seconds.
+const RANGE_SECONDS: u64 = 120;
 
-/// What is on the screen.
+/// The contents of the screen.
 #[derive(Default)]
 struct Screen {
     array: Value,
@@ -29,15 +31,15 @@ struct Screen {
     jobs: Value,
     /// Hosts are shown, not volumes.
     hosts: bool,
-    /// Why the array can't be asked.
+    /// Why the array cannot be reached.
     error: Option<String>,
 }
 
-/// Shows it until somebody presses q.
+/// Shows the view until q is pressed.
 pub fn run(client: &Client) -> Result<()> {
     ensure!(
         std::io::stdout().is_terminal(),
-        "`array top` needs a terminal: `ashlar array performance --watch` prints lines"
+        "`performance top` needs a terminal: `ashlar performance history --watch` prints lines"
     );
     let mut screen = Screen::default();
     screen.ask(client)?;
@@ -51,7 +53,7 @@ fn follow(client: &Client, terminal: &mut ratatui::DefaultTerminal, screen: &mut
     let mut asked = Instant::now();
     loop {
         terminal.draw(|frame| draw(frame, screen))?;
-        let due = EVERY.saturating_sub(asked.elapsed());
+        let due = POLL.saturating_sub(asked.elapsed());
         if event::poll(due)? {
             let Event::Key(key) = event::read()? else { continue };
             let interrupted = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
@@ -71,11 +73,13 @@ fn follow(client: &Client, terminal: &mut ratatui::DefaultTerminal, screen: &mut
 
 impl Screen {
     fn ask(&mut self, client: &Client) -> Result<()> {
-        self.array = client.ask("GET", &["array"], None)?;
-        self.points = points(client, SHOWN, SHOWN as u32, &[])?;
-        let by = if self.hosts { "?by=host&limit=50" } else { "?by=volume&limit=50" };
-        self.busiest = super::items(client.send("GET", &["performance", "top"], by, None)?);
-        self.jobs = super::items(client.send("GET", &["jobs"], "?filter=state%3Drunning", None)?);
+        self.array = client.call(api::show_array())?.value;
+        self.points = last(client, RANGE_SECONDS)?;
+        let by = Some(if self.hosts { "host" } else { "volume" }.to_owned());
+        let busiest = api::ListBusiest { by, limit: Some(50), ..Default::default() };
+        self.busiest = Shown::from(client.call(api::list_busiest(&busiest))?).value;
+        let running = api::ListJobs { filter: Some("state=running".into()), ..Default::default() };
+        self.jobs = Shown::from(client.call(api::list_jobs(&running))?).value;
         Ok(())
     }
 
@@ -104,17 +108,13 @@ fn draw(frame: &mut Frame, screen: &Screen) {
     ];
     let [head, reads, writes, busiest, running, foot] = Layout::vertical(parts).areas(frame.area());
     let (array, space) = (&screen.array, &screen.array["space"]);
-    let title = format!(
-        "{} – {}, {} sessions",
-        text(&array["name"]),
-        text(&array["state"]),
-        text(&array["sessions"])
-    );
+    let title =
+        format!("{} – {}, {} sessions", text(array, "name"), text(array, "state"), text(array, "sessions"));
     let used = format!(
         "{} of {} free, reduction {}",
-        bytes(&space["free"]),
-        bytes(&space["total"]),
-        times(&array["reduction"]["data"])
+        rate(&space["free"]),
+        rate(&space["total"]),
+        array["reduction"]["data"].as_f64().map_or_else(|| "-".into(), |it| format!("{it:.1} : 1"))
     );
     let bold = Style::new().add_modifier(Modifier::BOLD);
     frame.render_widget(Paragraph::new(vec![Line::styled(title, bold), Line::raw(used)]), head);
@@ -138,7 +138,7 @@ fn draw(frame: &mut Frame, screen: &Screen) {
     let rows = screen.busiest.as_array().into_iter().flatten().map(|it| {
         let total = &it["total"];
         Row::new([
-            text(&it["name"]),
+            text(it, "name"),
             iops(&total["iops"]),
             rate(&total["bytes_per_second"]),
             iops(&it["read"]["iops"]),
@@ -154,7 +154,7 @@ fn draw(frame: &mut Frame, screen: &Screen) {
         Line::raw(format!(
             "{:>3.0} %  {}",
             job["progress"].as_f64().unwrap_or(0.0) * 100.0,
-            text(&job["description"])
+            text(job, "description")
         ))
     });
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), running);

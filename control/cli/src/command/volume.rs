@@ -1,241 +1,269 @@
-//! Volumes, and who sees them.
+//! Volumes and their connections to hosts.
 
-use super::policy::{Switch, Treatment, put};
-use super::{Shown, items, query, size};
+use super::policy::{Policies, Switch};
+use super::{Shown, size};
 use crate::ask::confirm;
 use crate::client::Client;
 use crate::show;
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args, Subcommand};
-use serde_json::{Map, Value, json};
+use client::api;
+use client::schemas::{Connection, NewConnection, NewSnapshots, NewVolume, Overwrite, VolumeChange};
+use serde_json::json;
 
 #[derive(Clone, Subcommand)]
 pub enum VolumeVerb {
-    /// Make a volume
+    /// Create a volume
     Create {
         /// 1 to 63 letters, digits, '-', '_' or '.'
         name: String,
-        /// Such as 10GiB, 2TiB, 500GB, or bytes; 1 MiB to 16 PiB
+        /// Size, such as 10GiB, 2TiB, 500GB, or in bytes; 1 MiB to 16 PiB
         #[arg(long, value_parser = size)]
         size: u64,
-        /// Logical block length that hosts see: 512 or 4096 bytes
+        /// Logical block size: 512 or 4096 bytes
         #[arg(long, value_parser = size, default_value = "512")]
         block_size: u64,
-        /// The volume group to be in
+        /// Volume group
         #[arg(long)]
         group: Option<String>,
     },
-    /// Make a volume with the contents that another, or a snapshot, has now, sharing its space
+    /// Create a volume as a clone of a volume or snapshot
     Clone {
-        /// The volume or snapshot to clone
+        /// Volume or snapshot to clone
         source: String,
         /// Name of the new volume
         name: String,
-        /// The volume group to be in
+        /// Volume group
         #[arg(long)]
         group: Option<String>,
     },
-    /// All volumes, or those of a group
+    /// List volumes
     List {
-        /// Only those of this volume group
+        /// Only volumes of this volume group
         #[arg(long)]
         group: Option<String>,
     },
-    /// One volume
+    /// Show a volume
     Show {
-        /// The volume
+        /// Volume
         name: String,
     },
-    /// Change a volume; what is not given stays
+    /// Change a volume; omitted settings keep their values
     Set {
-        /// The volume
+        /// Volume
         name: String,
-        /// Another name
+        /// New name
         #[arg(long = "name", value_name = "NAME")]
         new_name: Option<String>,
-        /// Another volume group
+        /// New volume group
         #[arg(long, conflicts_with = "no_group")]
         group: Option<String>,
-        /// No volume group
+        /// Remove it from its volume group
         #[arg(long)]
         no_group: bool,
-        /// Take RESERVE and RELEASE of SCSI-2
+        /// Support for SCSI-2 RESERVE and RELEASE
         #[arg(long, value_enum)]
         scsi2_reservations: Option<Switch>,
-        /// Take no changes; nothing else can be given with it
+        /// Refuse writes; cannot be combined with other settings
         #[arg(long, value_enum)]
         read_only: Option<Switch>,
         #[command(flatten)]
-        treatment: Treatment,
+        policies: Policies,
     },
-    /// What it and its snapshots cost on the drives
+    /// Show the space usage of a volume and its snapshots
     Space {
-        /// The volume
+        /// Volume
         name: String,
     },
-    /// Change the size; hosts are told
+    /// Resize a volume; connected hosts are notified
     Resize {
-        /// The volume
+        /// Volume
         name: String,
-        /// The new size, such as 20GiB
+        /// New size, such as 20GiB
         #[arg(long, value_parser = size)]
         size: u64,
-        /// Allow a smaller size: what lies after it is lost
+        /// Allow a smaller size: data after the new end is destroyed
         #[arg(long)]
         force: bool,
     },
-    /// Move a volume that no host sees to the recycle bin, or delete it with its data
+    /// Delete a volume that is not connected: move it to the recycle bin, or eradicate its data
     Delete {
-        /// The volume
+        /// Volume
         name: String,
-        /// Delete its data at once, so that the space is free
+        /// Eradicate its data immediately
         #[arg(long)]
         eradicate: bool,
-        /// Delete its data without asking
+        /// Eradicate without confirmation
         #[arg(long, requires = "eradicate")]
         yes: bool,
     },
-    /// Give it the contents and size of a snapshot: what it holds now is kept in a snapshot, and lost to hosts
+    /// Restore a volume from a snapshot or another volume; a safety snapshot of its current contents is taken first
     Restore {
-        /// The volume
+        /// Volume
         name: String,
-        /// The snapshot, or another volume
+        /// Snapshot or volume to restore from
         #[arg(long, value_name = "SNAPSHOT")]
         from: String,
         #[command(flatten)]
-        how: Overwrite,
+        how: Restoration,
     },
-    /// Forget saved reservations of a volume or snapshot that can't be understood, so that hosts may write again
+    /// Clear the unreadable reservation state of a volume or snapshot, so that hosts can write again
     ClearState {
-        /// The volume or snapshot
+        /// Volume or snapshot
         name: String,
     },
-    /// Let a host or host group see a volume or snapshot
+    /// Connect a volume or snapshot to a host or host group
     #[command(group(ArgGroup::new("peer").required(true).args(["host", "host_group"])))]
     Connect {
-        /// The volume or snapshot
+        /// Volume or snapshot
         name: String,
-        /// The host
+        /// Host
         #[arg(long)]
         host: Option<String>,
-        /// The host group
+        /// Host group
         #[arg(long)]
         host_group: Option<String>,
         /// Refuse writes
         #[arg(long)]
         read_only: bool,
-        /// 0 to 16383; the lowest free one when not given
+        /// LUN, 0 to 16383 [default: the lowest free one]
         #[arg(long)]
         lun: Option<u16>,
     },
-    /// Let a host or host group no longer see a volume or snapshot
+    /// Disconnect a volume or snapshot from a host or host group
     #[command(group(ArgGroup::new("peer").required(true).args(["host", "host_group"])))]
     Disconnect {
-        /// The volume or snapshot
+        /// Volume or snapshot
         name: String,
-        /// The host
+        /// Host
         #[arg(long)]
         host: Option<String>,
-        /// The host group
+        /// Host group
         #[arg(long)]
         host_group: Option<String>,
     },
 }
 
-/// How a volume is overwritten.
+/// Options of a restore.
 #[derive(Clone, Args)]
-pub struct Overwrite {
-    /// Overwrite it without asking
+pub struct Restoration {
+    /// Restore without confirmation
     #[arg(long)]
     yes: bool,
-    /// Take no snapshot of what it holds now
+    /// Take no safety snapshot of the current contents
     #[arg(long)]
     no_safety_snapshot: bool,
 }
 
-/// Asks whether a volume is to be overwritten with the contents of a source, and takes a snapshot of what it holds.
-pub fn before_overwrite(client: &Client, volume: &str, source: &str, how: &Overwrite) -> Result<()> {
-    let now = client.ask("GET", &["volumes", volume], None)?;
-    let seen: Vec<_> = now["connections"].as_array().into_iter().flatten().map(show::peer).collect();
-    let used = match seen.as_slice() {
+/// Restores a volume, after a confirmation and a safety snapshot.
+pub fn restore(client: &Client, volume: &str, source: &str, how: &Restoration) -> Result<Shown> {
+    let now = client.call(api::show_volume(volume))?.read()?;
+    let peers: Vec<_> = now.connections.iter().map(peer).collect();
+    let used = match peers.as_slice() {
         [] => String::new(),
-        seen => format!("; it is connected to {}, which must not use it now", seen.join(", ")),
+        peers => format!("; it is connected to {}, which must not use it now", peers.join(", ")),
     };
-    let saved = if how.no_safety_snapshot { "lost" } else { "kept in a snapshot only" };
-    confirm(how.yes, &format!("{volume} gets the contents of {source}: what it holds now is {saved}{used}"))?;
+    let saved = if how.no_safety_snapshot { "lost" } else { "only kept in a snapshot" };
+    let consequence =
+        format!("{volume} gets the contents of {source}: its current contents are {saved}{used}");
+    confirm(how.yes, &consequence)?;
     if !how.no_safety_snapshot {
-        let taken = items(client.ask("POST", &["snapshots"], Some(json!({ "volume": volume })))?);
-        let name = taken[0]["name"].as_str().context("the array took no snapshot: nothing was restored")?;
-        eprintln!("{volume} as it was is kept as the snapshot {name}.");
+        let wanted = NewSnapshots { volume: Some(volume.into()), ..NewSnapshots::default() };
+        let taken = client.call(api::create_snapshots(&wanted))?.read()?;
+        let snapshot = taken.items.first().context("the array took no snapshot: nothing was restored")?;
+        eprintln!("The previous contents of {volume} are kept in the snapshot {}.", snapshot.name);
     }
-    Ok(())
+    Ok(client.call(api::restore_volume(volume, &Overwrite { source: source.into() }))?.into())
+}
+
+/// Where a connection leads.
+fn peer(it: &Connection) -> String {
+    match (&it.host, &it.host_group) {
+        (Some(host), _) => format!("host {host}"),
+        (None, group) => format!("host group {}", group.as_deref().unwrap_or_default()),
+    }
 }
 
 impl VolumeVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         use VolumeVerb::*;
+        let change = |name: &str, change| client.call(api::change_volume(name, &change));
         Ok(match self {
             Create { name, size, block_size, group } => {
-                let body = json!({ "name": name, "size": size, "block_size": block_size, "group": group });
-                (client.ask("POST", &["volumes"], Some(body))?, show::volume)
+                let block_size = Some(u32::try_from(block_size).context("the block size is 512 or 4096")?);
+                let new = NewVolume { name, size: Some(size), block_size, group, source: None };
+                client.call(api::create_volume(&new))?.into()
             }
             Clone { source, name, group } => {
-                let body = json!({ "name": name, "source": source, "group": group });
-                (client.ask("POST", &["volumes"], Some(body))?, show::volume)
+                let new = NewVolume { name, source: Some(source), group, block_size: None, size: None };
+                client.call(api::create_volume(&new))?.into()
             }
             List { group } => {
                 let filter = group.map(|group| format!("group={group}"));
-                let query = query(&[("filter", filter.as_deref())]);
-                (items(client.send("GET", &["volumes"], &query, None)?), show::volumes)
+                client.call(api::list_volumes(&api::ListVolumes { filter, ..Default::default() }))?.into()
             }
-            Set { name, new_name, group, no_group, scsi2_reservations, read_only, treatment } => {
-                let mut body = Map::new();
-                put(&mut body, "name", new_name.map(Value::String));
-                put(&mut body, "group", group.map(Value::String).or(no_group.then_some(Value::Null)));
-                put(&mut body, "scsi2_reservations", scsi2_reservations.map(|it| it.on().into()));
-                put(&mut body, "read_only", read_only.map(|it| it.on().into()));
-                treatment.put(&mut body);
-                (client.ask("PATCH", &["volumes", &name], Some(body.into()))?, show::volume)
+            Set { name, new_name, group, no_group, scsi2_reservations, read_only, policies } => {
+                let (policy, limits) = policies.changes();
+                let group = group.map(Some).or(no_group.then_some(None));
+                let (scsi2, read_only) = (scsi2_reservations.map(Switch::on), read_only.map(Switch::on));
+                let changed = VolumeChange {
+                    name: new_name.map(Some),
+                    group,
+                    scsi2_reservations: scsi2.map(Some),
+                    read_only: read_only.map(Some),
+                    policy,
+                    limits,
+                    ..VolumeChange::default()
+                };
+                change(&name, changed)?.into()
             }
-            Restore { name, from, how } => {
-                before_overwrite(client, &name, &from, &how)?;
-                let body = json!({ "source": from });
-                (client.ask("POST", &["volumes", &name, "restore"], Some(body))?, show::volume)
-            }
+            Restore { name, from, how } => restore(client, &name, &from, &how)?,
             ClearState { name } => {
-                client.ask("POST", &["volumes", &name, "clear-state"], None)?;
-                (json!({ "cleared": name }), show::cleared)
+                client.call(api::clear_volume_state(&name))?;
+                let text = |it: &_| {
+                    format!("{} has no reservations and accepts writes\n", show::text(it, "cleared"))
+                };
+                Shown::text(json!({ "cleared": name }), text)
             }
-            Show { name } => (client.ask("GET", &["volumes", &name], None)?, show::volume),
-            Space { name } => (client.ask("GET", &["volumes", &name, "space"], None)?, show::usage),
+            Show { name } => client.call(api::show_volume(&name))?.into(),
+            Space { name } => client.call(api::show_volume_space(&name))?.into(),
             Resize { name, size, force } => {
-                let body = json!({ "size": size, "shrink": force });
-                (client.ask("PATCH", &["volumes", &name], Some(body))?, show::volume)
+                let (size, shrink) = (Some(Some(size)), Some(force));
+                change(&name, VolumeChange { size, shrink, ..VolumeChange::default() })?.into()
             }
-            Delete { name, eradicate: true, yes } => {
-                confirm(yes, &format!("volume {name} is deleted with its data, for good"))?;
-                client.send("DELETE", &["volumes", &name], "?eradicate=true", None)?;
-                (json!({ "deleted": name }), show::deleted)
-            }
-            Delete { name, eradicate: false, .. } => {
-                client.ask("DELETE", &["volumes", &name], None)?;
-                (json!({ "deleted": name, "recycle_bin": true }), show::deleted)
+            Delete { name, eradicate, yes } => {
+                if eradicate {
+                    confirm(
+                        yes,
+                        &format!("the data of volume {name} is eradicated and cannot be recovered"),
+                    )?;
+                }
+                let query = api::DeleteVolume { eradicate: eradicate.then_some(true) };
+                client.call(api::delete_volume(&name, &query))?;
+                show::deleted_to(name, !eradicate)
             }
             Connect { name, host, host_group, read_only, lun } => {
-                let body = json!({
-                    "volume": name, "host": host, "host_group": host_group, "lun": lun, "read_only": read_only,
-                });
-                (client.ask("POST", &["connections"], Some(body))?, show::connection)
+                let (read_only, lun) = (Some(read_only), lun.map(u32::from));
+                let new = NewConnection { volume: name, host, host_group, read_only, lun };
+                client.call(api::create_connection(&new))?.into()
             }
             Disconnect { name, host: Some(host), .. } => {
-                client.ask("DELETE", &["connections", &name, &host], None)?;
-                (json!({ "disconnected": { "volume": name, "host": host } }), show::disconnected)
+                client.call(api::delete_connection(&name, &host))?;
+                disconnected(&json!({ "volume": name, "host": host }))
             }
             Disconnect { name, host: None, host_group } => {
                 let group = host_group.unwrap_or_default();
-                client.ask("DELETE", &["connections", &name, "host-groups", &group], None)?;
-                (json!({ "disconnected": { "volume": name, "host_group": group } }), show::disconnected)
+                client.call(api::delete_host_group_connection(&name, &group))?;
+                disconnected(&json!({ "volume": name, "host_group": group }))
             }
         })
     }
+}
+
+fn disconnected(it: &serde_json::Value) -> Shown {
+    Shown::text(json!({ "disconnected": it }), |it| {
+        let it = &it["disconnected"];
+        let peer = if it["host"].is_null() { "host_group" } else { "host" };
+        format!("{} is disconnected from {}\n", show::text(it, "volume"), show::text(it, peer))
+    })
 }

@@ -23,6 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<Context> {
 #[derive(Debug, Default, Serialize, ToSchema)]
 struct SizeRow {
     /// Upper bound of the size class in bytes; `null` for the last, unbounded class.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     bytes: Option<u64>,
     /// Reads.
     reads: u64,
@@ -34,6 +35,7 @@ struct SizeRow {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Sizes {
     /// By size, ascending.
+    #[schema(extensions(("x-columns" = json!(["Up to={bytes}", "reads", "writes"]))))]
     items: Vec<SizeRow>,
 }
 

@@ -46,6 +46,7 @@ struct Path {
     /// Current number of sessions.
     sessions: usize,
     /// Share of the host's commands, 0 to 1; `null` if there were none.
+    #[schema(extensions(("x-unit" = json!("fraction"))))]
     share: Option<f64>,
     /// Performance.
     total: Work,
@@ -67,6 +68,7 @@ struct HostBalance {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Paths {
     /// Sorted by host, initiator and portal.
+    #[schema(extensions(("x-columns" = json!(["host", "initiator", "portal", "sessions", "share", "IOPS={total.iops}", "Per s={total.bytes_per_second}", "P99={total.latency_us.p99}"]))))]
     items: Vec<Path>,
     /// Sorted by host.
     hosts: Vec<HostBalance>,

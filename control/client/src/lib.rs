@@ -1,0 +1,99 @@
+//! Rust client of the management API, generated from `openapi/array.json`: a type for each schema and a function for each
+//! operation. Programs of ours take names, fields and types from the description of the API instead of writing them again.
+//!
+//! A [`Request`] says what to send and what comes back; sending it is left to the caller. `cargo xtask openapi --write`
+//! generates the modules again.
+
+mod generated;
+
+pub use generated::operations as api;
+pub use generated::schemas;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+use serde_json::Value;
+use std::marker::PhantomData;
+
+/// The description of the API that this client is generated from: OpenAPI 3.1.
+pub const DESCRIPTION: &str = include_str!("../../../openapi/array.json");
+
+/// Characters that need no quoting in a path segment or a query (RFC 3986 2.3).
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// A request whose response is an `A`.
+#[derive(Clone, Debug)]
+pub struct Request<A> {
+    /// HTTP method.
+    pub method: &'static str,
+    /// Path, from `/api/v1`.
+    pub path: String,
+    /// Query with its question mark; empty if there is none.
+    pub query: String,
+    /// JSON body.
+    pub body: Option<Value>,
+    /// Name of the schema of the response; empty if it has no JSON body.
+    pub schema: &'static str,
+    response: PhantomData<fn() -> A>,
+}
+
+impl<A> Request<A> {
+    fn new(method: &'static str, path: String, schema: &'static str) -> Self {
+        Self { method, path, query: String::new(), body: None, schema, response: PhantomData }
+    }
+
+    /// With the given fields of a query.
+    fn query(mut self, fields: &impl Serialize) -> Self {
+        let Ok(Value::Object(fields)) = serde_json::to_value(fields) else { return self };
+        let field = |(name, value): (&String, &Value)| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("{name}={}", quoted(&value))
+        };
+        let fields: Vec<_> = fields.iter().map(field).collect();
+        if !fields.is_empty() {
+            self.query = format!("?{}", fields.join("&"));
+        }
+        self
+    }
+
+    fn body(mut self, body: &impl Serialize) -> Self {
+        self.body = serde_json::to_value(body).ok();
+        self
+    }
+}
+
+/// An enumeration of strings.
+pub trait Choice: std::str::FromStr {
+    /// The strings, in the order of the description.
+    const CHOICES: &'static [&'static str];
+}
+
+fn quoted(text: &str) -> String {
+    utf8_percent_encode(text, UNRESERVED).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_request_has_quoted_names_and_only_the_given_fields() {
+        let request = api::delete_volume("a/b c", &api::DeleteVolume { eradicate: Some(true) });
+        assert_eq!((request.method, request.path.as_str()), ("DELETE", "/api/v1/volumes/a%2Fb%20c"));
+        assert_eq!((request.query.as_str(), request.schema), ("?eradicate=true", ""));
+        let request = api::list_jobs(&api::ListJobs {
+            filter: Some("state=running".into()),
+            ..api::ListJobs::default()
+        });
+        assert_eq!((request.query.as_str(), request.schema), ("?filter=state%3Drunning", "Jobs"));
+    }
+
+    #[test]
+    fn a_change_tells_what_is_left_out_from_what_is_cleared() {
+        let change = |group| schemas::VolumeChange { group, ..schemas::VolumeChange::default() };
+        let body = |group| api::change_volume("a", &change(group)).body;
+        assert_eq!(body(None), Some(json!({})));
+        assert_eq!(body(Some(None)), Some(json!({ "group": null })));
+        assert_eq!(body(Some(Some("sql".into()))), Some(json!({ "group": "sql" })));
+    }
+}
