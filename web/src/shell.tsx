@@ -1,61 +1,20 @@
-/** What stands around every page: where one can go, which array this is, and how it is. */
+/** The frame of every page: navigation, name and state of the array, user menu. */
 import { ActionIcon, AppShell, Badge, Burger, Button, Group, Menu, NavLink, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useDisclosure, useIdle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { Bell, Boxes, CalendarClock, Camera, ChartLine, ClipboardList, Database, HardDrive, KeyRound, LayoutDashboard, ListTodo, LogOut, Moon, Network, ScrollText, Server, Settings, Sun, Trash2, User, type LucideIcon } from "lucide-react";
+import { KeyRound, LogOut, Moon, Sun, User } from "lucide-react";
 import { useEffect, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { alerts, array } from "./api/queries";
-import type { SchemaRole as Role } from "./api/schema";
 import { isGuest, session, useMay, useSession } from "./api/session";
 import { useStream } from "./api/stream";
+import { SECTIONS, type PageEntry } from "./pages/map";
 import { SetPassword } from "./pages/settings/password";
 import { Logo } from "./parts/logo";
 import { StateBadge } from "./parts/state-badge";
 
-type Place = { path: string; label: string; icon: LucideIcon; role?: Role };
-
 /** Milliseconds after which a session ends that nobody uses. Pages ask by themselves, so that the array can't tell. */
 const IDLE = 30 * 60 * 1000;
-
-/** Where one can go, in groups. */
-const PLACES: { title: string; places: Place[] }[] = [
-  {
-    title: "",
-    places: [
-      { path: "/", label: "Dashboard", icon: LayoutDashboard },
-      { path: "/performance", label: "Performance", icon: ChartLine },
-    ],
-  },
-  {
-    title: "Storage",
-    places: [
-      { path: "/volumes", label: "Volumes", icon: Database },
-      { path: "/groups", label: "Volume groups", icon: Boxes },
-      { path: "/snapshots", label: "Snapshots", icon: Camera },
-      { path: "/schedules", label: "Schedules", icon: CalendarClock },
-      { path: "/recycle-bin", label: "Recycle bin", icon: Trash2 },
-    ],
-  },
-  {
-    title: "Access",
-    places: [
-      { path: "/hosts", label: "Hosts", icon: Server },
-      { path: "/host-groups", label: "Host groups", icon: Network },
-    ],
-  },
-  {
-    title: "System",
-    places: [
-      { path: "/drives", label: "Drives", icon: HardDrive },
-      { path: "/alerts", label: "Alerts", icon: Bell },
-      { path: "/jobs", label: "Jobs", icon: ListTodo },
-      { path: "/events", label: "Events", icon: ScrollText },
-      { path: "/audit", label: "Audit log", icon: ClipboardList, role: "admin" },
-      { path: "/settings", label: "Settings", icon: Settings },
-    ],
-  },
-];
 
 export function Shell({ children }: { children: ReactNode }) {
   const [opened, menu] = useDisclosure(false);
@@ -84,7 +43,7 @@ export function Shell({ children }: { children: ReactNode }) {
         </Group>
       </AppShell.Header>
       <AppShell.Navbar p="xs" style={{ overflowY: "auto" }} aria-label="Pages">
-        <Places onGo={menu.close} />
+        <Navigation onGo={menu.close} />
       </AppShell.Navbar>
       <AppShell.Main id="main" tabIndex={-1}>
         <div style={{ maxWidth: 1440, marginInline: "auto" }}>{children}</div>
@@ -93,10 +52,10 @@ export function Shell({ children }: { children: ReactNode }) {
   );
 }
 
-function Places({ onGo }: { onGo: () => void }) {
+function Navigation({ onGo }: { onGo: () => void }) {
   const [location] = useLocation();
   const admin = useMay("admin");
-  const link = ({ path, label, icon: Icon }: Place) => {
+  const link = ({ path, label, icon: Icon }: PageEntry) => {
     const active = path === "/" ? location === "/" : location === path || location.startsWith(`${path}/`);
     return (
       <NavLink
@@ -113,19 +72,19 @@ function Places({ onGo }: { onGo: () => void }) {
       />
     );
   };
-  return PLACES.map(({ title, places }) => (
+  return SECTIONS.map(({ title, pages }) => (
     <div key={title} role="group" aria-label={title || undefined}>
       {title && (
         <Text size="xs" className="quiet" fw={500} px="sm" pt="md" pb={4} aria-hidden>
           {title}
         </Text>
       )}
-      {places.filter((it) => it.role !== "admin" || admin).map(link)}
+      {pages.filter((it) => it.role !== "admin" || admin).map(link)}
     </div>
   ));
 }
 
-/** How many things need attention that nobody looks after. */
+/** Number of alerts that are not acknowledged. */
 function OpenAlerts() {
   const { data } = useQuery(alerts());
   const open = data?.filter((it) => it.state === "open");

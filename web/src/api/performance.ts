@@ -2,7 +2,7 @@
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { answer, api } from "./client";
 import { key } from "./keys";
-import { unlessTold } from "./stream";
+import { pollEvery } from "./stream";
 
 /** Whose work: of the array, a volume, a host, or a volume group. */
 export type Scope = { kind: "array" } | { kind: "volume" | "host" | "group"; name: string };
@@ -58,7 +58,7 @@ export const performance = (scope: Scope, stretch: Stretch, points?: number) =>
     refetchInterval: ({ state: { data } }) => {
       if (!("last" in stretch)) return false;
       const told = scope.kind === "array" && data?.resolution_seconds === 1;
-      return unlessTold(pace(stretch), told ? 60_000 : pace(stretch))();
+      return pollEvery(pace(stretch), told ? 60_000 : pace(stretch))();
     },
   });
 

@@ -5,10 +5,10 @@ import { answer, api } from "./client";
 import { key } from "./keys";
 import type { Refusal } from "./refusal";
 import type { SchemaSeverity } from "./schema";
-import { unlessTold } from "./stream";
+import { pollEvery } from "./stream";
 
-const LIVE = { refetchInterval: unlessTold(2_000, 5_000), placeholderData: keepPreviousData };
-const LIST = { refetchInterval: unlessTold(5_000, 30_000), placeholderData: keepPreviousData };
+const LIVE = { refetchInterval: pollEvery(2_000, 5_000), placeholderData: keepPreviousData };
+const LIST = { refetchInterval: pollEvery(5_000, 30_000), placeholderData: keepPreviousData };
 
 export const array = () =>
   queryOptions({ queryKey: key("array"), queryFn: ({ signal }) => answer(api.GET("/api/v1/array", { signal })), ...LIVE });
@@ -24,7 +24,7 @@ export const volume = (name: string) =>
   queryOptions({
     queryKey: key("volumes", name),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/volumes/{name}", { params: { path: { name } }, signal })),
-    refetchInterval: unlessTold(5_000, 10_000),
+    refetchInterval: pollEvery(5_000, 10_000),
   });
 
 export const usage = (kind: "volume" | "group", name: string) =>
@@ -51,7 +51,7 @@ export const host = (name: string) =>
   queryOptions({
     queryKey: key("hosts", name),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/hosts/{name}", { params: { path: { name } }, signal })),
-    refetchInterval: unlessTold(5_000, 10_000),
+    refetchInterval: pollEvery(5_000, 10_000),
   });
 
 export const refusedLogins = () =>
@@ -72,7 +72,7 @@ export const group = (name: string) =>
   queryOptions({
     queryKey: key("groups", name),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/groups/{name}", { params: { path: { name } }, signal })),
-    refetchInterval: unlessTold(5_000, 10_000),
+    refetchInterval: pollEvery(5_000, 10_000),
   });
 
 export const hostGroups = () =>
@@ -86,7 +86,7 @@ export const hostGroup = (name: string) =>
   queryOptions({
     queryKey: key("host-groups", name),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/host-groups/{name}", { params: { path: { name } }, signal })),
-    refetchInterval: unlessTold(5_000, 10_000),
+    refetchInterval: pollEvery(5_000, 10_000),
   });
 
 export const snapshots = () =>
@@ -100,7 +100,7 @@ export const snapshot = (name: string) =>
   queryOptions({
     queryKey: key("snapshots", name),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/snapshots/{name}", { params: { path: { name } }, signal })),
-    refetchInterval: unlessTold(5_000, 10_000),
+    refetchInterval: pollEvery(5_000, 10_000),
   });
 
 export const schedules = () =>

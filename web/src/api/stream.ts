@@ -1,4 +1,4 @@
-/** What happens on the array, as it happens. Without it pages ask again and again; with it they ask when something changed. */
+/** Subscription to the event stream of the array. Without it pages poll; with it they fetch again what changed. */
 import { useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import type { SchemaChange as Change, SchemaPerformance as Performance, SchemaTopic as Topic, SchemaWork as Work, SchemaWorkColumns as WorkColumns } from "./schema";
@@ -7,17 +7,17 @@ import { session } from "./session";
 
 /** A second of the whole array. */
 export type Point = { time: number; read: Work; write: Work; offload: Work };
-export type Happening = { name: string; data: string };
+export type StreamEvent = { name: string; data: string };
 
-/** Milliseconds until a stream that broke off is opened again. */
-const AGAIN = 3_000;
+/** Milliseconds until a broken stream is opened again. */
+const RETRY_MS = 3_000;
 
 let connected = false;
 
-/** Milliseconds between two questions: the first while nothing tells of changes, the second while the stream does. */
-export const unlessTold = (alone: number, told: number) => () => (connected ? told : alone);
+/** Polling interval in milliseconds: the first without the stream, the second while it is connected. */
+export const pollEvery = (alone: number, streaming: number) => () => (connected ? streaming : alone);
 
-/** Listens while somebody looks at the page: a browser has few connections to one array for all of its tabs. */
+/** Subscribes while the page is visible: a browser has few connections to one array for all of its tabs. */
 export function useStream(): void {
   const client = useQueryClient();
   useEffect(() => {
@@ -41,20 +41,20 @@ export function useStream(): void {
 async function listen(client: QueryClient, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {
-      await hear(client, signal);
+      await receive(client, signal);
     } catch {
-      // Whatever broke it: pages ask by themselves until it is back.
+      // Pages poll until it is back.
     }
     if (connected) {
       connected = false;
       void client.invalidateQueries();
     }
-    await new Promise((resolve) => setTimeout(resolve, AGAIN));
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
   }
 }
 
 /** One stream, until it ends. */
-async function hear(client: QueryClient, signal: AbortSignal): Promise<void> {
+async function receive(client: QueryClient, signal: AbortSignal): Promise<void> {
   const token = session.token();
   const response = await fetch("/api/v1/stream", { signal, headers: token ? { authorization: `Bearer ${token}` } : {} });
   if (response.status === 401) session.ended();
@@ -68,14 +68,14 @@ async function hear(client: QueryClient, signal: AbortSignal): Promise<void> {
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
-    const cut = happenings(rest + decoder.decode(value, { stream: true }));
+    const cut = parseEvents(rest + decoder.decode(value, { stream: true }));
     rest = cut.rest;
-    for (const it of cut.whole) tell(client, it);
+    for (const it of cut.whole) dispatch(client, it);
   }
 }
 
 /** Whole events of a text of server-sent events, and what is left of it. */
-export function happenings(text: string): { whole: Happening[]; rest: string } {
+export function parseEvents(text: string): { whole: StreamEvent[]; rest: string } {
   const blocks = text.split(/\r?\n\r?\n/);
   const rest = blocks.pop() ?? "";
   const field = (block: string, name: string) =>
@@ -88,8 +88,8 @@ export function happenings(text: string): { whole: Happening[]; rest: string } {
   return { whole: whole.filter(({ data }) => data !== ""), rest };
 }
 
-/** Milliseconds in which changes gather, so that a hundred of them are one question. */
-const GATHER = 200;
+/** Milliseconds in which changes are batched, so that a hundred of them are one request. */
+const BATCH_MS = 200;
 let changed = new Set<Key>();
 
 function ask(client: QueryClient, ...keys: readonly Key[]): void {
@@ -97,33 +97,29 @@ function ask(client: QueryClient, ...keys: readonly Key[]): void {
     setTimeout(() => {
       for (const key of changed) void client.invalidateQueries({ queryKey: [key] });
       changed = new Set();
-    }, GATHER);
+    }, BATCH_MS);
   }
   for (const key of keys) changed.add(key);
 }
 
-/** What is asked for again when things of a kind changed: the things themselves, what counts them and what shows them. A topic that is missing here, or that the array doesn't have, is no type. */
-export const STALE: Record<Topic, readonly Key[]> = {
-  certificate: ["certificate"],
+/** What shows or counts objects of a kind besides their own list and pages, and is fetched again when they change. */
+export const DEPENDENTS: Partial<Record<Topic, readonly Key[]>> = {
   connections: ["volumes", "snapshots", "hosts", "host-groups"],
-  directories: ["directories"],
-  drives: ["drives", "protection", "array"],
-  groups: ["groups", "volumes", "schedules"],
-  "host-groups": ["host-groups", "hosts", "volumes", "snapshots"],
-  hosts: ["hosts", "host-groups", "volumes", "snapshots", "array"],
-  key: ["key"],
-  "notification-targets": ["notification-targets"],
-  "recycle-bin": ["recycle-bin", "array"],
-  "refused-logins": ["refused-logins"],
-  schedules: ["schedules"],
-  settings: ["settings", "array"],
-  snapshots: ["snapshots", "volumes", "schedules", "array"],
-  tokens: ["tokens"],
-  users: ["users", "tokens"],
-  volumes: ["volumes", "groups", "hosts", "host-groups", "snapshots", "schedules", "array"],
+  drives: ["protection", "array"],
+  groups: ["volumes", "schedules"],
+  "host-groups": ["hosts", "volumes", "snapshots"],
+  hosts: ["host-groups", "volumes", "snapshots", "array"],
+  "recycle-bin": ["array"],
+  settings: ["array"],
+  snapshots: ["volumes", "schedules", "array"],
+  users: ["tokens"],
+  volumes: ["groups", "hosts", "host-groups", "snapshots", "schedules", "array"],
 };
 
-function tell(client: QueryClient, { name, data }: Happening): void {
+/** What is fetched again when objects of a kind change. */
+export const stale = (topic: Topic): readonly Key[] => [...(topic === "connections" ? [] : [topic]), ...(DEPENDENTS[topic] ?? [])];
+
+function dispatch(client: QueryClient, { name, data }: StreamEvent): void {
   switch (name) {
     case "performance": {
       const point = JSON.parse(data) as Point;
@@ -134,7 +130,7 @@ function tell(client: QueryClient, { name, data }: Happening): void {
       ask(client, "events", "audit");
       break;
     case "change":
-      ask(client, ...STALE[(JSON.parse(data) as Change).noun]);
+      ask(client, ...stale((JSON.parse(data) as Change).noun));
       break;
     case "alert":
       ask(client, "alerts");
@@ -147,16 +143,16 @@ function tell(client: QueryClient, { name, data }: Happening): void {
   }
 }
 
-/** Of a stretch that ends now. */
-const isLive = (stretch: unknown) => typeof stretch === "object" && stretch !== null && "last" in stretch;
+/** Whether a range ends now. */
+const isLive = (range: unknown) => typeof range === "object" && range !== null && "last" in range;
 
-/** Most seconds that are missing between two points and are filled with nothing; more are asked for. */
-const GAP = 10;
+/** Largest gap between two points that is filled with nothing, in seconds; beyond it columns are fetched again. */
+const MAX_GAP_SECONDS = 10;
 
 /** Columns of seconds with one more, as many as before. Others, and what is no news, stay as they are. */
 export function extended(known: Performance, point: Point): Performance {
   const last = known.times.at(-1);
-  if (known.resolution_seconds !== 1 || last === undefined || point.time <= last || point.time > last + GAP) return known;
+  if (known.resolution_seconds !== 1 || last === undefined || point.time <= last || point.time > last + MAX_GAP_SECONDS) return known;
   const missing = point.time - last - 1;
   const next = <T>(column: T[], value: T, nothing: T): T[] => [...column, ...Array.from({ length: missing }, () => nothing), value].slice(missing + 1);
   const columns = (column: WorkColumns, work: Work): WorkColumns => {

@@ -5,7 +5,7 @@ import { KeyRound, ShieldOff } from "lucide-react";
 import { useState } from "react";
 import { answer, api } from "../../api/client";
 import { driveKey, useChange } from "../../api/queries";
-import type { SchemaEncryption as Encryption, SchemaKeyChange as KeyChange } from "../../api/schema";
+import type { SchemaEncryption as Encryption, SchemaKeyRotation as KeyRotation } from "../../api/schema";
 import { Confirm } from "../../parts/confirm";
 import { FormModal } from "../../parts/form";
 import { May } from "../../parts/may";
@@ -70,7 +70,7 @@ const DONE: Record<Exclude<Encryption, "none">, string> = {
   kmip: "The drives are locked with the other key of the server.",
 };
 
-const run = (body: KeyChange) => answer(api.POST("/api/v1/key/rotate", { body }));
+const run = (body: KeyRotation) => answer(api.POST("/api/v1/key/rotate", { body }));
 
 type Props = { opened: boolean; onClose: () => void };
 
