@@ -239,8 +239,8 @@ fn add_protection(metrics: &mut Exposition, status: &PoolStatus) {
     set(&segments, &none, &[("state", "in_use")], f64::from(status.segments));
     set(&segments, &none, &[("state", "at_risk")], f64::from(status.degraded_segments));
     set(&healed, &none, &[], status.rebuilt_segments as f64);
-    let pages = metrics
-        .values("array_pages", "Pages with wrong contents found since the array started, by outcome");
+    let pages =
+        metrics.values("array_pages", "Pages with wrong contents found since the array started, by outcome");
     set(&pages, &none, &[("state", "repaired")], status.repaired_pages as f64);
     set(&pages, &none, &[("state", "lost")], status.lost_pages as f64);
 }

@@ -1,15 +1,15 @@
-//! Questions to the person at the terminal: secrets, which are never shown, and whether to go on with what can't be undone.
+//! Terminal prompts: secrets, which are not shown, and confirmations of what cannot be undone.
 //!
-//! Without a terminal a secret is a line of standard input, and what can't be undone needs `--yes`.
+//! Without a terminal a secret is read from a line of standard input, and a confirmation requires `--yes`.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead, IsTerminal, Write};
 
-/// A secret that is typed without being shown, twice when it is a new one; without a terminal, the next line of
-/// standard input: on the command line everybody on the machine would see it.
+/// Reads a secret: typed twice without being shown, or without a terminal the next line of standard input. It is no
+/// argument, since every user of the machine could see it.
 ///
 /// # Errors
-/// When none comes, or the second is not the first.
+/// If it is empty, or the two differ.
 pub fn secret(what: &str) -> Result<String> {
     if !std::io::stdin().is_terminal() {
         return line(&mut std::io::stdin().lock(), what);
@@ -30,10 +30,10 @@ fn line(input: &mut impl BufRead, what: &str) -> Result<String> {
     Ok(line.to_owned())
 }
 
-/// Goes on with what can't be undone if that was said (`--yes`), or is said now.
+/// Asks for a confirmation, unless it was given by `--yes`.
 ///
 /// # Errors
-/// When it is not.
+/// If it is refused, or nobody can be asked.
 pub fn confirm(yes: bool, consequence: &str) -> Result<()> {
     if yes {
         return Ok(());

@@ -20,18 +20,18 @@ const MAX_DOWNLOAD_BYTES: u64 = 1 << 30;
 /// Clears a terminal and moves the cursor to its top.
 pub const CLEAR: &str = "\x1b[2J\x1b[H";
 
-/// How to find the array.
+/// Options that say which array to use.
 #[derive(Debug, Default)]
-pub struct Whereabouts {
-    /// Folder of an array on this machine; it holds the address and the token.
+pub struct Location {
+    /// Data folder of an array on this machine, with its address and token.
     pub data: Option<PathBuf>,
-    /// Address of the API.
+    /// URL of the API.
     pub array: Option<String>,
-    /// The token for it.
+    /// Its token.
     pub token: Option<String>,
-    /// The certificate that it shows, in PEM.
+    /// Its certificate, in PEM.
     pub certificate: Option<PathBuf>,
-    /// What is known by a name instead.
+    /// Name of a profile.
     pub profile: Option<String>,
 }
 
@@ -56,43 +56,43 @@ pub struct Client {
 }
 
 impl Client {
-    /// Finds the array: `--array`, else `--data`, else `--profile`, else ASHLAR_ARRAY, else ASHLAR_DATA, else
-    /// ASHLAR_PROFILE, else the profile that is used when nothing is said, else the usual folder.
-    pub fn find(mut place: Whereabouts) -> Result<Client> {
+    /// Finds the array: `--array`, `--data`, `--profile`, ASHLAR_ARRAY, ASHLAR_DATA, ASHLAR_PROFILE, the default profile, or
+    /// the default folder, in this order.
+    pub fn find(mut location: Location) -> Result<Client> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let said = place.data.is_some() || place.array.is_some();
-        let around = variable("ASHLAR_ARRAY").is_some() || variable("ASHLAR_DATA").is_some();
-        let profile = match place.profile.take() {
+        let given = location.data.is_some() || location.array.is_some();
+        let in_environment = variable("ASHLAR_ARRAY").is_some() || variable("ASHLAR_DATA").is_some();
+        let profile = match location.profile.take() {
             Some(name) => Some(Profiles::read()?.take(&name)?),
-            None if said || around => None,
+            None if given || in_environment => None,
             None => match variable("ASHLAR_PROFILE") {
                 Some(name) => Some(Profiles::read()?.take(&name)?),
-                None => Profiles::read()?.usual()?,
+                None => Profiles::read()?.default_profile()?,
             },
         };
         if let Some(profile) = profile {
-            place.array = place.array.or(profile.url);
-            place.data = place.data.or(profile.data);
-            place.token = place.token.or(profile.token);
-            place.certificate = place.certificate.or(profile.certificate);
+            location.array = location.array.or(profile.url);
+            location.data = location.data.or(profile.data);
+            location.token = location.token.or(profile.token);
+            location.certificate = location.certificate.or(profile.certificate);
         }
-        let array = match &place.data {
+        let array = match &location.data {
             Some(_) => None,
-            None => place.array.or_else(|| variable("ASHLAR_ARRAY")),
+            None => location.array.or_else(|| variable("ASHLAR_ARRAY")),
         };
         if let Some(url) = array {
-            let token = place.token.or_else(|| variable("ASHLAR_TOKEN")).context(
+            let token = location.token.or_else(|| variable("ASHLAR_TOKEN")).context(
                 "--array needs the array's token: give --token or set ASHLAR_TOKEN; it is in api.json in the \
                  folder that ashlard was started with",
             )?;
-            let certificate = place.certificate.or_else(|| variable("ASHLAR_CERTIFICATE").map(Into::into));
+            let certificate = location.certificate.or_else(|| variable("ASHLAR_CERTIFICATE").map(Into::into));
             return Self::new(url, token, certificate.as_deref(), "on that machine".into());
         }
-        let data = place.data.or_else(|| variable("ASHLAR_DATA").map(Into::into));
+        let data = location.data.or_else(|| variable("ASHLAR_DATA").map(Into::into));
         let data = data.unwrap_or_else(|| DEFAULT_DATA.into());
         let (url, token) = read_access(&data)?;
-        let token = place.token.unwrap_or(token);
-        let certificate = place.certificate.unwrap_or_else(|| data.join("tls.pem"));
+        let token = location.token.unwrap_or(token);
+        let certificate = location.certificate.unwrap_or_else(|| data.join("tls.pem"));
         Self::new(url, token, Some(&certificate), format!("with `ashlard --data {} …`", data.display()))
     }
 
@@ -109,7 +109,7 @@ impl Client {
         let config = config
             .http_status_as_error(false)
             .proxy(None)
-            // The array sends nobody elsewhere, and a token must not follow.
+            // The array never redirects, and the token must not be sent elsewhere.
             .max_redirects(0)
             .timeout_connect(Some(Duration::from_secs(5)))
             .timeout_global(Some(Duration::from_secs(600)))

@@ -18,7 +18,7 @@ mod snapshot;
 mod top;
 mod volume;
 
-use crate::client::{Answer, CLEAR, Client, Whereabouts};
+use crate::client::{Answer, CLEAR, Client, Location};
 use crate::show::Shown;
 use crate::size::size;
 use crate::{format, manual, show};
@@ -198,7 +198,7 @@ impl Cli {
             return Ok(());
         }
         let Access { data, array, token, certificate, profile } = self.access;
-        let mut client = Client::find(Whereabouts { data, array, token, certificate, profile })?;
+        let mut client = Client::find(Location { data, array, token, certificate, profile })?;
         if matches!(self.noun, Noun::Performance(performance::PerformanceVerb::Top)) {
             return top::run(&client);
         }

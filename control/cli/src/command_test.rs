@@ -103,10 +103,7 @@ fn the_reference_is_what_the_command_line_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
     let written = std::fs::read_to_string(path).unwrap_or_default();
     let now = manual::reference(Cli::command());
-    assert!(
-        written == now,
-        "`cargo run -p cli -- manual --reference > docs/cli.md` and review the difference"
-    );
+    assert!(written == now, "`cargo xtask openapi --write` and review the difference");
 }
 
 #[test]

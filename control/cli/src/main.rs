@@ -1,6 +1,6 @@
-//! `ashlar`: the array's operator actions on a command line. A client of the API, and of nothing else.
+//! `ashlar`: the command line of an array. A client of its API, and of nothing else.
 //!
-//! Exit status: 0 done, 1 the array refused or could not be reached, 2 wrong usage.
+//! Exit status: 0 success, 1 the array refused or could not be reached, 2 wrong usage.
 
 mod ask;
 mod client;
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     let cli = command::Cli::parse();
     let print = |text: &str| {
         use std::io::Write;
-        // A reader that went away (`| head`) is no error of ours.
+        // A reader that closes the pipe (`| head`) is no error.
         if std::io::stdout().write_all(text.as_bytes()).is_err() {
             std::process::exit(0);
         }

@@ -1,4 +1,4 @@
-//! The command line, described from itself: man pages, and the reference in `docs/cli.md`.
+//! Man pages and the reference `docs/cli.md`, generated from the command line.
 
 use anyhow::{Context, Result};
 use clap::{Arg, Command};
@@ -8,18 +8,18 @@ use std::path::Path;
 /// Writes a man page for the command and for each of its nouns and verbs.
 ///
 /// # Errors
-/// When they can't be written.
+/// If they cannot be written.
 pub fn man_pages(command: Command, folder: &Path) -> Result<()> {
     let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(command, folder));
     written.with_context(|| format!("can't write man pages to {}", folder.display()))
 }
 
-/// Every noun and verb with what it takes.
+/// Every noun and verb with its options.
 pub fn reference(mut command: Command) -> String {
     command.build();
     let mut text = String::from(
-        "# `ashlar`, noun by noun\n\nMade from the command line itself: `cargo run -p cli -- manual --reference > \
-         docs/cli.md`. What every verb takes:\n\n",
+        "# `ashlar` reference\n\nGenerated from the command line by `cargo xtask openapi --write`. Options of every \
+         verb:\n\n",
     );
     arguments(&mut text, &command, |arg| arg.is_global_set());
     for noun in command.get_subcommands().filter(|noun| !noun.is_hide_set()) {
@@ -40,7 +40,7 @@ fn about(command: &Command) -> String {
     command.get_about().map(ToString::to_string).unwrap_or_default()
 }
 
-/// `volume connect <NAME> --lun <LUN>`, without what every verb takes.
+/// `volume connect <NAME>`, without options.
 fn usage(command: &Command) -> String {
     let mut line = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned();
     for arg in command.get_positionals() {

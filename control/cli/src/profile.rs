@@ -1,4 +1,4 @@
-//! Arrays that are known by a name: a file for the one who operates them, which holds tokens and is nobody else's.
+//! Profiles: named arrays in a configuration file of the user, readable only by that user, as it holds tokens.
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -8,31 +8,31 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-/// Where one array is.
+/// The location of an array.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// Address of its API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Its folder, on this machine.
+    /// Its data folder, on this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<PathBuf>,
-    /// The token for it.
+    /// Its token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// The certificate that it shows.
+    /// File with its certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<PathBuf>,
 }
 
-/// All of them.
+/// All profiles.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profiles {
-    /// The one that is used when nothing is said.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usual: Option<String>,
+    /// The default profile.
+    #[serde(alias = "usual", skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
     /// By name.
     #[serde(default)]
     pub array: BTreeMap<String, Profile>,
@@ -47,10 +47,10 @@ impl Profiles {
         variable("ASHLAR_CONFIG").or_else(|| Some(folder()?.join("ashlar/config.toml")))
     }
 
-    /// Reads the file; nothing when there is none.
+    /// Reads the file; empty if there is none.
     ///
     /// # Errors
-    /// When it can't be read or understood.
+    /// If it cannot be read or parsed.
     pub fn read() -> Result<Self> {
         let Some(path) = Self::path() else { return Ok(Self::default()) };
         match std::fs::read_to_string(&path) {
@@ -63,7 +63,7 @@ impl Profiles {
     /// Writes the file as a whole, for its owner alone.
     ///
     /// # Errors
-    /// When there is no place for it.
+    /// If it cannot be written.
     pub fn write(&self) -> Result<()> {
         let path = Self::path().context("there is no home folder: set ASHLAR_CONFIG to a file")?;
         let text = toml::to_string_pretty(self)?;
@@ -93,9 +93,9 @@ impl Profiles {
         Ok(profile)
     }
 
-    /// The profile that is used when nothing is said.
-    pub fn usual(mut self) -> Result<Option<Profile>> {
-        self.usual.take().map(|name| self.take(&name)).transpose()
+    /// The default profile.
+    pub fn default_profile(mut self) -> Result<Option<Profile>> {
+        self.default.take().map(|name| self.take(&name)).transpose()
     }
 }
 
@@ -104,13 +104,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_tells_of_several_arrays() {
+    fn a_file_holds_several_arrays_and_may_name_the_default_as_usual() {
         let text = "usual = \"lab\"\n[array.lab]\nurl = \"https://10.0.0.1:8080\"\ntoken = \"t\"\n[array.here]\ndata = \"/d\"\n";
         let mut profiles: Profiles = toml::from_str(text).expect("a file");
         assert_eq!(toml::to_string_pretty(&profiles).expect("text").lines().count(), 8);
         assert!(profiles.take("none").expect_err("none").to_string().contains("profile list"));
         assert_eq!(profiles.take("here").expect("one").data, Some("/d".into()));
-        assert_eq!(profiles.usual().expect("one").and_then(|it| it.token), Some("t".into()));
+        assert_eq!(profiles.default_profile().expect("one").and_then(|it| it.token), Some("t".into()));
         assert!(toml::from_str::<Profiles>("[array.a]\nurll = \"x\"").is_err());
     }
 }

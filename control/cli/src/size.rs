@@ -1,4 +1,4 @@
-//! Sizes as people write them. The array's own unit is the byte; docs/glossary.md has the rules.
+//! Parser of sizes with units; docs/glossary.md has the rules.
 
 use bytesize::ByteSize;
 

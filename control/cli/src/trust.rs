@@ -1,14 +1,14 @@
-//! Which certificates are trusted: the array's own, or those that the system trusts.
+//! Trusted certificates: the array's own, or those of the system.
 
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::sync::Arc;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
-/// Where Debian, SUSE and Arch keep what the system trusts, and where Fedora does.
+/// Certificate bundles of the system: Debian, SUSE and Arch, and Fedora.
 const SYSTEM: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
-/// Trusts the certificates in a file, or what the system trusts when none is given.
+/// Trusts the certificates in a file, or those of the system without one.
 pub fn config(file: Option<&Path>) -> Result<TlsConfig> {
     let roots = match file {
         Some(path) => {

@@ -118,7 +118,9 @@ impl TokenVerb {
         use TokenVerb::*;
         Ok(match self {
             Create { name, user, role, expires } => {
-                client.call(api::create_token(&NewToken { name, user, role, expires }))?.into()
+                let made = client.call(api::create_token(&NewToken { name, user, role, expires }))?;
+                eprintln!("The secret is not shown again.");
+                made.into()
             }
             List => client.call(api::list_tokens(&api::ListTokens::default()))?.into(),
             Delete { name } => {

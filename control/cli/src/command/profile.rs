@@ -31,7 +31,7 @@ pub enum ProfileVerb {
         certificate: Option<PathBuf>,
         /// Make it the default profile
         #[arg(long)]
-        usual: bool,
+        default: bool,
     },
     /// Make a profile the default
     Use {
@@ -53,21 +53,21 @@ impl ProfileVerb {
                 let all = profiles.array.iter().map(|(name, profile)| shape(name, profile, &profiles));
                 Shown::text(all.collect(), list)
             }
-            ProfileVerb::Set { name, url, folder, token_file, certificate, usual } => {
+            ProfileVerb::Set { name, url, folder, token_file, certificate, default } => {
                 let token = token_file.map(std::fs::read_to_string).transpose()?;
                 let token = token.map(|token| token.trim().to_owned());
                 let real = |path: PathBuf| path.canonicalize().unwrap_or(path);
                 let (data, certificate) = (folder.map(real), certificate.map(real));
                 let profile = Profile { url, data, token, certificate };
                 profiles.array.insert(name.clone(), profile.clone());
-                if usual {
-                    profiles.usual = Some(name.clone());
+                if default {
+                    profiles.default = Some(name.clone());
                 }
                 profiles.write()?;
                 Shown::text(shape(&name, &profile, &profiles), one)
             }
             ProfileVerb::Use { name } => {
-                profiles.usual = Some(name.clone());
+                profiles.default = Some(name.clone());
                 let Some(profile) = profiles.array.get(&name).cloned() else {
                     bail!("there is no profile {name:?}: `ashlar profile set {name}` makes it");
                 };
@@ -76,8 +76,8 @@ impl ProfileVerb {
             }
             ProfileVerb::Delete { name } => {
                 profiles.take(&name)?;
-                if profiles.usual.as_ref() == Some(&name) {
-                    profiles.usual = None;
+                if profiles.default.as_ref() == Some(&name) {
+                    profiles.default = None;
                 }
                 profiles.write()?;
                 show::deleted(name)
@@ -89,7 +89,7 @@ impl ProfileVerb {
 fn shape(name: &str, profile: &Profile, all: &Profiles) -> Value {
     json!({
         "name": name,
-        "default": all.usual.as_deref() == Some(name),
+        "default": all.default.as_deref() == Some(name),
         "url": profile.url,
         "data": profile.data,
         "token": profile.token.as_ref().map(|_| "…"),
