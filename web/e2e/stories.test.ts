@@ -50,7 +50,7 @@ test("a session that nobody uses is left", async ({ array, page }) => {
   await signIn(page, "ada", "a good password");
   await expect(page.getByRole("heading", { level: 1, name: "Dashboard" })).toBeVisible();
   await page.clock.fastForward("31:00");
-  await expect(page.getByText("Nobody was here")).toBeVisible();
+  await expect(page.getByText("signed out after half an hour")).toBeVisible();
 });
 
 test("a token signs in, too; a wrong one is refused with what to do", async ({ array, page }) => {
@@ -196,7 +196,7 @@ test("an array that goes away says so, and the page goes on when it is back", as
 test("drives are shown, scrubbed and added; what takes long is a job", async ({ array, open, page }) => {
   await open("/drives");
   await expect(page.getByRole("img", { name: /^Slot \d+: in use/ })).toHaveCount(6);
-  await expect(page.getByText("Any 2 drives may fail without loss.")).toBeVisible();
+  await expect(page.getByText("Any 2 drives may fail without data loss.")).toBeVisible();
   await page.getByRole("button", { name: "Scrub now" }).click();
   await expect(page.getByText("nothing wrong")).toBeVisible();
   const path = join(array.folder, "another.drive");
@@ -221,13 +221,13 @@ test("what needs attention is told, taken on and closed", async ({ array, open, 
   await array.ask("POST", "groups", { name: "sql", soft_quota: 2 ** 20 });
   await array.ask("PATCH", "volumes/db1", { group: "sql" });
   await open("/alerts");
-  await expect(page.getByText("Nothing needs attention")).toBeVisible();
+  await expect(page.getByText("No active alerts")).toBeVisible();
   await array.work("iqn.1993-08.org.debian:01:web1", 0, ["write -P 7 0 4M"]);
   const row = page.getByRole("row", { name: /sql/ });
   await row.getByRole("button", { name: "Acknowledge" }).click();
   await expect(row.getByText("acknowledged by admin")).toBeVisible();
   await row.getByRole("button", { name: "Close" }).click();
-  await expect(page.getByText("Nothing needs attention")).toBeVisible();
+  await expect(page.getByText("No active alerts")).toBeVisible();
   await page.getByText("Past", { exact: true }).click();
   await expect(row.getByText(/^closed/)).toBeVisible();
 });
@@ -255,7 +255,7 @@ test("an LDAP server is added and changed; its secret is never shown, and users 
   await add.getByRole("textbox", { name: "Server" }).fill("ldap.example.com");
   await add.getByRole("textbox", { name: "Base DN of users" }).fill("ou=people,dc=example,dc=com");
   await add.getByRole("textbox", { name: "Bind DN", exact: true }).fill("cn=array,dc=example,dc=com");
-  await add.getByLabel("Password of who searches").and(page.locator("input")).fill("search-secret-1");
+  await add.getByLabel("Bind password").and(page.locator("input")).fill("search-secret-1");
   await add.getByRole("textbox", { name: /^Group/ }).last().fill("cn=storage,ou=groups,dc=example,dc=com");
   await add.getByRole("button", { name: "Add", exact: true }).click();
   await expect(add.getByText("Write ldaps:// and a name")).toBeVisible();
@@ -270,11 +270,11 @@ test("an LDAP server is added and changed; its secret is never shown, and users 
   await page.getByRole("button", { name: "Change corp" }).click();
   const change = page.getByRole("dialog", { name: "Change corp" });
   await expect(change.getByRole("textbox", { name: "Server" })).toHaveValue("ldap://127.0.0.1:1");
-  await expect(change.getByLabel("Password of who searches").and(page.locator("input"))).toHaveValue("");
+  await expect(change.getByLabel("Bind password").and(page.locator("input"))).toHaveValue("");
   await change.getByRole("textbox", { name: "Base DN of groups" }).fill("ou=groups,dc=example,dc=com");
   await change.getByRole("button", { name: "Save" }).click();
   await expect(change.getByRole("alert")).toContainText("secret");
-  await change.getByLabel("Password of who searches").and(page.locator("input")).fill("search-secret-2");
+  await change.getByLabel("Bind password").and(page.locator("input")).fill("search-secret-2");
   await change.getByRole("button", { name: "Save" }).click();
   await expect(change).toHaveCount(0);
 

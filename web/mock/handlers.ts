@@ -45,7 +45,7 @@ export const handlers: Handlers = {
       const volume = model.find(state.volumes, path["name"] ?? "", "volume");
       const size = body.size ?? volume.size;
       if (size < volume.size && !body.shrink) {
-        throw model.precondition(`volume "${volume.name}" would shrink: what lies behind would be destroyed; force it if that is wanted`);
+        throw model.precondition(`volume "${volume.name}" would shrink: data after the new end would be destroyed; force it if that is wanted`);
       }
       volume.size = size;
       return model.withConnections(state, volume, "volume");

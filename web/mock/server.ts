@@ -1,4 +1,4 @@
-/** The array in memory behind `fetch` (in tests) or behind the development server. */
+/** The array in memory for `fetch` (in tests) or the development server. */
 import type { IncomingMessage } from "node:http";
 import type { Plugin } from "vite";
 import { busy, Problem, type State } from "./array";

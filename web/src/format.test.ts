@@ -66,7 +66,7 @@ test("ratios, shares and times", () => {
   expect([duration(0), duration(59), duration(3600), duration(90_061)]).toEqual(["0 s", "59 s", "1 h", "1 d 1 h"]);
 });
 
-test("a host group that sees a volume is told from a host", () => {
+test("a connected host group is distinguished from a host", () => {
   expect(seer({ host: "esx1" })).toBe("esx1");
   expect(seer({ host: null, host_group: "cluster" })).toBe("group cluster");
 });

@@ -13,7 +13,7 @@ import { SetPassword } from "./pages/settings/password";
 import { Logo } from "./parts/logo";
 import { StateBadge } from "./parts/state-badge";
 
-/** Milliseconds after which a session ends that nobody uses. Pages ask by themselves, so that the array can't tell. */
+/** Idle time-out of a session in milliseconds. Pages poll, so that the array cannot detect inactivity. */
 const IDLE = 30 * 60 * 1000;
 
 export function Shell({ children }: { children: ReactNode }) {
@@ -110,7 +110,7 @@ function ArrayName() {
   );
 }
 
-/** Who is there, and out. */
+/** The user menu. */
 function UserMenu() {
   const who = useSession();
   const [opened, password] = useDisclosure(false);
@@ -143,7 +143,7 @@ function UserMenu() {
   );
 }
 
-/** Signs out a session whose page nobody touches. A token is left in: a screen on the wall has one. */
+/** Signs out an idle session, but not a token, which a wall display may use. */
 function useLeaveWhenIdle() {
   const idle = useIdle(IDLE, { initialState: false });
   const who = useSession();

@@ -1,4 +1,4 @@
-/** How fast, by whom and when. */
+/** Queries of the performance history. */
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { answer, api } from "./client";
 import { key } from "./keys";
@@ -10,7 +10,7 @@ export type Scope = { kind: "array" } | { kind: "volume" | "host" | "group"; nam
 /** A stretch of time that ends now, or one between two times, in seconds. */
 export type Stretch = { last: number } | { from: number; to: number };
 
-/** What is shown when nobody asks for anything else. */
+/** The default selection. */
 export const LATELY: Stretch = { last: 300 };
 
 const POINTS = 300;
@@ -41,11 +41,11 @@ function query(scope: Scope, stretch: Stretch, points = POINTS) {
 }
 
 /** Milliseconds from point to point. */
-const pace = ({ last }: { last: number }) => Math.max(2_000, (last * 1000) / POINTS);
+const interval = ({ last }: { last: number }) => Math.max(2_000, (last * 1000) / POINTS);
 
 /** What ends now is asked for again, the more often the shorter it is. */
 function live(stretch: Stretch) {
-  const refetchInterval = "last" in stretch ? pace(stretch) : (false as const);
+  const refetchInterval = "last" in stretch ? interval(stretch) : (false as const);
   return { refetchInterval, placeholderData: keepPreviousData };
 }
 
@@ -57,8 +57,8 @@ export const performance = (scope: Scope, stretch: Stretch, points?: number) =>
     // The stream brings the seconds of the whole array, and no others.
     refetchInterval: ({ state: { data } }) => {
       if (!("last" in stretch)) return false;
-      const told = scope.kind === "array" && data?.resolution_seconds === 1;
-      return pollEvery(pace(stretch), told ? 60_000 : pace(stretch))();
+      const streamed = scope.kind === "array" && data?.resolution_seconds === 1;
+      return pollEvery(interval(stretch), streamed ? 60_000 : interval(stretch))();
     },
   });
 

@@ -1,4 +1,4 @@
-/** What pages show, by name. Each query is refreshed while somebody looks at it. */
+/** Queries of the API, refreshed while they are shown. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { notifications } from "@mantine/notifications";
 import { answer, api } from "./client";

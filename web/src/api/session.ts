@@ -11,7 +11,7 @@ const SIGN_IN_PATH = "/api/v1/sign-in";
 /** Milliseconds until an array that could not be reached is asked again. */
 const AGAIN = 2_000;
 
-/** Why nobody is in any more: the array ended it, nobody was there for long, or somebody wanted it. */
+/** Why a session ended: by the array, by inactivity, or by the user. */
 export type Reason = "ended" | "idle" | "left";
 export type SessionState =
   | { at: "asking"; problem?: Refusal }
@@ -45,7 +45,7 @@ function arrival(): Arrival | Refusal | undefined {
   if (state && code) return { state, code, ...(iss && { iss }) };
   // Anybody can write such an address: nothing of it is shown but a word of the standard.
   const why = error && /^[a-z_]{1,40}$/.test(error) ? ` (${error})` : "";
-  return new Refusal("You are not signed in", `The directory did not say who you are${why}. Try again, or sign in as a user of the array.`, 0, "refused");
+  return new Refusal("You are not signed in", `The identity provider did not authenticate you${why}. Try again, or sign in as a local user.`, 0, "refused");
 }
 
 async function arrive(brought: Arrival | Refusal) {
@@ -82,7 +82,7 @@ function out(reason?: Reason) {
 export const session = {
   token,
 
-  /** Finds out who is there; asks until the array answers. */
+  /** Fetches the current session; retries until the array answers. */
   ask: async (): Promise<void> => {
     adopt();
     const brought = arrival();
@@ -125,7 +125,7 @@ export const session = {
   },
 
   leave: async (reason: Reason = "left"): Promise<void> => {
-    // Before somebody else comes in, so that it is not their cookie that goes. An array that can't be reached ends it later.
+    // Before another log-in, whose cookie must not be deleted. An unreachable array ends the session later.
     if (token() === null) await request("DELETE", null).catch(() => undefined);
     out(reason);
   },
@@ -143,13 +143,13 @@ export function useSession(): SessionState {
 
 const ROLES: readonly Role[] = ["viewer", "operator", "admin"];
 
-/** Whether whoever is there may do what needs this role. The array judges; pages only leave out what it would refuse. */
+/** Whether the user has at least this role. The array decides; pages only leave out what it would refuse. */
 export function useMay(role: Role): boolean {
   const now = useSession();
   return now.at === "in" && ROLES.indexOf(now.role) >= ROLES.indexOf(role);
 }
 
-/** Whether a directory elsewhere vouched for somebody: the array has no password of theirs. */
+/** Whether it is a directory user, of whom the array has no password. */
 export function isGuest(user: string): boolean {
   return user.includes("/");
 }

@@ -76,7 +76,7 @@ function SetLimits({ kind, thing, opened, onClose }: Props & { opened: boolean; 
       const params = { path: { name } };
       await (kind === "volume" ? answer(api.PATCH("/api/v1/volumes/{name}", { params, body })) : answer(api.PATCH("/api/v1/groups/{name}", { params, body })));
     },
-    done: () => `QoS limits and data reduction of ${name} are set.`,
+    done: () => `QoS limits and data reduction of ${name} are saved.`,
     then: onClose,
   });
   const inherit = kind === "volume" ? "As the group or the array says" : "As the array says";

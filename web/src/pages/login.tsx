@@ -9,13 +9,13 @@ import { ProblemAlert } from "../parts/problem";
 
 const REASONS: Record<Exclude<Reason, "left">, string> = {
   ended: "The session is over. Sign in again; you come back to the same page.",
-  idle: "Nobody was here for half an hour, so you were signed out. Sign in again; you come back to the same page.",
+  idle: "You were signed out after half an hour without activity. Sign in again to return to the same page.",
 };
 
-/** What anybody may know: it stays when somebody leaves. */
+/** Queries that need no session. */
 const SIGN_IN = "sign-in";
 
-/** Asks who is there: a user with a password, or a token. */
+/** The log-in page: user and password, identity provider, or token. */
 export function LoginPage() {
   useDocumentTitle("Sign in · Ashlar");
   const state = useSession();
@@ -37,7 +37,7 @@ export function LoginPage() {
   );
 }
 
-/** While it is not known who is there; long only when the array can't be reached. */
+/** While the session is being fetched; long only if the array is unreachable. */
 export function AskingPage() {
   useDocumentTitle("Ashlar");
   const state = useSession();
@@ -105,7 +105,7 @@ function TokenForm() {
   );
 }
 
-/** Directories elsewhere that say who somebody is, on pages of theirs. Whoever can't reach one signs in as ever. */
+/** Identity providers. Without a reachable one the other ways to log in remain. */
 function Directories() {
   const { data } = useQuery({ queryKey: [SIGN_IN], queryFn: session.directories, staleTime: Infinity });
   const depart = useMutation<string, Refusal, string>({ mutationFn: session.depart, onSuccess: (url) => location.assign(url) });

@@ -4,7 +4,7 @@ import { busy, empty } from "../../mock/array";
 import type { SchemaAlert } from "../api/schema";
 import { show } from "../test-page";
 
-test("nobody sees a page before signing in", async () => {
+test("no page is shown before signing in", async () => {
   const { user } = show("/", busy(), false);
   expect(await screen.findByRole("heading", { name: "Ashlar" })).toBeTruthy();
   expect(screen.getByLabelText(/Password/)).toBeTruthy();
@@ -58,7 +58,7 @@ test("a volume is deleted only when its name was typed", async () => {
   await waitFor(() => expect(mock.state.volumes).toEqual([]));
 });
 
-test("what a volume costs on the drives is measured when somebody asks", async () => {
+test("the space usage of a volume is measured on request", async () => {
   const { user } = show("/volumes/sql-01", busy(1, 0));
   await user.click(await screen.findByRole("button", { name: "Measure" }));
   expect(await screen.findByText("Freed when deleted")).toBeTruthy();
@@ -127,14 +127,14 @@ test("how often a scrub begins by itself is in the largest unit", async () => {
   expect((amount as HTMLInputElement).value).toBe("7");
 });
 
-test("a directory signs somebody in, and the way back leaves the address", async () => {
+test("an identity provider signs a user in, and its parameters leave the address", async () => {
   history.replaceState(null, "", "/sign-in?code=secret-code&state=s1");
   show("/", busy(), false);
   expect(await screen.findByRole("button", { name: "Signed in as corp/ada" })).toBeTruthy();
   expect(location.pathname + location.search).toBe("/");
 });
 
-test("a directory that refuses is told of, with nothing that others wrote", async () => {
+test("a refusal of an identity provider is shown, without text from the address", async () => {
   history.replaceState(null, "", "/sign-in?error=access_denied&error_description=call+this+number");
   show("/", busy(), false);
   expect((await screen.findByRole("alert")).textContent).toContain("access_denied");

@@ -6,7 +6,7 @@ import { bytes, plural } from "../format";
 import { Panel } from "../parts/panel";
 import { ProblemAlert } from "../parts/problem";
 
-/** What it costs on the drives. Every map is looked at for that, so only when somebody asks. */
+/** Space usage, measured on request, as it scans every map. */
 export function UsagePanel({ kind, name }: { kind: "volume" | "group"; name: string }) {
   const { data, error, isFetching, refetch } = useQuery({ ...usage(kind, name), enabled: false });
   const measure = (

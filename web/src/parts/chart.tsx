@@ -66,7 +66,7 @@ type Latest = { current: { format: (value: number) => string; onZoom?: Props["on
 
 const dataOf = ({ times, lines }: { times: number[]; lines: Line[] }): uPlot.AlignedData => [times, ...lines.map((line) => line.values)];
 
-/** The newest values in words, for who can't see the lines. */
+/** The newest values in words, for screen readers. */
 function summary(lines: Line[], format: (value: number) => string): string {
   const newest = lines.map((line) => {
     const value = line.values.findLast((it) => it !== null);

@@ -2,7 +2,7 @@ import { Button } from "@mantine/core";
 import { Unlink } from "lucide-react";
 import { May } from "./may";
 
-/** At the end of a connection's row, for those who may. */
+/** The button at the end of a connection row, for operators. */
 export function Disconnect({ onClick }: { onClick: () => void }) {
   return (
     <May>

@@ -13,7 +13,7 @@ export function ProblemAlert({ error }: { error: unknown }) {
   );
 }
 
-/** Details of the array begin in lower case, as they also stand behind `ashlar: `. */
+/** Details of the array begin in lower case, as they also follow `ashlar: `. */
 function sentence(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -33,7 +33,7 @@ export function DriveDetails({ drive, onClose }: { drive: Drive; onClose: () => 
     ["Rotten pages", count(drive.bad_pages)],
     ["Identity", drive.id],
   ];
-  const told: [string, string | undefined][] = [
+  const reported: [string, string | undefined][] = [
     ["Model", [health.model, health.serial && `serial number ${health.serial}`, health.firmware && `firmware ${health.firmware}`].filter(Boolean).join(", ") || undefined],
     ["Temperature", known(health.temperature_celsius, (it) => `${it} °C`)],
     ["Worn", known(health.used_percent, (it) => `${it} % of the rated endurance`)],
@@ -53,8 +53,8 @@ export function DriveDetails({ drive, onClose }: { drive: Drive; onClose: () => 
           <Dot {...stateOf(drive)} />
         </dd>
         <dt>Health</dt>
-        <dd>{health.verdict === "unknown" ? <span className="quiet">it tells nothing of itself (SMART)</span> : <Dot {...VERDICTS[health.verdict]} />}</dd>
-        {[...told, ...facts].map(
+        <dd>{health.verdict === "unknown" ? <span className="quiet">not reported (SMART)</span> : <Dot {...VERDICTS[health.verdict]} />}</dd>
+        {[...reported, ...facts].map(
           ([name, text]) =>
             text !== undefined && (
               <Fact key={name} name={name}>

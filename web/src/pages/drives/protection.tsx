@@ -33,11 +33,11 @@ export function ProtectionPanel({ jobs }: { jobs: Job[] }) {
           <>
             {data.tolerates < data.promises && data.tolerates > 0 ? (
               <Alert color="red" icon={<ShieldAlert size={18} />} title="Protection is reduced">
-                Only {data.tolerates === 1 ? "one more drive" : `${data.tolerates} more drives`} may fail without loss, of {data.promises} that the array promises. Add a drive, or wait until everything is placed elsewhere.
+                Only {data.tolerates === 1 ? "one more drive" : `${data.tolerates} more drives`} may fail without data loss, of {data.promises} by design. Add a drive, or wait until the rebuild is complete.
               </Alert>
             ) : data.tolerates > 0 ? (
               <Alert color="teal" icon={<ShieldCheck size={18} />}>
-                Any {data.tolerates === 1 ? "drive" : `${data.tolerates} drives`} may fail without loss.
+                Any {data.tolerates === 1 ? "drive" : `${data.tolerates} drives`} may fail without data loss.
               </Alert>
             ) : (
               <Alert color="red" icon={<ShieldAlert size={18} />} title="No redundancy left">

@@ -1,4 +1,4 @@
-import { Button, SimpleGrid, Skeleton, Stack } from "@mantine/core";
+import { Button, SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Camera, Database, ListChecks, Pencil, Trash2 } from "lucide-react";
 import { group, volumes } from "../../api/queries";
@@ -6,9 +6,8 @@ import type { SchemaGroup as Group, SchemaVolume as Volume } from "../../api/sch
 import { bytes, moment } from "../../format";
 import { Empty } from "../../parts/empty";
 import { May } from "../../parts/may";
-import { Page } from "../../parts/page";
+import { NounPage } from "../../parts/noun-page";
 import { Panel } from "../../parts/panel";
-import { ProblemAlert } from "../../parts/problem";
 import { RowLink } from "../../parts/row-link";
 import { DataTable, type Column } from "../../parts/table";
 import { useTask } from "../../parts/use-task";
@@ -21,32 +20,29 @@ import { QuotaBar } from "./quota";
 type Task = "change" | "volumes" | "snapshot" | "delete";
 
 export function GroupPage({ name }: { name: string }) {
-  const { data, error } = useQuery(group(name));
+  const object = useQuery(group(name));
   const { start, window } = useTask<Task>();
   return (
-    <Page
-      title={name}
+    <NounPage
+      name={name}
+      object={object}
       above={{ label: "Volume groups", path: "/groups" }}
-      actions={
-        data && (
-          <May>
-            <Button leftSection={<Camera size={15} aria-hidden />} disabled={data.volumes.length === 0} onClick={() => start("snapshot")}>
-              Take snapshot
-            </Button>
-            <Button variant="default" leftSection={<Pencil size={15} aria-hidden />} onClick={() => start("change")}>
-              Change
-            </Button>
-            <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => start("delete")}>
-              Delete
-            </Button>
-          </May>
-        )
-      }
+      actions={(data) => (
+        <May>
+          <Button leftSection={<Camera size={15} aria-hidden />} disabled={data.volumes.length === 0} onClick={() => start("snapshot")}>
+            Take snapshot
+          </Button>
+          <Button variant="default" leftSection={<Pencil size={15} aria-hidden />} onClick={() => start("change")}>
+            Change
+          </Button>
+          <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => start("delete")}>
+            Delete
+          </Button>
+        </May>
+      )}
     >
-      <ProblemAlert error={error} />
-      {!data && !error && <Skeleton height={180} />}
-      {data && (
-        <Stack gap="md">
+      {(data) => (
+        <>
           <Facts group={data} />
           <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
             <LimitsPanel kind="group" thing={data} />
@@ -57,9 +53,9 @@ export function GroupPage({ name }: { name: string }) {
           <ChooseVolumes key={data.volumes.join(" ")} group={data} {...window("volumes")} />
           <TakeSnapshot group={data.name} {...window("snapshot")} />
           <DeleteGroup group={data} {...window("delete")} />
-        </Stack>
+        </>
       )}
-    </Page>
+    </NounPage>
   );
 }
 

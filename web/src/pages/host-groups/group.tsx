@@ -1,12 +1,11 @@
-import { Button, SimpleGrid, Skeleton, Stack } from "@mantine/core";
+import { Button, SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link2, Pencil, Server, Trash2 } from "lucide-react";
 import { hostGroup } from "../../api/queries";
 import { Empty } from "../../parts/empty";
 import { May } from "../../parts/may";
-import { Page } from "../../parts/page";
+import { NounPage } from "../../parts/noun-page";
 import { Panel } from "../../parts/panel";
-import { ProblemAlert } from "../../parts/problem";
 import { RowLink } from "../../parts/row-link";
 import { DataTable, type Column } from "../../parts/table";
 import { useTask } from "../../parts/use-task";
@@ -16,32 +15,29 @@ import { ConnectToGroup, DeleteHostGroup, HostGroupForm } from "./forms";
 type Task = "change" | "connect" | "delete";
 
 export function HostGroupPage({ name }: { name: string }) {
-  const { data, error } = useQuery(hostGroup(name));
+  const object = useQuery(hostGroup(name));
   const { start, window } = useTask<Task>();
   return (
-    <Page
-      title={name}
+    <NounPage
+      name={name}
+      object={object}
       above={{ label: "Host groups", path: "/host-groups" }}
-      actions={
-        data && (
-          <May>
-            <Button leftSection={<Link2 size={15} aria-hidden />} onClick={() => start("connect")}>
-              Connect a volume
-            </Button>
-            <Button variant="default" leftSection={<Pencil size={15} aria-hidden />} onClick={() => start("change")}>
-              Change
-            </Button>
-            <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => start("delete")}>
-              Delete
-            </Button>
-          </May>
-        )
-      }
+      actions={() => (
+        <May>
+          <Button leftSection={<Link2 size={15} aria-hidden />} onClick={() => start("connect")}>
+            Connect a volume
+          </Button>
+          <Button variant="default" leftSection={<Pencil size={15} aria-hidden />} onClick={() => start("change")}>
+            Change
+          </Button>
+          <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => start("delete")}>
+            Delete
+          </Button>
+        </May>
+      )}
     >
-      <ProblemAlert error={error} />
-      {!data && !error && <Skeleton height={180} />}
-      {data && (
-        <Stack gap="md">
+      {(data) => (
+        <>
           <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
             <Panel title="Hosts" flush>
               <DataTable label="Hosts of the group" noun="host" rows={data.hosts} columns={HOSTS} id={(it) => it} pageSize={10} empty={<Empty icon={Server} title="No hosts" text="Choose hosts with “Change”." />} />
@@ -55,9 +51,9 @@ export function HostGroupPage({ name }: { name: string }) {
           <HostGroupForm key={`${data.name} ${data.hosts.join(" ")}`} group={data} {...window("change")} />
           <ConnectToGroup group={data} {...window("connect")} />
           <DeleteHostGroup group={data} {...window("delete")} />
-        </Stack>
+        </>
       )}
-    </Page>
+    </NounPage>
   );
 }
 

@@ -18,7 +18,7 @@ export function linux({ portals, target, chapUser, mutualUser }: Way): Step[] {
   return [
     { says: "Install the initiator and multipathing (Debian, Ubuntu; on Red Hat: iscsi-initiator-utils, device-mapper-multipath).", commands: "apt install open-iscsi multipath-tools" },
     { says: "Find the array.", commands: `iscsiadm -m discovery -t sendtargets -p ${first}` },
-    ...(chap.length > 0 ? [{ says: "Say who you are; put the secrets in.", commands: [...chap, ...mutual].join("\n") }] : []),
+    ...(chap.length > 0 ? [{ says: "Configure CHAP; fill in the secrets.", commands: [...chap, ...mutual].join("\n") }] : []),
     { says: "Log in by every portal, now and at each start.", commands: `${node} -o update -n node.startup -v automatic\n${node} --login` },
     { says: "See the disks. After a volume was connected or resized, rescan first.", commands: "iscsiadm -m session --rescan\nmultipath -ll\nlsblk -o NAME,SIZE,VENDOR,MODEL,WWN" },
   ];
@@ -30,7 +30,7 @@ export function esxi({ portals, target, chapUser, mutualUser }: Way): Step[] {
   return [
     { says: "Switch the software adapter on, and remember its name.", commands: "esxcli iscsi software set --enabled=true\nHBA=$(esxcli iscsi adapter list | awk '/iscsi_vmk/ {print $1}')" },
     { says: "Tell it the portals, and let it look.", commands: [...portals.map((portal) => `esxcli iscsi adapter discovery sendtarget add --adapter=$HBA --address=${portal}`), "esxcli iscsi adapter discovery rediscover --adapter=$HBA"].join("\n") },
-    ...(chapUser ? [{ says: "Say who you are; put the secrets in.", commands: [auth("uni", chapUser, "SECRET"), ...(mutualUser ? [auth("mutual", mutualUser, "ARRAY-SECRET")] : [])].join("\n") }] : []),
+    ...(chapUser ? [{ says: "Configure CHAP; fill in the secrets.", commands: [auth("uni", chapUser, "SECRET"), ...(mutualUser ? [auth("mutual", mutualUser, "ARRAY-SECRET")] : [])].join("\n") }] : []),
     { says: "Use all paths in turn.", commands: "esxcli storage nmp satp rule add --satp=VMW_SATP_ALUA --vendor=ASHLAR --psp=VMW_PSP_RR --psp-option=iops=1" },
     { says: "See the disks.", commands: "esxcli storage core adapter rescan --adapter=$HBA\nesxcli storage core device list | grep -A 3 ASHLAR" },
   ];

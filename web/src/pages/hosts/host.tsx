@@ -1,4 +1,4 @@
-import { Button, Skeleton, SimpleGrid, Stack } from "@mantine/core";
+import { Button, SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Pencil, Trash2 } from "lucide-react";
 import { useState } from "react";
@@ -9,40 +9,36 @@ import { moment, plural } from "../../format";
 import { CopyText } from "../../parts/copy";
 import { Dot } from "../../parts/dot";
 import { May } from "../../parts/may";
-import { Page } from "../../parts/page";
+import { NounPage } from "../../parts/noun-page";
 import { Panel } from "../../parts/panel";
-import { ProblemAlert } from "../../parts/problem";
 import { ChangeHost, DeleteHost } from "./forms";
 import { Instructions } from "./instructions";
 import { RefusedLogins } from "./refused";
 import { SeenVolumes } from "./seen";
 
 export function HostPage({ name }: { name: string }) {
-  const { data, error } = useQuery(host(name));
+  const object = useQuery(host(name));
   const [deleting, setDeleting] = useState(false);
   const [changing, setChanging] = useState(false);
   return (
-    <Page
-      title={name}
+    <NounPage
+      name={name}
+      object={object}
       above={{ label: "Hosts", path: "/hosts" }}
-      beside={data && (data.sessions > 0 ? <Dot color="teal" label={plural(data.sessions, "session")} /> : <Dot color="gray" label="not logged in" />)}
-      actions={
-        data && (
-          <May>
-            <Button variant="default" leftSection={<Pencil size={15} aria-hidden />} onClick={() => setChanging(true)}>
-              Change
-            </Button>
-            <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => setDeleting(true)}>
-              Delete
-            </Button>
-          </May>
-        )
-      }
+      beside={(data) => (data.sessions > 0 ? <Dot color="teal" label={plural(data.sessions, "session")} /> : <Dot color="gray" label="not logged in" />)}
+      actions={() => (
+        <May>
+          <Button variant="default" leftSection={<Pencil size={15} aria-hidden />} onClick={() => setChanging(true)}>
+            Change
+          </Button>
+          <Button variant="default" leftSection={<Trash2 size={15} aria-hidden />} onClick={() => setDeleting(true)}>
+            Delete
+          </Button>
+        </May>
+      )}
     >
-      <ProblemAlert error={error} />
-      {!data && !error && <Skeleton height={180} />}
-      {data && (
-        <Stack gap="md">
+      {(data) => (
+        <>
           <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
             <Facts host={data} />
             <Seen host={data} />
@@ -53,9 +49,9 @@ export function HostPage({ name }: { name: string }) {
           </Panel>
           <ChangeHost key={`${data.name} ${data.initiators.join(" ")} ${data.chap_user ?? ""}`} host={data} opened={changing} onClose={() => setChanging(false)} />
           <DeleteHost host={data} opened={deleting} onClose={() => setDeleting(false)} />
-        </Stack>
+        </>
       )}
-    </Page>
+    </NounPage>
   );
 }
 

@@ -1,4 +1,4 @@
-/** Below the charts: sizes, latencies, offloads, and who does most. */
+/** Below the charts: transfer sizes, latencies, offloaded commands, busiest objects. */
 import { SegmentedControl, Skeleton, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Activity } from "lucide-react";

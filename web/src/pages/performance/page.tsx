@@ -1,4 +1,4 @@
-/** What happened on the array, when, by whom, and how long it took. */
+/** Performance history: charts by object and time, comparison, export. */
 import { ActionIcon, Button, Group, SegmentedControl, Select, SimpleGrid, Stack, Tooltip } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { ChevronLeft, ChevronRight, Image, Sheet, ZoomIn, ZoomOut } from "lucide-react";

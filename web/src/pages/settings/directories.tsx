@@ -74,7 +74,7 @@ export function DirectoriesPanel() {
 const whereOf = (settings: Settings) => (settings.kind === "oidc" ? settings.issuer : settings.server);
 
 function Grants({ of }: { of: Grant[] }) {
-  if (of.length === 0) return <span className="quiet">none: nobody comes in</span>;
+  if (of.length === 0) return <span className="quiet">none: log-in is refused</span>;
   return <span style={{ overflowWrap: "anywhere" }}>{of.map(({ group, role }) => `${group}: ${role}`).join(", ")}</span>;
 }
 
@@ -171,7 +171,7 @@ const RULES = {
   base: of("ldap", /=/, "Write a distinguished name, such as ou=people,dc=example,dc=com."),
 };
 
-const SECRETS: Record<Kind, string> = { oidc: "Secret of the client", ldap: "Password of who searches" };
+const SECRETS: Record<Kind, string> = { oidc: "Client secret", ldap: "Bind password" };
 
 function SettingsInputs({ form }: { form: Pick<UseFormReturnType<Values>, "getInputProps"> & { values: Values } }) {
   const text = { autoComplete: "off", spellCheck: false };

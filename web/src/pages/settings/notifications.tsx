@@ -32,7 +32,7 @@ const LEAST: { value: Severity; label: string }[] = [
   { value: "critical", label: "critical only" },
 ];
 
-/** Whom alerts are told elsewhere. */
+/** Alert notification targets. */
 export function NotificationsPanel() {
   const { data, error } = useQuery(notificationTargets());
   const [creating, setCreating] = useState(false);
@@ -130,7 +130,7 @@ type Values = {
   secret: string;
 };
 
-/** What is sent where when nobody says otherwise. */
+/** Default destinations. */
 const PORTS: Record<Kind, number> = { webhook: 443, email: 587, syslog: 6514, snmp: 162 };
 
 const SECRETS: Record<Kind, { label: string; description: string } | undefined> = {

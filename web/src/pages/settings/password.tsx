@@ -7,7 +7,7 @@ import { FormModal } from "../../parts/form";
 
 export const passwordError = (password: string) => (password.length < 8 || password.length > 256 ? "8 to 256 characters." : null);
 
-/** Another password for a user. It ends the user's sessions; who sets their own goes on with a new one. */
+/** Changes a password, which ends the user's sessions. Users who change their own get a new session. */
 export function SetPassword({ user, opened, onClose }: { user: string; opened: boolean; onClose: () => void }) {
   const who = useSession();
   const own = who.at === "in" && who.user === user;

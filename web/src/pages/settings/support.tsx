@@ -6,7 +6,7 @@ import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { save } from "../../parts/chart";
 
-/** What somebody who helps from afar needs to know. */
+/** The support bundle. */
 export function SupportPanel() {
   const bundle = useChange({
     run: async () => {
@@ -26,7 +26,7 @@ export function SupportPanel() {
       }
     >
       <ProblemAlert error={bundle.error} />
-      <Text size="sm">For somebody who helps from afar: configuration, state, events, measurements and the last log lines, without any secret. Unpack it with <code>tar --zstd -xf</code> and read what you give away.</Text>
+      <Text size="sm">For remote support: configuration, state, events, measurements and the last log lines, without any secret. Unpack it with <code>tar --zstd -xf</code> and read what you give away.</Text>
     </Panel>
   );
 }

@@ -9,7 +9,7 @@ import { nameError, sizeError, SizeInput } from "../../parts/size-input";
 import { initiatorsError, initiatorsOf } from "../hosts/forms";
 import { Step } from "./step";
 
-/** What was made for whom. */
+/** The created host and volume. */
 export type Given = { host: string; volume: string };
 
 /** A host, a volume, and the one sees the other. */

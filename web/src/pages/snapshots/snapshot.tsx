@@ -1,4 +1,4 @@
-import { Button, Menu, SimpleGrid, Skeleton, Stack } from "@mantine/core";
+import { Button, Menu, SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { ChevronDown, Copy, Link2, Pencil, Trash2, Undo2 } from "lucide-react";
 import { Link } from "wouter";
@@ -7,9 +7,8 @@ import type { SchemaSnapshot as Snapshot } from "../../api/schema";
 import { bytes, moment } from "../../format";
 import { CopyText } from "../../parts/copy";
 import { May } from "../../parts/may";
-import { Page } from "../../parts/page";
+import { NounPage } from "../../parts/noun-page";
 import { Panel } from "../../parts/panel";
-import { ProblemAlert } from "../../parts/problem";
 import { useTask } from "../../parts/use-task";
 import { ConnectVolume } from "../volumes/forms";
 import { Connections } from "../volumes/connections";
@@ -19,14 +18,12 @@ import { ChangeSnapshot, CloneSnapshot, DeleteSnapshot, RestoreVolume } from "./
 type Task = "restore" | "clone" | "connect" | "change" | "delete";
 
 export function SnapshotPage({ name }: { name: string }) {
-  const { data, error } = useQuery(snapshot(name));
+  const object = useQuery(snapshot(name));
   const { start, window } = useTask<Task>();
   return (
-    <Page title={name} above={{ label: "Snapshots", path: "/snapshots" }} actions={data && <Actions snapshot={data} onChoose={start} />}>
-      <ProblemAlert error={error} />
-      {!data && !error && <Skeleton height={180} />}
-      {data && (
-        <Stack gap="md">
+    <NounPage name={name} object={object} above={{ label: "Snapshots", path: "/snapshots" }} actions={(data) => <Actions snapshot={data} onChoose={start} />}>
+      {(data) => (
+        <>
           <Facts snapshot={data} />
           <Connections of={data} onConnect={() => start("connect")} />
           {data.source && <RestoreVolume snapshot={data} {...window("restore")} />}
@@ -34,9 +31,9 @@ export function SnapshotPage({ name }: { name: string }) {
           <ConnectVolume volume={data} {...window("connect")} />
           <ChangeSnapshot key={`${data.name} ${data.writable} ${data.retain_until}`} snapshot={data} {...window("change")} />
           <DeleteSnapshot snapshot={data} {...window("delete")} />
-        </Stack>
+        </>
       )}
-    </Page>
+    </NounPage>
   );
 }
 

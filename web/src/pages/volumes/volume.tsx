@@ -1,4 +1,4 @@
-import { Button, Group, Menu, Progress, SimpleGrid, Skeleton, Stack, Text } from "@mantine/core";
+import { Button, Group, Menu, Progress, SimpleGrid, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Camera, ChevronDown, Copy, Expand, Link2, Pencil, Trash2 } from "lucide-react";
 import { Link } from "wouter";
@@ -8,9 +8,8 @@ import { bytes, moment, percent } from "../../format";
 import { CopyText } from "../../parts/copy";
 import { Empty } from "../../parts/empty";
 import { May } from "../../parts/may";
-import { Page } from "../../parts/page";
+import { NounPage } from "../../parts/noun-page";
 import { Panel } from "../../parts/panel";
-import { ProblemAlert } from "../../parts/problem";
 import { DataTable } from "../../parts/table";
 import { useTask } from "../../parts/use-task";
 import { LimitsPanel } from "../limits";
@@ -23,14 +22,12 @@ import { ChangeVolume, CloneVolume, ConnectVolume, DeleteVolume, ResizeVolume } 
 type Task = "resize" | "clone" | "connect" | "snapshot" | "change" | "delete";
 
 export function VolumePage({ name }: { name: string }) {
-  const { data, error } = useQuery(volume(name));
+  const object = useQuery(volume(name));
   const { start, window } = useTask<Task>();
   return (
-    <Page title={name} above={{ label: "Volumes", path: "/volumes" }} actions={data && <Actions onChoose={start} />}>
-      <ProblemAlert error={error} />
-      {!data && !error && <Skeleton height={180} />}
-      {data && (
-        <Stack gap="md">
+    <NounPage name={name} object={object} above={{ label: "Volumes", path: "/volumes" }} actions={() => <Actions onChoose={start} />}>
+      {(data) => (
+        <>
           <Facts volume={data} />
           <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
             <Connections of={data} onConnect={() => start("connect")} />
@@ -44,9 +41,9 @@ export function VolumePage({ name }: { name: string }) {
           <CloneVolume volume={data} {...window("clone")} />
           <ConnectVolume volume={data} {...window("connect")} />
           <DeleteVolume volume={data} {...window("delete")} />
-        </Stack>
+        </>
       )}
-    </Page>
+    </NounPage>
   );
 }
 
