@@ -1,4 +1,4 @@
-//! Who may ask, and as whom: the holder of the array's own token, of an API token, or of a session's cookie.
+//! Authentication of requests: by the array's own token, an API token, or a session cookie.
 
 use crate::Context;
 use crate::problem::Problem;
@@ -18,7 +18,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub struct Token(blake3::Hash);
 
 impl Token {
-    /// Lets in whoever presents `secret`.
+    /// Accepts `secret`.
     ///
     /// # Panics
     /// When it is empty.
@@ -33,10 +33,9 @@ impl Token {
     }
 }
 
-/// Proof that the request comes from somebody who may act. Every handler takes one; what that one may do is judged by
-/// the action.
+/// Proof that a request is authenticated. Every handler takes one; authorization depends on the action.
 pub struct Operator {
-    /// Who it is.
+    /// The caller.
     pub caller: Caller,
     /// When its session ends, in seconds since 1970.
     pub until: Option<u64>,

@@ -1,4 +1,4 @@
-//! Taking requests apart, with problems instead of plain text when they don't fit.
+//! Extractors of requests that answer with problems instead of plain text.
 
 use crate::problem::Problem;
 use axum::Json;
@@ -55,7 +55,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T
     }
 }
 
-/// What stands behind the question mark.
+/// The query of a request.
 pub struct Asked<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {

@@ -243,19 +243,23 @@ fn given_key(parts: &axum::http::request::Parts) -> Result<Option<HeaderValue>, 
     Ok(Some(key.clone()))
 }
 
-/// What a key is good for: who was let in, with which role, the method and the path. Not the headers that let somebody
-/// in: a proxy may write them otherwise, a browser sends more cookies, and a new session is still the same user. A
-/// token does not get what its user was told in a session, nor the other way round.
+/// Scope of an idempotency key: caller, role, method and path. Not the headers with the credentials: a proxy may rewrite
+/// them, a browser sends more cookies, and a new session is still the same user. A token does not get the responses of a
+/// session of its user, nor the other way round.
 fn scope(caller: &Caller, parts: &axum::http::request::Parts, key: &HeaderValue) -> blake3::Hash {
-    let who = match caller.credential {
+    let caller_id = match caller.credential {
         Credential::Machine => "machine".to_owned(),
         Credential::Token(id) => format!("token {:016x}", id.0),
         Credential::Session(user, _) => format!("user {:016x}", user.0),
         Credential::Guest(directory, _) => format!("guest {:016x} {}", directory.0, caller.user),
     };
     let uri = parts.uri.to_string();
-    let parts =
-        [who.as_bytes(), caller.role.name().as_bytes(), parts.method.as_str().as_bytes(), uri.as_bytes()];
+    let parts = [
+        caller_id.as_bytes(),
+        caller.role.name().as_bytes(),
+        parts.method.as_str().as_bytes(),
+        uri.as_bytes(),
+    ];
     let mut hasher = blake3::Hasher::new();
     for part in parts.into_iter().chain([key.as_bytes()]) {
         hasher.update(&(part.len() as u64).to_le_bytes()).update(part);

@@ -1,6 +1,6 @@
 //! The web interface: the files that the build of `web/` made, embedded in the program.
 //!
-//! They are public; what they show comes from the API, which asks who is there. A page is one document whose
+//! They are public; what they show comes from the API, which authenticates. A page is one document whose
 //! addresses (`/volumes`, `/hosts/web1`) are taken apart in the browser, so they are all answered with it.
 //! Style sheets that the page's own scripts make carry a number that is in this one answer only.
 
@@ -75,12 +75,12 @@ fn choose<'a>(files: &[(&'a str, &[u8])], path: &str) -> Option<&'a str> {
     files.iter().map(|(name, _)| *name).find(|name| *name == wanted)
 }
 
-/// Files have an extension behind the folder of the build; names of volumes and hosts may hold dots, too.
+/// Files of the build have an extension; names of volumes and hosts may contain dots, too.
 fn is_page(path: &str) -> bool {
     !path.starts_with("/assets/") && !TYPES.iter().any(|(end, _)| path.ends_with(end)) || path == INDEX
 }
 
-/// The document of the pages, with a number that nobody else has seen.
+/// The document of the pages, with a fresh nonce.
 fn document(files: &[(&str, &[u8])], nonce: &str) -> Response {
     let bytes = files.iter().find(|(name, _)| *name == INDEX).map_or(&[][..], |(_, bytes)| bytes);
     let text = String::from_utf8_lossy(bytes).replace(NONCE, nonce);

@@ -10,15 +10,15 @@ use axum::response::Response;
 /// Browsers that were here over TLS come so for a year.
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// The layer around everything. Answers of the API are kept by nobody: they may hold what is told once. Files of the
+/// The middleware around all paths. Responses of the API must not be cached, as they may hold secrets. Files of the
 /// web interface say themselves how long they are good.
 pub async fn guard(request: Request, next: Next) -> Response {
     let encrypted =
         request.extensions().get::<ConnectInfo<Peer>>().is_some_and(|ConnectInfo(peer)| peer.encrypted);
-    let told = request.uri().path().starts_with("/api") || request.uri().path() == "/metrics";
+    let from_api = request.uri().path().starts_with("/api") || request.uri().path() == "/metrics";
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
-    if told || !headers.contains_key(CACHE_CONTROL) {
+    if from_api || !headers.contains_key(CACHE_CONTROL) {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -88,7 +88,7 @@ pub fn openapi() -> String {
     text
 }
 
-/// The service, for whoever has the token, or another one, or a session.
+/// The service, for authenticated requests.
 pub fn router(array: Arc<Array>, token: Token) -> Router {
     let (router, _) = routes().split_for_parts();
     let sessions = Arc::new(session::Sessions::kept(&array));
@@ -99,7 +99,7 @@ pub fn router(array: Arc<Array>, token: Token) -> Router {
         .method_not_allowed_fallback(problem::no_such_method)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .with_state(context.clone());
-    // Around the paths as a whole: the contract looks at a thing before it lets somebody change it.
+    // Around all paths: the contract compares the ETag of an object before a change.
     let contract = middleware::from_fn_with_state(contract::Contract::new(context), contract::keep);
     Router::new().fallback_service(paths).layer(contract).layer(middleware::from_fn(headers::guard))
 }

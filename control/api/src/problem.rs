@@ -58,23 +58,23 @@ impl Problem {
         Self::new(name, title, status.unwrap_or(*usual), detail)
     }
 
-    /// Somebody whose request is not honoured, whoever it is.
+    /// A request that is refused regardless of the caller.
     pub fn forbidden(detail: &str) -> Self {
         Self::of(Kind::Forbidden, None, detail.into())
     }
 
-    /// Somebody who failed to log in too often.
+    /// Too many failed log-ins.
     pub fn too_many(seconds: u64) -> Self {
         let detail = format!("too many log-ins failed: wait for {seconds} seconds");
         Self::new("too_many", "Too often", StatusCode::TOO_MANY_REQUESTS, detail)
     }
 
-    /// Somebody without a token or a session.
+    /// No valid token or session.
     pub fn unauthorized(detail: &str) -> Self {
         Self::new("unauthorized", "Not allowed", StatusCode::UNAUTHORIZED, detail.into())
     }
 
-    /// Somebody else was faster.
+    /// The object has changed since.
     pub fn stale() -> Self {
         let detail = "it is not what you saw: get it again, and send the change with its new ETag";
         Self::new("stale", "Changed meanwhile", StatusCode::PRECONDITION_FAILED, detail.into())

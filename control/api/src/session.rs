@@ -42,9 +42,9 @@ struct Session {
 /// Whom a session is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Who {
-    /// A user of the array with the password of a time, who may do what it may do now.
+    /// A local user, by id and time of the password; the role is the current one.
     Member(UserId, u64),
-    /// Somebody whom a directory vouched for, and what may be done.
+    /// A directory user, by directory, and the role.
     Guest(DirectoryId, Role),
 }
 
@@ -86,7 +86,7 @@ impl Sessions {
         self.put(name, Who::Member(id, password_set), 0, array)
     }
 
-    /// The same for somebody whom a directory vouched for.
+    /// The same for a directory user.
     pub fn begin_guest(&self, guest: Guest, array: &Array) -> (String, u64) {
         let Guest { user, role, directory, since } = guest;
         self.put(user, Who::Guest(directory, role), since, array)
@@ -144,7 +144,7 @@ impl Sessions {
 
     /// Seconds to wait before another log-in may be tried from this address, as this user if there is a name; none when
     /// it may be.
-    pub fn wait(&self, whom: &[&str], now: u64) -> Option<u64> {
+    pub fn wait(&self, client: &[&str], now: u64) -> Option<u64> {
         let failures = self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let wait = |(key, most): (blake3::Hash, usize)| {
             let times = failures.get(&key)?;
@@ -153,13 +153,13 @@ impl Sessions {
             let oldest = times.iter().rev().nth(most - 1).filter(|_| recent >= most)?;
             Some((oldest + FAILURE_WINDOW_SECONDS).saturating_sub(now).max(1))
         };
-        locks(whom).into_iter().filter_map(wait).max()
+        locks(client).into_iter().filter_map(wait).max()
     }
 
     /// Notes that a log-in failed.
-    pub fn failed(&self, whom: &[&str], now: u64) {
+    pub fn failed(&self, client: &[&str], now: u64) {
         let mut failures = self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        for (key, most) in locks(whom) {
+        for (key, most) in locks(client) {
             if failures.len() >= MAX_TRACKED && !failures.contains_key(&key) {
                 make_room(&mut failures, now);
             }
@@ -178,8 +178,8 @@ impl Sessions {
 
 /// What is locked by failures of a log-in from an address, as a user if there is a name, and after how many: the
 /// address, and the pair of both.
-fn locks(whom: &[&str]) -> Vec<(blake3::Hash, usize)> {
-    let Some((address, name)) = whom.split_first() else { return Vec::new() };
+fn locks(client: &[&str]) -> Vec<(blake3::Hash, usize)> {
+    let Some((address, name)) = client.split_first() else { return Vec::new() };
     let address = network(address);
     let pair = (blake3::hash(format!("{address} {}", name.join(" ")).as_bytes()), MAX_FAILURES);
     match name {
@@ -188,7 +188,7 @@ fn locks(whom: &[&str]) -> Vec<(blake3::Hash, usize)> {
     }
 }
 
-/// An address, or its network of IPv6: who has one of its addresses has all of them.
+/// An address, or its IPv6 network: a client has all addresses of its /64.
 fn network(address: &str) -> String {
     match address.parse::<IpAddr>().map(|address| address.to_canonical()) {
         Ok(IpAddr::V6(address)) => Ipv6Addr::from(u128::from(address) >> 64 << 64).to_string(),

@@ -1,5 +1,5 @@
-//! TLS on every address. On a loopback address plain HTTP is answered at the same port too, as nobody else
-//! can hear it there; the first byte tells which it is.
+//! TLS on every address. On a loopback address plain HTTP is accepted at the same port, as it does not leave the machine;
+//! the first byte shows which it is.
 
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
@@ -85,12 +85,12 @@ impl Tls {
     }
 }
 
-/// Who is at the other end.
+/// The other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
-    /// Whether nobody else can hear.
+    /// Whether the connection is encrypted.
     pub encrypted: bool,
 }
 
@@ -100,8 +100,8 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 impl Tls {
-    /// Finds out what somebody speaks, and agrees on keys; none when nobody speaks, or in plain HTTP where that is not
-    /// answered. `plain`: whether it is.
+    /// Detects the protocol and performs the TLS handshake; `None` if nothing is sent, or for plain HTTP unless `plain`
+    /// allows it.
     pub(crate) async fn greet(
         &self,
         mut stream: TcpStream,

@@ -82,7 +82,7 @@ async fn perform<R: Request>(
     }
 }
 
-/// Answers a query that may take a moment, on a thread where nobody else waits.
+/// Runs a query that may take a moment on a blocking thread.
 pub async fn ask<R: Request>(operator: Operator, context: &Context, query: R) -> Result<R::Answer, Problem> {
     let array = context.array.clone();
     let runtime = tokio::runtime::Handle::current();

@@ -117,13 +117,13 @@ async fn complete_sign_in(
         return Err(Problem::forbidden("the request comes from a page of another site"));
     }
     let (origin, now) = (peer.address.ip().to_string(), context.array.uptime());
-    let whom = [origin.as_str()];
-    if let Some(seconds) = context.sessions.wait(&whom, now) {
+    let client = [origin.as_str()];
+    if let Some(seconds) = context.sessions.wait(&client, now) {
         return Err(Problem::too_many(seconds));
     }
     let browser = cookie_named(&headers, COOKIE).unwrap_or_default();
     let Some((directory, request)) = context.pending_sign_ins.end(&state, browser, now) else {
-        context.sessions.failed(&whom, now);
+        context.sessions.failed(&client, now);
         let detail =
             "this was not begun in this browser, is over, or took longer than ten minutes: sign in again";
         return Err(Problem::unauthorized(detail));
@@ -134,7 +134,7 @@ async fn complete_sign_in(
     let guest = match blocking(ended).await {
         Ok(guest) => guest,
         Err(problem) => {
-            context.sessions.failed(&whom, context.array.uptime());
+            context.sessions.failed(&client, context.array.uptime());
             context.array.log_login(&format!("{directory}/…"), &origin, false);
             return Err(problem);
         }
@@ -149,7 +149,7 @@ async fn complete_sign_in(
     Ok((AppendHeaders(cookies), Json(session)).into_response())
 }
 
-/// On a thread where nobody else waits: directories take their time.
+/// On a blocking thread: directories can be slow.
 async fn blocking<T: Send + 'static>(
     body: impl FnOnce() -> array::Result<T> + Send + 'static,
 ) -> Result<T, Problem> {

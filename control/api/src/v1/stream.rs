@@ -109,11 +109,11 @@ async fn subscribe(
     _operator: Operator,
     State(context): State<Context>,
 ) -> Sse<impl Stream<Item = Result<sse::Event, Infallible>>> {
-    let updates = BroadcastStream::new(context.array.subscribe()).map(|update| Ok(tell(update)));
+    let updates = BroadcastStream::new(context.array.subscribe()).map(|update| Ok(to_event(update)));
     Sse::new(updates).keep_alive(KeepAlive::default())
 }
 
-fn tell(update: Result<Update, BroadcastStreamRecvError>) -> sse::Event {
+fn to_event(update: Result<Update, BroadcastStreamRecvError>) -> sse::Event {
     match update {
         Ok(Update::Measured(time, sample)) => named("performance", &Point::of(time, &sample)),
         Ok(Update::Job(job)) => named("job", &Job::from(job)),

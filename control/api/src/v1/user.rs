@@ -90,13 +90,13 @@ async fn log_in(
     }
     // Directories take upper and lower case for the same name: guesses at one count as such.
     let (origin, name) = (peer.address.ip().to_string(), format!("user {}", user.trim().to_lowercase()));
-    let whom = [origin.as_str(), name.as_str()];
+    let client = [origin.as_str(), name.as_str()];
     let password = Secret::new(password);
-    let found = match check_password(&context, &whom, &user, password.clone()).await? {
+    let found = match check_password(&context, &client, &user, password.clone()).await? {
         Some(member) => {
             Ok((member.name.clone(), member.role, context.sessions.begin(member, &context.array)))
         }
-        None => elsewhere(&context, &whom, &user, password).await.map(|guest| {
+        None => elsewhere(&context, &client, &user, password).await.map(|guest| {
             (guest.user.clone(), guest.role, context.sessions.begin_guest(guest, &context.array))
         }),
     };
@@ -110,24 +110,24 @@ async fn log_in(
     Ok(([(SET_COOKIE, cookie)], Json(session)).into_response())
 }
 
-/// The user of the array who gives its password. One at a time: guessing must not take more than one processor,
+/// Authenticates a local user by password. One at a time: guessing must not take more than one processor,
 /// nor slip past the count of failures.
 async fn check_password(
     context: &Context,
-    whom: &[&str],
+    client: &[&str],
     user: &str,
     password: Secret,
 ) -> Result<Option<array::Member>, Problem> {
     let _one_at_a_time = context.logging_in.lock().await;
     let array = context.array.clone();
-    if let Some(seconds) = context.sessions.wait(whom, array.uptime()) {
+    if let Some(seconds) = context.sessions.wait(client, array.uptime()) {
         return Err(Problem::too_many(seconds));
     }
     let asked = user.to_owned();
     let found = tokio::task::spawn_blocking(move || array.log_in(&asked, &password)).await;
     let found = found.map_err(|error| Problem::internal(format!("the log-in broke off: {error}")))?;
     if found.is_none() && !context.array.has_password_directory(user) {
-        context.sessions.failed(whom, context.array.uptime());
+        context.sessions.failed(client, context.array.uptime());
     }
     Ok(found)
 }
@@ -144,30 +144,30 @@ async fn check_own_password(
     found.ok_or_else(|| Problem::forbidden("the current password is wrong"))
 }
 
-/// Somebody whom a directory elsewhere knows by this password. Users of the array do not wait for that.
+/// Authenticates a directory user by password. Local users do not wait for that.
 async fn elsewhere(
     context: &Context,
-    whom: &[&str],
+    client: &[&str],
     user: &str,
     password: Secret,
 ) -> Result<array::Guest, Problem> {
-    let nobody = || Problem::unauthorized("there is no such user, or the password is wrong");
+    let refused = || Problem::unauthorized("there is no such user, or the password is wrong");
     if !context.array.has_password_directory(user) {
-        return Err(nobody());
+        return Err(refused());
     }
     let _turn = context.pending_sign_ins.asking.acquire().await;
-    if let Some(seconds) = context.sessions.wait(whom, context.array.uptime()) {
+    if let Some(seconds) = context.sessions.wait(client, context.array.uptime()) {
         return Err(Problem::too_many(seconds));
     }
     let (array, name) = (context.array.clone(), user.to_owned());
-    let origin = whom.first().copied().unwrap_or_default().to_owned();
+    let origin = client.first().copied().unwrap_or_default().to_owned();
     let asked = move || array.log_in_by_directory(&name, &password, &origin);
     let found = tokio::task::spawn_blocking(asked).await;
     match found.map_err(|error| Problem::internal(format!("the log-in broke off: {error}")))?? {
         Some(guest) => Ok(guest),
         None => {
-            context.sessions.failed(whom, context.array.uptime());
-            Err(nobody())
+            context.sessions.failed(client, context.array.uptime());
+            Err(refused())
         }
     }
 }

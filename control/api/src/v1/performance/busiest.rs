@@ -18,9 +18,9 @@ pub(super) fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(list_busiest))
 }
 
-/// Seconds that the busiest are judged by when nobody says it.
+/// Default window of a ranking, in seconds.
 const USUAL_SECONDS: u64 = 5;
-/// How many of the busiest are told when nobody says it.
+/// Default number of ranked objects.
 const USUAL_BUSIEST: usize = 20;
 
 /// Performance of the whole array in one second.
