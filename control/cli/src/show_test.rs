@@ -23,7 +23,7 @@ fn details_show_fields_of_fields_and_leave_out_what_these_lack() {
     assert_eq!(words("Size").as_deref(), Some("Size 2.0 KiB"));
     assert_eq!(words("Group").as_deref(), Some("Group -"));
     assert_eq!(words("Limits IOPS").as_deref(), Some("Limits IOPS 500"));
-    assert_eq!(words("Limits bandwidth").as_deref(), Some("Limits bandwidth 1.0 MiB"));
+    assert_eq!(words("Limits bandwidth").as_deref(), Some("Limits bandwidth 1.0 MiB/s"));
     assert_eq!(words("Limits IOPS burst"), None);
     assert_eq!(words("Read only").as_deref(), Some("Read only no"));
 }
