@@ -4,6 +4,7 @@
 
 mod ask;
 mod client;
+mod columns;
 mod command;
 mod format;
 mod manual;

@@ -1,11 +1,11 @@
-//! Results as tables. Columns, labels and units come from the description of the API, so that a new schema needs no code
-//! here.
+//! Results as tables. Fields, their order and their units come from the description of the API; the columns of lists are
+//! data (`columns.rs`), and a list without an entry there shows all of its simple fields, so that a new schema needs no code.
 //!
-//! The list in a schema of a list may declare its columns by `x-columns`: the name of a field, or `Label={field} text`.
-//! In such a text braces hold a field, or a path into fields with dots, `{field|default}` has a text for a missing value,
-//! and brackets hold a part that is left out if all of its fields are missing. A field may have a text for its items
-//! (`x-text`) and a unit (`x-unit`: bytes, ratio or fraction); other units are in its name (`_seconds`, `_us`).
+//! A column is the name of a field, or `Label={field} text`. In such a text braces hold a field, or a path into fields with
+//! dots; `{field|default}` has a text for a missing value, and brackets hold a part that is left out if all of its fields are
+//! missing. The unit of a field is in the description (`x-unit`: bytes, ratio or fraction) or in its name (`_seconds`, `_us`).
 
+use crate::columns::{COLUMNS, TEXTS};
 use bytesize::ByteSize;
 use client::DESCRIPTION;
 use comfy_table::{Table, presets};
@@ -42,10 +42,6 @@ struct Schema {
     one_of: Vec<Schema>,
     #[serde(rename = "enum")]
     choices: Vec<Value>,
-    #[serde(rename = "x-columns")]
-    columns: Vec<String>,
-    #[serde(rename = "x-text")]
-    text: Option<String>,
     #[serde(rename = "x-unit")]
     unit: Option<String>,
 }
@@ -85,7 +81,7 @@ impl Shown {
         match self.view {
             View::Text(text) => text(&self.value),
             View::Schema(name) => match SCHEMAS.get(name) {
-                Some(schema) if self.value.is_array() => list(schema, &self.value),
+                Some(schema) if self.value.is_array() => list(name, schema, &self.value),
                 Some(schema) => details(schema, &self.value),
                 None => format!("{:#}\n", self.value),
             },
@@ -124,15 +120,15 @@ impl Schema {
 }
 
 /// A line for each item.
-fn list(schema: &Schema, items: &Value) -> String {
+fn list(name: &str, schema: &Schema, items: &Value) -> String {
     let Some(list) = schema.properties.get("items") else { return String::new() };
     let Some(item) = list.items.as_deref().map(Schema::resolved) else { return String::new() };
-    let columns: Vec<(String, String)> = match list.columns.as_slice() {
-        [] => {
+    let columns: Vec<(String, String)> = match COLUMNS.iter().find(|(list, _)| *list == name) {
+        Some((_, columns)) => columns.iter().map(|column| parse(column)).collect(),
+        None => {
             let simple = item.properties.iter().filter(|(_, schema)| !schema.is_compound());
             simple.map(|(name, _)| (label(name), format!("{{{name}|-}}"))).collect()
         }
-        columns => columns.iter().map(|column| parse(column)).collect(),
     };
     let headers: Vec<_> = columns.iter().map(|(label, _)| label.to_uppercase()).collect();
     let headers: Vec<_> = headers.iter().map(String::as_str).collect();
@@ -271,8 +267,10 @@ fn cell(path: &str, schema: &Schema, value: &Value) -> String {
         Value::Array(items) => {
             let unknown = Schema::default();
             let item = resolved.items.as_deref().unwrap_or(&unknown);
-            let one = |it: &Value| match &schema.text {
-                Some(template) => fill(template, item, it),
+            let kind = item.reference.as_deref().and_then(|it| it.rsplit('/').next());
+            let template = TEXTS.iter().find(|(schema, _)| Some(*schema) == kind);
+            let one = |it: &Value| match template {
+                Some((_, template)) => fill(template, item, it),
                 None => cell(path, item, it),
             };
             items.iter().map(one).filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", ")

@@ -29,11 +29,11 @@ fn details_show_fields_of_fields_and_leave_out_what_these_lack() {
 }
 
 #[test]
-fn every_list_of_the_description_has_columns_that_exist() {
+fn columns_are_fields_of_the_description() {
     for (name, schema) in SCHEMAS.iter().filter(|(_, schema)| schema.properties.contains_key("items")) {
         let list = &schema.properties["items"];
         let Some(item) = list.items.as_deref().map(Schema::resolved) else { continue };
-        for column in &list.columns {
+        for column in COLUMNS.iter().filter(|(list, _)| list == name).flat_map(|(_, columns)| *columns) {
             let (_, text) = parse(column);
             for path in text.split('{').skip(1).filter_map(|part| part.split_once('}')) {
                 let path = path.0.split('|').next().unwrap_or_default();
@@ -46,6 +46,13 @@ fn every_list_of_the_description_has_columns_that_exist() {
         }
         let shown = Shown::of(json!({ "items": [] }), leaked(name)).table();
         assert!(!shown.trim().is_empty() || item.properties.is_empty(), "{name} has no header");
+    }
+}
+
+#[test]
+fn columns_and_texts_are_of_schemas_that_exist() {
+    for name in COLUMNS.iter().map(|(name, _)| name).chain(TEXTS.iter().map(|(name, _)| name)) {
+        assert!(SCHEMAS.contains_key(*name), "{name}");
     }
 }
 

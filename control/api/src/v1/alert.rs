@@ -65,7 +65,6 @@ pub struct Alert {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Alerts {
     /// Newest first unless `sort` is given.
-    #[schema(extensions(("x-columns" = json!(["id", "state", "severity", "opened", "Object={noun|array} {name}", "message"]))))]
     items: Vec<Alert>,
     /// Total count, regardless of `limit` and `offset`.
     total: usize,

@@ -60,7 +60,6 @@ pub enum DiskKind {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RecycleBin {
     /// Newest last unless `sort` is given.
-    #[schema(extensions(("x-columns" = json!(["kind", "name", "size", "mapped", "deleted", "eradicated_after", "id"]))))]
     pub items: Vec<BinnedDisk>,
     /// Total count, regardless of `limit` and `offset`.
     pub total: usize,

@@ -115,7 +115,6 @@ pub struct Directory {
     /// Connection settings.
     settings: DirectorySettings,
     /// Roles granted to groups.
-    #[schema(extensions(("x-text" = json!("{group}={role}"))))]
     grants: Vec<Grant>,
     /// Whether it is enabled.
     enabled: bool,
@@ -127,7 +126,6 @@ pub struct Directory {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Directories {
     /// Sorted by name unless `sort` is given.
-    #[schema(extensions(("x-columns" = json!(["name", "Kind={settings.kind}", "Server={settings.server}{settings.issuer}", "grants", "enabled"]))))]
     items: Vec<Directory>,
     /// Total count, regardless of `limit` and `offset`.
     total: usize,

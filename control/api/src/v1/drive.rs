@@ -118,7 +118,6 @@ pub enum DriveState {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Drives {
     /// Sorted by slot unless `sort` is given.
-    #[schema(extensions(("x-columns" = json!(["slot", "path", "state", "Used={used} of {size}", "journal", "Written={written_bytes}", "Errors={read_errors}", "slow_reads", "bad_pages", "Health={health.verdict}[, {health.used_percent} worn]"]))))]
     pub items: Vec<Drive>,
     /// Total count, regardless of `limit` and `offset`.
     pub total: usize,

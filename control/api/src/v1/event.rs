@@ -86,7 +86,6 @@ pub struct Event {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Events {
     /// Newest first.
-    #[schema(extensions(("x-columns" = json!(["time", "severity", "kind", "message"]))))]
     items: Vec<Event>,
 }
 
@@ -117,7 +116,6 @@ pub struct Audit {
     /// Reason for a refusal; `null` otherwise.
     message: Option<String>,
     /// Changed configuration records, before and after.
-    #[schema(extensions(("x-text" = json!("{fields}"))))]
     changes: Vec<AuditChange>,
 }
 
@@ -136,7 +134,6 @@ pub struct AuditChange {
     /// Changed fields.
     #[serde(default)]
     #[schema(required = true)]
-    #[schema(extensions(("x-text" = json!("{field} {before|none} → {after|none}"))))]
     fields: Vec<AuditField>,
     /// Previous value; `null` if there was none.
     #[schema(value_type = Option<Object>)]
@@ -161,7 +158,6 @@ pub struct AuditField {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AuditTrail {
     /// Newest first.
-    #[schema(extensions(("x-columns" = json!(["time", "user", "origin", "Outcome={outcome}[: {message}]", "Request={detail}", "changes"]))))]
     items: Vec<Audit>,
 }
 

@@ -60,7 +60,6 @@ pub struct Group {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Groups {
     /// Sorted by name unless `sort` is given.
-    #[schema(extensions(("x-columns" = json!(["name", "volumes", "provisioned", "mapped", "soft_quota", "hard_quota", "limits"]))))]
     pub items: Vec<Group>,
     /// Total count, regardless of `limit` and `offset`.
     pub total: usize,

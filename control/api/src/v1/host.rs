@@ -42,12 +42,10 @@ pub struct Host {
     /// Host group; `null` if it is in none.
     host_group: Option<String>,
     /// Connected volumes and snapshots, including those of its host group.
-    #[schema(extensions(("x-text" = json!("{volume} (LUN {lun})"))))]
     connections: Vec<Connection>,
     /// Current number of iSCSI sessions.
     sessions: usize,
     /// Refused iSCSI log-ins of its initiators, most recent first.
-    #[schema(extensions(("x-text" = json!("{last}: {reason}"))))]
     refused_logins: Vec<RefusedLogin>,
 }
 
@@ -82,7 +80,6 @@ pub struct RefusedLogin {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RefusedLogins {
     /// Most recent first.
-    #[schema(extensions(("x-columns" = json!(["last", "host", "initiator", "address", "portal", "count", "reason"]))))]
     pub items: Vec<RefusedLogin>,
 }
 
@@ -90,7 +87,6 @@ pub struct RefusedLogins {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Hosts {
     /// Sorted by name unless `sort` is given.
-    #[schema(extensions(("x-columns" = json!(["name", "initiators", "CHAP={chap_user}[, mutual {mutual_user}]", "sessions", "connections"]))))]
     pub items: Vec<Host>,
     /// Total count, regardless of `limit` and `offset`.
     pub total: usize,
@@ -156,7 +152,6 @@ pub struct HostGroup {
     /// Hosts.
     hosts: Vec<String>,
     /// Volumes and snapshots connected to all of its hosts.
-    #[schema(extensions(("x-text" = json!("{volume} (LUN {lun})"))))]
     connections: Vec<Connection>,
 }
 
@@ -164,7 +159,6 @@ pub struct HostGroup {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct HostGroups {
     /// Sorted by name unless `sort` is given.
-    #[schema(extensions(("x-columns" = json!(["name", "hosts", "connections"]))))]
     pub items: Vec<HostGroup>,
     /// Total count, regardless of `limit` and `offset`.
     pub total: usize,

@@ -76,7 +76,6 @@ pub enum JobState {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Jobs {
     /// Newest last unless `sort` is given.
-    #[schema(extensions(("x-columns" = json!(["id", "description", "state", "progress", "user", "started", "ended"]))))]
     pub items: Vec<Job>,
     /// Total count, regardless of `limit` and `offset`.
     pub total: usize,

@@ -126,7 +126,6 @@ pub struct NotificationTarget {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct NotificationTargets {
     /// Sorted by name unless `sort` is given.
-    #[schema(extensions(("x-columns" = json!(["name", "Kind={destination.kind}", "Destination={destination.url}{destination.to}[{destination.host}:{destination.port}]", "severity", "enabled", "delivered", "failing"]))))]
     items: Vec<NotificationTarget>,
     /// Total count, regardless of `limit` and `offset`.
     total: usize,

@@ -50,7 +50,6 @@ pub struct Schedule {
     /// Volume group to snapshot, consistent across its volumes; `null` for a volume.
     group: Option<String>,
     /// Rules. Rules that are due at the same time share one snapshot; it is eradicated when no rule retains it.
-    #[schema(extensions(("x-text" = json!("{when} ({keep})"))))]
     rules: Vec<Rule>,
     /// Retention lock: seconds during which a snapshot cannot be deleted.
     immutable_seconds: u64,
@@ -70,7 +69,6 @@ pub struct Schedule {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Schedules {
     /// Sorted by name unless `sort` is given.
-    #[schema(extensions(("x-columns" = json!(["name", "Of=[volume {volume}][group {group}]", "rules", "enabled", "next", "last", "snapshots"]))))]
     pub items: Vec<Schedule>,
     /// Total count, regardless of `limit` and `offset`.
     pub total: usize,

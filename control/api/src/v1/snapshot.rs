@@ -61,7 +61,6 @@ pub struct Snapshot {
     /// Identifier reported to hosts (NAA, VPD page 83h).
     naa: String,
     /// Connections to hosts and host groups.
-    #[schema(extensions(("x-text" = json!("{host}{host_group} (LUN {lun})"))))]
     connections: Vec<Connection>,
 }
 
@@ -69,7 +68,6 @@ pub struct Snapshot {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Snapshots {
     /// Sorted by name unless `sort` is given.
-    #[schema(extensions(("x-columns" = json!(["name", "Volume={source}", "Taken={created}", "Locked until={retain_until}", "writable", "size", "mapped", "connections"]))))]
     pub items: Vec<Snapshot>,
     /// Total count, regardless of `limit` and `offset`.
     pub total: usize,

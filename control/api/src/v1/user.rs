@@ -213,7 +213,6 @@ pub struct User {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Users {
     /// Sorted by name unless `sort` is given.
-    #[schema(extensions(("x-columns" = json!(["name", "role", "created", "password_set"]))))]
     items: Vec<User>,
     /// Total count, regardless of `limit` and `offset`.
     total: usize,
@@ -359,7 +358,6 @@ pub struct ApiToken {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ApiTokens {
     /// Sorted by name unless `sort` is given.
-    #[schema(extensions(("x-columns" = json!(["name", "user", "role", "created", "expires"]))))]
     items: Vec<ApiToken>,
     /// Total count, regardless of `limit` and `offset`.
     total: usize,

@@ -62,7 +62,6 @@ pub struct Volume {
     /// Whether SCSI-2 RESERVE and RELEASE are supported.
     scsi2_reservations: bool,
     /// Connections to hosts and host groups.
-    #[schema(extensions(("x-text" = json!("{host}{host_group} (LUN {lun})"))))]
     connections: Vec<Connection>,
 }
 
@@ -70,7 +69,6 @@ pub struct Volume {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Volumes {
     /// Sorted by name unless `sort` is given.
-    #[schema(extensions(("x-columns" = json!(["name", "size", "block_size", "mapped", "group", "naa", "connections"]))))]
     pub items: Vec<Volume>,
     /// Total count, regardless of `limit` and `offset`.
     pub total: usize,

@@ -93,7 +93,6 @@ pub struct Busiest {
     /// Length of the measured window in seconds.
     seconds: f64,
     /// Sorted by IOPS, highest first. Idle objects are omitted.
-    #[schema(extensions(("x-columns" = json!(["name", "IOPS={total.iops}", "Per s={total.bytes_per_second}", "Mean={total.latency_us.mean}", "P99={total.latency_us.p99}"]))))]
     items: Vec<Busy>,
 }
 

@@ -35,7 +35,6 @@ struct SizeRow {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Sizes {
     /// By size, ascending.
-    #[schema(extensions(("x-columns" = json!(["Up to={bytes}", "reads", "writes"]))))]
     items: Vec<SizeRow>,
 }
 

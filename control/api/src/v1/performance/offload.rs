@@ -41,7 +41,6 @@ struct Offload {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Offloads {
     /// One entry per primitive.
-    #[schema(extensions(("x-columns" = json!(["primitive", "commands", "failures", "Bytes={bytes}", "Shared={shared_bytes}", "Copied={copied_bytes}", "Mean={latency_us.mean}", "P99={latency_us.p99}"]))))]
     items: Vec<Offload>,
 }
 

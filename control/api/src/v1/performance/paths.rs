@@ -68,7 +68,6 @@ struct HostBalance {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Paths {
     /// Sorted by host, initiator and portal.
-    #[schema(extensions(("x-columns" = json!(["host", "initiator", "portal", "sessions", "share", "IOPS={total.iops}", "Per s={total.bytes_per_second}", "P99={total.latency_us.p99}"]))))]
     items: Vec<Path>,
     /// Sorted by host.
     hosts: Vec<HostBalance>,
