@@ -62,6 +62,19 @@ impl VolumeState {
         }
     }
 
+    /// A volume or snapshot that begins with the content of this one; the change is in a batch of this number.
+    pub fn cloned(&self, id: DiskId, provenance: Provenance, kept_until: u64, batch: u64) -> Self {
+        Self {
+            tree: self.tree,
+            policy: self.policy,
+            provenance,
+            read_only: provenance.snapshot,
+            kept_until,
+            changed: batch,
+            ..Self::new(id, self.geometry, provenance.created)
+        }
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         out.u128(self.id.0);
         out.var(u64::from(self.geometry.block_bytes));

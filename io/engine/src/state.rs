@@ -242,22 +242,14 @@ impl State {
             }
             Mutation::Clone { volume, id, source, created, snapshot, kept_until } => {
                 let source = self.volume(*source).expect("the operation was checked");
-                let origin = source.provenance.from.map_or(source.id, |(_, origin)| origin);
-                let new = VolumeState {
-                    tree: source.tree,
-                    policy: source.policy,
-                    provenance: Provenance {
-                        created: *created,
-                        from: Some((source.id, origin)),
-                        snapshot: *snapshot,
-                    },
-                    read_only: *snapshot,
-                    kept_until: *kept_until,
-                    changed: batch,
-                    ..VolumeState::new(*id, source.geometry, *created)
+                let provenance = Provenance {
+                    created: *created,
+                    from: Some((source.id, source.provenance.from.map_or(source.id, |(_, origin)| origin))),
+                    snapshot: *snapshot,
                 };
-                self.maps.share_tree(new.tree.root);
-                self.catalog.add(*volume, new);
+                let clone = source.cloned(*id, provenance, *kept_until, batch);
+                self.maps.share_tree(clone.tree.root);
+                self.catalog.add(*volume, clone);
             }
             Mutation::Restore { volume, source } => {
                 let source = self.volume(*source).expect("the operation was checked");

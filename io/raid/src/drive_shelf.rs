@@ -1,10 +1,10 @@
 //! The spine: implements [`Shelf`] on drives with a given geometry.
 //!
 //! Down: [`Shelf::append`] assigns a batch its address in the ring and writes it to every journal copy; stripes become
-//! sectors and parity and go to the columns of their segment; a superblock goes to slot 0 of all drives, then to slot
-//! 1. Up: completions are counted, batches complete in order. A drive that fails a write or a sync is failed: the
-//! labels of the others record that, parity replaces it, and the background rebuilds what it held elsewhere. The shelf
-//! stops (fail-stop) only if too few drives are left to keep what was acknowledged.
+//! sectors and parity and go to the columns of their segment; a superblock goes to the first slot of all drives, then to
+//! the second. Up: completions are counted, batches complete in order. A drive that fails a write or a sync is failed:
+//! the labels of the others record that, parity replaces it, and the background rebuilds what it held elsewhere. The
+//! shelf stops (fail-stop) only if too few drives are left to keep what was acknowledged.
 //!
 //! Fencing: opening takes an epoch above every one found and writes it to all labels before it reads anything else.
 //! Locks on files and devices (see [`device`](crate::device)) exclude a second owner on one machine; if drives are

@@ -13,19 +13,19 @@
 //! superblock says:
 //!
 //! 1. A batch belongs if its checksums hold, its address and number are the expected ones, and its epoch is equal to
-//! `epoch`.
+//!    `epoch`.
 //! 2. A takeover record belongs if its checksum holds, its address and number are the expected ones, and its epoch is
-//! *higher* than `epoch`, which it replaces. It has no number of its own: the batch after it has the same.
+//!    *higher* than `epoch`, which it replaces. It has no number of its own: the batch after it has the same.
 //! 3. Of the copies, a takeover record of the highest epoch comes first, then any batch that belongs.
 //! 4. The journal ends where no copy has a record that belongs. There the new owner writes its takeover record, to all
-//! copies, durably, before recovery completes. If the last record is a takeover record already, the new one replaces
-//! it, so that openings without appends take no space; an append always leaves the page that a takeover record may
-//! need.
+//!    copies, durably, before recovery completes. If the last record is a takeover record already, the new one replaces
+//!    it, so that openings without appends take no space; an append always leaves the page that a takeover record may
+//!    need.
 //! 5. Records that only some copies have are written to the others before recovery completes.
 //! 6. A striped batch belongs if its front does and enough of its columns have their checksums to reconstruct the
-//! body. Missing columns are written again like copies. If too few are valid, the batch was never acknowledged if a
-//! drive that was never missing has an invalid column: every drive that the labels do not call failed had its column
-//! before the acknowledgement. Otherwise it may have been acknowledged, and recovery fails.
+//!    body. Missing columns are written again like copies. If too few are valid, the batch was never acknowledged if a
+//!    drive that was never missing has an invalid column: every drive that the labels do not call failed had its column
+//!    before the acknowledgement. Otherwise it may have been acknowledged, and recovery fails.
 //!
 //! Why that is enough:
 //!
