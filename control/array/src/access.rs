@@ -253,7 +253,7 @@ impl Array {
     /// # Errors
     /// When the configuration can't be stored.
     pub async fn first_user(&self) -> Result<Option<Secret>> {
-        if self.config().users.len() > 0 {
+        if !self.config().users.is_empty() {
             return Ok(None);
         }
         let password = Secret::new(self.secret().chars().take(20).collect::<String>());
@@ -270,7 +270,7 @@ impl Array {
         // A name that is not there takes as long as one that is.
         const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA\
                               $AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-        let hash = found.as_ref().map_or(NOBODY, |entry| &entry.hash.text());
+        let hash = found.as_ref().map_or(NOBODY, |entry| entry.hash.text());
         let member = |UserEntry { id, name, role, password_set, .. }| Member { id, name, role, password_set };
         is_password(password, hash).then_some(found).flatten().map(member)
     }

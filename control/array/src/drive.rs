@@ -379,7 +379,7 @@ impl Transaction<'_> {
         };
         self.empty_drive(&drive, least, warning).await?;
         let job = self.array.jobs.newest(JobKind::Evacuate, Some(drive.slot));
-        Ok(job.ok_or_else(|| Error::failed("the drive is being emptied", "and has no job"))?)
+        job.ok_or_else(|| Error::failed("the drive is being emptied", "and has no job"))
     }
 
     /// Empties a drive, unless fewer than `least` drives may fail without loss after that.

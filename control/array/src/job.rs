@@ -257,6 +257,6 @@ impl Transaction<'_> {
                 )));
             }
         }
-        Ok(self.array.jobs.get(id)?)
+        self.array.jobs.get(id)
     }
 }

@@ -215,7 +215,7 @@ impl Transaction<'_> {
         let message = format!("a scrub was started by {}", self.caller.user);
         self.array.log_event(Severity::Info, "scrub.started", None, message);
         let job = self.array.jobs.newest(JobKind::Scrub, None);
-        Ok(job.ok_or_else(|| Error::failed("the scrub runs", "and has no job"))?)
+        job.ok_or_else(|| Error::failed("the scrub runs", "and has no job"))
     }
 
     /// Ends the scrub under way, after the segment that it is at.

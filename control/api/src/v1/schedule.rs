@@ -203,7 +203,6 @@ async fn run_schedule(
     Named(name): Named<String>,
 ) -> Answer<Snapshots> {
     let taken = perform(operator, &context, array::RunSchedule { name, now: true }).await?;
-    let taken = taken;
     let items: Vec<_> = taken.into_iter().map(Snapshot::from).collect();
     Ok(Json(Snapshots { total: items.len(), items }))
 }

@@ -25,19 +25,15 @@ async fn refusal<R: Request>(up: &Up, action: R) -> Kind {
 
 async fn create(up: &Up, name: &str, group: Option<&str>) -> Volume {
     let group = group.map(str::to_owned);
-    let made = ok(up, CreateVolume { name: name.into(), bytes: MIB, block_bytes: 512, group }).await;
-    let made = made;
-    made
+    ok(up, CreateVolume { name: name.into(), bytes: MIB, block_bytes: 512, group }).await
 }
 
 async fn set(up: &Up, name: &str, change: VolumeChange) -> Volume {
-    let it = ok(up, ChangeVolume { name: name.into(), change }).await;
-    it
+    ok(up, ChangeVolume { name: name.into(), change }).await
 }
 
 async fn show_group(up: &Up, name: &str) -> array::Group {
-    let it = ok(up, ShowGroup { name: name.into() }).await;
-    it
+    ok(up, ShowGroup { name: name.into() }).await
 }
 
 async fn set_group(up: &Up, name: &str, change: GroupChange) {

@@ -40,8 +40,7 @@ async fn prepare(up: &Up, change: ScheduleChange) {
 }
 
 async fn show(up: &Up) -> Schedule {
-    let it = ok(up, ShowSchedule { name: "gold".into() }).await;
-    it
+    ok(up, ShowSchedule { name: "gold".into() }).await
 }
 
 async fn names(up: &Up) -> Vec<String> {

@@ -29,7 +29,6 @@ async fn refused<R: Request>(up: &Up, action: R) -> Error {
 async fn create(up: &Up, name: &str, group: Option<&str>) -> DiskId {
     let group = group.map(str::to_owned);
     let made = ok(up, CreateVolume { name: name.into(), bytes: MIB, block_bytes: 512, group }).await;
-    let made = made;
     made.id
 }
 

@@ -218,13 +218,7 @@ impl VolumeVerb {
                 change(&name, changed)?.into()
             }
             Restore { name, from, how } => restore(client, &name, &from, &how)?,
-            ClearState { name } => {
-                client.call(api::clear_volume_state(&name))?;
-                let text = |it: &_| {
-                    format!("{} has no reservations and accepts writes\n", show::text(it, "cleared"))
-                };
-                Shown::text(json!({ "cleared": name }), text)
-            }
+            ClearState { name } => clear_state(client, &name)?,
             Show { name } => client.call(api::show_volume(&name))?.into(),
             Space { name } => client.call(api::show_volume_space(&name))?.into(),
             Resize { name, size, force } => {
@@ -266,4 +260,10 @@ fn disconnected(it: &serde_json::Value) -> Shown {
         let peer = if it["host"].is_null() { "host_group" } else { "host" };
         format!("{} is disconnected from {}\n", show::text(it, "volume"), show::text(it, peer))
     })
+}
+
+fn clear_state(client: &Client, name: &str) -> Result<Shown> {
+    client.call(api::clear_volume_state(name))?;
+    let text = |it: &_| format!("{} has no reservations and accepts writes\n", show::text(it, "cleared"));
+    Ok(Shown::text(json!({ "cleared": name }), text))
 }
