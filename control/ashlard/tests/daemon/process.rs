@@ -82,7 +82,7 @@ fn ashlar() -> &'static Path {
         let release = Path::new(ASHLARD).parent().unwrap().ends_with("release");
         let mut build = Command::new(env!("CARGO"));
         // All of the workspace: with fewer packages their dependencies would be compiled once more, with fewer features.
-        build.args(["build", "--quiet", "--workspace", "--bins"]);
+        build.args(["build", "--quiet", "--workspace", "--bins", "--examples"]);
         build.args(release.then_some("--release"));
         assert!(build.status().unwrap().success());
         Path::new(ASHLARD).with_file_name("ashlar")
