@@ -58,7 +58,7 @@ test("a stretch of time is zoomed into by dragging and by buttons, moved, and le
     await page.mouse.up();
   };
   const zoomed = await asked(page, drag);
-  // A quarter of five minutes, give or take the pixels and the seconds that the axis lags behind.
+  // A quarter of five minutes, give or take the pixels and the seconds that the axis lags.
   expect(zoomed.to - zoomed.from).toBeGreaterThanOrEqual(60);
   expect(zoomed.to - zoomed.from).toBeLessThanOrEqual(90);
   const back = page.getByRole("button", { name: "Back to now" });

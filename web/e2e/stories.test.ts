@@ -5,7 +5,7 @@ import type { Page } from "@playwright/test";
 import { expect, signIn, test } from "./array";
 import { furnish } from "./furnish";
 
-test("a user signs in, is told who that is, and is asked again when the session is over", async ({ array, page }) => {
+test("a user signs in, sees the name, and is asked again when the session is over", async ({ array, page }) => {
   await array.ask("POST", "users", { name: "ada", role: "operator", password: "a good password" });
   await page.goto(`${array.url}/volumes`);
   await signIn(page, "ada", "not the one");
@@ -163,14 +163,14 @@ async function untilTold(page: Page, done: () => Promise<boolean>) {
     await page.clock.runFor(100);
     if (await done()) return;
   }
-  throw new Error("nothing told the page");
+  throw new Error("nothing notified the page");
 }
 
-test("what others change is told, not required", async ({ array, page, open }) => {
+test("changes by others are shown without a reload", async ({ array, page, open }) => {
   await page.clock.install();
-  const told = page.waitForResponse("**/api/v1/stream");
+  const notified = page.waitForResponse("**/api/v1/stream");
   await open("/volumes");
-  await told;
+  await notified;
   await expect(page.getByText("No volumes yet")).toBeVisible();
   await page.clock.pauseAt(Date.now() + 3_600_000);
   await untilTold(page, () => page.getByText("No volumes yet").isVisible());
@@ -214,7 +214,7 @@ test("drives are shown, scrubbed and added; what takes long is a job", async ({ 
   await expect(page.getByRole("table", { name: "Jobs" }).getByRole("row", { name: /scrub|verif/i })).toBeVisible();
 });
 
-test("what needs attention is told, taken on and closed", async ({ array, open, page }) => {
+test("an alert is shown, acknowledged and closed", async ({ array, open, page }) => {
   await array.ask("POST", "hosts", { name: "web1", initiators: ["iqn.1993-08.org.debian:01:web1"] });
   await array.ask("POST", "volumes", { name: "db1", size: 2 ** 30 });
   await array.ask("POST", "connections", { volume: "db1", host: "web1" });

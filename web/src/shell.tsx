@@ -23,7 +23,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const [location] = useLocation();
   // Another page begins at its top.
   useEffect(() => {
-    // It answers with a promise in some browsers, which is no way to undo it.
+    // It returns a promise in some browsers, which is no way to undo it.
     window.scrollTo(0, 0);
   }, [location]);
   return (

@@ -86,7 +86,7 @@ busybox poweroff -f
 INIT
 }
 
-# The root as a disk of its own, with a journal, and an init that is found behind the other one in the archive.
+# The root as a disk of its own, with a journal, and an init that is found after the other one in the archive.
 machines() {
   local cache=$1 dir=$2
   build "$cache"

@@ -181,7 +181,7 @@ fn programs_of(commit: &str) -> Result<Programs> {
         return Ok(found);
     }
     let (tree, built) = (folder.join(format!("{hash}.tree")), folder.join("build"));
-    // Left behind by a build that was interrupted.
+    // Left over from a build that was interrupted.
     if tree.exists() {
         std::fs::remove_dir_all(&tree)?;
     }
@@ -277,7 +277,7 @@ fn print_beside(rows: &[Row], index: usize) {
          p50, × {target} | p99, × {target} |"
     );
     println!("|---|---|---|---|---|---|---|");
-    // Not every client tells latencies.
+    // Not every client reports latencies.
     let ratio = |a: f64, b: f64| if (a / b).is_nan() { "–".to_owned() } else { format!("{:.2}", a / b) };
     for (Row { name, ours, .. }, peer) in pairs {
         let (ours, peer) = (ours.median, peer.median);

@@ -1,7 +1,7 @@
 //! libiscsi's test program against a target: a process per family, a fresh volume for each, skips accounted for.
 //!
 //! Traps that this avoids: without a family the program runs some tests several times; one test of the
-//! CompareAndWrite family leaves a hook behind that spoils what the same process sends later; a reservation left
+//! CompareAndWrite family leaves a hook that spoils what the same process sends later; a reservation left
 //! by one family fails the next; and the program counts a skipped test as passed.
 
 mod reasons;
@@ -165,7 +165,7 @@ fn families(program: &str) -> Result<Vec<String>> {
     Ok(families)
 }
 
-/// Runs a family in one process. A test may leave the process without a session for those behind it, which then find
+/// Runs a family in one process. A test may leave the process without a session for those after it, which then find
 /// "no iSCSI device": each of them gets a process of its own.
 fn run_family(program: &str, family: &str, urls: &[String; 2], log: &Path) -> Result<Vec<Outcome>> {
     let mut outcomes = run_tests(program, family, &format!("ALL.{family}"), urls, log)?;

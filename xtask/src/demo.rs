@@ -179,7 +179,7 @@ fn administrator(program: &str, args: &[&str]) -> Command {
     command
 }
 
-/// What qemu is told to open a LUN by a portal as an initiator.
+/// What QEMU opens a LUN by a portal as an initiator.
 pub fn image_options(array: &Array, portal: usize, initiator: &str, lun: u16) -> String {
     let (portal, iqn) = (array.portals()[portal], array.iqn());
     format!("driver=iscsi,transport=tcp,portal={portal},target={iqn},lun={lun},initiator-name={initiator}")
@@ -229,7 +229,7 @@ fn fill(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize> {
     Ok(len)
 }
 
-/// Space in bytes as `ashlar array status` tells it.
+/// Space in bytes as `ashlar array status` reports it.
 pub struct Space {
     /// Allocated by hosts.
     pub mapped: u64,
@@ -245,7 +245,7 @@ fn space(array: &Array) -> Result<Space> {
     Ok(Space { mapped: field("mapped")?, unique: field("unique")?, physical: field("physical")? })
 }
 
-/// Space when reduction, which runs behind the writes, has caught up: it stays the same for a few seconds.
+/// Space when reduction, which runs after the writes, has caught up: it stays the same for a few seconds.
 pub fn settled(array: &Array) -> Result<Space> {
     let (mut last, mut same) = (space(array)?, 0);
     for _ in 0..120 {

@@ -266,7 +266,7 @@ fn beside(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result<(
     verdict(lab)
 }
 
-/// The array in the guest, and the guest as its host: there the drives are devices that fail as they are told.
+/// The array in the guest, and the guest as its host: there the drives are devices that fail on request.
 fn inside(case: &Case, programs: &Programs, (kind, disk): (Kind, u64), lab: &Path) -> Result<()> {
     for program in [&programs.ashlard, &programs.ashlar] {
         let name = program.file_name().context("a program has a name")?;
@@ -308,7 +308,7 @@ fn furnish(array: &Array, case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// The script of a case, behind its variables and what all of them share.
+/// The script of a case, after its variables and what all of them share.
 fn script(case: &Case, variables: &str) -> Result<String> {
     let guest = root().join("xtask/guest");
     let read = |path: PathBuf| {
@@ -338,7 +338,7 @@ fn answer(array: &mut Array, peer: &mut Option<Tgt>, lab: &Path) -> Result<()> {
     Ok(std::fs::rename(lab.join("answer.new"), lab.join("answer"))?)
 }
 
-/// Starts tgt on a file in a folder, with a volume of so many MiB, and tells port, name and LUN.
+/// Starts tgt on a file in a folder, with a volume of so many MiB, and returns port, name and LUN.
 fn start_peer(peer: &mut Option<Tgt>, folder: &Path, mib: &str) -> Result<String> {
     setup::need(&["tgt"])?;
     std::fs::create_dir_all(folder)?;

@@ -132,7 +132,7 @@ fn verbs_of(path: &Path, text: &str, operations: &BTreeMap<String, String>, uses
 /// `volume create`: the noun and the verb of the arm that begins last before a place in the text.
 fn verb_at(before: &str, file: &str) -> String {
     let Some((_, body)) = before.rsplit_once("\nimpl ") else { return file.replace('_', "-") };
-    // Behind the end of the block there are functions that several verbs may use.
+    // After the end of the block there are functions that several verbs may use.
     let noun = body.split_once(' ').map_or("", |(name, _)| name);
     let Some(noun) = noun.strip_suffix("Verb").filter(|_| !body.contains("\n}\n")) else {
         return file.replace('_', "-");

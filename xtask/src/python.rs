@@ -4,7 +4,7 @@ use crate::shell::{capture, command, exec, target_dir};
 use anyhow::Result;
 use std::path::PathBuf;
 
-/// The environment of a package, installed when it is not there; none when there is no Python to install it with.
+/// The environment of a package, installed when it is not there; `None` if there is no Python to install it with.
 pub fn environment(package: &str, version: &str) -> Result<Option<PathBuf>> {
     let folder = target_dir().join(package).join(version);
     let installed = folder.join("installed");

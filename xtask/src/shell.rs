@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// Lines of [`exec_telling`].
-const TOLD: usize = 60;
+/// Lines of [`exec_keeping_output`].
+const KEPT_LINES: usize = 60;
 
 /// The top folder of the work tree: where `cargo xtask` was asked for. What was compiled in is where it was built first,
 /// and a checkout may have moved since.
@@ -49,8 +49,8 @@ pub fn exec(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The same for what says much: the end of its standard output is told again in the error.
-pub fn exec_telling(command: &mut Command) -> Result<()> {
+/// The same for what says much: the end of its standard output is repeated in the error.
+pub fn exec_keeping_output(command: &mut Command) -> Result<()> {
     eprintln!("$ {}", line(command));
     let mut child =
         command.stdout(Stdio::piped()).spawn().with_context(|| format!("can't start {}", line(command)))?;
@@ -59,7 +59,7 @@ pub fn exec_telling(command: &mut Command) -> Result<()> {
         let said = said?;
         println!("{said}");
         end.push_back(said);
-        if end.len() > TOLD {
+        if end.len() > KEPT_LINES {
             end.pop_front();
         }
     }

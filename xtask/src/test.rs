@@ -225,7 +225,7 @@ fn one(result: Result<()>) -> Result<Tally> {
 }
 
 fn clippy() -> Result<Tally> {
-    one(exec(&mut cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])))
+    one(exec(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])))
 }
 
 /// `cargo test` of the whole workspace, its output passed on and its summaries added up.

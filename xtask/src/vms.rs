@@ -227,7 +227,7 @@ impl Machine {
         Ok(Self { number, process, console, keyboard })
     }
 
-    /// What it says behind a word, if it has said that. Fails when it says that something is wrong.
+    /// What it says after a word, if it has said that. Fails when it says that something is wrong.
     fn said(&self, word: &str) -> Result<Option<String>> {
         let text = String::from_utf8_lossy(&std::fs::read(&self.console)?).into_owned();
         let mut lines = text.lines().filter_map(|line| line.trim_end().strip_prefix("VM "));
@@ -258,7 +258,7 @@ fn await_all(machines: &mut [Machine], word: &str, start: Instant) -> Result<Vec
     Ok(times)
 }
 
-/// Waits until each machine has switched itself off, and adds up what they said behind a word.
+/// Waits until each machine has switched itself off, and adds up what they said after a word.
 fn await_end(machines: Vec<Machine>, word: &str) -> Result<u64> {
     let (start, limit) = (Instant::now(), limit(machines.len()));
     let mut sum = 0;

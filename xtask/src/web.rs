@@ -1,7 +1,7 @@
 //! The web interface: made by its own tools from `web/`, embedded in the daemon by the build of `api`.
 
 use crate::setup;
-use crate::shell::{command, exec, exec_telling, installed, root, test_binaries};
+use crate::shell::{command, exec, exec_keeping_output, installed, root, test_binaries};
 use crate::test::Tally;
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -65,7 +65,7 @@ pub fn pages() -> Result<Tally> {
     build()?;
     let programs = test_binaries()?;
     let mut tests = npm(&["run", "--silent", "e2e"]);
-    exec_telling(tests.env("ASHLARD", programs.join("ashlard")))?;
+    exec_keeping_output(tests.env("ASHLARD", programs.join("ashlard")))?;
     Ok(Tally { passed: 1, ..Tally::default() })
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use std::cmp::Ordering;
 use utoipa::{IntoParams, ToSchema};
 
-/// What answers with chosen fields are called; their items are not whole.
+/// Name of the schema of responses with chosen fields, whose items are not whole.
 pub const PARTIAL: &str = "application/vnd.ashlar.partial+json";
 
 /// Which part of a list.

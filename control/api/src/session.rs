@@ -39,7 +39,7 @@ struct Session {
     written: u64,
 }
 
-/// Whom a session is of.
+/// The user of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Who {
     /// A local user, by id and time of the password; the role is the current one.
@@ -142,7 +142,7 @@ impl Sessions {
         remove(&mut self.lock(), &blake3::hash(secret.as_bytes()), array);
     }
 
-    /// Seconds to wait before another log-in may be tried from this address, as this user if there is a name; none when
+    /// Seconds to wait before another log-in may be tried from this address, as this user if there is a name; `None` if
     /// it may be.
     pub fn wait(&self, client: &[&str], now: u64) -> Option<u64> {
         let failures = self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

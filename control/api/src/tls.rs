@@ -50,7 +50,7 @@ fn certified(chain: &str, key: &str) -> Result<CertifiedKey, String> {
     let chain = chain.map_err(|error| format!("the certificate is not PEM: {error}"))?;
     if chain.is_empty() {
         return Err(
-            "there is no certificate: give PEM, the array's own first, then those that vouch for it".into()
+            "there is no certificate: give PEM, the array's own first, then those of its issuers".into()
         );
     }
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes())

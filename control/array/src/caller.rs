@@ -24,7 +24,7 @@ pub enum Credential {
     Token(TokenId),
     /// A session that began with the password of a user, set at a time in seconds since 1970.
     Session(UserId, u64),
-    /// A session of a user whom a directory authenticated, at a time in seconds since 1970.
+    /// A session of a user that a directory authenticated, at a time in seconds since 1970.
     Guest(DirectoryId, u64),
 }
 

@@ -146,7 +146,7 @@ fn a_slow_drive_is_found_while_it_is() {
     assert_eq!(found.values().next().and_then(|it| it.name.as_deref()), Some("2"));
 }
 
-/// Sparse files that may grow by more than there is: told from the start, and louder before hosts notice.
+/// Sparse files that may grow by more than there is: reported from the start, and with a higher severity before hosts notice.
 #[test]
 fn a_file_system_that_may_run_out_is_told_of_before_it_does() {
     let below = |free, growth| {

@@ -74,7 +74,7 @@ pub struct DirectoryChange {
     pub enabled: Option<bool>,
 }
 
-/// A user whom a directory authenticated.
+/// A user that a directory authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
     /// The directory's name, a slash, and the name there.

@@ -46,8 +46,8 @@ pub trait Machine: Send + Sync {
     /// The health that the drive at a path reports; empty where that can't be known. Returns within a minute.
     fn drive_health(&self, path: &str) -> Pin<Box<dyn Future<Output = Health> + Send>>;
 
-    /// Makes ready what the drives are to be locked with next, and answers with what their envelope is to say and with
-    /// the key. `now`: the envelope that they have; what opens it goes on to. May take seconds.
+    /// Prepares the next key of the drives, and returns their next envelope and the key. `now` is the envelope that they
+    /// have; what opens it goes on to open it. May take seconds.
     ///
     /// # Errors
     /// With what is to be done first, for people.

@@ -23,12 +23,12 @@ fn what_is_the_same_is_one_entry_with_a_count_and_entries_are_bounded() {
 #[test]
 fn a_ration_is_a_burst_and_one_in_a_minute() {
     let mut budget = EventBudget { left: EVENTS_BURST, since: 1000 };
-    let told = |budget: &mut EventBudget, seconds: std::ops::Range<u64>| {
+    let logged = |budget: &mut EventBudget, seconds: std::ops::Range<u64>| {
         seconds.filter(|now| budget.take(*now)).count()
     };
-    assert_eq!(told(&mut budget, 1000..1060), 10);
-    assert_eq!(told(&mut budget, 1060..1660), 10);
-    assert_eq!(told(&mut budget, 100_000..100_060), 10, "what was not told is not saved up");
+    assert_eq!(logged(&mut budget, 1000..1060), 10);
+    assert_eq!(logged(&mut budget, 1060..1660), 10);
+    assert_eq!(logged(&mut budget, 100_000..100_060), 10, "what was not logged is not saved up");
 }
 
 #[test]

@@ -205,7 +205,7 @@ impl Transaction<'_> {
         let wanted = check::geometry(bytes, now.block_bytes)?;
         if wanted.blocks < now.blocks && !shrink {
             return Err(Error::precondition(format!(
-                "volume {name:?} has {} bytes; making it smaller destroys what lies behind byte {bytes}: force it \
+                "volume {name:?} has {} bytes; making it smaller destroys the data after byte {bytes}: force it \
                  if that is meant",
                 now.bytes()
             )));

@@ -84,7 +84,7 @@ impl Array {
         self.log_event(severity, kind, Some(("volume group", name)), format!("volume group {name:?} {what}"));
     }
 
-    /// Tells what became of the soft quota: whether the group was beyond it, and is.
+    /// Reports the state of the soft quota: whether the group was beyond it, and is.
     fn log_soft_quota(&self, config: &Config, group: &GroupEntry, (was, is): (bool, bool)) {
         match (was, is) {
             (false, true) => {
@@ -102,7 +102,7 @@ impl Array {
         }
     }
 
-    /// Tells what became of the hard quota: whether the group had reached it, a host met it since, and it is reached
+    /// Reports the state of the hard quota: whether the group had reached it, a host met it since, and it is reached
     /// now.
     fn log_hard_quota(&self, group: &GroupEntry, (was, met, is): (bool, bool, bool)) {
         if !was && (met || is) {

@@ -138,7 +138,7 @@ impl Config {
         name.unwrap_or_else(|| peer.to_string())
     }
 
-    /// The LUN for a new connection: the given one when it is free for everybody that stands behind the peer, the
+    /// The LUN for a new connection: the given one when it is free for every host of the peer, the
     /// lowest free one when none is given. A host sees a volume once only.
     pub fn choose_lun(&self, volume: DiskId, peer: Peer, lun: Option<u16>) -> Result<u16> {
         let mut taken: BTreeMap<u16, DiskId> =

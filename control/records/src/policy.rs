@@ -13,7 +13,7 @@ pub enum Compression {
     Fast,
     /// As small as it gets, at more processor time.
     High,
-    /// Quickly, as long as it pays.
+    /// Fast, as long as it reduces.
     Adaptive,
 }
 

@@ -74,7 +74,7 @@ fn no_part_of_a_large_write_is_read_before_all_of_it_is_durable() {
         shelf.answer(&mut dice);
     }
     assert!(poll(&mut write).is_ready() && reads.iter_mut().all(|read| poll(read).is_ready()));
-    assert!(poll(&mut copied).is_pending(), "the copy came behind the write");
+    assert!(poll(&mut copied).is_pending(), "the copy came after the write");
     shelf.release();
     assert!(poll(&mut copied).is_ready() && poll(&mut copy).is_ready());
 }

@@ -207,7 +207,7 @@ fn snapshots_until_full(world: &mut World, from: u128) -> u128 {
         let lba = n as u64 * 7 % 1000;
         match world.execute(1, Op::Write { lba, data: data(&n.to_le_bytes().repeat(256)) }) {
             Ok(_) | Err(Error::NoSpace) => {}
-            Err(error) => panic!("write behind snapshot {n}: {error}"),
+            Err(error) => panic!("write after snapshot {n}: {error}"),
         }
     }
     unreachable!()

@@ -301,7 +301,7 @@ impl Run {
                 // What there is and what it keeps is known from memory: it is there for good when a record that was
                 // put after it is.
                 let engine = incarnation.engine.clone();
-                match self.machine.finish(async move { engine.put_record("behind", None).await })? {
+                match self.machine.finish(async move { engine.put_record("last", None).await })? {
                     None => return Ok(false),
                     Some(Ok(())) => {}
                     Some(Err(Error::Stopped(_))) if self.scenario.world == World::DriveFailures => {

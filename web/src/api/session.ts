@@ -149,7 +149,7 @@ export function useMay(role: Role): boolean {
   return now.at === "in" && ROLES.indexOf(now.role) >= ROLES.indexOf(role);
 }
 
-/** Whether it is a directory user, of whom the array has no password. */
+/** Whether it is a directory user, whose password the array does not have. */
 export function isGuest(user: string): boolean {
   return user.includes("/");
 }

@@ -25,7 +25,7 @@ test("what a change concerns is fetched again: the objects themselves, and what 
   expect(stale("connections")).toEqual(["volumes", "snapshots", "hosts", "host-groups"]);
 });
 
-test("a second is put behind the others, and the first goes", () => {
+test("a second is appended to the others, and the first goes", () => {
   const now = extended(seconds(10, 11, 12), point(13, 7));
   expect(now.times).toEqual([11, 12, 13]);
   expect(now.read.iops).toEqual([11, 12, 7]);

@@ -68,7 +68,7 @@ calm() { sleep 5; }
 # array_of N: the array whose label a drive has, in the words of the array that refuses to overwrite it.
 array_of() { ashlar drive add "/dev/mapper/d$1" 2>&1 | sed -n 's/.*--take-from-array \([0-9a-f]\{32\}\).*/\1/p'; }
 # joins N...: drives that were out become members again, as if they were new. A label is there when the drive could not be
-# told that it is no member any more.
+# notified that it is no member any more.
 joins() {
   local n array words
   for n in "$@"; do
@@ -125,7 +125,7 @@ size, flipped = int(sys.argv[1]) * 512, 0
 random.seed(1)
 disk = os.open("/dev/vdb", os.O_RDWR)
 for drive in map(int, sys.argv[2:]):
-  # Behind the label in front, and before the one at the end.
+  # After the label in front, and before the one at the end.
   pages = range(drive * size // 4096 + 16, (drive + 1) * size // 4096 - 1)
   for page in random.sample(pages, len(pages) // 100):
     bytes = bytearray(os.pread(disk, 4096, page * 4096))
@@ -198,7 +198,7 @@ until_true 120 is_out 7; protected; become 0 well; joins 7; gather
 mark "a drive that garbles what it reads (dm-flakey corrupt_bio_byte) is replaced"; become 1 garbling
 ashlar drive replace "$(slot 1 in)" --with "/dev/mapper/d$SPARE" >/dev/null
 until_true 600 is_gone 1; protected; unchanged; calm
-mark "an NVMe drive tells of itself by smartctl, and takes part in the rest"
+mark "an NVMe drive reports its health by smartctl, and takes part in the rest"
 ashlar drive add /dev/nvme0n1 >/dev/null
 is_known() { ashlar drive show "$(ashlar drive list | awk '/nvme0n1/ { print $1 }')" >/tmp/nvme && grep -q 'QEMU NVMe' /tmp/nvme; }
 until_true 120 is_known; grep -E 'Health|Model|Serial|Temperature|Media errors' /tmp/nvme

@@ -53,7 +53,7 @@ start_tgt() {
 
 # Milliseconds of processor time that the guest has used.
 busy() { awk '/^cpu / { print ($2 + $3 + $4 + $7 + $8) * 10 }' /proc/stat; }
-# settle: until what goes on behind a load is done, for half a minute at most.
+# settle: until the background work of a load is done, for half a minute at most.
 settle() {
   local n before
   for n in $(seq 15); do before=$(busy); sleep 2; [ $(($(busy) - before)) -gt 200 ] || return 0; done
@@ -82,7 +82,7 @@ used() {
     btrfs) sync; btrfs filesystem df -b /mnt/btrfs | sed 's/.*used=//' | awk '{ sum += $1 } END { printf "%.0f\n", sum }' ;;
   esac
 }
-# clones FILE: golden images, behind what the loads used, each with a sixty-fourth of its blocks written anew.
+# clones FILE: golden images, after the blocks that the loads used, each with a sixty-fourth of its blocks written anew.
 clones() {
   local n
   for n in $(seq $CLONES); do
@@ -147,7 +147,7 @@ for round in $(seq $ROUNDS); do
 done
 tell story "All targets in one emulated guest with one processor, open-iscsi as the host of each; $ROUNDS rounds in turn. Processor" \
   "time is the guest's less the load's, while it runs: the array's work when idle is not in it. Emulation makes vector instructions, of which" \
-  "checksums, parity and compression consist, tens of times dearer: the array's times are upper bounds, ratios of space are not touched."
+  "checksums, parity and compression consist, tens of times more expensive: the array's times are upper bounds, ratios of space are not touched."
 columns() { local target; for target in $1; do echo "$target=$(rounds "$target-$2" "$3")"; done; }
 row() { local of; mapfile -t of < <(columns "$3" "$4" "$5"); figure "$1" "$2" "${of[@]}"; }
 row "4 KiB random writes, 32 outstanding, durable" 1/s "$TARGETS" write 2

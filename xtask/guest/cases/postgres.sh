@@ -39,7 +39,7 @@ as "$bin/initdb" -D /tmp/data --no-sync --data-checksums --locale=C -E UTF8 -A t
 create array "$(disk "$PORT_A" 0)"
 create tgt "$(IQN=$PEER_IQN disk "$PEER_PORT" "$PEER_LUN")"
 
-# balanced NAME: every table tells the same sum, as each transaction adds to all of them.
+# balanced NAME: every table has the same sum, as each transaction adds to all of them.
 balanced() {
   local sums; sums=$(sql "$1" "select (select sum(abalance) from pgbench_accounts) = (select sum(bbalance) from pgbench_branches)
     and (select sum(bbalance) from pgbench_branches) = (select sum(tbalance) from pgbench_tellers)

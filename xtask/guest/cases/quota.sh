@@ -20,7 +20,7 @@ until_true 60 warned
 say "the hard quota: writes find no space, reads and writes to what is there go on"
 mib=21
 until ! write "$mib"; do mib=$((mib + 1)); [ "$mib" -lt 200 ] || fail "nothing stops the host"; done
-grep -q 'No space left on device' /tmp/said || fail "the host was told: $(cat /tmp/said)"
+grep -q 'No space left on device' /tmp/said || fail "the host reported: $(cat /tmp/said)"
 say "stopped at $mib MiB"
 [ "$mib" -ge 32 ] || fail "stopped before the quota"
 cmp -n 1048576 "$disk" /tmp/first || fail "what was read is something else"

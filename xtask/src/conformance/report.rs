@@ -82,7 +82,7 @@ pub fn read(family: &str, report: &str) -> Vec<Outcome> {
 
 fn take(outcomes: &mut [Outcome], line: &str, open: &mut bool) {
     let Some(test) = outcomes.last_mut() else { return };
-    // What the program says while it cleans up behind a test follows the verdict on the same line.
+    // What the program says while it cleans up after a test follows the verdict on the same line.
     if let (true, Some(_)) = (*open, line.strip_prefix("passed")) {
         let skipped = test.detail.iter().any(|line| line.contains("[SKIPPED] "));
         test.verdict = if skipped { Verdict::Skipped } else { Verdict::Passed };

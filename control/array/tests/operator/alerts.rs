@@ -89,8 +89,8 @@ async fn drives_that_go_are_told_of_until_they_are_replaced() {
     assert!(alerts(&up, true).await.is_empty());
     up.down().await;
     let up = rig.up_without(1).await;
-    let told = alerts(&up, false).await;
-    let kinds: Vec<_> = told.iter().map(|alert| alert.condition.kind.as_str()).collect();
+    let raised = alerts(&up, false).await;
+    let kinds: Vec<_> = raised.iter().map(|alert| alert.condition.kind.as_str()).collect();
     assert!(kinds.contains(&"drive.out") && kinds.contains(&"protection.degraded"), "{kinds:?}");
     up.down().await;
 }

@@ -116,7 +116,7 @@ async fn what_is_kept_from_a_wrong_time_on_is_not_kept_for_less() {
     let up = rig.up().await;
     prepare(&up).await;
     create(&up, "new").await;
-    // The array was behind, and the clock is right.
+    // The array's time was too early, and the clock is right.
     pass(&rig, &up, 60, 30 * DAY as i64).await;
     delete(&up, "new").await;
     ok(&up, ConfirmTime).await;

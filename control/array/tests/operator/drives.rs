@@ -388,10 +388,10 @@ async fn what_a_scrub_found_is_an_alert_until_one_finds_nothing() {
 #[tokio::test]
 async fn what_drives_tell_of_themselves_is_asked_now_and_then_and_is_an_alert_when_it_is_bad() {
     let rig = Rig::new();
-    let tells = |path: &str, health| rig.machine.health.lock().unwrap().insert(path.to_owned(), health);
-    tells("drive1", Health { passed: Some(true), celsius: Some(31), ..Health::default() });
+    let report = |path: &str, health| rig.machine.health.lock().unwrap().insert(path.to_owned(), health);
+    report("drive1", Health { passed: Some(true), celsius: Some(31), ..Health::default() });
     let up = rig.up().await;
-    let told = async |up: &Up| {
+    let look = async |up: &Up| {
         up.array.tick().await;
         tokio::task::yield_now().await;
         rig.clock.fetch_add(5, Ordering::SeqCst);
@@ -401,16 +401,16 @@ async fn what_drives_tell_of_themselves_is_asked_now_and_then_and_is_an_alert_wh
         let open = alerts.into_iter().filter(|it| it.closed.is_none());
         (drives, open.map(|it| it.condition.kind).collect::<Vec<_>>())
     };
-    let (drives, alerts) = told(&up).await;
+    let (drives, alerts) = look(&up).await;
     assert_eq!(drives[1].health.celsius, Some(31));
     assert_eq!((&drives[0].health, alerts.len()), (&Health::default(), 0));
-    tells("drive1", Health { passed: Some(false), used_percent: Some(95), ..Health::default() });
-    assert!(told(&up).await.1.is_empty(), "it is not asked every second");
+    report("drive1", Health { passed: Some(false), used_percent: Some(95), ..Health::default() });
+    assert!(look(&up).await.1.is_empty(), "it is not asked every second");
     rig.clock.fetch_add(600, Ordering::SeqCst);
-    let (drives, mut alerts) = told(&up).await;
+    let (drives, mut alerts) = look(&up).await;
     alerts.sort();
     assert_eq!((drives[1].health.passed, alerts.join(" ")), (Some(false), "drive.failing drive.worn".into()));
-    tells("drive1", Health { passed: Some(true), ..Health::default() });
+    report("drive1", Health { passed: Some(true), ..Health::default() });
     rig.clock.fetch_add(600, Ordering::SeqCst);
-    assert!(told(&up).await.1.is_empty(), "it is over");
+    assert!(look(&up).await.1.is_empty(), "it is over");
 }

@@ -24,8 +24,8 @@ async fn the_key_is_changed_while_the_array_serves_and_that_is_audited() {
     assert_eq!(rig.machine.kept_keys.load(Ordering::SeqCst), 1);
     let page = Page { before: None, limit: 1 };
     let audit = up.perform(ListAudit { page }).await.unwrap();
-    let told = format!("{:?}", audit[0]);
-    assert!(told.contains("RotateKey") && told.contains("generation"), "{told}");
+    let text = format!("{:?}", audit[0]);
+    assert!(text.contains("RotateKey") && text.contains("generation"), "{text}");
     up.crash().await;
     let up = rig.up().await;
     assert_eq!(key(&up, ShowKey).await, after);

@@ -1,4 +1,4 @@
-//! Log-ins of hosts over sockets: whose access changes is logged out, and every refusal is told with its reason.
+//! Log-ins of hosts over sockets: whose access changes is logged out, and every refusal is logged with its reason.
 
 use crate::rig::{Rig, Up};
 use array::{
@@ -74,7 +74,7 @@ async fn refused(up: &Up) -> Vec<RefusedLogin> {
 }
 
 /// Events about log-ins, the oldest first: kind, name of the host, message.
-async fn told(up: &Up) -> Vec<(String, Option<String>, String)> {
+async fn refusals(up: &Up) -> Vec<(String, Option<String>, String)> {
     let page = Page { before: None, limit: 1000 };
     let events = ok(up, ListEvents { page, least: Severity::Info }).await;
     let of = |event: array::Event| (event.event.kind, event.event.name, event.event.message);
@@ -86,9 +86,9 @@ async fn told(up: &Up) -> Vec<(String, Option<String>, String)> {
 async fn told_after(up: &Up, count: usize) -> Vec<(String, Option<String>, String)> {
     loop {
         up.array.tick().await;
-        let told = told(up).await;
-        if told.len() >= count {
-            return told;
+        let refused = refusals(up).await;
+        if refused.len() >= count {
+            return refused;
         }
         tokio::task::yield_now().await;
     }
@@ -148,7 +148,7 @@ async fn operators_learn_why_a_host_can_not_log_in() {
     let found = refused(&up).await;
     assert_eq!((found[0].cause, found[0].initiator.as_deref()), ("unknown-initiator", Some(ESX)));
     assert_eq!((found.len(), &found[0].host), (1, &None));
-    // With the host that the name is given to, its page tells.
+    // With the host that the name is given to, its page shows it.
     create(&up, "esx1", ESX).await;
     assert_eq!(host(&up, "esx1").await.refused_logins[0].reason, "no host has this initiator name");
     let (status, esx) = login(&up, portal, ESX).await;
@@ -181,9 +181,9 @@ async fn a_storm_of_refused_log_ins_is_a_few_events_and_a_count() {
         closed(login(&up, portal, &format!("iqn.2026-01.made.up:{}", number % 60)).await.1).await;
         up.array.tick().await;
     }
-    let before = told(&up).await.len();
+    let before = refusals(&up).await.len();
     assert!((1..=12).contains(&before), "{before} events");
-    // A host that is known is told of all the same.
+    // A host that is known is logged all the same.
     assert_eq!(login(&up, portal, KVM).await.0, 0);
     let events = told_after(&up, before + 1).await;
     assert!(events.iter().any(|(kind, _, _)| kind == "host.logged-in"));
@@ -193,7 +193,7 @@ async fn a_storm_of_refused_log_ins_is_a_few_events_and_a_count() {
     up.down().await;
 }
 
-/// The SCSI status of a write of a block by an initiator that was told of everything.
+/// The SCSI status of a write of a block by an initiator that has seen every unit attention.
 async fn write(up: &Up, initiator: &str) -> scsi::Status {
     let port = scsi::InitiatorPort::iscsi(initiator, [0; 6]);
     let nexus = up.target.attach(port, 1);

@@ -1,4 +1,4 @@
-//! What is measured of commands that hosts really send, and told by volume, group, host and path.
+//! What is measured of commands that hosts really send, and reported by volume, group, host and path.
 
 use crate::rig::{Rig, Up, steps};
 use array::{
@@ -73,17 +73,17 @@ async fn commands_are_told_by_volume_group_and_array_and_survive_a_restart() {
     }
     rig.clock.fetch_add(1, Ordering::SeqCst);
     for scope in [Scope::Array, Scope::Volume("db1".into()), Scope::Group("sql".into())] {
-        let told = series(&up, scope.clone()).await;
-        let (reads, writes) = (only(&told, Operation::Read), only(&told, Operation::Write));
+        let found = series(&up, scope.clone()).await;
+        let (reads, writes) = (only(&found, Operation::Read), only(&found, Operation::Write));
         assert_eq!((reads.latency.count(), reads.bytes), (3, 3 * 4096), "{scope:?}");
         assert_eq!((writes.latency.count(), writes.bytes), (3, 3 * 4096), "{scope:?}");
         assert!(writes.latency.quantile(0.99).unwrap() > 0);
-        assert_eq!(told.samples.iter().flatten().count(), 3, "only three seconds are known");
+        assert_eq!(found.samples.iter().flatten().count(), 3, "only three seconds are known");
     }
     let idle = series(&up, Scope::Volume("idle".into())).await;
     assert_eq!(idle.samples.iter().flatten().filter(|sample| sample.is_idle()).count(), 3);
-    let told = std::iter::from_fn(|| heard.try_recv().ok());
-    assert_eq!(told.filter(|it| matches!(it, array::Update::Measured(..))).count(), 3);
+    let updates = std::iter::from_fn(|| heard.try_recv().ok());
+    assert_eq!(updates.filter(|it| matches!(it, array::Update::Measured(..))).count(), 3);
 
     let Busiest { millis, busiest } = up.perform(ListBusiest { by: By::Volume, seconds: 2 }).await.unwrap();
     assert_eq!((millis, busiest.len(), busiest[0].name.as_str()), (2000, 1, "db1"));

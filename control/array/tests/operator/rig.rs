@@ -350,7 +350,7 @@ impl Up {
         self.target.attach(port, 1).luns()
     }
 
-    /// Writes 4 KiB as an initiator does that was told of everything: the sense key and code that it gets, or none.
+    /// Writes 4 KiB as an initiator that has seen every unit attention; the sense key and code of the response, if any.
     pub async fn write_as(&self, initiator: &str, lun: u8, lba: u8) -> Option<(u8, u8, u8)> {
         let port = scsi::InitiatorPort::iscsi(initiator, [0; 6]);
         let nexus = self.target.attach(port, 1);

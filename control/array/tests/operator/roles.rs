@@ -305,7 +305,7 @@ pub fn session(member: &Member) -> Caller {
     Caller { user: member.name.clone(), origin: "10.0.0.9".into(), role: member.role, credential }
 }
 
-/// A session of somebody whom a directory vouched for, who has the name that a user of the array has.
+/// A session of a directory user who has the name of a user of the array.
 async fn guest(up: &Up, called: &str, role: Role) -> Caller {
     let settings = DirectorySettings::Ldap(Ldap {
         server: "ldap://127.0.0.1:1".into(),

@@ -91,7 +91,7 @@ async fn what_was_missed_is_made_up_for_once() {
     at(&rig, &up, NOON + 5 * HOUR + 61).await;
     assert_eq!(names(&up).await.len(), 4);
     assert_eq!(show(&up).await.next, Some(NOON + 6 * HOUR));
-    // Not what was missed while it was told to rest.
+    // Not what was missed while it was disabled.
     let enabled = |enabled| {
         let change = ScheduleChange { enabled: Some(enabled), ..ScheduleChange::default() };
         ChangeSchedule { name: "gold".into(), change }

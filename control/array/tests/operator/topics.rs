@@ -13,7 +13,7 @@ use array::{
 };
 use std::collections::BTreeSet;
 
-/// Does it, and tells which topics were heard of.
+/// Performs it and returns the topics that were published.
 async fn heard(up: &Up, action: &Step) -> BTreeSet<Topic> {
     let mut ear = up.array.subscribe();
     action.ok(up).await;

@@ -5,7 +5,7 @@ import { initiatorsOf } from "./forms";
 const WAY = { portals: ["10.0.0.1:3260", "[fd00::2]:3261"], target: "iqn.2026-11.io.ashlar:1" };
 const typed = (steps: Step[]) => steps.map((step) => step.commands).join("\n");
 
-test("every system is told every portal and the target", () => {
+test("the commands of every system name every portal and the target", () => {
   expect(typed(linux(WAY))).toContain("iscsiadm -m discovery -t sendtargets -p 10.0.0.1:3260");
   expect(typed(linux(WAY))).toContain("-T iqn.2026-11.io.ashlar:1 --login");
   for (const portal of WAY.portals) expect(typed(esxi(WAY))).toContain(`--address=${portal}`);
