@@ -4,6 +4,8 @@
 //! that a checkpoint of three pages takes as many steps there as one of three thousand elsewhere: fixed sizes hide the
 //! errors between steps.
 
+use crate::entry::MAX_LEVEL;
+
 /// The tunables. [`Tunables::default`] are those that the array is measured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunables {
@@ -73,7 +75,7 @@ pub struct Tunables {
     pub read_pages: usize,
     /// Bytes between two of them that are cheaper to read along than to leave out.
     pub read_gap_bytes: u32,
-    /// Map pages compared in one step of a difference, under one lock.
+    /// Map pages compared in one step of a difference, under one lock; more than a map has levels.
     pub diff_pages: usize,
     /// Map pages looked at in one step of measuring exclusive space, under one lock.
     pub exclusive_pages: usize,
@@ -169,7 +171,6 @@ impl Tunables {
             self.index_rebuild_frames,
             self.reads_in_flight,
             self.read_pages,
-            self.diff_pages,
             self.exclusive_pages,
             self.appends_in_flight,
             self.batch_pieces,
@@ -193,6 +194,7 @@ impl Tunables {
             "the superblock has no room for so many parts of the root: {self:?}"
         );
         assert!(self.batch_pieces <= 1000, "a vectored write takes 1024 pieces: {self:?}");
+        assert!(self.diff_pages > MAX_LEVEL.into(), "a step of a difference has to reach a leaf: {self:?}");
         assert!(self.checkpoint_spare_segments >= 2, "a checkpoint ends in two segments: {self:?}");
         assert!(
             (15..=16).contains(&self.victim_live_16ths_max),

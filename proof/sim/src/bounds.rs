@@ -68,7 +68,8 @@ pub fn tunables(random: &mut Random) -> Tunables {
         index_rebuild_frames: few(measured.index_rebuild_frames),
         checkpoint_spare_segments: few(8).max(2),
         cleaning_reserve_min_segments: few(8),
-        diff_pages: few(measured.diff_pages),
+        // A step has to get from the root to a leaf.
+        diff_pages: few(measured.diff_pages).max(5),
         exclusive_pages: few(measured.exclusive_pages),
         copy_attempts: few(measured.copy_attempts),
         locality_frames: few(measured.locality_frames),
