@@ -71,7 +71,8 @@ pub fn tunables(random: &mut Random) -> Tunables {
         // A step has to get from the root to a leaf.
         diff_pages: few(measured.diff_pages).max(5),
         exclusive_pages: few(measured.exclusive_pages),
-        copy_attempts: few(measured.copy_attempts),
+        // With fewer a host is answered "not ready" on a busy array, which the model does not allow.
+        copy_attempts: few(measured.copy_attempts).max(measured.copy_attempts),
         locality_frames: few(measured.locality_frames),
         reads_in_flight: few(measured.reads_in_flight),
         read_pages: few(measured.read_pages),
