@@ -228,7 +228,7 @@ test("an alert is shown, acknowledged and closed", async ({ array, open, page })
   await expect(row.getByText("acknowledged by admin")).toBeVisible();
   await row.getByRole("button", { name: "Close" }).click();
   await expect(page.getByText("No active alerts")).toBeVisible();
-  await page.getByText("Past", { exact: true }).click();
+  await page.getByText("Closed", { exact: true }).click();
   await expect(row.getByText(/^closed/)).toBeVisible();
 });
 
@@ -295,7 +295,7 @@ test("users and tokens are made, changed and taken away; a certificate that is n
   await page.getByRole("button", { name: "Create user" }).click();
   const create = page.getByRole("dialog", { name: "Create user" });
   await create.getByRole("textbox", { name: "Name" }).fill("admin");
-  await create.getByLabel("Password").and(page.locator("input")).fill("a good password");
+  await create.getByRole("textbox", { name: "Password", exact: true }).fill("a good password");
   await create.getByLabel("Repeat password").fill("a good password");
   await create.getByRole("button", { name: "Create" }).click();
   await expect(create.getByRole("alert")).toContainText("choose another");

@@ -74,7 +74,7 @@ export function EmptyDrive({ drive, onClose }: { drive: Drive; onClose: () => vo
     then: onClose,
   });
   return (
-    <Confirm opened onClose={onClose} title={`Evacuate the drive in slot ${drive.slot}?`} verb={warning === null ? "Empty" : "Empty with reduced protection"} name={warning === null ? undefined : "reduced protection"} busy={empty.isPending} error={empty.error} onConfirm={() => empty.mutate(undefined)}>
+    <Confirm opened onClose={onClose} title={`Evacuate the drive in slot ${drive.slot}?`} verb={warning === null ? "Evacuate" : "Evacuate with reduced protection"} name={warning === null ? undefined : "reduced protection"} busy={empty.isPending} error={empty.error} onConfirm={() => empty.mutate(undefined)}>
       {warning !== null && (
         <Alert color="red" icon={<ShieldAlert size={18} />} title="Protection is reduced" mb="md">
           {warning.charAt(0).toUpperCase() + warning.slice(1)}. Add a drive first to avoid that.

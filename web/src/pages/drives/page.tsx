@@ -79,7 +79,7 @@ const columns = (choose: (task: Task) => void): Column<Drive>[] => [
         <May role="admin">
           {drive.state === "in_use" && (
             <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Evacuate the drive in slot ${drive.slot}`} onClick={() => choose({ verb: "empty", drive })}>
-              Empty
+              Evacuate
             </Button>
           )}
           <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Replace the drive in slot ${drive.slot}`} onClick={() => choose({ verb: "replace", drive })}>
