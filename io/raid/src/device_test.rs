@@ -1,10 +1,11 @@
 use super::*;
 use crate::{AlignedBuf, DriveShelf, FormatOptions, JournalPos, Opening, Shelf, wait};
+use rig::block_on;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::atomic::AtomicUsize;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::{Context, Waker};
+use std::thread;
 
 const MIB: u64 = 1 << 20;
 
@@ -28,25 +29,6 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => thread::park(),
-        }
     }
 }
 

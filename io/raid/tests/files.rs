@@ -5,35 +5,15 @@
 use bytes::Bytes;
 use raid::device::{self, Ring};
 use raid::{DriveShelf, FormatOptions, Opening};
+use rig::block_on;
 use shelf::{AlignedBuf, Drive, JournalPos, SegmentId, Shelf, Superblock, wait};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 
 const DRIVE: u64 = 32 << 20;
 const SEGMENTS: u32 = 12;
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut future = std::pin::pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
 
 fn paths(folder: &Path) -> Vec<PathBuf> {
     (0..8).map(|number| folder.join(format!("{number}.drive"))).collect()

@@ -4,33 +4,13 @@
 
 use raid::device::{self, Ring};
 use raid::{DriveShelf, FormatOptions};
+use rig::block_on;
 use shelf::pool::DriveState;
 use shelf::{AlignedBuf, Drive, SegmentId, Shelf, Wait, wait};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut future = std::pin::pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
 
 /// A tmpfs, unmounted at the end.
 struct Mounted(tempfile::TempDir);

@@ -1,12 +1,14 @@
-//! What the tests of several crates use: servers that are not ours, with their certificates, and processes that end with
-//! the test. Only tests depend on it.
+//! What the tests of several crates use: servers that are not ours, with their certificates, processes that end with the
+//! test, and an executor. Only tests depend on it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it can't have what it needs")]
 
 mod certificates;
+mod executor;
 mod process;
 
 pub mod pykmip;
 pub mod slapd;
 
+pub use executor::block_on;
 pub use process::{Running, free_port};

@@ -18,7 +18,7 @@ const fn edges(from: &'static str, to: &'static [&'static str], tests: &'static 
 const ALLOWED: &[Edges] = &[
     edges("block", &[], &[]),
     edges("shelf", &[], &[]),
-    edges("raid", &["shelf"], &[]),
+    edges("raid", &["shelf"], &["rig"]),
     edges("engine", &["block", "shelf"], &["raid"]),
     edges("export", &["block"], &[]),
     edges("scsi", &["block", "export"], &[]),

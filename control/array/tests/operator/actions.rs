@@ -1,10 +1,10 @@
 //! What operators may do, what hosts see of it, and what is there after a restart.
 
-use crate::rig::{Rig, Step, Up, steps};
+use crate::rig::{Rig, Step, Up, ok, refused, steps};
 use array::{
     Caller, ChangeVolume, Chap, CloneVolume, Connect, Connection, CreateHost, CreateSnapshots, CreateVolume,
     DeleteHost, DeleteSnapshot, DeleteVolume, Disconnect, Error, Host, Kind, ListBin, ListConnections,
-    ListHosts, ListSnapshots, ListVolumes, PeerName, Request, RestoreVolume, ShowArray, ShowVolume, Snapshot,
+    ListHosts, ListSnapshots, ListVolumes, PeerName, RestoreVolume, ShowArray, ShowVolume, Snapshot,
     SubjectName, TakeFromBin, Volume, VolumeChange,
 };
 use block::Disk;
@@ -61,17 +61,6 @@ async fn hosts(up: &Up) -> Vec<Host> {
 
 async fn connections(up: &Up) -> Vec<Connection> {
     up.perform(ListConnections).await.unwrap()
-}
-
-async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
-    up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
-}
-
-async fn refused<R: Request>(up: &Up, action: R) -> Error {
-    match up.perform(action.clone()).await {
-        Ok(outcome) => panic!("{action:?}: {outcome:?}"),
-        Err(error) => error,
-    }
 }
 
 #[tokio::test]

@@ -1,16 +1,12 @@
 //! Alerts: raised once, acknowledged, closed, and over when their cause is.
 
-use crate::rig::{Rig, Up};
+use crate::rig::{Rig, Up, ok};
 use array::{
     Alert, AlertState, ChangeAlert, ChangeGroup, CreateGroup, CreateVolume, GroupChange, Kind, ListAlerts,
-    Request, Severity, ShowVolume,
+    Severity, ShowVolume,
 };
 use block::{Data, Disk, Op};
 use bytes::Bytes;
-
-async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
-    up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
-}
 
 /// Alerts; without `closed` only those that go on.
 async fn alerts(up: &Up, closed: bool) -> Vec<Alert> {

@@ -1,10 +1,10 @@
 //! A clock that jumps: nothing that is kept goes, schedules neither sleep nor run all the time, and it is an alert until
 //! somebody confirms it.
 
-use crate::rig::{Rig, Up};
+use crate::rig::{Rig, Up, ok, refusal};
 use array::{
     AlertState, ChangeSettings, ChangeSnapshot, ConfirmTime, CreateSchedule, CreateSnapshots, CreateVolume,
-    DeleteSnapshot, DeleteVolume, Kind, ListAlerts, ListBin, ListSnapshots, Request, Rule, ScheduleChange,
+    DeleteSnapshot, DeleteVolume, Kind, ListAlerts, ListBin, ListSnapshots, Rule, ScheduleChange,
     SettingsChange, Severity, ShowSchedule, SnapshotChange, SubjectName,
 };
 use std::sync::atomic::Ordering;
@@ -12,17 +12,6 @@ use std::sync::atomic::Ordering;
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 const NOW: u64 = 1_795_000_000;
-
-async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
-    up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
-}
-
-async fn refusal<R: Request>(up: &Up, action: R) -> Kind {
-    match up.perform(action.clone()).await {
-        Ok(outcome) => panic!("{action:?}: {outcome:?}"),
-        Err(error) => error.kind,
-    }
-}
 
 async fn create(up: &Up, name: &str) {
     let (name, group) = (name.into(), None);

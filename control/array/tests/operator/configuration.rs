@@ -1,28 +1,17 @@
 //! Groups, the recycle bin, other names, and what the array remembers of what was done.
 
-use crate::rig::{Rig, Up, steps};
+use crate::rig::{Rig, Up, ok, refused, steps};
 use array::{
     Caller, ChangeGroup, ChangeHost, ChangeHostGroup, ChangeSettings, ChangeVolume, Chap, Connect,
     CreateGroup, CreateHost, CreateHostGroup, CreateVolume, DeleteGroup, DeleteHost, DeleteHostGroup,
-    DeleteVolume, Disconnect, EradicateFromBin, Error, GroupChange, HostChange, HostGroupChange, Kind,
-    ListAudit, ListBin, ListEvents, Page, PeerName, Recovered, Request, SettingsChange, Severity, ShowGroup,
-    ShowVolume, TakeFromBin, VolumeChange,
+    DeleteVolume, Disconnect, EradicateFromBin, GroupChange, HostChange, HostGroupChange, Kind, ListAudit,
+    ListBin, ListEvents, Page, PeerName, Recovered, SettingsChange, Severity, ShowGroup, ShowVolume,
+    TakeFromBin, VolumeChange,
 };
 use std::sync::atomic::Ordering;
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 const OTHER: &str = "iqn.1993-08.org.debian:01:web2";
-
-async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
-    up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
-}
-
-async fn refused<R: Request>(up: &Up, action: R) -> Error {
-    match up.perform(action.clone()).await {
-        Ok(outcome) => panic!("{action:?}: {outcome:?}"),
-        Err(error) => error,
-    }
-}
 
 fn create(name: &str, group: Option<&str>) -> CreateVolume {
     let group = group.map(str::to_owned);

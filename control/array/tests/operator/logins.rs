@@ -1,10 +1,10 @@
 //! Log-ins of hosts over sockets: whose access changes is logged out, and every refusal is logged with its reason.
 
-use crate::rig::{Rig, Up};
+use crate::rig::{Rig, Up, ok};
 use array::{
     AlertState, ChangeHost, Chap, ClearUnreadableState, Connect, CreateHost, CreateVolume, DeleteHost, Host,
-    HostChange, Kind, ListAlerts, ListEvents, ListRefusedLogins, Page, PeerName, RefusedLogin, Request,
-    Severity, ShowArray, ShowHost, ShowVolume,
+    HostChange, Kind, ListAlerts, ListEvents, ListRefusedLogins, Page, PeerName, RefusedLogin, Severity,
+    ShowArray, ShowHost, ShowVolume,
 };
 use block::{Disk, Op};
 use std::net::SocketAddr;
@@ -13,10 +13,6 @@ use tokio::net::TcpStream;
 
 const ESX: &str = "iqn.1998-01.com.vmware:esx1";
 const KVM: &str = "iqn.1993-08.org.debian:kvm1";
-
-async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
-    up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
-}
 
 async fn serve(up: &Up) -> SocketAddr {
     up.server.serve(vec![tokio::runtime::Handle::current()]).await.unwrap()[0]

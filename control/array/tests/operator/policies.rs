@@ -1,27 +1,16 @@
 //! Policies, limits, quotas and options: what is set is in force, and still so after a restart.
 
-use crate::rig::{Rig, Up};
+use crate::rig::{Rig, Up, ok, refusal};
 use array::{
     ChangeGroup, ChangeSettings, ChangeVolume, Compression, Connect, CreateGroup, CreateHost, CreateVolume,
-    GroupChange, Kind, LimitsChange, ListEvents, Page, PeerName, PolicyChange, Request, SettingsChange,
-    Severity, ShowGroup, ShowSettings, ShowVolume, Volume, VolumeChange,
+    GroupChange, Kind, LimitsChange, ListEvents, Page, PeerName, PolicyChange, SettingsChange, Severity,
+    ShowGroup, ShowSettings, ShowVolume, Volume, VolumeChange,
 };
 use block::{Data, Disk, Op};
 use bytes::Bytes;
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 const MIB: u64 = 1 << 20;
-
-async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
-    up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
-}
-
-async fn refusal<R: Request>(up: &Up, action: R) -> Kind {
-    match up.perform(action.clone()).await {
-        Ok(outcome) => panic!("{action:?}: {outcome:?}"),
-        Err(error) => error.kind,
-    }
-}
 
 async fn create(up: &Up, name: &str, group: Option<&str>) -> Volume {
     let group = group.map(str::to_owned);

@@ -1,7 +1,7 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
 use array::{
-    Array, Caller, Credential, Env, Error, Examined, Health, KEY_BYTES, Lock, Machine, NewKey, Parts,
+    Array, Caller, Credential, Env, Error, Examined, Health, KEY_BYTES, Kind, Lock, Machine, NewKey, Parts,
     Request, Role, SealingKey, Uptime, Verb, WrappedKey,
 };
 use bytes::Bytes;
@@ -391,6 +391,24 @@ impl Up {
         self.background.abort();
         let _ = self.background.await;
     }
+}
+
+/// Carries a request out for the usual caller, who is not refused.
+pub async fn ok<R: Request>(up: &Up, request: R) -> R::Answer {
+    up.perform(request.clone()).await.unwrap_or_else(|error| panic!("{request:?}: {error}"))
+}
+
+/// The error with which a request of the usual caller is refused.
+pub async fn refused<R: Request>(up: &Up, request: R) -> Error {
+    match up.perform(request.clone()).await {
+        Ok(answer) => panic!("{request:?}: {answer:?}"),
+        Err(error) => error,
+    }
+}
+
+/// The kind of that error.
+pub async fn refusal<R: Request>(up: &Up, request: R) -> Kind {
+    refused(up, request).await.kind
 }
 
 impl Shelf for Fuse {

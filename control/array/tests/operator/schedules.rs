@@ -1,27 +1,16 @@
 //! Schedules with a clock of the test's own: what they take, keep and let go, and what a restart makes of it.
 
-use crate::rig::{Rig, Up};
+use crate::rig::{Rig, Up, ok, refusal};
 use array::{
     ChangeSchedule, Connect, CreateGroup, CreateHost, CreateSchedule, CreateVolume, DeleteGroup,
-    DeleteSchedule, DeleteSnapshot, GroupChange, Kind, ListSnapshots, PeerName, Request, Rule, RunSchedule,
-    Schedule, ScheduleChange, ShowSchedule, SubjectName,
+    DeleteSchedule, DeleteSnapshot, GroupChange, Kind, ListSnapshots, PeerName, Rule, RunSchedule, Schedule,
+    ScheduleChange, ShowSchedule, SubjectName,
 };
 use std::sync::atomic::Ordering;
 
 const HOUR: u64 = 3600;
 /// The first full hour of the rig's clock.
 const NOON: u64 = 1_795_000_000 - 1_795_000_000 % HOUR + HOUR;
-
-async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
-    up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
-}
-
-async fn refusal<R: Request>(up: &Up, action: R) -> Kind {
-    match up.perform(action.clone()).await {
-        Ok(outcome) => panic!("{action:?}: {outcome:?}"),
-        Err(error) => error.kind,
-    }
-}
 
 fn rules(rules: &[(&str, u32)]) -> ScheduleChange {
     let rule = |(when, keep): &(&str, u32)| Rule { when: (*when).into(), keep: *keep };

@@ -1,11 +1,11 @@
 //! Snapshots: taken at one moment, seen by hosts, kept, restored, compared, thrown away.
 
-use crate::rig::{Rig, Up};
+use crate::rig::{Rig, Up, ok, refused};
 use array::{
     ChangeSnapshot, ChangeVolume, CloneVolume, CompareDisks, Connect, CreateGroup, CreateHost,
-    CreateSnapshots, CreateVolume, DeleteSnapshot, DeleteVolume, Disconnect, Error, GroupChange, Kind,
-    ListBin, ListSnapshots, PeerName, Recovered, Request, RestoreVolume, ShowArray, ShowGroupUsage,
-    ShowVolumeUsage, Snapshot, SnapshotChange, SubjectName, TakeFromBin, VolumeChange,
+    CreateSnapshots, CreateVolume, DeleteSnapshot, DeleteVolume, Disconnect, GroupChange, Kind, ListBin,
+    ListSnapshots, PeerName, Recovered, Request, RestoreVolume, ShowArray, ShowGroupUsage, ShowVolumeUsage,
+    Snapshot, SnapshotChange, SubjectName, TakeFromBin, VolumeChange,
 };
 use block::{Data, Disk, DiskId, Extent, Op, Reply};
 use bytes::Bytes;
@@ -14,17 +14,6 @@ use std::sync::atomic::Ordering;
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 const MIB: u64 = 1 << 20;
 const START: u64 = 1_795_000_000;
-
-async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
-    up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
-}
-
-async fn refused<R: Request>(up: &Up, action: R) -> Error {
-    match up.perform(action.clone()).await {
-        Ok(outcome) => panic!("{action:?}: {outcome:?}"),
-        Err(error) => error,
-    }
-}
 
 async fn create(up: &Up, name: &str, group: Option<&str>) -> DiskId {
     let group = group.map(str::to_owned);

@@ -1,22 +1,18 @@
 //! The audit trail: what it says about each action, and what it never says.
 
-use crate::rig::{Rig, Step, Up, steps};
+use crate::rig::{Rig, Step, Up, ok, steps};
 use crate::roles;
 use array::{
     Audit, AuditEntry, Caller, ChangeDirectory, ChangeHost, ChangeTarget, ChangeUser, ChangeVolume, Chap,
     Connect, CreateDirectory, CreateGroup, CreateHost, CreateTarget, CreateToken, CreateUser, CreateVolume,
     DeleteVolume, Destination, DirectoryChange, DirectorySettings, Disconnect, Effect, GroupChange,
-    HostChange, Ldap, ListAudit, NewDirectory, Page, PeerName, ReplaceCertificate, Request, Role, Secret,
-    Severity, ShowSupportBundle, TargetChange, VolumeChange,
+    HostChange, Ldap, ListAudit, NewDirectory, Page, PeerName, ReplaceCertificate, Role, Secret, Severity,
+    ShowSupportBundle, TargetChange, VolumeChange,
 };
 use serde_json::{Value, json};
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 const PEM: &str = "-----BEGIN CERTIFICATE-----\nTUFSS0VE\n-----END CERTIFICATE-----\n";
-
-async fn ok<R: Request>(up: &Up, action: R) -> R::Answer {
-    up.perform(action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"))
-}
 
 async fn trail(up: &Up) -> Vec<Audit> {
     let page = Page { before: None, limit: 1000 };
