@@ -34,9 +34,12 @@ pub fn command(program: &str, args: &[&str]) -> Command {
     command
 }
 
-/// Cargo, the one that runs this program.
+/// Cargo, the one that runs this program. Cargo's own variable is left out: the build of `api` looks at it, and everything
+/// from there on would be compiled again whenever another program asks for a build.
 pub fn cargo(args: &[&str]) -> Command {
-    command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), args)
+    let mut cargo = command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), args);
+    cargo.env_remove("CARGO_MANIFEST_DIR");
+    cargo
 }
 
 /// Says what it runs, runs it with this terminal, and fails when it fails.
