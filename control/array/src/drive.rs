@@ -4,13 +4,10 @@
 //! is in the configuration.
 
 use crate::array::{Array, Transaction};
-use crate::health::Health;
-use crate::job::Job;
-use crate::job::{JobKind, JobState};
 use crate::key::NewKey;
 use crate::overwrite::{Examined, Words, refusal};
 use crate::verb::{Object, verbs};
-use crate::view;
+use crate::view::{self, Health, Job, JobKind, JobState};
 use crate::{Error, Result};
 use history::Severity;
 use records::Topic;

@@ -2,6 +2,7 @@
 
 use crate::array::Array;
 use crate::condition::{self, About, Conditions};
+use crate::view::Health;
 use history::Severity;
 use parking_lot::Mutex;
 use shelf::pool::{DriveState, DriveStatus};
@@ -13,33 +14,6 @@ const INTERVAL_SECONDS: u64 = 600;
 /// Parts of a hundred of the writes that a drive was made for, with how much it matters when they are used: the first that
 /// holds.
 const WORN: [(u64, Severity); 2] = [(100, Severity::Critical), (90, Severity::Warning)];
-
-/// What a drive reports of its health; `None` where it reports nothing. Bytes and errors are over its whole life.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Health {
-    /// What its maker calls it.
-    pub model: Option<String>,
-    /// Its number.
-    pub serial: Option<String>,
-    /// The version of its software.
-    pub firmware: Option<String>,
-    /// Its own verdict: false when it fails, or expects to.
-    pub passed: Option<bool>,
-    /// How warm it is, in degrees Celsius.
-    pub celsius: Option<i64>,
-    /// Parts of a hundred of the writes that it was made for; may be more than a hundred.
-    pub used_percent: Option<u64>,
-    /// Parts of a hundred of its spare space that are left.
-    pub spare_percent: Option<u64>,
-    /// Hours that it was on.
-    pub power_on_hours: Option<u64>,
-    /// Times that it could not give back what it had been given.
-    pub media_errors: Option<u64>,
-    /// Bytes written to it.
-    pub written_bytes: Option<u64>,
-    /// Bytes read from it.
-    pub read_bytes: Option<u64>,
-}
 
 /// The health that drives reported last.
 #[derive(Debug, Default)]

@@ -4,6 +4,7 @@
 use crate::array::{Env, Transaction, Update};
 use crate::drive::called;
 use crate::verb::verbs;
+use crate::view::{Job, JobKind, JobState};
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -14,55 +15,6 @@ use tokio::sync::broadcast;
 
 /// Jobs that have ended and are still listed.
 const MAX_ENDED: usize = 100;
-
-/// What a job does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobKind {
-    /// A drive is emptied, as asked for.
-    Evacuate,
-    /// What a drive held that is out is placed on the others.
-    Rebuild,
-    /// Everything in use is read and verified.
-    Scrub,
-}
-
-/// How far a job is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobState {
-    /// Not at its end.
-    Running,
-    /// It did what it was to do.
-    Done,
-    /// It could not; the message says why.
-    Failed,
-    /// Somebody ended it.
-    Cancelled,
-}
-
-/// Work that takes long.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Job {
-    /// Eight hex digits.
-    pub id: String,
-    /// What it does.
-    pub kind: JobKind,
-    /// The slot of the drive that it is about.
-    pub slot: Option<usize>,
-    /// What it does, for people.
-    pub what: String,
-    /// The user who started it; `array` for what the array started.
-    pub user: String,
-    /// When it began, in seconds since 1970.
-    pub started: u64,
-    /// When it ended, in seconds since 1970.
-    pub ended: Option<u64>,
-    /// How far it is.
-    pub state: JobState,
-    /// The part that is done, 0 to 1.
-    pub progress: f64,
-    /// What came of it, for people.
-    pub message: Option<String>,
-}
 
 /// All jobs, the newest last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

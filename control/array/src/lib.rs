@@ -30,6 +30,7 @@ mod notification;
 mod overwrite;
 mod performance;
 mod policy;
+mod projection;
 mod reconcile;
 mod recover;
 mod recycle_bin;
@@ -70,7 +71,6 @@ pub use event::{ListAudit, ListEvents};
 pub use export::Operation;
 pub use external::has_sealed_secrets;
 pub use group::{ChangeGroup, CreateGroup, DeleteGroup, GroupChange, ListGroups, ShowGroup};
-pub use health::Health;
 pub use history::{
     Alert, AlertChange, AlertState, Attempt, Audit, Cell, Condition, Event, ExpiringKey, ExpiringKind,
     Latencies, NewEvent, Page, Sample, Series, Severity, SpacePoint,
@@ -79,9 +79,9 @@ pub use host::{
     ChangeHost, ChangeHostGroup, ClearUnreadableState, CreateHost, CreateHostGroup, DeleteHost,
     DeleteHostGroup, HostChange, HostGroupChange, ListHostGroups, ListHosts, ShowHost, ShowHostGroup,
 };
-pub use job::{CancelJob, Job, JobKind, JobState, ListJobs, ShowJob};
+pub use job::{CancelJob, ListJobs, ShowJob};
 pub use key::{Key, NewKey, RotateKey, ShowKey};
-pub use login::{ListRefusedLogins, RefusedLogin};
+pub use login::ListRefusedLogins;
 pub use notification::{
     ChangeTarget, CreateTarget, DeleteTarget, ListTargets, ShowTarget, Target, TargetChange, TestTarget,
 };
@@ -100,7 +100,6 @@ pub use recover::load_identity;
 pub use recycle_bin::{EradicateFromBin, ListBin, Recovered, TakeFromBin};
 pub use schedule::{
     ChangeSchedule, CreateSchedule, DeleteSchedule, ListSchedules, RunSchedule, ScheduleChange, ShowSchedule,
-    SubjectName,
 };
 pub use scrub::StartScrub;
 pub use sealing::SealingKey;
@@ -113,8 +112,9 @@ pub use snapshot::{
 pub use usage::{ShowGroupUsage, ShowVolumeUsage, Usage};
 pub use verb::{Effect, Request, VERBS, Verb};
 pub use view::{
-    ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Drive, Group, Host, HostGroup,
-    LockKind, Protection, Schedule, Settings, Snapshot, Space, State, Volume,
+    ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Drive, Group, Health, Host, HostGroup,
+    Job, JobKind, JobState, LockKind, Protection, RefusedLogin, Schedule, Settings, Snapshot, Space, State,
+    SubjectName, Volume,
 };
 pub use volume::{
     ChangeVolume, CloneVolume, CreateVolume, DeleteVolume, ListVolumes, ShowVolume, VolumeChange,

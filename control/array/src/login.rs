@@ -7,6 +7,7 @@
 
 use crate::array::Array;
 use crate::verb::verbs;
+use crate::view::RefusedLogin;
 use history::Severity;
 use iscsi::{LoginObserver, RefusedLogin as Refusal, SessionInfo};
 use parking_lot::Mutex;
@@ -30,29 +31,6 @@ const MAX_REASON: usize = 120;
 /// Ends of a session that are no failure.
 const WANTED_ENDS: [&str; 5] =
     ["logged out", "session reinstated", "access changed", "shutting down", "target cold reset"];
-
-/// A log-in that was refused, once or several times.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefusedLogin {
-    /// The initiator's name, when it gave one.
-    pub initiator: Option<String>,
-    /// The host that has the name; `None` if no host has it.
-    pub host: Option<String>,
-    /// From where.
-    pub address: IpAddr,
-    /// The portal's number, from 1.
-    pub portal: u16,
-    /// Why, for programs, such as `wrong-chap-secret`.
-    pub cause: &'static str,
-    /// Why, for people.
-    pub reason: String,
-    /// How often.
-    pub count: u64,
-    /// When first, in seconds since 1970.
-    pub first: u64,
-    /// When last.
-    pub last: u64,
-}
 
 /// What connections report, until the array looks at it.
 #[derive(Default)]

@@ -9,7 +9,7 @@
 use crate::array::{Array, Transaction};
 use crate::caller::Caller;
 use crate::verb::verbs;
-use crate::view::{Schedule, Snapshot};
+use crate::view::{Schedule, Snapshot, SubjectName};
 use crate::{Error, Result, check};
 use croner::Cron;
 use history::Severity;
@@ -102,25 +102,6 @@ fn expired<'a>(
         it.rules.iter().all(|when| schedule.rules.iter().any(|rule| rule.when == *when))
     };
     own.into_iter().filter(|it| !kept.contains(&it.set)).filter(known).collect()
-}
-
-/// A volume or a volume group, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SubjectName {
-    /// A volume.
-    Volume(String),
-    /// A volume group.
-    Group(String),
-}
-
-impl std::fmt::Display for SubjectName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            SubjectName::Volume(name) => write!(f, "of volume {name}"),
-            SubjectName::Group(name) => write!(f, "of volume group {name}"),
-        }
-    }
 }
 
 /// Create a snapshot schedule.

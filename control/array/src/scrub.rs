@@ -4,9 +4,8 @@
 use crate::array::{Array, Transaction, put, put_records};
 use crate::caller::Caller;
 use crate::condition::{self, Conditions};
-use crate::job::Job;
-use crate::job::{JobKind, JobState};
 use crate::verb::verbs;
+use crate::view::{Job, JobKind, JobState};
 use crate::{Error, Result};
 use history::Severity;
 use parking_lot::Mutex;

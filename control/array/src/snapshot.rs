@@ -2,10 +2,8 @@
 //! two. Their records are committed in the same step.
 
 use crate::array::{Array, Transaction};
-use crate::schedule::SubjectName;
 use crate::verb::{Object, verbs};
-use crate::view::{Difference, DifferentExtent};
-use crate::view::{Snapshot, Volume};
+use crate::view::{Difference, DifferentExtent, Snapshot, SubjectName, Volume};
 use crate::{Error, Result, check};
 use block::{Disk, DiskId, Provisioning};
 use records::{DiskEntry, Edit, Record, ScheduleEntry, SnapshotEntry, Stage, Topic, VolumeEntry};

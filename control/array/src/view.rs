@@ -1,20 +1,12 @@
-//! Results of requests: plain values, made from the configuration and the engine.
+//! Results of requests, and names in them: plain values.
 
-use crate::array::Array;
-use crate::health::Health;
-use crate::login::RefusedLogin;
 use crate::policy::PolicyInForce;
-use crate::schedule::SubjectName;
-use block::{Disk, DiskId};
+use block::DiskId;
 use engine::Ratios;
-use records::{
-    Config, ConnectionEntry, DiskEntry, GroupEntry, HostEntry, HostGroupEntry, Limits, Peer, Policy, Rule,
-    ScheduleEntry, Scrub, SnapshotEntry, Subject, VolumeEntry,
-};
-use shelf::pool::DriveStatus;
-use shelf::pool::Lock;
-use shelf::pool::PoolStatus;
-use std::net::SocketAddr;
+use records::{Limits, Policy, Rule, Scrub};
+use serde::Serialize;
+use shelf::pool::{DriveStatus, Lock, PoolStatus};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// A volume as an operator sees it. Sizes in bytes.
@@ -348,257 +340,120 @@ pub struct Space {
     pub ratios: Ratios,
 }
 
-impl Array {
-    /// What people call the array.
-    pub(crate) fn name(&self, config: &Config) -> String {
-        config.settings.name.clone().unwrap_or_else(|| self.identity.name.clone())
-    }
+/// A volume or a volume group, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubjectName {
+    /// A volume.
+    Volume(String),
+    /// A volume group.
+    Group(String),
+}
 
-    /// The array as it is now.
-    pub(crate) fn status(&self, config: &Config) -> ArrayStatus {
-        let space = self.parts.engine.space();
-        ArrayStatus {
-            name: self.name(config),
-            serial: self.identity.serial.clone(),
-            version: self.version.clone(),
-            state: match self.parts.engine.stopped() {
-                None => State::Online,
-                Some(why) => State::Stopped(why),
-            },
-            target_iqn: self.identity.target_iqn(),
-            encryption: self.wrapped_key().and_then(|key| LockKind::of(key.lock())),
-            portals: self.parts.server.portals(),
-            uptime: Duration::from_secs(self.env.seconds().saturating_sub(self.started)),
-            space: Space {
-                provisioned: space.provisioned,
-                mapped: space.mapped,
-                zero: space.zero,
-                logical: space.logical(),
-                snapshot: space.snapshot,
-                unique: space.unique,
-                shared: space.shared,
-                physical: space.physical,
-                metadata: space.metadata,
-                reclaimable: space.reclaimable,
-                free: space.free,
-                total: space.total,
-                ratios: space.ratios(),
-            },
-            volumes: config.volumes.len(),
-            hosts: config.hosts.len(),
-            sessions: self.parts.server.sessions().len(),
+impl std::fmt::Display for SubjectName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SubjectName::Volume(name) => write!(f, "of volume {name}"),
+            SubjectName::Group(name) => write!(f, "of volume group {name}"),
         }
     }
+}
 
-    /// How what is stored is protected now.
-    pub(crate) fn protection(&self, config: &Config) -> Protection {
-        let (scrub, next_scrub) = (self.scrub(config), self.next_scrub(config));
-        Protection { shelf: self.parts.pool.status(), scrub, next_scrub }
-    }
+/// What a drive reports of its health; `None` where it reports nothing. Bytes and errors are over its whole life.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// What its maker calls it.
+    pub model: Option<String>,
+    /// Its number.
+    pub serial: Option<String>,
+    /// The version of its software.
+    pub firmware: Option<String>,
+    /// Its own verdict: false when it fails, or expects to.
+    pub passed: Option<bool>,
+    /// How warm it is, in degrees Celsius.
+    pub celsius: Option<i64>,
+    /// Parts of a hundred of the writes that it was made for; may be more than a hundred.
+    pub used_percent: Option<u64>,
+    /// Parts of a hundred of its spare space that are left.
+    pub spare_percent: Option<u64>,
+    /// Hours that it was on.
+    pub power_on_hours: Option<u64>,
+    /// Times that it could not give back what it had been given.
+    pub media_errors: Option<u64>,
+    /// Bytes written to it.
+    pub written_bytes: Option<u64>,
+    /// Bytes read from it.
+    pub read_bytes: Option<u64>,
+}
 
-    /// What is set.
-    pub(crate) fn settings(&self, config: &Config) -> Settings {
-        let records::Settings { bin_seconds, unmap_throttle, scrub_seconds, .. } = config.settings;
-        Settings { name: self.name(config), bin_seconds, unmap_throttle, scrub_seconds }
-    }
+/// A log-in that was refused, once or several times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedLogin {
+    /// The initiator's name, when it gave one.
+    pub initiator: Option<String>,
+    /// The host that has the name; `None` if no host has it.
+    pub host: Option<String>,
+    /// From where.
+    pub address: IpAddr,
+    /// The portal's number, from 1.
+    pub portal: u16,
+    /// Why, for programs, such as `wrong-chap-secret`.
+    pub cause: &'static str,
+    /// Why, for people.
+    pub reason: String,
+    /// How often.
+    pub count: u64,
+    /// When first, in seconds since 1970.
+    pub first: u64,
+    /// When last.
+    pub last: u64,
+}
 
-    /// Every volume, by name.
-    pub(crate) fn volumes(&self, config: &Config) -> Vec<Volume> {
-        config.volumes.iter().map(|entry| self.volume(config, entry)).collect()
-    }
+/// What a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobKind {
+    /// A drive is emptied, as asked for.
+    Evacuate,
+    /// What a drive held that is out is placed on the others.
+    Rebuild,
+    /// Everything in use is read and verified.
+    Scrub,
+}
 
-    /// One volume with those that see it.
-    pub(crate) fn volume(&self, config: &Config, entry: &VolumeEntry) -> Volume {
-        let disk = self.parts.engine.volume(entry.id);
-        Volume {
-            id: entry.id,
-            name: entry.name.clone(),
-            bytes: disk.as_ref().map_or(0, |disk| disk.geometry().bytes()),
-            block_bytes: disk.as_ref().map_or(0, |disk| disk.geometry().block_bytes),
-            mapped: disk.as_ref().map_or(0, |disk| disk.space().mapped),
-            naa: scsi::naa(entry.id),
-            created: entry.created,
-            group: entry.group.and_then(|id| Some(config.groups.get(id)?.name.clone())),
-            read_only: disk.is_some_and(|disk| disk.is_read_only()),
-            policy: entry.policy,
-            in_force: crate::policy::policy_of(config, entry).into(),
-            limits: entry.limits,
-            scsi2_reservations: entry.scsi2_reservations,
-            connections: self.connections_of(config, entry.id),
-        }
-    }
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobState {
+    /// Not at its end.
+    Running,
+    /// It did what it was to do.
+    Done,
+    /// It could not; the message says why.
+    Failed,
+    /// Somebody ended it.
+    Cancelled,
+}
 
-    /// Every snapshot, by name.
-    pub(crate) fn snapshots(&self, config: &Config) -> Vec<Snapshot> {
-        config.snapshots.iter().map(|entry| self.snapshot(config, entry)).collect()
-    }
-
-    /// One snapshot with those that see it.
-    pub(crate) fn snapshot(&self, config: &Config, entry: &SnapshotEntry) -> Snapshot {
-        let disk = self.parts.engine.disk(entry.id);
-        Snapshot {
-            id: entry.id,
-            name: entry.name.clone(),
-            source: config.volumes.get(entry.source).map(|volume| volume.name.clone()),
-            schedule: entry.schedule.and_then(|id| Some(config.schedules.get(id)?.name.clone())),
-            set: entry.set,
-            created: entry.created,
-            bytes: disk.as_ref().map_or(0, |disk| disk.geometry.bytes()),
-            block_bytes: disk.as_ref().map_or(0, |disk| disk.geometry.block_bytes),
-            mapped: disk.as_ref().map_or(0, |disk| disk.space.mapped),
-            writable: disk.as_ref().is_some_and(|disk| !disk.read_only),
-            kept_until: disk.map(|disk| disk.kept_until).filter(|until| *until > self.retention_now()),
-            naa: scsi::naa(entry.id),
-            connections: self.connections_of(config, entry.id),
-        }
-    }
-
-    /// Every schedule, by name.
-    pub(crate) fn schedules(&self, config: &Config) -> Vec<Schedule> {
-        config.schedules.iter().map(|entry| self.schedule(config, entry)).collect()
-    }
-
-    /// One schedule.
-    pub(crate) fn schedule(&self, config: &Config, entry: &ScheduleEntry) -> Schedule {
-        let own = || config.snapshots.iter().filter(|snapshot| snapshot.schedule == Some(entry.id));
-        let subject = match entry.subject {
-            Subject::Volume(id) => SubjectName::Volume(config.disk_name(id).unwrap_or_default().to_owned()),
-            Subject::Group(id) => {
-                SubjectName::Group(config.groups.get(id).map(|group| group.name.clone()).unwrap_or_default())
-            }
-        };
-        Schedule {
-            name: entry.name.clone(),
-            created: entry.created,
-            subject,
-            rules: entry.rules.clone(),
-            immutable: entry.immutable,
-            enabled: entry.enabled,
-            next: crate::schedule::next_run(entry),
-            last: own().map(|snapshot| snapshot.created).max(),
-            snapshots: own().count(),
-        }
-    }
-
-    /// What is in the recycle bin, the newest last.
-    pub(crate) fn bin(&self, config: &Config) -> Vec<BinnedDisk> {
-        let view = |entry: DiskEntry| {
-            let disk = self.parts.engine.volume(entry.id());
-            let deleted = entry.binned()?;
-            Some(BinnedDisk {
-                id: entry.id(),
-                snapshot: matches!(entry, DiskEntry::Snapshot(_)),
-                name: entry.name().to_owned(),
-                bytes: disk.as_ref().map_or(0, |disk| disk.geometry().bytes()),
-                mapped: disk.as_ref().map_or(0, |disk| disk.space().mapped),
-                deleted,
-                until: deleted.saturating_add(config.settings.bin_seconds),
-            })
-        };
-        let mut bin: Vec<_> = config.binned().filter_map(view).collect();
-        bin.sort_by(|a, b| (a.deleted, &a.name, a.id).cmp(&(b.deleted, &b.name, b.id)));
-        bin
-    }
-
-    /// Every volume group, by name.
-    pub(crate) fn groups(&self, config: &Config) -> Vec<Group> {
-        config.groups.iter().map(|entry| self.group(config, entry)).collect()
-    }
-
-    /// One volume group.
-    pub(crate) fn group(&self, config: &Config, entry: &GroupEntry) -> Group {
-        let disks = config.members(entry.id).filter_map(|volume| self.parts.engine.volume(volume.id));
-        let (soft_quota_crossed, hard_quota_reached) = self.quota_state(entry.id);
-        Group {
-            name: entry.name.clone(),
-            created: entry.created,
-            soft_quota: entry.soft_quota,
-            hard_quota: entry.hard_quota,
-            volumes: config.members(entry.id).map(|volume| volume.name.clone()).collect(),
-            provisioned: disks.map(|disk| disk.geometry().bytes()).sum(),
-            mapped: self.mapped_by(config, entry.id),
-            soft_quota_crossed,
-            hard_quota_reached,
-            policy: entry.policy,
-            limits: entry.limits,
-        }
-    }
-
-    /// Every host, by name.
-    pub(crate) fn hosts(&self, config: &Config) -> Vec<Host> {
-        let sessions = self.parts.server.sessions();
-        config.hosts.iter().map(|entry| self.host_with(config, entry, &sessions)).collect()
-    }
-
-    /// One host.
-    pub(crate) fn host(&self, config: &Config, entry: &HostEntry) -> Host {
-        self.host_with(config, entry, &self.parts.server.sessions())
-    }
-
-    fn host_with(&self, config: &Config, entry: &HostEntry, sessions: &[iscsi::SessionInfo]) -> Host {
-        let seen = |it: &ConnectionEntry| {
-            Some(Connection { host: Some(entry.name.clone()), ..self.connection(config, it)? })
-        };
-        let mut connections: Vec<_> = config.seen_by(entry.id).filter_map(seen).collect();
-        connections.sort_by_key(|it| it.lun);
-        let own = |session: &&iscsi::SessionInfo| entry.initiators.contains(&session.initiator);
-        Host {
-            name: entry.name.clone(),
-            initiators: entry.initiators.clone(),
-            chap_user: entry.chap.as_ref().map(|chap| chap.user.clone()),
-            mutual_user: entry.mutual.as_ref().map(|chap| chap.user.clone()),
-            created: entry.created,
-            host_group: config.group_of(entry.id).map(|group| group.name.clone()),
-            connections,
-            sessions: sessions.iter().filter(own).count(),
-            refused_logins: self.refused_logins(config, Some(&entry.name)),
-        }
-    }
-
-    /// Every host group, by name.
-    pub(crate) fn host_groups(&self, config: &Config) -> Vec<HostGroup> {
-        config.host_groups.iter().map(|entry| self.host_group(config, entry)).collect()
-    }
-
-    /// One host group.
-    pub(crate) fn host_group(&self, config: &Config, entry: &HostGroupEntry) -> HostGroup {
-        let mut hosts: Vec<_> =
-            config.hosts_of(Peer::HostGroup(entry.id)).iter().map(|host| host.name.clone()).collect();
-        hosts.sort();
-        let seen = config.connections.of_peer(Peer::HostGroup(entry.id));
-        HostGroup {
-            name: entry.name.clone(),
-            created: entry.created,
-            hosts,
-            connections: seen.filter_map(|entry| self.connection(config, entry)).collect(),
-        }
-    }
-
-    /// All connections, by volume.
-    pub(crate) fn connections(&self, config: &Config) -> Vec<Connection> {
-        let snapshots = config.snapshots.iter().map(|entry| entry.id);
-        let disks = config.volumes.iter().map(|entry| entry.id).chain(snapshots);
-        disks.flat_map(|id| self.connections_of(config, id)).collect()
-    }
-
-    /// A connection with the names of both ends.
-    pub(crate) fn connection(&self, config: &Config, entry: &ConnectionEntry) -> Option<Connection> {
-        let volume = config.disk_name(entry.volume)?.to_owned();
-        let (host, host_group) = match entry.peer {
-            Peer::Host(id) => (Some(config.hosts.get(id)?.name.clone()), None),
-            Peer::HostGroup(id) => (None, Some(config.host_groups.get(id)?.name.clone())),
-        };
-        let locked = || self.parts.engine.volume(entry.volume).is_some_and(|disk| disk.is_read_only());
-        Some(Connection { volume, host, host_group, lun: entry.lun, read_only: entry.read_only || locked() })
-    }
-
-    /// The connections of a volume or snapshot.
-    fn connections_of(&self, config: &Config, id: DiskId) -> Vec<Connection> {
-        let seen = config.connections.of_volume(id);
-        let mut all: Vec<_> = seen.filter_map(|entry| self.connection(config, entry)).collect();
-        all.sort_by(|a, b| {
-            (a.host.is_none(), &a.host, &a.host_group).cmp(&(b.host.is_none(), &b.host, &b.host_group))
-        });
-        all
-    }
+/// Work that takes long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Eight hex digits.
+    pub id: String,
+    /// What it does.
+    pub kind: JobKind,
+    /// The slot of the drive that it is about.
+    pub slot: Option<usize>,
+    /// What it does, for people.
+    pub what: String,
+    /// The user who started it; `array` for what the array started.
+    pub user: String,
+    /// When it began, in seconds since 1970.
+    pub started: u64,
+    /// When it ended, in seconds since 1970.
+    pub ended: Option<u64>,
+    /// How far it is.
+    pub state: JobState,
+    /// The part that is done, 0 to 1.
+    pub progress: f64,
+    /// What came of it, for people.
+    pub message: Option<String>,
 }

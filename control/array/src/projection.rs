@@ -1,0 +1,268 @@
+//! What operators see of the array: views, made from the configuration, the engine and the server.
+
+use crate::array::Array;
+use crate::view::{
+    ArrayStatus, BinnedDisk, Connection, Group, Host, HostGroup, LockKind, Protection, Schedule, Settings,
+    Snapshot, Space, State, SubjectName, Volume,
+};
+use block::{Disk, DiskId};
+use records::{
+    Config, ConnectionEntry, DiskEntry, GroupEntry, HostEntry, HostGroupEntry, Peer, ScheduleEntry,
+    SnapshotEntry, Subject, VolumeEntry,
+};
+use std::time::Duration;
+
+impl Array {
+    /// What people call the array.
+    pub(crate) fn name(&self, config: &Config) -> String {
+        config.settings.name.clone().unwrap_or_else(|| self.identity.name.clone())
+    }
+
+    /// The array as it is now.
+    pub(crate) fn status(&self, config: &Config) -> ArrayStatus {
+        let space = self.parts.engine.space();
+        ArrayStatus {
+            name: self.name(config),
+            serial: self.identity.serial.clone(),
+            version: self.version.clone(),
+            state: match self.parts.engine.stopped() {
+                None => State::Online,
+                Some(why) => State::Stopped(why),
+            },
+            target_iqn: self.identity.target_iqn(),
+            encryption: self.wrapped_key().and_then(|key| LockKind::of(key.lock())),
+            portals: self.parts.server.portals(),
+            uptime: Duration::from_secs(self.env.seconds().saturating_sub(self.started)),
+            space: Space {
+                provisioned: space.provisioned,
+                mapped: space.mapped,
+                zero: space.zero,
+                logical: space.logical(),
+                snapshot: space.snapshot,
+                unique: space.unique,
+                shared: space.shared,
+                physical: space.physical,
+                metadata: space.metadata,
+                reclaimable: space.reclaimable,
+                free: space.free,
+                total: space.total,
+                ratios: space.ratios(),
+            },
+            volumes: config.volumes.len(),
+            hosts: config.hosts.len(),
+            sessions: self.parts.server.sessions().len(),
+        }
+    }
+
+    /// How what is stored is protected now.
+    pub(crate) fn protection(&self, config: &Config) -> Protection {
+        let (scrub, next_scrub) = (self.scrub(config), self.next_scrub(config));
+        Protection { shelf: self.parts.pool.status(), scrub, next_scrub }
+    }
+
+    /// What is set.
+    pub(crate) fn settings(&self, config: &Config) -> Settings {
+        let records::Settings { bin_seconds, unmap_throttle, scrub_seconds, .. } = config.settings;
+        Settings { name: self.name(config), bin_seconds, unmap_throttle, scrub_seconds }
+    }
+
+    /// Every volume, by name.
+    pub(crate) fn volumes(&self, config: &Config) -> Vec<Volume> {
+        config.volumes.iter().map(|entry| self.volume(config, entry)).collect()
+    }
+
+    /// One volume with those that see it.
+    pub(crate) fn volume(&self, config: &Config, entry: &VolumeEntry) -> Volume {
+        let disk = self.parts.engine.volume(entry.id);
+        Volume {
+            id: entry.id,
+            name: entry.name.clone(),
+            bytes: disk.as_ref().map_or(0, |disk| disk.geometry().bytes()),
+            block_bytes: disk.as_ref().map_or(0, |disk| disk.geometry().block_bytes),
+            mapped: disk.as_ref().map_or(0, |disk| disk.space().mapped),
+            naa: scsi::naa(entry.id),
+            created: entry.created,
+            group: entry.group.and_then(|id| Some(config.groups.get(id)?.name.clone())),
+            read_only: disk.is_some_and(|disk| disk.is_read_only()),
+            policy: entry.policy,
+            in_force: crate::policy::policy_of(config, entry).into(),
+            limits: entry.limits,
+            scsi2_reservations: entry.scsi2_reservations,
+            connections: self.connections_of(config, entry.id),
+        }
+    }
+
+    /// Every snapshot, by name.
+    pub(crate) fn snapshots(&self, config: &Config) -> Vec<Snapshot> {
+        config.snapshots.iter().map(|entry| self.snapshot(config, entry)).collect()
+    }
+
+    /// One snapshot with those that see it.
+    pub(crate) fn snapshot(&self, config: &Config, entry: &SnapshotEntry) -> Snapshot {
+        let disk = self.parts.engine.disk(entry.id);
+        Snapshot {
+            id: entry.id,
+            name: entry.name.clone(),
+            source: config.volumes.get(entry.source).map(|volume| volume.name.clone()),
+            schedule: entry.schedule.and_then(|id| Some(config.schedules.get(id)?.name.clone())),
+            set: entry.set,
+            created: entry.created,
+            bytes: disk.as_ref().map_or(0, |disk| disk.geometry.bytes()),
+            block_bytes: disk.as_ref().map_or(0, |disk| disk.geometry.block_bytes),
+            mapped: disk.as_ref().map_or(0, |disk| disk.space.mapped),
+            writable: disk.as_ref().is_some_and(|disk| !disk.read_only),
+            kept_until: disk.map(|disk| disk.kept_until).filter(|until| *until > self.retention_now()),
+            naa: scsi::naa(entry.id),
+            connections: self.connections_of(config, entry.id),
+        }
+    }
+
+    /// Every schedule, by name.
+    pub(crate) fn schedules(&self, config: &Config) -> Vec<Schedule> {
+        config.schedules.iter().map(|entry| self.schedule(config, entry)).collect()
+    }
+
+    /// One schedule.
+    pub(crate) fn schedule(&self, config: &Config, entry: &ScheduleEntry) -> Schedule {
+        let own = || config.snapshots.iter().filter(|snapshot| snapshot.schedule == Some(entry.id));
+        let subject = match entry.subject {
+            Subject::Volume(id) => SubjectName::Volume(config.disk_name(id).unwrap_or_default().to_owned()),
+            Subject::Group(id) => {
+                SubjectName::Group(config.groups.get(id).map(|group| group.name.clone()).unwrap_or_default())
+            }
+        };
+        Schedule {
+            name: entry.name.clone(),
+            created: entry.created,
+            subject,
+            rules: entry.rules.clone(),
+            immutable: entry.immutable,
+            enabled: entry.enabled,
+            next: crate::schedule::next_run(entry),
+            last: own().map(|snapshot| snapshot.created).max(),
+            snapshots: own().count(),
+        }
+    }
+
+    /// What is in the recycle bin, the newest last.
+    pub(crate) fn bin(&self, config: &Config) -> Vec<BinnedDisk> {
+        let view = |entry: DiskEntry| {
+            let disk = self.parts.engine.volume(entry.id());
+            let deleted = entry.binned()?;
+            Some(BinnedDisk {
+                id: entry.id(),
+                snapshot: matches!(entry, DiskEntry::Snapshot(_)),
+                name: entry.name().to_owned(),
+                bytes: disk.as_ref().map_or(0, |disk| disk.geometry().bytes()),
+                mapped: disk.as_ref().map_or(0, |disk| disk.space().mapped),
+                deleted,
+                until: deleted.saturating_add(config.settings.bin_seconds),
+            })
+        };
+        let mut bin: Vec<_> = config.binned().filter_map(view).collect();
+        bin.sort_by(|a, b| (a.deleted, &a.name, a.id).cmp(&(b.deleted, &b.name, b.id)));
+        bin
+    }
+
+    /// Every volume group, by name.
+    pub(crate) fn groups(&self, config: &Config) -> Vec<Group> {
+        config.groups.iter().map(|entry| self.group(config, entry)).collect()
+    }
+
+    /// One volume group.
+    pub(crate) fn group(&self, config: &Config, entry: &GroupEntry) -> Group {
+        let disks = config.members(entry.id).filter_map(|volume| self.parts.engine.volume(volume.id));
+        let (soft_quota_crossed, hard_quota_reached) = self.quota_state(entry.id);
+        Group {
+            name: entry.name.clone(),
+            created: entry.created,
+            soft_quota: entry.soft_quota,
+            hard_quota: entry.hard_quota,
+            volumes: config.members(entry.id).map(|volume| volume.name.clone()).collect(),
+            provisioned: disks.map(|disk| disk.geometry().bytes()).sum(),
+            mapped: self.mapped_by(config, entry.id),
+            soft_quota_crossed,
+            hard_quota_reached,
+            policy: entry.policy,
+            limits: entry.limits,
+        }
+    }
+
+    /// Every host, by name.
+    pub(crate) fn hosts(&self, config: &Config) -> Vec<Host> {
+        let sessions = self.parts.server.sessions();
+        config.hosts.iter().map(|entry| self.host_with(config, entry, &sessions)).collect()
+    }
+
+    /// One host.
+    pub(crate) fn host(&self, config: &Config, entry: &HostEntry) -> Host {
+        self.host_with(config, entry, &self.parts.server.sessions())
+    }
+
+    fn host_with(&self, config: &Config, entry: &HostEntry, sessions: &[iscsi::SessionInfo]) -> Host {
+        let seen = |it: &ConnectionEntry| {
+            Some(Connection { host: Some(entry.name.clone()), ..self.connection(config, it)? })
+        };
+        let mut connections: Vec<_> = config.seen_by(entry.id).filter_map(seen).collect();
+        connections.sort_by_key(|it| it.lun);
+        let own = |session: &&iscsi::SessionInfo| entry.initiators.contains(&session.initiator);
+        Host {
+            name: entry.name.clone(),
+            initiators: entry.initiators.clone(),
+            chap_user: entry.chap.as_ref().map(|chap| chap.user.clone()),
+            mutual_user: entry.mutual.as_ref().map(|chap| chap.user.clone()),
+            created: entry.created,
+            host_group: config.group_of(entry.id).map(|group| group.name.clone()),
+            connections,
+            sessions: sessions.iter().filter(own).count(),
+            refused_logins: self.refused_logins(config, Some(&entry.name)),
+        }
+    }
+
+    /// Every host group, by name.
+    pub(crate) fn host_groups(&self, config: &Config) -> Vec<HostGroup> {
+        config.host_groups.iter().map(|entry| self.host_group(config, entry)).collect()
+    }
+
+    /// One host group.
+    pub(crate) fn host_group(&self, config: &Config, entry: &HostGroupEntry) -> HostGroup {
+        let mut hosts: Vec<_> =
+            config.hosts_of(Peer::HostGroup(entry.id)).iter().map(|host| host.name.clone()).collect();
+        hosts.sort();
+        let seen = config.connections.of_peer(Peer::HostGroup(entry.id));
+        HostGroup {
+            name: entry.name.clone(),
+            created: entry.created,
+            hosts,
+            connections: seen.filter_map(|entry| self.connection(config, entry)).collect(),
+        }
+    }
+
+    /// All connections, by volume.
+    pub(crate) fn connections(&self, config: &Config) -> Vec<Connection> {
+        let snapshots = config.snapshots.iter().map(|entry| entry.id);
+        let disks = config.volumes.iter().map(|entry| entry.id).chain(snapshots);
+        disks.flat_map(|id| self.connections_of(config, id)).collect()
+    }
+
+    /// A connection with the names of both ends.
+    pub(crate) fn connection(&self, config: &Config, entry: &ConnectionEntry) -> Option<Connection> {
+        let volume = config.disk_name(entry.volume)?.to_owned();
+        let (host, host_group) = match entry.peer {
+            Peer::Host(id) => (Some(config.hosts.get(id)?.name.clone()), None),
+            Peer::HostGroup(id) => (None, Some(config.host_groups.get(id)?.name.clone())),
+        };
+        let locked = || self.parts.engine.volume(entry.volume).is_some_and(|disk| disk.is_read_only());
+        Some(Connection { volume, host, host_group, lun: entry.lun, read_only: entry.read_only || locked() })
+    }
+
+    /// The connections of a volume or snapshot.
+    fn connections_of(&self, config: &Config, id: DiskId) -> Vec<Connection> {
+        let seen = config.connections.of_volume(id);
+        let mut all: Vec<_> = seen.filter_map(|entry| self.connection(config, entry)).collect();
+        all.sort_by(|a, b| {
+            (a.host.is_none(), &a.host, &a.host_group).cmp(&(b.host.is_none(), &b.host, &b.host_group))
+        });
+        all
+    }
+}
