@@ -170,12 +170,13 @@ impl Contract {
     /// Saves a response for a replay after a restart. After a crash between the change and this, a repeated request is new.
     fn keep(&self, key: &blake3::Hash, saved: &Saved) {
         let text = serde_json::to_string(saved).expect("an answer is JSON");
-        self.context.array.store_sealed(ExpiringKind::Reply, key.as_bytes(), saved.until, &text);
+        self.context.array.sealed_store().store(ExpiringKind::Reply, key.as_bytes(), saved.until, &text);
     }
 
     /// The response saved before a restart.
     fn kept(&self, key: &blake3::Hash) -> Option<Saved> {
-        serde_json::from_str(&self.context.array.load_sealed(ExpiringKind::Reply, key.as_bytes())?).ok()
+        serde_json::from_str(&self.context.array.sealed_store().load(ExpiringKind::Reply, key.as_bytes())?)
+            .ok()
     }
 
     /// Carries out the request if the ETag of the object matches, or none is required.

@@ -46,7 +46,7 @@ const TYPES: &[(&str, &str)] = &[
 
 /// Answers what no path of the API answers.
 pub async fn serve(State(context): State<Context>, request: Request) -> Response {
-    answer(request, || context.array.secret()).await
+    answer(request, || context.array.accounts().secret()).await
 }
 
 async fn answer(request: Request, nonce: impl Fn() -> String) -> Response {

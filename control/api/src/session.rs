@@ -73,10 +73,11 @@ pub struct Sessions {
 impl Sessions {
     /// Those of before a restart. What may be done in one, and whether it is over, is judged when it is used.
     pub fn kept(array: &Array) -> Self {
-        let kept = array.load_all_sealed(ExpiringKind::Session).into_iter().filter_map(|(key, text)| {
-            let session: Session = serde_json::from_str(&text).ok()?;
-            Some((key.into(), Session { written: session.used, ..session }))
-        });
+        let kept =
+            array.sealed_store().load_all(ExpiringKind::Session).into_iter().filter_map(|(key, text)| {
+                let session: Session = serde_json::from_str(&text).ok()?;
+                Some((key.into(), Session { written: session.used, ..session }))
+            });
         Self { sessions: Mutex::new(kept.collect()), failures: Mutex::default() }
     }
 
@@ -93,7 +94,7 @@ impl Sessions {
     }
 
     fn put(&self, user: String, who: Who, since: u64, array: &Array) -> (String, u64) {
-        let (secret, now) = (array.secret(), array.now());
+        let (secret, now) = (array.accounts().secret(), array.now());
         let mut sessions = self.lock();
         sessions.retain(|_, session| session.until() > now);
         if sessions.len() >= MAX_SESSIONS {
@@ -115,8 +116,10 @@ impl Sessions {
         let session = sessions.get_mut(&key)?;
         // A user that is gone, or has another password since, is out; a guest whose directory is gone or changed, too.
         let role = match session.who {
-            Who::Guest(directory, role) => array.still_guest(directory, session.begun).then_some(role),
-            Who::Member(user, password_set) => array.still_in(user, password_set),
+            Who::Guest(directory, role) => {
+                array.directories().is_current(directory, session.begun).then_some(role)
+            }
+            Who::Member(user, password_set) => array.accounts().still_in(user, password_set),
         };
         match role.filter(|_| session.until() > now) {
             Some(role) => {
@@ -209,7 +212,7 @@ fn make_room(failures: &mut HashMap<blake3::Hash, Vec<u64>>, now: u64) {
 /// Under the lock: what is written down must not come after what was asked later.
 fn remove(sessions: &mut HashMap<blake3::Hash, Session>, key: &blake3::Hash, array: &Array) {
     if sessions.remove(key).is_some() {
-        array.delete_sealed(ExpiringKind::Session, key.as_bytes());
+        array.sealed_store().delete(ExpiringKind::Session, key.as_bytes());
     }
 }
 
@@ -217,7 +220,7 @@ impl Session {
     fn write(&mut self, key: &blake3::Hash, array: &Array) {
         self.written = self.used;
         let text = serde_json::to_string(self).expect("a session is JSON");
-        array.store_sealed(ExpiringKind::Session, key.as_bytes(), self.until(), &text);
+        array.sealed_store().store(ExpiringKind::Session, key.as_bytes(), self.until(), &text);
     }
 
     fn until(&self) -> u64 {

@@ -1,72 +1,20 @@
-//! Users with roles, and API tokens for programs. Passwords and tokens are stored as hashes.
-//!
-//! Passwords are chosen by people, so they are hashed slowly (Argon2id); tokens are long and random, so a digest is
-//! enough.
+//! Operator requests about users with roles and API tokens for programs. Passwords and tokens are stored as hashes.
 
-use crate::array::{Array, Transaction};
+use crate::array::Array;
 use crate::caller::{Caller, Credential};
-use crate::verb::verbs;
-use crate::verb::{Object, Request, Verb, declare};
+use crate::request::{Request, declare, verbs};
+use crate::service::accounts::{Member, TOKEN_MARK, Token, User, hash_password, hash_token};
+use crate::transaction::Transaction;
+use crate::verb::{Object, Verb};
 use crate::{Error, Result, check};
-use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
-use argon2::{Algorithm, Argon2, Params, Version};
-use aws_lc_rs::digest::{SHA256, digest};
-use history::Severity;
-use records::{Config, Edit, Hashed, Record, Role, Secret, TokenEntry, TokenId, UserEntry, UserId};
+use records::{Config, Edit, Record, Role, Secret, TokenEntry, TokenId, UserEntry, UserId};
 use serde::Serialize;
 
 /// Name of the user that an array begins with.
 pub const FIRST_USER: &str = "admin";
 
-/// What tokens begin with, so that programs that look for lost secrets know them.
-const TOKEN_MARK: &str = "ashlar-";
-
-const PASSWORD_LENGTHS: std::ops::RangeInclusive<usize> = 8..=256;
-
 /// The longest life of a token, in seconds from now.
 const MAX_TOKEN_LIFE_SECONDS: u64 = 100 * 366 * 86_400;
-
-/// A user as an operator sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct User {
-    /// Its name.
-    pub name: String,
-    /// What it may do.
-    pub role: Role,
-    /// When it was made, in seconds since 1970.
-    pub created: u64,
-    /// When its password was set, in seconds since 1970.
-    pub password_set: u64,
-}
-
-/// A user of the array who gave the right password. Only [`Array::log_in`] makes one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Member {
-    /// Its identity.
-    pub id: UserId,
-    /// Its name.
-    pub name: String,
-    /// What it may do.
-    pub role: Role,
-    /// When that password was set, in seconds since 1970; another password of the user has another time.
-    pub password_set: u64,
-}
-
-/// A token as an operator sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
-    /// Its name.
-    pub name: String,
-    /// Whose it is.
-    pub user: String,
-    /// What may be done with it.
-    pub role: Role,
-    /// When it was made, in seconds since 1970.
-    pub created: u64,
-    /// When it stops to be good, in seconds since 1970.
-    pub expires: Option<u64>,
-}
 
 /// Create a user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -159,159 +107,9 @@ verbs! {
     CreateToken -> NewToken, Change "create" "token", Admin, about name
         => |tx, it| tx.create_token(it.name, it.user, it.role, it.expires).await;
     ListTokens -> Vec<Token>, Read "list" "token", Admin
-        => |tx, _| Ok(tx.array.tokens(&tx.array.config()));
+        => |tx, _| Ok(tx.array.accounts.tokens(&tx.array.config()));
     DeleteToken -> (), Change "delete" "token", Admin, about name
         => |tx, it| tx.delete_token(&it.name).await;
-}
-
-impl Array {
-    /// The role that a caller has now; `None` if its credential is no longer valid.
-    pub fn role_now(&self, caller: &Caller) -> Option<Role> {
-        match caller.credential {
-            Credential::Machine => Some(caller.role),
-            Credential::Token(id) => {
-                let (now, config) = (self.env.seconds(), self.config());
-                let token = config.tokens.get(id)?;
-                let user = config.users.get(token.user)?;
-                token.is_good(now).then_some(token.role.min(user.role))
-            }
-            Credential::Session(user, password_set) => self.still_in(user, password_set),
-            Credential::Guest(directory, since) => self.still_guest(directory, since).then_some(caller.role),
-        }
-    }
-
-    /// Whether a caller is the user of this name, signed in with the password. A token acts for a user and is not it,
-    /// nor is a directory's user of the same name.
-    pub fn is_own(&self, caller: &Caller, name: &str) -> bool {
-        let Credential::Session(id, _) = caller.credential else { return false };
-        self.config().users.find(name).is_some_and(|user| user.id == id)
-    }
-
-    fn own_user(&self, caller: &Caller) -> Result<User> {
-        match caller.credential {
-            Credential::Session(id, _) => match self.config().users.get(id) {
-                Some(user) => Ok(User::of(user)),
-                None => Err(Error::not_found("the user of this session is gone")),
-            },
-            _ => Err(Error::not_found("only a user who signed in with a password is a user of the array")),
-        }
-    }
-
-    fn tokens(&self, config: &Config) -> Vec<Token> {
-        let view = |it| Some(Token::of(it, &config.users.get(it.user)?.name));
-        config.tokens.iter().filter_map(view).collect()
-    }
-
-    /// One's own password is set in a session that its current one began, with the current one given again.
-    fn permit_own_password(&self, caller: &Caller, verified: &Member) -> Result<()> {
-        let Credential::Session(id, password_set) = caller.credential else {
-            return Err(Error::forbidden(
-                "a token or a directory's user has no password here: sign in as the user with the password",
-            ));
-        };
-        match verified.id == id && verified.password_set == password_set {
-            true => Ok(()),
-            false => Err(Error::forbidden("the password was set anew meanwhile: sign in again")),
-        }
-    }
-}
-
-/// 19 MiB and two passes, as OWASP advises.
-fn hasher() -> Argon2<'static> {
-    Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::default())
-}
-
-fn hash_password(password: &Secret, random: u128) -> Result<Hashed> {
-    if !PASSWORD_LENGTHS.contains(&password.expose().chars().count()) {
-        return Err(Error::invalid("a password has 8 to 256 characters"));
-    }
-    let salt = SaltString::encode_b64(&random.to_le_bytes());
-    let hashed =
-        salt.and_then(|salt| Ok(hasher().hash_password(password.expose().as_bytes(), &salt)?.to_string()));
-    hashed.map(Hashed::new).map_err(|error| Error::failed("the password can't be hashed", error))
-}
-
-fn is_password(password: &Secret, hash: &str) -> bool {
-    let Ok(hash) = PasswordHash::new(hash) else { return false };
-    hasher().verify_password(password.expose().as_bytes(), &hash).is_ok()
-}
-
-fn hash_token(secret: &str) -> Hashed {
-    Hashed::new(
-        digest(&SHA256, secret.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect(),
-    )
-}
-
-impl Array {
-    /// Random letters and digits with 256 bits of entropy.
-    pub fn secret(&self) -> String {
-        format!("{:032x}{:032x}", (self.env.random)(), (self.env.random)())
-    }
-
-    /// Makes the first user when there is none; its password, to be shown once.
-    ///
-    /// # Errors
-    /// When the configuration can't be stored.
-    pub async fn first_user(&self) -> Result<Option<Secret>> {
-        if !self.config().users.is_empty() {
-            return Ok(None);
-        }
-        let password = Secret::new(self.secret().chars().take(20).collect::<String>());
-        let (name, role) = (FIRST_USER.into(), Role::Admin);
-        let create = CreateUser { name, role, password: password.clone() };
-        self.perform(&Caller::array(), create).await?;
-        Ok(Some(password))
-    }
-
-    /// The user whose password this is. It takes a moment, so that guessing takes long: to be asked where nobody else
-    /// waits.
-    pub fn log_in(&self, user: &str, password: &Secret) -> Option<Member> {
-        let found = self.config().users.find(user).cloned();
-        // A name that is not there takes as long as one that is.
-        const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA\
-                              $AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-        let hash = found.as_ref().map_or(NOBODY, |entry| entry.hash.text());
-        let member = |UserEntry { id, name, role, password_set, .. }| Member { id, name, role, password_set };
-        is_password(password, hash).then_some(found).flatten().map(member)
-    }
-
-    /// The role of a user who logged in with the password of a time; `None` if the user or that password is gone. One of the
-    /// same name is another user.
-    pub fn still_in(&self, user: UserId, password_set: u64) -> Option<Role> {
-        let config = self.config();
-        config.users.get(user).filter(|entry| entry.password_set == password_set).map(|entry| entry.role)
-    }
-
-    /// The token with this secret, the name of its user, and what may be done with it.
-    pub fn token(&self, secret: &str) -> Option<(TokenId, String, Role)> {
-        if !secret.starts_with(TOKEN_MARK) {
-            return None;
-        }
-        // Digests are compared: how long that takes reveals nothing about the token.
-        let (hash, now, config) = (hash_token(secret), self.env.seconds(), self.config());
-        let token = config.tokens.iter().find(|entry| entry.hash == hash)?;
-        let user = config.users.get(token.user)?;
-        token.is_good(now).then(|| (token.id, user.name.clone(), token.role.min(user.role)))
-    }
-
-    /// Logs an event about a log-in, or a refused one.
-    pub fn log_login(&self, user: &str, origin: &str, done: bool) {
-        let shown: String = user.chars().take(64).collect();
-        let (severity, kind, message) = match done {
-            true => (Severity::Info, "session.begun", format!("user {shown:?} logged in from {origin}")),
-            false => (
-                Severity::Warning,
-                "session.refused",
-                format!("a log-in as {shown:?} from {origin} was refused"),
-            ),
-        };
-        self.log_event(severity, kind, None, message);
-    }
-
-    /// The time of day, in seconds since 1970.
-    pub fn now(&self) -> u64 {
-        self.env.seconds()
-    }
 }
 
 /// A new token, with the secret that is shown once.
@@ -323,6 +121,23 @@ pub struct NewToken {
     pub secret: Secret,
 }
 
+impl Array {
+    /// Makes the first user when there is none; its password, to be shown once.
+    ///
+    /// # Errors
+    /// When the configuration can't be stored.
+    pub async fn first_user(&self) -> Result<Option<Secret>> {
+        if !self.config().users.is_empty() {
+            return Ok(None);
+        }
+        let password = Secret::new(self.accounts.secret().chars().take(20).collect::<String>());
+        let (name, role) = (FIRST_USER.into(), Role::Admin);
+        let create = CreateUser { name, role, password: password.clone() };
+        self.perform(&Caller::array(), create).await?;
+        Ok(Some(password))
+    }
+}
+
 impl Request for ShowOwnUser {
     const VERB: Verb = declare!(ShowOwnUser, Read "show own" "user", Viewer);
     type Answer = User;
@@ -332,7 +147,7 @@ impl Request for ShowOwnUser {
     }
 
     async fn run(self, tx: &mut Transaction<'_>) -> Result<User> {
-        tx.array.own_user(tx.caller)
+        tx.array.accounts.own_user(tx.caller)
     }
 }
 
@@ -345,7 +160,7 @@ impl Request for ChangeUser {
     }
 
     fn authorize(&self, array: &Array, caller: &Caller) -> Result<()> {
-        match self.password.is_some() && array.is_own(caller, &self.name) {
+        match self.password.is_some() && array.accounts.is_own(caller, &self.name) {
             true => Err(Error::forbidden("to set your own password, give the current one as well")),
             false => Ok(()),
         }
@@ -365,25 +180,11 @@ impl Request for ChangeOwnPassword {
     }
 
     fn authorize(&self, array: &Array, caller: &Caller) -> Result<()> {
-        array.permit_own_password(caller, &self.verified)
+        array.accounts.permit_own_password(caller, &self.verified)
     }
 
     async fn run(self, tx: &mut Transaction<'_>) -> Result<User> {
         tx.change_own_password(&self.verified, &self.password).await
-    }
-}
-
-impl User {
-    fn of(entry: &UserEntry) -> Self {
-        let UserEntry { name, role, created, password_set, .. } = entry.clone();
-        Self { name, role, created, password_set }
-    }
-}
-
-impl Token {
-    fn of(entry: &TokenEntry, user: &str) -> Self {
-        let TokenEntry { name, role, created, expires, .. } = entry.clone();
-        Self { name, user: user.into(), role, created, expires }
     }
 }
 
@@ -494,7 +295,7 @@ impl Transaction<'_> {
             });
             found?.clone()
         };
-        let secret = format!("{TOKEN_MARK}{}", self.array.secret());
+        let secret = format!("{TOKEN_MARK}{}", self.array.accounts.secret());
         let role = role.unwrap_or(user.role).min(user.role);
         let (id, hash) = (TokenId(self.id64()), hash_token(&secret));
         let entry = TokenEntry { id, name, created: now, user: user.id, role, expires, hash };

@@ -4,14 +4,14 @@
 //! result. Secrets never get here: see [`Redactor`].
 
 use crate::Result;
-use crate::array::Array;
-use crate::caller::Caller;
-use crate::verb::{Object, Request, Verb};
-use history::{Attempt, AuditId};
+use crate::env::Env;
+use crate::verb::{Object, Verb};
+use history::{Attempt, AuditId, Store};
 use records::{Config, Edit, Record, Redactor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What was asked for, as the trail keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +32,13 @@ impl Entry {
     /// From the detail of an entry; `None` if it was written before requests had this form.
     pub fn read(detail: &str) -> Option<Self> {
         serde_json::from_str(detail).ok()
+    }
+
+    /// What a request asks for: its verb, what it is about, and its other fields.
+    pub(crate) fn of(config: &Config, verb: &Verb, object: Object, request: &impl Serialize) -> Self {
+        let names = |kind: &str, id: &str| config.name_of(kind, id);
+        let fields = (Redactor { names: &names, hide: true }).value(request);
+        entry_of(verb, object, fields)
     }
 
     /// For people: `connect volume db1 to host web1 (lun: 3, read_only: no)`.
@@ -82,13 +89,6 @@ fn flat(value: &Value) -> Map<String, Value> {
     let mut fields = Map::new();
     flatten("", value.clone(), &mut fields);
     fields
-}
-
-/// What a request asks for.
-fn entry<R: Request>(config: &Config, caller: &Caller, request: &R) -> Entry {
-    let names = |kind: &str, id: &str| config.name_of(kind, id);
-    let fields = (Redactor { names: &names, hide: true }).value(request);
-    entry_of(&R::VERB, request.object(config, caller), fields)
 }
 
 fn entry_of(verb: &Verb, object: Object, mut fields: Value) -> Entry {
@@ -216,32 +216,36 @@ pub(crate) struct Pending {
     sentence: String,
 }
 
-impl Array {
-    /// Begins an entry about an action.
-    pub(crate) fn begin_entry<R: Request>(&self, caller: &Caller, request: &R) -> Pending {
-        let entry = entry(&self.config(), caller, request);
-        self.begin(&caller.user, &caller.origin, R::VERB.name, &entry)
+/// Writes the audit log.
+pub(crate) struct AuditLog {
+    env: Arc<Env>,
+    history: Arc<Store>,
+}
+
+impl AuditLog {
+    pub fn new(env: Arc<Env>, history: Arc<Store>) -> Self {
+        Self { env, history }
     }
 
-    /// Begins an entry about what is no action.
-    pub(crate) fn begin(&self, user: &str, origin: &str, action: &str, request: &Entry) -> Pending {
+    /// Begins an entry about a request: `action` is the name of the verb, or of what is no verb.
+    pub fn begin(&self, user: &str, origin: &str, action: &str, request: &Entry) -> Pending {
         let attempt = Attempt {
-            time: self.now(),
+            time: self.env.seconds(),
             user: user.to_owned(),
             origin: origin.to_owned(),
             action: action.to_owned(),
             detail: serde_json::to_string(request).unwrap_or_default(),
         };
-        let id = self.parts.history.begin_audit(&attempt);
+        let id = self.history.begin_audit(&attempt);
         Pending { id, attempt, sentence: request.sentence() }
     }
 
     /// Ends an entry with what came of it.
-    pub(crate) fn end_entry<T>(&self, entry: Pending, outcome: &Result<T>, changes: &Changes) {
+    pub fn end<T>(&self, entry: Pending, outcome: &Result<T>, changes: &Changes) {
         let Pending { id, attempt: Attempt { user, origin, action, .. }, sentence } = entry;
         let refused = outcome.as_ref().err().map(|error| error.message.as_str());
         let changes = changes.json().to_string();
-        if let Err(error) = id.and_then(|id| self.parts.history.end_audit(id, refused, &changes)) {
+        if let Err(error) = id.and_then(|id| self.history.end_audit(id, refused, &changes)) {
             tracing::error!(%error, "the audit log has a gap");
         }
         match outcome {

@@ -4,8 +4,9 @@
 
 use crate::array::Array;
 use crate::audit::shown_records;
-use crate::performance::{Scope, Stretch};
-use crate::verb::verbs;
+use crate::env::File;
+use crate::request::verbs;
+use crate::service::metering::{Scope, TimeRange};
 use crate::{Error, Result};
 use history::{Page, Severity};
 use serde::Serialize;
@@ -31,9 +32,6 @@ system/             the machine that the array runs on, and what the array wrote
 Passwords, tokens, keys and secrets are in none of these, not even sealed or hashed.
 ";
 
-/// A file of the bundle.
-pub type File = (String, Vec<u8>);
-
 /// The support bundle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShowSupportBundle;
@@ -54,7 +52,7 @@ impl Array {
         for (name, seconds) in STRETCHES {
             put(&format!("performance-{name}"), self.bundled_performance(seconds)?);
         }
-        let past = self.past_month(self.now())?;
+        let past = self.metering.past_month(self.now())?;
         let points = past.iter().map(|it| {
             json!({ "time": it.time, "provisioned": it.provisioned, "mapped": it.mapped, "unique": it.unique,
                 "physical": it.physical, "metadata": it.metadata, "total": it.total })
@@ -117,8 +115,8 @@ impl Array {
     }
 
     fn bundled_performance(&self, seconds: u64) -> Result<Value> {
-        let stretch = Stretch { from: Some(self.now().saturating_sub(seconds)), ..Stretch::default() };
-        let series = self.performance(&Scope::Array, stretch)?;
+        let range = TimeRange { from: Some(self.now().saturating_sub(seconds)), ..TimeRange::default() };
+        let series = self.metering.performance(&Scope::Array, range)?;
         let times = (series.span.from..).step_by(series.span.width.max(1) as usize);
         let known = times.zip(&series.samples).filter_map(|(time, sample)| Some((time, sample.as_ref()?)));
         let points = known.map(|(time, sample)| {

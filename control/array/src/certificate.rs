@@ -2,8 +2,10 @@
 
 use crate::Error;
 use crate::Result;
-use crate::array::{Array, Transaction};
-use crate::verb::verbs;
+use crate::array::Array;
+use crate::certificate_chain::expiry;
+use crate::request::verbs;
+use crate::transaction::Transaction;
 use records::{CertificateEntry, Edit, Record, Secret};
 use serde::Serialize;
 
@@ -16,13 +18,6 @@ pub struct Certificate {
     pub since: u64,
     /// When it expires, in seconds since 1970; `None` if it does not say.
     pub expires: Option<u64>,
-}
-
-/// Until when the first certificate of a chain in PEM is good, in seconds since 1970.
-pub(crate) fn expiry(chain: &str) -> Option<u64> {
-    let (_, pem) = x509_parser::pem::parse_x509_pem(chain.as_bytes()).ok()?;
-    let certificate = pem.parse_x509().ok()?;
-    u64::try_from(certificate.validity().not_after.timestamp()).ok()
 }
 
 /// The certificate of the API.

@@ -1,6 +1,6 @@
 //! Alert rules: conditions computed from values. Rules keep no state.
 
-use crate::performance::{PathUse, forecast, imbalance};
+use crate::service::metering::{PathUse, forecast, imbalance};
 use engine::SpaceReport;
 use history::{Condition, Severity, SpacePoint};
 use records::Scrub;

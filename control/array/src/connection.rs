@@ -1,7 +1,8 @@
 //! Connections: which host or host group sees which volume or snapshot, under which LUN.
 
-use crate::array::Transaction;
-use crate::verb::{Object, verbs};
+use crate::request::verbs;
+use crate::transaction::Transaction;
+use crate::verb::Object;
 use crate::view::Connection;
 use crate::{Error, Result};
 use block::DiskId;

@@ -1,19 +1,12 @@
-//! Directories (OpenID Connect, LDAP) that authenticate users who are not users of the array.
-//!
-//! A directory is configured like everything else and is asked when such a user logs in. The user is called a guest
-//! here: its name is the directory's name, a slash, and the name there, which no user of the array can have. Its role
-//! is the highest that one of its groups is granted, and its session ends when the directory's settings change.
+//! Operator requests about directories (OpenID Connect, LDAP) that authenticate users who are not users of the array.
 
-use crate::array::{Array, Transaction, some_of};
-use crate::audit::{Changes, Entry};
-use crate::verb::{Object, verbs};
+use crate::request::verbs;
+use crate::transaction::Transaction;
+use crate::verb::Object;
 use crate::{Error, Result, check};
-use ::directory::{AuthorizationRequest, Credentials, DirectoryUser, Error as DirectoryError, Settings};
-use records::{DirectoryEntry, DirectoryId, Edit, Grant, Named, Record, Role, Secret};
+use ::directory::{Error as DirectoryError, Settings};
+use records::{DirectoryEntry, DirectoryId, Edit, Grant, Named, Record, Secret};
 use serde::Serialize;
-use serde_json::json;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Most directories.
 const MAX_DIRECTORIES: usize = 8;
@@ -74,22 +67,6 @@ pub struct DirectoryChange {
     pub enabled: Option<bool>,
 }
 
-/// A user that a directory authenticated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guest {
-    /// The directory's name, a slash, and the name there.
-    pub user: String,
-    /// What the guest may do.
-    pub role: Role,
-    /// Which directory it was.
-    pub directory: DirectoryId,
-    /// Since when its settings are what they are, in seconds since 1970.
-    pub since: u64,
-}
-
-/// Directories that were asked, with when they were set: they remember what they need not ask again.
-pub(crate) type DirectoryClients = BTreeMap<DirectoryId, (DirectoryEntry, Arc<dyn ::directory::Directory>)>;
-
 /// All directories, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListDirectories;
@@ -141,181 +118,7 @@ verbs! {
     DeleteDirectory -> (), Change "delete" "directory", Admin, about name
         => |tx, it| tx.delete_directory(&it.name).await;
     TestDirectory -> String, Probe "test" "directory", Admin, about name
-        => |tx, it| tx.array.test_directory(&it.name).await;
-}
-
-impl Array {
-    /// Names of the directories that browsers are sent to.
-    pub fn sign_in_directories(&self) -> Vec<String> {
-        let config = self.config();
-        let sends = |it: &&DirectoryEntry| it.enabled && matches!(it.settings, Settings::Oidc(_));
-        config.directories.iter().filter(sends).map(|it| it.name.clone()).collect()
-    }
-
-    /// Begins to sign in a user whose browser is at `host` of the array. Waits for the directory.
-    ///
-    /// # Errors
-    /// When there is no such directory, it can't be asked, or the browser could not come back.
-    pub fn begin_sign_in(&self, name: &str, host: &str) -> Result<AuthorizationRequest> {
-        let entry = self.config().directories.named(name)?.clone();
-        let Settings::Oidc(settings) = &entry.settings else { return Err(takes_passwords(name)) };
-        if !entry.enabled {
-            return Err(Error::precondition(format!("the directory {name:?} is not asked at present")));
-        }
-        let home = settings.address.split_once("://").map_or("", |(_, rest)| rest.trim_end_matches('/'));
-        if !home.eq_ignore_ascii_case(host) {
-            return Err(Error::precondition(format!(
-                "people of {name:?} sign in at {}: open the array there",
-                settings.address
-            )));
-        }
-        let request = self
-            .ask_directory(&entry)?
-            .begin_authorization()
-            .map_err(|error| unreachable_now(name, &error))?;
-        request.ok_or_else(|| takes_passwords(name))
-    }
-
-    /// The user who comes back from the directory. Waits for the directory.
-    ///
-    /// # Errors
-    /// Forbidden if the user has no role here; else, when the directory can't be asked.
-    pub fn end_sign_in(
-        &self,
-        name: &str,
-        request: &AuthorizationRequest,
-        code: &str,
-        issuer: Option<&str>,
-        origin: &str,
-    ) -> Result<Guest> {
-        let entry = self.config().directories.named(name)?.clone();
-        if !entry.enabled {
-            return Err(Error::precondition(format!("the directory {name:?} is not asked at present")));
-        }
-        let found = self.ask_directory(&entry)?.authenticate(&Credentials::Code { request, code, issuer });
-        match found {
-            Ok(person) => self.admit_guest(&entry, person, origin),
-            Err(DirectoryError::Refused(why)) => Err(Error::forbidden(format!("{name:?}: {why}"))),
-            Err(error) => Err(unreachable_now(name, &error)),
-        }
-    }
-
-    /// Directories that authenticate by password. None for a user of the array, who never waits for a directory.
-    fn password_directories(&self, user: &str) -> Vec<DirectoryEntry> {
-        let config = self.config();
-        if config.users.find(user).is_some() {
-            return Vec::new();
-        }
-        let takes = |it: &&DirectoryEntry| it.enabled && matches!(it.settings, Settings::Ldap(_));
-        config.directories.iter().filter(takes).cloned().collect()
-    }
-
-    /// Whether a directory has to be asked about a user's password.
-    pub fn has_password_directory(&self, user: &str) -> bool {
-        !self.password_directories(user).is_empty()
-    }
-
-    /// The directory user with this password; `None` if there is none. `user` may begin with the
-    /// name of one directory and a slash. Waits for the directories.
-    ///
-    /// # Errors
-    /// Forbidden if the user has no role here; else, when a directory can't be asked.
-    pub fn log_in_by_directory(&self, user: &str, password: &Secret, origin: &str) -> Result<Option<Guest>> {
-        let mut silent = None;
-        for entry in self.password_directories(user) {
-            let user = match user.split_once('/') {
-                Some((directory, rest)) if directory == entry.name => rest,
-                Some(_) => continue,
-                None => user,
-            };
-            let proof = Credentials::Password { user, password: password.expose() };
-            let asked = self.ask_directory(&entry).map_err(|error| DirectoryError::Failed(error.message));
-            // The reasons are for the log: a user who is not logged in need not know more.
-            match asked.and_then(|directory| directory.authenticate(&proof)) {
-                Ok(person) => return self.admit_guest(&entry, person, origin).map(Some),
-                Err(DirectoryError::Refused(why)) => {
-                    tracing::info!(directory = entry.name, why, "a directory refused a log-in");
-                }
-                Err(DirectoryError::Failed(why)) => {
-                    tracing::warn!(directory = entry.name, why, "a directory can't be asked");
-                    silent = Some(entry.name);
-                }
-            }
-        }
-        match silent {
-            Some(name) => Err(Error::precondition(format!(
-                "the directory {name:?} can't be asked at present; users of the array itself sign in as ever"
-            ))),
-            None => Ok(None),
-        }
-    }
-
-    /// Whether what a directory said at a time still counts.
-    pub fn still_guest(&self, directory: DirectoryId, since: u64) -> bool {
-        self.config().directories.get(directory).is_some_and(|it| it.enabled && it.changed <= since)
-    }
-
-    /// Gives a user the role of its groups, and notes that in the audit log.
-    fn admit_guest(&self, entry: &DirectoryEntry, person: DirectoryUser, origin: &str) -> Result<Guest> {
-        let user = format!("{}/{}", entry.name, person.name);
-        let role = entry.role_of(&person.groups);
-        let said = json!({ "groups": some_of(&person.groups), "role": role });
-        let request = Entry {
-            verb: "sign in".into(),
-            noun: "user".into(),
-            object: Some(user.clone()),
-            fields: said.as_object().cloned().unwrap_or_default(),
-        };
-        let entry_of_trail = self.begin(&user, origin, "SignIn", &request);
-        let guest = role.ok_or_else(|| {
-            let groups = match person.groups.as_slice() {
-                [] => "it is in no group".into(),
-                groups => format!("it is in the groups {}", some_of(groups)),
-            };
-            Error::forbidden(format!(
-                "{:?} of {:?} has no role here: {groups}; an administrator of the array gives a group one (ashlar \
-                 directory set {} --grant GROUP=ROLE)",
-                person.name, entry.name, entry.name
-            ))
-        });
-        self.end_entry(entry_of_trail, &guest, &Changes::default());
-        Ok(Guest { user, role: guest?, directory: entry.id, since: entry.changed })
-    }
-
-    /// The directory itself; the one that was asked before when it is still the same.
-    fn ask_directory(&self, entry: &DirectoryEntry) -> Result<Arc<dyn ::directory::Directory>> {
-        let mut asked = self.directory_clients.lock();
-        if let Some((_, known)) = asked.get(&entry.id).filter(|(then, _)| then == entry) {
-            return Ok(known.clone());
-        }
-        let secret = entry.secret.as_ref().map(|sealed| self.parts.sealing.open(sealed, &entry.place()));
-        let secret = secret.transpose()?;
-        let opened: Arc<dyn ::directory::Directory> =
-            entry.settings.open(secret.as_ref().map(Secret::expose)).into();
-        asked.insert(entry.id, (entry.clone(), opened.clone()));
-        Ok(opened)
-    }
-
-    /// Tests whether a directory is reachable and accepts its settings.
-    pub(crate) async fn test_directory(&self, name: &str) -> Result<String> {
-        let entry = self.config().directories.named(name)?.clone();
-        let directory = self.ask_directory(&entry)?;
-        match tokio::task::spawn_blocking(move || directory.test()).await {
-            Ok(Ok(said)) => Ok(said),
-            Ok(Err(error)) => Err(Error::precondition(format!("the test of {name:?} failed: {error}"))),
-            Err(error) => Err(Error::failed("the test broke off", error)),
-        }
-    }
-}
-
-fn takes_passwords(name: &str) -> Error {
-    Error::precondition(format!("{name:?} sends browsers nowhere: sign in with a password"))
-}
-
-fn unreachable_now(name: &str, error: &DirectoryError) -> Error {
-    Error::precondition(format!(
-        "{name:?} can't say who you are: {error}; users of the array itself sign in as ever"
-    ))
+        => |tx, it| tx.array.directories.test(&it.name).await;
 }
 
 impl Transaction<'_> {
@@ -361,7 +164,7 @@ impl Transaction<'_> {
 
     pub async fn delete_directory(&mut self, name: &str) -> Result<()> {
         let entry = self.array.config().directories.named(name)?.clone();
-        self.array.directory_clients.lock().remove(&entry.id);
+        self.array.directories.forget(entry.id);
         self.commit(vec![Edit::Remove(Record::Directory(entry))]).await?;
         self.done("directory.deleted", DirectoryEntry::NOUN, name, "was deleted");
         Ok(())

@@ -3,72 +3,16 @@
 //! A drive is addressed by its slot or by its path. Its membership is on the drives' own labels; nothing about drives
 //! is in the configuration.
 
-use crate::array::{Array, Transaction};
-use crate::key::NewKey;
-use crate::overwrite::{Examined, Words, refusal};
-use crate::verb::{Object, verbs};
-use crate::view::{self, Health, Job, JobKind, JobState};
+use crate::array::Array;
+use crate::overwrite::{Words, refusal};
+use crate::request::verbs;
+use crate::transaction::Transaction;
+use crate::verb::Object;
+use crate::view::{self, Job, JobKind, JobState, called};
 use crate::{Error, Result};
-use history::Severity;
-use records::Topic;
 use serde::Serialize;
-use shelf::Drive;
-use shelf::pool::{
-    Consent, DriveContents, DriveState, DriveStatus, Drives, KEY_BYTES, Lock, PoolStatus, WrappedKey,
-};
-use std::collections::BTreeMap;
-use std::future::Future;
+use shelf::pool::{Consent, DriveContents, DriveState, DriveStatus, Drives};
 use std::path::Path;
-use std::pin::Pin;
-use std::sync::Arc;
-
-/// What the array can't do without the machine that it runs on.
-pub trait Machine: Send + Sync {
-    /// Opens what lies at an absolute path, and is none of the `members`, for this process alone. May take seconds.
-    ///
-    /// # Errors
-    /// With what is wrong with the path, for people.
-    fn open_drive(&self, path: &Path, members: &[String]) -> shelf::Result<Arc<dyn Drive>>;
-
-    /// Says what a path is that is to become a drive, who uses it, and what is known to be on it. Nothing is found of a
-    /// path where there is no drive.
-    ///
-    /// # Errors
-    /// When that can't be known, for people: a drive that could not be examined is not blank.
-    fn examine(
-        &self,
-        path: &Path,
-    ) -> Pin<Box<dyn Future<Output = std::result::Result<Examined, String>> + Send>>;
-
-    /// The health that the drive at a path reports; empty where that can't be known. Returns within a minute.
-    fn drive_health(&self, path: &str) -> Pin<Box<dyn Future<Output = Health> + Send>>;
-
-    /// Prepares the next key of the drives, and returns their next envelope and the key. `now` is the envelope that they
-    /// have; what opens it goes on to open it. May take seconds.
-    ///
-    /// # Errors
-    /// With what is to be done first, for people.
-    fn next_key(
-        &self,
-        now: &dyn WrappedKey,
-        new: &NewKey,
-    ) -> std::result::Result<(Lock, [u8; KEY_BYTES]), String>;
-
-    /// The drives have this envelope: what [`Machine::next_key`] made ready takes the place of the key before.
-    ///
-    /// # Errors
-    /// When that can't be stored, for people; the next start does it.
-    fn keep_key(&self, now: &dyn WrappedKey) -> std::result::Result<(), String>;
-
-    /// Remembers where the drives are, for the next start.
-    ///
-    /// # Errors
-    /// When that can't be stored.
-    fn remember_drives(&self, paths: &[String]) -> std::io::Result<()>;
-
-    /// Runs long work in the background. It may never end, when the process does.
-    fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>);
-}
 
 /// A drive that is to become a part of the array, and what of it may be overwritten.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -83,23 +27,6 @@ pub struct NewDrive {
 
 /// How operators of a running array consent to have a drive overwritten.
 const WORDS: Words = Words { force: "add it with force", take: "--take-from-array", force_files: false };
-
-/// What was seen of the drives when they were last looked at.
-#[derive(Debug, Default)]
-pub(crate) struct DriveStates {
-    drives: BTreeMap<usize, (u128, DriveState, String)>,
-    paths: Vec<String>,
-    repaired: u64,
-    lost: u64,
-}
-
-/// A drive as messages call it.
-pub(crate) fn called(drive: &DriveStatus) -> String {
-    match &drive.name {
-        Some(name) => format!("the drive {name} in slot {}", drive.slot),
-        None => format!("the drive in slot {}", drive.slot),
-    }
-}
 
 /// How the drives protect what is stored, and the last scrub.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -159,7 +86,7 @@ impl Array {
     }
 
     pub(crate) fn with_health(&self, status: DriveStatus) -> view::Drive {
-        let health = self.health(status.drive);
+        let health = self.health.of(status.drive);
         let evacuation_warning = self.evacuation_warning(&status);
         view::Drive { status, health, evacuation_warning }
     }
@@ -188,102 +115,6 @@ impl Array {
                 "there is no drive {which:?}: name one by its slot, such as 0, or its path"
             ))
         })
-    }
-
-    /// Looks what became of the drives.
-    pub(crate) fn watch_drives(&self) {
-        self.parts.engine.watch_drives();
-        let mut seen = self.seen.lock();
-        let status = self.parts.pool.status();
-        self.jobs.follow_relocations(&status);
-        let before = std::mem::take(&mut *seen);
-        let mut now = DriveStates {
-            repaired: status.repaired_pages,
-            lost: status.lost_pages,
-            ..DriveStates::default()
-        };
-        let mut changed = false;
-        for drive in &status.drives {
-            let old = before.drives.get(&drive.slot);
-            let state = old.filter(|(id, ..)| *id == drive.drive).map(|(_, state, _)| *state);
-            if state != Some(drive.state) {
-                changed = true;
-                self.log_state(drive, state);
-            }
-            now.drives.insert(drive.slot, (drive.drive, drive.state, called(drive)));
-        }
-        for (slot, (_, state, called)) in &before.drives {
-            if !now.drives.contains_key(slot) {
-                changed = true;
-                self.log_removal(*slot, *state, called);
-            }
-        }
-        self.log_pages(&before, &now);
-        now.paths = self.remember(&status, before.paths);
-        *seen = now;
-        if changed {
-            self.publish_change(Topic::Drives);
-        }
-    }
-
-    fn log_state(&self, drive: &DriveStatus, before: Option<DriveState>) {
-        let slot = drive.slot.to_string();
-        let log = |severity, kind: &str, message: String| {
-            self.log_event(severity, kind, Some(("drive", &slot)), message);
-        };
-        let called = called(drive);
-        match (before, drive.state) {
-            (_, DriveState::Failed) => {
-                let what = "is out: what it held is rebuilt on the others; replace it";
-                log(Severity::Critical, "drive.out", format!("{called} {what}"));
-            }
-            (Some(DriveState::Failed), DriveState::InUse) => {
-                log(Severity::Info, "drive.back", format!("{called} is back"));
-            }
-            _ => {}
-        }
-    }
-
-    fn log_removal(&self, slot: usize, state: DriveState, called: &str) {
-        let (kind, what) = match state {
-            DriveState::Draining => {
-                ("drive.emptied", "is empty and no part of the array any more: take it away")
-            }
-            _ => ("drive.gone", "is no part of the array any more: what it held is on the others"),
-        };
-        self.log_event(Severity::Info, kind, Some(("drive", &slot.to_string())), format!("{called} {what}"));
-    }
-
-    fn log_pages(&self, before: &DriveStates, now: &DriveStates) {
-        let (repaired, lost) =
-            (now.repaired.saturating_sub(before.repaired), now.lost.saturating_sub(before.lost));
-        if repaired > 0 {
-            let message = format!("{repaired} pages were not what had been written, and were written again");
-            self.log_event(Severity::Warning, "drive.pages-repaired", None, message);
-        }
-        if lost > 0 {
-            let message = format!(
-                "{lost} pages can't be given back: hosts get errors where they belong; write there again, or restore \
-                 a snapshot from elsewhere"
-            );
-            self.log_event(Severity::Critical, "drive.pages-lost", None, message);
-        }
-    }
-
-    /// Stores the paths of the drives on the machine if they have changed; returns what is stored.
-    fn remember(&self, status: &PoolStatus, before: Vec<String>) -> Vec<String> {
-        let mut paths: Vec<String> = status.drives.iter().filter_map(|drive| drive.name.clone()).collect();
-        paths.sort();
-        if paths == before {
-            return before;
-        }
-        match self.parts.machine.remember_drives(&paths) {
-            Ok(()) => paths,
-            Err(error) => {
-                tracing::error!(%error, "where the drives are can't be remembered");
-                before
-            }
-        }
     }
 }
 
@@ -356,7 +187,7 @@ impl Transaction<'_> {
         judge(&self.drives()?.contents(&*drive).await.map_err(|error| unusable(&what, error))?)?;
         let added = self.drives()?.add(drive, &consent).await;
         let slot = added.map_err(|error| unusable(&what, error))?;
-        self.array.watch_drives();
+        self.array.drive_monitor.watch();
         Ok(slot)
     }
 
@@ -402,7 +233,7 @@ impl Transaction<'_> {
         let done = self.drives()?.drain(drive.slot, least).await;
         done.map_err(|error| unusable(&format!("{called} can't be emptied"), error))?;
         self.array.jobs.begin_relocation(JobKind::Evacuate, drive, &self.caller.user);
-        self.array.watch_drives();
+        self.array.drive_monitor.watch();
         let name = drive.name.clone().unwrap_or_else(|| drive.slot.to_string());
         let accepted =
             accepted.map_or_else(String::new, |it| format!(", and reduced protection was accepted: {it}"));
@@ -440,7 +271,7 @@ impl Transaction<'_> {
         let name = drive.name.clone().unwrap_or_else(|| slot.to_string());
         self.done("drive.kept", "drive", &name, "stays, as asked for");
         self.array.jobs.end_relocation(slot, JobState::Cancelled, None);
-        self.array.watch_drives();
+        self.array.drive_monitor.watch();
         Ok(())
     }
 }

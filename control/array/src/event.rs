@@ -1,7 +1,7 @@
 //! Events and the audit log, as operators read them.
 
 use crate::Error;
-use crate::verb::verbs;
+use crate::request::verbs;
 use history::{Audit, Event, Page, Severity};
 use serde::Serialize;
 

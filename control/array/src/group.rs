@@ -1,7 +1,7 @@
 //! Volume groups: volumes that share quotas, a reduction policy and QoS limits.
 
-use crate::array::Transaction;
-use crate::verb::verbs;
+use crate::request::verbs;
+use crate::transaction::Transaction;
 use crate::view::Group;
 use crate::{Error, Result, check};
 use records::{

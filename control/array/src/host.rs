@@ -1,8 +1,9 @@
 //! Hosts and host groups: initiators, CHAP, membership.
 
-use crate::array::{Array, Transaction, some_of};
 use crate::connection::noun_of_disk;
-use crate::verb::verbs;
+use crate::request::verbs;
+use crate::transaction::Transaction;
+use crate::view::some_of;
 use crate::view::{Host, HostGroup};
 use crate::{Error, Result, check};
 use records::{
@@ -144,23 +145,6 @@ verbs! {
         => |tx, it| tx.change_host_group(&it.name, it.change).await;
     DeleteHostGroup -> (), Change "delete" "host group", Operator, about name
         => |tx, it| tx.delete_host_group(&it.name).await;
-}
-
-impl Array {
-    /// How a host may log in.
-    pub(crate) fn access(&self, host: &HostEntry) -> Result<iscsi::Access> {
-        let credentials = |chap: &Option<SealedChap>, direction: &str| {
-            let open = |chap: &SealedChap| {
-                let secret = self.parts.sealing.open(&chap.secret, &HostEntry::place(host.id, direction))?;
-                Ok(iscsi::Credentials { name: chap.user.clone(), secret: secret.expose().into() })
-            };
-            chap.as_ref().map(open).transpose()
-        };
-        Ok(iscsi::Access {
-            chap: credentials(&host.chap, "chap")?,
-            mutual: credentials(&host.mutual, "mutual")?,
-        })
-    }
 }
 
 impl Transaction<'_> {

@@ -1,12 +1,14 @@
 //! The key that locks the drives: its kind, and its rotation while hosts do I/O. Data are not rewritten: their data
 //! key is wrapped anew.
 
-use crate::array::{Array, Transaction};
-use crate::verb::verbs;
+use crate::array::Array;
+use crate::machine::NewKey;
+use crate::request::verbs;
+use crate::transaction::Transaction;
 use crate::view::LockKind;
 use crate::{Error, Result};
 use history::Severity;
-use records::{Secret, Topic};
+use records::Topic;
 use serde::Serialize;
 use shelf::pool::{Lock, WrappedKey};
 use std::sync::Arc;
@@ -14,18 +16,6 @@ use std::sync::Arc;
 /// What did not come about.
 const WHAT: &str = "the key can't be changed";
 const KEPT: &str = "the drives have the new key, which is beside the old one and could not take its place";
-
-/// The key that comes: of the kind that the array has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NewKey {
-    /// A new key in the file.
-    File,
-    /// Another passphrase.
-    Passphrase(Secret),
-    /// The key of this Unique Identifier on the KMIP server.
-    Kmip(String),
-}
 
 /// The key that locks the drives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

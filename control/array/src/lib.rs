@@ -6,70 +6,75 @@
 
 mod access;
 mod alert;
+mod alert_source;
 mod array;
 mod audit;
 mod bundle;
+mod bus;
 mod caller;
 mod certificate;
+mod certificate_chain;
 mod check;
-mod clock;
 mod condition;
+mod configuration;
 mod connection;
 mod delivery_queue;
 mod directory;
 mod drive;
+mod env;
 mod event;
-mod external;
 mod group;
-mod health;
 mod host;
 mod job;
 mod key;
 mod login;
+mod machine;
 mod notification;
 mod overwrite;
+mod parts;
 mod performance;
 mod policy;
 mod projection;
 mod reconcile;
 mod recover;
 mod recycle_bin;
+mod request;
 mod schedule;
 mod scrub;
-mod sealed_store;
 mod sealing;
+mod service;
 mod settings;
 mod snapshot;
+mod tick;
+mod time;
+mod transaction;
 mod usage;
 mod verb;
 mod view;
 mod volume;
-mod watch;
 
 pub use ::directory::{AuthorizationRequest, Ldap, Oidc, Settings as DirectorySettings};
 pub use access::{
     ChangeOwnPassword, ChangeUser, CreateToken, CreateUser, DeleteToken, DeleteUser, FIRST_USER, ListTokens,
-    ListUsers, Member, NewToken, ShowOwnUser, ShowUser, Token, User,
+    ListUsers, NewToken, ShowOwnUser, ShowUser,
 };
 pub use alert::{ChangeAlert, ListAlerts, ShowAlert};
-pub use array::{Array, Env, Parts, Update};
+pub use array::Array;
 pub use audit::Entry as AuditEntry;
-pub use bundle::{File, ShowSupportBundle};
+pub use bundle::ShowSupportBundle;
+pub use bus::Update;
 pub use caller::{Caller, Credential};
 pub use certificate::{Certificate, ReplaceCertificate, ShowCertificate};
-pub use clock::{ConfirmTime, Uptime};
 pub use connection::{Connect, Disconnect, ListConnections, PeerName};
 pub use directory::{
-    ChangeDirectory, CreateDirectory, DeleteDirectory, Directory, DirectoryChange, Guest, ListDirectories,
+    ChangeDirectory, CreateDirectory, DeleteDirectory, Directory, DirectoryChange, ListDirectories,
     NewDirectory, ShowDirectory, TestDirectory,
 };
-pub use drive::{
-    AddDrive, EvacuateDrive, ListDrives, Machine, NewDrive, ReplaceDrive, ShowDrive, ShowProtection,
-};
+pub use drive::{AddDrive, EvacuateDrive, ListDrives, NewDrive, ReplaceDrive, ShowDrive, ShowProtection};
 pub use engine::Ratios;
+pub use env::{Env, File, Uptime};
 pub use event::{ListAudit, ListEvents};
 pub use export::Operation;
-pub use external::has_sealed_secrets;
 pub use group::{ChangeGroup, CreateGroup, DeleteGroup, GroupChange, ListGroups, ShowGroup};
 pub use history::{
     Alert, AlertChange, AlertState, Attempt, Audit, Cell, Condition, Event, ExpiringKey, ExpiringKind,
@@ -80,42 +85,79 @@ pub use host::{
     DeleteHostGroup, HostChange, HostGroupChange, ListHostGroups, ListHosts, ShowHost, ShowHostGroup,
 };
 pub use job::{CancelJob, ListJobs, ShowJob};
-pub use key::{Key, NewKey, RotateKey, ShowKey};
+pub use key::{Key, RotateKey, ShowKey};
 pub use login::ListRefusedLogins;
+pub use machine::{Machine, NewKey};
 pub use notification::{
-    ChangeTarget, CreateTarget, DeleteTarget, ListTargets, ShowTarget, Target, TargetChange, TestTarget,
+    ChangeTarget, CreateTarget, DeleteTarget, ListTargets, ShowTarget, TargetChange, TestTarget,
 };
 pub use notify::{Destination, Protection as MailProtection};
 pub use overwrite::{Examined, Words, refusal};
-pub use performance::{
-    Busiest, Busy, By, Capacity, ListBusiest, ListPaths, PathUse, Scope, ShowCapacity, ShowPerformance,
-    Stretch, imbalance, kind, size_limit,
-};
+pub use parts::Parts;
+pub use performance::{ListBusiest, ListPaths, ShowCapacity, ShowPerformance};
 pub use policy::PolicyInForce;
 pub use records::{
     ArrayIdentity, Chap, Compression, DirectoryId, Error, Grant, Kind, Limits, LimitsChange, Policy,
     PolicyChange, Result, Role, Rule, Scrub, Secret, TokenId, Topic, UserId,
 };
-pub use recover::load_identity;
+pub use recover::{has_sealed_secrets, load_identity};
 pub use recycle_bin::{EradicateFromBin, ListBin, Recovered, TakeFromBin};
+pub use request::Request;
 pub use schedule::{
-    ChangeSchedule, CreateSchedule, DeleteSchedule, ListSchedules, RunSchedule, ScheduleChange, ShowSchedule,
+    ChangeSchedule, CreateSchedule, DeleteSchedule, ListSchedules, RunSchedule, ShowSchedule,
 };
 pub use scrub::StartScrub;
 pub use sealing::SealingKey;
+pub use service::accounts::{Accounts, Member, Token, User};
+pub use service::alerts::Alerts;
+pub use service::directories::{Directories, Guest};
+pub use service::metering::{
+    Busiest, Busy, By, Capacity, PathUse, Scope, TimeRange, imbalance, kind, size_limit,
+};
+pub use service::notifier::Notifier;
+pub use service::schedules::ScheduleChange;
+pub use service::sealed_store::SealedStore;
 pub use settings::{ChangeSettings, SettingsChange, ShowArray, ShowSettings};
 pub use shelf::pool::{DriveState, DriveStatus, KEY_BYTES, Lock, PoolStatus, WrappedKey};
 pub use snapshot::{
     ChangeSnapshot, CompareDisks, CreateSnapshots, DeleteSnapshot, ListSnapshots, MAX_EXTENTS, RestoreVolume,
     ShowSnapshot, SnapshotChange,
 };
+pub use time::ConfirmTime;
 pub use usage::{ShowGroupUsage, ShowVolumeUsage, Usage};
-pub use verb::{Effect, Request, VERBS, Verb};
+pub use verb::{Effect, Verb};
 pub use view::{
     ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Drive, Group, Health, Host, HostGroup,
     Job, JobKind, JobState, LockKind, Protection, RefusedLogin, Schedule, Settings, Snapshot, Space, State,
-    SubjectName, Volume,
+    SubjectName, Target, Volume,
 };
 pub use volume::{
     ChangeVolume, CloneVolume, CreateVolume, DeleteVolume, ListVolumes, ShowVolume, VolumeChange,
 };
+
+/// Every verb, by noun.
+pub const VERBS: &[&[Verb]] = &[
+    settings::VERBS,
+    time::VERBS,
+    drive::VERBS,
+    scrub::VERBS,
+    key::VERBS,
+    job::VERBS,
+    usage::VERBS,
+    volume::VERBS,
+    recycle_bin::VERBS,
+    snapshot::VERBS,
+    schedule::VERBS,
+    group::VERBS,
+    host::VERBS,
+    connection::VERBS,
+    login::VERBS,
+    bundle::VERBS,
+    alert::VERBS,
+    notification::VERBS,
+    directory::VERBS,
+    certificate::VERBS,
+    access::VERBS,
+    performance::VERBS,
+    event::VERBS,
+];

@@ -1,54 +1,16 @@
-//! Notification targets and delivery of alerts to them: e-mail, webhook, syslog, SNMP.
-//!
-//! Targets are records. Notices wait in memory, are sent on threads of their own, and are sent again after a failure.
-//! After a restart only new alerts are sent, not what was waiting.
+//! Operator requests about notification targets: e-mail, webhook, syslog, SNMP.
 
-use crate::array::{Array, Transaction, Update};
-use crate::condition::{self, About, Conditions};
-use crate::delivery_queue::DeliveryQueue;
-use crate::verb::verbs;
+use crate::request::verbs;
+use crate::transaction::Transaction;
+use crate::view::Target;
 use crate::{Error, Result, check};
-use history::{Alert, AlertChange, Condition, Severity};
-use notify::{Destination, Notification};
-use parking_lot::Mutex;
-use records::{Config, Edit, Named, Record, Secret, TargetEntry, TargetId};
+use history::Severity;
+use notify::Destination;
+use records::{Edit, Named, Record, Secret, TargetEntry, TargetId};
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::broadcast::error::RecvError;
 
-/// How often the queues are looked at.
-const LOOK: Duration = Duration::from_secs(1);
-/// A target that fails so often one after the other is worth an alert.
-const FAILING: u32 = 3;
 /// Most targets.
 const MAX_TARGETS: usize = 64;
-
-/// A notification target as an operator sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// Its name.
-    pub name: String,
-    /// When it was made, in seconds since 1970.
-    pub created: u64,
-    /// Where notices go.
-    pub destination: Destination,
-    /// The lowest severity that is sent.
-    pub least: Severity,
-    /// Whether anything is sent.
-    pub enabled: bool,
-    /// There is a secret.
-    pub has_secret: bool,
-    /// When a notification arrived last since the array began to serve, in seconds since 1970.
-    pub delivered: Option<u64>,
-    /// Why the last one did not.
-    pub failing: Option<String>,
-    /// Notices that wait.
-    pub waiting: usize,
-    /// Notices that were dropped because too many waited.
-    pub lost: u64,
-}
 
 /// What to change of a notification target; what is none stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -63,74 +25,6 @@ pub struct TargetChange {
     pub least: Option<Severity>,
     /// Whether anything is sent.
     pub enabled: Option<bool>,
-}
-
-/// Notifications that wait to be sent, by target.
-#[derive(Default)]
-pub(crate) struct Deliveries(Mutex<BTreeMap<TargetId, DeliveryQueue<Notification>>>);
-
-impl Deliveries {
-    /// Queues a notification for the targets that want its severity.
-    fn put(&self, config: &Config, notification: &Notification) {
-        let mut queues = self.0.lock();
-        queues.retain(|id, _| config.targets.get(*id).is_some());
-        let severity = notification.alert.condition.severity;
-        let wants = |target: &&TargetEntry| target.enabled && severity >= target.least;
-        for target in config.targets.iter().filter(wants) {
-            if !queues.entry(target.id).or_default().put(notification.clone()) {
-                tracing::warn!(target = target.name, "a notification is dropped: too many wait");
-            }
-        }
-    }
-
-    /// Takes what is due at an uptime, at most one for each target.
-    fn take_due(&self, config: &Config, uptime: u64) -> Vec<(TargetEntry, Notification)> {
-        let mut queues = self.0.lock();
-        let enabled = config.targets.iter().filter(|target| target.enabled);
-        enabled.filter_map(|it| Some((it.clone(), queues.get_mut(&it.id)?.take(uptime)?))).collect()
-    }
-
-    /// Ends the delivery that was taken for a target, at an uptime and a time of day.
-    fn finish(&self, id: TargetId, uptime: u64, now: u64, outcome: std::result::Result<(), String>) {
-        if let Some(queue) = self.0.lock().get_mut(&id) {
-            queue.done(uptime, now, outcome);
-        }
-    }
-
-    /// Retries a target at once.
-    fn retry(&self, id: TargetId) {
-        if let Some(queue) = self.0.lock().get_mut(&id) {
-            queue.hurry();
-        }
-    }
-
-    fn forget(&self, id: TargetId) {
-        self.0.lock().remove(&id);
-    }
-
-    /// Whether deliveries to a target fail repeatedly.
-    fn is_failing(&self, id: TargetId) -> bool {
-        self.0.lock().get(&id).is_some_and(|queue| queue.tries() >= FAILING)
-    }
-
-    /// A target with the state of its deliveries.
-    fn show(&self, entry: &TargetEntry) -> Target {
-        let queues = self.0.lock();
-        let queue = queues.get(&entry.id);
-        let TargetEntry { name, created, destination, least, enabled, secret, .. } = entry.clone();
-        Target {
-            name,
-            created,
-            destination,
-            least,
-            enabled,
-            has_secret: secret.is_some(),
-            delivered: queue.and_then(DeliveryQueue::delivered),
-            failing: queue.and_then(|it| it.error().map(str::to_owned)),
-            waiting: queue.map_or(0, DeliveryQueue::waiting),
-            lost: queue.map_or(0, DeliveryQueue::lost),
-        }
-    }
 }
 
 /// All notification targets, by name.
@@ -184,9 +78,9 @@ pub struct TestTarget {
 
 verbs! {
     ListTargets -> Vec<Target>, Read "list" "notification target", Viewer
-        => |tx, _| Ok(tx.array.config().targets.iter().map(|found| tx.array.deliveries.show(found)).collect());
+        => |tx, _| Ok(tx.array.config().targets.iter().map(|found| tx.array.notifier.show(found)).collect());
     ShowTarget -> Target, Read "show" "notification target", Viewer, about name
-        => |tx, it| tx.array.config().targets.named(&it.name).map(|found| tx.array.deliveries.show(found));
+        => |tx, it| tx.array.config().targets.named(&it.name).map(|found| tx.array.notifier.show(found));
     CreateTarget -> Target, Change "create" "notification target", Admin, about name
         => |tx, it| tx.create_target(it).await;
     ChangeTarget -> Target, Change "change" "notification target", Admin, about name
@@ -194,118 +88,7 @@ verbs! {
     DeleteTarget -> (), Change "delete" "notification target", Admin, about name
         => |tx, it| tx.delete_target(&it.name).await;
     TestTarget -> (), Probe "test" "notification target", Admin, about name
-        => |tx, it| tx.array.test_target(&it.name).await;
-}
-
-impl Array {
-    /// Delivers alerts to notification targets. Never ends; belongs in a task of its own.
-    pub async fn deliver(self: Arc<Self>) {
-        let mut updates = self.subscribe();
-        let mut look = tokio::time::interval(LOOK);
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                update = updates.recv() => match update {
-                    Ok(Update::Alert(AlertChange::Updated, _)) => {}
-                    Ok(Update::Alert(change, alert)) => {
-                        self.deliveries.put(&self.config(), &self.notification(Some(change), alert));
-                    }
-                    Ok(_) => continue,
-                    Err(RecvError::Lagged(count)) => {
-                        tracing::error!(count, "alerts may have been missed by notification targets");
-                    }
-                    Err(RecvError::Closed) => return,
-                },
-                _ = look.tick() => {}
-            }
-            self.send_due();
-        }
-    }
-
-    fn notification(&self, change: Option<AlertChange>, alert: Alert) -> Notification {
-        let array = self.name(&self.config());
-        let uptime = self.now().saturating_sub(self.started);
-        Notification { array, serial: self.identity.serial.clone(), uptime, change, alert }
-    }
-
-    /// Sends what is due, each on a thread of its own: the other side may take its time.
-    fn send_due(self: &Arc<Self>) {
-        let due = self.deliveries.take_due(&self.config(), self.uptime());
-        for (target, notification) in due {
-            let array = self.clone();
-            let id = target.id;
-            let sent = on_thread(move || array.sent(&target, &notification));
-            if let Err(error) = sent {
-                self.deliveries.finish(id, self.uptime(), self.now(), Err(error.to_string()));
-            }
-        }
-    }
-
-    fn sent(&self, target: &TargetEntry, notification: &Notification) {
-        let outcome = self.send(target, notification);
-        if let Err(error) = &outcome {
-            tracing::warn!(target = target.name, error, "a notification could not be sent");
-        }
-        self.deliveries.finish(target.id, self.uptime(), self.now(), outcome);
-    }
-
-    fn send(&self, target: &TargetEntry, notification: &Notification) -> std::result::Result<(), String> {
-        let secret = target.secret.as_ref().map(|sealed| self.parts.sealing.open(sealed, &target.place()));
-        let secret = secret.transpose().map_err(|error| error.message)?;
-        let secret = secret.as_ref().map(Secret::expose);
-        target.destination.send(secret, notification, self.now()).map_err(|error| error.to_string())
-    }
-
-    /// Sends a notification that says that it is a test, and waits for it.
-    pub(crate) async fn test_target(self: &Array, name: &str) -> Result<()> {
-        let target = self.config().targets.named(name)?.clone();
-        let now = self.now();
-        let condition = Condition {
-            kind: "test".into(),
-            severity: Severity::Info,
-            message: "this is a test of a notification target: no action is needed".into(),
-            noun: Some("notification target".into()),
-            name: Some(name.into()),
-        };
-        let (key, acknowledged, closed) = ("test".into(), None, None);
-        let alert = Alert { id: 0, key, condition, opened: now, changed: now, acknowledged, closed };
-        let notification = self.notification(None, alert);
-        let secret = target.secret.as_ref().map(|sealed| self.parts.sealing.open(sealed, &target.place()));
-        let secret = secret.transpose()?;
-        let (sender, sent) = tokio::sync::oneshot::channel();
-        let started = on_thread(move || {
-            let outcome = target.destination.send(secret.as_ref().map(Secret::expose), &notification, now);
-            // Whoever asked may be gone.
-            let _ = sender.send(outcome);
-        });
-        started.map_err(|error| Error::failed("a thread can't be started", error))?;
-        match sent.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Error::precondition(format!("the test did not arrive: {error}"))),
-            Err(_) => Err(Error::failed("the test broke off", "its thread ended")),
-        }
-    }
-
-    /// Targets that nothing gets to.
-    pub(crate) fn target_conditions(&self) -> Conditions {
-        let (mut found, config) = (Conditions::default(), self.config());
-        for target in config.targets.iter().filter(|target| target.enabled) {
-            if self.deliveries.is_failing(target.id) {
-                let about = About { noun: TargetEntry::NOUN, name: &target.name, key: &target.place() };
-                condition::add(&mut found, "notification.failing", Severity::Warning, Some(about), &|| {
-                    format!(
-                        "nothing gets to the notification target {:?}: test it (ashlar notification test)",
-                        target.name
-                    )
-                });
-            }
-        }
-        found
-    }
-}
-
-fn on_thread(body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    std::thread::Builder::new().name("notify".into()).spawn(body).map(drop)
+        => |tx, it| tx.array.notifier.test(&it.name).await;
 }
 
 impl Transaction<'_> {
@@ -344,13 +127,13 @@ impl Transaction<'_> {
         entry.least = change.least.unwrap_or(entry.least);
         entry.enabled = change.enabled.unwrap_or(entry.enabled);
         // What waits may go now.
-        self.array.deliveries.retry(entry.id);
+        self.array.notifier.retry(entry.id);
         self.put_target(entry, "changed").await
     }
 
     pub async fn delete_target(&mut self, name: &str) -> Result<()> {
         let entry = self.array.config().targets.named(name)?.clone();
-        self.array.deliveries.forget(entry.id);
+        self.array.notifier.forget(entry.id);
         self.commit(vec![Edit::Remove(Record::Target(entry))]).await?;
         self.done("notification.deleted", TargetEntry::NOUN, name, "was deleted");
         Ok(())
@@ -370,7 +153,7 @@ impl Transaction<'_> {
         entry.destination.check(entry.secret.is_some()).map_err(wrong)?;
         self.commit(vec![Edit::Put(Record::Target(entry.clone()))]).await?;
         self.done(&format!("notification.{what}"), TargetEntry::NOUN, &entry.name, &format!("was {what}"));
-        Ok(self.array.deliveries.show(&entry))
+        Ok(self.array.notifier.show(&entry))
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 impl Array {
     /// What people call the array.
     pub(crate) fn name(&self, config: &Config) -> String {
-        config.settings.name.clone().unwrap_or_else(|| self.identity.name.clone())
+        config.name_of_array(&self.identity).to_owned()
     }
 
     /// The array as it is now.
@@ -56,7 +56,7 @@ impl Array {
 
     /// How what is stored is protected now.
     pub(crate) fn protection(&self, config: &Config) -> Protection {
-        let (scrub, next_scrub) = (self.scrub(config), self.next_scrub(config));
+        let (scrub, next_scrub) = (self.scrubs.last(config), self.scrubs.next(config));
         Protection { shelf: self.parts.pool.status(), scrub, next_scrub }
     }
 
@@ -111,14 +111,14 @@ impl Array {
             block_bytes: disk.as_ref().map_or(0, |disk| disk.geometry.block_bytes),
             mapped: disk.as_ref().map_or(0, |disk| disk.space.mapped),
             writable: disk.as_ref().is_some_and(|disk| !disk.read_only),
-            kept_until: disk.map(|disk| disk.kept_until).filter(|until| *until > self.retention_now()),
+            kept_until: disk.map(|disk| disk.kept_until).filter(|until| *until > self.clock.retention_now()),
             naa: scsi::naa(entry.id),
             connections: self.connections_of(config, entry.id),
         }
     }
 
     /// Every schedule, by name.
-    pub(crate) fn schedules(&self, config: &Config) -> Vec<Schedule> {
+    pub(crate) fn list_schedules(&self, config: &Config) -> Vec<Schedule> {
         config.schedules.iter().map(|entry| self.schedule(config, entry)).collect()
     }
 
@@ -138,7 +138,7 @@ impl Array {
             rules: entry.rules.clone(),
             immutable: entry.immutable,
             enabled: entry.enabled,
-            next: crate::schedule::next_run(entry),
+            next: crate::service::schedules::next_run(entry),
             last: own().map(|snapshot| snapshot.created).max(),
             snapshots: own().count(),
         }
@@ -172,7 +172,7 @@ impl Array {
     /// One volume group.
     pub(crate) fn group(&self, config: &Config, entry: &GroupEntry) -> Group {
         let disks = config.members(entry.id).filter_map(|volume| self.parts.engine.volume(volume.id));
-        let (soft_quota_crossed, hard_quota_reached) = self.quota_state(entry.id);
+        let (soft_quota_crossed, hard_quota_reached) = self.quotas.state(entry.id);
         Group {
             name: entry.name.clone(),
             created: entry.created,
@@ -180,7 +180,7 @@ impl Array {
             hard_quota: entry.hard_quota,
             volumes: config.members(entry.id).map(|volume| volume.name.clone()).collect(),
             provisioned: disks.map(|disk| disk.geometry().bytes()).sum(),
-            mapped: self.mapped_by(config, entry.id),
+            mapped: self.quotas.mapped_by(config, entry.id),
             soft_quota_crossed,
             hard_quota_reached,
             policy: entry.policy,
@@ -215,7 +215,7 @@ impl Array {
             host_group: config.group_of(entry.id).map(|group| group.name.clone()),
             connections,
             sessions: sessions.iter().filter(own).count(),
-            refused_logins: self.refused_logins(config, Some(&entry.name)),
+            refused_logins: self.logins.refused(config, Some(&entry.name)),
         }
     }
 

@@ -4,21 +4,20 @@
 //! computes what there should be from the configuration and brings `scsi`, `iscsi` and the engine there, whatever they
 //! had before.
 
-use crate::array::Array;
+use crate::configuration::Configuration;
 use crate::policy::{policy_of, rates};
-use crate::watch::mapped;
+use crate::sealing::SealingKey;
+use crate::service::quotas::{Quotas, mapped};
 use crate::{Error, Result};
 use block::DiskId;
+use engine::Engine;
 use parking_lot::Mutex;
 use records::{
-    Config, ConnectionEntry, Edit, GroupEntry, GroupId, HostEntry, HostId, Peer, Record, Stage, VolumeEntry,
+    Config, ConnectionEntry, Edit, GroupEntry, GroupId, HostEntry, HostId, Peer, Record, SealedChap, Stage,
+    VolumeEntry,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// The volumes and snapshots that are exported.
-#[derive(Debug, Default)]
-pub(crate) struct Units(Mutex<BTreeSet<DiskId>>);
 
 /// What a change may affect.
 #[derive(Debug, Default)]
@@ -94,9 +93,21 @@ fn view_of(config: &Config, host: HostId) -> BTreeMap<u16, export::Mapping> {
     config.seen_by(host).map(|entry| (entry.lun, mapping(entry))).collect()
 }
 
-impl Array {
+/// Puts the configuration in force.
+pub(crate) struct Reconciler {
+    pub engine: Arc<Engine>,
+    pub exports: Arc<export::Exports>,
+    pub target: Arc<scsi::Target>,
+    pub server: Arc<iscsi::Server>,
+    pub sealing: Arc<SealingKey>,
+    pub quotas: Arc<Quotas>,
+    /// The volumes and snapshots that are exported.
+    pub units: Mutex<BTreeSet<DiskId>>,
+}
+
+impl Reconciler {
     /// Brings `scsi` and `iscsi` to what the configuration says about what is affected.
-    pub(crate) fn reconcile(&self, config: &Config, affected: &Affected) {
+    pub fn reconcile(&self, config: &Config, affected: &Affected) {
         for id in affected.disks.iter().filter(|id| is_served(config, **id)) {
             self.add_unit(*id);
             if let Some(volume) = config.volumes.get(*id) {
@@ -107,9 +118,9 @@ impl Array {
             self.limit_group(config, *id, affected.fresh);
         }
         if affected.throttle {
-            self.parts.exports.set_unmap_throttle(config.settings.unmap_throttle);
+            self.exports.set_unmap_throttle(config.settings.unmap_throttle);
         }
-        self.check_quotas(config, !affected.fresh);
+        self.quotas.check(config, !affected.fresh);
         self.set_views(config, &affected.initiators);
         if affected.log_ins {
             self.set_log_ins(config);
@@ -121,25 +132,25 @@ impl Array {
     }
 
     fn add_unit(&self, id: DiskId) {
-        let mut units = self.units.0.lock();
-        if let Some(disk) = self.parts.engine.volume(id).filter(|_| !units.contains(&id)) {
-            self.parts.exports.add_volume(disk);
+        let mut units = self.units.lock();
+        if let Some(disk) = self.engine.volume(id).filter(|_| !units.contains(&id)) {
+            self.exports.add_volume(disk);
             units.insert(id);
         }
     }
 
     fn remove_unit(&self, id: DiskId) {
-        if self.units.0.lock().remove(&id) {
-            self.parts.exports.remove_volume(id);
+        if self.units.lock().remove(&id) {
+            self.exports.remove_volume(id);
         }
     }
 
     fn limit_volume(&self, volume: &VolumeEntry, fresh: bool) {
         if !(fresh && volume.limits.is_none()) {
-            self.parts.exports.set_limits(volume.id, rates(volume.limits));
+            self.exports.set_limits(volume.id, rates(volume.limits));
         }
         if !(fresh && volume.scsi2_reservations) {
-            self.parts.target.set_simple_reservations(volume.id, volume.scsi2_reservations);
+            self.target.set_simple_reservations(volume.id, volume.scsi2_reservations);
         }
     }
 
@@ -151,11 +162,11 @@ impl Array {
         }
         let members: BTreeSet<DiskId> = config.members(id).map(|volume| volume.id).collect();
         let limits = group.map(|group| group.limits).unwrap_or_default();
-        self.parts.exports.set_group_limits(u128::from(id.0), members.clone(), rates(limits));
-        let (engine, disks) = (self.parts.engine.clone(), members.clone());
+        self.exports.set_group_limits(u128::from(id.0), members.clone(), rates(limits));
+        let (engine, disks) = (self.engine.clone(), members.clone());
         let usage = Arc::new(move || mapped(&engine, disks.iter().copied()));
         let quota = group.and_then(|group| group.hard_quota);
-        self.parts.exports.set_group_quota(u128::from(id.0), members, quota, usage);
+        self.exports.set_group_quota(u128::from(id.0), members, quota, usage);
     }
 
     /// Sets what each initiator sees; one that belongs to no host sees nothing.
@@ -168,8 +179,8 @@ impl Array {
         let owners: BTreeMap<String, HostId> = config.hosts.iter().flat_map(owner).collect();
         for name in initiators {
             match owners.get(name) {
-                Some(host) => self.parts.exports.set_mappings(name, view_of(config, *host)),
-                None => self.parts.exports.remove_mappings(name),
+                Some(host) => self.exports.set_mappings(name, view_of(config, *host)),
+                None => self.exports.remove_mappings(name),
             }
         }
     }
@@ -185,23 +196,38 @@ impl Array {
                 Err(error) => tracing::error!(host = host.name, %error, "a host can't log in"),
             }
         }
-        self.parts.server.set_access(table.into_iter().collect());
+        self.server.set_access(table.into_iter().collect());
+    }
+
+    /// How a host may log in.
+    fn access(&self, host: &HostEntry) -> Result<iscsi::Access> {
+        let credentials = |chap: &Option<SealedChap>, direction: &str| {
+            let open = |chap: &SealedChap| {
+                let secret = self.sealing.open(&chap.secret, &HostEntry::place(host.id, direction))?;
+                Ok(iscsi::Credentials { name: chap.user.clone(), secret: secret.expose().into() })
+            };
+            chap.as_ref().map(open).transpose()
+        };
+        Ok(iscsi::Access {
+            chap: credentials(&host.chap, "chap")?,
+            mutual: credentials(&host.mutual, "mutual")?,
+        })
     }
 
     /// Brings the reduction policies of the engine to what the configuration says. The configuration comes first: a start
     /// after a crash does the rest.
-    pub(crate) async fn reconcile_policies(&self, affected: &Affected) -> Result<()> {
+    pub async fn reconcile_policies(&self, configuration: &Configuration, affected: &Affected) -> Result<()> {
         let differing: Vec<_> = {
-            let config = self.config();
+            let config = configuration.read();
             let volumes = affected.disks.iter().filter_map(|id| config.volumes.get(*id));
             let ready = volumes.filter(|volume| volume.stage == Stage::Ready);
             let wanted = ready.map(|volume| (volume.id, policy_of(&config, volume)));
             let differs =
-                |(id, policy): &(DiskId, _)| self.parts.engine.policy(*id).is_some_and(|now| now != *policy);
+                |(id, policy): &(DiskId, _)| self.engine.policy(*id).is_some_and(|now| now != *policy);
             wanted.filter(differs).collect()
         };
         for (id, policy) in differing {
-            let set = self.parts.engine.set_policy(id, policy).await;
+            let set = self.engine.set_policy(id, policy).await;
             set.map_err(|error| Error::refused("the reduction policy can't be set", error))?;
         }
         Ok(())

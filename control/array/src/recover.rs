@@ -1,7 +1,10 @@
 //! Start-up: the array's identity and configuration are read from the records, and changes that a crash left half-way
 //! are completed or rolled back.
 
-use crate::array::{Array, Env, Parts, put, put_records};
+use crate::array::Array;
+use crate::configuration::{put, put_records};
+use crate::env::Env;
+use crate::parts::Parts;
 use crate::reconcile::Affected;
 use crate::{Error, Result};
 use block::DiskId;
@@ -34,15 +37,23 @@ impl Array {
         adopt_strays(&parts.engine, &mut config, env.seconds()).await?;
         let array = Array::new(parts, env, identity, version.into(), config)?;
         let everything = Affected::everything(&array.config());
-        array.reconcile_policies(&everything).await?;
-        array.reconcile(&array.config(), &everything);
-        array.resume_scrub();
+        array.reconciler.reconcile_policies(&array.configuration, &everything).await?;
+        array.reconciler.reconcile(&array.config(), &everything);
+        array.scrubs.resume();
         Ok(array)
     }
 }
 
+/// Whether anything on the drives is sealed: then the key that sealed it must be somewhere.
+///
+/// # Errors
+/// When the configuration can't be read.
+pub fn has_sealed_secrets(engine: &Engine) -> Result<bool> {
+    Ok(!read(engine)?.sealed().is_empty())
+}
+
 /// The configuration as the records say it.
-pub(crate) fn read(engine: &Engine) -> Result<Config> {
+fn read(engine: &Engine) -> Result<Config> {
     let mut config = Config::default();
     for (key, value) in engine.records("") {
         if key == ARRAY || key == CLOCK {

@@ -1,8 +1,11 @@
 //! The recycle bin: deleted volumes and snapshots keep their data for a configured time, unless they are eradicated.
 
-use crate::array::{Array, Transaction, some_of};
+use crate::array::Array;
 use crate::caller::Caller;
-use crate::verb::{Object, verbs};
+use crate::request::verbs;
+use crate::transaction::Transaction;
+use crate::verb::Object;
+use crate::view::some_of;
 use crate::view::{BinnedDisk, Snapshot, Volume};
 use crate::{Error, Result, check};
 use block::DiskId;
@@ -77,7 +80,7 @@ impl Transaction<'_> {
             return self.eradicate(entry).await;
         }
         let (noun, name) = (entry.noun(), entry.name().to_owned());
-        let mut binned = entry.at(Stage::Binned, Some(self.array.retention_begin()));
+        let mut binned = entry.at(Stage::Binned, Some(self.array.clock.retention_begin()));
         if let DiskEntry::Volume(volume) = &mut binned {
             volume.group = None;
         }
@@ -133,7 +136,7 @@ impl Transaction<'_> {
     /// Refuses what is kept until a time that has not come.
     pub(crate) fn refuse_kept(&self, id: DiskId, name: &str) -> Result<()> {
         match self.array.parts.engine.disk(id) {
-            Some(disk) if disk.kept_until > self.array.retention_now() => {
+            Some(disk) if disk.kept_until > self.array.clock.retention_now() => {
                 let error = block::Error::Kept { until: disk.kept_until };
                 Err(Error::refused(&format!("{name:?} can't be deleted"), error))
             }
@@ -162,10 +165,10 @@ impl Transaction<'_> {
 impl Array {
     /// Eradicates what was in the recycle bin for long enough.
     pub(crate) async fn empty_bin(&self) {
-        if self.expiry_stands_still() {
+        if self.clock.expiry_stands_still() {
             return;
         }
-        let now = self.retention_now();
+        let now = self.clock.retention_now();
         let due: Vec<String> = {
             let config = self.config();
             let keep = config.settings.bin_seconds;

@@ -1,7 +1,7 @@
 //! Settings of the array as a whole, and the work that it does periodically.
 
-use crate::array::{Array, Transaction};
-use crate::verb::verbs;
+use crate::request::verbs;
+use crate::transaction::Transaction;
 use crate::view::{ArrayStatus, Settings};
 use crate::{Error, Result, check};
 use records::{Edit, Record};
@@ -82,23 +82,5 @@ impl Transaction<'_> {
         }
         let config = self.array.config();
         Ok(self.array.settings(&config))
-    }
-}
-
-impl Array {
-    /// Does what is due: to be called about once a second.
-    pub async fn tick(&self) {
-        self.watch_history();
-        self.check_quotas(&self.config(), true);
-        self.watch_space();
-        self.watch_logins();
-        self.watch_alerts();
-        self.watch_drives();
-        self.watch_health();
-        self.watch_scrub().await;
-        self.scrub_when_due().await;
-        self.run_schedules().await;
-        self.empty_bin().await;
-        self.watch_clock().await;
     }
 }

@@ -1,8 +1,10 @@
 //! Snapshots: taking them of a volume or of a whole group at one moment, changing and restoring them, and comparing
 //! two. Their records are committed in the same step.
 
-use crate::array::{Array, Transaction};
-use crate::verb::{Object, verbs};
+use crate::array::Array;
+use crate::request::verbs;
+use crate::transaction::Transaction;
+use crate::verb::Object;
 use crate::view::{Difference, DifferentExtent, Snapshot, SubjectName, Volume};
 use crate::{Error, Result, check};
 use block::{Disk, DiskId, Provisioning};
@@ -195,7 +197,7 @@ impl Transaction<'_> {
 
     fn refuse_past(&self, until: Option<u64>) -> Result<()> {
         match until {
-            Some(until) if until <= self.array.retention_begin() => Err(Error::invalid(format!(
+            Some(until) if until <= self.array.clock.retention_begin() => Err(Error::invalid(format!(
                 "a snapshot can be kept until a time to come only; now it is {}",
                 records::utc(self.now())
             ))),
@@ -220,7 +222,7 @@ impl Transaction<'_> {
             SnapshotChange::Writable(writable) => {
                 let before = engine.disk(entry.id).is_some_and(|disk| !disk.read_only);
                 engine
-                    .set_read_only(entry.id, !writable, self.array.retention_now())
+                    .set_read_only(entry.id, !writable, self.array.clock.retention_now())
                     .await
                     .map_err(refused)?;
                 let [before, after] = [before, writable].map(|it| json!({ "writable": it }));
@@ -235,7 +237,10 @@ impl Transaction<'_> {
                     )));
                 }
                 let before = engine.disk(entry.id).map_or(0, |disk| disk.kept_until);
-                engine.keep_until(entry.id, until, self.array.retention_now()).await.map_err(refused)?;
+                engine
+                    .keep_until(entry.id, until, self.array.clock.retention_now())
+                    .await
+                    .map_err(refused)?;
                 let [before, after] = [before, until].map(|it| json!({ "keep_until": records::utc(it) }));
                 self.note_change("snapshot", Some(name), [&before, &after]);
                 format!("is kept until {}", records::utc(until))

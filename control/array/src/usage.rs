@@ -1,7 +1,7 @@
 //! Space usage of a volume or a volume group on the drives, with its snapshots.
 
 use crate::array::Array;
-use crate::verb::verbs;
+use crate::request::verbs;
 use crate::{Error, Result};
 use block::DiskId;
 use records::{Config, VolumeEntry};

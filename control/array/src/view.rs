@@ -3,6 +3,8 @@
 use crate::policy::PolicyInForce;
 use block::DiskId;
 use engine::Ratios;
+use history::Severity;
+use notify::Destination;
 use records::{Limits, Policy, Rule, Scrub};
 use serde::Serialize;
 use shelf::pool::{DriveStatus, Lock, PoolStatus};
@@ -309,6 +311,14 @@ pub struct Drive {
     pub evacuation_warning: Option<String>,
 }
 
+/// A drive as messages call it.
+pub(crate) fn called(drive: &DriveStatus) -> String {
+    match &drive.name {
+        Some(name) => format!("the drive {name} in slot {}", drive.slot),
+        None => format!("the drive in slot {}", drive.slot),
+    }
+}
+
 /// Space in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Space {
@@ -456,4 +466,38 @@ pub struct Job {
     pub progress: f64,
     /// What came of it, for people.
     pub message: Option<String>,
+}
+
+/// The first few names of a list, for a message.
+pub(crate) fn some_of(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    match names.len() {
+        0..=SHOWN => names.join(", "),
+        all => format!("{} and {} more", names[..SHOWN].join(", "), all - SHOWN),
+    }
+}
+
+/// A notification target as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its name.
+    pub name: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// Where notices go.
+    pub destination: Destination,
+    /// The lowest severity that is sent.
+    pub least: Severity,
+    /// Whether anything is sent.
+    pub enabled: bool,
+    /// There is a secret.
+    pub has_secret: bool,
+    /// When a notification arrived last since the array began to serve, in seconds since 1970.
+    pub delivered: Option<u64>,
+    /// Why the last one did not.
+    pub failing: Option<String>,
+    /// Notices that wait.
+    pub waiting: usize,
+    /// Notices that were dropped because too many waited.
+    pub lost: u64,
 }

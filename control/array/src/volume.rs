@@ -1,21 +1,13 @@
 //! Volumes: creating, cloning, changing and deleting them.
 
-use crate::array::Transaction;
-use crate::verb::verbs;
+use crate::request::verbs;
+use crate::transaction::{Contents, Transaction};
 use crate::view::Volume;
 use crate::{Error, Result, check};
-use block::{Disk, DiskId, Geometry};
+use block::{Disk, DiskId};
 use records::{DiskEntry, Edit, GroupId, LimitsChange, PolicyChange, Record, Stage, Topic, VolumeEntry};
 use serde::Serialize;
 use serde_json::json;
-
-/// What a new volume holds.
-pub(crate) enum Contents {
-    /// Nothing; it reads as zeros.
-    Empty(Geometry),
-    /// What another volume or a snapshot holds now.
-    Of(DiskId),
-}
 
 fn put(entry: &VolumeEntry, stage: Stage) -> Edit {
     Edit::Put(Record::Volume(VolumeEntry { stage, ..entry.clone() }))
@@ -149,7 +141,7 @@ impl Transaction<'_> {
             .commit_volume(contents, vec![put(&entry, Stage::Ready)], id)
             .await
             .map_err(|error| Error::refused(&format!("volume {:?} could not be made", entry.name), error))?;
-        self.array.reconcile_policies(&affected).await?;
+        self.array.reconciler.reconcile_policies(&self.array.configuration, &affected).await?;
         self.done("volume.created", "volume", &entry.name, "was created");
         self.volume_now(entry.id)
     }
@@ -227,8 +219,12 @@ impl Transaction<'_> {
     async fn lock_volume(&mut self, entry: &VolumeEntry, read_only: bool) -> Result<Volume> {
         let name = &entry.name;
         if self.array.disk(entry.id, name)?.is_read_only() != read_only {
-            let set =
-                self.array.parts.engine.set_read_only(entry.id, read_only, self.array.retention_now()).await;
+            let set = self
+                .array
+                .parts
+                .engine
+                .set_read_only(entry.id, read_only, self.array.clock.retention_now())
+                .await;
             set.map_err(|error| Error::refused(&format!("volume {name:?} can't be changed"), error))?;
             let [before, after] = [!read_only, read_only].map(|it| json!({ "read_only": it }));
             self.note_change("volume", Some(name), [&before, &after]);

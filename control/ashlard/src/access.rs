@@ -207,12 +207,12 @@ impl Folder {
                          trust it; hosts are served. Free some space or repair the file system; it is retried",
                         path.display()
                     );
-                    self.array.raise_condition(&kind, Severity::Warning, message);
+                    self.array.alerts().report(&kind, Severity::Warning, message);
                 }
             }
             _ => {
                 waiting.remove(name);
-                self.array.clear_condition(&kind);
+                self.array.alerts().end_report(&kind);
             }
         }
     }

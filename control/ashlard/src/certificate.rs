@@ -47,7 +47,7 @@ pub async fn prepare(array: &Array, args: &Args, folder: &Folder) -> Result<Tls>
          certificate that clients do not trust; replace the certificate (ashlar certificate replace), or restore its \
          key"
     );
-    array.raise_condition("certificate.temporary", Severity::Warning, message);
+    array.alerts().report("certificate.temporary", Severity::Warning, message);
     let (chain, key) = self_signed(args)?;
     Tls::new(&chain, key.expose()).map_err(|wrong| anyhow!(wrong))
 }
@@ -94,7 +94,7 @@ fn renew(array: &Array, tls: &Tls, folder: &Folder) {
         tracing::error!(error, "the new certificate can't be used");
         return;
     }
-    array.clear_condition("certificate.temporary");
+    array.alerts().end_report("certificate.temporary");
     folder.show(FILE, chain.into_bytes());
 }
 

@@ -145,7 +145,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
 
     let mut tasks = Supervised::default();
     tasks.spawn("clock", tick(array.array.clone()));
-    tasks.spawn("notices", array.array.clone().deliver());
+    tasks.spawn("notices", array.array.notifier().clone().deliver());
     tasks.spawn("measurements", measure(array.array.clone()));
     tasks.spawn("certificate", certificate::follow(array.array.clone(), tls, folder.clone()));
     tasks.spawn("folder", folder.keep_trying());
@@ -157,8 +157,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let finish = web.stop();
     tasks.end();
     array.server.shutdown().await;
-    array.array.keep_measurements();
-    array.array.store_clock().await;
+    array.array.flush().await;
     shards.stop();
     let checkpoint = engine.shutdown().await.context("the last checkpoint could not be written");
     background.end();

@@ -3,6 +3,7 @@
 //! A change is a list of [`Edit`]s that is committed as one step and then applied here; a start applies what was
 //! stored. Memory therefore always holds what a restart would read.
 
+use crate::array::ArrayIdentity;
 use crate::disk::{GroupId, VolumeEntry};
 use crate::host::{HostGroupEntry, HostId};
 pub use crate::record::Config;
@@ -30,6 +31,11 @@ impl Edit {
 }
 
 impl Config {
+    /// What people call the array: as it is set, or as it was called first.
+    pub fn name_of_array<'a>(&'a self, identity: &'a ArrayIdentity) -> &'a str {
+        self.settings.name.as_deref().unwrap_or(&identity.name)
+    }
+
     /// The volume or snapshot of that name: no two have the same.
     pub fn disk_named(&self, name: &str) -> Result<DiskId> {
         let snapshot = self.snapshots.find(name).map(|entry| entry.id);

@@ -13,7 +13,7 @@ use super::ask;
 use crate::Context;
 use crate::auth::Operator;
 use crate::problem::Problem;
-use array::{Cell, Operation, Sample, Scope, Series, Stretch};
+use array::{Cell, Operation, Sample, Scope, Series, TimeRange};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -80,12 +80,12 @@ impl Whose {
         }
     }
 
-    fn stretch(&self) -> Stretch {
-        Stretch { from: self.from, to: self.to, points: self.points }
+    fn range(&self) -> TimeRange {
+        TimeRange { from: self.from, to: self.to, points: self.points }
     }
 
     async fn series(&self, operator: Operator, context: &Context) -> Result<Series, Problem> {
-        let action = array::ShowPerformance { scope: self.scope()?, stretch: self.stretch() };
+        let action = array::ShowPerformance { scope: self.scope()?, range: self.range() };
         ask(operator, context, action).await
     }
 }

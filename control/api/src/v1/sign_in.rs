@@ -69,7 +69,7 @@ struct Arrival {
 ))]
 async fn list_sign_ins(State(context): State<Context>) -> Answer<SignIns> {
     let items: Vec<_> =
-        context.array.sign_in_directories().into_iter().map(|directory| SignIn { directory }).collect();
+        context.array.directories().redirecting().into_iter().map(|directory| SignIn { directory }).collect();
     let total = items.len();
     Ok(Json(SignIns { items, total }))
 }
@@ -94,8 +94,8 @@ async fn start_sign_in(
     let host = auth::text(&headers, &HOST).unwrap_or_default().to_owned();
     let _turn = context.pending_sign_ins.asking.acquire().await;
     let (array, name) = (context.array.clone(), directory.clone());
-    let request = blocking(move || array.begin_sign_in(&name, &host)).await?;
-    let (browser, url) = (context.array.secret(), request.url.clone());
+    let request = blocking(move || array.directories().begin_sign_in(&name, &host)).await?;
+    let (browser, url) = (context.array.accounts().secret(), request.url.clone());
     context.pending_sign_ins.begin(&directory, request, &browser, context.array.uptime());
     Ok(([(SET_COOKIE, mark(&browser, peer.encrypted))], Json(Departure { url })).into_response())
 }
@@ -130,16 +130,16 @@ async fn complete_sign_in(
     };
     let _turn = context.pending_sign_ins.asking.acquire().await;
     let (array, name, from) = (context.array.clone(), directory.clone(), origin.clone());
-    let ended = move || array.end_sign_in(&name, &request, &code, iss.as_deref(), &from);
+    let ended = move || array.directories().end_sign_in(&name, &request, &code, iss.as_deref(), &from);
     let guest = match blocking(ended).await {
         Ok(guest) => guest,
         Err(problem) => {
             context.sessions.failed(&client, context.array.uptime());
-            context.array.log_login(&format!("{directory}/…"), &origin, false);
+            context.array.accounts().log_login(&format!("{directory}/…"), &origin, false);
             return Err(problem);
         }
     };
-    context.array.log_login(&guest.user, &origin, true);
+    context.array.accounts().log_login(&guest.user, &origin, true);
     let (user, role) = (guest.user.clone(), guest.role.into());
     let (secret, until) = context.sessions.begin_guest(guest, &context.array);
     let mut extensions = Extensions::new();

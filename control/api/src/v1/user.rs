@@ -101,7 +101,7 @@ async fn log_in(
         }),
     };
     let shown = found.as_ref().map_or(&user, |(user, ..)| user);
-    context.array.log_login(shown, &origin, found.is_ok());
+    context.array.accounts().log_login(shown, &origin, found.is_ok());
     let (user, role, (secret, until)) = found?;
     let mut extensions = Extensions::new();
     extensions.insert(ConnectInfo(peer));
@@ -124,9 +124,9 @@ async fn check_password(
         return Err(Problem::too_many(seconds));
     }
     let asked = user.to_owned();
-    let found = tokio::task::spawn_blocking(move || array.log_in(&asked, &password)).await;
+    let found = tokio::task::spawn_blocking(move || array.accounts().log_in(&asked, &password)).await;
     let found = found.map_err(|error| Problem::internal(format!("the log-in broke off: {error}")))?;
-    if found.is_none() && !context.array.has_password_directory(user) {
+    if found.is_none() && !context.array.directories().has_password_check(user) {
         context.sessions.failed(client, context.array.uptime());
     }
     Ok(found)
@@ -152,7 +152,7 @@ async fn elsewhere(
     password: Secret,
 ) -> Result<array::Guest, Problem> {
     let refused = || Problem::unauthorized("there is no such user, or the password is wrong");
-    if !context.array.has_password_directory(user) {
+    if !context.array.directories().has_password_check(user) {
         return Err(refused());
     }
     let _turn = context.pending_sign_ins.asking.acquire().await;
@@ -161,7 +161,7 @@ async fn elsewhere(
     }
     let (array, name) = (context.array.clone(), user.to_owned());
     let origin = client.first().copied().unwrap_or_default().to_owned();
-    let asked = move || array.log_in_by_directory(&name, &password, &origin);
+    let asked = move || array.directories().log_in(&name, &password, &origin);
     let found = tokio::task::spawn_blocking(asked).await;
     match found.map_err(|error| Problem::internal(format!("the log-in broke off: {error}")))?? {
         Some(guest) => Ok(guest),
@@ -285,7 +285,7 @@ async fn show_user(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<User> {
-    let own = context.array.is_own(&operator.caller, &name);
+    let own = context.array.accounts().is_own(&operator.caller, &name);
     let it = match own {
         true => perform(operator, &context, array::ShowOwnUser).await?,
         false => perform(operator, &context, array::ShowUser { name }).await?,
@@ -309,7 +309,7 @@ async fn change_user(
 ) -> Answer<User> {
     let password = password.map(Secret::new);
     let it = match (password, current_password) {
-        (Some(password), Some(current)) if context.array.is_own(&operator.caller, &name) => {
+        (Some(password), Some(current)) if context.array.accounts().is_own(&operator.caller, &name) => {
             if role.is_some() {
                 let detail = "set your own password and a role one after the other".into();
                 return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail));

@@ -137,7 +137,7 @@ async fn a_machine_that_is_off_too_long_needs_a_word() {
     let rig = Rig::new();
     let up = rig.up().await;
     prepare(&up).await;
-    up.array.store_clock().await;
+    up.array.flush().await;
     up.down().await;
     let start = |hours: u64, boot| {
         rig.clock.fetch_add(hours * HOUR, Ordering::SeqCst);

@@ -3,7 +3,7 @@
 use crate::rig::{Rig, Up, steps};
 use array::{
     Busiest, By, Cell, Connect, CreateGroup, CreateHost, CreateVolume, GroupChange, Kind, ListBusiest,
-    Operation, PeerName, Scope, Series, ShowCapacity, ShowPerformance, Stretch,
+    Operation, PeerName, Scope, Series, ShowCapacity, ShowPerformance, TimeRange,
 };
 use std::sync::atomic::Ordering;
 
@@ -50,7 +50,7 @@ async fn prepared(up: &Up) {
 }
 
 async fn series(up: &Up, scope: Scope) -> Series {
-    up.perform(ShowPerformance { scope, stretch: Stretch::default() }).await.unwrap()
+    up.perform(ShowPerformance { scope, range: TimeRange::default() }).await.unwrap()
 }
 
 fn only(series: &Series, wanted: Operation) -> Cell {
@@ -89,7 +89,7 @@ async fn commands_are_told_by_volume_group_and_array_and_survive_a_restart() {
     assert_eq!((millis, busiest.len(), busiest[0].name.as_str()), (2000, 1, "db1"));
     assert_eq!(busiest[0].sample.sum(|_, _| true).latency.count(), 4);
 
-    up.array.keep_measurements();
+    up.array.flush().await;
     up.down().await;
     let up = rig.up().await;
     assert_eq!(only(&series(&up, Scope::Volume("db1".into())).await, Operation::Write).latency.count(), 3);
@@ -115,12 +115,12 @@ async fn questions_about_what_is_not_there_are_refused() {
     let up = rig.up().await;
     prepared(&up).await;
     for scope in [Scope::Volume("x".into()), Scope::Group("x".into()), Scope::Host("x".into())] {
-        let stretch = Stretch::default();
-        let error = up.perform(ShowPerformance { scope, stretch }).await.unwrap_err();
+        let range = TimeRange::default();
+        let error = up.perform(ShowPerformance { scope, range }).await.unwrap_err();
         assert_eq!(error.kind, Kind::NotFound);
     }
-    let stretch = Stretch { from: Some(2000), to: Some(1000), points: None };
-    let error = up.perform(ShowPerformance { scope: Scope::Array, stretch }).await.unwrap_err();
+    let range = TimeRange { from: Some(2000), to: Some(1000), points: None };
+    let error = up.perform(ShowPerformance { scope: Scope::Array, range }).await.unwrap_err();
     assert_eq!(error.kind, Kind::Invalid);
     up.crash().await;
 }
@@ -135,8 +135,8 @@ async fn the_use_of_space_is_kept_and_foreseen() {
         rig.clock.fetch_add(30, Ordering::SeqCst);
     }
     let now = rig.clock.load(Ordering::SeqCst);
-    let stretch = Stretch { from: Some(now - 15_000), to: None, points: Some(1000) };
-    let capacity = up.perform(ShowCapacity(stretch)).await.unwrap();
+    let range = TimeRange { from: Some(now - 15_000), to: None, points: Some(1000) };
+    let capacity = up.perform(ShowCapacity(range)).await.unwrap();
     assert!(capacity.points.len() >= 499, "{}", capacity.points.len());
     assert_eq!(capacity.points[9].provisioned, 2 << 30);
     assert!(capacity.per_day.is_some());

@@ -17,7 +17,7 @@ use array::{
     ShowAlert, ShowArray, ShowCapacity, ShowCertificate, ShowDirectory, ShowDrive, ShowGroup, ShowGroupUsage,
     ShowHost, ShowHostGroup, ShowJob, ShowKey, ShowOwnUser, ShowPerformance, ShowProtection, ShowSchedule,
     ShowSettings, ShowSnapshot, ShowSupportBundle, ShowTarget, ShowUser, ShowVolume, ShowVolumeUsage,
-    SnapshotChange, StartScrub, Stretch, SubjectName, TakeFromBin, TargetChange, TestDirectory, TestTarget,
+    SnapshotChange, StartScrub, SubjectName, TakeFromBin, TargetChange, TestDirectory, TestTarget, TimeRange,
     VERBS, Verb, VolumeChange,
 };
 
@@ -276,12 +276,12 @@ fn of_access(user: &str, verified: &Member) -> Vec<Step> {
 }
 
 fn of_history() -> Vec<Step> {
-    let (page, stretch) = (Page { before: None, limit: 1 }, Stretch::default());
+    let (page, range) = (Page { before: None, limit: 1 }, TimeRange::default());
     steps![
-        ShowPerformance { scope: Scope::Array, stretch },
+        ShowPerformance { scope: Scope::Array, range },
         ListBusiest { by: By::Volume, seconds: 1 },
-        ListPaths { host: None, stretch },
-        ShowCapacity(stretch),
+        ListPaths { host: None, range },
+        ShowCapacity(range),
         ListEvents { page: page.clone(), least: Severity::Info },
         ListAudit { page },
     ]
@@ -290,13 +290,13 @@ fn of_history() -> Vec<Step> {
 async fn user(up: &Up, name: &str, role: Role) -> Member {
     let create = CreateUser { name: name.into(), role, password: Secret::new(PASSWORD) };
     up.perform(create).await.unwrap();
-    up.array.log_in(name, &Secret::new(PASSWORD)).unwrap()
+    up.array.accounts().log_in(name, &Secret::new(PASSWORD)).unwrap()
 }
 
 async fn token(up: &Up, name: &str, user: &str, role: Role) -> Caller {
     let create = CreateToken { name: name.into(), user: Some(user.into()), role: Some(role), expires: None };
     let NewToken { secret, .. } = up.perform(create).await.unwrap();
-    let (id, user, role) = up.array.token(secret.expose()).unwrap();
+    let (id, user, role) = up.array.accounts().token(secret.expose()).unwrap();
     Caller { user, origin: "10.0.0.9".into(), role, credential: Credential::Token(id) }
 }
 
@@ -427,9 +427,9 @@ async fn ones_own_password_is_set_with_the_current_one_and_in_no_other_way() {
         let refused = action.perform(&up, &caller).await.unwrap_err();
         assert_eq!(refused.kind, Kind::Forbidden, "{action:?}");
     }
-    assert!(up.array.log_in("vera", &Secret::new(PASSWORD)).is_some());
+    assert!(up.array.accounts().log_in("vera", &Secret::new(PASSWORD)).is_some());
     up.array.perform(&session(&vera), set(&vera, "nine chars")).await.unwrap();
-    assert!(up.array.log_in("vera", &Secret::new(PASSWORD)).is_none());
+    assert!(up.array.accounts().log_in("vera", &Secret::new(PASSWORD)).is_none());
     // The session, and the proof, were those of the old password.
     let refused = up.array.perform(&session(&vera), set(&vera, "ten chars!")).await.unwrap_err();
     assert_eq!(refused.kind, Kind::Forbidden);

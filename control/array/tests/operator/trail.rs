@@ -181,7 +181,7 @@ async fn every_change_and_every_test_has_an_entry_in_plain_words() {
     let up = rig.up().await;
     let create = CreateUser { name: "ada".into(), role: Role::Admin, password: Secret::new("eight chars") };
     ok(&up, create).await;
-    let member = up.array.log_in("ada", &Secret::new("eight chars")).unwrap();
+    let member = up.array.accounts().log_in("ada", &Secret::new("eight chars")).unwrap();
     let caller: Caller = roles::session(&member);
     for action in roles::samples("ada", &member) {
         let (verb, before) = (action.verb, trail(&up).await.len());

@@ -6,7 +6,7 @@ use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::{Problem, Problems};
 use crate::v1::{ask, utc};
-use array::Stretch;
+use array::TimeRange;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -88,7 +88,7 @@ async fn show_capacity(
     State(context): State<Context>,
     Asked(When { from, to, points, format }): Asked<When>,
 ) -> Result<Response, Problem> {
-    let capacity = ask(operator, &context, array::ShowCapacity(Stretch { from, to, points })).await?;
+    let capacity = ask(operator, &context, array::ShowCapacity(TimeRange { from, to, points })).await?;
     if format == Some(Format::Csv) {
         let header = ["time", "provisioned", "mapped", "unique", "physical", "metadata", "total"];
         let rows = capacity.points.iter().map(|it| {

@@ -6,7 +6,7 @@ use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::Problems;
 use crate::v1::{Answer, ask};
-use array::Stretch;
+use array::TimeRange;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -83,8 +83,8 @@ async fn list_paths(
     State(context): State<Context>,
     Asked(WhichPaths { from, to, host }): Asked<WhichPaths>,
 ) -> Answer<Paths> {
-    let stretch = Stretch { from, to, points: None };
-    let paths = ask(operator, &context, array::ListPaths { host, stretch }).await?;
+    let range = TimeRange { from, to, points: None };
+    let paths = ask(operator, &context, array::ListPaths { host, range }).await?;
     Ok(Json(Paths::of(&paths)))
 }
 

@@ -7,15 +7,15 @@
 //! day differs from the retention clock, it jumped, or the array was off for longer than the allowance: nothing
 //! expires until the time of day is right again, or an administrator confirms it.
 
-use crate::array::{Array, Transaction, put_records};
 use crate::condition::{self, Conditions};
-use crate::verb::verbs;
+use crate::configuration::put_records;
+use crate::env::{Env, Uptime};
 use crate::{Error, Result};
 use engine::Engine;
 use history::Severity;
+use parking_lot::Mutex;
 use records::{CLOCK, ClockEntry};
-use serde::Serialize;
-use std::time::Duration;
+use std::sync::Arc;
 
 /// How far the time of day may be from the retention clock, in seconds: clocks are set right by little all the time.
 const MAX_DRIFT_SECONDS: u64 = 300;
@@ -23,15 +23,6 @@ const MAX_DRIFT_SECONDS: u64 = 300;
 const MAX_ALLOWANCE_SECONDS: u64 = 24 * 3600;
 /// How often the retention clock is stored, in seconds.
 const STORE_INTERVAL_SECONDS: u64 = 3600;
-
-/// How long the machine has been up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Uptime {
-    /// Which start of the machine it counts from: a number that no other start has.
-    pub boot: u128,
-    /// How long ago that was.
-    pub since: Duration,
-}
 
 /// The retention clock.
 #[derive(Debug)]
@@ -53,6 +44,10 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
+    fn of(env: &Env) -> Self {
+        Self { wall: env.seconds(), uptime: (env.uptime)() }
+    }
+
     fn seconds(&self) -> u64 {
         self.uptime.since.as_secs()
     }
@@ -141,60 +136,57 @@ impl Clock {
     }
 }
 
-/// The retention clock that the engine holds, or a new one.
-pub(crate) fn load(engine: &Engine, now: &Moment) -> Result<Clock> {
-    let found = engine.records(CLOCK).into_iter().find(|(key, _)| key == CLOCK);
-    let stored = found.map(|(_, value)| ClockEntry::read(&value)).transpose()?;
-    Ok(Clock::resume(stored, now))
+/// The retention clock of an array, stored in its engine.
+pub(crate) struct RetentionClock {
+    env: Arc<Env>,
+    engine: Arc<Engine>,
+    clock: Mutex<Clock>,
 }
 
-/// Confirm that the time of day is right although the array saw it jump: retention follows it again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ConfirmTime;
-
-verbs! {
-    ConfirmTime -> (), Change "confirm" "time", Admin
-        => |tx, _| tx.confirm_time().await;
-}
-
-impl Array {
-    fn moment(&self) -> Moment {
-        Moment { wall: self.env.seconds(), uptime: (self.env.uptime)() }
+impl RetentionClock {
+    /// The retention clock that the engine holds, or a new one.
+    ///
+    /// # Errors
+    /// When the stored one can't be read.
+    pub fn load(env: Arc<Env>, engine: Arc<Engine>) -> Result<Self> {
+        let found = engine.records(CLOCK).into_iter().find(|(key, _)| key == CLOCK);
+        let stored = found.map(|(_, value)| ClockEntry::read(&value)).transpose()?;
+        let clock = Mutex::new(Clock::resume(stored, &Moment::of(&env)));
+        Ok(Self { env, engine, clock })
     }
 
-    /// How long the machine is up, in seconds: for what must not depend on the time of day.
-    pub fn uptime(&self) -> u64 {
-        (self.env.uptime)().since.as_secs()
+    fn moment(&self) -> Moment {
+        Moment::of(&self.env)
     }
 
     /// What the retention clock shows, in seconds since 1970: whatever is kept until a later time is kept.
-    pub(crate) fn retention_now(&self) -> u64 {
+    pub fn retention_now(&self) -> u64 {
         let (now, mut clock) = (self.moment(), self.clock.lock());
         clock.look(&now);
         clock.retention(&now)
     }
 
     /// The time from which something is kept that begins now, in seconds since 1970: later is safer.
-    pub(crate) fn retention_begin(&self) -> u64 {
-        self.retention_now().max(self.now())
+    pub fn retention_begin(&self) -> u64 {
+        self.retention_now().max(self.env.seconds())
     }
 
     /// The time that schedules go by, in seconds since 1970.
-    pub(crate) fn schedule_now(&self) -> u64 {
+    pub fn schedule_now(&self) -> u64 {
         let (now, mut clock) = (self.moment(), self.clock.lock());
         clock.look(&now);
         clock.schedule(&now)
     }
 
     /// Whether nothing expires because the time of day is not to be believed.
-    pub(crate) fn expiry_stands_still(&self) -> bool {
+    pub fn expiry_stands_still(&self) -> bool {
         let (now, mut clock) = (self.moment(), self.clock.lock());
         clock.look(&now);
         clock.ahead(&now).is_some()
     }
 
     /// Looks at the time of day, and stores how far the retention clock is.
-    pub(crate) async fn watch_clock(&self) {
+    pub async fn watch(&self) {
         let now = self.moment();
         let due = {
             let mut clock = self.clock.lock();
@@ -203,30 +195,30 @@ impl Array {
             clock.stored.is_none_or(old)
         };
         if due {
-            self.store_clock().await;
+            self.store().await;
         }
     }
 
     /// Stores how far the retention clock is, to be called before a stop as well.
-    pub async fn store_clock(&self) {
+    pub async fn store(&self) {
         let (now, mut entry) = (self.moment(), None);
         {
             let mut clock = self.clock.lock();
-            if self.parts.engine.stopped().is_none() {
+            if self.engine.stopped().is_none() {
                 entry = Some(clock.entry(&now));
                 clock.stored = Some(now.seconds());
             }
         }
         let Some(entry) = entry else { return };
         let (key, value) = entry.record();
-        if let Err(error) = put_records(&self.parts.engine, vec![(key, Some(value))]).await {
+        if let Err(error) = put_records(&self.engine, vec![(key, Some(value))]).await {
             tracing::error!(%error, "how far the retention clock is can't be stored: it is tried again");
             self.clock.lock().stored = None;
         }
     }
 
     /// A time of day that is not to be believed.
-    pub(crate) fn clock_conditions(&self) -> Conditions {
+    pub fn conditions(&self) -> Conditions {
         let (now, mut found) = (self.moment(), Conditions::default());
         let ahead = {
             let mut clock = self.clock.lock();
@@ -247,24 +239,16 @@ impl Array {
         }
         found
     }
-}
 
-/// A time as people say it, so that it does not change all the time.
-fn rough(seconds: u64) -> String {
-    match seconds {
-        0..5400 => format!("{} minutes", (seconds + 30) / 60),
-        5400..172_800 => format!("{} hours", (seconds + 1800) / 3600),
-        _ => format!("{} days", (seconds + 43_200) / 86_400),
-    }
-}
-
-impl Transaction<'_> {
-    /// An administrator says that the time of day is right: the retention clock is set to it.
-    pub async fn confirm_time(&mut self) -> Result<()> {
-        let array = self.array;
-        let now = array.moment();
+    /// Takes the time of day for right. Returns how far it was ahead of the retention clock, in seconds, and roughly that
+    /// for people.
+    ///
+    /// # Errors
+    /// When there is nothing to be confirmed, or it can't be stored.
+    pub async fn confirm(&self) -> Result<(i64, String)> {
+        let now = self.moment();
         let (entry, ahead) = {
-            let mut clock = array.clock.lock();
+            let mut clock = self.clock.lock();
             clock.look(&now);
             let ahead = clock.ahead(&now).ok_or_else(|| {
                 Error::precondition("the clock is as it should be: there is nothing to be confirmed")
@@ -274,18 +258,18 @@ impl Transaction<'_> {
             (confirmed.entry(&now), ahead)
         };
         let (key, value) = entry.record();
-        put_records(&array.parts.engine, vec![(key, Some(value))]).await?;
-        array.clock.lock().confirm(&now);
-        let by = rough(ahead.unsigned_abs());
-        let way = if ahead > 0 { "forward" } else { "back" };
-        let [before, after] = [ahead, 0].map(|ahead| serde_json::json!({ "ahead_seconds": ahead }));
-        self.note_change("time", None, [&before, &after]);
-        let message = format!(
-            "the time was confirmed by {}: the retention clock was set {way} by {by}",
-            self.caller.user
-        );
-        array.log_event(Severity::Warning, "clock.confirmed", None, message);
-        Ok(())
+        put_records(&self.engine, vec![(key, Some(value))]).await?;
+        self.clock.lock().confirm(&now);
+        Ok((ahead, rough(ahead.unsigned_abs())))
+    }
+}
+
+/// A time as people say it, so that it does not change all the time.
+fn rough(seconds: u64) -> String {
+    match seconds {
+        0..5400 => format!("{} minutes", (seconds + 30) / 60),
+        5400..172_800 => format!("{} hours", (seconds + 1800) / 3600),
+        _ => format!("{} days", (seconds + 43_200) / 86_400),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use block::DiskId;
-use records::Stage;
+use records::{Stage, Subject};
 
 /// 2026-11-18 11:06:40 UTC, a Wednesday.
 const NOW: u64 = 1_795_000_000;

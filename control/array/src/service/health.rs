@@ -1,11 +1,12 @@
 //! Drive health (SMART), read from the drives now and then by a background task.
 
-use crate::array::Array;
 use crate::condition::{self, About, Conditions};
+use crate::env::Env;
+use crate::machine::Machine;
 use crate::view::Health;
 use history::Severity;
 use parking_lot::Mutex;
-use shelf::pool::{DriveState, DriveStatus};
+use shelf::pool::{DriveState, DriveStatus, Pool};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ const WORN: [(u64, Severity); 2] = [(100, Severity::Critical), (90, Severity::Wa
 
 /// The health that drives reported last.
 #[derive(Debug, Default)]
-pub(crate) struct HealthCache {
+struct HealthCache {
     /// By the identity of the drive.
     drives: BTreeMap<u128, Health>,
     /// When they were asked, in seconds since 1970.
@@ -26,36 +27,49 @@ pub(crate) struct HealthCache {
     asking: bool,
 }
 
-impl Array {
+/// Has the drives asked for their health, and remembers what they reported.
+pub(crate) struct HealthMonitor {
+    env: Arc<Env>,
+    pool: Arc<dyn Pool>,
+    machine: Arc<dyn Machine>,
+    cache: Arc<Mutex<HealthCache>>,
+}
+
+impl HealthMonitor {
+    pub fn new(env: Arc<Env>, pool: Arc<dyn Pool>, machine: Arc<dyn Machine>) -> Self {
+        Self { env, pool, machine, cache: Arc::default() }
+    }
+
     /// The health that a drive reported last; empty before it was asked.
-    pub(crate) fn health(&self, drive: u128) -> Health {
-        self.health_cache.lock().drives.get(&drive).cloned().unwrap_or_default()
+    pub fn of(&self, drive: u128) -> Health {
+        self.cache.lock().drives.get(&drive).cloned().unwrap_or_default()
     }
 
     /// Has all drives asked when it is time, or one of them never was.
-    pub(crate) fn watch_health(&self) {
-        let there = self.drives().into_iter().filter_map(|drive| Some((drive.drive, drive.name?)));
+    pub fn watch(&self) {
+        let there =
+            self.pool.status().drives.into_iter().filter_map(|drive| Some((drive.drive, drive.name?)));
         let (drives, now): (Vec<(u128, String)>, u64) = (there.collect(), self.env.seconds());
         {
-            let mut cache = self.health_cache.lock();
+            let mut cache = self.cache.lock();
             let fresh = cache.asked.is_some_and(|asked| now.abs_diff(asked) < INTERVAL_SECONDS);
             if cache.asking || fresh && drives.iter().all(|(drive, _)| cache.drives.contains_key(drive)) {
                 return;
             }
             (cache.asking, cache.asked) = (true, Some(now));
         }
-        tokio::spawn(ask(self.parts.machine.clone(), drives, self.health_cache.clone()));
+        tokio::spawn(ask(self.machine.clone(), drives, self.cache.clone()));
     }
 
     /// Drives that fail, or are worn.
-    pub(crate) fn health_conditions(&self) -> Conditions {
-        let drives = self.drives();
-        of_health(drives.iter().map(|drive| (drive, self.health(drive.drive))))
+    pub fn conditions(&self) -> Conditions {
+        let drives = self.pool.status().drives;
+        of_health(drives.iter().map(|drive| (drive, self.of(drive.drive))))
     }
 }
 
 /// Asks one drive after the other: they share buses.
-async fn ask(machine: Arc<dyn crate::Machine>, drives: Vec<(u128, String)>, cache: Arc<Mutex<HealthCache>>) {
+async fn ask(machine: Arc<dyn Machine>, drives: Vec<(u128, String)>, cache: Arc<Mutex<HealthCache>>) {
     let mut found = BTreeMap::new();
     for (drive, path) in drives {
         found.insert(drive, machine.drive_health(&path).await);

@@ -1,4 +1,5 @@
 use super::*;
+use std::time::Duration;
 
 const DAY: u64 = 86_400;
 const NOW: u64 = 20_000 * DAY;

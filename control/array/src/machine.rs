@@ -1,0 +1,72 @@
+//! The machine that the array runs on, as far as the array needs it: trait [`Machine`], implemented by the process.
+
+use crate::overwrite::Examined;
+use crate::view::Health;
+use records::Secret;
+use serde::Serialize;
+use shelf::Drive;
+use shelf::pool::{KEY_BYTES, Lock, WrappedKey};
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// What the array can't do without the machine that it runs on.
+pub trait Machine: Send + Sync {
+    /// Opens what lies at an absolute path, and is none of the `members`, for this process alone. May take seconds.
+    ///
+    /// # Errors
+    /// With what is wrong with the path, for people.
+    fn open_drive(&self, path: &Path, members: &[String]) -> shelf::Result<Arc<dyn Drive>>;
+
+    /// Says what a path is that is to become a drive, who uses it, and what is known to be on it. Nothing is found of a
+    /// path where there is no drive.
+    ///
+    /// # Errors
+    /// When that can't be known, for people: a drive that could not be examined is not blank.
+    fn examine(
+        &self,
+        path: &Path,
+    ) -> Pin<Box<dyn Future<Output = std::result::Result<Examined, String>> + Send>>;
+
+    /// The health that the drive at a path reports; empty where that can't be known. Returns within a minute.
+    fn drive_health(&self, path: &str) -> Pin<Box<dyn Future<Output = Health> + Send>>;
+
+    /// Prepares the next key of the drives, and returns their next envelope and the key. `now` is the envelope that they
+    /// have; what opens it goes on to open it. May take seconds.
+    ///
+    /// # Errors
+    /// With what is to be done first, for people.
+    fn next_key(
+        &self,
+        now: &dyn WrappedKey,
+        new: &NewKey,
+    ) -> std::result::Result<(Lock, [u8; KEY_BYTES]), String>;
+
+    /// The drives have this envelope: what [`Machine::next_key`] made ready takes the place of the key before.
+    ///
+    /// # Errors
+    /// When that can't be stored, for people; the next start does it.
+    fn keep_key(&self, now: &dyn WrappedKey) -> std::result::Result<(), String>;
+
+    /// Remembers where the drives are, for the next start.
+    ///
+    /// # Errors
+    /// When that can't be stored.
+    fn remember_drives(&self, paths: &[String]) -> std::io::Result<()>;
+
+    /// Runs long work in the background. It may never end, when the process does.
+    fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>);
+}
+
+/// The key that comes: of the kind that the array has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NewKey {
+    /// A new key in the file.
+    File,
+    /// Another passphrase.
+    Passphrase(Secret),
+    /// The key of this Unique Identifier on the KMIP server.
+    Kmip(String),
+}

@@ -1,0 +1,29 @@
+//! The parts that the array directs: engine, store, exports, front ends, history.
+
+use crate::machine::Machine;
+use crate::sealing::SealingKey;
+use engine::Engine;
+use history::Store;
+use shelf::pool::Pool;
+use std::sync::Arc;
+
+/// The parts that the array directs.
+#[derive(Clone)]
+pub struct Parts {
+    /// Where volumes and records are.
+    pub engine: Arc<Engine>,
+    /// The store under the engine, to be managed.
+    pub pool: Arc<dyn Pool>,
+    /// The machine that it runs on.
+    pub machine: Arc<dyn Machine>,
+    /// The exported volumes: mappings, limits, statistics.
+    pub exports: Arc<export::Exports>,
+    /// The SCSI front end of the exported volumes.
+    pub target: Arc<scsi::Target>,
+    /// The iSCSI server that hosts log in to.
+    pub server: Arc<iscsi::Server>,
+    /// The history: events, alerts, measurements.
+    pub history: Arc<Store>,
+    /// Seals and opens secrets.
+    pub sealing: Arc<SealingKey>,
+}

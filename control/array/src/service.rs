@@ -1,0 +1,17 @@
+//! Services: each has its own state, is given what it reads, and publishes by the event bus. None knows the array.
+
+pub(crate) mod accounts;
+pub(crate) mod alerts;
+pub(crate) mod clock;
+pub(crate) mod directories;
+pub(crate) mod drives;
+pub(crate) mod health;
+pub(crate) mod jobs;
+pub(crate) mod logins;
+pub(crate) mod metering;
+pub(crate) mod notifier;
+pub(crate) mod quotas;
+pub(crate) mod schedules;
+pub(crate) mod scrub;
+pub(crate) mod sealed_store;
+pub(crate) mod space;

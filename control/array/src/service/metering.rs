@@ -1,0 +1,456 @@
+//! Performance and capacity history: the target's counters, sampled once a second, by volume, group, host and path.
+//!
+//! Sampling reads counters that connections write; it takes no lock that a command waits for. Samples are kept for the
+//! whole array, each volume, and each path of an initiator to a portal; a host is the sum of the paths of its
+//! initiators and a group the sum of its volumes, as configured at the time of the query.
+
+use crate::bus::{EventBus, Update};
+use crate::configuration::Configuration;
+use crate::env::Env;
+use crate::{Error, Result};
+use block::DiskId;
+use engine::Engine;
+use export::{IoCounters, Operation, PathId, SizeClass};
+use history::{ALL, Cell, Latencies, Recorder, Sample, Series, SpacePoint, Store};
+use parking_lot::Mutex;
+use records::{Config, HostEntry};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How far a question looks back that does not say it, in seconds.
+const DEFAULT_RANGE_SECONDS: u64 = 300;
+/// Points of a series by default, and at most.
+const DEFAULT_POINTS: u32 = 300;
+const MAX_POINTS: u32 = 3600;
+/// What the use of space in the coming days is foreseen from, in seconds.
+const FORECAST_PAST_SECONDS: u64 = 30 * 86_400;
+/// The least that a forecast needs, in seconds.
+const FORECAST_MIN_SECONDS: u64 = 3600;
+/// How often the use of space is measured, in seconds.
+const SPACE_INTERVAL_SECONDS: u64 = 10;
+
+/// What a measurement is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Everything together.
+    #[default]
+    Array,
+    /// One volume.
+    Volume(String),
+    /// The volumes of a group.
+    Group(String),
+    /// The paths of a host.
+    Host(String),
+}
+
+/// A time range, in seconds since 1970: the last five minutes if no field is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TimeRange {
+    /// Its beginning.
+    pub from: Option<u64>,
+    /// Its end.
+    pub to: Option<u64>,
+    /// In about how many parts; 3600 at most.
+    pub points: Option<u32>,
+}
+
+/// What the busiest are chosen from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Volumes.
+    Volume,
+    /// Hosts.
+    Host,
+}
+
+/// What one volume or host did in the last moments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Busy {
+    /// Its name.
+    pub name: String,
+    /// What it did; `millis` are those for which something is known.
+    pub sample: Sample,
+}
+
+/// What came by one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathUse {
+    /// The host.
+    pub host: String,
+    /// Which of its initiators.
+    pub initiator: String,
+    /// The portal's number, from 1.
+    pub portal: u16,
+    /// Sessions on it now.
+    pub sessions: usize,
+    /// What it did.
+    pub sample: Sample,
+}
+
+/// Capacity history and forecast.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Capacity {
+    /// The past.
+    pub points: Vec<SpacePoint>,
+    /// Bytes on the drives that are taken each day, by the trend of the last month; `None` if there is too little past.
+    pub per_day: Option<f64>,
+    /// Days until nothing is free by that trend; `None` if it does not end.
+    pub days_to_full: Option<f64>,
+}
+
+/// What measuring remembers.
+#[derive(Default)]
+pub(crate) struct Meter {
+    recorder: Recorder,
+    before: Before,
+    spaced: u64,
+}
+
+#[derive(Default)]
+struct Before {
+    millis: u64,
+    counted: BTreeMap<DiskId, BTreeMap<PathId, IoCounters>>,
+}
+
+impl Meter {
+    /// Goes on where the history ends. Nothing is counted yet: what hosts do from now on is measured.
+    pub fn open(store: &Store, env: &Env) -> Self {
+        let recorder = Recorder::open(store, env.seconds()).unwrap_or_else(|error| {
+            tracing::error!(%error, "old measurements can't be read");
+            Recorder::default()
+        });
+        let before = Before { millis: env.millis(), ..Before::default() };
+        Self { recorder, before, ..Self::default() }
+    }
+}
+
+/// What a kind of command is called in samples; numbers stay, as they are in files.
+const KINDS: [(Operation, u8); 7] = [
+    (Operation::Read, 0),
+    (Operation::Write, 1),
+    (Operation::CompareAndWrite, 2),
+    (Operation::Copy, 3),
+    (Operation::WriteSame, 4),
+    (Operation::Unmap, 5),
+    (Operation::Other, 6),
+];
+
+/// The size class without an upper bound.
+const ENDLESS: u8 = 63;
+
+/// The kind of command of a number in a sample.
+pub fn kind(number: u8) -> Option<Operation> {
+    KINDS.iter().find(|(_, of)| *of == number).map(|(kind, _)| *kind)
+}
+
+/// The most bytes of a size class in a sample; `None` if it has no end.
+pub fn size_limit(number: u8) -> Option<u64> {
+    (number < ENDLESS).then(|| 1 << number)
+}
+
+fn key((operation, size): (Operation, SizeClass)) -> (u8, u8) {
+    let kind = KINDS.iter().find(|(kind, _)| *kind == operation).map_or(u8::MAX, |(_, number)| *number);
+    (kind, size.limit().map_or(ENDLESS, |limit| limit.ilog2() as u8))
+}
+
+/// What was counted since an earlier count.
+fn difference(now: &IoCounters, before: Option<&IoCounters>) -> Sample {
+    let nothing = IoCounters::default();
+    let before = before.unwrap_or(&nothing);
+    let mut sample = Sample {
+        shared: now.copied_by_sharing.saturating_sub(before.copied_by_sharing),
+        moved: now.copied_by_moving.saturating_sub(before.copied_by_moving),
+        ..Sample::default()
+    };
+    for (which, counts) in &now.counts {
+        let old = before.counts.get(which);
+        if old == Some(counts) {
+            continue;
+        }
+        let latency = old.map_or_else(|| counts.latency.clone(), |old| counts.latency.since(&old.latency));
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let buckets = latency.buckets().map(|(end, count)| (nanos(end), count));
+        let cell = Cell {
+            bytes: counts.bytes.saturating_sub(old.map_or(0, |old| old.bytes)),
+            failures: counts.failures.saturating_sub(old.map_or(0, |old| old.failures)),
+            latency: Latencies::new(buckets, nanos(latency.total())),
+        };
+        sample.cells.entry(key(*which)).or_default().add(&cell);
+    }
+    sample
+}
+
+fn volume_key(id: DiskId) -> String {
+    format!("volume/{:032x}", id.0)
+}
+
+fn path_key(initiator: &str, portal: u16) -> String {
+    format!("path/{portal}/{initiator}")
+}
+
+/// The busiest volumes or hosts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Busiest {
+    /// Over how many milliseconds.
+    pub millis: u64,
+    /// Each that was not idle.
+    pub busiest: Vec<Busy>,
+}
+
+/// Samples what hosts do and how space is used, and answers from what was sampled.
+pub(crate) struct Metering {
+    env: Arc<Env>,
+    bus: Arc<EventBus>,
+    configuration: Arc<Configuration>,
+    history: Arc<Store>,
+    engine: Arc<Engine>,
+    exports: Arc<export::Exports>,
+    server: Arc<iscsi::Server>,
+    meter: Mutex<Meter>,
+}
+
+impl Metering {
+    pub fn new(
+        (env, bus, configuration): (Arc<Env>, Arc<EventBus>, Arc<Configuration>),
+        history: Arc<Store>,
+        engine: Arc<Engine>,
+        exports: Arc<export::Exports>,
+        server: Arc<iscsi::Server>,
+    ) -> Self {
+        let meter = Mutex::new(Meter::open(&history, &env));
+        Self { env, bus, configuration, history, engine, exports, server, meter }
+    }
+
+    /// Measures what was done since the last time: to be called shortly after each second began, on a thread that may
+    /// work for a moment.
+    pub fn measure(&self) {
+        let counted = self.exports.statistics();
+        let millis = self.env.millis();
+        // The second that is over, or nearly.
+        let time = millis.saturating_sub(500) / 1000;
+        let mut meter = self.meter.lock();
+        if meter.spaced.abs_diff(time) >= SPACE_INTERVAL_SECONDS {
+            meter.spaced = time;
+            self.measure_space(time);
+        }
+        if millis == meter.before.millis {
+            return;
+        }
+        let before = std::mem::replace(&mut meter.before, Before { millis, counted });
+        let Meter { recorder, before: new, .. } = &mut *meter;
+        let mut samples = differences(&new.counted, &before.counted);
+        let all = samples.entry(ALL.into()).or_default();
+        all.millis = millis.saturating_sub(before.millis);
+        let all = all.clone();
+        if let Err(error) = recorder.add(&self.history, time, samples) {
+            tracing::error!(%error, "measurements are lost");
+        }
+        drop(meter);
+        self.bus.publish(Update::Measured(time, Box::new(all)));
+    }
+
+    /// Writes the measurements that are only in memory.
+    pub fn flush(&self) {
+        let now = self.env.seconds();
+        if let Err(error) = self.meter.lock().recorder.flush(&self.history, now) {
+            tracing::error!(%error, "the last measurements are lost");
+        }
+    }
+
+    fn measure_space(&self, time: u64) {
+        let it = self.engine.space();
+        let point = SpacePoint {
+            time,
+            provisioned: it.provisioned,
+            mapped: it.mapped,
+            unique: it.unique,
+            physical: it.physical,
+            metadata: it.metadata,
+            total: it.total,
+        };
+        if let Err(error) = self.history.add_space(&point) {
+            tracing::error!(%error, "the use of space can't be kept");
+        }
+    }
+
+    /// What was done in the parts of a range.
+    pub fn performance(&self, scope: &Scope, range: TimeRange) -> Result<Series> {
+        let subjects = subjects(&self.configuration.read(), scope, self.server.portals().len())?;
+        self.series(&subjects, range)
+    }
+
+    fn series(&self, subjects: &[String], range: TimeRange) -> Result<Series> {
+        let now = self.env.seconds();
+        let (from, to) = self.ends(range)?;
+        let points = range.points.unwrap_or(DEFAULT_POINTS).clamp(1, MAX_POINTS);
+        let span = history::tier_for(now, from, to, points.into(), subjects.len()).ok_or_else(|| {
+            Error::invalid("that is too much for one answer: ask for a shorter time or for fewer volumes")
+        })?;
+        let begun = self.meter.lock().recorder.begin(span, subjects);
+        self.history.read(begun, subjects).map_err(|error| Error::failed("the history can't be read", error))
+    }
+
+    fn ends(&self, range: TimeRange) -> Result<(u64, u64)> {
+        let now = self.env.seconds();
+        // What comes after now is not known; a second that has begun is not over.
+        let to = range.to.unwrap_or(now).min(now);
+        let from = range.from.unwrap_or_else(|| to.saturating_sub(DEFAULT_RANGE_SECONDS));
+        match from < to || range.to.is_none() {
+            true => Ok((from.min(to), to)),
+            false => Err(Error::invalid("the time asked for ends before it begins, or has not come yet")),
+        }
+    }
+
+    /// What each volume or host did in the last `seconds`, the busiest first; and for how long that is known.
+    pub fn busiest(&self, by: By, seconds: u64) -> Busiest {
+        let config = self.configuration.read();
+        let meter = self.meter.lock();
+        let (all, recent) = meter.recorder.last(seconds.max(1));
+        let recent: BTreeMap<&str, Sample> = recent.into_iter().collect();
+        let busy = |name: &str, keys: &mut dyn Iterator<Item = String>| {
+            let mut sample = Sample { millis: all.millis, ..Sample::default() };
+            keys.filter_map(|key| recent.get(key.as_str())).for_each(|it| sample.add_work(it));
+            (!sample.is_idle()).then(|| Busy { name: name.into(), sample })
+        };
+        let portals = self.server.portals().len();
+        let mut top: Vec<Busy> = match by {
+            By::Volume => config
+                .volumes
+                .iter()
+                .filter_map(|it| busy(&it.name, &mut std::iter::once(volume_key(it.id))))
+                .collect(),
+            By::Host => {
+                config.hosts.iter().filter_map(|it| busy(&it.name, &mut paths_of(it, portals))).collect()
+            }
+        };
+        top.sort_by_cached_key(|it| std::cmp::Reverse(it.sample.sum(|_, _| true).latency.count()));
+        Busiest { millis: all.millis, busiest: top }
+    }
+
+    /// Use of each path of one host, or of all.
+    pub fn paths(&self, host: Option<&str>, range: TimeRange) -> Result<Vec<PathUse>> {
+        let hosts: Vec<HostEntry> = {
+            let config = self.configuration.read();
+            match host {
+                Some(name) => vec![config.hosts.named(name)?.clone()],
+                None => config.hosts.iter().cloned().collect(),
+            }
+        };
+        let (sessions, portals) = (self.server.sessions(), self.server.portals().len() as u16);
+        let mut paths = Vec::new();
+        for host in hosts {
+            for initiator in &host.initiators {
+                for portal in 1..=portals {
+                    let on = |it: &&iscsi::SessionInfo| it.initiator == *initiator && it.portal == portal;
+                    let count = sessions.iter().filter(on).count();
+                    let series =
+                        self.series(&[path_key(initiator, portal)], TimeRange { points: Some(1), ..range })?;
+                    let sample = series.whole();
+                    if count > 0 || !sample.is_idle() {
+                        let (host, initiator) = (host.name.clone(), initiator.clone());
+                        paths.push(PathUse { host, initiator, portal, sessions: count, sample });
+                    }
+                }
+            }
+        }
+        Ok(paths)
+    }
+
+    /// How the space was used in the last month.
+    pub fn past_month(&self, now: u64) -> Result<Vec<SpacePoint>> {
+        let past = self.history.space(now, now.saturating_sub(FORECAST_PAST_SECONDS), now, 720);
+        past.map_err(|error| Error::failed("the history can't be read", error))
+    }
+
+    /// Capacity history and forecast.
+    pub fn capacity(&self, range: TimeRange) -> Result<Capacity> {
+        let now = self.env.seconds();
+        let (from, to) = self.ends(range)?;
+        let points = range.points.unwrap_or(DEFAULT_POINTS).clamp(1, MAX_POINTS);
+        let read = |from, to, points| {
+            let points = self.history.space(now, from, to, points);
+            points.map_err(|error| Error::failed("the history can't be read", error))
+        };
+        let past = self.past_month(now)?;
+        let (per_day, days_to_full) = forecast(&past);
+        Ok(Capacity { points: read(from, to, points.into())?, per_day, days_to_full })
+    }
+}
+
+/// What was done since before: by volume, by path, and everything together.
+fn differences(
+    now: &BTreeMap<DiskId, BTreeMap<PathId, IoCounters>>,
+    before: &BTreeMap<DiskId, BTreeMap<PathId, IoCounters>>,
+) -> BTreeMap<String, Sample> {
+    let mut samples: BTreeMap<String, Sample> = BTreeMap::new();
+    let mut all = Sample::default();
+    for (disk, ways) in now {
+        let mut volume = Sample::default();
+        for (way, table) in ways {
+            let old = before.get(disk).and_then(|ways| ways.get(way));
+            if old == Some(table) {
+                continue;
+            }
+            let sample = difference(table, old);
+            volume.add_work(&sample);
+            samples.entry(path_key(&way.initiator, way.port)).or_default().add_work(&sample);
+        }
+        if !volume.is_idle() {
+            all.add_work(&volume);
+            samples.insert(volume_key(*disk), volume);
+        }
+    }
+    samples.retain(|_, sample| !sample.is_idle());
+    samples.insert(ALL.into(), all);
+    samples
+}
+
+fn subjects(config: &Config, scope: &Scope, portals: usize) -> Result<Vec<String>> {
+    Ok(match scope {
+        Scope::Array => vec![ALL.into()],
+        Scope::Volume(name) => vec![volume_key(config.volumes.named(name)?.id)],
+        Scope::Group(name) => {
+            config.members(config.groups.named(name)?.id).map(|volume| volume_key(volume.id)).collect()
+        }
+        Scope::Host(name) => paths_of(config.hosts.named(name)?, portals).collect(),
+    })
+}
+
+fn paths_of(host: &HostEntry, portals: usize) -> impl Iterator<Item = String> {
+    host.initiators
+        .iter()
+        .flat_map(move |initiator| (1..=portals as u16).map(move |portal| path_key(initiator, portal)))
+}
+
+/// By how much the busiest of a host's paths did more than the idlest that has a session, as a part of the busiest: 0 is
+/// even, 1 is all on one. None with fewer than two paths, or without commands.
+pub fn imbalance<'a>(paths: impl IntoIterator<Item = &'a PathUse>) -> Option<f64> {
+    let live = paths.into_iter().filter(|path| path.sessions > 0);
+    let counts: Vec<u64> = live.map(|path| path.sample.sum(|_, _| true).latency.count()).collect();
+    let (most, least) = (*counts.iter().max()?, *counts.iter().min()?);
+    (counts.len() > 1 && most > 0).then(|| (most - least) as f64 / most as f64)
+}
+
+/// Bytes taken each day, and days until nothing is free, by the straight line nearest to the past.
+pub(crate) fn forecast(past: &[SpacePoint]) -> (Option<f64>, Option<f64>) {
+    let (Some(first), Some(last)) = (past.first(), past.last()) else { return (None, None) };
+    if last.time - first.time < FORECAST_MIN_SECONDS {
+        return (None, None);
+    }
+    let used = |point: &SpacePoint| (point.physical + point.metadata) as f64;
+    let days = |point: &SpacePoint| (point.time - first.time) as f64 / 86_400.0;
+    let count = past.len() as f64;
+    let (mean_x, mean_y) =
+        (past.iter().map(days).sum::<f64>() / count, past.iter().map(used).sum::<f64>() / count);
+    let over: f64 = past.iter().map(|it| (days(it) - mean_x) * (used(it) - mean_y)).sum();
+    let under: f64 = past.iter().map(|it| (days(it) - mean_x).powi(2)).sum();
+    let slope = over / under;
+    let free = (last.total as f64 - used(last)).max(0.0);
+    (Some(slope), (slope >= 1.0).then(|| free / slope))
+}
+
+#[cfg(test)]
+#[path = "metering_test.rs"]
+mod tests;

@@ -1,0 +1,125 @@
+//! Monitoring of the quotas of volume groups, about once a second and after every change. Hard quotas are enforced where
+//! commands are (`export`), and only reported here.
+
+use crate::bus::EventBus;
+use crate::service::space::beyond;
+use block::{Disk, DiskId};
+use engine::Engine;
+use export::Exports;
+use history::Severity;
+use parking_lot::Mutex;
+use records::{Config, GroupEntry, GroupId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What was found, so that each crossing is logged once.
+#[derive(Debug, Default)]
+struct Found {
+    /// Groups beyond their soft quota.
+    soft: BTreeSet<GroupId>,
+    /// Groups that reached their hard quota.
+    hard: BTreeSet<GroupId>,
+    /// Operations that each group's hard quota had refused by then.
+    refused: BTreeMap<GroupId, u64>,
+}
+
+/// Bytes that hosts mapped on some volumes: what quotas are about.
+pub(crate) fn mapped(engine: &Engine, disks: impl Iterator<Item = DiskId>) -> u64 {
+    disks.filter_map(|id| engine.volume(id)).map(|disk| disk.space().mapped).sum()
+}
+
+/// Watches the quotas of volume groups.
+pub(crate) struct Quotas {
+    engine: Arc<Engine>,
+    exports: Arc<Exports>,
+    bus: Arc<EventBus>,
+    found: Mutex<Found>,
+}
+
+impl Quotas {
+    pub fn new(engine: Arc<Engine>, exports: Arc<Exports>, bus: Arc<EventBus>) -> Self {
+        Self { engine, exports, bus, found: Mutex::default() }
+    }
+
+    /// Bytes that hosts mapped on the volumes of a group.
+    pub fn mapped_by(&self, config: &Config, group: GroupId) -> u64 {
+        mapped(&self.engine, config.members(group).map(|volume| volume.id))
+    }
+
+    /// Whether a group is beyond its soft quota, and whether it reached the hard one.
+    pub fn state(&self, group: GroupId) -> (bool, bool) {
+        let found = self.found.lock();
+        (found.soft.contains(&group), found.hard.contains(&group))
+    }
+
+    /// Checks all quotas. `log`: crossings are logged; at a start they are not new.
+    pub fn check(&self, config: &Config, log: bool) {
+        let (mut soft, mut hard, mut refused) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        let limited = |group: &&GroupEntry| group.soft_quota.is_some() || group.hard_quota.is_some();
+        let refused_before = self.found.lock().refused.clone();
+        for group in config.groups.iter().filter(limited) {
+            let used = self.mapped_by(config, group.id);
+            let (was_soft, was_hard) = self.state(group.id);
+            let is_soft = group.soft_quota.is_some_and(|quota| beyond(used, quota, was_soft));
+            let last = self.exports.refresh_quota(group.id.0.into());
+            let met = last.operations > refused_before.get(&group.id).copied().unwrap_or(0);
+            // Hosts that were refused wait until there is as much room as they asked for.
+            let wanted = if met || was_hard { last.bytes } else { 0 };
+            let is_out = |quota| used >= quota || used.saturating_add(wanted) > quota;
+            let is_hard = group.hard_quota.is_some_and(is_out);
+            if log {
+                self.log_soft_quota(config, group, (was_soft, is_soft));
+                self.log_hard_quota(group, (was_hard, met, is_hard));
+            }
+            soft.extend(is_soft.then_some(group.id));
+            hard.extend(is_hard.then_some(group.id));
+            refused.insert(group.id, last.operations);
+        }
+        let mut found = self.found.lock();
+        (found.soft, found.hard, found.refused) = (soft, hard, refused);
+    }
+
+    fn log_quota(&self, group: &GroupEntry, severity: Severity, kind: &str, what: &str) {
+        let name = &group.name;
+        self.bus.log_event(
+            severity,
+            kind,
+            Some(("volume group", name)),
+            format!("volume group {name:?} {what}"),
+        );
+    }
+
+    /// Reports the state of the soft quota: whether the group was beyond it, and is.
+    fn log_soft_quota(&self, config: &Config, group: &GroupEntry, (was, is): (bool, bool)) {
+        match (was, is) {
+            (false, true) => {
+                config
+                    .members(group.id)
+                    .for_each(|volume| self.exports.notify(volume.id, export::Event::ThresholdCrossed));
+                let what = format!("crossed its soft quota of {} bytes", group.soft_quota.unwrap_or(0));
+                self.log_quota(group, Severity::Warning, "group.soft-quota-crossed", &what);
+            }
+            (true, false) => {
+                let what = "is below its soft quota again";
+                self.log_quota(group, Severity::Info, "group.soft-quota-over", what);
+            }
+            _ => {}
+        }
+    }
+
+    /// Reports the state of the hard quota: whether the group had reached it, a host met it since, and it is reached
+    /// now.
+    fn log_hard_quota(&self, group: &GroupEntry, (was, met, is): (bool, bool, bool)) {
+        if !was && (met || is) {
+            let what = format!(
+                "reached its hard quota of {} bytes: its volumes take no new space until something is unmapped or the \
+                 quota is raised",
+                group.hard_quota.unwrap_or(0)
+            );
+            self.log_quota(group, Severity::Critical, "group.hard-quota-reached", &what);
+        }
+        if (was || met) && !is {
+            self.log_quota(group, Severity::Info, "group.hard-quota-over", "takes new space again");
+        }
+    }
+}

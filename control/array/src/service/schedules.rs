@@ -1,0 +1,169 @@
+//! Snapshot schedules: when they run, what they keep, and which are due.
+
+use crate::{Error, Result};
+use croner::Cron;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use parking_lot::Mutex;
+use records::{Config, Rule, ScheduleEntry, ScheduleId, SnapshotEntry};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
+
+const MAX_RULES: usize = 16;
+const MAX_KEPT: u32 = 10_000;
+/// Ten years, in seconds.
+const MAX_IMMUTABLE: u64 = 10 * 366 * 24 * 3600;
+/// A schedule that was looked after until later than this many seconds from now was so by a clock that was wrong.
+const MAX_AHEAD_SECONDS: u64 = 300;
+/// After a failure a schedule is left alone for so many seconds.
+const RETRY_SECONDS: u64 = 60;
+
+/// Words that may stand for a cron expression.
+const WORDS: &[(&str, &str)] = &[
+    ("hourly", "0 * * * *"),
+    ("daily", "0 0 * * *"),
+    ("weekly", "0 0 * * 0"),
+    ("monthly", "0 0 1 * *"),
+    ("yearly", "0 0 1 1 *"),
+];
+
+/// The cron expression of a rule.
+fn cron(rule: &Rule) -> Result<Cron> {
+    let word = WORDS.iter().find(|(word, _)| *word == rule.when).map(|(_, pattern)| *pattern);
+    let pattern = word.unwrap_or(&rule.when);
+    let wrong = |why: String| {
+        Error::invalid(format!(
+            "{:?} is no time for a schedule: use hourly, daily, weekly, monthly, yearly, or a cron expression of \
+                 five fields (minute, hour, day, month, day of week), such as \"0 */4 * * *\"{why}",
+            rule.when
+        ))
+    };
+    if pattern.split_whitespace().count() != 5 {
+        return Err(wrong(String::new()));
+    }
+    Cron::from_str(pattern).map_err(|error| wrong(format!(": {error}")))
+}
+
+/// The first time after a moment at which a rule is due, in seconds since 1970; `None` if there is none, as for
+/// February 30.
+fn next_of(rule: &Rule, after: u64) -> Option<u64> {
+    let after = Timestamp::from_second(i64::try_from(after).ok()?).ok()?.to_zoned(TimeZone::UTC);
+    let next = cron(rule).ok()?.find_next_occurrence(&after, false).ok()?;
+    u64::try_from(next.timestamp().as_second()).ok()
+}
+
+/// When a schedule runs next, in seconds since 1970.
+pub(crate) fn next_run(schedule: &ScheduleEntry) -> Option<u64> {
+    let next = schedule.rules.iter().filter_map(|rule| next_of(rule, schedule.seen)).min();
+    next.filter(|_| schedule.enabled)
+}
+
+/// Whether a schedule has run until a time that has not come: the clock was wrong then.
+pub(crate) fn is_ahead(schedule: &ScheduleEntry, now: u64) -> bool {
+    schedule.seen > now + MAX_AHEAD_SECONDS
+}
+
+/// The rules of a schedule that are due now.
+pub(crate) fn due(schedule: &ScheduleEntry, now: u64) -> Vec<String> {
+    let due = |rule: &&Rule| next_of(rule, schedule.seen).is_some_and(|time| time <= now);
+    schedule.rules.iter().filter(due).map(|rule| rule.when.clone()).collect()
+}
+
+/// The snapshots of a schedule that no rule keeps any more. One that was taken for a rule that has been removed stays
+/// until an operator deletes it.
+pub(crate) fn expired<'a>(
+    schedule: &ScheduleEntry,
+    snapshots: impl Iterator<Item = &'a SnapshotEntry>,
+) -> Vec<&'a SnapshotEntry> {
+    let mut own: Vec<_> = snapshots.filter(|it| it.schedule == Some(schedule.id)).collect();
+    own.sort_by_key(|it| (std::cmp::Reverse((it.order, it.created)), it.set));
+    let mut kept = BTreeSet::new();
+    for rule in &schedule.rules {
+        let mut sets: Vec<u64> = Vec::new();
+        for set in own.iter().filter(|it| it.rules.contains(&rule.when)).map(|it| it.set) {
+            if !sets.contains(&set) && sets.len() < rule.keep as usize {
+                sets.push(set);
+            }
+        }
+        kept.extend(sets);
+    }
+    let known = |it: &&SnapshotEntry| {
+        it.rules.iter().all(|when| schedule.rules.iter().any(|rule| rule.when == *when))
+    };
+    own.into_iter().filter(|it| !kept.contains(&it.set)).filter(known).collect()
+}
+
+/// What to set of a schedule; what is none stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ScheduleChange {
+    /// Another name.
+    pub name: Option<String>,
+    /// When it takes snapshots, and how many it keeps: all rules.
+    pub rules: Option<Vec<Rule>>,
+    /// Nobody can delete a snapshot that is taken from now on before it is so many seconds old.
+    pub immutable: Option<u64>,
+    /// Whether it takes snapshots.
+    pub enabled: Option<bool>,
+}
+
+/// Sets what a change says. A schedule that is new, or not as it was, begins with this moment.
+pub(crate) fn set(entry: &mut ScheduleEntry, change: ScheduleChange, now: u64) -> Result<()> {
+    let ScheduleChange { name: _, rules, immutable, enabled } = change;
+    if let Some(rules) = rules {
+        let whens: BTreeSet<_> = rules.iter().map(|rule| &rule.when).collect();
+        if !(1..=MAX_RULES).contains(&rules.len()) || whens.len() < rules.len() {
+            return Err(Error::invalid(format!("a schedule has 1 to {MAX_RULES} rules, each time once")));
+        }
+        for rule in &rules {
+            cron(rule)?;
+            if !(1..=MAX_KEPT).contains(&rule.keep) {
+                return Err(Error::invalid(format!("a rule keeps 1 to {MAX_KEPT} snapshots")));
+            }
+        }
+        entry.rules = rules;
+        entry.seen = now;
+    }
+    if let Some(seconds) = immutable {
+        if seconds > MAX_IMMUTABLE {
+            return Err(Error::invalid("snapshots can be made immutable for ten years at most"));
+        }
+        entry.immutable = seconds;
+    }
+    if let Some(enabled) = enabled.filter(|enabled| *enabled != entry.enabled) {
+        entry.enabled = enabled;
+        entry.seen = now;
+    }
+    Ok(())
+}
+
+/// Schedules that failed, which rest before they are tried again.
+#[derive(Debug, Default)]
+pub(crate) struct Schedules {
+    /// When each failed last, in seconds of uptime.
+    failed: Mutex<BTreeMap<ScheduleId, u64>>,
+}
+
+impl Schedules {
+    /// The schedules that are due at a time, by identity and name; `uptime` in seconds.
+    pub fn due(&self, config: &Config, now: u64, uptime: u64) -> Vec<(ScheduleId, String)> {
+        let failed = self.failed.lock();
+        let rests = |id| failed.get(&id).is_some_and(|since| uptime < since + RETRY_SECONDS);
+        let schedules = config.schedules.iter().filter(|it| it.enabled && !rests(it.id));
+        let due = schedules.filter(|it| is_ahead(it, now) || next_run(it).is_some_and(|time| time <= now));
+        due.map(|it| (it.id, it.name.clone())).collect()
+    }
+
+    /// Notes how a run ended, at an uptime in seconds.
+    pub fn note_run(&self, id: ScheduleId, uptime: u64, succeeded: bool) {
+        let mut failed = self.failed.lock();
+        match succeeded {
+            true => drop(failed.remove(&id)),
+            false => drop(failed.insert(id, uptime)),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "schedules_test.rs"]
+mod tests;

@@ -1,0 +1,169 @@
+//! Transactions: how a request reads, and how a change is committed.
+//!
+//! A change commits records and engine change in one journal commit where the engine allows it (see [`records::Stage`]
+//! for what may be left half-way), and only then updates the configuration in memory, `scsi` and `iscsi`.
+
+use crate::array::Array;
+use crate::audit::Changes;
+use crate::caller::Caller;
+use crate::configuration::{bytes_of, put_records, stored};
+use crate::reconcile::Affected;
+use crate::{Error, Result};
+use block::{DiskId, Geometry};
+use history::Severity;
+use records::{Config, Edit, Record, Stage};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// What a new volume holds.
+pub(crate) enum Contents {
+    /// Nothing; it reads as zeros.
+    Empty(Geometry),
+    /// What another volume or a snapshot holds now.
+    Of(DiskId),
+}
+
+/// A request under way. There is one change at a time.
+pub struct Transaction<'a> {
+    pub(crate) array: &'a Array,
+    pub(crate) caller: &'a Caller,
+    /// For the audit log: what was before and after.
+    pub(crate) changes: Changes,
+}
+
+impl<'a> Transaction<'a> {
+    pub(crate) fn new(array: &'a Array, caller: &'a Caller) -> Self {
+        Self { array, caller, changes: Changes::default() }
+    }
+
+    /// Commits edits in one step, then applies them in memory, for hosts and for subscribers.
+    pub(crate) async fn commit(&mut self, edits: Vec<Edit>) -> Result<()> {
+        let records = self.records(&edits);
+        put_records(&self.array.parts.engine, records).await?;
+        let affected = self.apply(edits);
+        self.array.reconciler.reconcile_policies(&self.array.configuration, &affected).await
+    }
+
+    /// Writes edits and creates a volume in one step.
+    pub(crate) async fn commit_volume(
+        &mut self,
+        contents: Contents,
+        edits: Vec<Edit>,
+        id: DiskId,
+    ) -> std::result::Result<Affected, block::Error> {
+        let noted = self.changes.clone();
+        let (records, now) = (bytes_of(self.records(&edits)), self.now());
+        let engine = &self.array.parts.engine;
+        let created = match contents {
+            Contents::Empty(geometry) => engine.create_volume_with(id, geometry, now, &records).await,
+            Contents::Of(source) => engine.clone_volume_with(source, id, now, &records).await,
+        };
+        if let Err(error) = created {
+            self.changes = noted;
+            return Err(error);
+        }
+        Ok(self.apply(edits))
+    }
+
+    /// Writes edits and deletes the contents of a volume or snapshot in one step.
+    pub(crate) async fn commit_deletion(
+        &mut self,
+        id: DiskId,
+        edits: Vec<Edit>,
+    ) -> std::result::Result<(), block::Error> {
+        let noted = self.changes.clone();
+        let records = bytes_of(self.records(&edits));
+        let deleted =
+            self.array.parts.engine.delete_volume_with(id, self.array.clock.retention_now(), records).await;
+        if let Err(error) = deleted {
+            self.changes = noted;
+            return Err(error);
+        }
+        self.apply(edits);
+        Ok(())
+    }
+
+    /// As [`Transaction::commit`], with snapshots that are taken in the same step: sources, and identities to have.
+    pub(crate) async fn commit_snapshots(
+        &mut self,
+        pairs: &[(DiskId, DiskId)],
+        edits: Vec<Edit>,
+        keep_until: u64,
+    ) -> Result<()> {
+        let records = bytes_of(self.records(&edits));
+        let taken = self.array.parts.engine.snapshot(pairs, &records, self.now(), keep_until).await;
+        taken.map_err(|error| Error::refused("the snapshot can't be taken", error))?;
+        self.apply(edits);
+        Ok(())
+    }
+
+    /// What to write; noted for the audit log.
+    fn records(&mut self, edits: &[Edit]) -> Vec<(String, Option<Vec<u8>>)> {
+        let mut records = Vec::with_capacity(edits.len());
+        for edit in edits {
+            let (record, put) = edit.record();
+            let key = record.key();
+            let before = stored(&self.array.parts.engine, &key);
+            self.note(edit, before.as_deref());
+            records.push((key, put.then(|| record.value_over(before.as_deref()))));
+        }
+        records
+    }
+
+    /// Applies committed edits in memory, for hosts and for subscribers.
+    fn apply(&self, edits: Vec<Edit>) -> Affected {
+        let mut config = self.array.configuration.write();
+        let (mut affected, mut topics) = (Affected::default(), BTreeSet::new());
+        for edit in edits {
+            topics.extend(edit.topics(stage_of(&config, &edit)));
+            affected.note(&config, &edit);
+            config.apply(edit.clone());
+            affected.note(&config, &edit);
+        }
+        self.array.reconciler.reconcile(&config, &affected);
+        drop(config);
+        topics.into_iter().for_each(|topic| self.array.publish_change(topic));
+        affected
+    }
+
+    /// Notes the change of a record for the audit log.
+    fn note(&mut self, edit: &Edit, before: Option<&[u8]>) {
+        let key = edit.record().0.key();
+        let before = before.and_then(|value| Record::read(&key, value).ok().flatten());
+        self.changes.note(&self.array.config(), before.as_ref(), edit);
+    }
+
+    /// Notes for the audit log the state before and after, where no record holds it.
+    pub(crate) fn note_change<T: Serialize>(
+        &mut self,
+        noun: &'static str,
+        name: Option<&str>,
+        [before, after]: [&T; 2],
+    ) {
+        self.changes.note_other(&self.array.config(), noun, name, [before, after]);
+    }
+
+    /// Logs an event about a change.
+    pub(crate) fn done(&self, kind: &str, noun: &str, name: &str, what: &str) {
+        let message = format!("{noun} {name:?} {what} by {}", self.caller.user);
+        self.array.log_event(Severity::Info, kind, Some((noun, name)), message);
+    }
+
+    pub(crate) fn id64(&self) -> u64 {
+        (self.array.env.random)() as u64
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.array.env.seconds()
+    }
+}
+
+/// How far the volume or snapshot of an edit is before it.
+fn stage_of(config: &Config, edit: &Edit) -> Option<Stage> {
+    let (Edit::Put(record) | Edit::Remove(record)) = edit;
+    match record {
+        Record::Volume(it) => config.volumes.get(it.id).map(|it| it.stage),
+        Record::Snapshot(it) => config.snapshots.get(it.id).map(|it| it.stage),
+        _ => None,
+    }
+}
