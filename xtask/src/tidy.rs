@@ -2,6 +2,8 @@
 //! them alone and adds what needs the world outside: published advisories.
 
 #[cfg(test)]
+mod circles;
+#[cfg(test)]
 mod dependencies;
 #[cfg(test)]
 mod docs;

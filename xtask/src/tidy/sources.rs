@@ -27,7 +27,7 @@ fn collect(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
 }
 
 /// The lines that end up in the product: no tests, no examples, no comments.
-fn product_lines<'a>(path: &Path, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
+pub(super) fn product_lines<'a>(path: &Path, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
     let name = path.to_string_lossy();
     let test = ["_test.rs", "_tests.rs"].iter().any(|end| name.ends_with(end));
     let aside = ["/tests/", "/examples/", "/benches/", "proof/", "xtask/"];
