@@ -116,7 +116,7 @@ test("two volumes are compared: a line of each for each kind of work", async ({ 
 test("the latency map shows the kind of work that is chosen", async ({ array, open, page }) => {
   await busy(array);
   await open("/performance?of=volume:db2");
-  const map = panel(page, "Latency map");
+  const map = panel(page, "Latency heat map");
   const reads = map.getByRole("img", { name: /^Latency of reads over time: from/ });
   await expect(reads).toBeVisible();
   expect(await drawn(reads)).toBeGreaterThan(0);

@@ -27,10 +27,10 @@ const TOTAL = 24 * 1024 * GIB;
 /** A day of the demonstration, so that pictures are the same every time. */
 const START = Date.UTC(2026, 9, 1, 8, 0);
 
-export const notFound = (detail: string) => new Problem(404, "not_found", "There is no such thing", detail);
-export const conflict = (detail: string) => new Problem(409, "conflict", "Taken", detail);
-export const precondition = (detail: string) => new Problem(409, "precondition", "Something else comes first", detail);
-export const invalid = (detail: string) => new Problem(400, "invalid", "The request is wrong", detail);
+export const notFound = (detail: string) => new Problem(404, "not_found", "Not found", detail);
+export const conflict = (detail: string) => new Problem(409, "conflict", "Conflict", detail);
+export const precondition = (detail: string) => new Problem(409, "precondition", "Not possible at present", detail);
+export const invalid = (detail: string) => new Problem(400, "invalid", "Invalid request", detail);
 
 /** The same numbers for the same seed. */
 export function random(seed: number): () => number {

@@ -18,7 +18,7 @@ export class Mock {
     const url = new URL(request.url);
     this.asked.push(`${request.method} ${url.pathname}`);
     if (url.pathname === "/api/v1/sign-in") this.session ||= request.method === "POST";
-    else if (!this.session && !request.headers.get("authorization")) return problem(new Problem(401, "unauthorized", "Not allowed", "send the array's token"));
+    else if (!this.session && !request.headers.get("authorization")) return problem(new Problem(401, "unauthorized", "Not signed in", "send the array's token"));
     const text = await request.text();
     return this.answer(request.method, url, text === "" ? undefined : JSON.parse(text));
   };

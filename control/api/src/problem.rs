@@ -38,12 +38,12 @@ pub enum Problems {
 
 /// Kind, name, title, HTTP status.
 const TABLE: &[(Kind, &str, &str, StatusCode)] = &[
-    (Kind::NotFound, "not_found", "There is no such thing", StatusCode::NOT_FOUND),
-    (Kind::Conflict, "conflict", "Taken", StatusCode::CONFLICT),
-    (Kind::Invalid, "invalid", "The request is wrong", StatusCode::BAD_REQUEST),
-    (Kind::Precondition, "precondition", "Something else comes first", StatusCode::CONFLICT),
-    (Kind::Forbidden, "forbidden", "Not with this role", StatusCode::FORBIDDEN),
-    (Kind::Failed, "failed", "The array could not do it", StatusCode::INTERNAL_SERVER_ERROR),
+    (Kind::NotFound, "not_found", "Not found", StatusCode::NOT_FOUND),
+    (Kind::Conflict, "conflict", "Conflict", StatusCode::CONFLICT),
+    (Kind::Invalid, "invalid", "Invalid request", StatusCode::BAD_REQUEST),
+    (Kind::Precondition, "precondition", "Not possible at present", StatusCode::CONFLICT),
+    (Kind::Forbidden, "forbidden", "Permission denied", StatusCode::FORBIDDEN),
+    (Kind::Failed, "failed", "The operation failed", StatusCode::INTERNAL_SERVER_ERROR),
 ];
 
 impl Problem {
@@ -66,12 +66,12 @@ impl Problem {
     /// Too many failed log-ins.
     pub fn too_many(seconds: u64) -> Self {
         let detail = format!("too many log-ins failed: wait for {seconds} seconds");
-        Self::new("too_many", "Too often", StatusCode::TOO_MANY_REQUESTS, detail)
+        Self::new("too_many", "Too many requests", StatusCode::TOO_MANY_REQUESTS, detail)
     }
 
     /// No valid token or session.
     pub fn unauthorized(detail: &str) -> Self {
-        Self::new("unauthorized", "Not allowed", StatusCode::UNAUTHORIZED, detail.into())
+        Self::new("unauthorized", "Not signed in", StatusCode::UNAUTHORIZED, detail.into())
     }
 
     /// The object has changed since.
@@ -83,7 +83,7 @@ impl Problem {
     /// A key that stands for another request.
     pub fn reused_key() -> Self {
         let detail = "this Idempotency-Key was used for a request with another body: use a new one";
-        Self::new("invalid", "The request is wrong", StatusCode::UNPROCESSABLE_ENTITY, detail.into())
+        Self::new("invalid", "Invalid request", StatusCode::UNPROCESSABLE_ENTITY, detail.into())
     }
 
     /// A request that could not be taken apart.

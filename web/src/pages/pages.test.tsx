@@ -82,7 +82,7 @@ test("a host's page says what to type on it", async () => {
 
 test("an address that leads nowhere says so", async () => {
   show("/volumes/none", busy());
-  expect((await screen.findByRole("alert")).textContent).toContain("There is no such thing");
+  expect((await screen.findByRole("alert")).textContent).toContain("Not found");
 });
 
 test("the key of the drives is changed after a question", async () => {
