@@ -1,0 +1,20 @@
+//! The engine through its public interface, over shelves in memory and over drives. One program, so that it is linked once.
+
+mod check;
+mod concurrent;
+mod dedup;
+mod drives;
+mod durable;
+mod encrypted;
+mod format;
+mod full;
+mod inconsistencies;
+mod map_pages;
+mod model;
+mod overwritten;
+mod policy;
+mod recompress;
+mod snapshots;
+mod space;
+mod staged;
+mod support;
