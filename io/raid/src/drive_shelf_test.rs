@@ -3,6 +3,7 @@ use crate::codec::crc32c;
 use crate::journal::Header;
 use crate::label::LabelPage;
 use crate::{ALIGN, Consent, MemDrive};
+use rig::drive::{Intercepted, Request};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
@@ -265,42 +266,6 @@ fn the_newest_superblock_wins_and_a_torn_one_leaves_the_one_before() {
     );
 }
 
-/// A drive in memory that loses power as a superblock is written to it.
-struct Tearing {
-    drive: Arc<MemDrive>,
-    superblocks: std::ops::Range<u64>,
-}
-
-impl Drive for Tearing {
-    fn name(&self) -> &str {
-        self.drive.name()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.drive.bytes()
-    }
-
-    fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
-        self.drive.read(offset, len, done);
-    }
-
-    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>) {
-        if self.superblocks.contains(&offset) {
-            self.drive.with(|memory| memory[offset as usize] ^= 1);
-            return done(Err(Error::Drive { what: "the power is gone".into() }));
-        }
-        self.drive.write(offset, pieces, durable, done);
-    }
-
-    fn sync(&self, done: Done<()>) {
-        self.drive.sync(done);
-    }
-
-    fn discard(&self, offset: u64, len: u64, done: Done<()>) {
-        self.drive.discard(offset, len, done);
-    }
-}
-
 #[test]
 fn a_second_power_loss_leaves_the_slot_that_the_first_left_whole() {
     for torn in 0..2 {
@@ -311,8 +276,15 @@ fn a_second_power_loss_leaves_the_slot_that_the_first_left_whole() {
         mem.iter().for_each(|drive| drive.with(|memory| memory[at] ^= 1));
         let superblocks = shelf.plan.superblock_at(0)..shelf.plan.superblock_at(2);
         let tearing = |drive: &Arc<MemDrive>| {
-            let tearing = Tearing { drive: drive.clone(), superblocks: superblocks.clone() };
-            Arc::new(tearing) as Arc<dyn Drive>
+            let superblocks = superblocks.clone();
+            let tear = move |drive: &Arc<MemDrive>, request| match request {
+                Request::Write { offset, done, .. } if superblocks.contains(&offset) => {
+                    drive.with(|memory| memory[offset as usize] ^= 1);
+                    done(Err(Error::Drive { what: "the power is gone".into() }));
+                }
+                request => request.submit(&**drive),
+            };
+            Arc::new(Intercepted::new(drive.clone(), tear)) as Arc<dyn Drive>
         };
         let opened = now(DriveShelf::open(mem.iter().map(tearing).collect(), Opening::default()));
         assert!(opened.is_err());

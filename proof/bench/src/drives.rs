@@ -3,15 +3,14 @@
 use crate::data::{Content, Maker};
 use crate::rig::{Rig, Written, block_on, cpu_us, own, write};
 use crate::rows::{Bound, Measure, Row, measure, median, row};
+use ::rig::drive::FailingDrive;
 use block::{Extent, Op};
-use bytes::Bytes;
 use engine::{Options, Volume};
 use raid::encryption::{Cipher, DataKey, Envelope};
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
 use shelf::pool::Lock;
-use shelf::{AlignedBuf, Done, Drive, Error, SegmentId, Shelf, wait};
+use shelf::{AlignedBuf, Drive, SegmentId, Shelf, wait};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
@@ -70,59 +69,17 @@ fn cipher(name: &str) -> Vec<Row> {
     ]
 }
 
-/// A drive in memory that may fail for good.
-struct Failing {
-    drive: Arc<MemDrive>,
-    failed: AtomicBool,
-}
-
-impl Failing {
-    fn check<T>(&self, done: Done<T>) -> Option<Done<T>> {
-        if self.failed.load(Ordering::Relaxed) {
-            done(Err(Error::Drive { what: "it failed".into() }));
-            return None;
-        }
-        Some(done)
-    }
-}
-
-impl Drive for Failing {
-    fn name(&self) -> &str {
-        self.drive.name()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.drive.bytes()
-    }
-
-    fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
-        self.check(done).into_iter().for_each(|done| self.drive.read(offset, len, done));
-    }
-
-    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>) {
-        self.check(done).into_iter().for_each(|done| self.drive.write(offset, pieces.clone(), durable, done));
-    }
-
-    fn sync(&self, done: Done<()>) {
-        self.check(done).into_iter().for_each(|done| done(Ok(())));
-    }
-
-    fn discard(&self, _offset: u64, _len: u64, done: Done<()>) {
-        self.check(done).into_iter().for_each(|done| done(Ok(())));
-    }
-}
-
-fn drives(mib: u64) -> Vec<Arc<Failing>> {
+fn drives(mib: u64) -> Vec<Arc<FailingDrive<MemDrive>>> {
     let drive = |number| {
         let drive = MemDrive::new(format!("memory {number}"), mib * MIB);
         // Memory that is touched for the first time costs more than the shelf.
         drive.with(|bytes| bytes.iter_mut().step_by(4096).for_each(|byte| *byte = std::hint::black_box(0)));
-        Arc::new(Failing { drive, failed: AtomicBool::new(false) })
+        FailingDrive::new(drive)
     };
     (0..DRIVES).map(drive).collect()
 }
 
-fn shelf(drives: &[Arc<Failing>], sealed: bool) -> Arc<DriveShelf> {
+fn shelf(drives: &[Arc<FailingDrive<MemDrive>>], sealed: bool) -> Arc<DriveShelf> {
     let drives = drives.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
     let key = sealed.then(|| {
         let key = DataKey::new([1; 32]);
@@ -198,8 +155,8 @@ fn sealing(name: &str) -> Vec<Row> {
 }
 
 /// Lets a drive fail; the shelf notices with the next thing that it writes there.
-fn fail(shelf: &DriveShelf, drive: &Failing) {
-    drive.failed.store(true, Ordering::Relaxed);
+fn fail(shelf: &DriveShelf, drive: &FailingDrive<MemDrive>) {
+    drive.set_failed(true);
     let (done, synced) = wait();
     shelf.sync(done);
     block_on(synced).expect("the others are there");
@@ -307,7 +264,7 @@ fn during(name: &str) -> Vec<Row> {
         let begin = clock();
         beside.push(hosts.serve(|time| shelf.status().degraded_segments > 0 && time < LONGEST));
         took.push((clock() - begin).as_secs_f64());
-        drive.failed.store(false, Ordering::Relaxed);
+        drive.set_failed(false);
         block_on(shelf.add_drive(drive.clone(), &own())).expect("a drive like the others");
         hosts.serve(|time| time < WINDOW);
     }

@@ -1,5 +1,5 @@
 //! What the tests of several crates use: servers that are not ours, with their certificates, processes that end with the
-//! test, and an executor. Only tests depend on it.
+//! test, drives with faults, and an executor. Only tests and benchmarks depend on it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it can't have what it needs")]
 
@@ -7,6 +7,7 @@ mod certificates;
 mod executor;
 mod process;
 
+pub mod drive;
 pub mod pykmip;
 pub mod slapd;
 

@@ -1,14 +1,13 @@
 //! Drives that fail and come back while hosts write: cleaning reclaims the space that a rebuild takes.
 
 use block::{Data, Disk, DiskId, Extent, Geometry, Op};
-use bytes::Bytes;
 use engine::{Engine, Options};
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
+use rig::drive::{FailingDrive, Intercepted, Request};
 use shelf::pool::{Consent, PoolStatus};
-use shelf::{Done, Drive, Error, JournalPos, Shelf};
+use shelf::{Drive, JournalPos, Shelf};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 const BLOCK: usize = 4096;
@@ -24,48 +23,6 @@ fn now<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// A drive in memory that may fail for good, and may keep what it is asked to discard.
-struct Failing {
-    drive: Arc<MemDrive>,
-    failed: AtomicBool,
-    keeps: bool,
-}
-
-impl Failing {
-    fn ask<T>(&self, done: Done<T>, ask: impl FnOnce(&MemDrive, Done<T>)) {
-        match self.failed.load(Ordering::Relaxed) {
-            true => done(Err(Error::Drive { what: "it failed".into() })),
-            false => ask(&self.drive, done),
-        }
-    }
-}
-
-impl Drive for Failing {
-    fn name(&self) -> &str {
-        self.drive.name()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.drive.bytes()
-    }
-
-    fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
-        self.ask(done, |drive, done| drive.read(offset, len, done));
-    }
-
-    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>) {
-        self.ask(done, |drive, done| drive.write(offset, pieces, durable, done));
-    }
-
-    fn sync(&self, done: Done<()>) {
-        self.ask(done, |drive, done| drive.sync(done));
-    }
-
-    fn discard(&self, offset: u64, len: u64, done: Done<()>) {
-        if self.keeps { done(Ok(())) } else { self.ask(done, |drive, done| drive.discard(offset, len, done)) }
-    }
-}
-
 /// Bytes that neither repeat nor compress.
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -76,17 +33,23 @@ fn block_of(mut state: u64) -> Data {
     Data::from((0..BLOCK / 8).flat_map(|_| random(&mut state).to_le_bytes()).collect::<Vec<u8>>())
 }
 
-fn given(drives: &[Arc<Failing>]) -> Vec<Arc<dyn Drive>> {
+fn given(drives: &[Arc<FailingDrive>]) -> Vec<Arc<dyn Drive>> {
     drives.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect()
 }
 
 /// An array of eight drives, every other of which keeps what is discarded.
-fn array() -> (Vec<Arc<Failing>>, Arc<DriveShelf>, Arc<Engine>) {
+fn array() -> (Vec<Arc<FailingDrive>>, Arc<DriveShelf>, Arc<Engine>) {
     let drive = |number| {
         let drive = MemDrive::new(format!("memory {number}"), 16 << 20);
-        Arc::new(Failing { drive, failed: AtomicBool::new(false), keeps: number % 2 == 1 })
+        FailingDrive::new(match number % 2 {
+            0 => drive as Arc<dyn Drive>,
+            _ => Arc::new(Intercepted::new(drive, |drive: &Arc<MemDrive>, request| match request {
+                Request::Discard { done, .. } => done(Ok(())),
+                request => request.submit(&**drive),
+            })),
+        })
     };
-    let drives: Vec<Arc<Failing>> = (0..8).map(drive).collect();
+    let drives: Vec<Arc<FailingDrive>> = (0..8).map(drive).collect();
     let options = FormatOptions { array: 7, ..FormatOptions::default() };
     let shelf = now(DriveShelf::format(given(&drives), options)).expect("blank drives");
     let engine = now(Engine::open(shelf.clone(), Options::new([1; 32]))).expect("an engine");
@@ -113,7 +76,7 @@ fn what_drives_that_are_left_have_room_for_is_what_can_be_written() {
         let geometry = Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS };
         let volume = engine.create_volume(DiskId(1), geometry, 0).await.expect("a volume");
         for drive in &drives[..4] {
-            drive.failed.store(true, Ordering::Relaxed);
+            drive.set_failed(true);
             volume.execute(Op::Write { lba: 0, data: block_of(1) }).await.expect("a write");
             shelf.settle().await;
         }
@@ -149,7 +112,7 @@ fn rebuilding_again_and_again_takes_no_space_from_hosts() {
         let mut state = 1;
         for round in 0..7 {
             if let (1, Some(drive)) = (round % 2, drives.get(round / 2)) {
-                drive.failed.store(true, Ordering::Relaxed);
+                drive.set_failed(true);
             }
             for number in 0..BLOCKS {
                 let lba = if round == 0 { number } else { random(&mut state) % BLOCKS };
@@ -172,7 +135,7 @@ fn rebuilding_again_and_again_takes_no_space_from_hosts() {
                     (0, 2),
                     "everything is protected again in round {round}"
                 );
-                drive.failed.store(false, Ordering::Relaxed);
+                drive.set_failed(false);
                 let consent = Consent { arrays: vec![7], ..Consent::default() };
                 shelf.add_drive(drive.clone(), &consent).await.expect("a drive like the others");
             }

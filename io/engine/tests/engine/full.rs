@@ -2,15 +2,13 @@
 //! succeed again when there is space.
 
 use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
-use bytes::Bytes;
 use engine::{Engine, Options};
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
+use rig::drive::{FileSystem, SparseDrive};
 use shelf::pool::DriveState;
-use shelf::{ALIGN, Backing, Done, Drive, Error, Shelf};
-use std::collections::BTreeSet;
+use shelf::{Drive, Shelf};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -18,72 +16,6 @@ const BLOCK: u64 = 4096;
 const BYTES: u64 = 32 << 20;
 /// Polls after which an operation is taken to hang.
 const ROUNDS: u32 = 20_000;
-
-/// A file whose pages come out of a pool.
-struct Sparse {
-    drive: Arc<MemDrive>,
-    pool: Arc<AtomicI64>,
-    allocated: Mutex<BTreeSet<u64>>,
-}
-
-impl Sparse {
-    fn take(&self, offset: u64, len: u64) -> Result<(), Error> {
-        let mut allocated = self.allocated.lock().expect("nobody panics");
-        for page in offset / ALIGN as u64..(offset + len) / ALIGN as u64 {
-            if !allocated.contains(&page) {
-                if self.pool.load(Ordering::SeqCst) <= 0 {
-                    return Err(Error::NoSpace { what: format!("{}: full", self.name()) });
-                }
-                self.pool.fetch_sub(1, Ordering::SeqCst);
-                allocated.insert(page);
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Drive for Sparse {
-    fn name(&self) -> &str {
-        self.drive.name()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.drive.bytes()
-    }
-
-    fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
-        self.drive.read(offset, len, done);
-    }
-
-    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>) {
-        match self.take(offset, pieces.iter().map(|piece| piece.len() as u64).sum()) {
-            Ok(()) => self.drive.write(offset, pieces, durable, done),
-            Err(cause) => done(Err(cause)),
-        }
-    }
-
-    fn sync(&self, done: Done<()>) {
-        done(Ok(()));
-    }
-
-    fn allocate(&self, offset: u64, len: u64, done: Done<()>) {
-        done(self.take(offset, len));
-    }
-
-    fn backing(&self) -> Option<Backing> {
-        let allocated = self.allocated.lock().expect("nobody panics").len() as u64 * ALIGN as u64;
-        let free = self.pool.load(Ordering::SeqCst).max(0) as u64 * ALIGN as u64;
-        Some(Backing { file_system: 1, free, total: 1 << 30, allocated })
-    }
-
-    fn discard(&self, offset: u64, len: u64, done: Done<()>) {
-        let mut allocated = self.allocated.lock().expect("nobody panics");
-        let before = allocated.len();
-        allocated.retain(|page| !(offset / BLOCK..(offset + len) / BLOCK).contains(page));
-        self.pool.fetch_add((before - allocated.len()) as i64, Ordering::SeqCst);
-        done(Ok(()));
-    }
-}
 
 fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
@@ -107,8 +39,8 @@ fn content(lba: u64) -> Vec<u8> {
 }
 
 struct Rig {
-    drives: Vec<Arc<Sparse>>,
-    pool: Arc<AtomicI64>,
+    drives: Vec<Arc<SparseDrive>>,
+    file_system: Arc<FileSystem>,
     shelf: Arc<DriveShelf>,
     engine: Arc<Engine>,
     background: Pin<Box<dyn Future<Output = ()>>>,
@@ -118,33 +50,30 @@ struct Rig {
 impl Rig {
     /// Four drives on a file system with so many MiB, and a volume larger than all of it.
     fn new(mib: i64) -> Self {
-        let pool = Arc::new(AtomicI64::new(mib * 256));
-        let drive = |index| {
-            let drive = MemDrive::new(format!("file{index}"), BYTES);
-            Arc::new(Sparse { drive, pool: pool.clone(), allocated: Mutex::default() })
-        };
+        let file_system = FileSystem::new(mib);
+        let drive = |index| SparseDrive::new(MemDrive::new(format!("file{index}"), BYTES), &file_system);
         let drives: Vec<_> = (0..4).map(drive).collect();
         let options = FormatOptions { array: 7, ..FormatOptions::default() };
         let shelf = now(DriveShelf::format(given(&drives), options)).expect("blank drives");
-        let mut rig = Self::of(drives, pool, shelf);
+        let mut rig = Self::of(drives, file_system, shelf);
         let geometry = Geometry { block_bytes: BLOCK as u32, blocks: 1 << 18 };
         let engine = rig.engine.clone();
         rig.run(engine.create_volume(DiskId(1), geometry, 0)).expect("a volume");
         rig
     }
 
-    fn of(drives: Vec<Arc<Sparse>>, pool: Arc<AtomicI64>, shelf: Arc<DriveShelf>) -> Self {
+    fn of(drives: Vec<Arc<SparseDrive>>, file_system: Arc<FileSystem>, shelf: Arc<DriveShelf>) -> Self {
         let engine = now(Engine::open(shelf.clone(), Options::new([1; 32]))).expect("an engine");
         let background = Box::pin(engine.background());
-        Self { drives, pool, shelf, engine, background, ticks: 0 }
+        Self { drives, file_system, shelf, engine, background, ticks: 0 }
     }
 
     /// The same drives after a power loss.
     fn restart(self) -> Self {
-        let Self { drives, pool, shelf, engine, background, .. } = self;
+        let Self { drives, file_system, shelf, engine, background, .. } = self;
         drop((background, engine, shelf));
         let shelf = now(DriveShelf::open(given(&drives), Opening::default())).expect("the same drives");
-        Self::of(drives, pool, shelf)
+        Self::of(drives, file_system, shelf)
     }
 
     fn turn(&mut self) {
@@ -206,7 +135,7 @@ impl Rig {
     }
 }
 
-fn given(drives: &[Arc<Sparse>]) -> Vec<Arc<dyn Drive>> {
+fn given(drives: &[Arc<SparseDrive>]) -> Vec<Arc<dyn Drive>> {
     drives.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect()
 }
 
@@ -248,7 +177,7 @@ fn a_file_system_that_somebody_fills_is_no_space_until_it_has_some() {
     for lba in 0..500 {
         rig.write(lba).expect("there is space");
     }
-    let taken = rig.pool.swap(0, Ordering::SeqCst);
+    let taken = rig.file_system.fill();
     let full = rig.fill(500);
     assert!(rig.all_is_well());
     rig.check((0..full).step_by(7));
@@ -260,7 +189,7 @@ fn a_file_system_that_somebody_fills_is_no_space_until_it_has_some() {
     rig.turns(50);
     rig.check((64..full).step_by(7));
     assert!(rig.all_is_well());
-    rig.pool.store(taken, Ordering::SeqCst);
+    rig.file_system.give_back(taken);
     rig.turns(100);
     for lba in full..full + 500 {
         rig.write(lba).expect("there is space again");

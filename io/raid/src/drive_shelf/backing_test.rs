@@ -1,104 +1,23 @@
 use super::*;
 use crate::drive_shelf::tests::{call, now, put};
-use crate::{
-    AlignedBuf, Backing, Done, DriveState, FormatOptions, JournalPos, MemDrive, Opening, SegmentId, Shelf,
-};
+use crate::{AlignedBuf, DriveState, FormatOptions, JournalPos, MemDrive, Opening, SegmentId, Shelf};
 use bytes::Bytes;
-use std::collections::BTreeSet;
-use std::sync::atomic::AtomicI64;
+use rig::drive::{FileSystem, SparseDrive};
 
 const BYTES: u64 = 16 << 20;
-const PAGE: u64 = ALIGN as u64;
-
-/// A sparse file: its pages come out of a pool that all of them share.
-struct Sparse {
-    drive: Arc<MemDrive>,
-    pool: Arc<AtomicI64>,
-    allocated: Mutex<BTreeSet<u64>>,
-    /// From here on every write takes new pages, whatever was allocated: a file system that copies on write.
-    copies_from: Arc<AtomicI64>,
-}
-
-impl Sparse {
-    fn take(&self, offset: u64, len: u64) -> Result {
-        let mut allocated = self.allocated.lock();
-        for page in offset / PAGE..(offset + len).div_ceil(PAGE) {
-            if !allocated.contains(&page) {
-                if self.pool.fetch_sub(1, Ordering::SeqCst) <= 0 {
-                    self.pool.fetch_add(1, Ordering::SeqCst);
-                    return Err(Error::NoSpace { what: format!("{}: full", self.name()) });
-                }
-                allocated.insert(page);
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Drive for Sparse {
-    fn name(&self) -> &str {
-        self.drive.name()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.drive.bytes()
-    }
-
-    fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
-        self.drive.read(offset, len, done);
-    }
-
-    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>) {
-        let len = pieces.iter().map(|piece| piece.len() as u64).sum();
-        let copies = offset as i64 >= self.copies_from.load(Ordering::SeqCst);
-        if copies && self.pool.load(Ordering::SeqCst) <= 0 {
-            return done(Err(Error::NoSpace { what: format!("{}: full", self.name()) }));
-        }
-        match self.take(offset, len) {
-            Ok(()) => self.drive.write(offset, pieces, durable, done),
-            Err(cause) => done(Err(cause)),
-        }
-    }
-
-    fn sync(&self, done: Done<()>) {
-        done(Ok(()));
-    }
-
-    fn allocate(&self, offset: u64, len: u64, done: Done<()>) {
-        done(self.take(offset, len));
-    }
-
-    fn backing(&self) -> Option<Backing> {
-        let free = self.pool.load(Ordering::SeqCst).max(0) as u64 * PAGE;
-        let allocated = self.allocated.lock().len() as u64 * PAGE;
-        Some(Backing { file_system: 1, free, total: 1 << 30, allocated })
-    }
-
-    fn discard(&self, offset: u64, len: u64, done: Done<()>) {
-        let mut allocated = self.allocated.lock();
-        let before = allocated.len();
-        allocated.retain(|page| *page < offset / PAGE || *page >= (offset + len) / PAGE);
-        self.pool.fetch_add((before - allocated.len()) as i64, Ordering::SeqCst);
-        done(Ok(()));
-    }
-}
 
 struct Rig {
-    drives: Vec<Arc<Sparse>>,
-    pool: Arc<AtomicI64>,
-    copies_from: Arc<AtomicI64>,
+    drives: Vec<Arc<SparseDrive>>,
+    file_system: Arc<FileSystem>,
     clock: u64,
 }
 
 impl Rig {
     /// Four drives on a file system with so many MiB.
     fn new(mib: i64) -> Self {
-        let (pool, copies_from) = (Arc::new(AtomicI64::new(mib * 256)), Arc::new(AtomicI64::new(i64::MAX)));
-        let drive = |index| {
-            let (drive, allocated) = (MemDrive::new(format!("file{index}"), BYTES), Mutex::default());
-            Arc::new(Sparse { drive, pool: pool.clone(), allocated, copies_from: copies_from.clone() })
-        };
-        Self { drives: (0..4).map(drive).collect(), pool, copies_from, clock: 0 }
+        let file_system = FileSystem::new(mib);
+        let drive = |index| SparseDrive::new(MemDrive::new(format!("file{index}"), BYTES), &file_system);
+        Self { drives: (0..4).map(drive).collect(), file_system, clock: 0 }
     }
 
     fn given(&self) -> Vec<Arc<dyn Drive>> {
@@ -179,7 +98,7 @@ fn somebody_else_who_fills_the_file_system_makes_writes_wait_and_nothing_else() 
     let mut rig = Rig::new(100);
     let shelf = rig.format().unwrap();
     (0..3).for_each(|segment| now(write(&shelf, segment)).unwrap());
-    let taken = rig.pool.swap(0, Ordering::SeqCst);
+    let taken = rig.file_system.fill();
     let mut waiting: Vec<_> = (3..6).map(|segment| write(&shelf, segment)).collect();
     rig.pass(&shelf);
     for written in &mut waiting {
@@ -194,7 +113,7 @@ fn somebody_else_who_fills_the_file_system_makes_writes_wait_and_nothing_else() 
         call(|done| shelf.append(Bytes::from_static(b"unmap"), Vec::new(), done)).unwrap();
     }
     call(|done| shelf.sync(done)).unwrap();
-    rig.pool.store(taken, Ordering::SeqCst);
+    rig.file_system.give_back(taken);
     rig.pass(&shelf);
     waiting.into_iter().for_each(|written| now(written).unwrap());
     rig.pass(&shelf);
@@ -208,7 +127,7 @@ fn a_full_file_system_is_no_reason_not_to_start() {
     let shelf = rig.format().unwrap();
     now(write(&shelf, 0)).unwrap();
     call(|done| shelf.sync(done)).unwrap();
-    let taken = rig.pool.swap(0, Ordering::SeqCst);
+    let taken = rig.file_system.fill();
     let waits = write(&shelf, 1);
     drop((shelf, waits));
     let shelf = rig.open();
@@ -216,7 +135,7 @@ fn a_full_file_system_is_no_reason_not_to_start() {
     check(&shelf, 0);
     call(|done| shelf.append(Bytes::from_static(b"batch"), Vec::new(), done)).unwrap();
     assert_eq!(shelf.room().protected, 0);
-    rig.pool.store(taken, Ordering::SeqCst);
+    rig.file_system.give_back(taken);
     rig.pass(&shelf);
     assert!(shelf.room().protected > 0);
     now(write(&shelf, 2)).unwrap();
@@ -228,7 +147,7 @@ fn a_write_that_finds_no_space_in_spite_of_everything_is_tried_again() {
     let mut rig = Rig::new(100);
     let shelf = rig.format().unwrap();
     now(write(&shelf, 0)).unwrap();
-    let (taken, stripe) = (rig.pool.load(Ordering::SeqCst), shelf.layout().stripe_bytes);
+    let (taken, stripe) = (rig.file_system.free_pages(), shelf.layout().stripe_bytes);
     let part = |offset| {
         let (done, written) = wait();
         let bytes = Arc::new(AlignedBuf::zeroed(stripe as usize));
@@ -236,12 +155,12 @@ fn a_write_that_finds_no_space_in_spite_of_everything_is_tried_again() {
         written
     };
     now(part(0)).unwrap();
-    rig.copies_from.store(shelf.plan.granules_at() as i64, Ordering::SeqCst);
-    rig.pool.store(0, Ordering::SeqCst);
+    rig.file_system.copy_on_write_from(shelf.plan.granules_at());
+    rig.file_system.give_back(0);
     let written = part(stripe);
     rig.pass(&shelf);
     assert!(shelf.is_starved() && all_in_use(&shelf));
-    rig.pool.store(taken, Ordering::SeqCst);
+    rig.file_system.give_back(taken);
     rig.pass(&shelf);
     now(written).unwrap();
     assert!(all_in_use(&shelf));
@@ -253,14 +172,14 @@ fn a_journal_that_finds_no_space_stops_the_shelf_and_puts_no_drive_out() {
     let shelf = rig.format().unwrap();
     now(write(&shelf, 0)).unwrap();
     call(|done| shelf.sync(done)).unwrap();
-    let taken = rig.pool.swap(0, Ordering::SeqCst);
-    rig.copies_from.store(0, Ordering::SeqCst);
+    let taken = rig.file_system.fill();
+    rig.file_system.copy_on_write_from(0);
     let refused = call(|done| shelf.append(Bytes::from_static(b"batch"), Vec::new(), done));
     assert!(matches!(refused, Err(Error::NoSpace { .. })), "{refused:?}");
     assert!(shelf.check_running().is_err());
     assert!(shelf.status().drives.iter().all(|drive| drive.state == DriveState::InUse));
     drop(shelf);
-    rig.pool.store(taken, Ordering::SeqCst);
+    rig.file_system.give_back(taken);
     let shelf = rig.open();
     assert!(all_in_use(&shelf));
     check(&shelf, 0);

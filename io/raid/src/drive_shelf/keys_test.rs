@@ -1,6 +1,7 @@
 use super::*;
 use crate::drive_shelf::tests::{call, now};
-use crate::{Consent, Done, FormatOptions, JournalPos, MemDrive, SegmentId, Shelf, Superblock};
+use crate::{Consent, FormatOptions, JournalPos, MemDrive, SegmentId, Shelf, Superblock};
+use rig::drive::{Intercepted, Request};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 const ARRAY: u128 = 7;
@@ -190,50 +191,26 @@ fn a_stripe_is_not_sealed_twice() {
     write(&shelf, 0, b"something else");
 }
 
-/// A drive that takes so many more writes, all drives together; the next one is torn, and all after it fail.
-struct Fused {
-    drive: Arc<MemDrive>,
-    left: Arc<AtomicI64>,
-}
-
-impl Drive for Fused {
-    fn name(&self) -> &str {
-        self.drive.name()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.drive.bytes()
-    }
-
-    fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
-        self.drive.read(offset, len, done);
-    }
-
-    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>) {
-        match self.left.fetch_sub(1, Ordering::SeqCst) {
-            1.. => self.drive.write(offset, pieces, durable, done),
-            left => {
-                if left == 0 {
-                    let torn = &pieces[0][..512];
-                    self.drive.with(|bytes| bytes[offset as usize..][..torn.len()].copy_from_slice(torn));
-                }
-                done(Err(Error::Drive { what: "the power is gone".into() }));
-            }
-        }
-    }
-
-    fn sync(&self, done: Done<()>) {
-        self.drive.sync(done);
-    }
-
-    fn discard(&self, offset: u64, len: u64, done: Done<()>) {
-        self.drive.discard(offset, len, done);
-    }
-}
-
+/// Drives that take so many more writes, all of them together; the next one is torn, and all after it fail.
 fn fused(mem: &[Arc<MemDrive>], left: &Arc<AtomicI64>) -> Vec<Arc<dyn Drive>> {
-    let fused = |drive: &Arc<MemDrive>| Fused { drive: drive.clone(), left: left.clone() };
-    mem.iter().map(|drive| Arc::new(fused(drive)) as Arc<dyn Drive>).collect()
+    let fused = |drive: &Arc<MemDrive>| {
+        let left = left.clone();
+        let fuse = move |drive: &Arc<MemDrive>, request| match request {
+            Request::Write { offset, pieces, done, durable } => match left.fetch_sub(1, Ordering::SeqCst) {
+                1.. => drive.write(offset, pieces, durable, done),
+                left => {
+                    if left == 0 {
+                        let torn = &pieces[0][..512];
+                        drive.with(|bytes| bytes[offset as usize..][..torn.len()].copy_from_slice(torn));
+                    }
+                    done(Err(Error::Drive { what: "the power is gone".into() }));
+                }
+            },
+            request => request.submit(&**drive),
+        };
+        Arc::new(Intercepted::new(drive.clone(), fuse)) as Arc<dyn Drive>
+    };
+    mem.iter().map(fused).collect()
 }
 
 #[test]

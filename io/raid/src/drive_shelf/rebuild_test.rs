@@ -2,69 +2,34 @@ use super::*;
 use crate::drive_shelf::tests::now;
 use crate::{AlignedBuf, Drive, FormatOptions, JournalPos, MemDrive, SegmentId, Shelf};
 use bytes::Bytes;
-use std::sync::atomic::AtomicBool;
-
-/// A drive that may keep what it is asked for to itself.
-struct Balky {
-    drive: Arc<MemDrive>,
-    hangs: AtomicBool,
-    kept: Mutex<Vec<Box<dyn Send>>>,
-}
-
-impl Balky {
-    fn new(index: usize) -> Arc<Self> {
-        let drive = MemDrive::new(format!("drive{index}"), 16 << 20);
-        Arc::new(Self { drive, hangs: AtomicBool::new(false), kept: Mutex::default() })
-    }
-
-    fn ask<T: 'static>(&self, done: Done<T>, ask: impl FnOnce(&MemDrive, Done<T>)) {
-        if self.hangs.load(Ordering::Relaxed) {
-            self.kept.lock().push(Box::new(done));
-        } else {
-            ask(&self.drive, done);
-        }
-    }
-}
-
-impl Drive for Balky {
-    fn name(&self) -> &str {
-        self.drive.name()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.drive.bytes()
-    }
-
-    fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
-        self.ask(done, |drive, done| drive.read(offset, len, done));
-    }
-
-    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>) {
-        self.ask(done, |drive, done| drive.write(offset, pieces, durable, done));
-    }
-
-    fn sync(&self, done: Done<()>) {
-        self.ask(done, |drive, done| drive.sync(done));
-    }
-
-    fn discard(&self, offset: u64, len: u64, done: Done<()>) {
-        self.ask(done, |drive, done| drive.discard(offset, len, done));
-    }
-}
+use rig::drive::{Intercepted, Request};
+use std::collections::BTreeSet;
 
 struct Rig {
-    drives: Vec<Arc<Balky>>,
+    drives: Vec<Arc<dyn Drive>>,
+    /// Slots of drives that keep what they are asked for to themselves.
+    hanging: Arc<Mutex<BTreeSet<usize>>>,
     shelf: Arc<DriveShelf>,
     now: Duration,
 }
 
 impl Rig {
     fn new(count: usize) -> Self {
-        let drives: Vec<_> = (0..count).map(Balky::new).collect();
-        let given = drives.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
+        let hanging = Arc::new(Mutex::new(BTreeSet::new()));
+        let drive = |slot| {
+            let (hanging, kept) = (hanging.clone(), Mutex::new(Vec::new()));
+            let intercept =
+                move |drive: &Arc<MemDrive>, request: Request| match hanging.lock().contains(&slot) {
+                    true => kept.lock().push(request),
+                    false => request.submit(&**drive),
+                };
+            let drive = MemDrive::new(format!("drive{slot}"), 16 << 20);
+            Arc::new(Intercepted::new(drive, intercept)) as Arc<dyn Drive>
+        };
+        let drives: Vec<_> = (0..count).map(drive).collect();
         let options = FormatOptions { array: 7, ..FormatOptions::default() };
-        let shelf = now(DriveShelf::format(given, options)).unwrap();
-        let mut rig = Self { drives, shelf, now: Duration::from_secs(1) };
+        let shelf = now(DriveShelf::format(drives.clone(), options)).unwrap();
+        let mut rig = Self { drives, hanging, shelf, now: Duration::from_secs(1) };
         rig.pass(Duration::ZERO);
         rig
     }
@@ -75,7 +40,7 @@ impl Rig {
     }
 
     fn hang(&self, slots: &[usize]) {
-        slots.iter().for_each(|slot| self.drives[*slot].hangs.store(true, Ordering::Relaxed));
+        self.hanging.lock().extend(slots);
     }
 
     /// Writes one stripe; the answer may take its time.
@@ -201,7 +166,7 @@ fn what_was_discarded_is_counted_until_the_map_says_so() {
     assert_eq!((status.segments, status.degraded_segments, status.tolerates), (0, 0, 0));
     assert!(!rig.shelf.can_spare(1 << 3));
     let reopened = |left: [usize; 3]| {
-        let given = left.map(|index| rig.drives[index].clone() as Arc<dyn Drive>).to_vec();
+        let given = left.map(|index| rig.drives[index].clone()).to_vec();
         now(DriveShelf::open(given, crate::Opening::default()))
     };
     assert!(reopened([0, 1, 2]).is_err());

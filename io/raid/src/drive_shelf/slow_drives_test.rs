@@ -3,60 +3,45 @@ use crate::drive_shelf::tests::now;
 use crate::{AlignedBuf, Done, Drive, FormatOptions, MemDrive, SegmentId, Shelf, Wait, wait};
 use bytes::Bytes;
 use parking_lot::Mutex;
+use rig::drive::{Intercepted, Request};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-type Later = Box<dyn FnOnce() + Send>;
+/// Milliseconds that a drive takes for everything, and requests with the time at which they are due.
+#[derive(Default)]
+struct Latency {
+    takes: AtomicU64,
+    queue: Mutex<Vec<(u64, Request)>>,
+}
 
 /// A drive that takes a number of simulated milliseconds for everything.
 struct Slow {
-    drive: Arc<MemDrive>,
-    takes: AtomicU64,
-    clock: Arc<AtomicU64>,
-    queue: Mutex<Vec<(u64, Later)>>,
+    drive: Arc<dyn Drive>,
+    memory: Arc<MemDrive>,
+    latency: Arc<Latency>,
 }
 
 impl Slow {
-    fn later(&self, ask: impl FnOnce(&MemDrive) + Send + 'static) {
-        let (takes, now) = (self.takes.load(Ordering::Relaxed), self.clock.load(Ordering::Relaxed));
-        if takes == 0 {
-            return ask(&self.drive);
-        }
-        let drive = self.drive.clone();
-        self.queue.lock().push((now + takes, Box::new(move || ask(&drive))));
+    fn new(index: usize, clock: &Arc<AtomicU64>) -> Self {
+        let (memory, latency, clock) =
+            (MemDrive::new(format!("drive{index}"), 16 << 20), Arc::<Latency>::default(), clock.clone());
+        let own = latency.clone();
+        let delay = move |drive: &Arc<MemDrive>, request: Request| match own.takes.load(Ordering::Relaxed) {
+            0 => request.submit(&**drive),
+            takes => own.queue.lock().push((clock.load(Ordering::Relaxed) + takes, request)),
+        };
+        Self { drive: Arc::new(Intercepted::new(memory.clone(), delay)), memory, latency }
     }
 
-    fn answer(&self) {
-        let now = self.clock.load(Ordering::Relaxed);
-        let due: Vec<_> = self.queue.lock().extract_if(.., |(due, _)| *due <= now).collect();
-        due.into_iter().for_each(|(_, ask)| ask());
-    }
-}
-
-impl Drive for Slow {
-    fn name(&self) -> &str {
-        self.drive.name()
+    fn takes(&self, ms: u64) {
+        self.latency.takes.store(ms, Ordering::Relaxed);
     }
 
-    fn bytes(&self) -> u64 {
-        self.drive.bytes()
-    }
-
-    fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
-        self.later(move |drive| drive.read(offset, len, done));
-    }
-
-    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>) {
-        self.later(move |drive| drive.write(offset, pieces, durable, done));
-    }
-
-    fn sync(&self, done: Done<()>) {
-        self.later(move |drive| drive.sync(done));
-    }
-
-    fn discard(&self, offset: u64, len: u64, done: Done<()>) {
-        self.later(move |drive| drive.discard(offset, len, done));
+    /// Answers what is due.
+    fn answer(&self, now: u64) {
+        let due: Vec<_> = self.latency.queue.lock().extract_if(.., |(due, _)| *due <= now).collect();
+        due.into_iter().for_each(|(_, request)| request.submit(&*self.memory));
     }
 }
 
@@ -98,7 +83,7 @@ impl<T> Host<T> {
 }
 
 struct Rig {
-    drives: Vec<Arc<Slow>>,
+    drives: Vec<Slow>,
     clock: Arc<AtomicU64>,
     shelf: Arc<DriveShelf>,
     background: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -109,12 +94,8 @@ struct Rig {
 impl Rig {
     fn new(count: usize) -> Self {
         let clock = Arc::new(AtomicU64::new(1000));
-        let drive = |index| {
-            let drive = MemDrive::new(format!("drive{index}"), 16 << 20);
-            Arc::new(Slow { drive, takes: AtomicU64::new(0), clock: clock.clone(), queue: Mutex::default() })
-        };
-        let drives: Vec<_> = (0..count).map(drive).collect();
-        let given = drives.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
+        let drives: Vec<_> = (0..count).map(|index| Slow::new(index, &clock)).collect();
+        let given = drives.iter().map(|slow: &Slow| slow.drive.clone()).collect();
         let shelf =
             now(DriveShelf::format(given, FormatOptions { array: 7, ..FormatOptions::default() })).unwrap();
         let background = Box::pin(shelf.background());
@@ -154,7 +135,7 @@ impl Rig {
     fn pass(&mut self, millis: u64) {
         for _ in 0..millis {
             let now = 1 + self.clock.fetch_add(1, Ordering::Relaxed);
-            self.drives.iter().for_each(|drive| drive.answer());
+            self.drives.iter().for_each(|drive| drive.answer(now));
             if now.is_multiple_of(100) {
                 self.shelf.tick(Duration::from_millis(now));
             }
@@ -183,7 +164,7 @@ impl Rig {
     fn second(&mut self) {
         for _ in 0..1000 {
             let now = 1 + self.clock.fetch_add(1, Ordering::Relaxed);
-            self.drives.iter().for_each(|drive| drive.answer());
+            self.drives.iter().for_each(|drive| drive.answer(now));
             let shelf = &self.shelf;
             // A checkpoint takes as long as the slowest drive.
             let taken = shelf.journal_taken(crate::JournalPos(u64::MAX));
@@ -210,7 +191,7 @@ fn hosts_are_served_round_a_drive_that_is_hundreds_of_times_slower() {
     let mut rig = Rig::new(8);
     (0..3).for_each(|_| rig.second());
     assert_eq!((rig.appends.longest(0..4000), rig.reads.longest(0..4000)), (0, 0));
-    rig.drives[1].takes.store(20, Ordering::Relaxed);
+    rig.drives[1].takes(20);
     (0..16).for_each(|_| rig.second());
     // Nobody waits longer than the drive takes for what was under way, a change of the labels and a copy.
     let (appends, reads) = (rig.appends.longest(4000..17_000), rig.reads.longest(4000..17_000));
@@ -227,7 +208,7 @@ fn hosts_are_served_round_a_drive_that_is_hundreds_of_times_slower() {
     let placed = rig.shelf.segments.lock().list[1].entry.clone().unwrap();
     assert!(placed.columns.iter().flatten().all(|column| column.slot != 1), "nothing new is placed there");
 
-    rig.drives[1].takes.store(0, Ordering::Relaxed);
+    rig.drives[1].takes(0);
     // Nobody has to look on.
     rig.idle(50);
     assert!(!rig.shelf.status().drives[1].slow, "it gets another chance");
@@ -240,7 +221,7 @@ fn a_slow_drive_of_four_costs_neither_room_nor_protection() {
     let mut rig = Rig::new(4);
     (0..3).for_each(|_| rig.second());
     let room = rig.shelf.room();
-    rig.drives[2].takes.store(40, Ordering::Relaxed);
+    rig.drives[2].takes(40);
     let mut found = 0;
     for _ in 0..20 {
         rig.second();
@@ -267,7 +248,7 @@ fn a_slow_drive_of_four_costs_neither_room_nor_protection() {
 #[test]
 fn what_is_promised_can_be_written_while_a_drive_of_eight_is_slow() {
     let mut rig = Rig::new(8);
-    rig.drives[1].takes.store(40, Ordering::Relaxed);
+    rig.drives[1].takes(40);
     (0..12).for_each(|_| rig.second());
     assert!(rig.shelf.status().drives[1].slow);
     let count = rig.shelf.layout().segments;
@@ -298,7 +279,7 @@ fn moments_of_a_shared_disk_are_not_slowness() {
         let stalls = (second % 4 == 0).then_some(second / 4 % 4);
         for (index, drive) in rig.drives.iter().enumerate() {
             let takes = if stalls == Some(index) { 900 } else { 0 };
-            drive.takes.store(takes, Ordering::Relaxed);
+            drive.takes(takes);
         }
         rig.sparse_second(5);
         assert!(rig.shelf.status().drives.iter().all(|drive| !drive.slow), "second {second}");
@@ -309,7 +290,7 @@ fn moments_of_a_shared_disk_are_not_slowness() {
 #[test]
 fn a_drive_whose_peers_have_nothing_to_do_is_not_slow() {
     let mut rig = Rig::new(4);
-    rig.drives[0].takes.store(30, Ordering::Relaxed);
+    rig.drives[0].takes(30);
     for _ in 0..30 {
         for _ in 0..10 {
             let reads: Vec<Wait<Bytes>> = (0..2).map(|_| rig.read_drive(0)).collect();
@@ -324,7 +305,7 @@ fn a_drive_whose_peers_have_nothing_to_do_is_not_slow() {
 #[test]
 fn a_drive_that_stays_slow_is_one_alert() {
     let mut rig = Rig::new(8);
-    rig.drives[1].takes.store(40, Ordering::Relaxed);
+    rig.drives[1].takes(40);
     (0..14).for_each(|_| rig.second());
     let mut trials = 0;
     let mut avoided = true;
@@ -364,7 +345,7 @@ fn each_trial_of_a_drive_that_is_found_slow_again_comes_later() {
 #[test]
 fn drives_that_are_all_slow_do_not_lag() {
     let mut rig = Rig::new(4);
-    rig.drives.iter().for_each(|drive| drive.takes.store(10, Ordering::Relaxed));
+    rig.drives.iter().for_each(|drive| drive.takes(10));
     (0..12).for_each(|_| rig.second());
     assert!(rig.shelf.status().drives.iter().all(|drive| !drive.slow));
 }
@@ -373,7 +354,7 @@ fn drives_that_are_all_slow_do_not_lag() {
 #[test]
 fn drives_that_carry_the_journal_and_are_all_slow_do_not_lag() {
     let mut rig = Rig::new(8);
-    rig.drives[..3].iter().for_each(|drive| drive.takes.store(10, Ordering::Relaxed));
+    rig.drives[..3].iter().for_each(|drive| drive.takes(10));
     (0..12).for_each(|_| rig.second());
     assert!(rig.shelf.status().drives.iter().all(|drive| !drive.slow));
     assert_eq!(rig.shelf.journal_copies(), [0, 1, 2]);
